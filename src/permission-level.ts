@@ -1,0 +1,33 @@
+// The ordered permission levels of the service: compare, cap, read from a scope, write to a scope (RFC 6749 section 3.3).
+
+/** From the lowest to the highest. Each is a scope of the same name. */
+export const LEVELS = ['analytics', 'operations', 'admin', 'full'] as const;
+
+export type Level = (typeof LEVELS)[number];
+
+export const OFFLINE_ACCESS = 'offline_access';
+
+export function isLevel(value: unknown): value is Level {
+  return LEVELS.includes(value as Level);
+}
+
+/** True when a caller that holds `held` may do what needs `needed`. */
+export function isAtLeast(held: Level, needed: Level): boolean {
+  return LEVELS.indexOf(held) >= LEVELS.indexOf(needed);
+}
+
+/** The lowest of the levels given: what is left after every cap. */
+export function lowest(first: Level, ...others: Level[]): Level {
+  return others.reduce((low, level) => (isAtLeast(low, level) ? level : low), first);
+}
+
+/** Every level up to and including `level`, lowest first. */
+export function levelsUpTo(level: Level): Level[] {
+  return LEVELS.slice(0, LEVELS.indexOf(level) + 1);
+}
+
+/** The highest level named in a space-separated scope; unknown values are ignored. */
+export function highestLevelIn(scope: string | undefined): Level | undefined {
+  const named = new Set(scope?.split(' '));
+  return LEVELS.findLast((level) => named.has(level));
+}

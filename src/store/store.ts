@@ -1,0 +1,55 @@
+// The store: a dozen verbs, each touching one key, with the same promises on single Redis, Sentinel, Cluster and SQLite.
+
+/** A value as it was read, with the stored bytes: hand it back to `update` to save the first read. */
+export type Found<T> = { value: T; raw: Buffer };
+
+/** What `update` leaves behind: a value that lives `ttl` seconds (Infinity: for ever), nothing, or what is there already. */
+export type Next<T> = { value: T; ttl: number } | undefined | typeof KEEP;
+
+export const KEEP: unique symbol = Symbol('keep');
+
+/** Must be pure and synchronous: it runs again, on a fresh value, whenever another writer was faster. */
+export type Change<T> = (current: T | undefined) => Next<T>;
+
+/** One entry of a stream; `id` is opaque, sorts by age, and continues a `range`. */
+export type Entry<T> = { id: string; value: T };
+
+/**
+ * Keys are `<kind>:<id>`: the kind stays readable in the store, the id is hidden by an HMAC. Values are JSON, sealed (AES-256-GCM).
+ * Times are seconds. Every verb throws `StoreUnavailable` when the store cannot be reached within its deadline.
+ */
+export interface Store {
+  get<T>(key: string): Promise<Found<T> | undefined>;
+  set<T>(key: string, value: T, ttl: number): Promise<void>;
+  /** Writes only where nothing is. True for exactly one of many callers, and for a call that was sent twice over a cut connection. */
+  add<T>(key: string, value: T, ttl: number): Promise<boolean>;
+  /** Reads and deletes; of many callers exactly one gets the value. */
+  take<T>(key: string): Promise<T | undefined>;
+  delete(key: string): Promise<void>;
+  /** Compare and set, retried. Resolves to what is stored afterwards. */
+  update<T>(key: string, change: Change<T>, seen?: Found<T>): Promise<Found<T> | undefined>;
+
+  /** A set of strings under one key; the whole set disappears `ttl` seconds after the last `addMember` (Infinity: never). */
+  addMember(key: string, member: string, ttl: number): Promise<void>;
+  removeMember(key: string, member: string): Promise<void>;
+  members(key: string): Promise<string[]>;
+
+  /** Adds to the end of a stream and resolves when it is stored; entries older than `ttl` seconds may disappear. */
+  append<T>(key: string, value: T, ttl: number): Promise<void>;
+  /** Oldest first, those after the entry `after`, at most `limit`. */
+  range<T>(key: string, options: { after?: string; limit: number }): Promise<Entry<T>[]>;
+
+  /** Tells every process that subscribed. Delivery is prompt and not promised: whoever listens also reads again now and then. */
+  publish(channel: string, message: string): Promise<void>;
+  subscribe(channel: string, listener: (message: string) => void): Promise<void>;
+  ping(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The store did not answer in time, refused the command, or cannot be reached. The cause is for the log. */
+export class StoreUnavailable extends Error {
+  constructor(cause: unknown) {
+    super('the store cannot be reached', { cause });
+    this.name = 'StoreUnavailable';
+  }
+}
