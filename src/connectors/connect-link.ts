@@ -1,0 +1,28 @@
+// The connect link: the URL a person pastes, the protected resource (RFC 9728) and the only audience (RFC 8707) of a connector's tokens.
+import { CONNECTOR_ID } from './connector.ts';
+
+export function connectLink(resourceUrl: string, connectorId: string): string {
+  return `${resourceUrl}/connect/${connectorId}/mcp`;
+}
+
+/**
+ * The one spelling of a resource indicator: scheme and host in lower case, no default port, no single trailing slash.
+ * Undefined for what can never equal a link: not http(s), user information, a query or a fragment. Dots and percent signs are not
+ * resolved, so two different spellings of a path stay different.
+ */
+export function canonicalResource(value: string): string | undefined {
+  const [, scheme, authority, path] =
+    /^(https?):\/\/([^/?#\\@\s]+)([^?#\\\s]*)$/i.exec(value) ?? [];
+  if (!scheme || !authority || path === undefined) return undefined;
+  const protocol = scheme.toLowerCase();
+  const host = authority.toLowerCase().replace(protocol === 'https' ? /:443$/ : /:80$/, '');
+  return `${protocol}://${host}${path.replace(/\/$/, '')}`;
+}
+
+/** The connector a resource indicator means, when it is one of our connect links. */
+export function connectorIdOf(resourceUrl: string, resource: string): string | undefined {
+  const canonical = canonicalResource(resource);
+  const id = canonical?.slice(`${resourceUrl}/connect/`.length, -'/mcp'.length);
+  if (!id || !CONNECTOR_ID.test(id)) return undefined;
+  return canonical === connectLink(resourceUrl, id) ? id : undefined;
+}
