@@ -1,0 +1,44 @@
+// One host name and one spelling of every path: requests for anything else are refused, and no header can change our addresses.
+import type Koa from 'koa';
+import { HttpError, notFound } from './errors.ts';
+
+const DECLARED_BY_PROXIES = [
+  'forwarded',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  'x-forwarded-port',
+  'x-forwarded-for',
+];
+
+/**
+ * Refuses an unknown host (421, RFC 9110 section 15.5.20) and paths that are not in canonical form (404). Afterwards host and scheme are
+ * those of the settings, whatever the client or a proxy said, because the engine builds its URLs from them. Needs `app.proxy = true`.
+ */
+export function requireCanonicalHost(baseUrl: string): Koa.Middleware {
+  const { host, protocol } = new URL(baseUrl);
+  return function canonicalHost(ctx, next) {
+    const { headers, url = '' } = ctx.req;
+    if (headers.host?.toLowerCase() !== host || !url.startsWith('/')) {
+      throw new HttpError(421, 'misdirected_request', 'this server does not answer for that host');
+    }
+    for (const name of DECLARED_BY_PROXIES) delete headers[name];
+    headers['x-forwarded-proto'] = protocol.slice(0, -1);
+    headers.host = host;
+    const path = url.split('?', 1)[0] ?? '';
+    if (
+      /\/\/|\/\.{1,2}(\/|$)|\\|%2f|%5c|%2e|%00/i.test(path) ||
+      (path !== '/' && path.endsWith('/'))
+    )
+      throw notFound();
+    return next();
+  };
+}
+
+/** The address of the client: the connection's, or what the outermost of `proxies` trusted proxies saw, counted from the right. */
+export function clientAddress(ctx: Koa.Context, proxies: number): string {
+  const connection = ctx.req.socket.remoteAddress ?? 'unknown';
+  const declared = ctx.req.headers['x-forwarded-for'];
+  if (proxies === 0 || declared === undefined) return connection;
+  const hops = [...String(declared).split(','), connection].map((hop) => hop.trim());
+  return hops.at(-1 - proxies) ?? hops[0] ?? connection;
+}

@@ -1,0 +1,57 @@
+// How a host says no: one error class, and the one place per host where a thrown error becomes a JSON answer or a page.
+import type Koa from 'koa';
+import { StoreUnavailable } from '../store/store.ts';
+
+/** A refusal meant for the wire: `message` is safe to show and says what to do; the cause is for the log only. */
+export class HttpError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly headers: Record<string, string>;
+
+  /** `code` is the RFC's error code, for example `invalid_request` (RFC 6749 section 5.2). */
+  constructor(
+    status: number,
+    code: string,
+    message: string,
+    options: ErrorOptions & { headers?: Record<string, string> } = {},
+  ) {
+    super(message, options);
+    this.name = 'HttpError';
+    this.status = status;
+    this.code = code;
+    this.headers = options.headers ?? {};
+  }
+}
+
+const RETRY_AFTER = '2';
+
+export function notFound(description = 'there is nothing at this address'): HttpError {
+  return new HttpError(404, 'not_found', description);
+}
+
+/** An infrastructure fault. Clients keep their tokens on this code, and drop them on most others. */
+export function unavailable(cause: unknown): HttpError {
+  return new HttpError(503, 'temporarily_unavailable', 'try again in a moment', {
+    cause,
+    headers: { 'Retry-After': RETRY_AFTER },
+  });
+}
+
+/** What the person or client is told about any error: unknown ones say nothing of their cause. */
+export function asHttpError(error: unknown): HttpError {
+  if (error instanceof HttpError) return error;
+  if (error instanceof StoreUnavailable) return unavailable(error);
+  return new HttpError(500, 'server_error', 'something went wrong on our side; it was logged', {
+    cause: error,
+  });
+}
+
+export type RespondToError = (ctx: Koa.Context, error: HttpError) => void | Promise<void>;
+
+/** RFC 6749 section 5.2: JSON, never cached. */
+export function respondWithJson(ctx: Koa.Context, error: HttpError): void {
+  ctx.status = error.status;
+  ctx.set(error.headers);
+  ctx.set('Cache-Control', 'no-store');
+  ctx.body = { error: error.code, error_description: error.message };
+}

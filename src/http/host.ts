@@ -1,0 +1,125 @@
+// What every host does alike, in order: health, log line, errors, security headers, canonical host and path.
+import { randomBytes } from 'node:crypto';
+import helmet from 'helmet';
+import Koa from 'koa';
+import type { Logger } from 'pino';
+import { clientAddress, requireCanonicalHost } from './canonical-host.ts';
+import { asHttpError, notFound, type RespondToError, respondWithJson } from './errors.ts';
+
+export type HostOptions = {
+  name: string;
+  /** The public base address: its host is the only one answered for. */
+  url: string;
+  proxies: number;
+  logger: Logger;
+  /** Rejects while the process should not get traffic. */
+  isReady: () => Promise<void>;
+  respondToError?: RespondToError;
+};
+
+/** An app with the shared steps in place; the caller adds its own after them. */
+export function createHost(options: HostOptions): Koa {
+  const app = new Koa();
+  app.proxy = true;
+  // Errors never get this far: answerErrors logs and answers them. What remains are sockets that closed early.
+  app.on('error', (error: Error) => options.logger.debug({ err: error }, 'response not delivered'));
+  app.use(answerHealth(options));
+  app.use(logRequests(options));
+  app.use(answerErrors(options));
+  app.use(secureHeaders(options.url));
+  app.use(requireCanonicalHost(options.url));
+  return app;
+}
+
+/** `/livez` and `/readyz` answer on every listener, for any host: probes come by address. */
+function answerHealth({ isReady }: HostOptions): Koa.Middleware {
+  return async function health(ctx, next) {
+    if (ctx.path !== '/livez' && ctx.path !== '/readyz') return next();
+    const ready =
+      ctx.path === '/livez' ||
+      (await isReady().then(
+        () => true,
+        () => false,
+      ));
+    ctx.status = ready ? 200 : 503;
+    ctx.set('Cache-Control', 'no-store');
+    ctx.body = { status: ready ? 'ok' : 'unavailable' };
+  };
+}
+
+function logRequests({ name, logger, proxies }: HostOptions): Koa.Middleware {
+  return async function requestLog(ctx, next) {
+    const started = performance.now();
+    ctx.state.requestId = randomBytes(9).toString('base64url');
+    ctx.state.address = clientAddress(ctx, proxies);
+    ctx.set('X-Request-Id', ctx.state.requestId);
+    const done = () => {
+      const level = ctx.status >= 500 ? 'error' : 'info';
+      logger[level](
+        {
+          host: name,
+          requestId: ctx.state.requestId,
+          method: ctx.method,
+          path: loggablePath(ctx.path),
+          status: ctx.res.statusCode,
+          milliseconds: Math.round(performance.now() - started),
+          address: ctx.state.address,
+          ...(ctx.state.reason ? { reason: ctx.state.reason } : {}),
+          ...(ctx.state.error ? { err: ctx.state.error } : {}),
+        },
+        'request',
+      );
+    };
+    ctx.res.once('close', done);
+    await next();
+  };
+}
+
+/** Long segments are identifiers, and some of those are secrets (RFC 6749 section 10.12: the browser's flow). */
+export function loggablePath(path: string): string {
+  return path
+    .replace(/[\w~.-]{16,}/g, (segment) => (segment.startsWith('oauth-') ? segment : ':id'))
+    .slice(0, 200);
+}
+
+function answerErrors({ respondToError = respondWithJson }: HostOptions): Koa.Middleware {
+  return async function errors(ctx, next) {
+    try {
+      await next();
+      if (ctx.status === 404 && ctx.body === undefined && ctx.respond !== false) throw notFound();
+    } catch (thrown) {
+      const error = asHttpError(thrown);
+      ctx.state.reason = error.code;
+      if (error.status >= 500) ctx.state.error = error.cause ?? error;
+      await respondToError(ctx, error);
+    }
+  };
+}
+
+/**
+ * No `form-action`: browsers apply it to the whole chain of redirects after consent, which ends at the client's own address or scheme.
+ * No opener policy: clients that open sign-in in a popup would lose it.
+ */
+function secureHeaders(url: string): Koa.Middleware {
+  const directives = {
+    defaultSrc: ["'none'"],
+    styleSrc: ["'self'"],
+    imgSrc: ["'self'"],
+    baseUri: ["'none'"],
+    frameAncestors: ["'none'"],
+  };
+  const protect = helmet({
+    contentSecurityPolicy: { useDefaults: false, directives },
+    crossOriginOpenerPolicy: false,
+    frameguard: { action: 'deny' },
+    referrerPolicy: { policy: 'same-origin' },
+    strictTransportSecurity: url.startsWith('https:') ? { maxAge: 31_536_000 } : false,
+  });
+  return async function securityHeaders(ctx, next) {
+    await new Promise<void>((resolve, reject) => {
+      protect(ctx.req, ctx.res, (error?: unknown) => (error ? reject(error) : resolve()));
+    });
+    ctx.set('Permissions-Policy', 'camera=(), geolocation=(), microphone=(), payment=()');
+    return next();
+  };
+}
