@@ -1,0 +1,91 @@
+// The grants in the store: make, find, change, end, and prompt notice of changes.
+import { randomBytes } from 'node:crypto';
+import { type Found, KEEP, type Store, StoreUnavailable } from '../store/store.ts';
+import {
+  type EndedMark,
+  type GrantRecord,
+  isLive,
+  type Lifetimes,
+  type StoredGrant,
+  timeToLive,
+} from './grant-record.ts';
+
+/** Carries the id of a grant that ended or changed what it allows. */
+export const GRANTS_CHANNEL = 'grants';
+const MARK_KEPT = 60;
+const grantKey = (id: string) => `grant:${id}`;
+
+export type FoundGrant = Found<GrantRecord>;
+
+export type NewGrant = Pick<GrantRecord, 'connector' | 'client' | 'grant'>;
+
+/** Written once: an id that exists, also one that ended a moment ago, is refused. */
+export async function createGrant(
+  store: Store,
+  id: string,
+  wanted: NewGrant,
+  lifetimes: Lifetimes,
+  now: number,
+): Promise<void> {
+  const record: GrantRecord = {
+    version: 1,
+    seed: randomBytes(16).toString('base64url'),
+    createdAt: Math.floor(now),
+    ...wanted,
+  };
+  const added = await store.add(grantKey(id), record, timeToLive(record, lifetimes, now));
+  if (!added) throw new Error('a grant is written once');
+}
+
+export async function findGrant(store: Store, id: string): Promise<FoundGrant | undefined> {
+  return live(await store.get<StoredGrant>(grantKey(id)));
+}
+
+/** What `next` makes of the record; KEEP leaves it, undefined ends nothing and writes nothing. */
+export async function updateGrant(
+  store: Store,
+  id: string,
+  next: (record: GrantRecord) => GrantRecord | typeof KEEP,
+  { lifetimes, now, seen }: { lifetimes: Lifetimes; now: number; seen?: FoundGrant },
+): Promise<FoundGrant | undefined> {
+  const after = await store.update<StoredGrant>(
+    grantKey(id),
+    (stored) => {
+      const record = isLive(stored) ? next(stored) : KEEP;
+      return record === KEEP ? KEEP : { value: record, ttl: timeToLive(record, lifetimes, now) };
+    },
+    seen,
+  );
+  return live(after);
+}
+
+/** Ends everything under the grant. Of many callers exactly one gets the record it ended; the others get undefined. */
+export async function endGrant(
+  store: Store,
+  id: string,
+  reason: string,
+): Promise<GrantRecord | undefined> {
+  const mark: EndedMark = { version: 1, ended: reason };
+  let ended: GrantRecord | undefined;
+  try {
+    await store.update<StoredGrant>(grantKey(id), (stored) => {
+      ended = isLive(stored) ? stored : undefined;
+      return ended ? { value: mark, ttl: MARK_KEPT } : KEEP;
+    });
+  } catch (error) {
+    if (!(error instanceof StoreUnavailable)) throw error;
+    // A full store refuses the mark and still deletes; one that is away refuses this too.
+    const taken = await store.take<StoredGrant>(grantKey(id));
+    ended = isLive(taken) ? taken : undefined;
+  }
+  if (ended) await announceGrant(store, id);
+  return ended;
+}
+
+export async function announceGrant(store: Store, id: string): Promise<void> {
+  await store.publish(GRANTS_CHANNEL, id);
+}
+
+function live(found: Found<StoredGrant> | undefined): FoundGrant | undefined {
+  return found && isLive(found.value) ? { value: found.value, raw: found.raw } : undefined;
+}
