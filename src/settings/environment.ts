@@ -1,0 +1,65 @@
+// Which environment variables set what: they take precedence over the settings file.
+import { resolve } from 'node:path';
+import type { Path } from './document.ts';
+import type { Mistake } from './mistake.ts';
+import { nearestName } from './nearest-name.ts';
+import { ROLES } from './schema.ts';
+
+/** An empty variable counts as not set. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A variable that is set: `text` as given, `value` as it would stand at `path` in the file. */
+export type Variable = { name: string; path: Path; text: string; value: unknown };
+
+const PATHS: Readonly<Record<string, Path>> = {
+  GATEHOUSE_AUTH_URL: ['authUrl'],
+  GATEHOUSE_RESOURCE_URL: ['resourceUrl'],
+  GATEHOUSE_MANAGEMENT_URL: ['managementUrl'],
+  GATEHOUSE_DEVELOPMENT_IDP_URL: ['developmentIdp', 'url'],
+  GATEHOUSE_AUTH_LISTEN: ['listen', 'auth'],
+  GATEHOUSE_RESOURCE_LISTEN: ['listen', 'resource'],
+  GATEHOUSE_MANAGEMENT_LISTEN: ['listen', 'management'],
+  GATEHOUSE_DEVELOPMENT_IDP_LISTEN: ['listen', 'developmentIdp'],
+  GATEHOUSE_STORE: ['store'],
+  GATEHOUSE_DATA_DIR: ['dataDir'],
+  GATEHOUSE_ROLES: ['roles'],
+  GATEHOUSE_DEFAULT_CONNECTOR: ['authorization', 'defaultConnector'],
+  GATEHOUSE_LOG_LEVEL: ['logLevel'],
+  GATEHOUSE_IDENTITY_PROVIDER_SECRET: ['identityProvider', 'clientSecret'],
+  GATEHOUSE_IDENTITY_PROVIDER_SECRET_FILE: ['identityProvider', 'clientSecretFile'],
+};
+
+const OUTSIDE_THE_FILE = [
+  'GATEHOUSE_CONFIG',
+  'GATEHOUSE_SECRET',
+  'GATEHOUSE_SECRET_FILE',
+  'GATEHOUSE_MANAGEMENT_KEY',
+  'GATEHOUSE_MANAGEMENT_KEY_FILE',
+];
+
+export function variablesIn(environment: Environment): Variable[] {
+  return Object.entries(PATHS).flatMap(([name, path]) => {
+    const text = environment[name];
+    return text ? [{ name, path, text, value: fileValue(name, text) }] : [];
+  });
+}
+
+/** Paths in the environment start at the working directory, as everywhere else on a command line. */
+function fileValue(name: string, text: string): unknown {
+  if (name === 'GATEHOUSE_ROLES') {
+    return text === 'all' ? [...ROLES] : text.split(',').map((role) => role.trim());
+  }
+  return /_(DIR|FILE)$/.test(name) ? resolve(text) : text;
+}
+
+/** Only near misses: orchestrators put names of their own under a service's prefix (GATEHOUSE_PORT and the like). */
+export function misspeltVariables(environment: Environment): Mistake[] {
+  const known = [...Object.keys(PATHS), ...OUTSIDE_THE_FILE];
+  return Object.keys(environment)
+    .filter((name) => name.startsWith('GATEHOUSE_') && environment[name] && !known.includes(name))
+    .flatMap((name) => {
+      const meant = nearestName(name, known);
+      const expected = `a known variable (did you mean ${meant}?)`;
+      return meant ? [{ setting: name, given: 'an unknown variable', expected }] : [];
+    });
+}

@@ -1,0 +1,71 @@
+// Loads the settings: the file, the environment over it, every check; and reports all mistakes at once.
+import { resolve } from 'node:path';
+import { redirectMistakes, storeMistakes } from './consistency.ts';
+import { misspeltVariables, type Environment } from './environment.ts';
+import { errorCode, PROJECT_ROOT } from './file.ts';
+import { readIdentityProvider } from './identity-provider.ts';
+import { listenerMistakes, resolveListeners } from './listeners.ts';
+import { SettingsError } from './mistake.ts';
+import { parseSettings } from './parse.ts';
+import { inProduction, productionMistakes, productionReason } from './production.ts';
+import { keepSecret, readSecret, type Reading } from './secret.ts';
+import type { Settings } from './settings.ts';
+import { mistakeAt, readSource, type Source } from './source.ts';
+
+/**
+ * Throws SettingsError. Writes nothing before every setting is right; then makes the secrets that were not given and may be
+ * made: the management key and, in development, the root secret.
+ */
+export function loadSettings(environment: Environment = process.env): Settings {
+  const source = readSource(environment);
+  const { file, sound, mistakes } = parseSettings(source);
+  const reason = productionReason(source, sound, environment);
+  const identityProvider = readIdentityProvider(source, sound);
+  const secret = requireSecret(readSecret(environment, 'GATEHOUSE_SECRET'), reason);
+  const managementKey = readSecret(environment, 'GATEHOUSE_MANAGEMENT_KEY');
+  const all = [
+    ...misspeltVariables(environment),
+    ...mistakes,
+    ...listenerMistakes(source, sound),
+    ...storeMistakes(source, sound),
+    ...redirectMistakes(source, sound),
+    ...(reason ? productionMistakes(source, sound, reason) : []),
+    ...identityProvider.mistakes,
+    ...secret.mistakes,
+    ...managementKey.mistakes,
+  ];
+  if (all.length > 0 || !file || !identityProvider.value) throw new SettingsError(all);
+  const dataDir = resolve(PROJECT_ROOT, file.dataDir);
+  const { store } = file;
+  const kept = (name: string) => keptSecret(source, dataDir, name);
+  return {
+    ...file,
+    production: reason !== undefined,
+    environmentName: reason ? 'production' : 'development',
+    dataDir,
+    store: store.kind === 'sqlite' ? { ...store, file: resolve(dataDir, store.file) } : store,
+    listen: resolveListeners(file),
+    identityProvider: identityProvider.value,
+    secret: secret.value ?? kept('secret'),
+    managementKey:
+      managementKey.value ??
+      (file.roles.includes('management') ? kept('management.key') : undefined),
+  };
+}
+
+/** Production, for `reason`, makes no root secret: several processes need the same one, and it must outlive the data directory. */
+function requireSecret(secret: Reading, reason: string | undefined): Reading {
+  if (!reason || secret.value || secret.mistakes.length > 0) return secret;
+  const expected = `a secret of at least 32 characters, here or in a file named by GATEHOUSE_SECRET_FILE, ${inProduction(reason)}`;
+  return { mistakes: [{ setting: 'GATEHOUSE_SECRET', given: 'nothing', expected }] };
+}
+
+function keptSecret(source: Source, dataDir: string, name: string): string {
+  try {
+    return keepSecret(dataDir, name);
+  } catch (cause) {
+    if (cause instanceof SettingsError) throw cause;
+    const expected = `a directory this process can write to (${errorCode(cause)})`;
+    throw new SettingsError([mistakeAt(source, ['dataDir'], expected, JSON.stringify(dataDir))]);
+  }
+}

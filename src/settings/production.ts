@@ -1,0 +1,60 @@
+// What production is, and what it refuses: everything that is for development only (RFC 9700 section 2.6).
+import { valueAt, type Path } from './document.ts';
+import type { Environment } from './environment.ts';
+import { hosts } from './listeners.ts';
+import { isLoopback, isLoopbackUrl } from './loopback.ts';
+import type { Mistake } from './mistake.ts';
+import type { SettingsFile } from './schema.ts';
+import { mistakeAt, settingName, type Source } from './source.ts';
+
+/** Why this is production, in words: NODE_ENV says so, or other computers can reach it. Undefined in development. */
+export function productionReason(
+  source: Source,
+  file: Partial<SettingsFile>,
+  environment: Environment,
+): string | undefined {
+  if (environment['NODE_ENV'] === 'production') return 'NODE_ENV is production';
+  const addresses = [
+    { path: ['authUrl'], isPublic: isPublic(file.authUrl) },
+    { path: ['resourceUrl'], isPublic: isPublic(file.resourceUrl) },
+    ...hosts(file).map(({ addressPath, address }) => ({
+      path: addressPath,
+      isPublic: !isLoopback(address.host),
+    })),
+  ];
+  const found = addresses.find(({ isPublic }) => isPublic);
+  return found && `${settingName(source, found.path)} is not on this computer only`;
+}
+
+function isPublic(url: string | undefined): boolean {
+  return url !== undefined && !isLoopbackUrl(url);
+}
+
+/** `reason` is why this is production. */
+export function productionMistakes(
+  source: Source,
+  file: Partial<SettingsFile>,
+  reason: string,
+): Mistake[] {
+  const { authUrl, resourceUrl, managementUrl, identityProvider } = file;
+  const isDevelopmentIdpGiven = valueAt(source.document, ['developmentIdp']) !== undefined;
+  const https = 'an https address';
+  const refusals: [boolean, Path, string][] = [
+    [isPlain(authUrl), ['authUrl'], https],
+    [isPlain(resourceUrl), ['resourceUrl'], https],
+    [isPlain(managementUrl) && isPublic(managementUrl), ['managementUrl'], https],
+    [isPlain(identityProvider?.issuer), ['identityProvider', 'issuer'], https],
+    [isDevelopmentIdpGiven, ['developmentIdp'], 'nothing here, and identityProvider instead'],
+  ];
+  return refusals
+    .filter(([isRefused]) => isRefused)
+    .map(([, path, expected]) => mistakeAt(source, path, `${expected}, ${inProduction(reason)}`));
+}
+
+export function inProduction(reason: string): string {
+  return `because this is production (${reason})`;
+}
+
+function isPlain(url: string | undefined): boolean {
+  return url !== undefined && new URL(url).protocol === 'http:';
+}

@@ -1,0 +1,205 @@
+// What can be set, with defaults and limits: the one schema of the settings file.
+import { z } from 'zod';
+import { LEVELS } from '../permission-level.ts';
+import { isRedirectUri, REDIRECT_URI } from './redirect-uri.ts';
+import { parseStoreAddress } from './store-address.ts';
+
+const UNITS = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
+
+const DURATION = 'a duration such as 90s, 15m, 12h or 30d';
+
+/** Written `<number><s|m|h|d>`, read as seconds. */
+export const duration = z
+  .string(DURATION)
+  .regex(/^[1-9]\d{0,5}[smhd]$/, DURATION)
+  .transform((text) => Number(text.slice(0, -1)) * UNITS[text.at(-1) as keyof typeof UNITS]);
+
+const ORIGIN =
+  'an address such as https://auth.example.com or http://localhost:4000, in lower case, without a path or a trailing slash';
+
+/** A base address: scheme, host and port, nothing after them. Kept as written, because the issuer is compared byte for byte. */
+export const origin = z.string(ORIGIN).refine((text) => {
+  const url = URL.parse(text);
+  return url !== null && /^https?:$/.test(url.protocol) && url.origin === text && url.port !== '0';
+}, ORIGIN);
+
+const ADDRESS = 'host:port, for example 0.0.0.0:4000';
+
+/** `host:port` to listen on; IPv6 hosts in brackets. */
+export const address = z
+  .string(ADDRESS)
+  .regex(/^([^:\s[\]]+|\[[0-9a-fA-F:.]+\]):\d{1,5}$/, ADDRESS)
+  .transform((text) => {
+    const colon = text.lastIndexOf(':');
+    return {
+      host: text.slice(0, colon).replace(/^\[|\]$/g, ''),
+      port: Number(text.slice(colon + 1)),
+    };
+  })
+  .refine(({ port }) => port <= 65_535, 'a port from 0 to 65535');
+
+export type Address = z.output<typeof address>;
+
+export const ROLES = ['authorization-server', 'resource-server', 'management'] as const;
+export const role = z.enum(ROLES);
+export type Role = z.output<typeof role>;
+
+export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+
+const email = z.email('an e-mail address');
+
+/** Which people may hold which level: the highest level of the rules that match; no match is no access. */
+const entitlement = z.strictObject({
+  match: z
+    .strictObject({
+      anyone: z.literal(true).optional(),
+      subject: z.string().min(1).optional(),
+      email: email.optional(),
+      emailDomain: z
+        .string()
+        .regex(/^[\w-]+(\.[\w-]+)+$/, 'a domain such as example.com')
+        .optional(),
+      group: z.string().min(1).optional(),
+    })
+    .refine(
+      (match) => Object.keys(match).length === 1,
+      'exactly one of anyone, subject, email, emailDomain, group',
+    ),
+  level: z.enum(LEVELS),
+});
+export type Entitlement = z.output<typeof entitlement>;
+
+const httpsUrl = z.url({ protocol: /^https$/, error: 'an https address' });
+const redirectUri = z.string().refine(isRedirectUri, REDIRECT_URI);
+
+function wholeNumber(least: number, most: number) {
+  const expected = `a whole number from ${least} to ${most}`;
+  return z.int(expected).min(least, expected).max(most, expected);
+}
+
+function isDistinct(records: readonly { id: string }[]): boolean {
+  return new Set(records.map(({ id }) => id)).size === records.length;
+}
+
+const preRegisteredClient = z.strictObject({
+  id: z.string().regex(/^[\w.-]{3,64}$/, '3 to 64 letters, digits, dots, dashes or underscores'),
+  name: z.string().min(1).max(80),
+  redirectUris: z.array(redirectUri).min(1),
+  secret: z.string().min(32).optional(),
+});
+
+const person = z.strictObject({
+  id: z
+    .string()
+    .regex(
+      /^[a-z][a-z0-9-]{0,31}$/,
+      '1 to 32 lower-case letters, digits or dashes, a letter first',
+    ),
+  name: z.string().min(1),
+  email,
+  groups: z.array(z.string()).default([]),
+});
+
+export const identityProvider = z
+  .strictObject({
+    name: z.string().min(1).max(60).default('your company account'),
+    issuer: z.url({ protocol: /^https?$/, error: 'an address such as https://login.example.com' }),
+    clientId: z.string().min(1),
+    clientSecret: z.string().min(1).optional(),
+    clientSecretFile: z.string().min(1).optional(),
+    scopes: z.array(z.string().min(1)).default(['openid', 'profile', 'email']),
+    groupsClaim: z.string().min(1).default('groups'),
+  })
+  .refine((idp) => !(idp.clientSecret && idp.clientSecretFile), {
+    path: ['clientSecretFile'],
+    error: 'the client secret or a file with it, not both',
+  });
+
+const ACCESS_TOKEN = { least: 60, most: 86_400 };
+
+const lifetimes = z
+  .strictObject({
+    accessToken: duration
+      .refine((ttl) => ttl >= ACCESS_TOKEN.least && ttl <= ACCESS_TOKEN.most, 'from 60s to 24h')
+      .prefault('1h'),
+    refreshTokenIdle: duration.prefault('30d'),
+    refreshTokenAbsolute: duration.prefault('90d'),
+    session: duration.prefault('12h'),
+    unusedClient: duration.prefault('24h'),
+    usedClient: duration.prefault('90d'),
+  })
+  .refine((ttl) => ttl.accessToken <= ttl.refreshTokenIdle, {
+    path: ['refreshTokenIdle'],
+    error: 'no less than lifetimes.accessToken (1h unless set)',
+  })
+  .refine((ttl) => ttl.refreshTokenIdle <= ttl.refreshTokenAbsolute, {
+    path: ['refreshTokenAbsolute'],
+    error: 'no less than lifetimes.refreshTokenIdle (30d unless set)',
+  });
+
+export const settingsSchema = z.strictObject({
+  productName: z.string().min(1).max(60).default('Gatehouse'),
+  supportContact: z.string().max(200).optional(),
+  authUrl: origin,
+  resourceUrl: origin,
+  managementUrl: origin.default('http://127.0.0.1:4002'),
+  listen: z
+    .strictObject({
+      auth: address.optional(),
+      resource: address.optional(),
+      management: address.optional(),
+      developmentIdp: address.optional(),
+    })
+    .prefault({}),
+  roles: z
+    .array(role)
+    .min(1)
+    .default([...ROLES])
+    .transform((roles) => [...new Set(roles)]),
+  store: z.string().transform(parseStoreAddress).prefault('sqlite:gatehouse.sqlite'),
+  dataDir: z.string().min(1).default('.data'),
+  logLevel: z.enum(LOG_LEVELS).default('info'),
+  proxies: wholeNumber(0, 5).default(0),
+
+  identityProvider: identityProvider.optional(),
+  developmentIdp: z
+    .strictObject({
+      url: origin,
+      people: z.array(person).min(1).refine(isDistinct, 'an id of its own for each'),
+    })
+    .optional(),
+  entitlements: z.array(entitlement, 'a list of rules, each with match and level').min(1),
+
+  authorization: z.strictObject({ defaultConnector: z.string().min(1).optional() }).prefault({}),
+  clients: z
+    .strictObject({
+      hostedCallbacks: z
+        .array(httpsUrl.refine(isRedirectUri, REDIRECT_URI))
+        .default([
+          'https://claude.ai/api/mcp/auth_callback',
+          'https://claude.com/api/mcp/auth_callback',
+        ]),
+      allowedRedirects: z.array(redirectUri).default([]),
+      preRegistered: z
+        .array(preRegisteredClient)
+        .refine(isDistinct, 'an id of its own for each')
+        .default([]),
+      metadataDocuments: z
+        .array(z.strictObject({ url: httpsUrl, document: z.record(z.string(), z.unknown()) }))
+        .default([]),
+    })
+    .prefault({}),
+  consent: z
+    .strictObject({ stayConnected: z.enum(['offered', 'on-request']).default('offered') })
+    .prefault({}),
+  lifetimes: lifetimes.prefault({}),
+  resourceServer: z
+    .strictObject({
+      allowedOrigins: z.array(origin).default([]),
+      maxBodyBytes: wholeNumber(1024, 64 * 1024 * 1024).default(1024 * 1024),
+    })
+    .prefault({}),
+});
+
+/** The settings file as parsed: durations in seconds, addresses split. */
+export type SettingsFile = z.output<typeof settingsSchema>;

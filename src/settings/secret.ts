@@ -1,0 +1,92 @@
+// Secrets: given in the environment, in a file, or made on first use and kept in the data directory.
+import { randomBytes } from 'node:crypto';
+import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import type { Environment } from './environment.ts';
+import { errorCode } from './file.ts';
+import { SettingsError, type Mistake } from './mistake.ts';
+import { hidden } from './source.ts';
+
+/** What was read, or why it cannot be used; neither when nothing was given. */
+export type Reading<T = string> = { value?: T; mistakes: Mistake[] };
+
+/** Characters. */
+const SHORTEST = 32;
+
+/** A secret of at least 32 characters in the variable `name`, or in the file named by `<name>_FILE`. */
+export function readSecret(environment: Environment, name: string): Reading {
+  const text = environment[name];
+  const file = environment[`${name}_FILE`];
+  if (text && file) {
+    const given = `a value, and a file in ${name}_FILE`;
+    return { mistakes: [{ setting: name, given, expected: 'one of the two' }] };
+  }
+  if (file) return readSecretFile(file, `${name}_FILE`, { shortest: SHORTEST });
+  return text ? checkSecret(text, name, SHORTEST) : { mistakes: [] };
+}
+
+/** The content of the file without space around it. A relative path starts at `base`. */
+export function readSecretFile(
+  file: string,
+  setting: string,
+  { shortest = 1, base = '' } = {},
+): Reading {
+  try {
+    return checkSecret(readFileSync(resolve(base, file), 'utf8'), setting, shortest);
+  } catch (cause) {
+    // What does not look like a path may be the secret itself, put into the wrong variable.
+    const given = /^\.{0,2}\//.test(file) ? JSON.stringify(file) : hidden(file);
+    const expected = `a file that can be read (${errorCode(cause)})`;
+    return { mistakes: [{ setting, given, expected }] };
+  }
+}
+
+function checkSecret(text: string, setting: string, shortest: number): Reading {
+  const value = text.trim();
+  if (value.length >= shortest) return { value, mistakes: [] };
+  const expected = `at least ${shortest} characters`;
+  return { mistakes: [{ setting, given: hidden(value), expected }] };
+}
+
+/**
+ * The secret in `<directory>/<name>`, made on first use: 256 random bits, readable by this user only. Processes that start
+ * together agree on one. Throws SettingsError for a damaged file, and what node:fs throws where nothing can be written.
+ */
+export function keepSecret(directory: string, name: string, random = randomBytes): string {
+  const path = join(directory, name);
+  const text = readIfThere(path) ?? createSecret(directory, path, random);
+  const { value, mistakes } = checkSecret(text, path, SHORTEST);
+  if (value) return value;
+  const hint = 'restore the file, or remove it to have a new one made';
+  throw new SettingsError(
+    mistakes.map((mistake) => ({ ...mistake, expected: `${mistake.expected}: ${hint}` })),
+  );
+}
+
+function createSecret(directory: string, path: string, random: typeof randomBytes): string {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const draft = `${path}.${random(8).toString('hex')}`;
+  writeFileSync(draft, `${random(32).toString('base64url')}\n`, {
+    mode: 0o600,
+    flag: 'wx',
+    flush: true,
+  });
+  try {
+    // A link, unlike a rename, never replaces the file of a process that was faster, and is never seen half written.
+    linkSync(draft, path);
+  } catch (cause) {
+    if (errorCode(cause) !== 'EEXIST') throw cause;
+  } finally {
+    rmSync(draft);
+  }
+  return readFileSync(path, 'utf8');
+}
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    if (errorCode(cause) === 'ENOENT') return undefined;
+    throw cause;
+  }
+}

@@ -1,0 +1,18 @@
+// The settings as the rest of the program sees them: checked, complete, every address and secret resolved.
+import type { IdentityProvider } from './identity-provider.ts';
+import type { Listeners } from './listeners.ts';
+import type { SettingsFile } from './schema.ts';
+
+/** Durations in seconds, paths absolute. Holds secrets: never log it whole. */
+export type Settings = Omit<SettingsFile, 'listen' | 'identityProvider'> & {
+  /** NODE_ENV is `production`, or other computers can reach it: development parts are refused. */
+  production: boolean;
+  environmentName: 'production' | 'development';
+  /** Where each host listens, in a process that plays its role. */
+  listen: Listeners;
+  identityProvider: IdentityProvider;
+  /** The root secret, at least 32 characters: other keys are derived from it. */
+  secret: string;
+  /** The bearer key of the management API, at least 32 characters; undefined without the management role, unless given. */
+  managementKey: string | undefined;
+};
