@@ -1,0 +1,75 @@
+// What an administrator does in tests, over the management API.
+import { z } from 'zod';
+import type { Level } from '../../src/permission-level.ts';
+import type { System } from './system.ts';
+
+const connector = z.looseObject({
+  id: z.string(),
+  name: z.string(),
+  level: z.string(),
+  link: z.string(),
+  state: z.string(),
+  uses: z.number(),
+});
+
+const auditItem = z.looseObject({
+  time: z.string(),
+  event: z.string(),
+  outcome: z.string(),
+  account: z.string().optional(),
+  clientId: z.string().optional(),
+  connector: z.string().optional(),
+  grantId: z.string().optional(),
+  tool: z.string().optional(),
+});
+
+const mintedToken = z.looseObject({ id: z.string(), token: z.string() });
+
+export type Connector = z.output<typeof connector>;
+export type AuditItem = z.output<typeof auditItem>;
+
+/** `expiresAt` is ISO 8601. */
+export type Wanted = { name?: string; level?: Level; maxUses?: number; expiresAt?: string };
+
+export async function createConnector(system: System, wanted: Wanted = {}): Promise<Connector> {
+  const body = { name: 'Club figures', level: 'operations', ...wanted };
+  return connector.parse(await manage(system, 'POST', '/connectors', body));
+}
+
+export async function showConnector(system: System, id: string): Promise<Connector> {
+  return connector.parse(await manage(system, 'GET', `/connectors/${id}`));
+}
+
+export async function revokeConnector(system: System, id: string): Promise<void> {
+  await manage(system, 'DELETE', `/connectors/${id}`);
+}
+
+/** Oldest first, at most a thousand. */
+export async function readAudit(system: System): Promise<AuditItem[]> {
+  const page = z.object({ items: z.array(auditItem) });
+  return page.parse(await manage(system, 'GET', '/audit?limit=1000')).items;
+}
+
+export async function mintToken(system: System, level: Level): Promise<string> {
+  const body = { name: 'A script', level, expiresIn: '1h' };
+  return mintedToken.parse(await manage(system, 'POST', '/tokens', body)).token;
+}
+
+async function manage(
+  system: System,
+  method: string,
+  path: string,
+  body?: object,
+): Promise<unknown> {
+  const response = await fetch(`${system.management}/api/v1${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${system.managementKey}`,
+      ...(body ? { 'content-type': 'application/json' } : {}),
+    },
+    ...(body ? { body: JSON.stringify(body) } : {}),
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+  return text === '' ? undefined : JSON.parse(text);
+}

@@ -1,0 +1,181 @@
+// A scripted browser over fetch: cookies, redirects one by one, forms; it stops where the system under test sends it away.
+import type { Level } from '../../src/permission-level.ts';
+import { cookieHeader, storeCookies, type CookieJar } from './cookie-jar.ts';
+import { fillIn, formsIn, type Filling, type Form } from './html-forms.ts';
+
+export type Page = {
+  kind: 'page';
+  url: URL;
+  status: number;
+  headers: Headers;
+  html: string;
+  forms: Form[];
+};
+
+/** The system redirected to another origin; nobody went there. */
+export type Departure = { kind: 'left'; url: URL };
+
+export type Step = Page | Departure;
+
+export type Person = 'ada' | 'grace' | 'alan';
+
+/**
+ * `switch` leaves the account that is signed in, signs in as `person` and approves. Without `level` and `stay` the page's own
+ * choices are sent.
+ */
+export type Wishes = {
+  person?: Person;
+  level?: Level;
+  decision?: 'approve' | 'deny' | 'switch';
+  stay?: boolean;
+};
+
+export type Browser = {
+  jar: CookieJar;
+  visit(url: URL | string): Promise<Step>;
+  /** Fills in the form that has every control named, and sends it. */
+  submit(page: Page, filling: Filling): Promise<Step>;
+  /** Sends a form body of any content, as if from `page`. */
+  post(page: Page, action: URL, body: URLSearchParams): Promise<Step>;
+  /** Up to the consent page, or whatever page comes in its place. */
+  openConsent(url: URL | string, person?: Person): Promise<Page>;
+  /** From the authorization URL to the redirect that answers the client. */
+  authorize(url: URL | string, wishes?: Wishes): Promise<URL>;
+};
+
+const MOST_REDIRECTS = 20;
+
+/** `origins` are those of the system: it follows redirects among them and stops at any other. */
+export function openBrowser(origins: readonly string[]): Browser {
+  const jar: CookieJar = [];
+  const browser: Browser = {
+    jar,
+    visit: (url) => travel(jar, origins, new URL(url), { method: 'GET' }),
+    submit: (page, filling) => {
+      const form = requireForm(page, Object.keys(filling));
+      return browser.post(page, form.action, fillIn(form, filling));
+    },
+    post: (page, action, body) =>
+      travel(jar, origins, action, { method: 'POST', body, headers: headersFrom(page, action) }),
+    openConsent: (url, person) => openConsent(browser, url, person),
+    authorize: (url, wishes) => authorize(browser, url, wishes),
+  };
+  return browser;
+}
+
+async function openConsent(browser: Browser, url: URL | string, person: Person = 'ada') {
+  let page = requirePage(await browser.visit(url));
+  if (asksWho(page)) page = requirePage(await browser.submit(page, { person }));
+  return page;
+}
+
+async function authorize(browser: Browser, url: URL | string, wishes: Wishes = {}): Promise<URL> {
+  const { person, level, decision = 'approve', stay } = wishes;
+  let step = await browser.visit(url);
+  if (step.kind === 'page' && asksWho(step))
+    step = await browser.submit(step, { person: person ?? 'ada' });
+  else if (step.kind === 'page' && decision === 'switch')
+    step = await changeAccount(browser, step, person);
+  if (step.kind === 'left') return step.url;
+  const answer = await browser.submit(step, {
+    decision: decision === 'deny' ? 'deny' : 'approve',
+    ...(level ? { level } : {}),
+    ...(stay === undefined ? {} : { stay: stay ? 'on' : false }),
+  });
+  if (answer.kind === 'left') return answer.url;
+  throw new Error(`${decision} ended at a page: ${describePage(answer)}`);
+}
+
+async function changeAccount(browser: Browser, page: Page, person: Person = 'ada'): Promise<Step> {
+  const signIn = requirePage(await browser.submit(page, { decision: 'switch' }));
+  return browser.submit(signIn, { person });
+}
+
+export function asksWho(page: Page): boolean {
+  return hasControls(page, ['person']);
+}
+
+export function asksConsent(page: Page): boolean {
+  return page.forms.some((form) =>
+    form.controls.some(({ name, value }) => name === 'decision' && value === 'approve'),
+  );
+}
+
+export function requirePage(step: Step): Page {
+  if (step.kind === 'page') return step;
+  throw new Error(`left for ${step.url.href} instead of showing a page`);
+}
+
+export function requireDeparture(step: Step): URL {
+  if (step.kind === 'left') return step.url;
+  throw new Error(`stayed at a page: ${describePage(step)}`);
+}
+
+function requireForm(page: Page, names: string[]): Form {
+  const form = page.forms.find((candidate) => offers(candidate, names));
+  if (form) return form;
+  throw new Error(`no form with ${names.join(', ')} at: ${describePage(page)}`);
+}
+
+function hasControls(page: Page, names: string[]): boolean {
+  return page.forms.some((form) => offers(form, names));
+}
+
+function offers(form: Form, names: string[]): boolean {
+  return names.every((name) => form.controls.some((control) => control.name === name));
+}
+
+export function describePage({ url, status, html }: Page): string {
+  const text = html.replace(/<style[\s\S]*?<\/style>|<[^>]*>/g, ' ').replace(/\s+/g, ' ');
+  return `${status} ${url.href} ${text.trim().slice(0, 600)}`;
+}
+
+/** Fetch standard: a page that withholds its referrer sends `Origin: null`. */
+function headersFrom(page: Page, target: URL): Record<string, string> {
+  const withheld = page.headers.get('referrer-policy') === 'no-referrer';
+  const sameOrigin = page.url.origin === target.origin;
+  return {
+    origin: withheld ? 'null' : page.url.origin,
+    'sec-fetch-site': sameOrigin ? 'same-origin' : 'same-site',
+  };
+}
+
+type Journey = { method: string; body?: URLSearchParams; headers?: Record<string, string> };
+
+async function travel(
+  jar: CookieJar,
+  origins: readonly string[],
+  start: URL,
+  journey: Journey,
+): Promise<Step> {
+  let url = start;
+  let leg = journey;
+  for (let redirects = 0; redirects < MOST_REDIRECTS; redirects += 1) {
+    if (!origins.includes(url.origin)) return { kind: 'left', url };
+    const response = await load(jar, url, leg);
+    const location = response.headers.get('location');
+    if (response.status < 300 || response.status > 399 || !location) return readPage(url, response);
+    await response.body?.cancel();
+    url = new URL(location, url);
+    if (response.status !== 307 && response.status !== 308) leg = { method: 'GET' };
+  }
+  throw new Error(`redirected more than ${MOST_REDIRECTS} times, last to ${url.href}`);
+}
+
+async function load(jar: CookieJar, url: URL, { method, body, headers }: Journey) {
+  const cookie = cookieHeader(jar, url);
+  const response = await fetch(url, {
+    method,
+    redirect: 'manual',
+    headers: { accept: 'text/html', ...headers, ...(cookie ? { cookie } : {}) },
+    ...(body ? { body } : {}),
+  });
+  storeCookies(jar, url, response.headers.getSetCookie());
+  return response;
+}
+
+async function readPage(url: URL, response: Response): Promise<Page> {
+  const html = await response.text();
+  const { status, headers } = response;
+  return { kind: 'page', url, status, headers, html, forms: formsIn(html, url) };
+}

@@ -1,0 +1,121 @@
+// A client that went all the way: registered, a person signed in and approved, the code redeemed.
+import { openBrowser, type Browser, type Wishes } from './browser.ts';
+import {
+  authorizeUrl,
+  discover,
+  exchange,
+  register,
+  type AuthMethod,
+  type Client,
+  type Discovery,
+  type Parameters,
+  type Server,
+  type TokenAnswer,
+} from './oauth.ts';
+import type { ClientHabits } from './registrations.ts';
+import type { System } from './system.ts';
+
+export const REDIRECT_URI = 'http://127.0.0.1:7070/callback';
+
+const METADATA = {
+  client_name: 'Test client',
+  redirect_uris: [REDIRECT_URI],
+  grant_types: ['authorization_code', 'refresh_token'],
+  response_types: ['code'],
+};
+
+export async function registerClient(
+  server: Server,
+  method: AuthMethod = 'none',
+  redirectUri = REDIRECT_URI,
+): Promise<Client> {
+  const { status, body } = await register(server, {
+    ...METADATA,
+    redirect_uris: [redirectUri],
+    token_endpoint_auth_method: method,
+  });
+  if (!body.client_id) throw new Error(`registration answered ${status} ${JSON.stringify(body)}`);
+  return { id: body.client_id, secret: body.client_secret, method, redirectUri };
+}
+
+/** What a connected client holds. */
+export type Connection = {
+  link: string;
+  server: Server;
+  client: Client;
+  browser: Browser;
+  accessToken: string;
+  refreshToken: string | undefined;
+  scope: string | undefined;
+};
+
+export type ConnectionWishes = Wishes & {
+  /** An earlier one: the same browser, and the same client, connect again. */
+  as?: { browser: Browser; client?: Client };
+  method?: AuthMethod;
+  parameters?: Parameters;
+};
+
+/** Everything from the connect link to tokens. Throws what went wrong on the way. */
+export async function connect(
+  system: System,
+  { link }: { link: string },
+  wishes: ConnectionWishes = {},
+): Promise<Connection> {
+  const browser = wishes.as?.browser ?? openBrowser(system.origins);
+  const code = await obtainCode(system, { link }, { ...wishes, as: { ...wishes.as, browser } });
+  const { body } = await redeem(code, { resource: link });
+  if (!body.access_token) throw new Error(`${code.callback.search} gave ${JSON.stringify(body)}`);
+  const { access_token: accessToken, refresh_token: refreshToken, scope } = body;
+  const { server, client } = code;
+  return { link, server, client, browser, accessToken, refreshToken, scope };
+}
+
+/** A code that nobody redeemed yet. */
+export type Unredeemed = {
+  link: string;
+  server: Server;
+  client: Client;
+  callback: URL;
+  verifier: string;
+};
+
+export async function obtainCode(
+  system: System,
+  { link }: { link: string },
+  wishes: ConnectionWishes = {},
+): Promise<Unredeemed> {
+  const { server } = await discover(link);
+  const client = wishes.as?.client ?? (await registerClient(server, wishes.method));
+  const browser = wishes.as?.browser ?? openBrowser(system.origins);
+  const { url, verifier } = authorizeUrl(server, client, { resource: link, ...wishes.parameters });
+  return { link, server, client, callback: await browser.authorize(url, wishes), verifier };
+}
+
+export function redeem(
+  { server, client, callback, verifier }: Unredeemed,
+  more: Parameters = {},
+): Promise<TokenAnswer> {
+  return exchange(server, client, { callback, verifier }, more);
+}
+
+/** What a client of these habits puts into its authorization request. */
+export function habitualParameters(
+  { scope, prompt, resource }: ClientHabits,
+  { challenge, server }: Discovery,
+  link: string,
+): Parameters {
+  const [, challenged] = /scope="([^"]*)"/.exec(challenge) ?? [];
+  const advertised = server.scopes_supported;
+  const scopes = {
+    none: undefined,
+    challenge: challenged,
+    'all advertised': Array.isArray(advertised) ? advertised.join(' ') : undefined,
+  };
+  const resources = { once: link, twice: [link, link], 'with a slash': `${link}/` };
+  return {
+    scope: typeof scope === 'string' ? scopes[scope] : scope.exactly,
+    prompt,
+    resource: resources[resource],
+  };
+}

@@ -1,0 +1,12 @@
+// Loopback ports that nothing listens on.
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+
+/** `count` different ports. All are held until the last is known, so that none is given twice. */
+export async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
+  await Promise.all(servers.map((server) => once(server, 'listening')));
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(servers.map((server) => once(server.close(), 'close')));
+  return ports;
+}

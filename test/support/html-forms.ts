@@ -1,0 +1,97 @@
+// The forms of a page, read from its HTML: what a browser would offer to fill in and would send.
+
+export type Control = {
+  name: string;
+  value: string;
+  kind: 'hidden' | 'text' | 'checkbox' | 'radio' | 'button';
+  checked: boolean;
+};
+
+export type Form = { action: URL; method: 'GET' | 'POST'; controls: Control[] };
+
+/** Values to send by control name: a string picks or types it, false leaves a box unticked. */
+export type Filling = Record<string, string | false>;
+
+const TAG = /<(input|button)\b((?:[^>"']|"[^"]*"|'[^']*')*)>/gi;
+const ATTRIBUTE = /([\w-]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?/g;
+
+export function formsIn(html: string, page: URL): Form[] {
+  return [...html.matchAll(/<form\b((?:[^>"']|"[^"]*"|'[^']*')*)>([\s\S]*?)<\/form>/gi)].map(
+    ([, head = '', content = '']) => {
+      const attributes = attributesIn(head);
+      return {
+        action: new URL(attributes.get('action') || page.href, page),
+        method: attributes.get('method')?.toLowerCase() === 'post' ? 'POST' : 'GET',
+        controls: [...content.matchAll(TAG)].flatMap(([, tag = '', rest = '']) =>
+          controlsOf(tag.toLowerCase(), attributesIn(rest)),
+        ),
+      };
+    },
+  );
+}
+
+/** What is sent when the person fills in `filling` and presses the button it names. Throws when the form does not offer that. */
+export function fillIn(form: Form, filling: Filling): URLSearchParams {
+  for (const [name, value] of Object.entries(filling)) requireOffered(form, name, value);
+  const sent = new URLSearchParams();
+  for (const control of form.controls) {
+    const wanted = filling[control.name];
+    if (isSent(control, wanted))
+      sent.append(control.name, control.kind === 'text' ? wanted || control.value : control.value);
+  }
+  return sent;
+}
+
+function isSent({ kind, value, checked }: Control, wanted: string | false | undefined): boolean {
+  if (kind === 'hidden' || kind === 'text') return true;
+  if (kind === 'button') return wanted === value;
+  return wanted === undefined ? checked : wanted === value;
+}
+
+function requireOffered(form: Form, name: string, value: string | false): void {
+  const offered = form.controls.filter((control) => control.name === name);
+  const isOffered = offered.some(
+    (control) => value === false || control.kind === 'text' || control.value === value,
+  );
+  if (isOffered) return;
+  const choices = offered.map((control) => control.value).join(', ') || 'nothing';
+  throw new Error(`the form offers ${choices} for ${name}, not ${String(value)}`);
+}
+
+function controlsOf(tag: string, attributes: Map<string, string>): Control[] {
+  const name = attributes.get('name');
+  const type = attributes.get('type')?.toLowerCase() ?? (tag === 'button' ? 'submit' : 'text');
+  if (!name || attributes.has('disabled')) return [];
+  const isBox = type === 'checkbox' || type === 'radio';
+  return [
+    {
+      name,
+      value: attributes.get('value') ?? (isBox ? 'on' : ''),
+      kind: kindOf(type),
+      checked: attributes.has('checked'),
+    },
+  ];
+}
+
+function kindOf(type: string): Control['kind'] {
+  if (type === 'hidden' || type === 'checkbox' || type === 'radio') return type;
+  return type === 'submit' ? 'button' : 'text';
+}
+
+function attributesIn(text: string): Map<string, string> {
+  return new Map(
+    [...text.matchAll(ATTRIBUTE)].map(([, name = '', a, b, c]) => [
+      name.toLowerCase(),
+      unescapeHtml(a ?? b ?? c ?? ''),
+    ]),
+  );
+}
+
+const NAMED: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+
+export function unescapeHtml(text: string): string {
+  return text.replace(/&(?:#x([\da-f]+)|#(\d+)|(\w+));/gi, (whole, hex, decimal, name) => {
+    if (name) return NAMED[name.toLowerCase()] ?? whole;
+    return String.fromCodePoint(hex ? Number.parseInt(hex, 16) : Number(decimal));
+  });
+}

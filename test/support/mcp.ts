@@ -1,0 +1,75 @@
+// Raw MCP requests over Streamable HTTP, as the 2025 revisions write them without a session.
+import { z } from 'zod';
+
+const result = z.looseObject({
+  isError: z.boolean().optional(),
+  structuredContent: z.record(z.string(), z.unknown()).optional(),
+  content: z.array(z.looseObject({ type: z.string(), text: z.string().optional() })).optional(),
+  tools: z.array(z.looseObject({ name: z.string() })).optional(),
+});
+
+const rpcBody = z.looseObject({
+  result: result.optional(),
+  error: z.looseObject({ code: z.number(), message: z.string() }).optional(),
+});
+
+export type RpcAnswer = {
+  status: number;
+  headers: Headers;
+  text: string;
+  /** Undefined when what came back is not a JSON-RPC message. */
+  rpc: z.output<typeof rpcBody> | undefined;
+};
+
+export type Call = { method?: string; headers?: Record<string, string> };
+
+/** POSTs one JSON-RPC message with the token as bearer; `token` undefined sends none. */
+export async function call(
+  link: string,
+  token: string | undefined,
+  message: object,
+  { method = 'POST', headers = {} }: Call = {},
+): Promise<RpcAnswer> {
+  const response = await fetch(link, {
+    method,
+    headers: {
+      accept: 'application/json, text/event-stream',
+      'content-type': 'application/json',
+      'mcp-protocol-version': '2025-11-25',
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      ...headers,
+    },
+    body: JSON.stringify(message),
+  });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, text, rpc: readMessage(text) };
+}
+
+export function callTool(
+  link: string,
+  token: string | undefined,
+  name: string,
+  given: Record<string, unknown> = {},
+): Promise<RpcAnswer> {
+  const params = { name, arguments: given };
+  return call(link, token, { jsonrpc: '2.0', id: 1, method: 'tools/call', params });
+}
+
+/** True when the token is let in and the tool that everyone may call answers. */
+export async function isLetIn(link: string, token: string | undefined): Promise<boolean> {
+  const { status, rpc } = await callTool(link, token, 'club_overview');
+  return status === 200 && rpc?.result !== undefined && rpc.result.isError !== true;
+}
+
+/** The body itself, or the data of the last event when the answer is a stream. */
+function readMessage(text: string): RpcAnswer['rpc'] {
+  const data = text
+    .match(/^data: ?(.+)$/gm)
+    ?.at(-1)
+    ?.replace(/^data: ?/, '');
+  try {
+    return rpcBody.parse(JSON.parse(data ?? text));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,31 @@
+// One HTTP request exactly as written, for what `fetch` corrects on the way: paths, Host, bodies without a length.
+import { once } from 'node:events';
+import { request, type IncomingHttpHeaders } from 'node:http';
+
+export type RawAnswer = { status: number; headers: IncomingHttpHeaders; body: string };
+
+export type RawRequest = {
+  method?: string;
+  /** As it goes on the wire, not normalised. */
+  path?: string;
+  headers?: Record<string, string>;
+  /** Sent chunk by chunk, without Content-Length. */
+  chunks?: string[];
+};
+
+/** `base` says where to connect; on loopback addresses only. */
+export async function rawRequest(base: string, options: RawRequest = {}): Promise<RawAnswer> {
+  const { hostname, port } = new URL(base);
+  const { method = 'GET', path = '/', headers = {}, chunks = [] } = options;
+  const sent = request({ host: hostname, port, method, path, headers, agent: false });
+  // A server that refuses early closes while we still write; the answer is read all the same.
+  sent.on('error', () => {});
+  const answered = once(sent, 'response');
+  for (const chunk of chunks) sent.write(chunk);
+  sent.end();
+  const [response] = await answered;
+  response.setEncoding('utf8');
+  let body = '';
+  for await (const text of response) body += text;
+  return { status: response.statusCode, headers: response.headers, body };
+}

@@ -1,0 +1,109 @@
+// A whole Gatehouse in this process, on free ports, with a store and a data directory of its own.
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parse } from 'yaml';
+import { startGatehouse } from '../../src/gatehouse.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import { restoreClock } from './clock.ts';
+import { freePorts } from './free-ports.ts';
+import { startRedis } from './redis-server.ts';
+
+export const STORES = ['sqlite', 'redis'] as const;
+export type StoreKind = (typeof STORES)[number];
+
+export type SystemOptions = {
+  store?: StoreKind;
+  /** Environment variables beside those that say where everything is. */
+  settings?: Record<string, string>;
+  /** Replaces top-level settings of config/development.yaml. */
+  file?: Record<string, unknown>;
+};
+
+export type System = {
+  auth: string;
+  resource: string;
+  management: string;
+  /** The origins a browser moves among: authorization server, resource server, identity provider. */
+  origins: string[];
+  managementKey: string;
+  dataDir: string;
+  /** Where the store is, as GATEHOUSE_STORE says it. */
+  storeAddress: string;
+  stop(): Promise<void>;
+};
+
+const DEVELOPMENT_FILE = join(import.meta.dirname, '../../config/development.yaml');
+const MANAGEMENT_KEY = 'management-key-of-the-tests-0123456789';
+
+export async function startSystem(options: SystemOptions = {}): Promise<System> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-test-'));
+  const redis = options.store === 'redis' ? await startRedis() : undefined;
+  const storeAddress = redis?.url ?? `sqlite:${join(dataDir, 'gatehouse.sqlite')}`;
+  const release = async () => {
+    await redis?.stop();
+    await rm(dataDir, { recursive: true, force: true });
+  };
+  try {
+    const places = await placesFor(dataDir, storeAddress, options.file ?? {});
+    const settings = loadSettings({ ...places.environment, ...options.settings });
+    const gatehouse = await startGatehouse(settings);
+    const stop = async () => {
+      await gatehouse.stop();
+      await release();
+    };
+    return { ...places.urls, managementKey: MANAGEMENT_KEY, dataDir, storeAddress, stop };
+  } catch (error) {
+    await release();
+    throw error;
+  }
+}
+
+async function placesFor(dataDir: string, store: string, file: Record<string, unknown>) {
+  const [authPort, resourcePort, managementPort, idpPort] = await freePorts(4);
+  const auth = `http://localhost:${authPort}`;
+  const resource = `http://localhost:${resourcePort}`;
+  const management = `http://127.0.0.1:${managementPort}`;
+  const developmentIdp = `http://localhost:${idpPort}`;
+  const config = join(dataDir, 'settings.yaml');
+  const settings = { ...parse(readFileSync(DEVELOPMENT_FILE, 'utf8')), ...file };
+  await writeFile(config, JSON.stringify(settings));
+  const environment = {
+    GATEHOUSE_CONFIG: config,
+    GATEHOUSE_AUTH_URL: auth,
+    GATEHOUSE_RESOURCE_URL: resource,
+    GATEHOUSE_MANAGEMENT_URL: management,
+    GATEHOUSE_DEVELOPMENT_IDP_URL: developmentIdp,
+    GATEHOUSE_STORE: store,
+    GATEHOUSE_DATA_DIR: dataDir,
+    GATEHOUSE_LOG_LEVEL: process.env.GATEHOUSE_LOG_LEVEL ?? 'silent',
+    GATEHOUSE_MANAGEMENT_KEY: MANAGEMENT_KEY,
+  };
+  const origins = [auth, resource, developmentIdp];
+  return { environment, urls: { auth, resource, management, origins } };
+}
+
+/** One system for all claims of the `describe` around it; hand the result to whatever needs it while a claim runs. */
+export function useSystem(options: SystemOptions = {}): () => System {
+  let system: System | undefined;
+  before(async () => {
+    system = await startSystem(options);
+  });
+  afterEach(restoreClock);
+  after(() => system?.stop());
+  return () => {
+    if (!system) throw new Error('the system runs only while a claim does');
+    return system;
+  };
+}
+
+/** The same claims on every store. */
+export function onEachStore(
+  title: string,
+  claims: (system: () => System) => void,
+  options: Omit<SystemOptions, 'store'> = {},
+): void {
+  for (const store of STORES)
+    describe(`${title}, on ${store}`, () => claims(useSystem({ ...options, store })));
+}
