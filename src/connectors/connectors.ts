@@ -70,7 +70,8 @@ export async function revokeConnector(
   const after = await change(store, id, (connector) =>
     connector.revokedAt === undefined ? { ...connector, revokedAt: now } : undefined,
   );
-  await store.publish(CONNECTORS_CHANNEL, id);
+  // Listeners read again every few seconds anyway, so a message that cannot be sent undoes nothing.
+  await store.publish(CONNECTORS_CHANNEL, id).catch(() => undefined);
   return after?.value;
 }
 

@@ -64,7 +64,7 @@ function logRequests({ name, logger, proxies }: HostOptions): Koa.Middleware {
           status: ctx.res.statusCode,
           milliseconds: Math.round(performance.now() - started),
           address: ctx.state.address,
-          ...(ctx.state.reason ? { reason: ctx.state.reason } : {}),
+          ...(ctx.state.reason ? { reason: ctx.state.reason, detail: ctx.state.detail } : {}),
           ...(ctx.state.error ? { err: ctx.state.error } : {}),
         },
         'request',

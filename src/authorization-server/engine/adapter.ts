@@ -1,0 +1,55 @@
+// What the engine stores, on our store: grants and their tokens in one record, clients with a life of their own, the rest plain keys.
+import type { Adapter, AdapterPayload } from 'oidc-provider';
+import { StoreUnavailable, type Store } from '../../store/store.ts';
+import type { Clients } from './clients.ts';
+import { temporarilyUnavailable } from './refusals.ts';
+
+const nothing = async () => undefined;
+
+/** A factory as the engine wants it: called with the model's name. Store faults leave as 503 `temporarily_unavailable`. */
+export function createAdapter(
+  store: Store,
+  grantModels: Record<string, Partial<Adapter>>,
+  clients: Clients,
+): (model: string) => Adapter {
+  return (model) => {
+    const own =
+      model === 'Client' ? clients.model : (grantModels[model] ?? plainModel(store, model));
+    const methods: Adapter = {
+      upsert: nothing,
+      find: nothing,
+      findByUserCode: nothing,
+      findByUid: nothing,
+      consume: nothing,
+      destroy: nothing,
+      revokeByGrantId: nothing,
+      ...own,
+    };
+    return Object.fromEntries(
+      Object.entries(methods).map(([name, method]) => [name, guarded(method)]),
+    ) as unknown as Adapter;
+  };
+}
+
+/** Session, Interaction and the like: one key each, with the engine's own lifetime in seconds. */
+export function plainModel(store: Store, kind: string): Partial<Adapter> {
+  const key = (id: string) => `${kind.toLowerCase()}:${id}`;
+  return {
+    upsert: (id, payload, expiresIn = Infinity) =>
+      store.set<AdapterPayload>(key(id), payload, expiresIn),
+    find: async (id) => (await store.get<AdapterPayload>(key(id)))?.value,
+    destroy: (id) => store.delete(key(id)),
+  };
+}
+
+type Method = (...args: never[]) => Promise<unknown>;
+
+function guarded(method: Method): Method {
+  return async (...args) => {
+    try {
+      return await method(...args);
+    } catch (error) {
+      throw error instanceof StoreUnavailable ? temporarilyUnavailable(error) : error;
+    }
+  };
+}

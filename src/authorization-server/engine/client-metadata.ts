@@ -1,0 +1,111 @@
+// What is stored of the metadata a client sends (RFC 7591 section 2): tolerant of everything real clients send, strict in what it keeps.
+import { errors } from 'oidc-provider';
+import { isAcceptedRedirect, type RedirectPolicy } from './redirect-uris.ts';
+
+const AUTH_METHODS = new Set(['none', 'client_secret_basic', 'client_secret_post']);
+const MAX_REDIRECT_URIS = 20;
+const MAX_NAME_LENGTH = 80;
+const UNNAMED = 'An app without a name';
+
+type Metadata = Record<string, unknown>;
+
+/** Exactly what is stored of a self-registered client or a metadata document; anything else was dropped. */
+export type StoredMetadata = {
+  client_name: string;
+  redirect_uris: string[];
+  token_endpoint_auth_method: string;
+  grant_types: string[];
+  response_types: string[];
+  application_type: 'native';
+  client_uri?: string;
+  software_id?: string;
+  software_version?: string;
+};
+
+/**
+ * Throws `invalid_redirect_uri` (the engine's code for a description that starts so) when no address is left, and `invalid_client_metadata` for an authentication method we do not have.
+ * `native` is what lets the engine match loopback addresses without regard to the port.
+ */
+export function acceptedMetadata(
+  sent: Metadata,
+  policy: RedirectPolicy,
+  documentUrl?: string,
+): StoredMetadata {
+  return {
+    client_name: cleanName(sent.client_name),
+    redirect_uris: acceptedRedirects(sent.redirect_uris, policy, documentUrl),
+    token_endpoint_auth_method: documentUrl ? documentAuthMethod(sent) : registeredAuthMethod(sent),
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code'],
+    application_type: 'native',
+    ...optional('client_uri', sent.client_uri, isHttpsUrl),
+    ...optional('software_id', sent.software_id, isShortText),
+    ...optional('software_version', sent.software_version, isShortText),
+  };
+}
+
+function acceptedRedirects(sent: unknown, policy: RedirectPolicy, documentUrl?: string): string[] {
+  if (!Array.isArray(sent) || sent.length > MAX_REDIRECT_URIS) {
+    throw new errors.InvalidClientMetadata(
+      `redirect_uris must be an array of 1 to ${MAX_REDIRECT_URIS} addresses`,
+    );
+  }
+  const accepted = sent.filter((uri) => isAcceptedRedirect(policy, uri, documentUrl));
+  if (accepted.length === 0) {
+    throw new errors.InvalidClientMetadata(
+      'redirect_uris has no address that is accepted here: use http on localhost, 127.0.0.1 or [::1] with any port, or ask the operator to allow yours',
+    );
+  }
+  return [...new Set(accepted)];
+}
+
+/** RFC 7591 section 2: absent means client_secret_basic. */
+function registeredAuthMethod({ token_endpoint_auth_method: sent }: Metadata): string {
+  if (sent === undefined || sent === null || sent === '') return 'client_secret_basic';
+  if (typeof sent === 'string' && AUTH_METHODS.has(sent)) return sent;
+  throw new errors.InvalidClientMetadata(
+    'token_endpoint_auth_method must be none, client_secret_basic or client_secret_post',
+  );
+}
+
+/** A document cannot carry a secret. One that asks for keys is used only when it also says that none will do. */
+function documentAuthMethod(sent: Metadata): string {
+  const { token_endpoint_auth_method: method, token_endpoint_auth_methods_supported: methods } =
+    sent;
+  const offered = Array.isArray(methods) ? methods : [];
+  if (method === undefined || method === null || method === 'none' || offered.includes('none'))
+    return 'none';
+  throw new errors.InvalidClientMetadata(
+    'token_endpoint_auth_method of a metadata document must be none',
+  );
+}
+
+/** NFKC, without control, formatting (bidirectional, zero-width) or line-breaking characters, one line, at most 80 characters. */
+export function cleanName(sent: unknown): string {
+  if (typeof sent !== 'string') return UNNAMED;
+  const clean = sent
+    .slice(0, 1000)
+    .normalize('NFKC')
+    .replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu, '')
+    .replace(/\s+/g, ' ')
+    .trim();
+  return [...clean].slice(0, MAX_NAME_LENGTH).join('') || UNNAMED;
+}
+
+function optional<K extends string>(
+  name: K,
+  value: unknown,
+  isFine: (text: string) => boolean,
+): { [key in K]?: string } {
+  return typeof value === 'string' && isFine(value)
+    ? ({ [name]: value } as { [key in K]?: string })
+    : {};
+}
+
+function isShortText(text: string): boolean {
+  return /^[\x21-\x7e][\x20-\x7e]{0,199}$/.test(text);
+}
+
+function isHttpsUrl(text: string): boolean {
+  return text.length <= 500 && /^https:\/\/[^\s@\\]+$/.test(text) && URL.canParse(text);
+}

@@ -1,0 +1,154 @@
+// Everything oidc-provider is told: OAuth 2.1 for MCP clients, with every feature we do not serve switched off.
+import type Koa from 'koa';
+import type { JWK } from 'jose';
+import type { Adapter, Configuration, ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
+import { highestLevelIn, LEVELS, OFFLINE_ACCESS } from '../../permission-level.ts';
+import { CLIENT_AUTH_METHODS, ENDPOINTS } from '../metadata.ts';
+import { clientMetadataDocuments, type DocumentOptions } from './client-metadata-documents.ts';
+import { namingTtl } from './extensions.ts';
+import type { GrantModels } from './grant-models.ts';
+import { approvedGrantId, askEveryTime } from './interaction-policy.ts';
+import { registration } from './registration.ts';
+import type { resourceIndicators } from './resource-indicators.ts';
+import { SIGNING_ALGORITHM } from './signing-keys.ts';
+
+export type ConfigurationOptions = DocumentOptions & {
+  adapter: (model: string) => Adapter;
+  signingKeys: readonly JWK[];
+  cookieKeys: string[];
+  nameToken: GrantModels['nameToken'];
+  resourceIndicators: ReturnType<typeof resourceIndicators>;
+  hasAccount: (id: string) => Promise<boolean>;
+  preRegistered: readonly { id: string; name: string; redirectUris: string[]; secret?: string }[];
+  /** In seconds. */
+  ttl: {
+    accessToken: number;
+    refreshTokenIdle: number;
+    refreshTokenAbsolute: number;
+    session: number;
+    interaction: number;
+  };
+  renderError: (ctx: Koa.Context, out: ErrorOut, error: Error) => Promise<void>;
+};
+
+const CODE_LIFETIME = 60;
+const COOKIE = { signed: true, httpOnly: true, sameSite: 'lax', overwrite: true } as const;
+
+export function configuration(options: ConfigurationOptions): Configuration {
+  const { ttl, nameToken } = options;
+  const documents = clientMetadataDocuments(options);
+  return {
+    adapter: options.adapter,
+    jwks: { keys: options.signingKeys as NonNullable<Configuration['jwks']>['keys'] },
+    clients: options.preRegistered.map(staticClient),
+    clientDefaults: {
+      id_token_signed_response_alg: SIGNING_ALGORITHM,
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      response_modes: ['query'],
+    },
+    clientAuthMethods: [...CLIENT_AUTH_METHODS],
+    responseTypes: ['code'],
+    scopes: [...LEVELS, OFFLINE_ACCESS],
+    pkce: { required: () => true },
+    allowOmittingSingleRegisteredRedirectUri: false,
+    acceptQueryParamAccessTokens: false,
+    clientBasedCORS: () => true,
+    routes: ENDPOINTS,
+    cookies: {
+      keys: options.cookieKeys,
+      names: {
+        session: 'gatehouse-session',
+        interaction: 'gatehouse-interaction',
+        resume: 'gatehouse-resume',
+      },
+      long: COOKIE,
+      short: COOKIE,
+    },
+    fetch: documents.fetch as Configuration['fetch'],
+    features: {
+      ...SWITCHED_OFF,
+      registration: registration(options.redirectPolicy),
+      clientIdMetadataDocument: documents.feature,
+      resourceIndicators: options.resourceIndicators,
+      revocation: {
+        enabled: true,
+        allowedPolicy: (
+          _ctx: unknown,
+          client: { clientId: string },
+          token: { clientId?: string },
+        ) => client.clientId === token.clientId,
+      },
+    } as Configuration['features'],
+    interactions: {
+      policy: askEveryTime(),
+      url: (_ctx, interaction) => `/interaction/${interaction.uid}`,
+    },
+    findAccount: async (_ctx, id) =>
+      (await options.hasAccount(id)) ? { accountId: id, claims: () => ({ sub: id }) } : undefined,
+    loadExistingGrant: async (ctx) => {
+      const grantId = approvedGrantId(ctx);
+      return grantId === undefined ? undefined : ctx.oidc.provider.Grant.find(grantId);
+    },
+    expiresWithSession: () => false,
+    issueRefreshToken: (_ctx, client, code) =>
+      client.grantTypeAllowed('refresh_token') && code.scopes.has(OFFLINE_ACCESS),
+    rotateRefreshToken: true,
+    revokeGrantPolicy: (ctx) => !(ctx.oidc.route === 'revocation' && ctx.oidc.entities.AccessToken),
+    extraTokenClaims: (_ctx, token) => ({
+      grant_id: 'grantId' in token ? token.grantId : undefined,
+    }),
+    formats: { customizers: { jwt: oneLevelInScope } },
+    ttl: {
+      AccessToken: (ctx) => untilGrantEnds(ctx, ttl.accessToken),
+      AuthorizationCode: namingTtl('AuthorizationCode', CODE_LIFETIME, nameToken),
+      RefreshToken: namingTtl('RefreshToken', ttl.refreshTokenIdle, nameToken),
+      Grant: ttl.refreshTokenAbsolute,
+      Session: ttl.session,
+      Interaction: ttl.interaction,
+    },
+    renderError: options.renderError,
+  } as Configuration;
+}
+
+const SWITCHED_OFF = {
+  devInteractions: { enabled: false },
+  dPoP: { enabled: false },
+  pushedAuthorizationRequests: { enabled: false },
+  rpInitiatedLogout: { enabled: false },
+  userinfo: { enabled: false },
+};
+
+function staticClient({
+  id,
+  name,
+  redirectUris,
+  secret,
+}: ConfigurationOptions['preRegistered'][number]) {
+  return {
+    client_id: id,
+    client_name: name,
+    redirect_uris: redirectUris,
+    application_type: 'native' as const,
+    token_endpoint_auth_method:
+      secret === undefined ? ('none' as const) : ('client_secret_basic' as const),
+    ...(secret === undefined ? {} : { client_secret: secret }),
+  };
+}
+
+/** No access token outlives the grant. */
+function untilGrantEnds(ctx: KoaContextWithOIDC, accessToken: number): number {
+  const left = (ctx.oidc.entities.Grant?.exp ?? Infinity) - Math.floor(Date.now() / 1000);
+  return Math.max(1, Math.min(accessToken, left));
+}
+
+/** RFC 9068 section 2.2.3: the scope of an access token is its one level. The connector is named beside its link. */
+function oneLevelInScope(
+  _ctx: unknown,
+  token: object,
+  jwt: { payload: Record<string, unknown> },
+): void {
+  const { payload } = jwt;
+  payload.scope = highestLevelIn(String(payload.scope ?? ''));
+  if ('aud' in token) payload.connector = String(token.aud).split('/').at(-2);
+}

@@ -1,0 +1,144 @@
+// The engine: oidc-provider wired to our store, policy and pages.
+import { createLocalJWKSet, type JWK, type JWTVerifyGetKey, jwtVerify } from 'jose';
+import type Koa from 'koa';
+import compose from 'koa-compose';
+import Provider, { type ErrorOut } from 'oidc-provider';
+import type { KeyObject } from 'node:crypto';
+import type { Logger } from 'pino';
+import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
+import type { Lifetimes } from '../../grants/grant-record.ts';
+import { OFFLINE_ACCESS } from '../../permission-level.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { cachedReader } from '../../store/cached-reader.ts';
+import type { Store } from '../../store/store.ts';
+import { entitledLevel, findAccount } from './accounts.ts';
+import { createAdapter } from './adapter.ts';
+import { registeredClients } from './clients.ts';
+import { configuration } from './configuration.ts';
+import { grantEvents, logRefusals } from './events.ts';
+import { presentJwtsAsOpaque } from './extensions.ts';
+import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';
+import type { RedirectPolicy } from './redirect-uris.ts';
+import { resourceIndicators } from './resource-indicators.ts';
+import { openSigningKeys, publicKeys, SIGNING_ALGORITHM } from './signing-keys.ts';
+import { settleTokenRequest, type TokenPolicy } from './token-request.ts';
+
+export type EngineOptions = {
+  settings: Settings;
+  store: Store;
+  logger: Logger;
+  cookieKeys: string[];
+  tokenKeys: readonly KeyObject[];
+  renderError: (ctx: Koa.Context, out: ErrorOut, error: Error) => Promise<void>;
+  now: () => number;
+};
+
+export type Engine = {
+  provider: Provider;
+  middleware: Koa.Middleware;
+  /** What resource servers verify access tokens with. */
+  publicJwks: { keys: JWK[] };
+  redirectPolicy: RedirectPolicy;
+  grantLifetimes: Lifetimes;
+};
+
+const REFRESH_GRACE = 60;
+const CODE_GRACE = 1;
+/** How long a person may take to sign in and to consent, each. */
+export const INTERACTION_LIFETIME = 900;
+const FRESH_FOR = 10;
+
+export async function openEngine(options: EngineOptions): Promise<Engine> {
+  const { settings, store, logger, now } = options;
+  const signingKeys = await openSigningKeys(store);
+  const publicJwks = publicKeys(signingKeys);
+  const grantLifetimes: Lifetimes = {
+    refreshGrace: REFRESH_GRACE,
+    codeGrace: CODE_GRACE,
+    refreshIdle: settings.lifetimes.refreshTokenIdle,
+    pending: INTERACTION_LIFETIME,
+    accessToken: settings.lifetimes.accessToken,
+  };
+  const policy = await tokenPolicy(options);
+  const clients = registeredClients(store, settings.lifetimes, now);
+  const grants = grantModels({
+    store,
+    tokenKeys: options.tokenKeys,
+    lifetimes: grantLifetimes,
+    now,
+    settleTokenRequest: (ctx, granted) => settleTokenRequest(policy, ctx, granted),
+    refreshTokenFollows: (_ctx, code) =>
+      String(code.scope ?? '')
+        .split(' ')
+        .includes(OFFLINE_ACCESS),
+    verifyAccessToken: accessTokenVerifier(settings.authUrl, createLocalJWKSet(publicJwks)),
+    ...grantEvents({ store, logger, clients, now }),
+  });
+  const redirectPolicy = redirectPolicyOf(settings);
+  const provider = new Provider(
+    settings.authUrl,
+    configuration({
+      store,
+      now,
+      redirectPolicy,
+      signingKeys,
+      pinned: settings.clients.metadataDocuments,
+      preRegistered: settings.clients.preRegistered,
+      adapter: createAdapter(store, grants.models, clients),
+      cookieKeys: options.cookieKeys,
+      nameToken: grants.nameToken,
+      resourceIndicators: resourceIndicators(store, policy),
+      hasAccount: async (id) => (await policy.readAccount(id))?.disabledAt === undefined,
+      ttl: { ...settings.lifetimes, interaction: INTERACTION_LIFETIME },
+      renderError: options.renderError,
+    }),
+  );
+  presentJwtsAsOpaque(provider);
+  logRefusals(provider, logger);
+  const middleware = compose(provider.middleware) as Koa.Middleware;
+  return { provider, middleware, publicJwks, redirectPolicy, grantLifetimes };
+}
+
+/** Connectors and accounts as read at most a moment ago: a refresh asks for both and should not cost two reads. */
+async function tokenPolicy({ settings, store, now }: EngineOptions): Promise<TokenPolicy> {
+  const freshness = { freshFor: FRESH_FOR, usableFor: FRESH_FOR, now };
+  const connectors = cachedReader((id) => findConnector(store, id), freshness);
+  const accounts = cachedReader((id) => findAccount(store, id), freshness);
+  await store.subscribe(CONNECTORS_CHANNEL, connectors.drop);
+  return {
+    resourceUrl: settings.resourceUrl,
+    now,
+    readConnector: connectors.read,
+    readAccount: accounts.read,
+    levelOf: (account) => entitledLevel(account, settings.entitlements),
+  };
+}
+
+function redirectPolicyOf({
+  authUrl,
+  resourceUrl,
+  managementUrl,
+  clients,
+}: Settings): RedirectPolicy {
+  return {
+    allowed: new Set([...clients.hostedCallbacks, ...clients.allowedRedirects]),
+    ownOrigins: new Set([authUrl, resourceUrl, managementUrl]),
+  };
+}
+
+function accessTokenVerifier(
+  issuer: string,
+  keys: JWTVerifyGetKey,
+): GrantModelOptions['verifyAccessToken'] {
+  return async (jwt): Promise<AccessTokenClaims | undefined> => {
+    const verified = await jwtVerify(jwt, keys, {
+      issuer,
+      typ: 'at+jwt',
+      algorithms: [SIGNING_ALGORITHM],
+    }).catch(() => undefined);
+    const { jti, exp, grant_id: grantId, client_id: clientId } = verified?.payload ?? {};
+    if (!jti || !exp || typeof grantId !== 'string' || typeof clientId !== 'string')
+      return undefined;
+    return { jti, exp, grantId, clientId };
+  };
+}

@@ -1,0 +1,78 @@
+// What follows from the life of a grant: uses kept, clients prolonged, security events recorded, refusals explained to the log.
+import type Provider from 'oidc-provider';
+import type { Logger } from 'pino';
+import { recordAudit } from '../../audit/audit.ts';
+import { keepTakenUse } from '../../connectors/connectors.ts';
+import type { Store } from '../../store/store.ts';
+import type { Clients } from './clients.ts';
+import type { GrantModelOptions } from './grant-models.ts';
+
+export type GrantEventOptions = {
+  store: Store;
+  logger: Logger;
+  clients: Clients;
+  now: () => number;
+};
+
+/** What must not fail the request it belongs to: the code or refresh token is used up by then, and the client needs its answer. */
+export function grantEvents({
+  store,
+  logger,
+  clients,
+  now,
+}: GrantEventOptions): Pick<GrantModelOptions, 'onEnded' | 'onExchanged' | 'onRefreshed'> {
+  const attempt = async (what: string, work: Promise<unknown>) => {
+    await work.catch((error: unknown) => logger.error({ err: error, what }, 'a follow-up failed'));
+  };
+  return {
+    async onEnded(grantId, { grant, connector }, reason) {
+      const event = reason.endsWith('_replay') ? reason : 'grant_ended';
+      const item = {
+        event,
+        account: grant.accountId,
+        clientId: grant.clientId,
+        connector,
+        grantId,
+      };
+      logger[event === 'grant_ended' ? 'info' : 'warn'](
+        { event, ...item, reason },
+        'a grant ended',
+      );
+      await attempt(
+        'audit',
+        recordAudit(store, { ...item, outcome: 'grant_ended', reason }, now()),
+      );
+    },
+    async onExchanged(grantId, { grant, connector }) {
+      await attempt('use', keepTakenUse(store, connector, grantId));
+      await attempt('client', clients.touch(grant.clientId));
+    },
+    async onRefreshed(_grantId, { grant }) {
+      await attempt('client', clients.touch(grant.clientId));
+    },
+  };
+}
+
+const REFUSALS = [
+  'authorization.error',
+  'grant.error',
+  'registration_create.error',
+  'revocation.error',
+  'server_error',
+];
+
+type Refusal = Error & { error?: string; error_detail?: string; error_description?: string };
+
+/** The wire gets a code and a safe description; the log line of the request also gets the detail. */
+export function logRefusals(provider: Provider, logger: Logger): void {
+  const emitter = provider as unknown as NodeJS.EventEmitter;
+  for (const name of REFUSALS) {
+    emitter.on(name, (ctx: { state: Record<string, unknown> }, error: Refusal) => {
+      ctx.state.reason = error.error ?? 'server_error';
+      ctx.state.detail = error.error_detail ?? error.error_description;
+      if (name === 'server_error' || error.error === 'temporarily_unavailable')
+        ctx.state.error = error.cause ?? error;
+    });
+  }
+  emitter.on('error', (error: Error) => logger.error({ err: error }, 'engine error'));
+}

@@ -1,0 +1,27 @@
+// When the engine stops and asks the person: to sign in without a session, and to consent on every authorization.
+import {
+  type interactionPolicy as Policy,
+  interactionPolicy,
+  type KoaContextWithOIDC,
+} from 'oidc-provider';
+
+const { Check, Prompt } = interactionPolicy;
+
+/** A grant counts only in the flow in which the person approved it, so consent for one connector never covers another. */
+export function askEveryTime(): Policy.Prompt[] {
+  const signIn = new Check('no_session', 'sign-in is required', 'interaction_required', (ctx) =>
+    ctx.oidc.session?.accountId === undefined ? Check.REQUEST_PROMPT : Check.NO_NEED_TO_PROMPT,
+  );
+  const consent = new Check('not_approved', 'consent is required', 'interaction_required', (ctx) =>
+    approvedGrantId(ctx) === undefined ? Check.REQUEST_PROMPT : Check.NO_NEED_TO_PROMPT,
+  );
+  return [
+    new Prompt({ name: 'login', requestable: true }, signIn),
+    new Prompt({ name: 'consent', requestable: true }, consent),
+  ];
+}
+
+/** The grant that was made by the consent step of this very interaction. */
+export function approvedGrantId(ctx: KoaContextWithOIDC): string | undefined {
+  return ctx.oidc.result?.consent?.grantId;
+}

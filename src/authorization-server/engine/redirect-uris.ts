@@ -1,0 +1,45 @@
+// Which redirect addresses a client may have (RFC 6749 section 3.1.2, RFC 8252 section 7.3): exact strings of an allow-list, and loopback.
+
+const LOOPBACK = /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?([/?][^\s#\\]*)?$/;
+const MAX_LENGTH = 2000;
+
+export type RedirectPolicy = {
+  /** Hosted callbacks and what the operator added, compared as strings. */
+  allowed: ReadonlySet<string>;
+  /** Our own origins: a redirect there would put codes into our own logs, or loop. */
+  ownOrigins: ReadonlySet<string>;
+};
+
+/** Loopback interface redirects, any port and path, with the host spelt as RFC 8252 does. */
+export function isLoopbackRedirect(uri: string): boolean {
+  return LOOPBACK.test(uri) && URL.canParse(uri);
+}
+
+/** `documentUrl` is the client's id when it is a client ID metadata document, whose own https origin is accepted too. */
+export function isAcceptedRedirect(
+  policy: RedirectPolicy,
+  uri: unknown,
+  documentUrl?: string,
+): uri is string {
+  if (typeof uri !== 'string' || uri.length > MAX_LENGTH || isOwnOrigin(policy, uri)) return false;
+  return policy.allowed.has(uri) || isLoopbackRedirect(uri) || isOnOrigin(uri, documentUrl);
+}
+
+export function isOwnOrigin(policy: RedirectPolicy, uri: string): boolean {
+  const url = URL.parse(uri);
+  return url !== null && policy.ownOrigins.has(url.origin);
+}
+
+function isOnOrigin(uri: string, documentUrl: string | undefined): boolean {
+  const document = documentUrl === undefined ? null : URL.parse(documentUrl);
+  const url = URL.parse(uri);
+  if (!document || url?.protocol !== 'https:') return false;
+  return /^https:\/\/[^\s#\\@*]+$/.test(uri) && url.origin === document.origin;
+}
+
+/** What the person is told: host and port of an http(s) address, the scheme of an app's own. */
+export function redirectDestination(uri: string): string {
+  const url = URL.parse(uri);
+  if (!url) return uri;
+  return /^https?:$/.test(url.protocol) ? url.host : url.protocol.slice(0, -1);
+}

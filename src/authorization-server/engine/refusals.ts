@@ -1,0 +1,19 @@
+// The engine's errors with our words: descriptions that a person can act on, and faults that clients wait out.
+import { errors } from 'oidc-provider';
+
+/** RFC 6749 section 5.2; the engine's own description is the same for every cause. */
+export function invalidGrant(description: string): Error {
+  return Object.assign(new errors.InvalidGrant(description), { error_description: description });
+}
+
+/** Shaped so that the engine answers with JSON 503 and never redirects with it. */
+export function temporarilyUnavailable(cause: unknown): Error {
+  const error = new errors.TemporarilyUnavailable('try again in a moment');
+  return Object.assign(error, {
+    cause,
+    status: 503,
+    statusCode: 503,
+    expose: true,
+    allow_redirect: false,
+  });
+}

@@ -1,0 +1,59 @@
+// Resource indicators (RFC 8707): the only resources there are, are connect links, and each is the audience of its own tokens.
+import { errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider';
+import { isUsable } from '../../connectors/connector.ts';
+import { connectorIdOf } from '../../connectors/connect-link.ts';
+import { findConnector } from '../../connectors/connectors.ts';
+import { levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
+import type { Store } from '../../store/store.ts';
+import { SIGNING_ALGORITHM } from './signing-keys.ts';
+import { requireLevel, type TokenPolicy } from './token-request.ts';
+
+export const NO_RESOURCE = 'point the client at a connect link: the request names no resource';
+const UNKNOWN_RESOURCE = 'this connect link is unknown, revoked or expired; ask for a fresh one';
+
+export function resourceIndicators(store: Store, policy: TokenPolicy) {
+  return {
+    enabled: true,
+    /** The request was given the default connector already, if there is one. */
+    defaultResource(_ctx: KoaContextWithOIDC, _client: unknown, oneOf?: string[]): string {
+      if (oneOf) throw new errors.InvalidTarget('ask for one resource at a time');
+      throw new errors.InvalidTarget(NO_RESOURCE);
+    },
+    useGrantedResource: () => true,
+    async getResourceServerInfo(
+      ctx: KoaContextWithOIDC,
+      resource: string,
+    ): Promise<ResourceServer> {
+      const levels =
+        ctx.oidc.route === 'token'
+          ? levelsUpTo(await requireLevel(policy, grantedIn(ctx, resource)))
+          : levelsUpTo((await requireConnector(store, policy, ctx, resource)).level);
+      return {
+        scope: [...levels, OFFLINE_ACCESS].join(' '),
+        audience: resource,
+        accessTokenFormat: 'jwt',
+        jwt: { sign: { alg: SIGNING_ALGORITHM } },
+      };
+    },
+  };
+}
+
+function grantedIn(ctx: KoaContextWithOIDC, resource: string) {
+  return { resource, accountId: ctx.oidc.entities.Grant?.accountId };
+}
+
+/** A link without uses left is still a resource: only the person who approves may need a new use. */
+async function requireConnector(
+  store: Store,
+  policy: TokenPolicy,
+  ctx: KoaContextWithOIDC,
+  resource: string,
+) {
+  if (Array.isArray(ctx.oidc.params?.resource))
+    throw new errors.InvalidTarget('ask for one resource at a time');
+  const id = connectorIdOf(policy.resourceUrl, resource);
+  const connector = id === undefined ? undefined : await findConnector(store, id);
+  if (!connector || !isUsable(connector, policy.now()))
+    throw new errors.InvalidTarget(UNKNOWN_RESOURCE);
+  return connector;
+}

@@ -1,0 +1,78 @@
+// A token request settled against what was granted, before anything is used up: resource (RFC 8707), scope, connector and account.
+import { errors, type KoaContextWithOIDC } from 'oidc-provider';
+import type { Connector } from '../../connectors/connector.ts';
+import { isUsable } from '../../connectors/connector.ts';
+import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
+import type { EnginePayload } from '../../grants/grant-record.ts';
+import {
+  highestLevelIn,
+  levelsUpTo,
+  lowest,
+  type Level,
+  OFFLINE_ACCESS,
+} from '../../permission-level.ts';
+import type { Account } from './accounts.ts';
+import { invalidGrant } from './refusals.ts';
+
+export type TokenPolicy = {
+  resourceUrl: string;
+  now: () => number;
+  readConnector: (id: string) => Promise<Connector | undefined>;
+  readAccount: (id: string) => Promise<Account | undefined>;
+  levelOf: (account: Account) => Level | undefined;
+};
+
+/**
+ * `invalid_target` only for a resource that is not the granted one; `invalid_grant` when the connector is revoked or expired, or the account
+ * may no longer use it. A scope beyond the grant is narrowed to it.
+ */
+export async function settleTokenRequest(
+  policy: TokenPolicy,
+  ctx: KoaContextWithOIDC,
+  granted: EnginePayload,
+): Promise<void> {
+  const params = ctx.oidc.params ?? {};
+  settleResource(params, String(granted.resource));
+  params.scope = narrowedScope(params.scope, String(granted.scope ?? ''));
+  if (params.scope === undefined) delete params.scope;
+  await requireLevel(policy, granted);
+}
+
+function settleResource(params: Record<string, unknown>, granted: string): void {
+  if (params.resource === undefined) return;
+  const asked = new Set(
+    [params.resource].flat().map((resource) => canonicalResource(String(resource))),
+  );
+  if (asked.size !== 1 || !asked.has(granted)) {
+    throw new errors.InvalidTarget(
+      'resource must be the connect link that was approved, or be left out',
+    );
+  }
+  params.resource = granted;
+}
+
+/** Undefined means all that was granted. `offline_access` stays, because it says that there is a refresh token. */
+function narrowedScope(asked: unknown, granted: string): string | undefined {
+  const level = typeof asked === 'string' ? highestLevelIn(asked) : undefined;
+  if (!level) return undefined;
+  const wanted = new Set<string>([...levelsUpTo(level), OFFLINE_ACCESS]);
+  return granted
+    .split(' ')
+    .filter((scope) => wanted.has(scope))
+    .join(' ');
+}
+
+/** The most this account may have through this connector now; read through caches, so that asking twice costs once. */
+export async function requireLevel(policy: TokenPolicy, granted: EnginePayload): Promise<Level> {
+  const id = connectorIdOf(policy.resourceUrl, String(granted.resource));
+  const [connector, account] = await Promise.all([
+    id === undefined ? undefined : policy.readConnector(id),
+    policy.readAccount(String(granted.accountId)),
+  ]);
+  if (!connector || !isUsable(connector, policy.now())) {
+    throw invalidGrant('the connect link was revoked or has expired');
+  }
+  const entitled = account && policy.levelOf(account);
+  if (!entitled) throw invalidGrant('the account may not use this connect link');
+  return lowest(connector.level, entitled);
+}

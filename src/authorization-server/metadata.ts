@@ -1,0 +1,35 @@
+// Authorization server metadata (RFC 8414 section 2): what is advertised is what is there, every address made from the settings.
+import { LEVELS, OFFLINE_ACCESS } from '../permission-level.ts';
+
+/** The paths of the endpoints; the engine is told the same. */
+export const ENDPOINTS = {
+  authorization: '/oauth/authorize',
+  token: '/oauth/token',
+  registration: '/oauth/register',
+  revocation: '/oauth/revoke',
+  jwks: '/oauth/jwks',
+} as const;
+
+export const METADATA_PATH = '/.well-known/oauth-authorization-server';
+
+export const CLIENT_AUTH_METHODS = ['none', 'client_secret_basic', 'client_secret_post'] as const;
+
+export function authorizationServerMetadata(authUrl: string): Record<string, unknown> {
+  return {
+    issuer: authUrl,
+    authorization_endpoint: authUrl + ENDPOINTS.authorization,
+    token_endpoint: authUrl + ENDPOINTS.token,
+    registration_endpoint: authUrl + ENDPOINTS.registration,
+    revocation_endpoint: authUrl + ENDPOINTS.revocation,
+    jwks_uri: authUrl + ENDPOINTS.jwks,
+    response_types_supported: ['code'],
+    response_modes_supported: ['query'],
+    grant_types_supported: ['authorization_code', 'refresh_token'],
+    code_challenge_methods_supported: ['S256'],
+    token_endpoint_auth_methods_supported: [...CLIENT_AUTH_METHODS],
+    revocation_endpoint_auth_methods_supported: [...CLIENT_AUTH_METHODS],
+    scopes_supported: [...LEVELS, OFFLINE_ACCESS],
+    authorization_response_iss_parameter_supported: true,
+    client_id_metadata_document_supported: true,
+  };
+}
