@@ -1,0 +1,76 @@
+#!/usr/bin/env node
+// The command line, `gatehouse`: puts the commands together and turns their outcome into an exit code.
+import { Command, CommanderError } from 'commander';
+import { ManagementError } from './management/client.ts';
+import { addAuditCommand } from './management/commands/audit.ts';
+import { addConnectorCommands } from './management/commands/connector.ts';
+import { plain, type Terminal } from './management/commands/terminal.ts';
+import { findManagementAccess } from './settings/management-access.ts';
+import { SettingsError } from './settings/mistake.ts';
+
+const FAILED = 1;
+const WRONG_USAGE = 2;
+
+const HELP = `
+Examples:
+  $ gatehouse connector create --name "Ops" --level operations
+  $ gatehouse connector list --json
+  $ gatehouse audit --since 24h
+
+It talks to a running Gatehouse: GATEHOUSE_MANAGEMENT_URL or the settings file says where, and the key is
+GATEHOUSE_MANAGEMENT_KEY or the file management.key in the data directory (GATEHOUSE_DATA_DIR).
+
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage.`;
+
+const program = new Command('gatehouse')
+  .description('manage Gatehouse from the command line')
+  .option('--json', 'print JSON, errors included')
+  .configureHelp({ showGlobalOptions: true })
+  // Every error is shown in one place, by fail.
+  .configureOutput({ outputError: () => {} })
+  .exitOverride()
+  .addHelpText('after', HELP);
+
+const isJson = () => program.opts<{ json?: boolean }>().json === true;
+
+const terminal: Terminal = {
+  findAccess: findManagementAccess,
+  print: (result, text) => console.log(isJson() ? JSON.stringify(result, null, 2) : text(result)),
+  now: () => Math.floor(Date.now() / 1000),
+};
+
+addConnectorCommands(program, terminal);
+addAuditCommand(program, terminal);
+
+// Whoever reads our output may stop early: `gatehouse connector list | head -1`.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+});
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  process.exitCode = fail(error);
+}
+
+function fail(error: unknown): number {
+  if (!(error instanceof CommanderError)) {
+    report(codeOf(error), error instanceof Error ? error.message : String(error));
+    return FAILED;
+  }
+  const isHelp = error.code === 'commander.help' || error.exitCode === 0;
+  if (!isHelp) report('wrong_usage', error.message.replace(/^error: /, ''));
+  return error.exitCode === 0 ? 0 : WRONG_USAGE;
+}
+
+function codeOf(error: unknown): string {
+  if (error instanceof ManagementError) return error.code;
+  return error instanceof SettingsError ? 'invalid_settings' : 'failed';
+}
+
+function report(error: string, description: string): void {
+  const text = description.split('\n').map(plain).join('\n');
+  console.error(
+    isJson() ? JSON.stringify({ error, error_description: description }) : `gatehouse: ${text}`,
+  );
+}

@@ -1,0 +1,120 @@
+// The management API: connectors and the audit log as JSON, for the command line, scripts and other programs.
+import { Router } from '@koa/router';
+import type Koa from 'koa';
+import { type AuditItem, readAudit, recordAudit } from '../audit/audit.ts';
+import {
+  createConnector,
+  findConnector,
+  listConnectors,
+  revokeConnector,
+} from '../connectors/connectors.ts';
+import { readJson } from '../http/body.ts';
+import { HttpError, notFound } from '../http/errors.ts';
+import type { Entry, Store } from '../store/store.ts';
+import { connectorDocument, type Page } from './documents.ts';
+import { auditQuery, connectorsQuery, parseInput, parseNewConnector } from './input.ts';
+
+const AUDIT_BATCH = 500;
+
+export type ApiOptions = { store: Store; resourceUrl: string; now?: () => number };
+
+const epochSeconds = () => Math.floor(Date.now() / 1000);
+
+/** The routes below `/api/v1`; whoever mounts them has checked the caller. */
+export function managementApi({ store, resourceUrl, now = epochSeconds }: ApiOptions): Router {
+  const router = new Router({ prefix: '/api/v1', sensitive: true, strict: true });
+
+  router.use(async function neverCached(ctx, next) {
+    ctx.set('Cache-Control', 'no-store');
+    await next();
+  });
+
+  router.post('/connectors', async function create(ctx) {
+    const wanted = parseNewConnector(await readJson(ctx), now());
+    const connector = await createConnector(store, wanted, now());
+    await record(store, 'connector_created', connector.id, now());
+    ctx.status = 201;
+    ctx.set('Location', `/api/v1/connectors/${connector.id}`);
+    ctx.body = connectorDocument(connector, resourceUrl, now());
+  });
+
+  router.get('/connectors', async function list(ctx) {
+    const query = parseInput(connectorsQuery, { ...ctx.query });
+    const { items, next } = pageOf(await listConnectors(store), query);
+    ctx.body = { items: items.map((item) => connectorDocument(item, resourceUrl, now())), next };
+  });
+
+  router.get('/connectors/:id', async function show(ctx) {
+    const connector = await requireConnector(store, ctx.params.id);
+    ctx.body = connectorDocument(connector, resourceUrl, now());
+  });
+
+  router.delete('/connectors/:id', async function revoke(ctx) {
+    const before = await requireConnector(store, ctx.params.id);
+    const after = await revokeConnector(store, before.id, now());
+    if (before.revokedAt === undefined) await record(store, 'connector_revoked', before.id, now());
+    ctx.body = connectorDocument(after ?? before, resourceUrl, now());
+  });
+
+  router.get('/audit', async function audit(ctx) {
+    ctx.body = await auditPage(store, parseInput(auditQuery, { ...ctx.query }));
+  });
+
+  router.all('/connectors', refuseMethod('GET, HEAD, POST'));
+  router.all('/connectors/:id', refuseMethod('DELETE, GET, HEAD'));
+  router.all('/audit', refuseMethod('GET, HEAD'));
+  return router;
+}
+
+async function requireConnector(store: Store, id = '') {
+  const connector = await findConnector(store, id);
+  if (!connector) throw notFound('there is no connector with this id');
+  return connector;
+}
+
+async function record(store: Store, event: string, connector: string, now: number): Promise<void> {
+  await recordAudit(store, { event, connector, outcome: 'done' }, now);
+}
+
+function refuseMethod(allow: string): Koa.Middleware {
+  return function methodNotAllowed() {
+    throw new HttpError(405, 'method_not_allowed', `this address answers ${allow}`, {
+      headers: { Allow: allow },
+    });
+  };
+}
+
+type PageQuery = { limit: number; after?: string };
+
+function pageOf<T extends { id: string }>(all: T[], { limit, after }: PageQuery): Page<T> {
+  const start = after === undefined ? 0 : all.findIndex(({ id }) => id === after) + 1;
+  if (after !== undefined && start === 0) {
+    throw new HttpError(400, 'invalid_request', 'after: the next of an earlier page');
+  }
+  const items = all.slice(start, start + limit);
+  return start + limit < all.length ? { items, next: items.at(-1)?.id } : { items };
+}
+
+async function auditPage(
+  store: Store,
+  { limit, after, since = -Infinity }: PageQuery & { since?: number },
+): Promise<Page<AuditItem>> {
+  const items: AuditItem[] = [];
+  let last: string | undefined;
+  for await (const { id, value } of auditEntries(store, after)) {
+    if (Date.parse(value.time) < since * 1000) continue;
+    if (items.length === limit) return { items, next: last };
+    items.push(value);
+    last = id;
+  }
+  return { items };
+}
+
+async function* auditEntries(store: Store, after?: string): AsyncGenerator<Entry<AuditItem>> {
+  for (let last = after; ;) {
+    const batch = await readAudit(store, { after: last, limit: AUDIT_BATCH });
+    yield* batch;
+    last = batch.at(-1)?.id;
+    if (batch.length < AUDIT_BATCH) return;
+  }
+}

@@ -1,0 +1,40 @@
+// The management host: a listener of its own, on loopback unless an operator says otherwise, where connectors are made and revoked.
+import type Koa from 'koa';
+import type { Logger } from 'pino';
+import { createHost } from '../http/host.ts';
+import type { Store } from '../store/store.ts';
+import { refuseForeignOrigin, requireAdministrator } from './administrator.ts';
+import { managementApi } from './api.ts';
+
+export type ManagementOptions = {
+  /** The public base address of this host. */
+  url: string;
+  /** The base address that connect links start with. */
+  resourceUrl: string;
+  store: Store;
+  /** What an administrator sends as bearer token. */
+  key: string;
+  logger: Logger;
+  isReady: () => Promise<void>;
+  /** How many trusted proxies stand in front. */
+  proxies?: number;
+  /** Seconds since the epoch. */
+  now?: () => number;
+};
+
+export function managementApp(options: ManagementOptions): Koa {
+  const { url, key, logger, isReady, proxies = 0 } = options;
+  const app = createHost({ name: 'management', url, proxies, logger, isReady });
+  app.use(refuseForeignOrigin(url));
+  app.use(within('/api/v1', requireAdministrator(key)));
+  app.use(managementApi(options).routes());
+  return app;
+}
+
+/** Routes match the same raw path in the same case, so none under `prefix` is reached without the step. */
+function within(prefix: string, step: Koa.Middleware): Koa.Middleware {
+  return function prefixed(ctx, next) {
+    const isWithin = ctx.path === prefix || ctx.path.startsWith(`${prefix}/`);
+    return isWithin ? step(ctx, next) : next();
+  };
+}

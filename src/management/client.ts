@@ -1,0 +1,134 @@
+// The management API as functions, for the command line: what was asked for, or an error that says what to do.
+import type { AuditItem } from '../audit/audit.ts';
+import type { Level } from '../permission-level.ts';
+import type { ConnectorDocument, Page } from './documents.ts';
+
+/** The base address of the management host, and its key. */
+export type Access = { url: string; key: string };
+
+export type WantedConnector = {
+  name: string;
+  level: Level;
+  maxUses?: number;
+  /** From now, such as `30d`; or else `expiresAt`, ISO 8601. */
+  expiresIn?: string;
+  expiresAt?: string;
+};
+
+/** `code` is the API's error code, or `unreachable`, `timeout`, `not_gatehouse` when there was no answer of its own. */
+export class ManagementError extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'ManagementError';
+    this.code = code;
+  }
+}
+
+const ANSWER_WITHIN = 15;
+const PAGE = 500;
+
+export function createConnector(
+  access: Access,
+  wanted: WantedConnector,
+): Promise<ConnectorDocument> {
+  return call(access, 'POST', '/connectors', wanted);
+}
+
+export function showConnector(access: Access, id: string): Promise<ConnectorDocument> {
+  return call(access, 'GET', `/connectors/${encodeURIComponent(id)}`);
+}
+
+export function revokeConnector(access: Access, id: string): Promise<ConnectorDocument> {
+  return call(access, 'DELETE', `/connectors/${encodeURIComponent(id)}`);
+}
+
+/** All of them, oldest first. */
+export function listConnectors(access: Access): AsyncGenerator<ConnectorDocument> {
+  return everyItem(access, '/connectors', {});
+}
+
+/** Oldest first, from the time `since` (ISO 8601). */
+export function listAudit(access: Access, since?: string): AsyncGenerator<AuditItem> {
+  return everyItem(access, '/audit', since === undefined ? {} : { since });
+}
+
+async function* everyItem<T>(
+  access: Access,
+  path: string,
+  query: Record<string, string>,
+): AsyncGenerator<T> {
+  for (let after: { after?: string } | undefined = {}; after;) {
+    const parameters = new URLSearchParams({ ...query, ...after, limit: String(PAGE) });
+    const page: Page<T> = await call(access, 'GET', `${path}?${parameters}`);
+    yield* page.items;
+    after = page.next === undefined ? undefined : { after: page.next };
+  }
+}
+
+async function call<T>(access: Access, method: string, path: string, body?: unknown): Promise<T> {
+  const { status, text } = await send(access, method, path, body);
+  const answer = parseJson(text);
+  if (status < 300 && isObject(answer)) return answer as T;
+  throw refusal(access, status, answer);
+}
+
+async function send({ url, key }: Access, method: string, path: string, body: unknown) {
+  const content = body === undefined ? undefined : { 'Content-Type': 'application/json' };
+  try {
+    const response = await fetch(`${url}/api/v1${path}`, {
+      method,
+      headers: { Authorization: `Bearer ${key}`, Accept: 'application/json', ...content },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      // The key is for this address only.
+      redirect: 'manual',
+      signal: AbortSignal.timeout(ANSWER_WITHIN * 1000),
+    });
+    return { status: response.status, text: await response.text() };
+  } catch (cause) {
+    throw noAnswer(url, cause);
+  }
+}
+
+function noAnswer(url: string, cause: unknown): ManagementError {
+  if (isObject(cause) && cause['name'] === 'TimeoutError') {
+    const message = `${url} did not answer within ${ANSWER_WITHIN} seconds`;
+    return new ManagementError('timeout', message, { cause });
+  }
+  const reason = isObject(cause) && isObject(cause['cause']) ? cause['cause'] : {};
+  const problem =
+    reason['code'] === 'ECONNREFUSED'
+      ? `nothing answers at ${url}`
+      : `${url} cannot be reached (${String(reason['code'] ?? reason['message'] ?? cause)})`;
+  const advice = 'is Gatehouse running? start it with npm start, or set GATEHOUSE_MANAGEMENT_URL';
+  return new ManagementError('unreachable', `${problem}: ${advice}`, { cause });
+}
+
+function refusal({ url }: Access, status: number, answer: unknown): ManagementError {
+  if (!isObject(answer) || typeof answer['error'] !== 'string') {
+    const message = `what answers at ${url} is not Gatehouse's management API (HTTP status ${status}): set GATEHOUSE_MANAGEMENT_URL`;
+    return new ManagementError('not_gatehouse', message);
+  }
+  const { error, error_description: description = `HTTP status ${status}` } = answer;
+  return new ManagementError(error, ADVICE[status]?.(url) ?? String(description));
+}
+
+const ADVICE: Readonly<Record<number, (url: string) => string>> = {
+  401: (url) =>
+    `the management key is not the one of ${url}: set GATEHOUSE_MANAGEMENT_KEY to it, or GATEHOUSE_DATA_DIR to the directory with its management.key`,
+  421: (url) =>
+    `Gatehouse answers at ${url} but goes by another address: set GATEHOUSE_MANAGEMENT_URL to the managementUrl of its settings`,
+};
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}

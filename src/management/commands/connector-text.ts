@@ -1,0 +1,62 @@
+// Connectors as people read them in a terminal, and how to add one to a client.
+import type { ConnectorDocument } from '../documents.ts';
+import { minute, plain, table } from './terminal.ts';
+
+export function createdText(connector: ConnectorDocument): string {
+  return `Created a connector.
+
+${detailsText(connector)}
+
+Add it to a client, for example:
+  claude mcp add --transport http ${slug(connector.name)} ${quoted(connector.link)}
+`;
+}
+
+export function detailsText(connector: ConnectorDocument): string {
+  const { id, name, level, state, link, createdAt, expiresAt } = connector;
+  const facts = {
+    name: plain(name),
+    link,
+    id,
+    level,
+    state,
+    uses: uses(connector),
+    created: minute(createdAt),
+    expires: expiresAt ? minute(expiresAt) : 'never',
+  };
+  return Object.entries(facts)
+    .map(([label, fact]) => `  ${label.padEnd(9)}${fact}`)
+    .join('\n');
+}
+
+export function revokedText({ name, id }: ConnectorDocument): string {
+  return `Revoked "${plain(name)}" (${id}). Its link and everything granted through it no longer work.`;
+}
+
+const NONE = `There are no connectors yet. Create one:
+  gatehouse connector create --name "Ops" --level operations`;
+
+export function listText({ items }: { items: ConnectorDocument[] }): string {
+  if (items.length === 0) return NONE;
+  const rows = items.map((connector) => {
+    const { id, name, level, state, expiresAt } = connector;
+    return [id, name, level, state, uses(connector), expiresAt ? minute(expiresAt) : 'never'];
+  });
+  return table(['ID', 'NAME', 'LEVEL', 'STATE', 'USES', 'EXPIRES'], rows);
+}
+
+function uses({ uses, maxUses }: ConnectorDocument): string {
+  return maxUses === undefined ? String(uses) : `${uses} of ${maxUses}`;
+}
+
+/** A name that clients and shells take as it is. */
+function slug(name: string): string {
+  const ascii = name.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase();
+  const words = ascii.match(/[a-z0-9]+/g) ?? ['gatehouse'];
+  return words.join('-').slice(0, 40).replace(/-$/, '');
+}
+
+/** Brackets of an IPv6 address mean something to shells. */
+function quoted(link: string): string {
+  return /^[\w:/.-]+$/.test(link) ? link : `'${link.replaceAll("'", `'\\''`)}'`;
+}

@@ -1,0 +1,84 @@
+// The commands `connector create`, `list`, `show` and `revoke`.
+import { type Command, Option } from 'commander';
+import { LEVELS } from '../../permission-level.ts';
+import {
+  createConnector,
+  listConnectors,
+  revokeConnector,
+  showConnector,
+  type WantedConnector,
+} from '../client.ts';
+import { parseCount, parseMoment, type Moment } from './argument.ts';
+import { createdText, detailsText, listText, revokedText } from './connector-text.ts';
+import type { Terminal } from './terminal.ts';
+
+const EXAMPLES = `
+Examples:
+  $ gatehouse connector create --name "Ops" --level operations
+  $ gatehouse connector create --name "Auditors" --level analytics --max-uses 5 --expires 30d`;
+
+export function addConnectorCommands(program: Command, terminal: Terminal): void {
+  const connector = program
+    .command('connector')
+    .description('create, see and revoke connectors: the links people add to their AI apps')
+    .addHelpText('after', EXAMPLES);
+  addCreate(connector, terminal);
+  addList(connector, terminal);
+  addShow(connector, terminal);
+  addRevoke(connector, terminal);
+}
+
+type CreateOptions = Pick<WantedConnector, 'name' | 'level' | 'maxUses'> & { expires?: Moment };
+
+function addCreate(connector: Command, { findAccess, print }: Terminal): void {
+  connector
+    .command('create')
+    .description('create a connector and print its connect link')
+    .requiredOption('--name <name>', 'what people read when they are asked for consent')
+    .addOption(
+      new Option('--level <level>', 'the most that anybody gets through this connector')
+        .choices(LEVELS)
+        .makeOptionMandatory(),
+    )
+    .option('--max-uses <number>', 'how often somebody may connect an app', parseCount)
+    .option('--expires <when>', 'after 90s, 15m, 12h or 30d, or at an ISO 8601 time', parseMoment)
+    .addHelpText('after', EXAMPLES)
+    .action(async ({ expires, ...wanted }: CreateOptions) => {
+      const created = await createConnector(findAccess(), { ...wanted, ...expiry(expires) });
+      print(created, createdText);
+    });
+}
+
+function expiry(expires: Moment | undefined): Pick<WantedConnector, 'expiresIn' | 'expiresAt'> {
+  if (!expires) return {};
+  return 'time' in expires ? { expiresAt: expires.time } : { expiresIn: expires.distance };
+}
+
+function addList(connector: Command, { findAccess, print }: Terminal): void {
+  connector
+    .command('list')
+    .description('list all connectors, the oldest first')
+    .action(async () => {
+      print({ items: await Array.fromAsync(listConnectors(findAccess())) }, listText);
+    });
+}
+
+function addShow(connector: Command, { findAccess, print }: Terminal): void {
+  connector
+    .command('show')
+    .description('show one connector and its connect link')
+    .argument('<id>', 'the 22 characters in the connect link')
+    .action(async (id: string) => {
+      print(await showConnector(findAccess(), id), detailsText);
+    });
+}
+
+function addRevoke(connector: Command, { findAccess, print }: Terminal): void {
+  connector
+    .command('revoke')
+    .description('revoke a connector, and with it everything that was granted through it')
+    .argument('<id>', 'the 22 characters in the connect link')
+    .action(async (id: string) => {
+      print(await revokeConnector(findAccess(), id), revokedText);
+    });
+}

@@ -1,0 +1,37 @@
+// What the command line shows: plain text for people, JSON for programs.
+import type { Access } from '../client.ts';
+
+/** What every command gets. `findAccess` throws when the settings do not say where Gatehouse is. */
+export type Terminal = {
+  findAccess: () => Access;
+  /** Shows a result: `text` of it to people, all of it as JSON to programs. */
+  print: <T>(result: T, text: (result: T) => string) => void;
+  /** Seconds since the epoch. */
+  now: () => number;
+};
+
+/** Columns under headings, for a terminal. */
+export function table(headings: string[], rows: string[][]): string {
+  const lines = [headings, ...rows].map((cells) => cells.map(plain));
+  const widths = headings.map((_, column) =>
+    Math.max(...lines.map((cells) => cells[column]?.length ?? 0)),
+  );
+  return lines.map((cells) => line(cells, widths)).join('\n');
+}
+
+function line(cells: string[], widths: number[]): string {
+  return cells
+    .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+    .join('  ')
+    .trimEnd();
+}
+
+/** Text of others without what moves a terminal's cursor or turns text round. */
+export function plain(text: string): string {
+  return text.replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu, '\uFFFD');
+}
+
+/** An ISO 8601 time to the minute. */
+export function minute(time: string): string {
+  return `${time.slice(0, 10)} ${time.slice(11, 16)} UTC`;
+}

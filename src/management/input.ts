@@ -1,0 +1,86 @@
+// What the management API accepts, and one readable sentence about everything that is wrong with what was sent.
+import { z } from 'zod';
+import { CONNECTOR_ID } from '../connectors/connector.ts';
+import type { NewConnector } from '../connectors/connectors.ts';
+import { HttpError } from '../http/errors.ts';
+import { LEVELS } from '../permission-level.ts';
+import { duration } from '../settings/schema.ts';
+
+/** Every use of a limited connector is kept in its record, which is read on every call. */
+const MOST_USES = 10_000;
+const LONGEST_PAGE = 1000;
+const USUAL_PAGE = 100;
+
+const VISIBLE = '1 to 80 visible characters';
+/** Names are shown on the consent page and in terminals: nothing in them may be unseen or turn text round. */
+const NAME = /^[^\p{Cc}\p{Cs}\p{Bidi_Control}\u00AD\u200B\u2028\u2029\u2060\uFEFF]{1,80}$/u;
+
+const instant = z.iso
+  .datetime({ offset: true, error: 'a time such as 2030-01-31T12:00:00Z' })
+  .transform((iso) => Math.floor(Date.parse(iso) / 1000));
+
+const uses = `a whole number from 1 to ${MOST_USES}`;
+const pageSize = `a whole number from 1 to ${LONGEST_PAGE}`;
+
+const limit = z
+  .string(pageSize)
+  .regex(/^\d{1,6}$/, pageSize)
+  .transform(Number)
+  .refine((items) => items >= 1 && items <= LONGEST_PAGE, pageSize)
+  .default(USUAL_PAGE);
+
+const place = 'the next of an earlier page';
+
+export const connectorsQuery = z.strictObject({
+  limit,
+  after: z.string(place).regex(CONNECTOR_ID, place).optional(),
+});
+
+export const auditQuery = z.strictObject({
+  limit,
+  after: z
+    .string(place)
+    .regex(/^\d{1,32}$/, place)
+    .optional(),
+  since: instant.optional(),
+});
+
+function newConnectorAt(now: number) {
+  const fields = {
+    name: z.string(VISIBLE).trim().regex(NAME, VISIBLE),
+    level: z.enum(LEVELS, `one of ${LEVELS.join(', ')}`),
+    maxUses: z.int(uses).min(1, uses).max(MOST_USES, uses).optional(),
+    expiresIn: duration.refine((seconds) => seconds > 0, 'longer than nothing').optional(),
+    expiresAt: instant.refine((moment) => moment > now, 'a time that has not passed').optional(),
+  };
+  return z
+    .strictObject(fields, 'the body must be a JSON object')
+    .refine(({ expiresIn, expiresAt }) => expiresIn === undefined || expiresAt === undefined, {
+      error: 'expiresIn or expiresAt, not both',
+      when: ({ value }) => typeof value === 'object' && value !== null,
+    });
+}
+
+/** The body of a request for a connector. `now` is seconds, and so is the `expiresAt` that comes out. Throws HttpError 400. */
+export function parseNewConnector(body: unknown, now: number): NewConnector {
+  const { expiresIn, ...connector } = parseInput(newConnectorAt(now), body);
+  return expiresIn === undefined ? connector : { ...connector, expiresAt: now + expiresIn };
+}
+
+/** Throws HttpError 400 that names every problem. */
+export function parseInput<T>(schema: z.ZodType<T>, value: unknown): T {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new HttpError(400, 'invalid_request', parsed.error.issues.map(describe).join('; '));
+}
+
+function describe(issue: z.core.$ZodIssue): string {
+  if (issue.code === 'unrecognized_keys')
+    return `not known here: ${issue.keys.map(shown).join(', ')}`;
+  return issue.path.length > 0 ? `${issue.path.join('.')}: ${issue.message}` : issue.message;
+}
+
+/** What a caller sent is repeated only when it looks like a name. */
+function shown(key: string): string {
+  return /^\w{1,40}$/.test(key) ? key : 'a name of unusual form';
+}

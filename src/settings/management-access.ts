@@ -1,0 +1,57 @@
+// Where the management API answers and the key to it, for the command line: only what that needs is read and checked.
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { valueAt } from './document.ts';
+import type { Environment } from './environment.ts';
+import { errorCode, PROJECT_ROOT } from './file.ts';
+import { SettingsError } from './mistake.ts';
+import { settingsSchema } from './schema.ts';
+import { readSecret } from './secret.ts';
+import { mistakeAt, readSource, type Source } from './source.ts';
+
+export type ManagementAccess = { url: string; key: string };
+
+const KEY = 'GATEHOUSE_MANAGEMENT_KEY';
+const { managementUrl, dataDir } = settingsSchema.shape;
+
+/** Mistakes elsewhere in the settings do not matter here: the server reports those when it starts. Throws SettingsError. */
+export function findManagementAccess(environment: Environment = process.env): ManagementAccess {
+  const source = readSource(environment);
+  const key = givenKey(environment) ?? keptKey(source);
+  return { url: setting(source, 'managementUrl', managementUrl), key };
+}
+
+type Schema = typeof managementUrl | typeof dataDir;
+
+function setting(source: Source, name: string, schema: Schema): string {
+  const parsed = schema.safeParse(valueAt(source.document, [name]));
+  if (parsed.success) return parsed.data;
+  const expected = parsed.error.issues.map(({ message }) => message).join(', ');
+  throw new SettingsError([mistakeAt(source, [name], expected)]);
+}
+
+function givenKey(environment: Environment): string | undefined {
+  const { value, mistakes } = readSecret(environment, KEY);
+  if (mistakes.length > 0) throw new SettingsError(mistakes);
+  return value && sendable(value, KEY);
+}
+
+function keptKey(source: Source): string {
+  const file = join(resolve(PROJECT_ROOT, setting(source, 'dataDir', dataDir)), 'management.key');
+  try {
+    return sendable(readFileSync(file, 'utf8').trim(), file);
+  } catch (cause) {
+    if (cause instanceof SettingsError) throw cause;
+    const given = `nothing, and ${file} cannot be read (${errorCode(cause)})`;
+    const expected =
+      'the management key; Gatehouse makes the file when it first starts (npm start)';
+    throw new SettingsError([{ setting: KEY, given, expected }]);
+  }
+}
+
+/** The key travels in a header (RFC 9110 section 5.5). */
+function sendable(key: string, from: string): string {
+  if (/^[\x21-\x7e]+$/.test(key)) return key;
+  const given = key ? 'a value with spaces or characters outside ASCII' : 'nothing';
+  throw new SettingsError([{ setting: from, given, expected: 'the management key on one line' }]);
+}

@@ -1,0 +1,84 @@
+// The audit log over the management API: what managing leaves in it, and how it is read in pages.
+import { expect } from 'chai';
+import { type AuditItem, recordAudit } from '../../src/audit/audit.ts';
+import { type ManagementHost, openManagementHost, request } from './management-host.ts';
+
+const AUDIT = '/api/v1/audit';
+
+describe('the audit log over the management API', () => {
+  let host: ManagementHost;
+  beforeEach(async () => {
+    host = await openManagementHost();
+  });
+  afterEach(() => host.close());
+
+  async function read(query = ''): Promise<{ items: AuditItem[]; next?: string }> {
+    const { status, body } = await request(host, 'GET', `${AUDIT}${query}`);
+    expect(status, JSON.stringify(body)).to.equal(200);
+    return body as { items: AuditItem[]; next?: string };
+  }
+
+  const record = (event: string, time: string) =>
+    recordAudit(host.store, { event, outcome: 'done' }, Date.parse(time) / 1000);
+
+  it('is empty before anything happened', async () => {
+    expect(await read()).to.deep.equal({ items: [] });
+  });
+
+  it('records a creation and a revocation, once each', async () => {
+    const body = { name: 'Ops', level: 'operations' };
+    const { body: created } = await request(host, 'POST', '/api/v1/connectors', { body });
+    const path = `/api/v1/connectors/${String(created['id'])}`;
+    await request(host, 'DELETE', path);
+    await request(host, 'DELETE', path);
+    const { items } = await read();
+    const managed = { connector: created['id'], outcome: 'done' };
+    expect(items).to.have.length(2);
+    expect(items[0]).to.deep.include({ event: 'connector_created', ...managed });
+    expect(items[1]).to.deep.include({ event: 'connector_revoked', ...managed });
+    expect(items[0]?.time).to.equal(created['createdAt']);
+  });
+
+  it('records nothing for what is refused', async () => {
+    await request(host, 'POST', '/api/v1/connectors', { body: { name: 'Ops', level: 'root' } });
+    await request(host, 'DELETE', '/api/v1/connectors/AAAAAAAAAAAAAAAAAAAAAA');
+    expect(await read()).to.deep.equal({ items: [] });
+  });
+
+  it('gives items as they were recorded', async () => {
+    const item = {
+      event: 'call',
+      account: 'ada',
+      clientId: 'https://client.example/metadata',
+      connector: 'AAAAAAAAAAAAAAAAAAAAAA',
+      grantId: 'g',
+      tool: 'payment_details',
+      arguments: { member: 7 },
+      outcome: 'allowed',
+    };
+    await recordAudit(host.store, item, 1_900_000_000);
+    expect((await read()).items).to.deep.equal([{ time: '2030-03-17T17:46:40.000Z', ...item }]);
+  });
+
+  it('pages follow one another without a gap, also with a time to start from', async () => {
+    for (let minute = 10; minute < 17; minute++) {
+      await record(`event_${minute}`, `2030-01-01T00:${minute}:00Z`);
+    }
+    const events = ({ items }: { items: AuditItem[] }) => items.map(({ event }) => event.slice(6));
+    const since = encodeURIComponent('2030-01-01T01:12:00+01:00');
+    const first = await read(`?limit=2&since=${since}`);
+    const second = await read(`?limit=2&since=${since}&after=${first.next}`);
+    const third = await read(`?limit=2&since=${since}&after=${second.next}`);
+    expect(events(first)).to.deep.equal(['12', '13']);
+    expect(events(second)).to.deep.equal(['14', '15']);
+    expect(events(third)).to.deep.equal(['16']);
+    expect(third).not.to.have.property('next');
+  });
+
+  it('finds recent items behind more old ones than are read at a time', async () => {
+    for (let index = 0; index < 501; index++) await record('old', '2030-01-01T00:00:00Z');
+    await record('recent', '2030-01-02T00:00:00Z');
+    const { items } = await read('?since=2030-01-01T12:00:00Z&limit=1');
+    expect(items.map(({ event }) => event)).to.deep.equal(['recent']);
+  });
+});

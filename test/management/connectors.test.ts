@@ -1,0 +1,159 @@
+// Connectors over the management API: created, shown, listed in pages and revoked.
+import { expect } from 'chai';
+import { findConnector, keepTakenUse, takeUse } from '../../src/connectors/connectors.ts';
+import type { ConnectorDocument } from '../../src/management/documents.ts';
+import {
+  type ManagementHost,
+  openManagementHost,
+  request,
+  RESOURCE_URL,
+} from './management-host.ts';
+
+const CONNECTORS = '/api/v1/connectors';
+const UNKNOWN = `${CONNECTORS}/AAAAAAAAAAAAAAAAAAAAAA`;
+
+describe('connectors over the management API', () => {
+  let host: ManagementHost;
+  beforeEach(async () => {
+    host = await openManagementHost();
+  });
+  afterEach(() => host.close());
+
+  async function create(body: object): Promise<ConnectorDocument> {
+    const answer = await request(host, 'POST', CONNECTORS, { body });
+    expect(answer.status, JSON.stringify(answer.body)).to.equal(201);
+    return answer.body as ConnectorDocument;
+  }
+
+  it('a new connector has its link and state, and nothing that was not asked for', async () => {
+    const connector = await create({ name: 'Ops', level: 'operations' });
+    expect(connector.id).to.match(/^[A-Za-z0-9]{22}$/);
+    expect(connector.createdAt).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.000Z$/);
+    expect(Math.abs(Date.now() - Date.parse(connector.createdAt))).to.be.below(10_000);
+    expect(connector).to.deep.equal({
+      id: connector.id,
+      name: 'Ops',
+      level: 'operations',
+      link: `${RESOURCE_URL}/connect/${connector.id}/mcp`,
+      state: 'active',
+      createdAt: connector.createdAt,
+      uses: 0,
+    });
+    expect(await findConnector(host.store, connector.id)).to.include({ name: 'Ops' });
+  });
+
+  it('the answer to a creation says where the connector is, and is not cached', async () => {
+    const { headers, body } = await request(host, 'POST', CONNECTORS, {
+      body: { name: 'Ops', level: 'full' },
+    });
+    expect(headers.get('location')).to.equal(`${CONNECTORS}/${String(body['id'])}`);
+    expect(headers.get('cache-control')).to.equal('no-store');
+    expect((await request(host, 'GET', headers.get('location') ?? '')).body).to.deep.equal(body);
+  });
+
+  it('a limit and a time to live are kept', async () => {
+    const { createdAt, expiresAt, maxUses } = await create({
+      name: 'Ops',
+      level: 'admin',
+      maxUses: 5,
+      expiresIn: '30d',
+    });
+    expect(maxUses).to.equal(5);
+    expect(Date.parse(expiresAt ?? '') - Date.parse(createdAt)).to.equal(30 * 86_400_000);
+  });
+
+  it('an expiry is a moment in any time zone', async () => {
+    const wanted = { name: 'Ops', level: 'admin', expiresAt: '2999-12-31T23:30:00+02:00' };
+    expect((await create(wanted)).expiresAt).to.equal('2999-12-31T21:30:00.000Z');
+  });
+
+  it('a name in any script is kept as given, without the space around it', async () => {
+    const { name } = await create({ name: '  Büro Zürich 事務所 👩‍💻 ', level: 'analytics' });
+    expect(name).to.equal('Büro Zürich 事務所 👩‍💻');
+  });
+
+  it('the state follows the clock', async () => {
+    const { id } = await create({ name: 'Ops', level: 'admin', expiresIn: '1h' });
+    host.clock.ahead = 3601;
+    expect((await request(host, 'GET', `${CONNECTORS}/${id}`)).body['state']).to.equal('expired');
+  });
+
+  it('uses are counted, and the last one makes the connector used up', async () => {
+    const { id } = await create({ name: 'Ops', level: 'admin', maxUses: 1 });
+    const now = Math.floor(Date.now() / 1000);
+    const use = { grantId: 'g', holder: 'ada client', seconds: 60 };
+    expect(await takeUse(host.store, id, use, { now, isAlive: async () => true })).to.equal(true);
+    await keepTakenUse(host.store, id, 'g');
+    const { body } = await request(host, 'GET', `${CONNECTORS}/${id}`);
+    expect(body).to.include({ state: 'used-up', uses: 1, maxUses: 1 });
+  });
+
+  it('revoking answers the revoked connector, and again the second time', async () => {
+    const connector = await create({ name: 'Ops', level: 'admin' });
+    const path = `${CONNECTORS}/${connector.id}`;
+    for (const _ of [1, 2]) {
+      const { status, body } = await request(host, 'DELETE', path);
+      expect(status).to.equal(200);
+      expect(body).to.deep.equal({ ...connector, state: 'revoked' });
+    }
+    expect((await request(host, 'GET', path)).body['state']).to.equal('revoked');
+  });
+
+  it('revoking tells every process that listens', async () => {
+    const { id } = await create({ name: 'Ops', level: 'admin' });
+    const told = new Promise((resolve) => {
+      void host.store.subscribe('connectors', resolve);
+    });
+    await request(host, 'DELETE', `${CONNECTORS}/${id}`);
+    expect(await told).to.equal(id);
+  });
+
+  it('an unknown connector is 404 to see and to revoke', async () => {
+    const odd = [UNKNOWN, `${CONNECTORS}/x`, `${CONNECTORS}/%E0%A4%A`, `${CONNECTORS}/__proto__`];
+    for (const path of odd) {
+      for (const method of ['GET', 'DELETE']) {
+        const { status, body } = await request(host, method, path);
+        expect(status, `${method} ${path}`).to.equal(404);
+        expect(body).to.have.keys('error', 'error_description').and.include({ error: 'not_found' });
+      }
+    }
+  });
+
+  it('an empty list has no items and no next page', async () => {
+    expect((await request(host, 'GET', CONNECTORS)).body).to.deep.equal({ items: [] });
+  });
+
+  it('twenty connectors created at once are all listed, once each', async () => {
+    const names = Array.from({ length: 20 }, (_, index) => `Connector ${index}`);
+    const created = await Promise.all(names.map((name) => create({ name, level: 'analytics' })));
+    const { body } = await request(host, 'GET', CONNECTORS);
+    expect(body['items']).to.have.deep.members(created);
+    expect(body).not.to.have.property('next');
+  });
+
+  it('pages follow one another without a gap, oldest first, revoked ones included', async () => {
+    const created: ConnectorDocument[] = [];
+    for (const name of ['A', 'B', 'C', 'D', 'E']) {
+      created.push(await create({ name, level: 'analytics' }));
+      host.clock.ahead += 1;
+    }
+    await request(host, 'DELETE', `${CONNECTORS}/${created[1]?.id}`);
+    const first = await request(host, 'GET', `${CONNECTORS}?limit=2`);
+    const second = await request(host, 'GET', `${CONNECTORS}?limit=2&after=${first.body['next']}`);
+    const third = await request(host, 'GET', `${CONNECTORS}?limit=2&after=${second.body['next']}`);
+    const pages = [first, second, third].map(({ body }) => body['items'] as ConnectorDocument[]);
+    expect(pages.map((items) => items.map(({ name }) => name).join(''))).to.deep.equal([
+      'AB',
+      'CD',
+      'E',
+    ]);
+    expect(pages[0]?.[1]?.state).to.equal('revoked');
+    expect(third.body).not.to.have.property('next');
+  });
+
+  it('a page that ends with the last item has no next', async () => {
+    await create({ name: 'A', level: 'analytics' });
+    await create({ name: 'B', level: 'analytics' });
+    expect((await request(host, 'GET', `${CONNECTORS}?limit=2`)).body).not.to.have.property('next');
+  });
+});

@@ -1,0 +1,81 @@
+// A management host for tests: the real app on a free loopback port, over a SQLite file in a directory of its own.
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { managementApp } from '../../src/management/app.ts';
+import { openLogger } from '../../src/observability/logger.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/store.ts';
+
+export const KEY = 'a-management-key-of-43-characters-for-tests';
+export const RESOURCE_URL = 'https://mcp.example.com';
+
+export type ManagementHost = {
+  url: string;
+  /** Holds the store; removed when the host is closed. */
+  directory: string;
+  store: Store;
+  /** Seconds the host's clock is ahead of ours. */
+  clock: { ahead: number };
+  close: () => Promise<void>;
+};
+
+export async function openManagementHost(): Promise<ManagementHost> {
+  const directory = await mkdtemp(join(tmpdir(), 'gatehouse-management-'));
+  const clock = { ahead: 0 };
+  const store = await openStore(
+    { kind: 'sqlite', file: 'test.sqlite' },
+    { secret: 'a root secret of more than 32 characters', dataDir: directory },
+  );
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const app = managementApp({
+    url,
+    resourceUrl: RESOURCE_URL,
+    store,
+    key: KEY,
+    logger: openLogger('silent'),
+    isReady: () => store.ping(),
+    now: () => Math.floor(Date.now() / 1000) + clock.ahead,
+  });
+  server.on('request', app.callback());
+  return {
+    url,
+    directory,
+    store,
+    clock,
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+      await store.close();
+      await rm(directory, { recursive: true });
+    },
+  };
+}
+
+type Answer = { status: number; headers: Headers; body: Record<string, unknown> };
+
+/** Sends a request with the key, as JSON when there is a body; `headers` come last. */
+export async function request(
+  { url }: ManagementHost,
+  method: string,
+  path: string,
+  { body, headers = {} }: { body?: unknown; headers?: Record<string, string> } = {},
+): Promise<Answer> {
+  const response = await fetch(`${url}${path}`, {
+    method,
+    headers: {
+      Authorization: `Bearer ${KEY}`,
+      ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+      ...headers,
+    },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, body: text ? JSON.parse(text) : {} };
+}

@@ -1,0 +1,231 @@
+// What the management host refuses, with which status, and that nothing is stored then.
+import { request as rawRequest } from 'node:http';
+import { once } from 'node:events';
+import { expect } from 'chai';
+import { listConnectors } from '../../src/connectors/connectors.ts';
+import { KEY, type ManagementHost, openManagementHost, request } from './management-host.ts';
+
+const CONNECTORS = '/api/v1/connectors';
+const GOOD = { name: 'Ops', level: 'operations' };
+
+describe('the management host refuses', () => {
+  let host: ManagementHost;
+  before(async () => {
+    host = await openManagementHost();
+  });
+  after(() => host.close());
+
+  /** Every refusal is JSON with an error code, is not cached, and has stored nothing. */
+  async function refused(
+    status: number,
+    method: string,
+    path: string,
+    options?: Parameters<typeof request>[3],
+  ) {
+    const answer = await request(host, method, path, options);
+    const { body, headers } = answer;
+    expect(answer.status, `${method} ${path} ${JSON.stringify(body)}`).to.equal(status);
+    expect(headers.get('content-type')).to.match(/^application\/json/);
+    expect(headers.get('cache-control')).to.equal('no-store');
+    expect(body['error']).to.match(/^[a-z_]+$/);
+    expect(await listConnectors(host.store)).to.deep.equal([]);
+    return { headers, description: String(body['error_description']) };
+  }
+
+  for (const [title, authorization] of [
+    ['no key', ''],
+    ['a wrong key', `Bearer ${KEY.slice(0, -1)}x`],
+    ['the beginning of the key', `Bearer ${KEY.slice(0, -1)}`],
+    ['more than the key', `Bearer ${KEY}x`],
+    ['an empty key', 'Bearer '],
+    ['another scheme', `Basic ${Buffer.from(`admin:${KEY}`).toString('base64')}`],
+    ['the key without a scheme', KEY],
+  ] as const) {
+    it(`${title} on every address of the API, whatever else is wrong`, async () => {
+      const headers = { Authorization: authorization };
+      const paths = [CONNECTORS, `${CONNECTORS}/x`, '/api/v1/audit', '/api/v1/nothing', '/api/v1'];
+      for (const path of paths) {
+        for (const method of ['GET', 'POST', 'DELETE', 'PATCH', 'OPTIONS']) {
+          const body = method === 'POST' ? '{not json' : undefined;
+          const answer = await refused(401, method, path, { headers, body });
+          expect(answer.headers.get('www-authenticate')).to.equal('Bearer');
+          expect(answer.description).to.match(/management key/);
+        }
+      }
+    });
+  }
+
+  it('the key in the query, in the body or in a cookie', async () => {
+    const headers = { Authorization: '', Cookie: `key=${KEY}; access_token=${KEY}` };
+    await refused(401, 'GET', `${CONNECTORS}?key=${KEY}&access_token=${KEY}`, { headers });
+    const body = { ...GOOD, access_token: KEY };
+    await refused(401, 'POST', CONNECTORS, { headers, body });
+  });
+
+  it('pages of every origin but its own, with or without the key', async () => {
+    const { port } = new URL(host.url);
+    for (const origin of [
+      'https://evil.example',
+      'null',
+      'http://127.0.0.1',
+      `http://localhost:${port}`,
+      `https://127.0.0.1:${port}`,
+      `${host.url}.evil.example`,
+    ]) {
+      await refused(403, 'POST', CONNECTORS, { headers: { Origin: origin }, body: GOOD });
+      await refused(403, 'GET', CONNECTORS, { headers: { Origin: origin, Authorization: '' } });
+    }
+    const own = await request(host, 'GET', CONNECTORS, { headers: { Origin: host.url } });
+    expect(own.status).to.equal(200);
+  });
+
+  it('hosts other than its own', async () => {
+    for (const name of ['rebind.example', 'localhost', `localhost:${new URL(host.url).port}`]) {
+      expect(await statusForHost(name), name).to.equal(421);
+    }
+    expect(await statusForHost(new URL(host.url).host)).to.equal(200);
+  });
+
+  // fetch sets the Host header itself.
+  async function statusForHost(name: string): Promise<number | undefined> {
+    const headers = { Host: name, Authorization: `Bearer ${KEY}` };
+    const sent = rawRequest(`${host.url}${CONNECTORS}`, { headers, agent: false }).end();
+    const [response] = await once(sent, 'response');
+    response.resume();
+    return response.statusCode;
+  }
+
+  it('a body that is not JSON', async () => {
+    for (const body of ['', '{', '{"name":"Ops",}', 'name=Ops&level=operations']) {
+      const { description } = await refused(400, 'POST', CONNECTORS, { body });
+      expect(description).to.match(/not JSON/);
+    }
+  });
+
+  it('a body of any other type, also when it is JSON in disguise', async () => {
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data']) {
+      await refused(415, 'POST', CONNECTORS, { body: GOOD, headers: { 'Content-Type': type } });
+    }
+  });
+
+  it('a body over 64 kB, declared or not', async () => {
+    const body = JSON.stringify({ ...GOOD, name: 'x'.repeat(65_000) }).padEnd(66_560);
+    await refused(413, 'POST', CONNECTORS, { body });
+    const answer = await fetch(`${host.url}${CONNECTORS}`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${KEY}`, 'Content-Type': 'application/json' },
+      body: new Blob([body]).stream(),
+      duplex: 'half',
+    });
+    expect(answer.status).to.equal(413);
+  });
+
+  for (const [title, wrong, problem] of [
+    ['no name', { name: undefined }, /^name: /],
+    ['an empty name', { name: '' }, /^name: /],
+    ['a blank name', { name: ' \t ' }, /^name: /],
+    ['a name of 81 characters', { name: 'x'.repeat(81) }, /^name: 1 to 80/],
+    ['a name that is a number', { name: 7 }, /^name: /],
+    ['a name with an escape sequence', { name: 'a\u001b[2J' }, /^name: .*visible/],
+    ['a name that turns text round', { name: 'a\u202Eb' }, /^name: .*visible/],
+    ['a name of two lines', { name: 'a\nb' }, /^name: .*visible/],
+    ['a name with half a character', { name: 'a\ud800' }, /^name: .*visible/],
+    ['no level', { level: undefined }, /^level: one of analytics, operations, admin, full$/],
+    ['an unknown level', { level: 'root' }, /^level: one of analytics/],
+    ['a level in capitals', { level: 'Full' }, /^level: one of analytics/],
+    ['a limit of 0', { maxUses: 0 }, /^maxUses: a whole number from 1 to/],
+    ['a negative limit', { maxUses: -1 }, /^maxUses: /],
+    ['a limit of one and a half', { maxUses: 1.5 }, /^maxUses: /],
+    ['a limit that is text', { maxUses: '5' }, /^maxUses: /],
+    ['a limit that is null', { maxUses: null }, /^maxUses: /],
+    ['a limit beyond what a record holds', { maxUses: 10_001 }, /^maxUses: /],
+    ['a duration without a unit', { expiresIn: '30' }, /^expiresIn: a duration such as/],
+    ['a negative duration', { expiresIn: '-1d' }, /^expiresIn: /],
+    ['no time at all', { expiresIn: '0s' }, /^expiresIn: /],
+    ['a duration that is a number', { expiresIn: 30 }, /^expiresIn: /],
+    ['a time that has passed', { expiresAt: '2020-01-01T00:00:00Z' }, /^expiresAt: .*passed/],
+    ['a time without a zone', { expiresAt: '2999-01-01T00:00:00' }, /^expiresAt: a time such as/],
+    ['a day that does not exist', { expiresAt: '2999-02-30T00:00:00Z' }, /^expiresAt: /],
+    ['a time in seconds', { expiresAt: 32_503_680_000 }, /^expiresAt: /],
+    ['two expiries', { expiresIn: '1d', expiresAt: '2999-01-01T00:00:00Z' }, /not both/],
+    ['a member it does not know', { colour: 'red' }, /not known here: colour/],
+    ['a member only it may set', { uses: -5 }, /not known here: uses/],
+  ] as const) {
+    it(`a connector with ${title}`, async () => {
+      const body = { ...GOOD, ...wrong };
+      const { description } = await refused(400, 'POST', CONNECTORS, { body });
+      expect(description).to.match(problem);
+    });
+  }
+
+  it('a connector with many problems, naming all of them', async () => {
+    const expiry = { expiresIn: 'soon', expiresAt: '2020-01-01T00:00:00Z' };
+    const body = { name: '', level: 'root', maxUses: 0, ...expiry, colour: 'red' };
+    const { description } = await refused(400, 'POST', CONNECTORS, { body });
+    for (const named of ['name:', 'level:', 'maxUses:', 'expiresIn:', 'expiresAt:', 'colour']) {
+      expect(description).to.include(named);
+    }
+  });
+
+  it('what is not an object, and prototypes in disguise', async () => {
+    for (const body of ['null', '[]', '"Ops"', '7', '{"__proto__":{"name":"Ops"}}']) {
+      await refused(400, 'POST', CONNECTORS, { body });
+    }
+  });
+
+  it('names of members are not repeated when they look like anything but names', async () => {
+    const body = { ...GOOD, '<img src=x onerror=1>': 1 };
+    const { description } = await refused(400, 'POST', CONNECTORS, { body });
+    expect(description)
+      .to.match(/not known here/)
+      .and.not.include('<');
+  });
+
+  it('wrong query parameters of a list', async () => {
+    for (const query of [
+      'limit=0',
+      'limit=1001',
+      'limit=many',
+      'limit=-1',
+      'limit=1&limit=2',
+      'after=',
+      'after=AAAAAAAAAAAAAAAAAAAAAA',
+      'page=2',
+    ]) {
+      await refused(400, 'GET', `${CONNECTORS}?${query}`);
+    }
+    for (const query of ['since=yesterday', 'since=2020-01-01', 'after=-', 'limit=0', 'user=ada']) {
+      await refused(400, 'GET', `/api/v1/audit?${query}`);
+    }
+  });
+
+  it('methods an address does not have, and says which it has', async () => {
+    for (const [path, allow, methods] of [
+      [CONNECTORS, 'GET, HEAD, POST', ['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND']],
+      [`${CONNECTORS}/AAAAAAAAAAAAAAAAAAAAAA`, 'DELETE, GET, HEAD', ['POST', 'PUT', 'PATCH']],
+      ['/api/v1/audit', 'GET, HEAD', ['POST', 'PUT', 'DELETE']],
+    ] as const) {
+      for (const method of methods) {
+        const { headers } = await refused(405, method, path);
+        expect(headers.get('allow')).to.equal(allow);
+      }
+    }
+  });
+
+  it('unknown addresses and other spellings of known ones', async () => {
+    for (const path of [
+      '/',
+      '/api',
+      '/api/v1',
+      '/api/v2/connectors',
+      '/API/v1/connectors',
+      '/api/v1/Connectors',
+      '/api/v1/connectors/',
+      '/api//v1/connectors',
+      '/%61pi/v1/connectors',
+      '/api/v1/%63onnectors',
+    ]) {
+      await refused(404, 'GET', path);
+    }
+  });
+});
