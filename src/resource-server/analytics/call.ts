@@ -1,0 +1,103 @@
+// One tool call, from the checked caller to the answer: recorded, allowed, checked, run, redacted.
+import type { DatabaseSync } from 'node:sqlite';
+import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
+import type { CallToolRequestParams, CallToolResult } from '@modelcontextprotocol/server';
+import { z } from 'zod';
+import type { Level } from '../../permission-level.ts';
+import { decide } from '../level.ts';
+import type { Caller } from '../level.ts';
+import { redact } from './redact.ts';
+import { ToolRefusal } from './tool.ts';
+import type { Tool } from './tool.ts';
+import { TOOLS } from './tools.ts';
+
+export type CallRecord = { caller: Caller; tool: string; arguments: unknown; outcome: 'allowed' };
+
+export type CallOptions = {
+  dataset: DatabaseSync;
+  productName: string;
+  /** Called, and waited for, before a call made with the level `full` runs; when it rejects the call is refused. */
+  record: (entry: CallRecord) => Promise<void>;
+  /** Told the cause whenever a caller is answered with an internal error. */
+  onError?: (error: unknown) => void;
+};
+
+/**
+ * The only way to a tool. Whatever a person or an assistant can mend is a tool error; an unknown tool, a call that could not be
+ * recorded and a fault of ours are thrown as JSON-RPC errors.
+ */
+export async function callTool(
+  options: CallOptions,
+  caller: Caller,
+  params: CallToolRequestParams,
+): Promise<CallToolResult> {
+  const { name, arguments: given = {} } = params;
+  if (caller.level === 'full') await recordCall(options, caller, name, given);
+  const tool = TOOLS.find((candidate) => candidate.name === name);
+  if (!tool) {
+    const message = 'There is no tool of this name; tools/list names the tools there are.';
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
+  }
+  const decision = decide(caller, tool.level);
+  if (decision !== 'allowed') return failed(refusal(options, caller, tool, decision));
+  const input = tool.input.safeParse(given);
+  if (!input.success) return failed(`These arguments do not fit: ${z.prettifyError(input.error)}`);
+  return answered(runTool(options, tool, input.data), caller.level);
+}
+
+async function recordCall(
+  { record, onError }: CallOptions,
+  caller: Caller,
+  tool: string,
+  given: unknown,
+): Promise<void> {
+  try {
+    await record({ caller, tool, arguments: given, outcome: 'allowed' });
+  } catch (error) {
+    onError?.(error);
+    const message =
+      'Calls with the level full are recorded first, and this one could not be, so it was refused. Try again in a moment.';
+    throw new ProtocolError(ProtocolErrorCode.InternalError, message);
+  }
+}
+
+function runTool(
+  { dataset, onError }: CallOptions,
+  tool: Tool,
+  input: Record<string, unknown>,
+): Record<string, unknown> | ToolRefusal {
+  try {
+    return tool.run(dataset, input);
+  } catch (error) {
+    if (error instanceof ToolRefusal) return error;
+    onError?.(error);
+    // The SDK would send the message of any other error, and with it our SQL.
+    throw new ProtocolError(ProtocolErrorCode.InternalError, 'This tool failed. Try again later.');
+  }
+}
+
+function answered(result: Record<string, unknown> | ToolRefusal, level: Level): CallToolResult {
+  if (result instanceof ToolRefusal) return failed(result.message);
+  const structuredContent = redact(result, level);
+  return {
+    structuredContent,
+    content: [{ type: 'text', text: JSON.stringify(structuredContent) }],
+  };
+}
+
+function failed(text: string): CallToolResult {
+  return { isError: true, content: [{ type: 'text', text }] };
+}
+
+/** Says who can give what is missing. `step-up` comes here only in a batch whose highest call is beyond the link. */
+function refusal(
+  { productName }: CallOptions,
+  caller: Caller,
+  { name, level }: Tool,
+  decision: 'step-up' | 'never',
+): string {
+  const needs = `${name} needs the permission level ${level}, and this call was made with ${caller.level}.`;
+  if (decision === 'step-up') return `${needs} Call it by itself to be asked for that level.`;
+  const asked = caller.minted ? 'token minted' : 'connect link';
+  return `${needs} No more can be had here. Ask whoever runs ${productName} for a ${asked} with the level ${level}.`;
+}

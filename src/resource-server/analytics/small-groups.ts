@@ -1,0 +1,59 @@
+// Suppression of numbers about too few people, so that an aggregate never describes a person.
+
+/** Numbers about fewer people than this are not shown. */
+export const SMALLEST_GROUP = 5;
+
+/**
+ * An object's numbers are shown only when its own `people` says that they are about enough people; otherwise they become
+ * null and `suppressed: true` is added. The objects of one array are taken as the parts of a total that may be known:
+ * when any is suppressed, the smallest of the others is too, so that what is missing from the total is never about fewer than
+ * `SMALLEST_GROUP` people.
+ */
+export function suppressSmallGroups(result: Record<string, unknown>): Record<string, unknown> {
+  return suppressRecord(result, false);
+}
+
+function suppress(value: unknown, hide: boolean): unknown {
+  if (typeof value === 'number') return hide ? null : value;
+  if (Array.isArray(value)) return suppressList(value, hide);
+  return isRecord(value) ? suppressRecord(value, hide) : value;
+}
+
+function suppressRecord(record: Record<string, unknown>, hide: boolean): Record<string, unknown> {
+  const hidden = hide || isSmall(record);
+  const shown = Object.fromEntries(
+    Object.entries(record).map(([field, value]) => [field, suppress(value, hidden)]),
+  );
+  return hidden ? { ...shown, suppressed: true } : shown;
+}
+
+function suppressList(items: unknown[], hide: boolean): unknown[] {
+  const small = items.filter(isSmall);
+  const companion = small.length > 0 ? smallest(items.filter(isLarge)) : undefined;
+  return items.map((item) =>
+    suppress(item, hide || item === companion || typeof item === 'number'),
+  );
+}
+
+function smallest(groups: Group[]): Group | undefined {
+  return groups.toSorted((a, b) => a.people - b.people)[0];
+}
+
+type Group = Record<string, unknown> & { people: number };
+
+function isLarge(value: unknown): value is Group {
+  return isRecord(value) && typeof value.people === 'number' && value.people >= SMALLEST_GROUP;
+}
+
+/** A number that does not say how many people it is about counts as being about too few. */
+function isSmall(value: unknown): boolean {
+  return isRecord(value) && !isLarge(value) && Object.values(value).some(isNumber);
+}
+
+function isNumber(value: unknown): boolean {
+  return typeof value === 'number';
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
