@@ -1,0 +1,181 @@
+// What a person meets on the consent page, in a real browser: every fact before the decision, and a form that says what was chosen.
+import { expect } from 'chai';
+import type { ViewValues } from '../../src/http/pages.ts';
+import { useChromium } from './chromium.ts';
+import { CONSENT, levelChoices, SAMPLES, type Sample } from './sample-pages.ts';
+
+const ADDRESS = 'reports.example.com';
+
+function consent(changes: Partial<ViewValues['consent']>): Sample {
+  return (pages, ctx) => pages.render(ctx, 'consent', { ...CONSENT, ...changes });
+}
+
+const CASES: Record<string, Sample> = {
+  'self-registered': consent({}),
+  document: consent({ client: { name: 'Claude', kind: 'metadata-document', host: 'claude.ai' } }),
+  'pre-registered': consent({ client: { name: 'Reporting Bot', kind: 'pre-registered' } }),
+  elsewhere: consent({ redirect: { destination: ADDRESS, thisComputer: false } }),
+  'every-level': consent({ levels: levelChoices('full') }),
+  'no-box': consent({ stay: undefined }),
+  renewable: consent({ stay: undefined, renewableFor: '90 days' }),
+  unticked: consent({ stay: { checked: false, lifetime: '90 days' } }),
+  changed: consent({ changed: true }),
+};
+
+describe('the pages a person decides on', () => {
+  const shown = useChromium({ ...SAMPLES, ...CASES });
+  const open = (name: string) => shown().page.goto(`${shown().url}/${name}`);
+  const text = (selector: string) => shown().page.locator(selector).innerText();
+  const press = (name: string) => shown().page.getByRole('button', { name, exact: true }).click();
+
+  describe('the consent page', () => {
+    it('calls a client that registered itself not verified, and its name its own claim', async () => {
+      await open('self-registered');
+      expect(await text('#client')).to.match(/Claude Code\s+Registered itself, not verified/);
+      expect(await text('#client')).to.include('what the app calls itself');
+    });
+
+    it('names a client with a metadata document by its host first', async () => {
+      await open('document');
+      expect(await text('#client')).to.match(/^App\s+claude\.ai/);
+      expect(await text('#client')).to.include('calls itself Claude');
+      expect(await text('h1')).to.equal('Connect Claude from claude.ai to Club numbers?');
+    });
+
+    it('says that an administrator added a pre-registered client', async () => {
+      await open('pre-registered');
+      expect(await text('#client')).to.match(/Reporting Bot\s+Added by an administrator/);
+    });
+
+    it('says where the answer goes and warns when that is this computer', async () => {
+      await open('self-registered');
+      expect(await text('#redirect')).to.include('localhost:53682');
+      expect(await text('#local-warning')).to.include(
+        'Any program on this computer can receive this',
+      );
+    });
+
+    it('gives no such warning for an address elsewhere', async () => {
+      await open('elsewhere');
+      expect(await text('#redirect')).to.include(ADDRESS);
+      expect(await shown().page.locator('#local-warning').count()).to.equal(0);
+    });
+
+    it('names the connector and its link, who is signed in, and with what', async () => {
+      await open('self-registered');
+      expect(await text('#connector'))
+        .to.include(CONSENT.connector.name)
+        .and.include(CONSENT.connector.link);
+      expect(await text('#account'))
+        .to.include('Ada Lovelace')
+        .and.include('ada@example.com, with your company account');
+    });
+
+    it('says of every level what it sees, what stays hidden, and an example', async () => {
+      await open('every-level');
+      for (const { level, title, sees, hidden, example } of levelChoices('full')) {
+        const choice = shown().page.getByRole('radio', { name: title, exact: true });
+        expect(await choice.getAttribute('value')).to.equal(level);
+        const facts = await text(`#${await choice.getAttribute('aria-describedby')}`);
+        expect(facts).to.include(sees).and.include(hidden).and.include(example);
+      }
+      const group = shown().page.getByRole('group', { name: 'What may it see?' });
+      expect(await group.getByRole('radio').count()).to.equal(4);
+    });
+
+    it('says for how long, with the box and without it', async () => {
+      await open('self-registered');
+      expect(await text('#duration'))
+        .to.include('up to 90 days')
+        .and.include('ends after 1 hour');
+      await open('no-box');
+      expect(await text('#duration'))
+        .to.include('ends after 1 hour')
+        .and.not.include('90 days');
+      await open('renewable');
+      expect(await text('#duration'))
+        .to.include('Up to 90 days')
+        .and.not.include('1 hour');
+      expect(await shown().page.getByRole('checkbox').count()).to.equal(0);
+    });
+
+    it('asks to read again when something changed, and only then', async () => {
+      await open('changed');
+      expect(await shown().page.getByRole('alert').innerText()).to.include(
+        'Something changed since you looked',
+      );
+      expect(await shown().page.title()).to.include('Changed');
+      await open('self-registered');
+      expect(await shown().page.getByRole('alert').count()).to.equal(0);
+    });
+  });
+
+  describe('the decision', () => {
+    const posted = () => shown().posts.map((post) => Object.fromEntries(post));
+
+    it('approve posts the level and the box as they were shown', async () => {
+      await open('self-registered');
+      await press('Approve');
+      expect(posted()).to.deep.equal([
+        { token: 'form-token', level: 'operations', stay: 'on', decision: 'approve' },
+      ]);
+    });
+
+    it('approve posts a lower level and no box when the person chose so', async () => {
+      await open('every-level');
+      await shown().page.getByRole('radio', { name: 'Totals only' }).check();
+      await shown()
+        .page.getByRole('checkbox', { name: 'Stay connected until I disconnect' })
+        .uncheck();
+      await press('Approve');
+      expect(posted()).to.deep.equal([
+        { token: 'form-token', level: 'analytics', decision: 'approve' },
+      ]);
+    });
+
+    it('a click anywhere on a level chooses it', async () => {
+      await open('every-level');
+      await shown()
+        .page.locator('.level')
+        .first()
+        .click({ position: { x: 200, y: 70 } });
+      expect(await shown().page.getByRole('radio', { name: 'Totals only' }).isChecked()).to.equal(
+        true,
+      );
+    });
+
+    it('a box that starts without a tick is not posted', async () => {
+      await open('unticked');
+      await press('Approve');
+      expect(posted()[0]).not.to.have.property('stay');
+    });
+
+    it('deny and another account are decisions too, here and without access', async () => {
+      await open('self-registered');
+      await press('Deny');
+      await open('self-registered');
+      await press('Use another account');
+      await open('no-access');
+      await press('Cancel and go back to the app');
+      await open('no-access');
+      await press('Use another account');
+      const decisions = posted().map((post) => post.decision);
+      expect(decisions).to.deep.equal(['deny', 'switch', 'deny', 'switch']);
+    });
+
+    it('Enter in a choice decides nothing', async () => {
+      await open('self-registered');
+      await shown().page.getByRole('radio', { name: 'Totals and names' }).press('Enter');
+      await shown().page.getByRole('checkbox').press('Enter');
+      await press('Deny');
+      expect(posted().map((post) => post.decision)).to.deep.equal(['deny']);
+    });
+
+    it('picking a development person posts that person', async () => {
+      await open('development-sign-in');
+      expect(await text('#development')).to.include('Development only');
+      await shown().page.getByRole('button', { name: 'Grace Hopper' }).click();
+      expect(posted()).to.deep.equal([{ person: 'grace' }]);
+    });
+  });
+});

@@ -1,0 +1,197 @@
+// What openPages promises whoever serves the pages: safe output, caching, and templates that are read once and checked at the start.
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { openPages } from '../../src/http/pages.ts';
+import { CONSENT, ERROR, NO_ACCESS, SAMPLES, serveSamples, type Sample } from './sample-pages.ts';
+
+const VIEWS = join(import.meta.dirname, '../../views');
+const SHARED = { productName: 'Gatehouse', supportContact: 'it-desk@example.com' };
+const ATTACK = `<img src=x onerror=1>"'</title><script>\u202E`;
+
+/** The same values with every text replaced by an attack; `kind` only chooses a branch of the template. */
+function poison<T>(values: T): T {
+  if (typeof values === 'string') return ATTACK as T;
+  if (Array.isArray(values)) return values.map((item) => poison(item)) as T;
+  if (typeof values !== 'object' || values === null) return values;
+  const entries = Object.entries(values).map(([key, value]) => [
+    key,
+    key === 'kind' ? value : poison(value),
+  ]);
+  return Object.fromEntries(entries) as T;
+}
+
+const PERSON = { id: 'ada', name: 'Ada', email: 'ada@example.com', may: 'full' };
+
+const POISONED: Record<string, Sample> = {
+  'self-registered': (pages, ctx) => pages.render(ctx, 'consent', poison(CONSENT)),
+  'metadata-document': (pages, ctx) =>
+    pages.render(
+      ctx,
+      'consent',
+      poison({
+        ...CONSENT,
+        client: { name: 'x', kind: 'metadata-document', host: 'x' },
+        redirect: { destination: 'x', thisComputer: false },
+      }),
+    ),
+  'pre-registered': (pages, ctx) =>
+    pages.render(
+      ctx,
+      'consent',
+      poison({
+        ...CONSENT,
+        client: { name: 'x', kind: 'pre-registered' },
+        stay: undefined,
+        renewableFor: 'x',
+      }),
+    ),
+  'no-access': (pages, ctx) => pages.render(ctx, 'no-access', poison(NO_ACCESS)),
+  error: (pages, ctx) =>
+    pages.render(ctx, 'error', poison({ ...ERROR, action: { href: 'x', label: 'x' } })),
+  'development-sign-in': (pages, ctx) =>
+    pages.render(
+      ctx,
+      'development-sign-in',
+      poison({ action: 'x', people: [PERSON], clientName: 'x' }),
+    ),
+  home: (pages, ctx) => pages.render(ctx, 'home', poison({ resourceUrl: 'x', documentation: 'x' })),
+};
+
+/** The values of an attribute, wherever it occurs. */
+function attribute(html: string, name: string): string[] {
+  return [...html.matchAll(new RegExp(`\\s${name}="([^"]*)"`, 'g'))].map((match) => match[1] ?? '');
+}
+
+describe('pages', () => {
+  let server: Awaited<ReturnType<typeof serveSamples>>;
+  const closing: (() => unknown)[] = [];
+
+  before(async () => {
+    server = await serveSamples(openPages(SHARED));
+    closing.push(server.close);
+  });
+  after(() => Promise.all(closing.map((close) => close())));
+
+  /** A copy of the real views that a test may change. */
+  function copyViews(): string {
+    const directory = mkdtempSync(join(tmpdir(), 'views-'));
+    closing.push(() => rmSync(directory, { recursive: true }));
+    cpSync(VIEWS, directory, { recursive: true });
+    return directory;
+  }
+
+  describe('what is rendered', () => {
+    for (const name of Object.keys(POISONED)) {
+      it(`${name}: markup, quotes and text-turning characters in any value stay text`, async () => {
+        const poisoned = await serveSamples(openPages(poison(SHARED)), POISONED);
+        closing.push(poisoned.close);
+        const html = await (await fetch(`${poisoned.url}/${name}`)).text();
+        expect(html).to.include(
+          '&lt;img src=x onerror=1&gt;&#34;&#39;&lt;/title&gt;&lt;script&gt;\uFFFD',
+        );
+        expect(html).not.to.match(/<img|<script|\u202E/);
+        expect(html.match(/<\/title>/g)).to.have.length(1);
+        expect(html.replaceAll(/"[^"]*"/g, '')).not.to.match(/<[^>]*\sonerror=/);
+      });
+    }
+
+    for (const name of Object.keys(SAMPLES)) {
+      it(`${name} holds no script, no inline style, and no address elsewhere but the links it is meant to have`, async () => {
+        const html = await (await fetch(`${server.url}/${name}`)).text();
+        expect(html).not.to.match(/<script|<style|\sstyle=|\son\w+=/i);
+        const addresses = ['src', 'href', 'action', 'formaction'].flatMap((key) =>
+          attribute(html, key),
+        );
+        const meant: Record<string, string[]> = {
+          error: ['http://localhost:53682/callback'],
+          home: ['https://docs.example.com/connect'],
+        };
+        expect(addresses).to.include('/assets/style.css');
+        const elsewhere = addresses.filter((address) => !/^\/(?!\/)/.test(address));
+        expect(elsewhere).to.deep.equal(meant[name] ?? []);
+      });
+    }
+
+    it('is HTML that nobody keeps, with the status asked for', async () => {
+      const refused = await fetch(`${server.url}/no-access`);
+      expect(refused.status).to.equal(403);
+      expect(refused.headers.get('content-type')).to.equal('text/html; charset=utf-8');
+      expect(refused.headers.get('cache-control')).to.equal('no-store');
+      expect((await fetch(`${server.url}/home`)).status).to.equal(200);
+    });
+
+    it('keeps apart what is rendered at the same time', async () => {
+      const names = Object.keys(SAMPLES);
+      const alone = await Promise.all(
+        names.map(async (name) => (await fetch(`${server.url}/${name}`)).text()),
+      );
+      const many = [...names, ...names, ...names, ...names];
+      const together = await Promise.all(
+        many.map(async (name) => (await fetch(`${server.url}/${name}`)).text()),
+      );
+      expect(together).to.deep.equal([...alone, ...alone, ...alone, ...alone]);
+      expect(new Set(alone).size).to.equal(names.length);
+    });
+  });
+
+  describe('the stylesheet', () => {
+    it('may be kept five minutes, and is not sent again while it is the same', async () => {
+      const first = await fetch(`${server.url}/assets/style.css`);
+      expect(first.status).to.equal(200);
+      expect(first.headers.get('content-type')).to.equal('text/css; charset=utf-8');
+      expect(first.headers.get('cache-control')).to.equal('public, max-age=300');
+      expect(await first.text()).to.match(/prefers-color-scheme: dark/);
+      const headers = {
+        'If-None-Match': first.headers.get('etag') ?? '',
+        'Cache-Control': 'max-age=0',
+      };
+      expect((await fetch(`${server.url}/assets/style.css`, { headers })).status).to.equal(304);
+    });
+
+    it('answers HEAD like GET without a body, and only at its own address', async () => {
+      const head = await fetch(`${server.url}/assets/style.css`, { method: 'HEAD' });
+      expect(head.status).to.equal(200);
+      expect(Number(head.headers.get('content-length'))).to.be.above(1000);
+      for (const path of [
+        '/assets/',
+        '/assets/style.css/',
+        '/assets/../package.json',
+        '/consent.ejs',
+      ])
+        expect((await fetch(`${server.url}${path}`)).status, path).to.equal(404);
+    });
+  });
+
+  describe('opening', () => {
+    const broken = { 'home.ejs': '<% if (', 'partials/account.ejs': '<%= name' };
+    for (const [file, text] of Object.entries(broken)) {
+      it(`refuses the broken template ${file} and names it`, () => {
+        const directory = copyViews();
+        writeFileSync(join(directory, file), text);
+        expect(() => openPages(SHARED, directory)).to.throw(join(directory, file));
+      });
+    }
+
+    for (const file of ['error.ejs', 'assets/style.css']) {
+      it(`refuses to do without ${file} and names it`, () => {
+        const directory = copyViews();
+        rmSync(join(directory, file));
+        expect(() => openPages(SHARED, directory)).to.throw(join(directory, file));
+      });
+    }
+
+    it('reads every template once: what is written over one later is not shown', async () => {
+      const directory = copyViews();
+      const opened = await serveSamples(openPages(SHARED, directory));
+      closing.push(opened.close);
+      for (const file of ['home.ejs', 'partials/top.ejs'])
+        writeFileSync(join(directory, file), 'changed');
+      const [now, original] = await Promise.all(
+        [opened.url, server.url].map(async (url) => (await fetch(`${url}/home`)).text()),
+      );
+      expect(now).to.equal(original);
+    });
+  });
+});
