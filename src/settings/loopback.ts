@@ -1,4 +1,4 @@
-// Which hosts are this computer and nobody else's (RFC 8252 section 7.3, RFC 5735 section 3).
+// Which hosts are this computer and nobody else's (RFC 8252 section 7.3, RFC 6761 section 6.3).
 
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1|\[::1\])$/;
 

@@ -15,6 +15,10 @@ export class SettingsError extends Error {
   }
 }
 
+export function characters(count: number): string {
+  return `${count} character${count === 1 ? '' : 's'}`;
+}
+
 function line({ setting, given, expected }: Mistake): string {
   return `  ${setting}: given ${given}; expected ${expected}`;
 }

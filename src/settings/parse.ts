@@ -1,7 +1,7 @@
 // Checks the settings against the schema and says what is wrong in words for the person who wrote them.
 import { z } from 'zod';
 import { isMapping, pathName, valueAt, type Path } from './document.ts';
-import type { Mistake } from './mistake.ts';
+import { characters, type Mistake } from './mistake.ts';
 import { nearestName } from './nearest-name.ts';
 import { settingsSchema, type SettingsFile } from './schema.ts';
 import { mistakeAt, type Source } from './source.ts';
@@ -66,11 +66,11 @@ function expected(issue: z.core.$ZodRawIssue): string | undefined {
       .map(String)
       .join(', ')
       .replace(/, (?=[^,]*$)/, ' or ');
-  if (issue.code === 'too_small') return `at least ${issue.minimum} ${unit(issue.origin)}`;
-  if (issue.code === 'too_big') return `at most ${issue.maximum} ${unit(issue.origin)}`;
+  if (issue.code === 'too_small') return `at least ${size(issue.origin, Number(issue.minimum))}`;
+  if (issue.code === 'too_big') return `at most ${size(issue.origin, Number(issue.maximum))}`;
   return undefined;
 }
 
-function unit(origin: string): string {
-  return origin === 'array' ? 'in the list' : 'characters';
+function size(origin: string, count: number): string {
+  return origin === 'array' ? `${count} in the list` : characters(count);
 }

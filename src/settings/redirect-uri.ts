@@ -1,4 +1,4 @@
-// Which redirect addresses an operator may allow (RFC 8252 sections 7 and 8.4, RFC 9700 section 2.1).
+// Which redirect addresses an operator may allow (RFC 8252 section 7, RFC 9700 section 2.1).
 import { isLoopback } from './loopback.ts';
 
 /** Schemes that run code, read files or open programs instead of reaching a client. */

@@ -11,7 +11,7 @@ const DURATION = 'a duration such as 90s, 15m, 12h or 30d';
 /** Written `<number><s|m|h|d>`, read as seconds. */
 export const duration = z
   .string(DURATION)
-  .regex(/^[1-9]\d{0,5}[smhd]$/, DURATION)
+  .regex(/^[1-9]\d{0,5}[smhd]$/, { error: DURATION, abort: true })
   .transform((text) => Number(text.slice(0, -1)) * UNITS[text.at(-1) as keyof typeof UNITS]);
 
 const ORIGIN =

@@ -4,7 +4,7 @@ import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { join, resolve } from 'node:path';
 import type { Environment } from './environment.ts';
 import { errorCode } from './file.ts';
-import { SettingsError, type Mistake } from './mistake.ts';
+import { characters, SettingsError, type Mistake } from './mistake.ts';
 import { hidden } from './source.ts';
 
 /** What was read, or why it cannot be used; neither when nothing was given. */
@@ -44,7 +44,7 @@ export function readSecretFile(
 function checkSecret(text: string, setting: string, shortest: number): Reading {
   const value = text.trim();
   if (value.length >= shortest) return { value, mistakes: [] };
-  const expected = `at least ${shortest} characters`;
+  const expected = `at least ${characters(shortest)}`;
   return { mistakes: [{ setting, given: hidden(value), expected }] };
 }
 

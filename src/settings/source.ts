@@ -2,7 +2,7 @@
 import { valueAt, withValue, pathName, isMapping, type Path } from './document.ts';
 import { variablesIn, type Environment, type Variable } from './environment.ts';
 import { readSettingsFile } from './file.ts';
-import type { Mistake } from './mistake.ts';
+import { characters, type Mistake } from './mistake.ts';
 
 /** `document` is the file with the environment over it. */
 export type Source = { document: unknown; variables: Variable[] };
@@ -69,5 +69,5 @@ function mayHoldPassword(text: string): boolean {
 
 export function hidden(value: unknown): string {
   if (value === undefined || typeof value === 'object') return shown(value);
-  return `a value of ${String(value).length} characters`;
+  return `a value of ${characters(String(value).length)}`;
 }

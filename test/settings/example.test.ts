@@ -1,0 +1,108 @@
+// The two files in config/: the example for production explains every setting there is, and both can be used as they are.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { isMap, isSeq, parseDocument, type Pair } from 'yaml';
+import { z } from 'zod';
+import { loadSettings } from '../../src/settings/load.ts';
+import { settingsSchema } from '../../src/settings/schema.ts';
+import { temporaryDirectory } from './settings-file.ts';
+
+const CONFIG = join(import.meta.dirname, '../../config');
+const EXAMPLE = join(CONFIG, 'production.example.yaml');
+
+const HOSTS = ['AUTH', 'RESOURCE', 'MANAGEMENT', 'DEVELOPMENT_IDP'];
+const SECRETS = ['SECRET', 'MANAGEMENT_KEY', 'IDENTITY_PROVIDER_SECRET'];
+const VARIABLES = ['CONFIG', 'STORE', 'DATA_DIR', 'ROLES', 'DEFAULT_CONNECTOR', 'LOG_LEVEL']
+  .concat(HOSTS.flatMap((host) => [`${host}_URL`, `${host}_LISTEN`]))
+  .concat(SECRETS.flatMap((name) => [name, `${name}_FILE`]))
+  .map((name) => `GATEHOUSE_${name}`);
+
+type JsonSchema = { properties?: Record<string, JsonSchema>; items?: JsonSchema };
+
+/** `developmentIdp.people[].id` and all its like. */
+function settingsOf({ properties = {}, items }: JsonSchema, path = ''): string[] {
+  const below = Object.entries(properties).flatMap(([key, schema]) => {
+    const name = path ? `${path}.${key}` : key;
+    return [name, ...settingsOf(schema, name)];
+  });
+  return items ? [...below, ...settingsOf(items, `${path}[]`)] : below;
+}
+
+const ALL = settingsOf(
+  z.toJSONSchema(settingsSchema, { io: 'input', unrepresentable: 'any' }) as JsonSchema,
+);
+
+/** Examples are `#key:`, or `#` in the first column with two spaces or more behind it; prose is `# Prose`. */
+function withExamples(text: string): string {
+  return text
+    .split('\n')
+    .map((line) => line.replace(/^#(?= {2,})|^( *)#(?=[a-zA-Z-])/, '$1'))
+    .join('\n');
+}
+
+type Explained = { name: string; explained: boolean };
+
+/** `comment` stands before the group: YAML gives a group's first key the comment above it only inside of it. */
+function keysIn(node: unknown, path = '', comment: string | null | undefined = null): Explained[] {
+  if (isSeq(node)) {
+    return node.items.flatMap((item, index) => {
+      const before = isMap(item) ? item.commentBefore : null;
+      return keysIn(item, `${path}[]`, before ?? (index === 0 ? node.commentBefore : null));
+    });
+  }
+  if (!isMap(node) || path.endsWith('.document')) return [];
+  return node.items.flatMap(({ key, value }: Pair, index) => {
+    const { value: text, commentBefore } = key as { value: string; commentBefore?: string | null };
+    const name = path ? `${path}.${text}` : text;
+    const above = commentBefore ?? (index === 0 ? (node.commentBefore ?? comment) : null);
+    return [{ name, explained: Boolean(above?.trim()) }, ...keysIn(value, name)];
+  });
+}
+
+describe('the example for production', () => {
+  const document = parseDocument(withExamples(readFileSync(EXAMPLE, 'utf8')));
+  const keys = keysIn(document.contents, '', document.commentBefore);
+
+  it('is YAML with every example line in use', () => {
+    expect(document.errors).to.deep.equal([]);
+  });
+
+  it('has every setting there is, and no other', () => {
+    expect([...new Set(keys.map(({ name }) => name))].sort()).to.deep.equal([...ALL].sort());
+  });
+
+  it('explains every setting', () => {
+    const explained = new Set(keys.filter((key) => key.explained).map(({ name }) => name));
+    expect(ALL.filter((name) => !explained.has(name))).to.deep.equal([]);
+  });
+
+  it('names every environment variable', () => {
+    const text = readFileSync(EXAMPLE, 'utf8');
+    expect(VARIABLES.filter((name) => !new RegExp(`${name}\\b`).test(text))).to.deep.equal([]);
+  });
+
+  it('can be used in production, given the secrets', () => {
+    const settings = loadSettings({
+      GATEHOUSE_CONFIG: EXAMPLE,
+      GATEHOUSE_SECRET: 's'.repeat(32),
+      GATEHOUSE_MANAGEMENT_KEY: 'k'.repeat(32),
+    });
+    expect(settings).to.include({ production: true, authUrl: 'https://auth.example.com' });
+  });
+});
+
+describe('the settings for development', () => {
+  it('can be used without anything else', () => {
+    const environment = {
+      GATEHOUSE_CONFIG: join(CONFIG, 'development.yaml'),
+      GATEHOUSE_DATA_DIR: temporaryDirectory(),
+    };
+    expect(loadSettings(environment)).to.include({
+      production: false,
+      authUrl: 'http://localhost:4000',
+      resourceUrl: 'http://localhost:4001',
+      managementUrl: 'http://127.0.0.1:4002',
+    });
+  });
+});

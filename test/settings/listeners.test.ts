@@ -1,0 +1,129 @@
+// Where each host listens, and which addresses cannot be together.
+import { expect } from 'chai';
+import {
+  DEVELOPMENT,
+  load,
+  loadInProduction,
+  mistakesIn,
+  PRODUCTION,
+  refusal,
+  wrongSettings,
+} from './settings-file.ts';
+
+describe('a listener', () => {
+  it('has the port of the public address, on this computer only', () => {
+    expect(load(DEVELOPMENT).listen).to.deep.equal({
+      auth: { host: '127.0.0.1', port: 4000 },
+      resource: { host: '127.0.0.1', port: 4001 },
+      management: { host: '127.0.0.1', port: 4002 },
+      developmentIdp: { host: '127.0.0.1', port: 4003 },
+    });
+  });
+
+  it('is on the one address of this computer that the public address names', () => {
+    const environment = {
+      GATEHOUSE_AUTH_URL: 'http://[::1]:4000',
+      GATEHOUSE_RESOURCE_URL: 'http://127.0.0.2',
+    };
+    const { auth, resource } = load(DEVELOPMENT, environment).listen;
+    expect(auth).to.deep.equal({ host: '::1', port: 4000 });
+    expect(resource).to.deep.equal({ host: '127.0.0.2', port: 80 });
+  });
+
+  it('is on every interface for an address of another computer, at the port of its scheme', () => {
+    const { listen } = loadInProduction({
+      ...PRODUCTION,
+      listen: { resource: '127.0.0.1:4001' },
+      managementUrl: 'https://manage.example.com:8443',
+    });
+    expect(listen).to.deep.equal({
+      auth: { host: '0.0.0.0', port: 443 },
+      resource: { host: '127.0.0.1', port: 4001 },
+      management: { host: '0.0.0.0', port: 8443 },
+      developmentIdp: undefined,
+    });
+  });
+
+  it('set apart by name is on 127.0.0.1 when the name is localhost', () => {
+    const { auth } = load(DEVELOPMENT, { GATEHOUSE_AUTH_LISTEN: 'localhost:0' }).listen;
+    expect(auth).to.deep.equal({ host: '127.0.0.1', port: 0 });
+  });
+});
+
+describe('two hosts', () => {
+  it('may be one origin when they are authorization server and resource server', () => {
+    const { listen } = load(DEVELOPMENT, { GATEHOUSE_RESOURCE_URL: DEVELOPMENT.authUrl });
+    expect(listen.resource).to.deep.equal(listen.auth);
+  });
+
+  it('may not be one origin otherwise', () => {
+    const environment = {
+      GATEHOUSE_MANAGEMENT_URL: DEVELOPMENT.authUrl,
+      GATEHOUSE_DEVELOPMENT_IDP_URL: DEVELOPMENT.resourceUrl,
+    };
+    expect(mistakesIn(DEVELOPMENT, environment)).to.deep.equal([
+      {
+        setting: 'GATEHOUSE_MANAGEMENT_URL',
+        given: '"http://localhost:4000"',
+        expected: 'another address than authUrl',
+      },
+      {
+        setting: 'GATEHOUSE_DEVELOPMENT_IDP_URL',
+        given: '"http://localhost:4001"',
+        expected: 'another address than resourceUrl',
+      },
+    ]);
+  });
+
+  it('may not share a socket under two names', () => {
+    const managementUrl = 'http://127.0.0.1:4000';
+    expect(mistakesIn({ ...DEVELOPMENT, managementUrl })).to.deep.equal([
+      {
+        setting: 'managementUrl',
+        given: '127.0.0.1:4000 to listen on',
+        expected: 'a host:port of its own (listen.auth is 127.0.0.1:4000); set listen.management',
+      },
+    ]);
+  });
+
+  it('may not share a port when one is on every interface', () => {
+    const listen = { auth: '0.0.0.0:4000', resource: '127.0.0.1:4000' };
+    const error = refusal(() => loadInProduction({ ...PRODUCTION, listen }));
+    expect(error.mistakes.map(({ setting }) => setting)).to.deep.equal(['listen.resource']);
+  });
+
+  it('that leave their ports to the same https address are told to be set apart', () => {
+    const { listen: _, ...file } = PRODUCTION;
+    const error = refusal(() => loadInProduction(file));
+    expect(error.mistakes).to.deep.equal([
+      {
+        setting: 'resourceUrl',
+        given: '0.0.0.0:443 to listen on',
+        expected: 'a host:port of its own (listen.auth is 0.0.0.0:443); set listen.resource',
+      },
+    ]);
+  });
+
+  it('may share a socket when they are in different processes', () => {
+    const environment = {
+      GATEHOUSE_STORE: 'redis://localhost:6379',
+      GATEHOUSE_ROLES: 'resource-server',
+      GATEHOUSE_AUTH_LISTEN: '127.0.0.1:8080',
+      GATEHOUSE_RESOURCE_LISTEN: '127.0.0.1:8080',
+    };
+    expect(load(DEVELOPMENT, environment).listen.resource.port).to.equal(8080);
+  });
+
+  it('may both have a free port of the system chosen', () => {
+    const environment = {
+      GATEHOUSE_AUTH_LISTEN: '127.0.0.1:0',
+      GATEHOUSE_RESOURCE_LISTEN: '127.0.0.1:0',
+    };
+    expect(load(DEVELOPMENT, environment).listen.auth.port).to.equal(0);
+  });
+
+  it('are compared even when one of the others is wrong', () => {
+    const file = { ...DEVELOPMENT, authUrl: 'nowhere', managementUrl: 'http://127.0.0.1:4001' };
+    expect(wrongSettings(file)).to.deep.equal(['authUrl', 'managementUrl']);
+  });
+});

@@ -1,0 +1,248 @@
+// What the settings are after loading: the file, the environment over it, defaults, and everything resolved.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { loadSettings } from '../../src/settings/load.ts';
+import {
+  DEVELOPMENT,
+  load,
+  loadInProduction,
+  mistakesIn,
+  PRODUCTION,
+  temporaryDirectory,
+  wrongSettings,
+} from './settings-file.ts';
+
+const PROJECT_ROOT = join(import.meta.dirname, '../..');
+
+describe('settings without any environment', () => {
+  it('are those of the fresh checkout', () => {
+    const settings = loadSettings({ GATEHOUSE_DATA_DIR: temporaryDirectory() });
+    expect(settings).to.deep.include({
+      authUrl: 'http://localhost:4000',
+      resourceUrl: 'http://localhost:4001',
+      managementUrl: 'http://127.0.0.1:4002',
+      roles: ['authorization-server', 'resource-server', 'management'],
+      production: false,
+      environmentName: 'development',
+    });
+    expect(settings.developmentIdp?.url).to.equal('http://localhost:4003');
+  });
+
+  it('are found from any working directory', () => {
+    const before = process.cwd();
+    process.chdir(temporaryDirectory());
+    try {
+      const settings = loadSettings({ GATEHOUSE_DATA_DIR: 'data' });
+      expect(settings.authUrl).to.equal('http://localhost:4000');
+    } finally {
+      process.chdir(before);
+    }
+  });
+
+  it('let Ada hold full, Grace operations and Alan nothing', () => {
+    const { developmentIdp, entitlements } = loadSettings({
+      GATEHOUSE_DATA_DIR: temporaryDirectory(),
+    });
+    expect(developmentIdp?.people.map(({ id }) => id)).to.deep.equal(['ada', 'grace', 'alan']);
+    expect(entitlements).to.deep.equal([
+      { match: { subject: 'ada' }, level: 'full' },
+      { match: { subject: 'grace' }, level: 'operations' },
+    ]);
+  });
+});
+
+describe('the settings file', () => {
+  it('gives durations in seconds', () => {
+    const lifetimes = {
+      accessToken: '90s',
+      session: '15m',
+      unusedClient: '12h',
+      usedClient: '45d',
+    };
+    expect(load({ ...DEVELOPMENT, lifetimes }).lifetimes).to.deep.equal({
+      accessToken: 90,
+      session: 900,
+      unusedClient: 43_200,
+      usedClient: 3_888_000,
+      refreshTokenIdle: 2_592_000,
+      refreshTokenAbsolute: 7_776_000,
+    });
+  });
+
+  it('may hold a group whose settings are all commented out', () => {
+    const settings = load({
+      ...DEVELOPMENT,
+      listen: null,
+      lifetimes: null,
+      clients: { allowedRedirects: null },
+    });
+    expect(settings.lifetimes.accessToken).to.equal(3600);
+    expect(settings.clients.allowedRedirects).to.deep.equal([]);
+  });
+
+  it('starts relative paths at the project, and the store in the data directory', () => {
+    const environment = { GATEHOUSE_DATA_DIR: '' };
+    const given = { GATEHOUSE_SECRET: 's'.repeat(32), GATEHOUSE_MANAGEMENT_KEY: 'k'.repeat(32) };
+    const settings = load(
+      { ...DEVELOPMENT, dataDir: 'results/state' },
+      { ...environment, ...given },
+    );
+    expect(settings.dataDir).to.equal(join(PROJECT_ROOT, 'results/state'));
+    expect(settings.store).to.deep.equal({
+      kind: 'sqlite',
+      file: join(PROJECT_ROOT, 'results/state/gatehouse.sqlite'),
+    });
+  });
+
+  it('names a role twice and plays it once', () => {
+    const { roles } = load({
+      ...DEVELOPMENT,
+      store: 'redis://localhost:6379',
+      roles: ['management', 'management'],
+    });
+    expect(roles).to.deep.equal(['management']);
+  });
+});
+
+describe('the environment', () => {
+  it('takes precedence over the file', () => {
+    const settings = load(
+      {
+        ...DEVELOPMENT,
+        managementUrl: 'http://127.0.0.1:4002',
+        logLevel: 'warn',
+        listen: { auth: '127.0.0.1:1' },
+      },
+      {
+        GATEHOUSE_AUTH_URL: 'http://localhost:5000',
+        GATEHOUSE_RESOURCE_URL: 'http://localhost:5001',
+        GATEHOUSE_MANAGEMENT_URL: 'http://127.0.0.1:5002',
+        GATEHOUSE_DEVELOPMENT_IDP_URL: 'http://localhost:5003',
+        GATEHOUSE_AUTH_LISTEN: '127.0.0.1:6000',
+        GATEHOUSE_RESOURCE_LISTEN: '127.0.0.1:6001',
+        GATEHOUSE_MANAGEMENT_LISTEN: '127.0.0.1:6002',
+        GATEHOUSE_DEVELOPMENT_IDP_LISTEN: '[::1]:6003',
+        GATEHOUSE_STORE: 'redis://127.0.0.1:6379/3',
+        GATEHOUSE_DEFAULT_CONNECTOR: 'first',
+        GATEHOUSE_LOG_LEVEL: 'debug',
+      },
+    );
+    expect(settings).to.deep.include({
+      authUrl: 'http://localhost:5000',
+      resourceUrl: 'http://localhost:5001',
+      managementUrl: 'http://127.0.0.1:5002',
+      store: { kind: 'redis', url: 'redis://127.0.0.1:6379/3' },
+      authorization: { defaultConnector: 'first' },
+      logLevel: 'debug',
+      listen: {
+        auth: { host: '127.0.0.1', port: 6000 },
+        resource: { host: '127.0.0.1', port: 6001 },
+        management: { host: '127.0.0.1', port: 6002 },
+        developmentIdp: { host: '::1', port: 6003 },
+      },
+    });
+    expect(settings.developmentIdp?.url).to.equal('http://localhost:5003');
+    expect(settings.developmentIdp?.people).to.have.length(1);
+  });
+
+  it('names roles in a list, or all of them', () => {
+    const file = { ...DEVELOPMENT, store: 'redis://localhost:6379', roles: ['management'] };
+    expect(load(file, { GATEHOUSE_ROLES: 'all' }).roles).to.have.length(3);
+    expect(
+      load(file, { GATEHOUSE_ROLES: 'resource-server, authorization-server' }).roles,
+    ).to.deep.equal(['resource-server', 'authorization-server']);
+  });
+
+  it('leaves the file alone where a variable is empty', () => {
+    expect(
+      load({ ...DEVELOPMENT, logLevel: 'warn' }, { GATEHOUSE_LOG_LEVEL: '' }).logLevel,
+    ).to.equal('warn');
+  });
+
+  it('may hold names that an orchestrator makes of a service called gatehouse', () => {
+    const names = { GATEHOUSE_PORT: 'tcp://10.0.0.1:80', GATEHOUSE_SERVICE_HOST: '10.0.0.1' };
+    expect(load(DEVELOPMENT, names).authUrl).to.equal(DEVELOPMENT.authUrl);
+  });
+});
+
+describe('the identity provider', () => {
+  it('is the embedded one in development, with its secret left to be derived', () => {
+    expect(load(DEVELOPMENT).identityProvider).to.deep.equal({
+      name: 'the development identity provider',
+      issuer: 'http://localhost:4003',
+      clientId: 'gatehouse',
+      scopes: ['openid', 'profile', 'email'],
+      groupsClaim: 'groups',
+      embedded: true,
+    });
+  });
+
+  it('is the configured one otherwise, and has no listener here', () => {
+    const { identityProvider, listen } = loadInProduction(PRODUCTION);
+    expect(identityProvider).to.include({ issuer: 'https://login.example.com', embedded: false });
+    expect(listen.developmentIdp).to.equal(undefined);
+  });
+
+  const withClientSecret = (secret: object) => ({
+    ...PRODUCTION,
+    identityProvider: { ...PRODUCTION.identityProvider, ...secret },
+  });
+  const secretFile = (text: string) => {
+    const path = join(temporaryDirectory(), 'client-secret');
+    writeFileSync(path, text);
+    return path;
+  };
+
+  it('has its client secret from the file, a file of its own, or the environment', () => {
+    const inFile = withClientSecret({ clientSecretFile: secretFile('from-a-file\n') });
+    const secretOf = (content: unknown, environment = {}) =>
+      loadInProduction(content, environment).identityProvider.clientSecret;
+    expect(secretOf(PRODUCTION)).to.equal(undefined);
+    expect(secretOf(withClientSecret({ clientSecret: 'from-yaml' }))).to.equal('from-yaml');
+    expect(secretOf(inFile)).to.equal('from-a-file');
+    expect(secretOf(inFile, { GATEHOUSE_IDENTITY_PROVIDER_SECRET: 'from-env' })).to.equal(
+      'from-env',
+    );
+    const fileVariable = { GATEHOUSE_IDENTITY_PROVIDER_SECRET_FILE: secretFile('from-env-file') };
+    expect(secretOf(withClientSecret({ clientSecret: 'from-yaml' }), fileVariable)).to.equal(
+      'from-env-file',
+    );
+  });
+
+  it('is refused with two client secrets, or one that cannot be read', () => {
+    const both = { clientSecret: 'one', clientSecretFile: secretFile('two') };
+    expect(
+      wrongSettings(withClientSecret(both), { GATEHOUSE_SECRET: 's'.repeat(32) }),
+    ).to.deep.equal(['identityProvider.clientSecretFile']);
+    const environment = {
+      GATEHOUSE_SECRET: 's'.repeat(32),
+      GATEHOUSE_IDENTITY_PROVIDER_SECRET_FILE: '/nowhere/client-secret',
+    };
+    const [mistake, ...others] = mistakesIn(PRODUCTION, environment);
+    expect(others).to.deep.equal([]);
+    expect(mistake).to.deep.equal({
+      setting: 'GATEHOUSE_IDENTITY_PROVIDER_SECRET_FILE',
+      given: '"/nowhere/client-secret"',
+      expected: 'a file that can be read (ENOENT)',
+    });
+  });
+
+  it('is refused when an empty file is its client secret', () => {
+    const empty = withClientSecret({ clientSecretFile: secretFile('\n') });
+    expect(mistakesIn(empty, { GATEHOUSE_SECRET: 's'.repeat(32) })).to.deep.equal([
+      {
+        setting: 'identityProvider.clientSecretFile',
+        given: 'a value of 0 characters',
+        expected: 'at least 1 character',
+      },
+    ]);
+  });
+
+  it('is either configured or embedded, and one of the two', () => {
+    const { developmentIdp: _, ...neither } = DEVELOPMENT;
+    expect(wrongSettings(neither)).to.deep.equal(['identityProvider']);
+    const both = { ...DEVELOPMENT, identityProvider: PRODUCTION.identityProvider };
+    expect(wrongSettings(both)).to.deep.equal(['developmentIdp']);
+  });
+});

@@ -1,0 +1,313 @@
+// How mistakes are reported: all at once, each with the setting, what was given and what is expected, and never a secret.
+import { expect } from 'chai';
+import { loadSettings } from '../../src/settings/load.ts';
+import {
+  DEVELOPMENT,
+  load,
+  mistakesIn,
+  PRODUCTION,
+  refusal,
+  settingsFile,
+  temporaryDirectory,
+  wrongSettings,
+} from './settings-file.ts';
+
+describe('mistakes in the settings', () => {
+  it('are reported all at once: file, environment, and what does not fit together', () => {
+    const file = {
+      ...DEVELOPMENT,
+      resourceUrl: 'http://localhost:4001/',
+      managementUrl: 'http://127.0.0.1:4000',
+      proxies: 9,
+      lifetimes: { accessToken: '1w' },
+      entitlements: [{ match: { anyone: true, group: 'x' }, level: 'owner' }],
+      colour: 'blue',
+    };
+    const environment = {
+      GATEHOUSE_LOG_LEVEL: 'loud',
+      GATEHOUSE_AUTH_ULR: 'http://localhost:4000',
+      GATEHOUSE_SECRET: 'short',
+      GATEHOUSE_MANAGEMENT_KEY: 'short',
+    };
+    expect(wrongSettings(file, environment)).to.have.members([
+      'resourceUrl',
+      'managementUrl',
+      'proxies',
+      'lifetimes.accessToken',
+      'entitlements[0].match',
+      'entitlements[0].level',
+      'colour',
+      'GATEHOUSE_LOG_LEVEL',
+      'GATEHOUSE_AUTH_ULR',
+      'GATEHOUSE_SECRET',
+      'GATEHOUSE_MANAGEMENT_KEY',
+    ]);
+  });
+
+  it('are a list for people, one line each', () => {
+    const { message } = refusal(() => load({ ...DEVELOPMENT, proxies: 9, logLevel: 'loud' }));
+    expect(message.split('\n')).to.deep.equal([
+      'The settings have 2 mistakes:',
+      '  logLevel: given "loud"; expected trace, debug, info, warn, error, fatal or silent',
+      '  proxies: given 9; expected a whole number from 0 to 5',
+    ]);
+  });
+
+  it('name the variable when the value came from there, and the place in the file otherwise', () => {
+    const expected =
+      'an address such as https://auth.example.com or http://localhost:4000, in lower case, without a path or a trailing slash';
+    const given = '"HTTP://Localhost:1"';
+    expect(mistakesIn({ ...DEVELOPMENT, authUrl: 'HTTP://Localhost:1' })).to.deep.equal([
+      { setting: 'authUrl', given, expected },
+    ]);
+    expect(mistakesIn(DEVELOPMENT, { GATEHOUSE_AUTH_URL: 'HTTP://Localhost:1' })).to.deep.equal([
+      { setting: 'GATEHOUSE_AUTH_URL', given, expected },
+    ]);
+  });
+
+  it('say that nothing was given where something is required', () => {
+    const { authUrl: _, entitlements: __, ...file } = DEVELOPMENT;
+    const mistakes = mistakesIn(file);
+    expect(mistakes.map(({ setting }) => setting)).to.deep.equal(['authUrl', 'entitlements']);
+    expect(mistakes.map(({ given }) => given)).to.deep.equal(['nothing', 'nothing']);
+  });
+
+  const WRONG: [name: string, file: object, setting: string][] = [
+    ['a path after the address', { authUrl: 'http://localhost:4000/auth' }, 'authUrl'],
+    ['another scheme', { resourceUrl: 'ftp://localhost' }, 'resourceUrl'],
+    ['a default port written out', { authUrl: 'http://localhost:80' }, 'authUrl'],
+    ['port 0 for others to find', { authUrl: 'http://localhost:0' }, 'authUrl'],
+    ['a port beyond the last', { listen: { auth: '127.0.0.1:65536' } }, 'listen.auth'],
+    ['a port without a host', { listen: { auth: ':4000' } }, 'listen.auth'],
+    ['a list where a group is expected', { listen: [] }, 'listen'],
+    [
+      'a number where a duration is expected',
+      { lifetimes: { session: 3600 } },
+      'lifetimes.session',
+    ],
+    ['a duration of nothing', { lifetimes: { session: '0s' } }, 'lifetimes.session'],
+    ['an access token of seconds', { lifetimes: { accessToken: '59s' } }, 'lifetimes.accessToken'],
+    ['an access token of days', { lifetimes: { accessToken: '25h' } }, 'lifetimes.accessToken'],
+    [
+      'a connection that goes idle before its access token ends',
+      { lifetimes: { accessToken: '2h', refreshTokenIdle: '1h' } },
+      'lifetimes.refreshTokenIdle',
+    ],
+    [
+      'a connection that ends before it goes idle',
+      { lifetimes: { refreshTokenAbsolute: '10d' } },
+      'lifetimes.refreshTokenAbsolute',
+    ],
+    ['an unknown role', { roles: ['admin'] }, 'roles[0]'],
+    ['no role at all', { roles: [] }, 'roles'],
+    ['an unknown store', { store: 'postgres://localhost/x' }, 'store'],
+    ['no entitlement', { entitlements: [] }, 'entitlements'],
+    [
+      'a domain with an at sign',
+      { entitlements: [{ match: { emailDomain: '@example.com' }, level: 'full' }] },
+      'entitlements[0].match.emailDomain',
+    ],
+    [
+      'a rule that matches nobody in particular',
+      { entitlements: [{ match: {}, level: 'full' }] },
+      'entitlements[0].match',
+    ],
+    [
+      'two people with one id',
+      {
+        developmentIdp: {
+          ...DEVELOPMENT.developmentIdp,
+          people: [1, 2].map(() => DEVELOPMENT.developmentIdp.people[0]),
+        },
+      },
+      'developmentIdp.people',
+    ],
+    [
+      'two clients with one id',
+      {
+        clients: {
+          preRegistered: ['one', 'two'].map((name) => ({
+            id: 'reporting',
+            name,
+            redirectUris: ['https://reporting.example.com/callback'],
+          })),
+        },
+      },
+      'clients.preRegistered',
+    ],
+    [
+      'an origin with a path',
+      { resourceServer: { allowedOrigins: ['https://a.example/x'] } },
+      'resourceServer.allowedOrigins[0]',
+    ],
+    ['a body of bytes', { resourceServer: { maxBodyBytes: 12 } }, 'resourceServer.maxBodyBytes'],
+  ];
+  for (const [name, change, setting] of WRONG) {
+    it(`include ${name}`, () => {
+      expect(wrongSettings({ ...DEVELOPMENT, ...change })).to.deep.equal([setting]);
+    });
+  }
+
+  it('include the embedded store for a process that does not do everything', () => {
+    const mistakes = mistakesIn(DEVELOPMENT, { GATEHOUSE_ROLES: 'management' });
+    expect(mistakes).to.deep.equal([
+      {
+        setting: 'GATEHOUSE_ROLES',
+        given: 'management',
+        expected: 'all roles, or a Redis store: SQLite is for one process that plays every role',
+      },
+    ]);
+  });
+});
+
+describe('an unknown setting', () => {
+  const unknown = (setting: string, expected: string) => [
+    { setting, given: 'an unknown setting', expected },
+  ];
+
+  it('is a mistake that names the one it was most likely meant to be', () => {
+    expect(mistakesIn({ ...DEVELOPMENT, auth_url: 'x' })).to.deep.equal(
+      unknown('auth_url', 'a known setting (did you mean authUrl?)'),
+    );
+    expect(mistakesIn({ ...DEVELOPMENT, lifetimes: { acessToken: '1h' } })).to.deep.equal(
+      unknown('lifetimes.acessToken', 'a known setting (did you mean accessToken?)'),
+    );
+    const people = [{ ...DEVELOPMENT.developmentIdp.people[0], emial: 'x' }];
+    expect(
+      mistakesIn({ ...DEVELOPMENT, developmentIdp: { url: 'http://localhost:4003', people } }),
+    ).to.deep.equal(
+      unknown('developmentIdp.people[0].emial', 'a known setting (did you mean email?)'),
+    );
+  });
+
+  it('is answered with those there are when none is near', () => {
+    expect(mistakesIn({ ...DEVELOPMENT, consent: { theme: 'dark' } })).to.deep.equal(
+      unknown('consent.theme', 'one of stayConnected'),
+    );
+  });
+
+  it('is a mistake in the environment when it is nearly one there is', () => {
+    expect(mistakesIn(DEVELOPMENT, { GATEHOUSE_SECRETS: 'x' })).to.deep.equal([
+      {
+        setting: 'GATEHOUSE_SECRETS',
+        given: 'an unknown variable',
+        expected: 'a known variable (did you mean GATEHOUSE_SECRET?)',
+      },
+    ]);
+  });
+});
+
+describe('a settings file that cannot be used', () => {
+  it('is named when it is not there', () => {
+    const path = `${temporaryDirectory()}/none.yaml`;
+    expect(refusal(() => loadSettings({ GATEHOUSE_CONFIG: path })).mistakes).to.deep.equal([
+      {
+        setting: 'GATEHOUSE_CONFIG',
+        given: JSON.stringify(path),
+        expected: 'a settings file that can be read (ENOENT)',
+      },
+    ]);
+  });
+
+  it('is named with line and column when it is not YAML', () => {
+    const path = settingsFile('authUrl: http://localhost:4000\nlisten:\n  auth: "0.0.0.0:1\n');
+    expect(refusal(() => loadSettings({ GATEHOUSE_CONFIG: path })).mistakes).to.deep.equal([
+      {
+        setting: `${path}, line 4, column 1`,
+        given: 'Missing closing "quote',
+        expected: 'valid YAML',
+      },
+    ]);
+  });
+
+  it('is refused when a key stands twice, with the second place', () => {
+    const path = settingsFile('authUrl: http://a.example\nauthUrl: http://b.example\n');
+    const [mistake] = refusal(() => loadSettings({ GATEHOUSE_CONFIG: path })).mistakes;
+    expect(mistake).to.include({
+      setting: `${path}, line 2, column 1`,
+      given: 'Map keys must be unique',
+    });
+  });
+
+  it('is refused when it is a list, and lacks everything when it is empty', () => {
+    expect(mistakesIn('- authUrl').map(({ expected }) => expected)).to.include(
+      'a group of settings',
+    );
+    expect(wrongSettings('')).to.deep.equal([
+      'authUrl',
+      'resourceUrl',
+      'entitlements',
+      'identityProvider',
+    ]);
+  });
+});
+
+describe('a secret', () => {
+  const secret = 'hunter2-hunter2-hunter2-hunter2-hunter2';
+  const client = {
+    id: 'reporting',
+    name: 'Reporting',
+    redirectUris: ['https://reporting.example.com/cb'],
+  };
+  const LEAKS: Record<string, [file: unknown, environment?: Record<string, string>]> = {
+    'a root secret that is too short': [DEVELOPMENT, { GATEHOUSE_SECRET: secret.slice(0, 31) }],
+    'a management key that is too short': [
+      DEVELOPMENT,
+      { GATEHOUSE_MANAGEMENT_KEY: secret.slice(0, 31) },
+    ],
+    'a root secret where its file is expected': [DEVELOPMENT, { GATEHOUSE_SECRET_FILE: secret }],
+    'a root secret given twice': [
+      DEVELOPMENT,
+      { GATEHOUSE_SECRET: secret, GATEHOUSE_SECRET_FILE: '/nowhere' },
+    ],
+    'a root secret in a misspelt variable': [DEVELOPMENT, { GATEHOUSE_SECRT: secret }],
+    'a short secret of a client': [
+      { ...DEVELOPMENT, clients: { preRegistered: [{ ...client, secret: secret.slice(0, 31) }] } },
+    ],
+    'a misspelt secret of a client': [
+      { ...DEVELOPMENT, clients: { preRegistered: [{ ...client, secert: secret }] } },
+    ],
+    'a list of secrets': [
+      { ...DEVELOPMENT, clients: { preRegistered: [{ ...client, secret: [secret] }] } },
+    ],
+    'a client secret beside a file with one': [
+      {
+        ...PRODUCTION,
+        identityProvider: {
+          ...PRODUCTION.identityProvider,
+          clientSecret: secret,
+          clientSecretFile: 'x',
+        },
+      },
+    ],
+    'a store address with a password': [
+      { ...DEVELOPMENT, store: `redi://default:${secret}@localhost:6379` },
+    ],
+    'a store address without a scheme': [
+      { ...DEVELOPMENT },
+      { GATEHOUSE_STORE: `default:${secret}@localhost:6379` },
+    ],
+    'an address with a password': [
+      { ...DEVELOPMENT, authUrl: `https://ada:${secret}@auth.example.com` },
+    ],
+    'a line that is not YAML': [`clientSecret: "\\q${secret}`],
+    'an alias that is not there': [`clientSecret: *${secret}`],
+    'a block that is not YAML': [`clientSecret: |${secret}\n`],
+  };
+  for (const [name, [file, environment]] of Object.entries(LEAKS)) {
+    it(`stays out of the message about ${name}`, () => {
+      const error = refusal(() => load(file, environment));
+      expect(`${error.stack} ${JSON.stringify(error.mistakes)}`).not.to.include('hunter2');
+    });
+  }
+
+  it('is described by its length', () => {
+    expect(mistakesIn(DEVELOPMENT, { GATEHOUSE_SECRET: secret.slice(0, 31) })).to.deep.equal([
+      {
+        setting: 'GATEHOUSE_SECRET',
+        given: 'a value of 31 characters',
+        expected: 'at least 32 characters',
+      },
+    ]);
+  });
+});

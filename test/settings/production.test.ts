@@ -1,0 +1,128 @@
+// What makes it production, and what production refuses.
+import { expect } from 'chai';
+import {
+  DEVELOPMENT,
+  load,
+  loadInProduction,
+  mistakesIn,
+  PRODUCTION,
+  refusal,
+  SECRET,
+  wrongSettings,
+} from './settings-file.ts';
+
+/** Without the reason, which is the same for all. */
+function refusedInProduction(content: object, environment: Record<string, string> = {}): string[] {
+  return refusal(() => loadInProduction(content, environment)).mistakes.map(
+    ({ setting }) => setting,
+  );
+}
+
+describe('production', () => {
+  const REASONS: Record<
+    string,
+    [change: object, environment: Record<string, string>, reason: string]
+  > = {
+    'NODE_ENV says so': [{}, { NODE_ENV: 'production' }, 'NODE_ENV is production'],
+    'the authorization server has a public address': [
+      { authUrl: 'https://auth.example.com' },
+      {},
+      'authUrl is not on this computer only',
+    ],
+    'the resource server has a public address': [
+      {},
+      { GATEHOUSE_RESOURCE_URL: 'https://192.168.1.2' },
+      'GATEHOUSE_RESOURCE_URL is not on this computer only',
+    ],
+    'a listener is open to the network': [
+      { listen: { management: '0.0.0.0:4002' } },
+      {},
+      'listen.management is not on this computer only',
+    ],
+    'the development identity provider is open to the network': [
+      {},
+      { GATEHOUSE_DEVELOPMENT_IDP_LISTEN: '[::]:4003' },
+      'GATEHOUSE_DEVELOPMENT_IDP_LISTEN is not on this computer only',
+    ],
+    'a host only looks like this computer': [
+      {},
+      { GATEHOUSE_AUTH_URL: 'http://localhost.example.com:4000' },
+      'GATEHOUSE_AUTH_URL is not on this computer only',
+    ],
+  };
+  for (const [name, [change, environment, reason]] of Object.entries(REASONS)) {
+    it(`is when ${name}, and the refusal says so`, () => {
+      const mistakes = mistakesIn({ ...DEVELOPMENT, ...change }, environment);
+      const developmentIdp = mistakes.find(({ setting }) => setting === 'developmentIdp');
+      expect(developmentIdp?.expected).to.equal(
+        `nothing here, and identityProvider instead, because this is production (${reason})`,
+      );
+    });
+  }
+
+  it('is not on the addresses of this computer', () => {
+    for (const host of ['localhost', '127.0.0.1', '127.0.0.2', '[::1]']) {
+      const settings = load(DEVELOPMENT, {
+        NODE_ENV: 'test',
+        GATEHOUSE_AUTH_URL: `http://${host}:4000`,
+        GATEHOUSE_RESOURCE_LISTEN: `${host}:4001`,
+      });
+      expect(settings.production, host).to.equal(false);
+    }
+  });
+
+  it('is reported in the settings', () => {
+    expect(loadInProduction(PRODUCTION)).to.include({
+      production: true,
+      environmentName: 'production',
+      secret: SECRET,
+    });
+  });
+
+  it('refuses the development identity provider', () => {
+    const { developmentIdp } = DEVELOPMENT;
+    const { identityProvider: _, ...embedded } = { ...PRODUCTION, developmentIdp };
+    expect(refusedInProduction(embedded)).to.deep.equal(['developmentIdp']);
+  });
+
+  it('refuses to be without an identity provider', () => {
+    const { identityProvider: _, ...file } = PRODUCTION;
+    expect(refusedInProduction(file)).to.deep.equal(['identityProvider']);
+  });
+
+  it('refuses to make a root secret of its own', () => {
+    expect(wrongSettings(PRODUCTION)).to.deep.equal(['GATEHOUSE_SECRET']);
+  });
+
+  it('refuses plain http for every public address and for the identity provider', () => {
+    const identityProvider = { issuer: 'http://login.example.com', clientId: 'gatehouse' };
+    const environment = {
+      GATEHOUSE_AUTH_URL: 'http://auth.example.com',
+      GATEHOUSE_RESOURCE_URL: 'http://localhost:4001',
+      GATEHOUSE_MANAGEMENT_URL: 'http://manage.example.com',
+    };
+    expect(refusedInProduction({ ...PRODUCTION, identityProvider }, environment)).to.deep.equal([
+      'GATEHOUSE_AUTH_URL',
+      'GATEHOUSE_RESOURCE_URL',
+      'GATEHOUSE_MANAGEMENT_URL',
+      'identityProvider.issuer',
+    ]);
+  });
+
+  it('accepts plain http for management on this computer', () => {
+    expect(loadInProduction(PRODUCTION).managementUrl).to.equal('http://127.0.0.1:4002');
+  });
+
+  it('accepts the embedded store in one process', () => {
+    expect(loadInProduction({ ...PRODUCTION, store: 'sqlite:state.sqlite' }).store.kind).to.equal(
+      'sqlite',
+    );
+  });
+
+  it('accepts everybody, when the operator says so', () => {
+    const entitlements = [{ match: { anyone: true }, level: 'analytics' }];
+    expect(loadInProduction({ ...PRODUCTION, entitlements }).entitlements).to.deep.equal(
+      entitlements,
+    );
+  });
+});

@@ -1,0 +1,94 @@
+// Which redirect addresses the settings may allow (RFC 8252 section 7, RFC 9700 section 2.1).
+import { expect } from 'chai';
+import { DEVELOPMENT, load, mistakesIn, wrongSettings } from './settings-file.ts';
+
+const withClients = (clients: object) => ({ ...DEVELOPMENT, clients });
+
+describe('an allowed redirect address', () => {
+  const ACCEPTED = [
+    'https://chatgpt.com/connector_platform_oauth_redirect',
+    'https://vscode.dev/redirect',
+    'https://example.com:8443/cb?tenant=1',
+    'http://localhost:8787/callback',
+    'http://127.0.0.1/callback',
+    'http://[::1]:1/callback',
+    'cursor://anysphere.cursor-mcp/oauth/callback',
+    'com.example.app:/callback',
+  ];
+  it('is https, of this computer, or of an app', () => {
+    const { allowedRedirects } = load(withClients({ allowedRedirects: ACCEPTED })).clients;
+    expect(allowedRedirects).to.deep.equal(ACCEPTED);
+  });
+
+  const REFUSED = [
+    'http://example.com/callback',
+    'http://localhost.example.com/callback',
+    'https://example.com/callback#top',
+    'https://example.com/callback#',
+    'https://claude.ai@example.com/callback',
+    'https://@example.com/callback',
+    'cursor://ada:x@anysphere/callback',
+    'https://*.example.com/callback',
+    'https://example.com/*',
+    'https://example.com\\@evil.example/callback',
+    'https:example.com/callback',
+    'https://example.com/call back',
+    'https://exämple.com/callback',
+    '\tjavascript:alert(1)',
+    'JavaScript:alert(1)',
+    'data:text/html,x',
+    'file:///etc/passwd',
+    'vbscript:x',
+    'blob:https://example.com/x',
+    'about:blank',
+    'view-source:https://example.com',
+    'ms-msdt:/x',
+    'search-ms:query',
+    '/callback',
+    'example.com',
+    '',
+  ];
+  for (const uri of REFUSED) {
+    it(`is not ${JSON.stringify(uri)}`, () => {
+      expect(wrongSettings(withClients({ allowedRedirects: [uri] }))).to.deep.equal([
+        'clients.allowedRedirects[0]',
+      ]);
+    });
+  }
+});
+
+describe('a redirect address', () => {
+  const client = (uri: string) => ({ id: 'reporting', name: 'Reporting', redirectUris: [uri] });
+
+  it('of a pre-registered client follows the same rule', () => {
+    const clients = { preRegistered: [client('http://example.com/callback')] };
+    expect(wrongSettings(withClients(clients))).to.deep.equal([
+      'clients.preRegistered[0].redirectUris[0]',
+    ]);
+  });
+
+  it('of the hosted assistant is https and follows the same rule', () => {
+    const hostedCallbacks = ['http://localhost:1/cb', 'https://claude.ai/cb#x', 'cursor://x/cb'];
+    expect(new Set(wrongSettings(withClients({ hostedCallbacks })))).to.deep.equal(
+      new Set([0, 1, 2].map((n) => `clients.hostedCallbacks[${n}]`)),
+    );
+  });
+
+  it('is never one of our own', () => {
+    const clients = {
+      hostedCallbacks: ['https://claude.ai/api/mcp/auth_callback'],
+      allowedRedirects: ['http://localhost:4001/callback', 'http://LOCALHOST:4000/callback'],
+      preRegistered: [client('http://127.0.0.1:4002/callback')],
+    };
+    const mistakes = mistakesIn(withClients(clients));
+    expect(mistakes.map(({ setting }) => setting)).to.deep.equal([
+      'clients.allowedRedirects[0]',
+      'clients.allowedRedirects[1]',
+      'clients.preRegistered[0].redirectUris[0]',
+    ]);
+    expect(mistakes[0]).to.include({
+      given: '"http://localhost:4001/callback"',
+      expected: 'an address of a client, not one of our own',
+    });
+  });
+});

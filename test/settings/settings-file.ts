@@ -1,0 +1,85 @@
+// A settings file in a directory of its own, loaded with an environment that holds nothing else.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { loadSettings } from '../../src/settings/load.ts';
+import { SettingsError, type Mistake } from '../../src/settings/mistake.ts';
+import type { Settings } from '../../src/settings/settings.ts';
+
+type Environment = Record<string, string>;
+
+/** Right in development, with nothing that could be left out. */
+export const DEVELOPMENT = {
+  authUrl: 'http://localhost:4000',
+  resourceUrl: 'http://localhost:4001',
+  developmentIdp: {
+    url: 'http://localhost:4003',
+    people: [{ id: 'ada', name: 'Ada Lovelace', email: 'ada@example.com' }],
+  },
+  entitlements: [{ match: { subject: 'ada' }, level: 'full' }],
+};
+
+/** Right in production, given a secret. */
+export const PRODUCTION = {
+  authUrl: 'https://auth.example.com',
+  resourceUrl: 'https://mcp.example.com',
+  listen: { auth: '0.0.0.0:4000', resource: '0.0.0.0:4001' },
+  store: 'redis://redis.example.com:6379',
+  identityProvider: { issuer: 'https://login.example.com', clientId: 'gatehouse' },
+  entitlements: [{ match: { group: 'analysts' }, level: 'operations' }],
+};
+
+export const SECRET = 'a-root-secret-that-is-long-enough';
+
+const directories: string[] = [];
+
+export function temporaryDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-settings-'));
+  directories.push(directory);
+  return directory;
+}
+
+after('removes the directories', () => {
+  for (const directory of directories) rmSync(directory, { recursive: true });
+});
+
+/** The path of a new file that holds `content`: YAML text, or settings to be written as YAML. */
+export function settingsFile(content: unknown): string {
+  const path = join(temporaryDirectory(), 'settings.yaml');
+  writeFileSync(path, typeof content === 'string' ? content : stringify(content));
+  return path;
+}
+
+/** Loads `content` from a file of its own; the data directory is a new one unless the environment names it. */
+export function load(content: unknown, environment: Environment = {}): Settings {
+  return loadSettings({
+    GATEHOUSE_CONFIG: settingsFile(content),
+    GATEHOUSE_DATA_DIR: join(temporaryDirectory(), 'data'),
+    ...environment,
+  });
+}
+
+export function loadInProduction(content: unknown, environment: Environment = {}): Settings {
+  return load(content, { NODE_ENV: 'production', GATEHOUSE_SECRET: SECRET, ...environment });
+}
+
+/** The error with which the call refuses. */
+export function refusal(call: () => unknown): SettingsError {
+  try {
+    call();
+  } catch (error) {
+    if (error instanceof SettingsError) return error;
+    throw error;
+  }
+  throw new Error('the settings were accepted');
+}
+
+export function mistakesIn(content: unknown, environment: Environment = {}): readonly Mistake[] {
+  return refusal(() => load(content, environment)).mistakes;
+}
+
+/** The names of the settings with a mistake, in order. */
+export function wrongSettings(content: unknown, environment: Environment = {}): string[] {
+  return mistakesIn(content, environment).map(({ setting }) => setting);
+}
