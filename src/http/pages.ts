@@ -44,7 +44,14 @@ export type ViewValues = {
     /** Something changed since the person looked. */
     changed: boolean;
   };
-  'no-access': { action: string; token: string; account: Account; connector: Connector };
+  'no-access': {
+    action: string;
+    token: string;
+    account: Account;
+    connector: Connector;
+    /** `used-up`: the connector's limit is reached, whoever asks. Absent: `not-entitled`. */
+    reason?: 'not-entitled' | 'used-up';
+  };
   error: {
     title: string;
     message: string;

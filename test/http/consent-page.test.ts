@@ -110,6 +110,21 @@ describe('the pages a person decides on', () => {
     });
   });
 
+  describe('the page without access', () => {
+    it('says whom to ask, and who is signed in', async () => {
+      await open('no-access');
+      expect(await text('h1')).to.equal('You may not use Club numbers');
+      expect(await text('main')).to.include('ask it-desk@example.com for access');
+      expect(await text('#account')).to.include('Alan Turing');
+    });
+
+    it('says that the connect link is used up when that is why', async () => {
+      await open('used-up');
+      expect(await text('h1')).to.equal('The connect link for Club numbers is used up');
+      expect(await text('main')).to.include('for a fresh connect link');
+    });
+  });
+
   describe('the decision', () => {
     const posted = () => shown().posts.map((post) => Object.fromEntries(post));
 

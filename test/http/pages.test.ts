@@ -10,14 +10,14 @@ const VIEWS = join(import.meta.dirname, '../../views');
 const SHARED = { productName: 'Gatehouse', supportContact: 'it-desk@example.com' };
 const ATTACK = `<img src=x onerror=1>"'</title><script>\u202E`;
 
-/** The same values with every text replaced by an attack; `kind` only chooses a branch of the template. */
+/** The same values with every text replaced by an attack; `kind` and `reason` only choose a branch of the template. */
 function poison<T>(values: T): T {
   if (typeof values === 'string') return ATTACK as T;
   if (Array.isArray(values)) return values.map((item) => poison(item)) as T;
   if (typeof values !== 'object' || values === null) return values;
   const entries = Object.entries(values).map(([key, value]) => [
     key,
-    key === 'kind' ? value : poison(value),
+    key === 'kind' || key === 'reason' ? value : poison(value),
   ]);
   return Object.fromEntries(entries) as T;
 }
@@ -48,6 +48,8 @@ const POISONED: Record<string, Sample> = {
       }),
     ),
   'no-access': (pages, ctx) => pages.render(ctx, 'no-access', poison(NO_ACCESS)),
+  'used-up': (pages, ctx) =>
+    pages.render(ctx, 'no-access', poison({ ...NO_ACCESS, reason: 'used-up' })),
   error: (pages, ctx) =>
     pages.render(ctx, 'error', poison({ ...ERROR, action: { href: 'x', label: 'x' } })),
   'development-sign-in': (pages, ctx) =>

@@ -89,6 +89,8 @@ export const SAMPLES: Record<string, Sample> = {
       levels: levelChoices('full'),
     }),
   'no-access': (pages, ctx) => pages.render(ctx, 'no-access', NO_ACCESS, 403),
+  'used-up': (pages, ctx) =>
+    pages.render(ctx, 'no-access', { ...NO_ACCESS, reason: 'used-up' }, 403),
   error: (pages, ctx) => pages.render(ctx, 'error', ERROR, 400),
   'error-with-action': (pages, ctx) =>
     pages.render(ctx, 'error', {
