@@ -23,7 +23,7 @@ export type ManagementHost = {
   close: () => Promise<void>;
 };
 
-export async function openManagementHost(): Promise<ManagementHost> {
+export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<ManagementHost> {
   const directory = await mkdtemp(join(tmpdir(), 'gatehouse-management-'));
   const clock = { ahead: 0 };
   const store = await openStore(
@@ -35,7 +35,7 @@ export async function openManagementHost(): Promise<ManagementHost> {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const app = managementApp({
     url,
-    resourceUrl: RESOURCE_URL,
+    resourceUrl,
     store,
     key: KEY,
     logger: openLogger('silent'),
