@@ -126,4 +126,9 @@ describe('two hosts', () => {
     const file = { ...DEVELOPMENT, authUrl: 'nowhere', managementUrl: 'http://127.0.0.1:4001' };
     expect(wrongSettings(file)).to.deep.equal(['authUrl', 'managementUrl']);
   });
+
+  it('are not compared with the default of one that is wrong', () => {
+    const file = { ...DEVELOPMENT, authUrl: 'http://127.0.0.1:4002', managementUrl: 'nowhere' };
+    expect(wrongSettings(file)).to.deep.equal(['managementUrl']);
+  });
 });
