@@ -1,0 +1,81 @@
+// The pick-a-person page: shows the people, and whoever is picked is signed in and has consented.
+import { Router } from '@koa/router';
+import type Koa from 'koa';
+import { type Provider, errors } from 'oidc-provider';
+import { readForm } from '../http/body.ts';
+import { HttpError } from '../http/errors.ts';
+import type { Pages } from '../http/pages.ts';
+import type { Person } from './person.ts';
+
+export type SignInOptions = {
+  url: string;
+  people: Person[];
+  /** What the page says a person may do, for example `up to operations`. */
+  levelOf: (person: Person) => string;
+  pages: Pages;
+};
+
+export function signInRoutes(engine: Provider, options: SignInOptions) {
+  const router = new Router({ sensitive: true, strict: true });
+
+  router.get('/interaction/:uid', async (ctx) => {
+    await requireInteraction(engine, ctx, ctx.params.uid);
+    await showPeople(ctx, options);
+  });
+
+  router.post('/interaction/:uid', async (ctx) => {
+    requireOwnOrigin(ctx, options.url);
+    const interaction = await requireInteraction(engine, ctx, ctx.params.uid);
+    const { person: id } = await readForm(ctx);
+    const person = options.people.find((candidate) => candidate.id === id);
+    if (!person) return showPeople(ctx, options, 400);
+
+    await endSessionOfOthers(engine, ctx, person);
+    interaction.session = undefined;
+    interaction.result = { login: { accountId: person.id }, select_account: {}, consent: {} };
+    await interaction.persist();
+    ctx.status = 303;
+    ctx.redirect(interaction.returnTo);
+  });
+
+  return router.routes();
+}
+
+function showPeople(ctx: Koa.Context, options: SignInOptions, status = 200): Promise<void> {
+  const people = options.people.map((person) => ({
+    id: person.id,
+    name: person.name,
+    email: person.email,
+    may: options.levelOf(person),
+  }));
+  return options.pages.render(ctx, 'development-sign-in', { action: ctx.path, people }, status);
+}
+
+/** The interaction of the cookie, which must be the one of the address: the engine looks at the cookie alone. */
+async function requireInteraction(engine: Provider, ctx: Koa.Context, uid: string | undefined) {
+  const interaction = await findInteraction(engine, ctx);
+  if (interaction && interaction.uid === uid) return interaction;
+  throw new HttpError(400, 'invalid_request', 'this sign-in has expired or is finished');
+}
+
+async function findInteraction(engine: Provider, ctx: Koa.Context) {
+  try {
+    return await engine.interactionDetails(ctx.req, ctx.res);
+  } catch (error) {
+    if (error instanceof errors.SessionNotFound) return undefined;
+    throw error;
+  }
+}
+
+function requireOwnOrigin(ctx: Koa.Context, url: string): void {
+  const origin = ctx.get('Origin');
+  if (origin && origin !== url) {
+    throw new HttpError(403, 'access_denied', 'this form was sent from another site');
+  }
+}
+
+/** Otherwise the engine would answer with a page of its own that needs a script, to sign the other person out first. */
+async function endSessionOfOthers(engine: Provider, ctx: Koa.Context, person: Person) {
+  const session = await engine.Session.get(ctx);
+  if (session.accountId && session.accountId !== person.id) await session.destroy();
+}

@@ -1,0 +1,233 @@
+// What the development identity provider refuses: requests, codes and clients that are not right, and production (RFC 6749, RFC 7636).
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { assert, expect } from 'chai';
+import * as oidc from 'openid-client';
+import { type Browser, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
+import { moveClock, restoreClock } from '../support/clock.ts';
+import { freePorts } from '../support/free-ports.ts';
+import {
+  CLIENT,
+  type Place,
+  type RunningIdp,
+  discoverIdp,
+  redeem,
+  signInRequest,
+  startIdp,
+} from './running-idp.ts';
+
+const BASIC = `Basic ${btoa(`${CLIENT.id}:${encodeURIComponent(CLIENT.secret)}`)}`;
+
+async function refusalOf(attempt: Promise<unknown>): Promise<string> {
+  const error = await attempt.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (error instanceof oidc.WWWAuthenticateChallengeError) {
+    return String(error.cause[0]?.parameters['error']);
+  }
+  assert(error instanceof oidc.ResponseBodyError, `not refused: ${String(error)}`);
+  return error.error;
+}
+
+async function makePlace(): Promise<Place> {
+  const [port = 0] = await freePorts(1);
+  return { port, dataDir: await mkdtemp(join(tmpdir(), 'development-idp-')) };
+}
+
+describe('the development identity provider refuses', () => {
+  let place: Place;
+  let running: RunningIdp;
+  let idp: oidc.Configuration;
+  let browser: Browser;
+
+  beforeEach(async () => {
+    place = await makePlace();
+    running = await startIdp(place);
+    idp = await discoverIdp(running.url);
+    browser = openBrowser([running.url]);
+  });
+
+  afterEach(async () => {
+    restoreClock();
+    await running.stop();
+    await rm(place.dataDir, { recursive: true });
+  });
+
+  async function signIn() {
+    const request = await signInRequest(idp);
+    const page = requirePage(await browser.visit(request.url));
+    return { request, callback: requireDeparture(await browser.submit(page, { person: 'ada' })) };
+  }
+
+  it('a redirect address that is not the one of the client, with a page', async () => {
+    for (const redirect_uri of [
+      'https://evil.example/',
+      'http://127.0.0.1:4001/sign-in/callback',
+    ]) {
+      const request = await signInRequest(idp, { redirect_uri });
+      const page = requirePage(await browser.visit(request.url));
+      expect(page.status).to.equal(400);
+      expect(page.html).to.include('redirect_uri did not match');
+    }
+  });
+
+  it('a request without a redirect address, with a page', async () => {
+    const request = await signInRequest(idp);
+    request.url.searchParams.delete('redirect_uri');
+    const page = requirePage(await browser.visit(request.url));
+    expect(page.status).to.equal(400);
+    expect(page.html).to.include('redirect_uri');
+  });
+
+  it('an unknown client, with a page', async () => {
+    const request = await signInRequest(idp, { client_id: 'somebody' });
+    const page = requirePage(await browser.visit(request.url));
+    expect(page.status).to.equal(400);
+    expect(page.html).to.include('client is invalid');
+  });
+
+  it('a request without a challenge', async () => {
+    const request = await signInRequest(idp);
+    request.url.searchParams.delete('code_challenge');
+    request.url.searchParams.delete('code_challenge_method');
+    const answer = requireDeparture(await browser.visit(request.url)).searchParams;
+    expect(answer.get('error')).to.equal('invalid_request');
+    expect(answer.get('error_description')).to.include('PKCE');
+  });
+
+  it('a plain challenge', async () => {
+    const request = await signInRequest(idp, { code_challenge_method: 'plain' });
+    const answer = requireDeparture(await browser.visit(request.url)).searchParams;
+    expect(answer.get('error')).to.equal('invalid_request');
+  });
+
+  it('any response type but code', async () => {
+    for (const response_type of ['id_token', 'code id_token', 'token', 'none']) {
+      const request = await signInRequest(idp, { response_type });
+      const { hash, searchParams } = requireDeparture(await browser.visit(request.url));
+      const answer = hash ? new URLSearchParams(hash.slice(1)) : searchParams;
+      expect(answer.get('error'), response_type).to.equal('unsupported_response_type');
+    }
+  });
+
+  it('a verifier that does not belong to the challenge', async () => {
+    const { request, callback } = await signIn();
+    const checks = { ...request.checks, pkceCodeVerifier: oidc.randomPKCECodeVerifier() };
+    expect(await refusalOf(redeem(idp, callback, { ...request, checks }))).to.equal(
+      'invalid_grant',
+    );
+  });
+
+  it('a wrong client secret, and the code stays good', async () => {
+    const { request, callback } = await signIn();
+    for (const method of [oidc.ClientSecretBasic, oidc.ClientSecretPost]) {
+      const impostor = await discoverIdp(running.url, method('not the secret'));
+      expect(await refusalOf(redeem(impostor, callback, request))).to.equal('invalid_client');
+    }
+    expect((await redeem(idp, callback, request)).sub).to.equal('ada');
+  });
+
+  it('a client that does not authenticate', async () => {
+    const { request, callback } = await signIn();
+    const anonymous = await discoverIdp(running.url, oidc.None());
+    expect(await refusalOf(redeem(anonymous, callback, request))).to.equal('invalid_client');
+  });
+
+  it('a code that was used', async () => {
+    const { request, callback } = await signIn();
+    await redeem(idp, callback, request);
+    expect(await refusalOf(redeem(idp, callback, request))).to.equal('invalid_grant');
+  });
+
+  it('all but one of many that present a code at once', async () => {
+    const { request, callback } = await signIn();
+    const attempts = Array.from({ length: 20 }, () => redeem(idp, callback, request));
+    const results = await Promise.allSettled(attempts);
+    expect(results.filter(({ status }) => status === 'fulfilled')).to.have.length(1);
+    for (const result of results) {
+      if (result.status === 'rejected')
+        expect(result.reason).to.include({ error: 'invalid_grant' });
+    }
+  });
+
+  it('a code after a minute', async () => {
+    const { request, callback } = await signIn();
+    moveClock(61);
+    expect(await refusalOf(redeem(idp, callback, request))).to.equal('invalid_grant');
+  });
+});
+
+describe('the development identity provider as a process', () => {
+  let place: Place;
+
+  beforeEach(async () => {
+    place = await makePlace();
+  });
+
+  afterEach(() => rm(place.dataDir, { recursive: true }));
+
+  it('refuses to run in production', async () => {
+    const refused = await startIdp({ ...place, production: true }).catch((error: unknown) => error);
+    assert(refused instanceof Error);
+    expect(refused.message).to.include('does not run in production');
+  });
+
+  it('goes through a sign-in without a warning from the engine, and survives being killed', async () => {
+    const browser = openBrowser([`http://127.0.0.1:${place.port}`]);
+    const first = await startProcess(place);
+    const idp = await discoverIdp(first.url);
+    const request = await signInRequest(idp);
+    const people = requirePage(await browser.visit(request.url));
+    const callback = requireDeparture(await browser.submit(people, { person: 'ada' }));
+    await redeem(idp, callback, request);
+    for (const [name, value] of [
+      ['redirect_uri', 'https://evil.example/'],
+      ['resource', 'urn:a'],
+    ] as const) {
+      await browser.visit((await signInRequest(idp, { [name]: value })).url);
+    }
+    const foreign = await fetch(String(idp.serverMetadata().token_endpoint), {
+      method: 'POST',
+      headers: { origin: 'https://evil.example', authorization: BASIC },
+      body: new URLSearchParams({ grant_type: 'authorization_code' }),
+    });
+    expect(foreign.status).to.equal(400);
+    expect(foreign.headers.has('access-control-allow-origin')).to.equal(false);
+    await first.kill();
+    expect(first.output())
+      .to.include('listening')
+      .and.not.match(/oidc-provider/i);
+
+    const second = await startProcess(place);
+    const again = await signInRequest(idp);
+    const remembered = requireDeparture(await browser.visit(again.url));
+    expect((await redeem(idp, remembered, again)).sub).to.equal('ada');
+    await second.kill();
+  });
+});
+
+async function startProcess({ port, dataDir }: Place) {
+  const program = join(import.meta.dirname, 'idp-process.ts');
+  const child = spawn(process.execPath, [program, String(port), dataDir]);
+  let output = '';
+  const collect = (chunk: Buffer) => void (output += chunk.toString());
+  child.stderr.on('data', collect);
+  child.stdout.on('data', collect);
+  const ended = once(child, 'close');
+  while (!output.includes('listening')) {
+    await Promise.race([once(child.stdout, 'data'), ended]);
+    if (child.exitCode !== null) throw new Error(`the process ended: ${output}`);
+  }
+  return {
+    url: `http://127.0.0.1:${port}`,
+    output: () => output,
+    async kill() {
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}

@@ -1,0 +1,116 @@
+// A development identity provider on a loopback port, with its state in a SQLite file, and the client it knows.
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import * as oidc from 'openid-client';
+import { developmentIdp } from '../../src/development-idp/app.ts';
+import type { Person } from '../../src/development-idp/person.ts';
+import { openPages } from '../../src/http/pages.ts';
+import { openLogger } from '../../src/observability/logger.ts';
+import { openStore } from '../../src/store/open.ts';
+
+export const CLIENT = {
+  id: 'gatehouse',
+  secret: 'a secret that only the authorization server knows',
+  redirectUri: 'http://127.0.0.1:4000/sign-in/callback',
+};
+
+export const ADA: Person = {
+  id: 'ada',
+  name: 'Ada Lovelace',
+  email: 'ada@example.com',
+  groups: ['owners', 'staff'],
+};
+export const GRACE: Person = {
+  id: 'grace',
+  name: 'Grace Hopper',
+  email: 'grace@example.com',
+  groups: [],
+};
+
+/** `dataDir` is where the state is: whoever is started on it again finds what was there. */
+export type Place = { port: number; dataDir: string; people?: Person[]; production?: boolean };
+
+export type RunningIdp = { url: string; stop(): Promise<void> };
+
+export async function startIdp({
+  port,
+  dataDir,
+  people = [ADA, GRACE],
+  production = false,
+}: Place): Promise<RunningIdp> {
+  const url = `http://127.0.0.1:${port}`;
+  const store = await openStore(
+    { kind: 'sqlite', file: 'store.sqlite' },
+    { secret: 'the root secret of these tests', dataDir },
+  );
+  const app = await developmentIdp({
+    url,
+    people,
+    client: CLIENT,
+    store,
+    cookieKeys: ['a key that signs the cookies of these tests'],
+    levelOf: ({ id }) => (id === 'ada' ? 'up to full' : 'up to operations'),
+    pages: openPages({ productName: 'Gatehouse' }),
+    logger: openLogger('silent'),
+    isReady: () => store.ping(),
+    production,
+  }).catch(async (error: unknown) => {
+    await store.close();
+    throw error;
+  });
+  const server = createServer(app.callback());
+  // The pool of fetch must not hold a connection to a server that was restarted since.
+  server.maxRequestsPerSocket = 1;
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url,
+    async stop() {
+      server.closeAllConnections();
+      await once(server.close(), 'close');
+      await store.close();
+    },
+  };
+}
+
+export function discoverIdp(
+  url: string,
+  authentication: oidc.ClientAuth = oidc.ClientSecretBasic(CLIENT.secret),
+): Promise<oidc.Configuration> {
+  return oidc.discovery(new URL(url), CLIENT.id, undefined, authentication, {
+    execute: [oidc.allowInsecureRequests],
+  });
+}
+
+export type Request = { url: URL; checks: oidc.AuthorizationCodeGrantChecks };
+
+/** What an authorization server sends, with fresh state, nonce and verifier. `more` adds parameters or replaces them. */
+export async function signInRequest(
+  idp: oidc.Configuration,
+  more: Record<string, string> = {},
+): Promise<Request> {
+  const checks = {
+    pkceCodeVerifier: oidc.randomPKCECodeVerifier(),
+    expectedState: oidc.randomState(),
+    expectedNonce: oidc.randomNonce(),
+  };
+  const url = oidc.buildAuthorizationUrl(idp, {
+    redirect_uri: CLIENT.redirectUri,
+    scope: 'openid profile email groups',
+    state: checks.expectedState,
+    nonce: checks.expectedNonce,
+    code_challenge: await oidc.calculatePKCECodeChallenge(checks.pkceCodeVerifier),
+    code_challenge_method: 'S256',
+    ...more,
+  });
+  return { url, checks };
+}
+
+/** The claims of the ID token; its signature is checked against the published keys. Rejects with what was refused. */
+export async function redeem(idp: oidc.Configuration, callback: URL, { checks }: Request) {
+  oidc.enableNonRepudiationChecks(idp);
+  const tokens = await oidc.authorizationCodeGrant(idp, callback, checks);
+  const claims = tokens.claims();
+  if (!claims) throw new Error('no ID token');
+  return claims;
+}

@@ -1,0 +1,268 @@
+// Signing in at the development identity provider, as its one client and a browser see it (OpenID Connect Core 1.0).
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { assert, expect } from 'chai';
+import * as oidc from 'openid-client';
+import {
+  type Browser,
+  type Page,
+  asksWho,
+  openBrowser,
+  requireDeparture,
+  requirePage,
+} from '../support/browser.ts';
+import { moveClock, restoreClock } from '../support/clock.ts';
+import { cookieHeader } from '../support/cookie-jar.ts';
+import { freePorts } from '../support/free-ports.ts';
+import {
+  ADA,
+  CLIENT,
+  GRACE,
+  type Place,
+  type RunningIdp,
+  discoverIdp,
+  redeem,
+  signInRequest,
+  startIdp,
+} from './running-idp.ts';
+
+describe('the development identity provider', () => {
+  let place: Place;
+  let running: RunningIdp;
+  let idp: oidc.Configuration;
+  let browser: Browser;
+
+  beforeEach(async () => {
+    const [port = 0] = await freePorts(1);
+    place = { port, dataDir: await mkdtemp(join(tmpdir(), 'development-idp-')) };
+    running = await startIdp(place);
+    idp = await discoverIdp(running.url);
+    browser = openBrowser([running.url]);
+  });
+
+  afterEach(async () => {
+    restoreClock();
+    await running.stop();
+    await rm(place.dataDir, { recursive: true });
+  });
+
+  async function openPeople(more: Record<string, string> = {}, tab = browser) {
+    const request = await signInRequest(idp, more);
+    return { request, page: requirePage(await tab.visit(request.url)) };
+  }
+
+  async function signIn(person: string, more: Record<string, string> = {}) {
+    const { request, page } = await openPeople(more);
+    return { request, callback: requireDeparture(await browser.submit(page, { person })) };
+  }
+
+  async function restart(change: Partial<Place> = {}) {
+    await running.stop();
+    running = await startIdp({ ...place, ...change });
+  }
+
+  it('names its own address in every endpoint, S256 alone, and what it implements alone', () => {
+    const metadata = idp.serverMetadata();
+    expect(metadata.issuer).to.equal(running.url);
+    const endpoints = Object.entries(metadata).filter(([name]) => /_endpoint$|_uri$/.test(name));
+    expect(endpoints.map(([name]) => name)).to.have.members([
+      'authorization_endpoint',
+      'token_endpoint',
+      'jwks_uri',
+    ]);
+    for (const [, url] of endpoints) expect(url).to.match(new RegExp(`^${running.url}/`));
+    expect(metadata.code_challenge_methods_supported).to.deep.equal(['S256']);
+    expect(metadata.scopes_supported).to.have.members(['openid', 'profile', 'email', 'groups']);
+  });
+
+  it('shows everybody with what they may do', async () => {
+    const { page } = await openPeople();
+    expect(page.status).to.equal(200);
+    for (const { name, email } of [ADA, GRACE])
+      expect(page.html).to.include(name).and.include(email);
+    expect(page.html).to.include('up to full').and.include('up to operations');
+  });
+
+  it('says who was picked in the ID token', async () => {
+    const { request, callback } = await signIn('ada');
+    const claims = await redeem(idp, callback, request);
+    expect(claims).to.include({
+      iss: running.url,
+      aud: CLIENT.id,
+      sub: 'ada',
+      nonce: request.checks.expectedNonce,
+      name: 'Ada Lovelace',
+      email: 'ada@example.com',
+      email_verified: true,
+    });
+    expect(claims['groups']).to.deep.equal(['owners', 'staff']);
+    expect(callback.searchParams.get('iss')).to.equal(running.url);
+  });
+
+  it('says no more than the scope asks for', async () => {
+    const { request, callback } = await signIn('grace', { scope: 'openid groups' });
+    const claims = await redeem(idp, callback, request);
+    expect(claims['groups']).to.deep.equal([]);
+    expect(claims).not.to.have.any.keys('name', 'email', 'email_verified');
+  });
+
+  it('takes the client secret in the form as well', async () => {
+    const posting = await discoverIdp(running.url, oidc.ClientSecretPost(CLIENT.secret));
+    const { request, callback } = await signIn('ada');
+    expect((await redeem(posting, callback, request)).sub).to.equal('ada');
+  });
+
+  it('remembers who signed in', async () => {
+    await signIn('grace');
+    const request = await signInRequest(idp);
+    const callback = requireDeparture(await browser.visit(request.url));
+    expect((await redeem(idp, callback, request)).sub).to.equal('grace');
+  });
+
+  it('forgets who signed in after two weeks', async () => {
+    await signIn('grace');
+    moveClock(14 * 86_400 + 1);
+    const { page } = await openPeople();
+    assert(asksWho(page));
+  });
+
+  for (const prompt of [
+    'login',
+    'select_account',
+    'consent',
+    'login consent',
+    'select_account login',
+  ]) {
+    it(`asks again on prompt=${prompt}, and takes another person`, async () => {
+      await signIn('grace');
+      const { request, callback } = await signIn('ada', { prompt });
+      expect((await redeem(idp, callback, request)).sub).to.equal('ada');
+      const next = await signInRequest(idp);
+      const remembered = requireDeparture(await browser.visit(next.url));
+      expect((await redeem(idp, remembered, next)).sub).to.equal('ada');
+    });
+  }
+
+  it('renews the time of sign-in on prompt=login', async () => {
+    const first = await signIn('ada', { max_age: '86400' });
+    const before = await redeem(idp, first.callback, first.request);
+    moveClock(100);
+    const again = await signIn('ada', { max_age: '86400', prompt: 'login' });
+    const after = await redeem(idp, again.callback, again.request);
+    expect(Number(after.auth_time) - Number(before.auth_time)).to.be.within(99, 110);
+  });
+
+  it('answers prompt=none with login_required until somebody signed in', async () => {
+    const early = await signInRequest(idp, { prompt: 'none' });
+    const refused = requireDeparture(await browser.visit(early.url));
+    expect(refused.searchParams.get('error')).to.equal('login_required');
+    await signIn('ada');
+    const late = await signInRequest(idp, { prompt: 'none' });
+    const callback = requireDeparture(await browser.visit(late.url));
+    expect((await redeem(idp, callback, late)).sub).to.equal('ada');
+  });
+
+  it('signs in another person in a tab that was opened before anybody signed in', async () => {
+    const first = await openPeople();
+    const second = await openPeople();
+    requireDeparture(await browser.submit(first.page, { person: 'ada' }));
+    const callback = requireDeparture(await browser.submit(second.page, { person: 'grace' }));
+    expect((await redeem(idp, callback, second.request)).sub).to.equal('grace');
+  });
+
+  it('asks again when the person remembered is not in the settings any more', async () => {
+    await signIn('grace');
+    await restart({ people: [ADA] });
+    const { request, callback } = await signIn('ada');
+    expect((await redeem(idp, callback, request)).sub).to.equal('ada');
+  });
+
+  it('shows the page again, as a refusal, when an unknown person is posted', async () => {
+    const { request, page } = await openPeople();
+    const mallory = new URLSearchParams({ person: 'mallory' });
+    const again = requirePage(await browser.post(page, page.url, mallory));
+    expect(again.status).to.equal(400);
+    const callback = requireDeparture(await browser.submit(again, { person: 'ada' }));
+    expect((await redeem(idp, callback, request)).sub).to.equal('ada');
+  });
+
+  function expectStartAgain(page: Page) {
+    expect(page.status).to.equal(400);
+    expect(page.html).to.include('expired').and.include('Go back to the app and start again');
+  }
+
+  it('says to start again from the app when the page is an hour old', async () => {
+    const { page } = await openPeople();
+    moveClock(3601);
+    expectStartAgain(requirePage(await browser.visit(page.url)));
+    expectStartAgain(requirePage(await browser.submit(page, { person: 'ada' })));
+  });
+
+  it('says to start again from the app when the sign-in is finished', async () => {
+    const { page } = await openPeople();
+    await browser.submit(page, { person: 'ada' });
+    expectStartAgain(requirePage(await browser.submit(page, { person: 'ada' })));
+  });
+
+  it('refuses a page that belongs to another browser, whatever cookies come with it', async () => {
+    const victim = openBrowser([running.url]);
+    const { request, page } = await openPeople({}, victim);
+    const own = await openPeople();
+    const answer = await fetch(page.url, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { cookie: cookieHeader(browser.jar, own.page.url), accept: 'text/html' },
+      body: new URLSearchParams({ person: 'grace' }),
+    });
+    expect(answer.status).to.equal(400);
+    const callback = requireDeparture(await victim.submit(page, { person: 'ada' }));
+    expect((await redeem(idp, callback, request)).sub).to.equal('ada');
+  });
+
+  for (const origin of ['https://evil.example', 'null', 'http://127.0.0.1:4000']) {
+    it(`refuses the form when it comes from ${origin}`, async () => {
+      const { page } = await openPeople();
+      const answer = await fetch(page.url, {
+        method: 'POST',
+        redirect: 'manual',
+        headers: { cookie: cookieHeader(browser.jar, page.url), origin },
+        body: new URLSearchParams({ person: 'ada' }),
+      });
+      expect(answer.status).to.equal(403);
+      expect(
+        requireDeparture(await browser.submit(page, { person: 'ada' })).searchParams.has('code'),
+      );
+    });
+  }
+
+  it('uses cookie names that no other engine on the host uses', async () => {
+    await signIn('ada');
+    await openPeople({ prompt: 'login' });
+    expect(browser.jar).to.have.length.above(2);
+    for (const { name } of browser.jar) expect(name).to.match(/^development_idp_/);
+  });
+
+  it('answers 404 where there is nothing', async () => {
+    for (const path of ['/', '/me', '/reg', '/session/end', '/interaction', '/wp-login.php']) {
+      expect((await fetch(running.url + path)).status, path).to.equal(404);
+    }
+  });
+
+  it('keeps its key, who signed in, open pages and unused codes over a restart', async () => {
+    const keys = async () => (await fetch(String(idp.serverMetadata().jwks_uri))).text();
+    const keysBefore = await keys();
+    const { request, callback } = await signIn('ada');
+    const open = await openPeople({ prompt: 'login' });
+
+    await restart();
+
+    expect(await keys()).to.equal(keysBefore);
+    expect((await redeem(idp, callback, request)).sub).to.equal('ada');
+    const later = requireDeparture(await browser.submit(open.page, { person: 'ada' }));
+    expect((await redeem(idp, later, open.request)).sub).to.equal('ada');
+    const next = await signInRequest(idp);
+    const remembered = requireDeparture(await browser.visit(next.url));
+    expect((await redeem(idp, remembered, next)).sub).to.equal('ada');
+  });
+});
