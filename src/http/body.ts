@@ -9,7 +9,8 @@ function tooLarge(limit: number): HttpError {
   return new HttpError(413, 'invalid_request', `the request body is larger than ${limit} bytes`);
 }
 
-async function readBody(ctx: Koa.Context, limit: number): Promise<string> {
+/** Any body, as UTF-8 text. */
+export async function readText(ctx: Koa.Context, limit: number): Promise<string> {
   refuseDeclaredLength(ctx, limit);
   const chunks: Buffer[] = [];
   let received = 0;
@@ -30,7 +31,7 @@ export async function readForm(
     throw new HttpError(415, 'invalid_request', 'send a form (application/x-www-form-urlencoded)');
   }
   const form: Record<string, string> = Object.create(null);
-  for (const [name, value] of new URLSearchParams(await readBody(ctx, limit))) form[name] ??= value;
+  for (const [name, value] of new URLSearchParams(await readText(ctx, limit))) form[name] ??= value;
   return form;
 }
 
@@ -38,7 +39,7 @@ export async function readForm(
 export async function readJson(ctx: Koa.Context, limit = FORM_LIMIT): Promise<unknown> {
   if (!ctx.is('application/json'))
     throw new HttpError(415, 'invalid_request', 'send JSON (application/json)');
-  const text = await readBody(ctx, limit);
+  const text = await readText(ctx, limit);
   try {
     return JSON.parse(text);
   } catch (cause) {

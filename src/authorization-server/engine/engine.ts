@@ -88,7 +88,10 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
       cookieKeys: options.cookieKeys,
       nameToken: grants.nameToken,
       resourceIndicators: resourceIndicators(store, policy),
-      hasAccount: async (id) => (await policy.readAccount(id))?.disabledAt === undefined,
+      hasAccount: async (id) => {
+        const account = await policy.readAccount(id);
+        return account !== undefined && account.disabledAt === undefined;
+      },
       ttl: { ...settings.lifetimes, interaction: INTERACTION_LIFETIME },
       renderError: options.renderError,
     }),

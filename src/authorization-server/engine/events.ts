@@ -34,10 +34,7 @@ export function grantEvents({
         connector,
         grantId,
       };
-      logger[event === 'grant_ended' ? 'info' : 'warn'](
-        { event, ...item, reason },
-        'a grant ended',
-      );
+      logger[event === 'grant_ended' ? 'info' : 'warn']({ ...item, reason }, 'a grant ended');
       await attempt(
         'audit',
         recordAudit(store, { ...item, outcome: 'grant_ended', reason }, now()),

@@ -1,0 +1,207 @@
+// The authorization server: one Koa app. A request runs through this file top to bottom, and ends in a page, a document, or the engine.
+import { createSecretKey, type KeyObject } from 'node:crypto';
+import Router from '@koa/router';
+import type { JWK } from 'jose';
+import type Koa from 'koa';
+import type { Logger } from 'pino';
+import { limitBody } from '../http/body.ts';
+import { allowAnyOrigin } from '../http/cors.ts';
+import { HttpError } from '../http/errors.ts';
+import { createHost } from '../http/host.ts';
+import type { Pages } from '../http/pages.ts';
+import { highestLevelIn, OFFLINE_ACCESS } from '../permission-level.ts';
+import type { Settings } from '../settings/settings.ts';
+import { deriveKey } from '../store/keys.ts';
+import type { Store } from '../store/store.ts';
+import { pageInsteadOfRedirect, renderErrorPage } from './engine/authorization-errors.ts';
+import { canonicalAuthorizationRequest } from './engine/authorization-request.ts';
+import { openEngine } from './engine/engine.ts';
+import { isOwnOrigin } from './engine/redirect-uris.ts';
+import { registrationAnswer } from './engine/registration.ts';
+import { respondToError } from './error-page.ts';
+import { openIdentityProvider } from './interactions/identity-provider.ts';
+import { CALLBACK_PATH, interactions } from './interactions/router.ts';
+import { authorizationServerMetadata, ENDPOINTS, METADATA_PATH } from './metadata.ts';
+
+export type AuthorizationServerOptions = {
+  settings: Settings;
+  store: Store;
+  pages: Pages;
+  logger: Logger;
+  isReady: () => Promise<void>;
+  now: () => number;
+};
+
+export type AuthorizationServer = { app: Koa; publicJwks: { keys: JWK[] } };
+
+const TOKEN_LIMIT = 16 * 1024;
+const REGISTRATION_LIMIT = 64 * 1024;
+const DAY = 86_400;
+
+export async function authorizationServer(
+  options: AuthorizationServerOptions,
+): Promise<AuthorizationServer> {
+  const { settings, store, pages, logger, isReady, now } = options;
+  const cookieKeys = [deriveKey(settings.secret, 'cookies').toString('base64url')];
+  const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
+  const engine = await openEngine({
+    settings,
+    store,
+    logger,
+    cookieKeys,
+    tokenKeys: [keyFor(settings, 'codes and refresh tokens')],
+    renderError: renderErrorPage(pages),
+    now,
+  });
+  const app = createHost({
+    name: 'authorization-server',
+    url: settings.authUrl,
+    proxies: settings.proxies,
+    logger,
+    isReady,
+    respondToError: respondToError(pages),
+  });
+  app.keys = cookieKeys;
+  app.use(pages.middleware);
+  app.use(
+    interactions({
+      provider: engine.provider,
+      store,
+      pages,
+      now,
+      authUrl: settings.authUrl,
+      resourceUrl: settings.resourceUrl,
+      redirectPolicy: engine.redirectPolicy,
+      entitlements: settings.entitlements,
+      preRegistered,
+      identityProvider: openIdentityProvider(
+        identityProviderOf(settings),
+        settings.authUrl + CALLBACK_PATH,
+      ),
+      accountKey: keyFor(settings, 'account ids'),
+      accountLifetime: settings.lifetimes.refreshTokenAbsolute + settings.lifetimes.session + DAY,
+      sessionLifetime: settings.lifetimes.session,
+      formKey: keyFor(settings, 'forms'),
+      grantLifetimes: engine.grantLifetimes,
+      grantLifetime: settings.lifetimes.refreshTokenAbsolute,
+      stayConnected: settings.consent.stayConnected,
+    }),
+  );
+  const router = new Router({ sensitive: true, strict: true });
+  router.get('/', (ctx) => pages.render(ctx, 'home', { resourceUrl: settings.resourceUrl }));
+  documents(router, settings.authUrl, engine.publicJwks);
+  authorization(router, options, engine, preRegistered);
+  clientEndpoints(router, engine.middleware);
+  app.use(router.routes());
+  app.use(router.allowedMethods({ throw: true, methodNotAllowed: () => methodNotAllowed() }));
+  return { app, publicJwks: engine.publicJwks };
+}
+
+/** The same for every client, so anyone may keep them a while: RFC 8414 metadata and the public keys (RFC 7517). */
+function documents(router: Router, authUrl: string, publicJwks: { keys: JWK[] }): void {
+  const contents: Record<string, unknown> = {
+    [METADATA_PATH]: authorizationServerMetadata(authUrl),
+    [ENDPOINTS.jwks]: publicJwks,
+  };
+  for (const [path, content] of Object.entries(contents)) {
+    router.options(path, allowAnyOrigin('GET'));
+    router.get(path, allowAnyOrigin('GET'), (ctx) => {
+      ctx.set('Cache-Control', 'public, max-age=300');
+      ctx.body = content;
+    });
+  }
+}
+
+/** RFC 6749 section 4.1.1. Only GET: a HEAD would start a flow that nobody sees. */
+function authorization(
+  router: Router,
+  { settings, store, pages, now }: AuthorizationServerOptions,
+  engine: Awaited<ReturnType<typeof openEngine>>,
+  preRegistered: ReadonlySet<string>,
+): void {
+  const refuseHead: Koa.Middleware = (ctx, next) => {
+    if (ctx.method === 'HEAD') throw methodNotAllowed();
+    return next();
+  };
+  /** Loopback redirects match any port, so also the one that we listen on. */
+  const refuseOwnRedirect: Koa.Middleware = (ctx, next) => {
+    const uris = [ctx.query.redirect_uri].flat();
+    if (uris.some((uri) => uri !== undefined && isOwnOrigin(engine.redirectPolicy, uri))) {
+      throw new HttpError(400, 'invalid_redirect_uri', 'the return address is this server itself');
+    }
+    return next();
+  };
+  const canonicalRequest = canonicalAuthorizationRequest({
+    store,
+    now,
+    resourceUrl: settings.resourceUrl,
+    stayConnected: settings.consent.stayConnected,
+    ...settings.authorization,
+  });
+  const errorsAsPages = pageInsteadOfRedirect(pages, preRegistered);
+  router.get(
+    ENDPOINTS.authorization,
+    refuseHead,
+    refuseOwnRedirect,
+    canonicalRequest,
+    errorsAsPages,
+    engine.middleware,
+  );
+  router.get(`${ENDPOINTS.authorization}/:flow`, refuseHead, engine.middleware);
+}
+
+/** What clients call themselves: JSON whatever they accept, never cached, open to clients in a browser. */
+function clientEndpoints(router: Router, engine: Koa.Middleware): void {
+  const answers: [path: string, limit: number, answer: (ctx: Koa.Context) => void][] = [
+    [ENDPOINTS.token, TOKEN_LIMIT, answerTokens],
+    [ENDPOINTS.registration, REGISTRATION_LIMIT, answerRegistration],
+    [ENDPOINTS.revocation, TOKEN_LIMIT, () => {}],
+  ];
+  for (const [path, limit, answer] of answers) {
+    router.options(path, allowAnyOrigin('POST'));
+    router.post(path, allowAnyOrigin('POST'), jsonOnly, limitBody(limit), async (ctx, next) => {
+      await engine(ctx, next);
+      answer(ctx);
+    });
+  }
+}
+
+const jsonOnly: Koa.Middleware = async (ctx, next) => {
+  ctx.req.headers.accept = 'application/json';
+  await next();
+  ctx.set('Cache-Control', 'no-store');
+  if (ctx.status === 503) ctx.set('Retry-After', '2');
+};
+
+/** RFC 6749 section 5.1: the scope is the one level, and `offline_access` when it was granted. */
+function answerTokens(ctx: Koa.Context): void {
+  const body = ctx.body as Record<string, unknown> | undefined;
+  if (ctx.status !== 200 || typeof body?.scope !== 'string') return;
+  const stays = body.scope.split(' ').includes(OFFLINE_ACCESS);
+  ctx.body = {
+    ...body,
+    scope: [highestLevelIn(body.scope), ...(stays ? [OFFLINE_ACCESS] : [])].join(' '),
+  };
+}
+
+function answerRegistration(ctx: Koa.Context): void {
+  if (ctx.status === 201) ctx.body = registrationAnswer(ctx.body as Record<string, unknown>);
+}
+
+function methodNotAllowed(): HttpError {
+  return new HttpError(405, 'invalid_request', 'this address does not answer to that method');
+}
+
+function keyFor({ secret }: Settings, purpose: string): KeyObject {
+  return createSecretKey(deriveKey(secret, purpose));
+}
+
+/** The embedded provider knows us by a secret that both sides derive. */
+export function identityProviderOf(settings: Settings): Settings['identityProvider'] {
+  const { identityProvider } = settings;
+  if (!identityProvider.embedded) return identityProvider;
+  return {
+    ...identityProvider,
+    clientSecret: deriveKey(settings.secret, 'development identity provider').toString('base64url'),
+  };
+}

@@ -1,0 +1,51 @@
+// Errors at the authorization endpoint: a page as long as the person has done nothing, so that we redirect nobody for a stranger (RFC 9700 section 4.11.2).
+import type Koa from 'koa';
+import type { ErrorOut } from 'oidc-provider';
+import type { Pages } from '../../http/pages.ts';
+import { type Refusal, renderRefusal } from '../error-page.ts';
+import { redirectDestination } from './redirect-uris.ts';
+
+/** The engine's `renderError`: errors it will not redirect with. */
+export function renderErrorPage(pages: Pages) {
+  return async (ctx: Koa.Context, out: ErrorOut, error: Error): Promise<void> => {
+    const code =
+      ctx.status >= 500 && out.error !== 'temporarily_unavailable' ? 'server_error' : out.error;
+    const { error_description: cause } = (error.cause ?? {}) as { error_description?: string };
+    const description = cause ?? out.error_description;
+    const refusal: Refusal = { code: pageCode(code, description), status: ctx.status };
+    if (description) refusal.description = description;
+    if (ctx.status === 503) ctx.set('Retry-After', '2');
+    await renderRefusal(pages, ctx, refusal);
+  };
+}
+
+/** The engine calls every flow that it cannot find an invalid request. */
+function pageCode(code: string, description: string | undefined): string {
+  return /session|expired|interaction/i.test(description ?? '') && code === 'invalid_request'
+    ? 'expired'
+    : code;
+}
+
+/**
+ * Turns a redirect to the client into a page, for every client the operator did not register: the request came straight from the client, and
+ * the person has not yet acted. The page offers the way back as a link.
+ */
+export function pageInsteadOfRedirect(
+  pages: Pages,
+  preRegistered: ReadonlySet<string>,
+): Koa.Middleware {
+  return async function errorsAsPages(ctx, next) {
+    await next();
+    const location = ctx.response.get('Location');
+    if (!location || location.startsWith('/') || preRegistered.has(String(ctx.query.client_id)))
+      return;
+    const { searchParams } = new URL(location);
+    ctx.remove('Location');
+    await renderRefusal(pages, ctx, {
+      code: searchParams.get('error') ?? 'server_error',
+      description: searchParams.get('error_description') ?? 'the request was refused',
+      status: 400,
+      returnTo: { href: location, host: redirectDestination(location) },
+    });
+  };
+}

@@ -1,0 +1,119 @@
+// What a person reads when something went wrong: what happened and what to do, in words, for every error code of the browser's endpoints.
+import type Koa from 'koa';
+import { type HttpError, respondWithJson } from '../http/errors.ts';
+import type { Pages } from '../http/pages.ts';
+
+type Words = { title: string; message?: string; advice: string };
+
+const START_AGAIN = 'Go back to the app and connect again from there.';
+
+const WORDS: Record<string, Words> = {
+  invalid_client: {
+    title: 'This app is not known here',
+    message: 'The app that sent you is not registered, or its registration has run out.',
+    advice:
+      'Remove the connection in the app and add the connect link again, so that the app registers anew.',
+  },
+  invalid_redirect_uri: {
+    title: 'The app’s return address is not accepted',
+    message:
+      'The address that the app wants the answer sent to is not one that it registered, so nothing was sent.',
+    advice: 'Remove the connection in the app and add the connect link again.',
+  },
+  invalid_target: {
+    title: 'This connect link does not work',
+    advice:
+      'Ask the person who gave you the link for a fresh connect link, and add that one to the app.',
+  },
+  interaction_required: {
+    title: 'You need to be asked',
+    message: 'The app asked to be connected without showing you anything. That is never done here.',
+    advice: START_AGAIN,
+  },
+  login_required: {
+    title: 'You need to sign in',
+    message: 'The app asked to be connected without showing you anything. That is never done here.',
+    advice: START_AGAIN,
+  },
+  access_denied: { title: 'Not connected', advice: START_AGAIN },
+  expired: {
+    title: 'This page is out of date',
+    message: 'The sign-in that it belongs to was finished already, or took longer than 15 minutes.',
+    advice: START_AGAIN,
+  },
+  forbidden: {
+    title: 'That did not come from this page',
+    message:
+      'The form was not sent from the page that we showed in this browser, so nothing was done.',
+    advice: START_AGAIN,
+  },
+  temporarily_unavailable: {
+    title: 'Try again in a moment',
+    message: 'A part of this service cannot be reached just now. Nothing was lost.',
+    advice: 'Wait a few seconds, then reload this page.',
+  },
+  server_error: {
+    title: 'Something went wrong',
+    message: 'The fault is on our side, and it was logged.',
+    advice: 'Try again. If it happens again, tell support the reference below.',
+  },
+  not_found: {
+    title: 'There is nothing here',
+    message: 'No page has this address.',
+    advice: 'To connect an app, paste your connect link into the app.',
+  },
+};
+
+const UNKNOWN: Words = { title: 'The app’s request cannot be used', advice: START_AGAIN };
+
+export type Refusal = {
+  code: string;
+  description?: string;
+  status: number;
+  returnTo?: { href: string; host: string };
+};
+
+/** The reference is the id of the request's log line. */
+export async function renderRefusal(
+  pages: Pages,
+  ctx: Koa.Context,
+  refusal: Refusal,
+): Promise<void> {
+  const words = WORDS[refusal.code] ?? UNKNOWN;
+  await pages.render(
+    ctx,
+    'error',
+    {
+      title: words.title,
+      message: words.message ?? sentence(refusal.description ?? 'the request was refused'),
+      advice: words.advice,
+      reference: String(ctx.state.requestId),
+      ...(refusal.returnTo ? { returnTo: refusal.returnTo } : {}),
+    },
+    refusal.status,
+  );
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;
+}
+
+/** People get a page where people are; everything else gets JSON, whatever it says it accepts. */
+export function respondToError(
+  pages: Pages,
+): (ctx: Koa.Context, error: HttpError) => Promise<void> {
+  return async (ctx, error) => {
+    if (!isForPeople(ctx)) return respondWithJson(ctx, error);
+    ctx.set(error.headers);
+    await renderRefusal(pages, ctx, {
+      code: error.code,
+      description: error.message,
+      status: error.status,
+    });
+  };
+}
+
+function isForPeople(ctx: Koa.Context): boolean {
+  if (/^\/(interaction|account)(\/|$)|^\/oauth\/authorize(\/|$)/.test(ctx.path)) return true;
+  return !/^\/(oauth|\.well-known)(\/|$)/.test(ctx.path) && ctx.accepts('json', 'html') === 'html';
+}

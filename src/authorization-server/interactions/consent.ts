@@ -1,0 +1,164 @@
+// Consent: the page that says what is asked, and the decision (RFC 6749 section 4.1.1), which counts only for what was shown.
+import { createHmac, type KeyObject } from 'node:crypto';
+import type Koa from 'koa';
+import { hasUseLeft, takeUse } from '../../connectors/connectors.ts';
+import type { Lifetimes } from '../../grants/grant-record.ts';
+import { createGrant, findGrant } from '../../grants/grants.ts';
+import { readForm } from '../../http/body.ts';
+import { HttpError } from '../../http/errors.ts';
+import type { Pages } from '../../http/pages.ts';
+import { isLevel, levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
+import { redirectDestination } from '../engine/redirect-uris.ts';
+import { consentValues, noAccessValues } from './consent-page.ts';
+import { finishFlow, type Flow, formToken, requireFormToken, requireOwnForm } from './flow.ts';
+import {
+  type ConsentRequest,
+  type ConsentRequestOptions,
+  holderOf,
+  requireConsentRequest,
+  shownIn,
+} from './request.ts';
+import { type SignInOptions, startSignIn } from './sign-in.ts';
+
+export type ConsentOptions = ConsentRequestOptions &
+  SignInOptions & {
+    authUrl: string;
+    pages: Pages;
+    formKey: KeyObject;
+    grantLifetimes: Lifetimes;
+    /** In seconds. */
+    grantLifetime: number;
+    stayConnected: 'offered' | 'on-request';
+  };
+
+const DENIED = 'the person refused the connection';
+const USED_UP = 'this connect link was used up; ask for a fresh connect link';
+const NOT_ENTITLED = 'the person may not use this connect link';
+
+export async function showConsent(
+  options: ConsentOptions,
+  ctx: Koa.Context,
+  flow: Flow,
+  changed = false,
+): Promise<void> {
+  const request = await requireConsentRequest(options, flow);
+  const token = formToken(options.formKey, flow, shownIn(request));
+  const refusal = refusalOf(options, request);
+  if (refusal) {
+    const values = noAccessValues(request, {
+      action: ctx.path,
+      token,
+      reason: refusal.reason,
+      provider: options.identityProvider.name,
+    });
+    return options.pages.render(ctx, 'no-access', values, 403);
+  }
+  const values = consentValues(options, request, { action: ctx.path, token, changed });
+  return options.pages.render(ctx, 'consent', values, changed ? 409 : 200);
+}
+
+type RefusalReason = { reason: 'not-entitled' | 'used-up'; description: string };
+
+/** Why nothing can be approved, if so. The count is only looked at here; it is taken when the person approves. */
+function refusalOf({ now }: ConsentOptions, request: ConsentRequest): RefusalReason | undefined {
+  if (request.levels.length === 0) return { reason: 'not-entitled', description: NOT_ENTITLED };
+  if (hasUseLeft(request.connector, holderOf(request), now())) return undefined;
+  return { reason: 'used-up', description: USED_UP };
+}
+
+export async function decideConsent(
+  options: ConsentOptions,
+  ctx: Koa.Context,
+  flow: Flow,
+): Promise<void> {
+  requireOwnForm(ctx, options.authUrl);
+  const form = await readForm(ctx);
+  const request = await requireConsentRequest(options, flow);
+  const check = requireFormToken(options.formKey, flow, shownIn(request), form.token);
+  const refusal = refusalOf(options, request);
+  switch (form.decision) {
+    case 'deny':
+      return finishFlow(options.provider, ctx, {
+        error: 'access_denied',
+        error_description: refusal?.description ?? DENIED,
+      });
+    case 'switch':
+      return startSignIn(options, ctx, flow, true);
+    case 'approve':
+      if (check === 'changed' || refusal) return showConsent(options, ctx, flow, true);
+      return approve(options, ctx, flow, request, form);
+    default:
+      throw new HttpError(400, 'invalid_request', 'choose to approve or to deny');
+  }
+}
+
+async function approve(
+  options: ConsentOptions,
+  ctx: Koa.Context,
+  flow: Flow,
+  request: ConsentRequest,
+  form: Record<string, string>,
+): Promise<void> {
+  const { level } = form;
+  if (!isLevel(level) || !request.levels.includes(level)) {
+    throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
+  }
+  const { store, now } = options;
+  const grantId = grantIdOf(options.formKey, flow);
+  const reservation = {
+    grantId,
+    holder: holderOf(request),
+    seconds: options.grantLifetimes.pending,
+  };
+  const isAlive = async (id: string) => isExchanged(options, id);
+  if (!(await takeUse(store, request.connector.id, reservation, { now: now(), isAlive }))) {
+    return showConsent(options, ctx, flow, true);
+  }
+  const stays = options.stayConnected === 'offered' ? form.stay === 'on' : request.asksToStay;
+  await makeGrant(options, grantId, request, [
+    ...levelsUpTo(level),
+    ...(stays ? [OFFLINE_ACCESS] : []),
+  ]);
+  await finishFlow(options.provider, ctx, { consent: { grantId } });
+}
+
+/** One flow makes one grant, so a form sent twice approves once; and nobody can guess the id. */
+function grantIdOf(key: KeyObject, flow: Flow): string {
+  return createHmac('sha256', key).update(`grant\n${flow.uid}`).digest('base64url').slice(0, 32);
+}
+
+async function isExchanged({ store }: ConsentOptions, grantId: string): Promise<boolean> {
+  const record = (await findGrant(store, grantId))?.value;
+  return (
+    record !== undefined && (record.refresh !== undefined || record.code?.usedAt !== undefined)
+  );
+}
+
+/** The engine's Grant, with the scope twice: it looks for it among its own scopes and among the resource's. */
+async function makeGrant(
+  { store, grantLifetimes, grantLifetime, now }: ConsentOptions,
+  grantId: string,
+  { account, client, connector, redirectUri, resource }: ConsentRequest,
+  scopes: string[],
+): Promise<void> {
+  const scope = scopes.join(' ');
+  const iat = Math.floor(now());
+  const grant = {
+    kind: 'Grant',
+    jti: grantId,
+    iat,
+    exp: iat + grantLifetime,
+    accountId: account.id,
+    clientId: client.id,
+    openid: { scope },
+    resources: { [resource]: scope },
+  };
+  const snapshot = { name: client.name, redirectHost: redirectDestination(redirectUri) };
+  await createGrant(
+    store,
+    grantId,
+    { connector: connector.id, client: snapshot, grant },
+    grantLifetimes,
+    now(),
+  );
+}

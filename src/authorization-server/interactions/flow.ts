@@ -1,0 +1,81 @@
+// One authorization in one browser: the engine's interaction, found by its cookie and by the address, which must agree.
+import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto';
+import type Koa from 'koa';
+import type Provider from 'oidc-provider';
+import { errors } from 'oidc-provider';
+import { HttpError } from '../../http/errors.ts';
+
+export type Flow = Awaited<ReturnType<Provider['interactionDetails']>>;
+
+/** Refuses a flow that is over, and one that was started in another browser. */
+export async function requireFlow(
+  provider: Provider,
+  ctx: Koa.Context,
+  uid: string,
+): Promise<Flow> {
+  try {
+    const flow = await provider.interactionDetails(ctx.req, ctx.res);
+    if (flow.uid === uid) return flow;
+  } catch (error) {
+    if (!(error instanceof errors.SessionNotFound)) throw error;
+  }
+  throw new HttpError(400, 'expired', 'this sign-in is over, or belongs to another browser');
+}
+
+/** Stores the result and goes back to the engine. 303, so that a form is never sent on (RFC 9700 section 4.12). */
+export async function finishFlow(
+  provider: Provider,
+  ctx: Koa.Context,
+  result: Parameters<Provider['interactionResult']>[2],
+): Promise<void> {
+  const returnTo = await provider.interactionResult(ctx.req, ctx.res, result, {
+    mergeWithLastSubmission: true,
+  });
+  seeOther(ctx, returnTo);
+}
+
+export function seeOther(ctx: Koa.Context, location: string): void {
+  ctx.status = 303;
+  ctx.redirect(location);
+  ctx.set('Cache-Control', 'no-store');
+}
+
+/** Forms come from our own pages: browsers say so in `Origin` and `Sec-Fetch-Site`, and what they do not say is not held against them. */
+export function requireOwnForm(ctx: Koa.Context, authUrl: string): void {
+  const { origin } = ctx.req.headers;
+  const site = ctx.get('Sec-Fetch-Site');
+  const isForeign =
+    (origin !== undefined && origin !== authUrl) || (site !== '' && site !== 'same-origin');
+  if (isForeign) throw new HttpError(403, 'forbidden', 'the form was sent from another site');
+}
+
+/**
+ * Binds a form to this flow and to what the page showed: the digest of what was shown, and a MAC over it and the flow. The same page
+ * loaded twice has the same token, so that both copies work.
+ */
+export function formToken(key: KeyObject, flow: Flow, shown: string): string {
+  const digest = createHmac('sha256', key).update(`shown\n${shown}`).digest('base64url');
+  return `${digest}.${mac(key, flow, digest)}`;
+}
+
+export type TokenCheck = 'same' | 'changed';
+
+/** `changed`: the page was ours, and what it showed is no longer so. Refuses a token that we did not make for this flow. */
+export function requireFormToken(
+  key: KeyObject,
+  flow: Flow,
+  shown: string,
+  token: string | undefined,
+): TokenCheck {
+  const [digest = '', sent = ''] = (token ?? '').split('.');
+  const expected = Buffer.from(mac(key, flow, digest));
+  const given = Buffer.from(sent);
+  if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
+    throw new HttpError(403, 'forbidden', 'the form does not belong to this sign-in');
+  }
+  return formToken(key, flow, shown) === token ? 'same' : 'changed';
+}
+
+function mac(key: KeyObject, flow: Flow, digest: string): string {
+  return createHmac('sha256', key).update(`form\n${flow.uid}\n${digest}`).digest('base64url');
+}

@@ -1,0 +1,162 @@
+// Our side of signing in at the company's identity provider: an OpenID Connect client with PKCE, state and nonce (OpenID Connect Core section 3.1).
+import * as openid from 'openid-client';
+import { HttpError, unavailable } from '../../http/errors.ts';
+import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
+import type { Identity } from '../engine/accounts.ts';
+
+const TIMEOUT = 5;
+
+/** What must come back: kept by us, for one browser, once. */
+export type SignInChecks = { state: string; nonce: string; verifier: string };
+
+export type IdentityProvider = {
+  name: string;
+  /** Where to send the person. `prompt` as OpenID Connect Core section 3.1.2.1. */
+  signInUrl: (checks: SignInChecks, prompt?: string) => Promise<URL>;
+  /** Who came back, from the query of the callback. Refuses with an HttpError that says what to do. */
+  identify: (query: string, checks: SignInChecks) => Promise<Identity>;
+};
+
+export function openIdentityProvider(
+  settings: IdentityProviderSettings & { clientSecret?: string },
+  callbackUrl: string,
+): IdentityProvider {
+  const discovered = discoverOnce(settings);
+  return {
+    name: settings.name,
+    async signInUrl({ state, nonce, verifier }, prompt) {
+      return openid.buildAuthorizationUrl(await discovered(), {
+        redirect_uri: callbackUrl,
+        scope: settings.scopes.join(' '),
+        state,
+        nonce,
+        code_challenge: await openid.calculatePKCECodeChallenge(verifier),
+        code_challenge_method: 'S256',
+        ...(prompt === undefined ? {} : { prompt }),
+      });
+    },
+    async identify(query, { state, nonce, verifier }) {
+      const config = await discovered();
+      const tokens = await exchange(config, new URL(callbackUrl + query), {
+        expectedState: state,
+        expectedNonce: nonce,
+        pkceCodeVerifier: verifier,
+        idTokenExpected: true,
+      });
+      return identityOf(settings, await claimsOf(config, tokens));
+    },
+  };
+}
+
+export function createSignInChecks(flow: string): SignInChecks {
+  return {
+    state: `${flow}.${openid.randomState()}`,
+    nonce: openid.randomNonce(),
+    verifier: openid.randomPKCECodeVerifier(),
+  };
+}
+
+/** Asked when first needed, and again after a failure: the provider may start after us, or be away for a while. */
+function discoverOnce(settings: IdentityProviderSettings): () => Promise<openid.Configuration> {
+  let known: Promise<openid.Configuration> | undefined;
+  return () => {
+    known ??= discover(settings).catch((cause: unknown) => {
+      known = undefined;
+      throw unavailable(cause);
+    });
+    return known;
+  };
+}
+
+async function discover({
+  issuer,
+  clientId,
+  clientSecret,
+}: IdentityProviderSettings): Promise<openid.Configuration> {
+  const execute = issuer.startsWith('http:') ? [openid.allowInsecureRequests] : [];
+  const found = await openid.discovery(new URL(issuer), clientId, undefined, openid.None(), {
+    execute,
+    timeout: TIMEOUT,
+  });
+  const server = found.serverMetadata();
+  const config = new openid.Configuration(
+    server,
+    clientId,
+    undefined,
+    authentication(server, clientSecret),
+  );
+  config.timeout = TIMEOUT;
+  for (const apply of execute) apply(config);
+  return config;
+}
+
+/** OpenID Connect Discovery section 3: client_secret_basic is what a provider has when it does not say. */
+function authentication(
+  server: openid.ServerMetadata,
+  secret: string | undefined,
+): openid.ClientAuth {
+  if (secret === undefined) return openid.None();
+  const methods = server.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
+  return methods.includes('client_secret_basic')
+    ? openid.ClientSecretBasic(secret)
+    : openid.ClientSecretPost(secret);
+}
+
+type Tokens = Awaited<ReturnType<typeof openid.authorizationCodeGrant>>;
+
+async function exchange(
+  config: openid.Configuration,
+  callback: URL,
+  checks: openid.AuthorizationCodeGrantChecks,
+): Promise<Tokens> {
+  try {
+    return await openid.authorizationCodeGrant(config, callback, checks);
+  } catch (cause) {
+    if (cause instanceof openid.AuthorizationResponseError) {
+      throw new HttpError(
+        400,
+        'access_denied',
+        'the sign-in was not completed at the identity provider',
+        { cause },
+      );
+    }
+    if (cause instanceof openid.ClientError && cause.code !== 'OAUTH_TIMEOUT') {
+      throw new HttpError(
+        400,
+        'access_denied',
+        'what the identity provider answered cannot be trusted',
+        { cause },
+      );
+    }
+    throw unavailable(cause);
+  }
+}
+
+type Claims = Record<string, unknown> & { iss: string; sub: string };
+
+/** Some providers put only the subject into the ID token; then the rest is asked for. The provider's tokens go no further than this. */
+async function claimsOf(config: openid.Configuration, tokens: Tokens): Promise<Claims> {
+  const claims = tokens.claims();
+  if (!claims) throw new HttpError(400, 'access_denied', 'the identity provider sent no ID token');
+  const isThin = claims.email === undefined || claims.name === undefined;
+  if (!isThin || !config.serverMetadata().userinfo_endpoint) return { ...claims };
+  const more = await openid
+    .fetchUserInfo(config, tokens.access_token, claims.sub)
+    .catch(() => ({}));
+  return { ...more, ...claims };
+}
+
+function identityOf({ groupsClaim }: IdentityProviderSettings, claims: Claims): Identity {
+  const { iss, sub, name, preferred_username: username, email, email_verified: verified } = claims;
+  const groups = claims[groupsClaim];
+  const address = typeof email === 'string' ? email : undefined;
+  const display = [name, username, address].find((text) => typeof text === 'string' && text !== '');
+  return {
+    issuer: iss,
+    subject: sub,
+    name: String(display ?? sub).slice(0, 200),
+    ...(address === undefined ? {} : { email: address.slice(0, 320) }),
+    emailVerified: verified === true,
+    groups: Array.isArray(groups) ? groups.filter((group) => typeof group === 'string') : [],
+  };
+}

@@ -1,0 +1,136 @@
+// What the person is asked to approve: everything the consent page shows, read afresh for the page and again for the decision.
+import type Provider from 'oidc-provider';
+import { type Connector, isUsable } from '../../connectors/connector.ts';
+import { connectorIdOf } from '../../connectors/connect-link.ts';
+import { findConnector } from '../../connectors/connectors.ts';
+import { HttpError } from '../../http/errors.ts';
+import {
+  highestLevelIn,
+  type Level,
+  levelsUpTo,
+  lowest,
+  OFFLINE_ACCESS,
+} from '../../permission-level.ts';
+import type { Entitlement } from '../../settings/schema.ts';
+import type { Store } from '../../store/store.ts';
+import { type Account, entitledLevel, findAccount } from '../engine/accounts.ts';
+import { isOwnOrigin, type RedirectPolicy } from '../engine/redirect-uris.ts';
+import type { Flow } from './flow.ts';
+
+export type ConsentRequest = {
+  client: {
+    id: string;
+    name: string;
+    kind: 'self-registered' | 'metadata-document' | 'pre-registered';
+  };
+  redirectUri: string;
+  resource: string;
+  connector: Connector;
+  account: Account;
+  /** What may be granted, lowest first; empty when the person may not use this connector at all. */
+  levels: Level[];
+  /** Whether the request, as the settings read it, asks to stay connected. */
+  asksToStay: boolean;
+};
+
+export type ConsentRequestOptions = {
+  provider: Provider;
+  store: Store;
+  resourceUrl: string;
+  redirectPolicy: RedirectPolicy;
+  entitlements: readonly Entitlement[];
+  preRegistered: ReadonlySet<string>;
+  now: () => number;
+};
+
+/** Refuses when client, redirect address, connector or account are no longer what the flow began with. */
+export async function requireConsentRequest(
+  options: ConsentRequestOptions,
+  flow: Flow,
+): Promise<ConsentRequest> {
+  const {
+    client_id: clientId,
+    redirect_uri: redirectUri,
+    resource,
+    scope,
+  } = flow.params as Record<string, string>;
+  const [client, connector, account] = await Promise.all([
+    requireClient(options, String(clientId), String(redirectUri)),
+    requireConnector(options, String(resource)),
+    requireAccount(options, flow),
+  ]);
+  const entitled = entitledLevel(account, options.entitlements);
+  const asked = highestLevelIn(scope) ?? connector.level;
+  return {
+    client,
+    redirectUri: String(redirectUri),
+    resource: String(resource),
+    connector,
+    account,
+    levels: entitled ? levelsUpTo(lowest(asked, connector.level, entitled)) : [],
+    asksToStay: String(scope).split(' ').includes(OFFLINE_ACCESS),
+  };
+}
+
+/** The redirect address is checked again here, because the client may have changed since the flow began. */
+async function requireClient(
+  { provider, preRegistered, redirectPolicy }: ConsentRequestOptions,
+  id: string,
+  redirectUri: string,
+): Promise<ConsentRequest['client']> {
+  const client = await provider.Client.find(id);
+  if (!client) throw new HttpError(400, 'invalid_client', 'the app is not registered any more');
+  if (!client.redirectUriAllowed(redirectUri) || isOwnOrigin(redirectPolicy, redirectUri)) {
+    throw new HttpError(400, 'invalid_redirect_uri', 'the app no longer has this return address');
+  }
+  const kind = preRegistered.has(id)
+    ? 'pre-registered'
+    : id.startsWith('https://')
+      ? 'metadata-document'
+      : 'self-registered';
+  return { id, name: client.clientName ?? id, kind };
+}
+
+async function requireConnector(
+  { store, resourceUrl, now }: ConsentRequestOptions,
+  resource: string,
+): Promise<Connector> {
+  const id = connectorIdOf(resourceUrl, resource);
+  const connector = id === undefined ? undefined : await findConnector(store, id);
+  if (connector && isUsable(connector, now())) return connector;
+  throw new HttpError(400, 'invalid_target', 'this connect link was revoked or has expired');
+}
+
+async function requireAccount({ store }: ConsentRequestOptions, flow: Flow): Promise<Account> {
+  const accountId = flow.session?.accountId;
+  const account = accountId === undefined ? undefined : await findAccount(store, accountId);
+  if (account) return account;
+  throw new HttpError(400, 'expired', 'nobody is signed in any more');
+}
+
+/** All that the page shows and the decision depends on, as one string: when it differs, the page is shown again. */
+export function shownIn({
+  client,
+  redirectUri,
+  connector,
+  account,
+  levels,
+  asksToStay,
+}: ConsentRequest): string {
+  return JSON.stringify([
+    client,
+    redirectUri,
+    connector.id,
+    connector.name,
+    account.id,
+    account.name,
+    account.email,
+    levels,
+    asksToStay,
+  ]);
+}
+
+/** One person with one client takes one use of a connector. */
+export function holderOf({ account, client }: ConsentRequest): string {
+  return `${account.id} ${client.id}`;
+}

@@ -1,0 +1,43 @@
+// The browser's side of an authorization: sign in, be asked, decide.
+import Router from '@koa/router';
+import type Koa from 'koa';
+import { HttpError } from '../../http/errors.ts';
+import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
+import { requireFlow } from './flow.ts';
+import { completeSignIn, passToFlow, startSignIn } from './sign-in.ts';
+
+export const CALLBACK_PATH = '/interaction/callback';
+
+export function interactions(options: ConsentOptions): Koa.Middleware {
+  const { provider } = options;
+  const router = new Router({ sensitive: true, strict: true });
+  router.use(refuseUnseenRequests);
+  router.get(CALLBACK_PATH, (ctx) => passToFlow(ctx));
+  router.get('/interaction/:uid', async (ctx) => {
+    const flow = await requireFlow(provider, ctx, String(ctx.params.uid));
+    if (flow.prompt.name === 'consent') return showConsent(options, ctx, flow);
+    return startSignIn(options, ctx, flow, flow.prompt.reasons.includes('login_prompt'));
+  });
+  router.post('/interaction/:uid', async (ctx) => {
+    const flow = await requireFlow(provider, ctx, String(ctx.params.uid));
+    if (flow.prompt.name !== 'consent')
+      throw new HttpError(400, 'expired', 'nobody is signed in yet');
+    return decideConsent(options, ctx, flow);
+  });
+  router.get('/interaction/:uid/callback', async (ctx) => {
+    const flow = await requireFlow(provider, ctx, String(ctx.params.uid));
+    return completeSignIn(options, ctx, flow);
+  });
+  return router.routes() as Koa.Middleware;
+}
+
+/** What no person sees starts nothing: HEAD, and pages that a browser loads ahead. */
+async function refuseUnseenRequests(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+  const isPrefetch = /prefetch|prerender/.test(`${ctx.get('Sec-Purpose')} ${ctx.get('Purpose')}`);
+  if (ctx.method === 'HEAD' || isPrefetch) {
+    throw new HttpError(405, 'invalid_request', 'open this page in a browser', {
+      headers: { Allow: 'GET, POST' },
+    });
+  }
+  await next();
+}

@@ -1,0 +1,91 @@
+// Signing in: off to the identity provider, and back into the flow that this browser started, once.
+import type { KeyObject } from 'node:crypto';
+import type Koa from 'koa';
+import type Provider from 'oidc-provider';
+import { HttpError } from '../../http/errors.ts';
+import type { Store } from '../../store/store.ts';
+import { saveAccount } from '../engine/accounts.ts';
+import { finishFlow, type Flow, seeOther } from './flow.ts';
+import {
+  createSignInChecks,
+  type IdentityProvider,
+  type SignInChecks,
+} from './identity-provider.ts';
+
+export type SignInOptions = {
+  provider: Provider;
+  store: Store;
+  identityProvider: IdentityProvider;
+  accountKey: KeyObject;
+  /** In seconds. */
+  accountLifetime: number;
+  sessionLifetime: number;
+  now: () => number;
+};
+
+const SIGN_IN_LIFETIME = 600;
+const STATE = /^([\w-]{16,64})\.[\w-]{16,128}$/;
+const signInKey = (state: string) => `sign-in:${state}`;
+
+/** `again`: the person must be asked who they are, also when the provider remembers them. */
+export async function startSignIn(
+  options: SignInOptions,
+  ctx: Koa.Context,
+  flow: Flow,
+  again: boolean,
+): Promise<void> {
+  const checks = createSignInChecks(flow.uid);
+  const url = await options.identityProvider.signInUrl(checks, again ? 'login' : undefined);
+  await options.store.set<SignInChecks>(signInKey(checks.state), checks, SIGN_IN_LIFETIME);
+  seeOther(ctx, url.href);
+}
+
+/** The provider knows one callback; the flow's cookie is only sent below the flow's own path, so the answer is passed on to there. */
+export function passToFlow(ctx: Koa.Context): void {
+  const [, uid] = STATE.exec(String(ctx.query.state ?? '')) ?? [];
+  if (uid === undefined)
+    throw new HttpError(
+      400,
+      'expired',
+      'the answer of the identity provider belongs to no sign-in',
+    );
+  seeOther(ctx, `/interaction/${uid}/callback${ctx.search}`);
+}
+
+export async function completeSignIn(
+  options: SignInOptions,
+  ctx: Koa.Context,
+  flow: Flow,
+): Promise<void> {
+  const { provider, store, identityProvider, accountKey, accountLifetime, now } = options;
+  const state = String(ctx.query.state ?? '');
+  const checks = state.startsWith(`${flow.uid}.`)
+    ? await store.take<SignInChecks>(signInKey(state))
+    : undefined;
+  if (!checks)
+    throw new HttpError(
+      400,
+      'expired',
+      'this answer of the identity provider was used already, or is too old',
+    );
+  const identity = await identityProvider.identify(ctx.search, checks);
+  const account = await saveAccount(store, accountKey, identity, {
+    now: now(),
+    ttl: accountLifetime,
+  });
+  await switchAccount(options, ctx, account.id);
+  await finishFlow(provider, ctx, { login: { accountId: account.id, ts: Math.floor(now()) } });
+}
+
+/** The engine refuses to change the account of a session, so the session is given to the new one before it looks. */
+async function switchAccount(
+  { provider, sessionLifetime, now }: SignInOptions,
+  ctx: Koa.Context,
+  accountId: string,
+): Promise<void> {
+  const session = await provider.Session.get(ctx);
+  if (session.accountId === undefined || session.accountId === accountId) return;
+  session.authorizations = {};
+  session.loginAccount({ accountId, loginTs: Math.floor(now()) });
+  await session.save(sessionLifetime);
+}

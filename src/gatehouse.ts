@@ -1,0 +1,104 @@
+// Starts everything a process plays, from settings to listening, and stops it cleanly.
+import type { Server } from 'node:http';
+import type { Logger } from 'pino';
+import manifest from '../package.json' with { type: 'json' };
+import { closeAll, listenAll, ListenError, type ListeningHost } from './http/listen.ts';
+import { openPages } from './http/pages.ts';
+import { openLogger } from './observability/logger.ts';
+import { openHosts } from './roles.ts';
+import type { Settings } from './settings/settings.ts';
+import { openStore } from './store/open.ts';
+import type { Store } from './store/store.ts';
+
+export type Running = {
+  store: Store;
+  logger: Logger;
+  urls: { auth: string; resource: string; management: string; developmentIdp?: string };
+  stop: () => Promise<void>;
+};
+
+export type StartOptions = { logger?: Logger; now?: () => number };
+
+const epochSeconds = () => Date.now() / 1000;
+
+/** Resolves when every listener of the process answers. Throws with nothing left open. */
+export async function startGatehouse(
+  settings: Settings,
+  options: StartOptions = {},
+): Promise<Running> {
+  const { logger = openLogger(settings.logLevel), now = epochSeconds } = options;
+  const { secret, dataDir, productName, supportContact } = settings;
+  const pages = openPages({
+    productName,
+    ...(supportContact === undefined ? {} : { supportContact }),
+  });
+  const store = await openStore(settings.store, { secret, dataDir, logger, now });
+  let isStopping = false;
+  const isReady = async () => {
+    if (isStopping) throw new Error('stopping');
+    await store.ping();
+  };
+  try {
+    const { hosts, close } = await openHosts({
+      settings,
+      version: manifest.version,
+      store,
+      pages,
+      logger,
+      isReady,
+      now,
+    });
+    const servers = await listen(hosts);
+    return {
+      store,
+      logger,
+      urls: urlsOf(settings),
+      async stop() {
+        isStopping = true;
+        await close();
+        await closeAll(servers);
+        await store.close();
+      },
+    };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+/** Several processes may share one embedded identity provider: whoever comes first serves it. */
+async function listen(hosts: ListeningHost[]): Promise<Server[]> {
+  try {
+    return await listenAll(hosts);
+  } catch (error) {
+    const taken = error instanceof ListenError ? error.host : undefined;
+    if (!taken?.isShared || !(await isIssuer(taken.url))) throw error;
+    return listenAll(hosts.filter((host) => host !== taken));
+  }
+}
+
+async function isIssuer(url: string): Promise<boolean> {
+  try {
+    const answer = await fetch(`${url}/.well-known/openid-configuration`, {
+      signal: AbortSignal.timeout(1000),
+    });
+    const { issuer } = (await answer.json()) as { issuer?: unknown };
+    return issuer === url;
+  } catch {
+    return false;
+  }
+}
+
+function urlsOf({
+  authUrl,
+  resourceUrl,
+  managementUrl,
+  developmentIdp,
+}: Settings): Running['urls'] {
+  return {
+    auth: authUrl,
+    resource: resourceUrl,
+    management: managementUrl,
+    ...(developmentIdp ? { developmentIdp: developmentIdp.url } : {}),
+  };
+}

@@ -1,0 +1,103 @@
+// Listening: one server per address, shared by the hosts that have the same one, with limits on how slowly a client may send.
+import { createServer, type RequestListener, type Server } from 'node:http';
+import type Koa from 'koa';
+
+export type ListeningHost = {
+  app: Koa;
+  /** The public base address. */
+  url: string;
+  listen: { host: string; port: number };
+  /** The setting that moves this listener, named when its port is taken. */
+  setting: string;
+  /** Whether a path belongs to this host, when two hosts have one origin. */
+  owns: (path: string) => boolean;
+  /** Another process may serve it in our place. */
+  isShared?: boolean;
+};
+
+/** A listener that could not be opened; the message names the setting. */
+export class ListenError extends Error {
+  readonly host: ListeningHost;
+
+  constructor(host: ListeningHost, cause: NodeJS.ErrnoException) {
+    const place = `${host.listen.host}:${host.listen.port}`;
+    const reason =
+      cause.code === 'EADDRINUSE'
+        ? `port ${host.listen.port} is in use`
+        : (cause.code ?? cause.message);
+    super(
+      `cannot listen on ${place} for ${host.url}: ${reason}. Stop the other program, or set ${host.setting}`,
+      { cause },
+    );
+    this.name = 'ListenError';
+    this.host = host;
+  }
+}
+
+const SLOWEST_REQUEST = 15_000;
+const SLOWEST_HEADERS = 10_000;
+const CHECK_INTERVAL = 2000;
+const STOP_GRACE = 5000;
+
+/** Opens the servers of all hosts, or none. */
+export async function listenAll(hosts: readonly ListeningHost[]): Promise<Server[]> {
+  const servers: Server[] = [];
+  try {
+    for (const group of Map.groupBy(
+      hosts,
+      ({ listen }) => `${listen.host} ${listen.port}`,
+    ).values()) {
+      servers.push(await listenOne(group));
+    }
+    return servers;
+  } catch (error) {
+    await closeAll(servers);
+    throw error;
+  }
+}
+
+async function listenOne(group: ListeningHost[]): Promise<Server> {
+  const [first] = group;
+  if (!first) throw new TypeError('a listener needs a host');
+  const server = createServer(
+    {
+      requestTimeout: SLOWEST_REQUEST,
+      headersTimeout: SLOWEST_HEADERS,
+      connectionsCheckingInterval: CHECK_INTERVAL,
+    },
+    dispatch(group, first),
+  );
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error) => reject(new ListenError(first, error)));
+    server.listen(first.listen.port, first.listen.host, resolve);
+  });
+  return server;
+}
+
+/** By `Host`, then by path; a host that none of them has is answered by the first, with 421. */
+function dispatch(group: ListeningHost[], first: ListeningHost): RequestListener {
+  const callbacks = new Map(group.map((host) => [host, host.app.callback()]));
+  return (req, res) => {
+    const path = (req.url ?? '/').split('?', 1)[0] ?? '/';
+    const named = group.filter(({ url }) => new URL(url).host === req.headers.host?.toLowerCase());
+    const host = named.find(({ owns }) => owns(path)) ?? named[0] ?? first;
+    void callbacks.get(host)?.(req, res);
+  };
+}
+
+/** No new connections; requests under way may finish, for a few seconds. */
+export async function closeAll(servers: readonly Server[]): Promise<void> {
+  const closed = servers.map(
+    (server) =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeIdleConnections();
+      }),
+  );
+  const cutOff = setTimeout(
+    () => servers.forEach((server) => server.closeAllConnections()),
+    STOP_GRACE,
+  );
+  await Promise.all(closed);
+  clearTimeout(cutOff);
+}

@@ -1,0 +1,68 @@
+// The server: settings, store, hosts, listen, and a clean stop.
+import { connectLink } from './connectors/connect-link.ts';
+import { firstConnector } from './connectors/first-connector.ts';
+import { type Running, startGatehouse } from './gatehouse.ts';
+import { ListenError } from './http/listen.ts';
+import { loadSettings } from './settings/load.ts';
+import { SettingsError } from './settings/mistake.ts';
+import type { Settings } from './settings/settings.ts';
+
+const WRONG_SETTINGS = 2;
+
+async function main(): Promise<void> {
+  const settings = await loadSettings();
+  const running = await startGatehouse(settings);
+  stopOnSignal(running);
+  console.log(await greeting(settings, running));
+}
+
+/** What runs where and, in development, a link to paste. */
+async function greeting(settings: Settings, { store, urls }: Running): Promise<string> {
+  const lines = [
+    `${settings.productName} is running.`,
+    '',
+    `  authorization server  ${urls.auth}`,
+    `  resource server       ${urls.resource}`,
+    `  management            ${urls.management}`,
+    ...(urls.developmentIdp
+      ? [`  identity provider     ${urls.developmentIdp} (development only)`]
+      : []),
+  ];
+  if (settings.production) return lines.join('\n');
+  const connector = await firstConnector(store, Date.now() / 1000);
+  if (!connector)
+    return [
+      ...lines,
+      '',
+      'Make a connect link: npx gatehouse connector create --name "My connector" --level operations',
+    ].join('\n');
+  const link = connectLink(urls.resource, connector.id);
+  return [
+    ...lines,
+    '',
+    `Connect link "${connector.name}" (${connector.level}): ${link}`,
+    `Add it to Claude Code: claude mcp add --transport http gatehouse ${link}`,
+    '',
+    'Ctrl-C stops it.',
+  ].join('\n');
+}
+
+function stopOnSignal(running: Running): void {
+  let isStopping = false;
+  const stop = async () => {
+    if (isStopping) process.exit(1);
+    isStopping = true;
+    await running.stop();
+    process.exit(0);
+  };
+  process.on('SIGINT', stop);
+  process.on('SIGTERM', stop);
+}
+
+try {
+  await main();
+} catch (error) {
+  const isExpected = error instanceof SettingsError || error instanceof ListenError;
+  console.error(isExpected ? error.message : error);
+  process.exit(isExpected ? WRONG_SETTINGS : 1);
+}

@@ -1,0 +1,195 @@
+// The resource server: one Koa app. A call runs through this file top to bottom: connector, token, body, level, MCP.
+import Router from '@koa/router';
+import type { JWTVerifyGetKey } from 'jose';
+import type Koa from 'koa';
+import type { Logger } from 'pino';
+import { recordAudit } from '../audit/audit.ts';
+import type { Connector } from '../connectors/connector.ts';
+import { CONNECTORS_CHANNEL, findConnector } from '../connectors/connectors.ts';
+import { findGrant, GRANTS_CHANNEL } from '../grants/grants.ts';
+import { readText } from '../http/body.ts';
+import { allowAnyOrigin } from '../http/cors.ts';
+import { HttpError } from '../http/errors.ts';
+import { createHost } from '../http/host.ts';
+import type { Settings } from '../settings/settings.ts';
+import { cachedReader } from '../store/cached-reader.ts';
+import type { Store } from '../store/store.ts';
+import { openDataset } from './analytics/data.ts';
+import { type BearerOptions, callerOf, presentedToken } from './bearer.ts';
+import { requireKnownOrigin, requireUsableConnector } from './guards.ts';
+import { respondWithJsonRpc } from './json-rpc.ts';
+import { type Caller, decide, neededLevel } from './level.ts';
+import { type Mcp, openMcp } from './mcp.ts';
+import { challenge, connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
+
+export type ResourceServerOptions = {
+  settings: Settings;
+  version: string;
+  store: Store;
+  verificationKeys: JWTVerifyGetKey;
+  logger: Logger;
+  isReady: () => Promise<void>;
+  now: () => number;
+};
+
+export type ResourceServer = { app: Koa; close: () => Promise<void> };
+
+/** Seconds. A revocation takes effect within `freshFor` when its notice is lost, and within `usableFor` when the store is away. */
+const FRESHNESS = { freshFor: 10, usableFor: 45 };
+
+export async function resourceServer(options: ResourceServerOptions): Promise<ResourceServer> {
+  const { settings, store, logger, isReady, now } = options;
+  const connectors = cachedReader((id) => findConnector(store, id), { ...FRESHNESS, now });
+  const grants = cachedReader(async (id) => (await findGrant(store, id))?.value, {
+    ...FRESHNESS,
+    now,
+  });
+  await store.subscribe(CONNECTORS_CHANNEL, connectors.drop);
+  await store.subscribe(GRANTS_CHANNEL, grants.drop);
+  const dataset = openDataset();
+  const mcp = openSample(options, dataset);
+  const app = createHost({
+    name: 'resource-server',
+    url: settings.resourceUrl,
+    proxies: settings.proxies,
+    logger,
+    isReady,
+    respondToError: respondWithJsonRpc,
+  });
+  const router = new Router({ sensitive: true, strict: true });
+  const requireConnector = async (id: string) =>
+    requireUsableConnector(await connectors.read(id), now());
+  documents(router, settings, requireConnector);
+  const origins = requireKnownOrigin({
+    allowed: new Set([
+      settings.authUrl,
+      settings.resourceUrl,
+      ...settings.resourceServer.allowedOrigins,
+    ]),
+    allowLoopback: !settings.production,
+  });
+  router.all('/connect/:connector/mcp', origins, async (ctx) => {
+    const connector = await requireConnector(String(ctx.params.connector));
+    const bearer = {
+      ...settings,
+      verificationKeys: options.verificationKeys,
+      readGrant: grants.read,
+    };
+    const caller = await requireCaller(bearer, ctx, connector);
+    const body =
+      ctx.method === 'POST' ? await jsonBody(ctx, settings.resourceServer.maxBodyBytes) : undefined;
+    requireLevel(settings, { connector, caller, body, mcp });
+    ctx.respond = false;
+    await mcp.handle(ctx.req, ctx.res, caller, body);
+  });
+  router.all('/mcp', origins, refuseWithoutMintedToken);
+  app.use(router.routes());
+  const close = async () => {
+    await mcp.close();
+    dataset.close();
+  };
+  return { app, close };
+}
+
+function openSample(
+  { settings, version, store, logger, now }: ResourceServerOptions,
+  dataset: ReturnType<typeof openDataset>,
+): Mcp {
+  return openMcp({
+    dataset,
+    version,
+    productName: settings.productName,
+    record: ({ caller, tool, arguments: given, outcome }) => {
+      const { accountId: account, clientId, connector, grantId } = caller;
+      const who = {
+        account,
+        clientId,
+        ...(connector ? { connector } : {}),
+        ...(grantId ? { grantId } : {}),
+      };
+      return recordAudit(store, { event: 'call', ...who, tool, arguments: given, outcome }, now());
+    },
+    onError: (error) => logger.error({ err: error }, 'an MCP request failed'),
+  });
+}
+
+/** RFC 9728: for the root, and for each connect link; readable from anywhere. Also of links whose uses are taken. */
+function documents(
+  router: Router,
+  settings: Settings,
+  requireConnector: (id: string) => Promise<Connector>,
+): void {
+  const connectorPath = `${METADATA_PREFIX}/connect/:connector/mcp`;
+  router.options([METADATA_PREFIX, connectorPath], allowAnyOrigin('GET'));
+  router.get(METADATA_PREFIX, allowAnyOrigin('GET'), (ctx) => {
+    answerDocument(ctx, rootMetadata(settings, settings.productName));
+  });
+  router.get(connectorPath, allowAnyOrigin('GET'), async (ctx) => {
+    const connector = await requireConnector(String(ctx.params.connector)).catch(
+      (error: unknown) => {
+        throw error instanceof HttpError && error.status === 410
+          ? new HttpError(404, 'not_found', error.message)
+          : error;
+      },
+    );
+    answerDocument(ctx, connectorMetadata(settings, connector));
+  });
+}
+
+function answerDocument(ctx: Koa.Context, document: Record<string, unknown>): void {
+  ctx.set('Cache-Control', 'public, max-age=300');
+  ctx.body = document;
+}
+
+/** 401 with the way in, on every method and before anything is said about the message (RFC 9728 section 5.1). */
+async function requireCaller(
+  options: BearerOptions,
+  ctx: Koa.Context,
+  connector: Connector,
+): Promise<Caller> {
+  const { token, isPresent } = presentedToken(ctx.req.headers.authorization);
+  const caller = token === undefined ? undefined : await callerOf(options, connector, token);
+  if (caller) return caller;
+  const error = isPresent ? ({ error: 'invalid_token' } as const) : {};
+  const header = challenge(options, connector, { ...error, scope: connector.level });
+  const message = isPresent
+    ? 'the access token is not good for this connect link'
+    : 'an access token is needed: sign in first';
+  throw new HttpError(401, 'invalid_token', message, { headers: { 'WWW-Authenticate': header } });
+}
+
+/** What is not JSON is undefined: the MCP server says so in its own words. */
+async function jsonBody(ctx: Koa.Context, limit: number): Promise<unknown> {
+  const text = await readText(ctx, limit);
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+type Call = { connector: Connector; caller: Caller; body: unknown; mcp: Mcp };
+
+/** RFC 6750 section 3.1: the person may grant what is missing. What no sign-in can give is a tool error, made by the MCP server. */
+function requireLevel(settings: Settings, { connector, caller, body, mcp }: Call): void {
+  const needed = neededLevel(body, mcp.levels);
+  if (!needed || decide(caller, needed.level) !== 'step-up') return;
+  const header = challenge(settings, connector, {
+    error: 'insufficient_scope',
+    scope: needed.level,
+  });
+  const message = `the tool ${needed.tool} needs the level ${needed.level}: sign in again and allow it`;
+  throw new HttpError(403, 'insufficient_scope', message, {
+    headers: { 'WWW-Authenticate': header },
+  });
+}
+
+/** No `resource_metadata`: there is nothing to sign in to here. */
+function refuseWithoutMintedToken(): never {
+  throw new HttpError(
+    401,
+    'invalid_token',
+    'this address takes access tokens that an administrator minted; to sign in, use a connect link (…/connect/<connector>/mcp)',
+    { headers: { 'WWW-Authenticate': 'Bearer' } },
+  );
+}

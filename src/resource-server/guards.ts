@@ -1,0 +1,44 @@
+// What is settled about a call before its token is looked at: where it comes from, and whether the connector is there.
+import type Koa from 'koa';
+import { type Connector, connectorState } from '../connectors/connector.ts';
+import { HttpError, notFound } from '../http/errors.ts';
+
+const LOOPBACK_ORIGIN = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/;
+const EXPOSED = 'WWW-Authenticate, Retry-After, Mcp-Session-Id, MCP-Protocol-Version';
+const ALLOWED_HEADERS =
+  'Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID';
+
+export type OriginPolicy = { allowed: ReadonlySet<string>; allowLoopback: boolean };
+
+/** MCP, Streamable HTTP, security: a foreign `Origin` is refused, which is what stops DNS rebinding. Programs send none. */
+export function requireKnownOrigin({ allowed, allowLoopback }: OriginPolicy): Koa.Middleware {
+  return function knownOrigin(ctx, next) {
+    const { origin } = ctx.req.headers;
+    ctx.vary('Origin');
+    if (origin === undefined) return next();
+    if (!allowed.has(origin) && !(allowLoopback && LOOPBACK_ORIGIN.test(origin))) {
+      throw new HttpError(403, 'forbidden_origin', 'calls from this web origin are not allowed');
+    }
+    ctx.set('Access-Control-Allow-Origin', origin);
+    ctx.set('Access-Control-Expose-Headers', EXPOSED);
+    if (ctx.method !== 'OPTIONS' || !ctx.get('Access-Control-Request-Method')) return next();
+    ctx.set('Access-Control-Allow-Methods', 'GET, POST, DELETE');
+    ctx.set('Access-Control-Allow-Headers', ALLOWED_HEADERS);
+    ctx.set('Access-Control-Max-Age', '3600');
+    ctx.status = 204;
+    return undefined;
+  };
+}
+
+/** 404 for a link that never was, 410 for one that is over: signing in again helps with neither. Used up is neither. */
+export function requireUsableConnector(connector: Connector | undefined, now: number): Connector {
+  if (!connector) throw notFound('there is no such connect link; check that it was copied whole');
+  const state = connectorState(connector, now);
+  if (state === 'revoked') throw gone('this connect link was revoked; ask for a fresh one');
+  if (state === 'expired') throw gone('this connect link has expired; ask for a fresh one');
+  return connector;
+}
+
+function gone(message: string): HttpError {
+  return new HttpError(410, 'gone', message);
+}

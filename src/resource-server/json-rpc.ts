@@ -1,0 +1,16 @@
+// Refusals in the form MCP clients read: a JSON-RPC error (JSON-RPC 2.0 section 5.1) with the HTTP status, and the OAuth code beside it.
+import type Koa from 'koa';
+import { type HttpError, respondWithJson } from '../http/errors.ts';
+
+/** -32000 to -32099 are the server's own. */
+const REFUSED = -32_000;
+
+export function respondWithJsonRpc(ctx: Koa.Context, error: HttpError): void {
+  respondWithJson(ctx, error);
+  if (!/^\/(connect|mcp)(\/|$)/.test(ctx.path)) return;
+  ctx.body = {
+    jsonrpc: '2.0',
+    id: null,
+    error: { code: REFUSED, message: error.message, data: { error: error.code } },
+  };
+}

@@ -1,0 +1,121 @@
+// Which Koa app answers on which address, for the roles this process plays.
+import { createLocalJWKSet, createRemoteJWKSet, type JWTVerifyGetKey } from 'jose';
+import type { Logger } from 'pino';
+import { authorizationServer, identityProviderOf } from './authorization-server/app.ts';
+import { entitledLevel } from './authorization-server/engine/accounts.ts';
+import { CALLBACK_PATH } from './authorization-server/interactions/router.ts';
+import { ENDPOINTS } from './authorization-server/metadata.ts';
+import { developmentIdp } from './development-idp/app.ts';
+import type { ListeningHost } from './http/listen.ts';
+import type { Pages } from './http/pages.ts';
+import { managementApp } from './management/app.ts';
+import { resourceServer } from './resource-server/app.ts';
+import type { Settings } from './settings/settings.ts';
+import { deriveKey } from './store/keys.ts';
+import type { Store } from './store/store.ts';
+
+export type RoleOptions = {
+  settings: Settings;
+  version: string;
+  store: Store;
+  pages: Pages;
+  logger: Logger;
+  isReady: () => Promise<void>;
+  now: () => number;
+};
+
+export type Hosts = { hosts: ListeningHost[]; close: () => Promise<void> };
+
+export async function openHosts(options: RoleOptions): Promise<Hosts> {
+  const { roles } = options.settings;
+  const hosts: ListeningHost[] = [];
+  let close = async () => {};
+  let verificationKeys: JWTVerifyGetKey = createRemoteJWKSet(
+    new URL(options.settings.authUrl + ENDPOINTS.jwks),
+  );
+  if (roles.includes('authorization-server')) {
+    const { app, publicJwks } = await authorizationServer(options);
+    verificationKeys = createLocalJWKSet(publicJwks);
+    hosts.push(host(options, 'auth', app, () => true));
+    if (options.settings.developmentIdp) hosts.push(await developmentIdpHost(options));
+  }
+  if (roles.includes('resource-server')) {
+    const server = await resourceServer({ ...options, verificationKeys });
+    close = server.close;
+    // Before the authorization server: on one origin it has a few paths and the authorization server the rest.
+    hosts.unshift(host(options, 'resource', server.app, isResourcePath));
+  }
+  if (roles.includes('management')) hosts.push(managementHost(options));
+  return { hosts, close };
+}
+
+function isResourcePath(path: string): boolean {
+  return /^\/(connect|mcp)(\/|$)|^\/\.well-known\/oauth-protected-resource(\/|$)/.test(path);
+}
+
+const SETTINGS = {
+  auth: ['authUrl', 'GATEHOUSE_AUTH_URL or GATEHOUSE_AUTH_LISTEN'],
+  resource: ['resourceUrl', 'GATEHOUSE_RESOURCE_URL or GATEHOUSE_RESOURCE_LISTEN'],
+  management: ['managementUrl', 'GATEHOUSE_MANAGEMENT_URL or GATEHOUSE_MANAGEMENT_LISTEN'],
+} as const;
+
+function host(
+  { settings }: RoleOptions,
+  name: keyof typeof SETTINGS,
+  app: ListeningHost['app'],
+  owns: ListeningHost['owns'],
+): ListeningHost {
+  const [url, setting] = SETTINGS[name];
+  return { app, owns, setting, url: settings[url], listen: settings.listen[name] };
+}
+
+async function developmentIdpHost(options: RoleOptions): Promise<ListeningHost> {
+  const { settings } = options;
+  const { developmentIdp: idp, listen, authUrl, entitlements, production, secret } = settings;
+  if (!idp || !listen.developmentIdp)
+    throw new Error('there is no embedded identity provider in the settings');
+  const { clientId, clientSecret } = identityProviderOf(settings);
+  const app = await developmentIdp({
+    ...options,
+    url: idp.url,
+    people: idp.people,
+    client: { id: clientId, secret: String(clientSecret), redirectUri: authUrl + CALLBACK_PATH },
+    cookieKeys: [deriveKey(secret, 'development identity provider cookies').toString('base64url')],
+    levelOf: ({ id, name, email, groups }) => {
+      const account = {
+        id,
+        issuer: idp.url,
+        subject: id,
+        name,
+        email,
+        emailVerified: true,
+        groups,
+        signedInAt: 0,
+      };
+      return entitledLevel(account, entitlements) ?? 'nothing';
+    },
+    production,
+  });
+  const setting = 'GATEHOUSE_DEVELOPMENT_IDP_URL or GATEHOUSE_DEVELOPMENT_IDP_LISTEN';
+  return {
+    app,
+    setting,
+    url: idp.url,
+    listen: listen.developmentIdp,
+    owns: () => true,
+    isShared: true,
+  };
+}
+
+function managementHost(options: RoleOptions): ListeningHost {
+  const { settings } = options;
+  if (settings.managementKey === undefined) throw new Error('the management role needs its key');
+  const app = managementApp({
+    ...options,
+    url: settings.managementUrl,
+    resourceUrl: settings.resourceUrl,
+    key: settings.managementKey,
+    proxies: settings.proxies,
+  });
+  return host(options, 'management', app, () => true);
+}
