@@ -90,6 +90,7 @@ function answerErrors({ respondToError = respondWithJson }: HostOptions): Koa.Mi
     } catch (thrown) {
       const error = asHttpError(thrown);
       ctx.state.reason = error.code;
+      ctx.state.detail = error.message;
       if (error.status >= 500) ctx.state.error = error.cause ?? error;
       await respondToError(ctx, error);
     }

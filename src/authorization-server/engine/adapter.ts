@@ -12,9 +12,13 @@ export function createAdapter(
   grantModels: Record<string, Partial<Adapter>>,
   clients: Clients,
 ): (model: string) => Adapter {
+  const models: Record<string, Partial<Adapter>> = {
+    ...grantModels,
+    Client: clients.model,
+    Session: sessionModel(store),
+  };
   return (model) => {
-    const own =
-      model === 'Client' ? clients.model : (grantModels[model] ?? plainModel(store, model));
+    const own = models[model] ?? plainModel(store, model);
     const methods: Adapter = {
       upsert: nothing,
       find: nothing,
@@ -39,6 +43,23 @@ export function plainModel(store: Store, kind: string): Partial<Adapter> {
       store.set<AdapterPayload>(key(id), payload, expiresIn),
     find: async (id) => (await store.get<AdapterPayload>(key(id)))?.value,
     destroy: (id) => store.delete(key(id)),
+  };
+}
+
+/** A browser knows its session by a changing id, a flow in progress by one that stays: the second leads to the first. */
+function sessionModel(store: Store): Partial<Adapter> {
+  const sessions = plainModel(store, 'session');
+  const uidKey = (uid: string) => `session-uid:${uid}`;
+  return {
+    ...sessions,
+    async upsert(id, payload, expiresIn = Infinity) {
+      await sessions.upsert?.(id, payload, expiresIn);
+      if (payload.uid) await store.set(uidKey(payload.uid), id, expiresIn);
+    },
+    async findByUid(uid) {
+      const id = (await store.get<string>(uidKey(uid)))?.value;
+      return id === undefined ? undefined : sessions.find?.(id);
+    },
   };
 }
 

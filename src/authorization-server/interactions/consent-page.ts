@@ -25,9 +25,9 @@ export function consentValues(
     client: askingClient(client),
     redirect: {
       destination: redirectDestination(redirectUri),
-      thisComputer: isLoopbackRedirect(redirectUri),
+      thisComputer: staysOnThisComputer(redirectUri),
     },
-    connector: { name: connector.name, link: connectLink(options.resourceUrl, connector.id) },
+    connector: connectorValues(options, connector),
     levels: levels.map((level) => ({
       level,
       ...LEVEL_TEXTS[level],
@@ -42,21 +42,29 @@ export function consentValues(
 }
 
 export function noAccessValues(
+  options: Pick<ConsentOptions, 'resourceUrl' | 'identityProvider'>,
   { account, connector }: ConsentRequest,
-  {
-    provider,
-    action,
-    token,
-    reason,
-  }: Form & { provider: string; reason: 'not-entitled' | 'used-up' },
+  { action, token, reason }: Form & { reason: 'not-entitled' | 'used-up' },
 ): ViewValues['no-access'] {
-  void reason;
   return {
     action,
     token,
-    account: accountValues({ account }, provider),
-    connector: { name: connector.name, link: '' },
+    reason,
+    account: accountValues({ account }, options.identityProvider.name),
+    connector: connectorValues(options, connector),
   };
+}
+
+function connectorValues(
+  { resourceUrl }: { resourceUrl: string },
+  { id, name }: ConsentRequest['connector'],
+) {
+  return { name, link: connectLink(resourceUrl, id) };
+}
+
+/** Loopback addresses and the schemes of apps both end on this computer, where any program may be listening. */
+function staysOnThisComputer(redirectUri: string): boolean {
+  return isLoopbackRedirect(redirectUri) || !/^https?:/.test(redirectUri);
 }
 
 function accountValues({ account }: Pick<ConsentRequest, 'account'>, provider: string) {

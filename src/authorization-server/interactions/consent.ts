@@ -45,11 +45,10 @@ export async function showConsent(
   const token = formToken(options.formKey, flow, shownIn(request));
   const refusal = refusalOf(options, request);
   if (refusal) {
-    const values = noAccessValues(request, {
+    const values = noAccessValues(options, request, {
       action: ctx.path,
       token,
       reason: refusal.reason,
-      provider: options.identityProvider.name,
     });
     return options.pages.render(ctx, 'no-access', values, 403);
   }

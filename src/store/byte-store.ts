@@ -1,0 +1,36 @@
+// What a database does for the store: the store's verbs on names and sealed bytes, without knowing what they mean.
+
+/** Any error means the database could not do it; `sealed.ts` turns it into `StoreUnavailable`. Times are seconds. */
+export interface ByteStore {
+  get(name: string): Promise<Buffer | undefined>;
+  set(name: string, bytes: Buffer, ttl: number): Promise<void>;
+  /**
+   * Puts `next` where `before` is (undefined: nothing). True when that is so now, also when `next` was there already,
+   * because a command sent again over a new connection finds its own work; otherwise what is there instead.
+   */
+  exchange(
+    name: string,
+    before: Buffer | undefined,
+    next: Buffer | undefined,
+    ttl: number,
+  ): Promise<true | Buffer | undefined>;
+  take(name: string): Promise<Buffer | undefined>;
+  delete(name: string): Promise<void>;
+
+  addMember(name: string, field: string, bytes: Buffer, ttl: number): Promise<void>;
+  removeMember(name: string, field: string): Promise<void>;
+  members(name: string): Promise<[field: string, bytes: Buffer][]>;
+
+  append(name: string, bytes: Buffer, ttl: number): Promise<void>;
+  /** Ids are 32 digits: they sort by age as text. */
+  range(
+    name: string,
+    after: string | undefined,
+    limit: number,
+  ): Promise<[id: string, bytes: Buffer][]>;
+
+  publish(channel: string, message: Buffer): Promise<void>;
+  subscribe(channel: string, listener: (message: Buffer) => void): Promise<void>;
+  ping(): Promise<void>;
+  close(): Promise<void>;
+}

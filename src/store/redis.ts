@@ -1,0 +1,181 @@
+// The database of several machines: Redis 6.2 or later, alone, with Sentinel or as a Cluster; every command names one key.
+import type { Result } from 'ioredis';
+import type { ByteStore } from './byte-store.ts';
+import type { Logger } from './logger.ts';
+import {
+  connectRedis,
+  connectSubscriber,
+  type RedisAddress,
+  type RedisClient,
+} from './redis-client.ts';
+
+// Sealed bytes are unique, so bytes equal to mine were written by me: this command, sent again over a new connection.
+const EXCHANGE = `
+local there = redis.call('GET', KEYS[1]) or ''
+if there == ARGV[1] then
+  if ARGV[2] == '' then redis.call('DEL', KEYS[1])
+  elseif ARGV[3] == '' then redis.call('SET', KEYS[1], ARGV[2])
+  else redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) end
+  return 1
+end
+if there == ARGV[2] then return 1 end
+return there`;
+
+const ADD_SET_MEMBER = `
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+if ARGV[3] == '' then redis.call('PERSIST', KEYS[1])
+else redis.call('PEXPIRE', KEYS[1], ARGV[3]) end`;
+
+const APPEND_ENTRY = `
+if ARGV[2] == '' then
+  redis.call('XADD', KEYS[1], '*', 'v', ARGV[1])
+  redis.call('PERSIST', KEYS[1])
+else
+  local time = redis.call('TIME')
+  local oldest = math.max(0, time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[2])
+  redis.call('XADD', KEYS[1], 'MINID', '~', string.format('%.0f', oldest), '*', 'v', ARGV[1])
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end`;
+
+declare module 'ioredis' {
+  interface RedisCommander<Context> {
+    exchangeValueBuffer(
+      key: string,
+      before: Buffer,
+      next: Buffer,
+      milliseconds: string,
+    ): Result<1 | Buffer, Context>;
+    addSetMember(
+      key: string,
+      field: string,
+      value: Buffer,
+      milliseconds: string,
+    ): Result<null, Context>;
+    appendEntry(key: string, value: Buffer, milliseconds: string): Result<null, Context>;
+  }
+}
+
+const NOTHING = Buffer.alloc(0);
+
+/** Throws when Redis is not ready within 5 s, or is set to evict keys under memory pressure. */
+export async function openRedis(address: RedisAddress, logger?: Logger): Promise<ByteStore> {
+  const client = await connectRedis(address, logger);
+  client.defineCommand('exchangeValue', { numberOfKeys: 1, lua: EXCHANGE });
+  client.defineCommand('addSetMember', { numberOfKeys: 1, lua: ADD_SET_MEMBER });
+  client.defineCommand('appendEntry', { numberOfKeys: 1, lua: APPEND_ENTRY });
+  try {
+    await refuseEviction(client);
+    const subscriber = await connectSubscriber(client);
+    return {
+      ...values(client),
+      ...sets(client),
+      ...streams(client),
+      ...channels(client, subscriber),
+      ping: () => refuseEviction(client),
+      close: () => closeAll(new Set([client, subscriber])),
+    };
+  } catch (error) {
+    client.disconnect();
+    throw error;
+  }
+}
+
+/** What Redis takes for PX and PEXPIRE; empty for what never expires. */
+function milliseconds(ttl: number): string {
+  return ttl === Infinity ? '' : String(Math.ceil(ttl * 1000));
+}
+
+type Values = Pick<ByteStore, 'get' | 'set' | 'exchange' | 'take' | 'delete'>;
+
+function values(client: RedisClient): Values {
+  return {
+    get: async (name) => (await client.getBuffer(name)) ?? undefined,
+    async set(name, bytes, ttl) {
+      if (ttl === Infinity) await client.set(name, bytes);
+      else await client.set(name, bytes, 'PX', milliseconds(ttl));
+    },
+    async exchange(name, before = NOTHING, next = NOTHING, ttl) {
+      const answer = await client.exchangeValueBuffer(name, before, next, milliseconds(ttl));
+      if (answer === 1) return true;
+      return answer.length > 0 ? answer : undefined;
+    },
+    take: async (name) => (await client.getdelBuffer(name)) ?? undefined,
+    async delete(name) {
+      await client.del(name);
+    },
+  };
+}
+
+type Sets = Pick<ByteStore, 'addMember' | 'removeMember' | 'members'>;
+
+function sets(client: RedisClient): Sets {
+  return {
+    async addMember(name, field, bytes, ttl) {
+      await client.addSetMember(name, field, bytes, milliseconds(ttl));
+    },
+    async removeMember(name, field) {
+      await client.hdel(name, field);
+    },
+    members: async (name) => Object.entries(await client.hgetallBuffer(name)),
+  };
+}
+
+type Streams = Pick<ByteStore, 'append' | 'range'>;
+
+function streams(client: RedisClient): Streams {
+  return {
+    async append(name, bytes, ttl) {
+      await client.appendEntry(name, bytes, milliseconds(ttl));
+    },
+    async range(name, after, limit) {
+      const start = after ? `(${redisId(after)}` : '-';
+      const entries = await client.xrangeBuffer(name, start, '+', 'COUNT', limit);
+      return entries.map(([id, [, bytes = NOTHING]]) => [entryId(id.toString()), bytes]);
+    },
+  };
+}
+
+/** `<milliseconds>-<sequence>` in 16 digits each, so that ids sort as text. */
+function entryId(id: string): string {
+  return id
+    .split('-')
+    .map((part) => part.padStart(16, '0'))
+    .join('');
+}
+
+function redisId(id: string): string {
+  return `${Number(id.slice(0, 16))}-${Number(id.slice(16))}`;
+}
+
+type Channels = Pick<ByteStore, 'publish' | 'subscribe'>;
+
+function channels(client: RedisClient, subscriber: RedisClient): Channels {
+  return {
+    async publish(channel, message) {
+      await client.publish(channel, message);
+    },
+    async subscribe(channel, listener) {
+      await subscriber.subscribe(channel);
+      subscriber.on('messageBuffer', (from: Buffer, message: Buffer) => {
+        if (from.toString() === channel) listener(message);
+      });
+    },
+  };
+}
+
+/** Redis is the system of record: a server that drops records at will, whatever their lifetime, must not be used. */
+async function refuseEviction(client: RedisClient): Promise<void> {
+  const [, policy] = /^maxmemory_policy:(\S+)/m.exec(await client.info('memory')) ?? [];
+  if (policy?.startsWith('allkeys-')) {
+    throw new Error(
+      `Redis drops records when memory is short: set maxmemory-policy to noeviction, not ${policy}`,
+    );
+  }
+}
+
+async function closeAll(clients: Set<RedisClient>): Promise<void> {
+  for (const client of clients) {
+    await client.quit().catch(() => undefined);
+    client.disconnect();
+  }
+}

@@ -1,0 +1,76 @@
+// Seals what is stored (AES-256-GCM, key ring, bound to its place) and hides ids in key names (HMAC-SHA-256).
+import {
+  type KeyObject,
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  randomBytes,
+} from 'node:crypto';
+
+const ALGORITHM = 'aes-256-gcm';
+const VERSION = 1;
+const HEADER_BYTES = 2;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+/** `id` is one byte and stands in every value it sealed. A KeyObject, because Node turns a Buffer into one on every call. */
+export type RingKey = { id: number; key: KeyObject };
+
+export interface Sealer {
+  /** `<kind>:<id>` with the id hidden; throws a TypeError when there is no kind. */
+  name(key: string): string;
+  /** The hidden form of a member of the set called `name`; the same member looks different in another set. */
+  field(name: string, member: string): string;
+  /** Version, key id, nonce, ciphertext, tag. Two calls never give the same bytes, which the store's compare-and-set relies on. */
+  seal(place: string, value: unknown): Buffer;
+  /** Undefined for all that was not sealed for this place with a key of the ring. */
+  open<T>(place: string, sealed: Buffer): T | undefined;
+}
+
+export type SealerKeys = { naming: KeyObject; ring: RingKey[] };
+
+/** The first key of the ring seals, every key of it opens. The naming key cannot change: that would lose every record. */
+export function openSealer({ naming, ring }: SealerKeys, random = randomBytes): Sealer {
+  const [active] = ring;
+  if (!active) throw new TypeError('the key ring is empty');
+  const keys = new Map(ring.map(({ id, key }) => [id, key]));
+  const hide = (text: string) => createHmac('sha256', naming).update(text).digest('base64url');
+
+  return {
+    name: (key) => `${kindOf(key)}:${hide(key)}`,
+    field: (name, member) => hide(`${name}\n${member}`),
+    seal: (place, value) => encrypt(active, place, JSON.stringify(value), random(NONCE_BYTES)),
+    open(place, sealed) {
+      const text = decrypt(keys, place, sealed);
+      return text === undefined ? undefined : JSON.parse(text);
+    },
+  };
+}
+
+function kindOf(key: string): string {
+  const colon = key.indexOf(':');
+  if (colon < 1) throw new TypeError('a key of the store is <kind>:<id>');
+  return key.slice(0, colon);
+}
+
+function encrypt({ id, key }: RingKey, place: string, text: string, nonce: Buffer): Buffer {
+  const cipher = createCipheriv(ALGORITHM, key, nonce).setAAD(Buffer.from(place));
+  const body = [cipher.update(text), cipher.final()];
+  return Buffer.concat([Buffer.of(VERSION, id), nonce, ...body, cipher.getAuthTag()]);
+}
+
+function decrypt(keys: Map<number, KeyObject>, place: string, sealed: Buffer): string | undefined {
+  const [version, id = -1] = sealed;
+  const key = version === VERSION ? keys.get(id) : undefined;
+  if (!key || sealed.length < HEADER_BYTES + NONCE_BYTES + TAG_BYTES) return undefined;
+  const nonce = sealed.subarray(HEADER_BYTES, HEADER_BYTES + NONCE_BYTES);
+  const decipher = createDecipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES })
+    .setAAD(Buffer.from(place))
+    .setAuthTag(sealed.subarray(-TAG_BYTES));
+  const body = decipher.update(sealed.subarray(HEADER_BYTES + NONCE_BYTES, -TAG_BYTES));
+  try {
+    return Buffer.concat([body, decipher.final()]).toString();
+  } catch {
+    return undefined;
+  }
+}

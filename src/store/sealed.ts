@@ -1,0 +1,164 @@
+// The store's promises, made once for every database: ids hidden, values sealed, compare-and-set retried, one kind of failure.
+import type { ByteStore } from './byte-store.ts';
+import type { Sealer } from './seal.ts';
+import { type Change, type Found, KEEP, type Store, StoreUnavailable } from './store.ts';
+
+// Of writers racing for one key at least one wins every round, so this many may race.
+const ATTEMPTS = 200;
+const ENTRY_ID = /^\d{32}$/;
+
+export function sealedStore(bytes: ByteStore, sealer: Sealer): Store {
+  return {
+    ...values(bytes, sealer),
+    ...sets(bytes, sealer),
+    ...streams(bytes, sealer),
+    ...channels(bytes, sealer),
+    delete: (key) => reach(bytes.delete(sealer.name(key))),
+    ping: () => reach(bytes.ping()),
+    close: () => reach(bytes.close()),
+  };
+}
+
+async function reach<R>(command: Promise<R>): Promise<R> {
+  try {
+    return await command;
+  } catch (cause) {
+    throw new StoreUnavailable(cause);
+  }
+}
+
+function lifetime(ttl: number): number {
+  if (Number.isNaN(ttl) || typeof ttl !== 'number') {
+    throw new TypeError('a lifetime is a number of seconds');
+  }
+  return Math.max(ttl, 0.001);
+}
+
+type Values = Pick<Store, 'get' | 'set' | 'add' | 'take' | 'update'>;
+
+function values(bytes: ByteStore, sealer: Sealer): Values {
+  return {
+    async get<T>(key: string) {
+      const name = sealer.name(key);
+      return open<T>(sealer, name, await reach(bytes.get(name)));
+    },
+    async set(key, value, ttl) {
+      const name = sealer.name(key);
+      await reach(bytes.set(name, sealer.seal(name, value), lifetime(ttl)));
+    },
+    async add(key, value, ttl) {
+      const name = sealer.name(key);
+      const sealed = sealer.seal(name, value);
+      return (await reach(bytes.exchange(name, undefined, sealed, lifetime(ttl)))) === true;
+    },
+    async take<T>(key: string) {
+      const name = sealer.name(key);
+      return open<T>(sealer, name, await reach(bytes.take(name)))?.value;
+    },
+    async update<T>(key: string, change: Change<T>, seen?: Found<T>) {
+      const name = sealer.name(key);
+      return update(bytes, sealer, name, change, seen);
+    },
+  };
+}
+
+function open<T>(sealer: Sealer, place: string, raw: Buffer | undefined): Found<T> | undefined {
+  const value = raw && sealer.open<T>(place, raw);
+  return raw && value !== undefined ? { value, raw } : undefined;
+}
+
+/** Overwriting what a process cannot read would destroy it, for instance when that process lacks a key of the ring. */
+function openOrRefuse<T>(sealer: Sealer, place: string, raw: Buffer | undefined) {
+  const found = open<T>(sealer, place, raw);
+  if (raw && !found)
+    throw new Error('a stored value cannot be opened with the keys of this process');
+  return found;
+}
+
+async function update<T>(
+  bytes: ByteStore,
+  sealer: Sealer,
+  name: string,
+  change: Change<T>,
+  seen: Found<T> | undefined,
+): Promise<Found<T> | undefined> {
+  let found = seen ?? openOrRefuse<T>(sealer, name, await reach(bytes.get(name)));
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    const next = change(found?.value);
+    if (next === KEEP || (!next && !found)) return found;
+    const after = next && { value: next.value, raw: sealer.seal(name, next.value) };
+    const ttl = next ? lifetime(next.ttl) : 0;
+    const there = await reach(bytes.exchange(name, found?.raw, after?.raw, ttl));
+    if (there === true) return after;
+    found = openOrRefuse<T>(sealer, name, there);
+  }
+  throw new StoreUnavailable(new Error('too many writers on one key'));
+}
+
+type Sets = Pick<Store, 'addMember' | 'removeMember' | 'members'>;
+
+function sets(bytes: ByteStore, sealer: Sealer): Sets {
+  const place = (name: string, field: string) => `${name} ${field}`;
+  return {
+    async addMember(key, member, ttl) {
+      const name = sealer.name(key);
+      const field = sealer.field(name, member);
+      const sealed = sealer.seal(place(name, field), member);
+      await reach(bytes.addMember(name, field, sealed, lifetime(ttl)));
+    },
+    async removeMember(key, member) {
+      const name = sealer.name(key);
+      await reach(bytes.removeMember(name, sealer.field(name, member)));
+    },
+    async members(key) {
+      const name = sealer.name(key);
+      const found = await reach(bytes.members(name));
+      return found
+        .map(([field, sealed]) => sealer.open<string>(place(name, field), sealed))
+        .filter((member) => member !== undefined);
+    },
+  };
+}
+
+type Streams = Pick<Store, 'append' | 'range'>;
+
+function streams(bytes: ByteStore, sealer: Sealer): Streams {
+  return {
+    async append(key, value, ttl) {
+      const name = sealer.name(key);
+      await reach(bytes.append(name, sealer.seal(name, value), lifetime(ttl)));
+    },
+    async range<T>(key: string, { after, limit }: { after?: string; limit: number }) {
+      if (after !== undefined && !ENTRY_ID.test(after)) {
+        throw new RangeError('`after` is not the id of an entry');
+      }
+      const name = sealer.name(key);
+      const entries = await reach(bytes.range(name, after, limit));
+      return entries.flatMap(([id, sealed]) => {
+        const value = sealer.open<T>(name, sealed);
+        return value === undefined ? [] : [{ id, value }];
+      });
+    },
+  };
+}
+
+type Channels = Pick<Store, 'publish' | 'subscribe'>;
+
+function channels(bytes: ByteStore, sealer: Sealer): Channels {
+  const nameOf = (channel: string) => sealer.name(`channel:${channel}`);
+  return {
+    async publish(channel, message) {
+      const name = nameOf(channel);
+      await reach(bytes.publish(name, sealer.seal(name, message)));
+    },
+    async subscribe(channel, listener) {
+      const name = nameOf(channel);
+      await reach(
+        bytes.subscribe(name, (sealed) => {
+          const message = sealer.open<string>(name, sealed);
+          if (message !== undefined) listener(message);
+        }),
+      );
+    },
+  };
+}

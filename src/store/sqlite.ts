@@ -1,0 +1,209 @@
+// The database of a single machine: one SQLite file (node:sqlite), shared by any number of processes on it.
+import { chmodSync, closeSync, mkdirSync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
+import type { ByteStore } from './byte-store.ts';
+import type { Logger } from './logger.ts';
+import { openChannels } from './sqlite-channels.ts';
+
+const BUSY_TIMEOUT_MS = 1000;
+const SWEEP_ROWS = 2000;
+const ID_DIGITS = 32;
+
+// WAL with FULL: what was answered is on the disk. A value that never expires has `expires` Infinity.
+const SCHEMA = `
+  PRAGMA journal_mode = WAL;
+  PRAGMA synchronous = FULL;
+  CREATE TABLE IF NOT EXISTS entry (
+    name TEXT PRIMARY KEY, value BLOB NOT NULL, expires REAL NOT NULL
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS entry_expires ON entry (expires);
+  CREATE TABLE IF NOT EXISTS member_set (name TEXT PRIMARY KEY, expires REAL NOT NULL) STRICT;
+  CREATE INDEX IF NOT EXISTS member_set_expires ON member_set (expires);
+  CREATE TABLE IF NOT EXISTS member (
+    name TEXT NOT NULL REFERENCES member_set (name) ON DELETE CASCADE,
+    field TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (name, field)
+  ) STRICT;
+  CREATE TABLE IF NOT EXISTS stream (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, value BLOB NOT NULL, expires REAL NOT NULL
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS stream_name ON stream (name, id);
+  CREATE INDEX IF NOT EXISTS stream_expires ON stream (expires);
+  CREATE TABLE IF NOT EXISTS message (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, channel TEXT NOT NULL, body BLOB NOT NULL, expires REAL NOT NULL
+  ) STRICT;`;
+
+export type SqliteOptions = {
+  /** Seconds since 1970, fractions allowed. */
+  now?: () => number;
+  /** Seconds between removals of what has expired. */
+  sweepEvery?: number;
+  logger?: Logger;
+};
+
+/** Makes the file (mode 0600) and its folder (mode 0700) when they are missing. Throws what SQLite or the file system throws. */
+export function openSqlite(
+  file: string,
+  { now = () => Date.now() / 1000, sweepEvery = 5, logger }: SqliteOptions = {},
+): ByteStore {
+  const db = openDatabase(file);
+  const channels = openChannels(db, now, logger);
+  const sweep = sweeper(db, now, logger);
+  const sweeping = setInterval(sweep, sweepEvery * 1000).unref();
+
+  return {
+    ...values(db, now),
+    ...sets(db, now),
+    ...streams(db, now),
+    publish: channels.publish,
+    subscribe: channels.subscribe,
+    delete: deleter(db),
+    async ping() {
+      db.exec('SELECT 1 FROM entry LIMIT 1');
+    },
+    async close() {
+      clearInterval(sweeping);
+      channels.close();
+      db.close();
+    },
+  };
+}
+
+function openDatabase(file: string): DatabaseSync {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  // SQLite gives the files beside it (-wal, -shm) the mode of this one, so it has to be right before SQLite opens it.
+  closeSync(openSync(file, 'a', 0o600));
+  chmodSync(file, 0o600);
+  const db = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
+  db.exec(SCHEMA);
+  return db;
+}
+
+function transaction(db: DatabaseSync, work: () => void): void {
+  db.exec('BEGIN IMMEDIATE');
+  try {
+    work();
+    db.exec('COMMIT');
+  } catch (error) {
+    db.exec('ROLLBACK');
+    throw error;
+  }
+}
+
+function bufferOf(value: SQLOutputValue | undefined): Buffer {
+  if (!(value instanceof Uint8Array))
+    throw new TypeError('a value in the SQLite file is not bytes');
+  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+}
+
+type Values = Pick<ByteStore, 'get' | 'set' | 'exchange' | 'take'>;
+
+function values(db: DatabaseSync, now: () => number): Values {
+  const select = db.prepare('SELECT value FROM entry WHERE name = ? AND expires > ?');
+  const put = db.prepare('INSERT OR REPLACE INTO entry (name, value, expires) VALUES (?, ?, ?)');
+  const insert = db.prepare(`
+    INSERT INTO entry (name, value, expires) VALUES (?1, ?2, ?3)
+    ON CONFLICT (name) DO UPDATE SET value = ?2, expires = ?3 WHERE expires <= ?4`);
+  const replace = db.prepare(
+    'UPDATE entry SET value = ?, expires = ? WHERE name = ? AND value = ? AND expires > ?',
+  );
+  const remove = db.prepare('DELETE FROM entry WHERE name = ? AND value = ? AND expires > ?');
+  const take = db.prepare('DELETE FROM entry WHERE name = ? RETURNING value, expires');
+
+  const read = (name: string) => {
+    const row = select.get(name, now());
+    return row && bufferOf(row['value']);
+  };
+  const change = (
+    name: string,
+    before: Buffer | undefined,
+    next: Buffer | undefined,
+    ttl: number,
+  ) => {
+    const at = now();
+    if (before && next) return replace.run(next, at + ttl, name, before, at);
+    if (before) return remove.run(name, before, at);
+    return next ? insert.run(name, next, at + ttl, at) : { changes: 1 };
+  };
+  return {
+    get: async (name) => read(name),
+    async set(name, bytes, ttl) {
+      put.run(name, bytes, now() + ttl);
+    },
+    exchange: async (name, before, next, ttl) =>
+      change(name, before, next, ttl).changes === 1 || read(name),
+    async take(name) {
+      const row = take.get(name);
+      return row && Number(row['expires']) > now() ? bufferOf(row['value']) : undefined;
+    },
+  };
+}
+
+type Sets = Pick<ByteStore, 'addMember' | 'removeMember' | 'members'>;
+
+function sets(db: DatabaseSync, now: () => number): Sets {
+  const forgetExpired = db.prepare('DELETE FROM member_set WHERE name = ? AND expires <= ?');
+  const prolong = db.prepare(`
+    INSERT INTO member_set (name, expires) VALUES (?1, ?2)
+    ON CONFLICT (name) DO UPDATE SET expires = ?2`);
+  const add = db.prepare('INSERT OR REPLACE INTO member (name, field, value) VALUES (?, ?, ?)');
+  const remove = db.prepare('DELETE FROM member WHERE name = ? AND field = ?');
+  const select = db.prepare(
+    'SELECT field, value FROM member JOIN member_set USING (name) WHERE name = ? AND expires > ?',
+  );
+  return {
+    async addMember(name, field, bytes, ttl) {
+      transaction(db, () => {
+        forgetExpired.run(name, now());
+        prolong.run(name, now() + ttl);
+        add.run(name, field, bytes);
+      });
+    },
+    async removeMember(name, field) {
+      remove.run(name, field);
+    },
+    members: async (name) =>
+      select.all(name, now()).map((row) => [String(row['field']), bufferOf(row['value'])]),
+  };
+}
+
+type Streams = Pick<ByteStore, 'append' | 'range'>;
+
+function streams(db: DatabaseSync, now: () => number): Streams {
+  const insert = db.prepare('INSERT INTO stream (name, value, expires) VALUES (?, ?, ?)');
+  const select = db.prepare(
+    'SELECT id, value FROM stream WHERE name = ? AND id > ? AND expires > ? ORDER BY id LIMIT ?',
+  );
+  return {
+    async append(name, bytes, ttl) {
+      insert.run(name, bytes, now() + ttl);
+    },
+    range: async (name, after = '0', limit) =>
+      select
+        .all(name, Number(after), now(), limit)
+        .map((row) => [String(row['id']).padStart(ID_DIGITS, '0'), bufferOf(row['value'])]),
+  };
+}
+
+function deleter(db: DatabaseSync): ByteStore['delete'] {
+  const statements = ['entry', 'member_set', 'stream'].map((table) =>
+    db.prepare(`DELETE FROM ${table} WHERE name = ?`),
+  );
+  return async (name) => transaction(db, () => statements.forEach((each) => each.run(name)));
+}
+
+/** Removes a bounded number of expired rows, because SQLite holds up the whole process meanwhile. */
+function sweeper(db: DatabaseSync, now: () => number, logger: Logger | undefined): () => void {
+  const statements = ['entry', 'member_set', 'stream', 'message'].map((table) =>
+    db.prepare(`
+      DELETE FROM ${table} WHERE rowid IN (
+        SELECT rowid FROM ${table} WHERE expires <= ? LIMIT ${SWEEP_ROWS})`),
+  );
+  return () => {
+    try {
+      statements.forEach((each) => each.run(now()));
+    } catch (cause) {
+      logger?.warn({ err: cause }, 'expired records could not be removed from the store');
+    }
+  };
+}
