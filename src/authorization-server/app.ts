@@ -1,6 +1,6 @@
 // The authorization server: one Koa app. A request runs through this file top to bottom, and ends in a page, a document, or the engine.
 import { createSecretKey, type KeyObject } from 'node:crypto';
-import Router from '@koa/router';
+import { Router } from '@koa/router';
 import type { JWK } from 'jose';
 import type Koa from 'koa';
 import type { Logger } from 'pino';

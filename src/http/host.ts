@@ -75,11 +75,9 @@ function logRequests({ name, logger, proxies }: HostOptions): Koa.Middleware {
   };
 }
 
-/** Long segments are identifiers, and some of those are secrets (RFC 6749 section 10.12: the browser's flow). */
+/** Long segments with capitals or digits are identifiers, and some of those are secrets: a flow's is the value of its cookie. */
 export function loggablePath(path: string): string {
-  return path
-    .replace(/[\w~.-]{16,}/g, (segment) => (segment.startsWith('oauth-') ? segment : ':id'))
-    .slice(0, 200);
+  return path.replace(/(?=[\w~.-]*[A-Z0-9])[\w~.-]{16,}/g, ':id').slice(0, 200);
 }
 
 function answerErrors({ respondToError = respondWithJson }: HostOptions): Koa.Middleware {

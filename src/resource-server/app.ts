@@ -1,5 +1,5 @@
 // The resource server: one Koa app. A call runs through this file top to bottom: connector, token, body, level, MCP.
-import Router from '@koa/router';
+import { Router } from '@koa/router';
 import type { JWTVerifyGetKey } from 'jose';
 import type Koa from 'koa';
 import type { Logger } from 'pino';

@@ -2,7 +2,7 @@
 import { createLocalJWKSet, type JWK, type JWTVerifyGetKey, jwtVerify } from 'jose';
 import type Koa from 'koa';
 import compose from 'koa-compose';
-import Provider, { type ErrorOut } from 'oidc-provider';
+import { Provider, type ErrorOut } from 'oidc-provider';
 import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';

@@ -1,6 +1,6 @@
 // Grant, AuthorizationCode, RefreshToken and AccessToken of the engine, all kept in the one record of the grant.
 import type { KeyObject } from 'node:crypto';
-import Provider, { type Adapter, errors, type KoaContextWithOIDC } from 'oidc-provider';
+import { Provider, type Adapter, errors, type KoaContextWithOIDC } from 'oidc-provider';
 import {
   type EnginePayload,
   type GrantRecord,

@@ -1,5 +1,5 @@
 // The browser's side of an authorization: sign in, be asked, decide.
-import Router from '@koa/router';
+import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
 import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
