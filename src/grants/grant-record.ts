@@ -48,10 +48,16 @@ export type Lifetimes = {
   /** How long a second use of a code is the same request sent twice. */
   codeGrace: number;
   refreshIdle: number;
-  /** From approval to the issue of the code. */
+  /** From approval to the issue of the code, which is one redirect away. */
   pending: number;
+  code: number;
   accessToken: number;
 };
+
+/** Until the code is either exchanged or beyond use, with room for an exchange that is under way. */
+export function unusedAfter({ pending, code }: Lifetimes): number {
+  return pending + code + 2 * CODE_MARGIN;
+}
 
 const TURNS_KEPT = 8;
 const REVOKED_KEPT = 50;

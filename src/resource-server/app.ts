@@ -189,7 +189,7 @@ function refuseWithoutMintedToken(): never {
   throw new HttpError(
     401,
     'invalid_token',
-    'this address takes access tokens that an administrator minted; to sign in, use a connect link (…/connect/<connector>/mcp)',
+    'this address takes minted tokens only: use a connect link (…/connect/<connector>/mcp) to sign in, or ask an administrator for a minted token',
     { headers: { 'WWW-Authenticate': 'Bearer' } },
   );
 }

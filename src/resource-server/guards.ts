@@ -15,12 +15,12 @@ export function requireKnownOrigin({ allowed, allowLoopback }: OriginPolicy): Ko
   return function knownOrigin(ctx, next) {
     const { origin } = ctx.req.headers;
     ctx.vary('Origin');
+    ctx.set('Access-Control-Expose-Headers', EXPOSED);
     if (origin === undefined) return next();
     if (!allowed.has(origin) && !(allowLoopback && LOOPBACK_ORIGIN.test(origin))) {
       throw new HttpError(403, 'forbidden_origin', 'calls from this web origin are not allowed');
     }
     ctx.set('Access-Control-Allow-Origin', origin);
-    ctx.set('Access-Control-Expose-Headers', EXPOSED);
     if (ctx.method !== 'OPTIONS' || !ctx.get('Access-Control-Request-Method')) return next();
     ctx.set('Access-Control-Allow-Methods', 'GET, POST, DELETE');
     ctx.set('Access-Control-Allow-Headers', ALLOWED_HEADERS);

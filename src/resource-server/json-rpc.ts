@@ -7,7 +7,7 @@ const REFUSED = -32_000;
 
 export function respondWithJsonRpc(ctx: Koa.Context, error: HttpError): void {
   respondWithJson(ctx, error);
-  if (!/^\/(connect|mcp)(\/|$)/.test(ctx.path)) return;
+  if (!/^(\/connect\/[^/]+)?\/mcp$/.test(ctx.path)) return;
   ctx.body = {
     jsonrpc: '2.0',
     id: null,

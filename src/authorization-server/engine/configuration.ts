@@ -26,12 +26,12 @@ export type ConfigurationOptions = DocumentOptions & {
     refreshTokenIdle: number;
     refreshTokenAbsolute: number;
     session: number;
+    code: number;
     interaction: number;
   };
   renderError: (ctx: Koa.Context, out: ErrorOut, error: Error) => Promise<void>;
 };
 
-const CODE_LIFETIME = 60;
 const COOKIE = { signed: true, httpOnly: true, sameSite: 'lax', overwrite: true } as const;
 
 export function configuration(options: ConfigurationOptions): Configuration {
@@ -101,7 +101,7 @@ export function configuration(options: ConfigurationOptions): Configuration {
     formats: { customizers: { jwt: oneLevelInScope } },
     ttl: {
       AccessToken: (ctx) => untilGrantEnds(ctx, ttl.accessToken),
-      AuthorizationCode: namingTtl('AuthorizationCode', CODE_LIFETIME, nameToken),
+      AuthorizationCode: namingTtl('AuthorizationCode', ttl.code, nameToken),
       RefreshToken: namingTtl('RefreshToken', ttl.refreshTokenIdle, nameToken),
       Grant: ttl.refreshTokenAbsolute,
       Session: ttl.session,

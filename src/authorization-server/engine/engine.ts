@@ -44,8 +44,10 @@ export type Engine = {
 
 const REFRESH_GRACE = 60;
 const CODE_GRACE = 1;
+const CODE_LIFETIME = 60;
+const APPROVAL_LIFETIME = 45;
 /** How long a person may take to sign in and to consent, each. */
-export const INTERACTION_LIFETIME = 900;
+const INTERACTION_LIFETIME = 900;
 const FRESH_FOR = 10;
 
 export async function openEngine(options: EngineOptions): Promise<Engine> {
@@ -56,7 +58,8 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     refreshGrace: REFRESH_GRACE,
     codeGrace: CODE_GRACE,
     refreshIdle: settings.lifetimes.refreshTokenIdle,
-    pending: INTERACTION_LIFETIME,
+    pending: APPROVAL_LIFETIME,
+    code: CODE_LIFETIME,
     accessToken: settings.lifetimes.accessToken,
   };
   const policy = await tokenPolicy(options);
@@ -92,7 +95,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
         const account = await policy.readAccount(id);
         return account !== undefined && account.disabledAt === undefined;
       },
-      ttl: { ...settings.lifetimes, interaction: INTERACTION_LIFETIME },
+      ttl: { ...settings.lifetimes, code: CODE_LIFETIME, interaction: INTERACTION_LIFETIME },
       renderError: options.renderError,
     }),
   );

@@ -2,7 +2,7 @@
 import { createHmac, type KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import { hasUseLeft, takeUse } from '../../connectors/connectors.ts';
-import type { Lifetimes } from '../../grants/grant-record.ts';
+import { type Lifetimes, unusedAfter } from '../../grants/grant-record.ts';
 import { createGrant, findGrant } from '../../grants/grants.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
@@ -107,7 +107,7 @@ async function approve(
   const reservation = {
     grantId,
     holder: holderOf(request),
-    seconds: options.grantLifetimes.pending,
+    seconds: unusedAfter(options.grantLifetimes),
   };
   const isAlive = async (id: string) => isExchanged(options, id);
   if (!(await takeUse(store, request.connector.id, reservation, { now: now(), isAlive }))) {
