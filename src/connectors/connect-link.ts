@@ -7,13 +7,13 @@ export function connectLink(resourceUrl: string, connectorId: string): string {
 
 /**
  * The one spelling of a resource indicator: scheme and host in lower case, no default port, no single trailing slash.
- * Undefined for what can never equal a link: not http(s), user information, a query or a fragment. Dots and percent signs are not
+ * Undefined for what can never equal a link: not http(s), user information, an empty path segment, a query or a fragment. Dots and percent signs are not
  * resolved, so two different spellings of a path stay different.
  */
 export function canonicalResource(value: string): string | undefined {
   const [, scheme, authority, path] =
     /^(https?):\/\/([^/?#\\@\s]+)([^?#\\\s]*)$/i.exec(value) ?? [];
-  if (!scheme || !authority || path === undefined) return undefined;
+  if (!scheme || !authority || path === undefined || path.includes('//')) return undefined;
   const protocol = scheme.toLowerCase();
   const host = authority.toLowerCase().replace(protocol === 'https' ? /:443$/ : /:80$/, '');
   return `${protocol}://${host}${path.replace(/\/$/, '')}`;

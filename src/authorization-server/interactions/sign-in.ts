@@ -73,11 +73,11 @@ export async function completeSignIn(
     now: now(),
     ttl: accountLifetime,
   });
-  await switchAccount(options, ctx, account.id);
   await finishFlow(provider, ctx, { login: { accountId: account.id, ts: Math.floor(now()) } });
+  await switchAccount(options, ctx, account.id);
 }
 
-/** The engine refuses to change the account of a session, so the session is given to the new one before it looks. */
+/** The engine refuses to change the account of a session when it resumes, so the session is given to the new one before. */
 async function switchAccount(
   { provider, sessionLifetime, now }: SignInOptions,
   ctx: Koa.Context,
