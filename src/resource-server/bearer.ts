@@ -19,13 +19,11 @@ const MAX_LENGTH = 8192;
 
 export type Presented = { token?: string; isPresent: boolean };
 
-/** RFC 6750 section 2.1; the scheme in any case (RFC 9110 section 11.1). */
-export function presentedToken(authorization: string | undefined): Presented {
-  const [, token] = /^bearer +([\w.~+/-]+=*) *$/i.exec(authorization ?? '') ?? [];
-  return {
-    isPresent: authorization !== undefined,
-    ...(token && token.length <= MAX_LENGTH ? { token } : {}),
-  };
+/** RFC 6750 section 2.1; the scheme in any case (RFC 9110 section 11.1). Another scheme is no token. */
+export function presentedToken(authorization = ''): Presented {
+  const [, token] = /^bearer +([\w.~+/-]+=*) *$/i.exec(authorization) ?? [];
+  const isPresent = /^bearer( |$)/i.test(authorization);
+  return { isPresent, ...(token && token.length <= MAX_LENGTH ? { token } : {}) };
 }
 
 /** Undefined when the token is not good for this connector now. Rejects with 503 when that cannot be found out. */

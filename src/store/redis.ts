@@ -71,7 +71,7 @@ export async function openRedis(address: RedisAddress, logger?: Logger): Promise
       ...sets(client),
       ...streams(client),
       ...channels(client, subscriber),
-      ping: () => refuseEviction(client),
+      ping: () => assertReady(client),
       close: () => closeAll(new Set([client, subscriber])),
     };
   } catch (error) {
@@ -161,6 +161,12 @@ function channels(client: RedisClient, subscriber: RedisClient): Channels {
       });
     },
   };
+}
+
+// INFO is answered while Redis still loads its data and before the connection is ready for other commands.
+async function assertReady(client: RedisClient): Promise<void> {
+  if (client.status !== 'ready') throw new Error(`the connection to Redis is ${client.status}`);
+  await refuseEviction(client);
 }
 
 /** Redis is the system of record: a server that drops records at will, whatever their lifetime, must not be used. */

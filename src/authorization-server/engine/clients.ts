@@ -2,6 +2,7 @@
 import type { Adapter, AdapterPayload } from 'oidc-provider';
 import { cachedReader } from '../../store/cached-reader.ts';
 import { KEEP, type Store } from '../../store/store.ts';
+import { secretDigest } from './client-secrets.ts';
 
 /** `usedAt` in seconds; absent until the first consent was completed. */
 type StoredClient = { metadata: AdapterPayload; usedAt?: number };
@@ -33,7 +34,12 @@ export function registeredClients(
   return {
     model: {
       async upsert(id, metadata) {
-        await store.set<StoredClient>(clientKey(id), { metadata }, lifetimes.unusedClient);
+        const { client_secret: secret } = metadata;
+        const stored =
+          secret === undefined
+            ? metadata
+            : { ...metadata, client_secret: secretDigest(String(secret)) };
+        await store.set<StoredClient>(clientKey(id), { metadata: stored }, lifetimes.unusedClient);
       },
       async find(id) {
         // A metadata document's URL is never a registered client.

@@ -5,6 +5,7 @@ import type { Adapter, Configuration, ErrorOut, KoaContextWithOIDC } from 'oidc-
 import { highestLevelIn, LEVELS, OFFLINE_ACCESS } from '../../permission-level.ts';
 import { CLIENT_AUTH_METHODS, ENDPOINTS } from '../metadata.ts';
 import { clientMetadataDocuments, type DocumentOptions } from './client-metadata-documents.ts';
+import { secretDigest } from './client-secrets.ts';
 import { namingTtl } from './extensions.ts';
 import type { GrantModels } from './grant-models.ts';
 import { approvedGrantId, askEveryTime } from './interaction-policy.ts';
@@ -132,7 +133,7 @@ function staticClient({
     application_type: 'native' as const,
     token_endpoint_auth_method:
       secret === undefined ? ('none' as const) : ('client_secret_basic' as const),
-    ...(secret === undefined ? {} : { client_secret: secret }),
+    ...(secret === undefined ? {} : { client_secret: secretDigest(secret) }),
   };
 }
 

@@ -13,6 +13,7 @@ import { cachedReader } from '../../store/cached-reader.ts';
 import type { Store } from '../../store/store.ts';
 import { entitledLevel, findAccount } from './accounts.ts';
 import { createAdapter } from './adapter.ts';
+import { compareByDigest } from './client-secrets.ts';
 import { registeredClients } from './clients.ts';
 import { configuration } from './configuration.ts';
 import { grantEvents, logRefusals } from './events.ts';
@@ -100,6 +101,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     }),
   );
   presentJwtsAsOpaque(provider);
+  compareByDigest(provider);
   logRefusals(provider, logger);
   const middleware = compose(provider.middleware) as Koa.Middleware;
   return { provider, middleware, publicJwks, redirectPolicy, grantLifetimes };
