@@ -1,0 +1,115 @@
+// The hosts answer for one name and one spelling of every path, and nothing a request says changes the addresses they give out.
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { rawRequest } from '../support/raw-request.ts';
+import { useSystem } from '../support/system.ts';
+
+const SERVER_METADATA = '/.well-known/oauth-authorization-server';
+
+describe('A host', () => {
+  const system = useSystem();
+  const hostOf = (url: string) => new URL(url).host;
+
+  it('says the same, byte for byte, whatever proxies are said to stand before it', async () => {
+    const { link } = await createConnector(system());
+    const { auth, resource } = system();
+    for (const [base, path] of [
+      [auth, SERVER_METADATA],
+      [resource, `/.well-known/oauth-protected-resource${new URL(link).pathname}`],
+    ] as const) {
+      const plain = await rawRequest(base, { path, headers: { host: hostOf(base) } });
+      expect(plain.status).to.equal(200);
+      const claims: Record<string, string>[] = [
+        { 'x-forwarded-host': 'evil.example' },
+        { 'x-forwarded-proto': 'https', 'x-forwarded-port': '443' },
+        { forwarded: 'host=evil.example;proto=https' },
+        { 'x-original-host': 'evil.example', 'x-rewrite-url': '/evil' },
+        { origin: 'https://evil.example', referer: 'https://evil.example/' },
+      ];
+      for (const headers of claims) {
+        const answer = await rawRequest(base, {
+          path,
+          headers: { ...headers, host: hostOf(base) },
+        });
+        expect(answer.body).to.equal(plain.body);
+      }
+    }
+  });
+
+  it('gives the same challenge whatever the request says', async () => {
+    const { link } = await createConnector(system());
+    const { resource } = system();
+    const answer = await rawRequest(resource, {
+      path: new URL(link).pathname,
+      headers: { host: hostOf(resource), 'x-forwarded-host': 'evil.example' },
+    });
+    expect(answer.headers['www-authenticate']).to.include(`${resource}/.well-known`);
+  });
+
+  it('is misdirected when it is asked for another name, except about its health', async () => {
+    for (const base of [system().auth, system().resource, system().management]) {
+      for (const host of ['evil.example', `evil.example:${new URL(base).port}`, 'localhost']) {
+        const answer = await rawRequest(base, { path: SERVER_METADATA, headers: { host } });
+        expect(answer.status, `${base} as ${host}`).to.equal(421);
+        expect(answer.body).to.not.include('evil.example');
+        for (const path of ['/livez', '/readyz']) {
+          expect((await rawRequest(base, { path, headers: { host } })).status).to.equal(200);
+        }
+      }
+    }
+  });
+
+  it('does not know paths that are not in their one spelling', async () => {
+    const { link, id } = await createConnector(system());
+    const { pathname } = new URL(link);
+    const { auth, resource } = system();
+    const spellings: [string, string[]][] = [
+      [
+        auth,
+        [
+          '/OAUTH/Token',
+          '/oauth/token/',
+          '//oauth/token',
+          '/oauth//token',
+          '/oauth/./token',
+          '/x/../oauth/token',
+          '/%6fauth/token',
+          '/oauth%2ftoken',
+          '/oauth/authorize/',
+          '/oauth/Authorize',
+          `${SERVER_METADATA}/`,
+          SERVER_METADATA.toUpperCase(),
+          '/.well-known//oauth-authorization-server',
+          '/oauth\\token',
+        ],
+      ],
+      [
+        resource,
+        [
+          `${pathname}/`,
+          `/${pathname}`,
+          pathname.replace('connect', 'Connect'),
+          pathname.replace('/mcp', '/MCP'),
+          pathname.replace('/mcp', '//mcp'),
+          `/connect/./${id}/mcp`,
+          `/x/..${pathname}`,
+          pathname.replace('/mcp', '%2fmcp'),
+          '/MCP',
+          '/mcp/',
+        ],
+      ],
+    ];
+    for (const [base, paths] of spellings) {
+      for (const path of paths) {
+        for (const method of ['GET', 'POST']) {
+          const { status } = await rawRequest(base, {
+            method,
+            path,
+            headers: { host: hostOf(base) },
+          });
+          expect(status, `${method} ${path}`).to.equal(404);
+        }
+      }
+    }
+  });
+});

@@ -1,0 +1,189 @@
+// Consent for one connect link never becomes access to another (RFC 8707, RFC 9068 section 4).
+import { expect } from 'chai';
+import { decodeJwt, decodeProtectedHeader } from 'jose';
+import { createConnector } from '../support/administrator.ts';
+import { asksConsent, openBrowser, requirePage } from '../support/browser.ts';
+import { connect, obtainCode, redeem } from '../support/connection.ts';
+import { callTool, isLetIn } from '../support/mcp.ts';
+import { authorizeUrl, refresh, type Parameters } from '../support/oauth.ts';
+import { onEachStore, type System } from '../support/system.ts';
+
+async function twoConnectors(system: System) {
+  const own = await createConnector(system, { name: 'Own link' });
+  const other = await createConnector(system, { name: 'Other link' });
+  return { own, other };
+}
+
+onEachStore('The audience of an access token', (system) => {
+  it('is the connect link, as one string', async () => {
+    const { own } = await twoConnectors(system());
+    const { accessToken, client } = await connect(system(), own);
+    expect(decodeProtectedHeader(accessToken)).to.include({ typ: 'at+jwt', alg: 'ES256' });
+    const { iat = 0, exp, sub, jti, grant_id: grantId, ...claims } = decodeJwt(accessToken);
+    expect(claims).to.deep.equal({
+      iss: system().auth,
+      aud: own.link,
+      client_id: client.id,
+      scope: 'operations',
+      connector: own.id,
+    });
+    expect(exp).to.equal(iat + 3600);
+    for (const name of [sub, jti, grantId]) expect(name).to.be.a('string').with.length.above(0);
+    expect(sub).to.not.match(/ada/i);
+  });
+
+  it('is the only address the token opens', async () => {
+    const { own, other } = await twoConnectors(system());
+    const { accessToken } = await connect(system(), own);
+    expect(await isLetIn(own.link, accessToken)).to.equal(true);
+    for (const address of [other.link, `${system().resource}/mcp`]) {
+      const { status, headers } = await callTool(address, accessToken, 'club_overview');
+      expect(status, address).to.equal(401);
+      expect(headers.get('www-authenticate')).to.match(/^Bearer/);
+    }
+    const { headers } = await callTool(other.link, accessToken, 'club_overview');
+    expect(headers.get('www-authenticate')).to.include('error="invalid_token"');
+  });
+});
+
+onEachStore('Consent', (system) => {
+  const attempts: Parameters[] = [
+    {},
+    { scope: 'openid' },
+    { scope: 'openid operations offline_access' },
+    { scope: 'operations', prompt: 'consent' },
+    { scope: '' },
+  ];
+  for (const attempt of attempts) {
+    it(`is asked for another link after the first was approved (${JSON.stringify(attempt)})`, async () => {
+      const { own, other } = await twoConnectors(system());
+      const { server, client, browser } = await connect(system(), own);
+      const { url } = authorizeUrl(server, client, { ...attempt, resource: other.link });
+      const page = requirePage(await browser.visit(url));
+      expect(asksConsent(page)).to.equal(true);
+      expect(page.html).to.include('Other link').and.not.include('Own link');
+    });
+
+    it(`is asked again for the same link (${JSON.stringify(attempt)})`, async () => {
+      const { own } = await twoConnectors(system());
+      const { server, client, browser } = await connect(system(), own);
+      const { url } = authorizeUrl(server, client, { ...attempt, resource: own.link });
+      expect(asksConsent(requirePage(await browser.visit(url)))).to.equal(true);
+    });
+  }
+
+  it('cannot be skipped with prompt=none', async () => {
+    const { own, other } = await twoConnectors(system());
+    const { server, client, browser } = await connect(system(), own);
+    for (const { link } of [own, other]) {
+      const { url } = authorizeUrl(server, client, { resource: link, prompt: 'none' });
+      const step = await browser.visit(url);
+      if (step.kind === 'left') expect(step.url.searchParams.get('error')).to.match(/_required$/);
+      else expect(step.status).to.equal(400);
+    }
+  });
+
+  it('is for one link at a time', async () => {
+    const { own, other } = await twoConnectors(system());
+    const { server, client, browser } = await connect(system(), own);
+    const { url } = authorizeUrl(server, client, { resource: [own.link, other.link] });
+    const page = requirePage(await browser.visit(url));
+    expect(page.status).to.equal(400);
+    expect(asksConsent(page)).to.equal(false);
+  });
+
+  it('in two tabs is kept apart', async () => {
+    const { own, other } = await twoConnectors(system());
+    const { server, client, browser } = await connect(system(), own);
+    const first = authorizeUrl(server, client, { resource: own.link });
+    const second = authorizeUrl(server, client, { resource: other.link });
+    const firstPage = requirePage(await browser.visit(first.url));
+    const secondPage = requirePage(await browser.visit(second.url));
+    for (const [page, { verifier }, { link }, { link: wrong }] of [
+      [firstPage, first, own, other],
+      [secondPage, second, other, own],
+    ] as const) {
+      const step = await browser.submit(page, { decision: 'approve' });
+      if (step.kind === 'page') throw new Error(step.html);
+      const { body } = await redeem({ link, server, client, callback: step.url, verifier });
+      expect(await isLetIn(link, body.access_token)).to.equal(true);
+      expect(await isLetIn(wrong, body.access_token)).to.equal(false);
+    }
+  });
+
+  it('for one link, sent to the page of another, approves neither', async () => {
+    const { own, other } = await twoConnectors(system());
+    const { server, client, browser } = await connect(system(), own);
+    const pages = [];
+    for (const { link } of [own, other])
+      pages.push(
+        requirePage(await browser.visit(authorizeUrl(server, client, { resource: link }).url)),
+      );
+    const [ownForm, otherForm] = pages.map((page) =>
+      page.forms.find(({ method }) => method === 'POST'),
+    );
+    const [page] = pages;
+    if (!ownForm || !otherForm || !page) throw new Error('a consent page without a form');
+    const body = new URLSearchParams({ decision: 'approve', level: 'operations' });
+    for (const { kind, name, value } of ownForm.controls)
+      if (kind === 'hidden') body.append(name, value);
+    const step = await browser.post(page, otherForm.action, body);
+    if (step.kind === 'left') expect(step.url.searchParams.get('code')).to.equal(null);
+  });
+});
+
+onEachStore('A code or refresh token', (system) => {
+  it('is not redeemed for another link, and still works for its own', async () => {
+    const { own, other } = await twoConnectors(system());
+    const code = await obtainCode(system(), own);
+    const wrong = [other.link, `${system().resource}/mcp`, system().resource, 'urn:x', 'x'];
+    for (const resource of [...wrong, [own.link, other.link]]) {
+      const { status, body } = await redeem(code, { resource });
+      expect({ status, error: body.error }).to.deep.equal({ status: 400, error: 'invalid_target' });
+    }
+    const { status, body } = await redeem(code, { resource: own.link });
+    expect(status).to.equal(200);
+    expect(decodeJwt(body.access_token ?? '').aud).to.equal(own.link);
+  });
+
+  it('is not refreshed for another link, and still works for its own', async () => {
+    const { own, other } = await twoConnectors(system());
+    const { server, client, refreshToken } = await connect(system(), own);
+    for (const resource of [other.link, `${system().resource}/mcp`, [own.link, other.link]]) {
+      const { status, body } = await refresh(server, client, refreshToken, { resource });
+      expect({ status, error: body.error }).to.deep.equal({ status: 400, error: 'invalid_target' });
+    }
+    const { status, body } = await refresh(server, client, refreshToken, { resource: own.link });
+    expect(status).to.equal(200);
+    expect(decodeJwt(body.access_token ?? '').aud).to.equal(own.link);
+  });
+
+  it('works for its own link however that is written, or left out', async () => {
+    const { own } = await twoConnectors(system());
+    const { origin, pathname } = new URL(own.link);
+    for (const resource of [
+      undefined,
+      `${own.link}/`,
+      origin.toUpperCase() + pathname,
+      [own.link, own.link],
+    ]) {
+      const { status, body } = await redeem(await obtainCode(system(), own), { resource });
+      expect(status, String(resource)).to.equal(200);
+      expect(decodeJwt(body.access_token ?? '').aud).to.equal(own.link);
+    }
+  });
+
+  it('belongs to the client it was given to', async () => {
+    const { own } = await twoConnectors(system());
+    const code = await obtainCode(system(), own);
+    const stranger = await connect(system(), own, {
+      as: { browser: openBrowser(system().origins) },
+    });
+    const stolen = await redeem({ ...code, client: stranger.client });
+    expect(stolen.body.error).to.equal('invalid_grant');
+    const { body } = await redeem(code);
+    const turned = await refresh(code.server, stranger.client, body.refresh_token);
+    expect(turned.body.error).to.equal('invalid_grant');
+    expect((await refresh(code.server, code.client, body.refresh_token)).status).to.equal(200);
+  });
+});

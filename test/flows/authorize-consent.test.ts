@@ -1,0 +1,198 @@
+// The consent page says what is asked, and what the person decides there is what happens, once (RFC 6749 section 4.1.2).
+import { expect } from 'chai';
+import { createConnector, revokeConnector } from '../support/administrator.ts';
+import {
+  asksConsent,
+  asksWho,
+  openBrowser,
+  requireDeparture,
+  requirePage,
+  type Browser,
+  type Page,
+  type Person,
+} from '../support/browser.ts';
+import { connect, redeem, registerClient, REDIRECT_URI } from '../support/connection.ts';
+import { authorizeUrl, discover, register, type Parameters } from '../support/oauth.ts';
+import { useSystem } from '../support/system.ts';
+
+describe('The consent page', () => {
+  const system = useSystem();
+
+  async function open(person: Person = 'ada', parameters: Parameters = {}) {
+    const connector = await createConnector(system(), { name: 'Club & <Friends>' });
+    const { link } = connector;
+    const { server } = await discover(link);
+    const client = await registerClient(server);
+    const browser = openBrowser(system().origins);
+    const authorization = authorizeUrl(server, client, { resource: link, ...parameters });
+    const page = await browser.openConsent(authorization.url, person);
+    return { connector, link, server, client, browser, page, ...authorization };
+  }
+
+  it('says who asks, where the answer goes, for which link, and who is signed in', async () => {
+    const { link, server, browser } = await open();
+    const { body } = await register(server, {
+      client_name: '<b>Nice</b> & trusted\u202e',
+      redirect_uris: [REDIRECT_URI],
+      token_endpoint_auth_method: 'none',
+    });
+    const client = { id: body.client_id ?? '', method: 'none', redirectUri: REDIRECT_URI } as const;
+    const { url } = authorizeUrl(server, client, { resource: link });
+    const { html } = requirePage(await browser.visit(url));
+    expect(html).to.include('&lt;b&gt;Nice&lt;/b&gt; &amp; trusted');
+    expect(html).to.not.include('<b>Nice').and.not.include('\u202e');
+    expect(html).to.match(/not verified/i);
+    expect(html)
+      .to.include('127.0.0.1:7070')
+      .and.match(/this computer/i);
+    expect(html).to.include('Club &amp; &lt;Friends&gt;').and.include('Ada Lovelace');
+    expect(html).to.match(/90 days/);
+  });
+
+  it('answers with code, state as it was sent, and issuer, and nothing else', async () => {
+    const state = 'ä =&?#%00"\'<>+ /\\';
+    const { browser, page } = await open('ada', { state });
+    const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    expect(callback.href.startsWith(`${REDIRECT_URI}?`)).to.equal(true);
+    expect([...callback.searchParams.keys()].sort()).to.deep.equal(['code', 'iss', 'state']);
+    expect(callback.searchParams.get('state')).to.equal(state);
+    expect(callback.searchParams.get('iss')).to.equal(system().auth);
+  });
+
+  it('answers a refusal with access_denied, state and issuer', async () => {
+    const { browser, page, state } = await open();
+    const { searchParams } = requireDeparture(await browser.submit(page, { decision: 'deny' }));
+    expect(Object.fromEntries(searchParams)).to.include({
+      error: 'access_denied',
+      state,
+      iss: system().auth,
+    });
+    expect(searchParams.has('code')).to.equal(false);
+  });
+
+  it('approves once, however often the form is sent', async () => {
+    const opened = await open();
+    const { browser, page } = opened;
+    const steps = await Promise.all(
+      Array.from({ length: 4 }, () => browser.submit(page, { decision: 'approve' })),
+    );
+    steps.push(await browser.submit(page, { decision: 'approve' }));
+    const left = steps.filter((step) => step.kind === 'left').map(({ url }) => url);
+    const callbacks = left.filter(({ searchParams }) => searchParams.has('code'));
+    expect(callbacks).to.have.length.above(0);
+    const tokens = [];
+    for (const callback of callbacks) {
+      const { body } = await redeem({ ...opened, callback });
+      if (body.access_token) tokens.push(body.access_token);
+    }
+    expect(tokens).to.have.length(1);
+  });
+
+  /** What the form of the page would send on approval, to be tampered with. */
+  function approval(page: Page): { action: URL; body: URLSearchParams } {
+    const form = page.forms.find(({ method }) => method === 'POST');
+    if (!form) throw new Error('the page has no form');
+    const body = new URLSearchParams({ decision: 'approve', level: 'operations' });
+    for (const { kind, name, value } of form.controls)
+      if (kind === 'hidden') body.append(name, value);
+    return { action: form.action, body };
+  }
+
+  async function expectNothingApproved(
+    browser: Browser,
+    page: Page,
+    sent: URLSearchParams,
+    at: URL,
+  ) {
+    const answer = requirePage(await browser.post(page, at, sent));
+    expect(answer.status).to.be.within(400, 499);
+  }
+
+  it('accepts no form that was tampered with', async () => {
+    const { browser, page } = await open();
+    const { action, body } = approval(page);
+    const changes: Record<string, string | undefined>[] = [
+      { token: 'x' },
+      { token: undefined },
+      { token: `${body.get('token')}x` },
+      { token: '' },
+      { level: 'full' },
+      { level: 'nothing' },
+      { level: undefined },
+      { decision: 'maybe' },
+      { decision: undefined },
+    ];
+    for (const change of changes) {
+      const sent = new URLSearchParams(body);
+      for (const [name, value] of Object.entries(change)) {
+        if (value === undefined) sent.delete(name);
+        else sent.set(name, value);
+      }
+      await expectNothingApproved(browser, page, sent, action);
+    }
+    const { searchParams } = requireDeparture(await browser.post(page, action, body));
+    expect(searchParams.has('code')).to.equal(true);
+  });
+
+  it('accepts no form from another origin or another browser', async () => {
+    const { browser, page, url } = await open();
+    const { action, body } = approval(page);
+    const evil = { ...page, url: new URL('https://evil.example/') };
+    await expectNothingApproved(browser, evil, body, action);
+    const hidden = { ...page, headers: new Headers({ 'referrer-policy': 'no-referrer' }) };
+    await expectNothingApproved(browser, hidden, body, action);
+    const other = openBrowser(system().origins);
+    await expectNothingApproved(other, page, body, action);
+    const victim = await other.openConsent(url, 'grace');
+    await expectNothingApproved(other, victim, body, approval(victim).action);
+  });
+
+  it('offers nothing to a person who may hold nothing', async () => {
+    const { browser, page, state } = await open('alan');
+    expect(page.status).to.equal(403);
+    expect(asksConsent(page)).to.equal(false);
+    expect(page.html).to.include('Alan Turing');
+    const { action, body } = approval(page);
+    await expectNothingApproved(browser, page, body, action);
+    const { searchParams } = requireDeparture(await browser.submit(page, { decision: 'deny' }));
+    expect(Object.fromEntries(searchParams)).to.include({ error: 'access_denied', state });
+  });
+
+  it('lets the person switch the account', async () => {
+    const { browser, page, link } = await open('alan');
+    const picker = requirePage(await browser.submit(page, { decision: 'switch' }));
+    expect(asksWho(picker)).to.equal(true);
+    const again = requirePage(await browser.submit(picker, { person: 'grace' }));
+    expect(again.html).to.include('Grace Hopper').and.not.include('Alan Turing');
+    expect(
+      requireDeparture(await browser.submit(again, { decision: 'approve' })).searchParams.has(
+        'code',
+      ),
+    ).to.equal(true);
+    const next = await connect(
+      system(),
+      { link },
+      { as: { browser }, decision: 'switch', person: 'ada' },
+    );
+    expect(next.scope).to.equal('operations offline_access');
+  });
+
+  it('is shown again when another account signed in meanwhile', async () => {
+    const { browser, page, link, server, client } = await open('ada');
+    const { url } = authorizeUrl(server, client, { resource: link });
+    const second = requirePage(await browser.visit(url));
+    const picker = requirePage(await browser.submit(second, { decision: 'switch' }));
+    requirePage(await browser.submit(picker, { person: 'grace' }));
+    const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
+    expect(answer.status).to.be.within(400, 499);
+    expect(answer.html).to.not.include('Ada Lovelace');
+  });
+
+  it('approves nothing when the link was revoked meanwhile', async () => {
+    const { browser, page, connector } = await open();
+    await revokeConnector(system(), connector.id);
+    const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
+    expect(answer.status).to.be.within(400, 499);
+    expect(answer.html).to.match(/revoked/);
+  });
+});

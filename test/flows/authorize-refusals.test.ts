@@ -1,0 +1,169 @@
+// A bad authorization request ends at a page that says why, never at a redirect nobody asked for (RFC 6749 section 4.1.2.1).
+import { expect } from 'chai';
+import { createConnector, revokeConnector, type Connector } from '../support/administrator.ts';
+import { asksConsent, asksWho, openBrowser, requirePage, type Page } from '../support/browser.ts';
+import { moveClock } from '../support/clock.ts';
+import { connect, registerClient } from '../support/connection.ts';
+import { authorizeUrl, challengeOf, discover, type Parameters } from '../support/oauth.ts';
+import { useSystem } from '../support/system.ts';
+
+describe('An authorization request', () => {
+  const system = useSystem();
+  let connector: Connector;
+  before(async () => {
+    connector = await createConnector(system());
+  });
+
+  /** The page a fresh browser ends at; throws when it is sent away. */
+  async function pageFor(parameters: Parameters, { link } = connector): Promise<Page> {
+    const { server } = await discover(connector.link);
+    const client = await registerClient(server);
+    const { url } = authorizeUrl(server, client, { resource: link, ...parameters });
+    return requirePage(await openBrowser(system().origins).visit(url));
+  }
+
+  function expectRefusal(page: Page): void {
+    expect(page.status).to.equal(400);
+    expect(page.headers.get('content-type')).to.match(/^text\/html/);
+    expect(asksWho(page) || asksConsent(page)).to.equal(false);
+  }
+
+  const bad: [string, Parameters][] = [
+    ['without a code challenge', { code_challenge: undefined }],
+    ['without PKCE altogether', { code_challenge: undefined, code_challenge_method: undefined }],
+    ['without a challenge method', { code_challenge_method: undefined }],
+    ['with the method plain', { code_challenge_method: 'plain' }],
+    ['with another method', { code_challenge_method: 's256' }],
+    ['with a challenge that is no digest', { code_challenge: 'short' }],
+    ['with two challenges', { code_challenge: [challengeOf('a'), challengeOf('b')] }],
+    ['of an unknown client', { client_id: 'nobody' }],
+    ['without a client', { client_id: undefined }],
+    ['without a redirect address', { redirect_uri: undefined }],
+    ['with the redirect address of another', { redirect_uri: 'https://evil.example/cb' }],
+    ['with another loopback host', { redirect_uri: 'http://localhost:7070/callback' }],
+    ['with another path', { redirect_uri: 'http://127.0.0.1:7070/callback/' }],
+    ['with another query', { redirect_uri: 'http://127.0.0.1:7070/callback?x=1' }],
+    ['for a token', { response_type: 'token' }],
+    ['for a code and a token', { response_type: 'code token' }],
+    ['without a response type', { response_type: undefined }],
+    ['with an answer in the fragment', { response_mode: 'fragment' }],
+    ['with prompt=none', { prompt: 'none' }],
+    ['without a resource', { resource: undefined }],
+    ['for an empty resource', { resource: '' }],
+    ['for a resource that is no address', { resource: 'urn:x' }],
+  ];
+  for (const [what, parameters] of bad) {
+    it(`${what} is refused at a page`, async () => {
+      expectRefusal(await pageFor(parameters));
+    });
+  }
+
+  it('for an address that is no connect link is refused at a page', async () => {
+    const { resource, auth } = system();
+    const { link } = connector;
+    for (const wrong of [
+      resource,
+      `${resource}/mcp`,
+      auth,
+      `${link}//`,
+      `${link}?x=1`,
+      `${link}#x`,
+      link.replace('connect', 'Connect'),
+      link.replace(connector.id, 'x'.repeat(22)),
+      link.replace('http:', 'https:'),
+      link.replace('localhost', '127.0.0.1'),
+      link.replace('localhost', 'user@localhost'),
+    ]) {
+      expectRefusal(await pageFor({ resource: wrong }));
+    }
+  });
+
+  it('for its link in another spelling is accepted', async () => {
+    const { link } = connector;
+    const { origin, pathname } = new URL(link);
+    for (const resource of [`${link}/`, origin.toUpperCase() + pathname, [link, `${link}/`]]) {
+      expect(asksWho(await pageFor({ resource }))).to.equal(true);
+    }
+  });
+
+  it('for a revoked or expired link is refused at a page', async () => {
+    const revoked = await createConnector(system());
+    await revokeConnector(system(), revoked.id);
+    expectRefusal(await pageFor({}, revoked));
+    const expiresAt = new Date(Date.now() + 60_000).toISOString();
+    const expiring = await createConnector(system(), { expiresAt });
+    expect(asksWho(await pageFor({}, expiring))).to.equal(true);
+    moveClock(61);
+    expectRefusal(await pageFor({}, expiring));
+  });
+
+  it('for a link that is used up is refused after sign-in, in words', async () => {
+    const once = await createConnector(system(), { maxUses: 1 });
+    await connect(system(), once);
+    const { server } = await discover(once.link);
+    const client = await registerClient(server);
+    const browser = openBrowser(system().origins);
+    const { url, state } = authorizeUrl(server, client, { resource: once.link });
+    const page = await browser.openConsent(url, 'grace');
+    expect(page.status).to.equal(403);
+    expect(asksConsent(page)).to.equal(false);
+    expect(page.html).to.match(/used up/i);
+    const step = await browser.submit(page, { decision: 'deny' });
+    if (step.kind === 'page') throw new Error(step.html);
+    expect(Object.fromEntries(step.url.searchParams)).to.deep.include({
+      error: 'access_denied',
+      state,
+      iss: system().auth,
+    });
+    expect(step.url.searchParams.get('error_description')).to.match(/used up/);
+  });
+
+  it('is not echoed as markup', async () => {
+    const markup = '"><script>alert(1)</script>';
+    for (const name of [
+      'client_id',
+      'redirect_uri',
+      'resource',
+      'scope',
+      'prompt',
+      'response_type',
+    ]) {
+      const page = await pageFor({ [name]: markup });
+      expect(page.html, name).to.not.include('<script>alert');
+    }
+  });
+
+  it('ends at pages that nobody may frame, keep or script', async () => {
+    const { server } = await discover(connector.link);
+    const client = await registerClient(server);
+    const browser = openBrowser(system().origins);
+    const { url } = authorizeUrl(server, client, { resource: connector.link });
+    const consent = await browser.openConsent(url);
+    const refusal = await pageFor({ client_id: 'nobody' });
+    for (const { headers } of [consent, refusal]) {
+      expect(headers.get('cache-control')).to.include('no-store');
+      expect(headers.get('referrer-policy')).to.equal('same-origin');
+      expect(headers.get('x-frame-options')).to.equal('DENY');
+      expect(headers.get('x-content-type-options')).to.equal('nosniff');
+      const policy = headers.get('content-security-policy') ?? '';
+      expect(policy).to.include("default-src 'none'").and.include("frame-ancestors 'none'");
+      expect(policy).to.not.match(/form-action|unsafe-inline/);
+      expect(headers.has('access-control-allow-origin')).to.equal(false);
+    }
+  });
+});
+
+describe('An authorization request without a resource', () => {
+  const name = 'the default link';
+  const system = useSystem({ settings: { GATEHOUSE_DEFAULT_CONNECTOR: name } });
+
+  it('is for the default connector, when there is one', async () => {
+    const { link } = await createConnector(system(), { name });
+    const { accessToken } = await connect(
+      system(),
+      { link },
+      { parameters: { resource: undefined } },
+    );
+    expect(accessToken).to.be.a('string');
+  });
+});

@@ -1,0 +1,138 @@
+// What a client asks for, the link allows, the person may hold and the person picks: the least of them is granted (RFC 6749 section 3.3).
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { openBrowser, requireDeparture, type Page, type Person } from '../support/browser.ts';
+import { obtainCode, redeem, registerClient } from '../support/connection.ts';
+import { callTool, isLetIn } from '../support/mcp.ts';
+import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
+import { LEVELS, levelsUpTo, type Level } from '../../src/permission-level.ts';
+import { useSystem, type System } from '../support/system.ts';
+
+type Asked = { scope?: string; level: Level; person?: Person };
+
+async function openConsent(system: System, { scope, level, person = 'ada' }: Asked) {
+  const { link } = await createConnector(system, { level });
+  const { server } = await discover(link);
+  const client = await registerClient(server);
+  const browser = openBrowser(system.origins);
+  const { url, verifier } = authorizeUrl(server, client, { resource: link, scope });
+  const page = await browser.openConsent(url, person);
+  const approve = async (choices: { level?: Level; stay?: 'on' | false } = {}) => {
+    const step = await browser.submit(page, { decision: 'approve', ...choices });
+    return redeem({ link, server, client, callback: requireDeparture(step), verifier });
+  };
+  return { link, server, client, page, approve };
+}
+
+function controls(page: Page, name: string) {
+  return page.forms.flatMap((form) => form.controls.filter((control) => control.name === name));
+}
+
+describe('The scope', () => {
+  const system = useSystem();
+
+  const cases: [Asked, Level][] = [
+    [{ level: 'admin' }, 'admin'],
+    [{ level: 'admin', scope: '' }, 'admin'],
+    [{ level: 'admin', scope: 'claudeai' }, 'admin'],
+    [{ level: 'admin', scope: 'openid profile email' }, 'admin'],
+    [{ level: 'admin', scope: 'offline_access' }, 'admin'],
+    [{ level: 'admin', scope: 'analytics' }, 'analytics'],
+    [{ level: 'admin', scope: 'operations analytics' }, 'operations'],
+    [{ level: 'admin', scope: 'analytics admin openid' }, 'admin'],
+    [{ level: 'operations', scope: 'full' }, 'operations'],
+    [{ level: 'analytics', scope: LEVELS.join(' ') }, 'analytics'],
+    [{ level: 'full', scope: 'FULL' }, 'full'],
+    [{ level: 'full', person: 'grace' }, 'operations'],
+    [{ level: 'full', scope: 'full', person: 'grace' }, 'operations'],
+    [{ level: 'full', scope: 'analytics', person: 'grace' }, 'analytics'],
+  ];
+  for (const [asked, most] of cases) {
+    it(`${JSON.stringify(asked)} can be granted up to ${most}`, async () => {
+      const { page, approve } = await openConsent(system(), asked);
+      const offered = controls(page, 'level').map(({ value }) => value);
+      expect(offered).to.deep.equal(levelsUpTo(most));
+      expect(controls(page, 'level').find(({ checked }) => checked)?.value).to.equal(most);
+      const { body } = await approve();
+      expect(body.scope).to.equal(`${most} offline_access`);
+    });
+  }
+
+  for (const level of LEVELS) {
+    it(`is what the person picked: ${level}`, async () => {
+      const { link, server, client, approve } = await openConsent(system(), { level: 'full' });
+      const { body } = await approve({ level });
+      expect(body.scope).to.equal(`${level} offline_access`);
+      const tool = await callTool(link, body.access_token, 'payment_details', { memberId: 'x' });
+      expect(tool.status).to.equal(level === 'full' ? 200 : 403);
+      const wider = await refresh(server, client, body.refresh_token, { scope: 'full' });
+      expect(wider.body.scope).to.equal(`${level} offline_access`);
+    });
+  }
+
+  it('is narrowed by a refresh that asks for less, for that access token only', async () => {
+    const { server, client, approve } = await openConsent(system(), { level: 'admin' });
+    const { body } = await approve();
+    const less = await refresh(server, client, body.refresh_token, { scope: 'analytics' });
+    expect(less.body.scope).to.match(/^analytics\b/);
+    const all = await refresh(server, client, less.body.refresh_token);
+    expect(all.body.scope).to.equal('admin offline_access');
+  });
+
+  it('is stated with every member of a token answer, and with none empty', async () => {
+    const { approve } = await openConsent(system(), { level: 'operations' });
+    const { headers, body } = await approve();
+    expect(headers.get('cache-control')).to.equal('no-store');
+    expect(headers.get('content-type')).to.match(/^application\/json/);
+    const { access_token: access, refresh_token: token, ...rest } = body;
+    expect(access).to.be.a('string').with.length.above(0);
+    expect(token).to.be.a('string').with.length.above(0);
+    expect(rest).to.deep.equal({
+      token_type: 'Bearer',
+      expires_in: 3600,
+      scope: 'operations offline_access',
+    });
+  });
+});
+
+describe('Staying connected', () => {
+  const system = useSystem();
+
+  for (const scope of [undefined, 'operations', 'operations offline_access']) {
+    it(`is ticked at first, and what the person leaves is what happens (${scope})`, async () => {
+      const ticked = await openConsent(system(), { level: 'operations', scope });
+      expect(controls(ticked.page, 'stay')).to.have.length(1);
+      expect(controls(ticked.page, 'stay')[0]?.checked).to.equal(true);
+      expect((await ticked.approve()).body.refresh_token).to.be.a('string');
+
+      const unticked = await openConsent(system(), { level: 'operations', scope });
+      const { body } = await unticked.approve({ stay: false });
+      expect(body).to.not.have.property('refresh_token');
+      expect(body.scope).to.equal('operations');
+      expect(await isLetIn(unticked.link, body.access_token)).to.equal(true);
+    });
+  }
+});
+
+describe('Staying connected on request', () => {
+  const system = useSystem({ file: { consent: { stayConnected: 'on-request' } } });
+
+  for (const [scope, stays] of [
+    [undefined, true],
+    ['offline_access', true],
+    ['operations offline_access', true],
+    ['operations', false],
+    ['claudeai', false],
+  ] as const) {
+    it(`is ${stays ? 'granted' : 'withheld'} for the scope ${scope}, without a box`, async () => {
+      const code = await obtainCode(system(), await createConnector(system()), {
+        parameters: { scope },
+      });
+      const { body } = await redeem(code);
+      expect(body.refresh_token !== undefined).to.equal(stays);
+      expect(body.scope).to.equal(stays ? 'operations offline_access' : 'operations');
+      const { page } = await openConsent(system(), { level: 'operations', scope });
+      expect(controls(page, 'stay')).to.have.length(0);
+    });
+  }
+});

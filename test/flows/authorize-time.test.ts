@@ -1,0 +1,70 @@
+// Sign-in, consent and codes last as long as they should and no longer.
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { asksConsent, asksWho, openBrowser, requirePage } from '../support/browser.ts';
+import { moveClock } from '../support/clock.ts';
+import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
+import { authorizeUrl, discover } from '../support/oauth.ts';
+import { useSystem } from '../support/system.ts';
+
+const HOUR = 3600;
+
+describe('Over time', () => {
+  const system = useSystem();
+
+  it('an authorization nobody decided about expires, and says so', async () => {
+    const { link } = await createConnector(system());
+    const { server } = await discover(link);
+    const client = await registerClient(server);
+    const browser = openBrowser(system().origins);
+    const { url } = authorizeUrl(server, client, { resource: link });
+    const page = await browser.openConsent(url);
+    moveClock(HOUR);
+    const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
+    expect(answer.status).to.be.within(400, 499);
+    expect(asksConsent(answer)).to.equal(false);
+    expect(answer.html).to.match(/again/i);
+  });
+
+  it('a person who signed in is remembered, and asked who they are with prompt=login', async () => {
+    const connector = await createConnector(system());
+    const { server, client, browser } = await connect(system(), connector);
+    const open = async (prompt?: string) => {
+      const { url } = authorizeUrl(server, client, { resource: connector.link, prompt });
+      return requirePage(await browser.visit(url));
+    };
+    for (const prompt of [undefined, 'consent', 'select_account', 'create', 'bogus'])
+      expect(asksConsent(await open(prompt)), String(prompt)).to.equal(true);
+    expect(asksWho(await open('login'))).to.equal(true);
+    moveClock(13 * HOUR);
+    expect(asksWho(await open())).to.equal(true);
+  });
+
+  it('a code is good for a minute', async () => {
+    const connector = await createConnector(system());
+    const early = await obtainCode(system(), connector);
+    const late = await obtainCode(system(), connector);
+    moveClock(55);
+    expect((await redeem(early)).status).to.equal(200);
+    moveClock(10);
+    expect((await redeem(late)).body.error).to.equal('invalid_grant');
+  });
+
+  it('a code is bound to its verifier and redirect address, and survives a wrong try', async () => {
+    const connector = await createConnector(system());
+    const code = await obtainCode(system(), connector);
+    const wrong = [
+      { code_verifier: 'x'.repeat(43) },
+      { code_verifier: undefined },
+      { redirect_uri: 'http://127.0.0.1:7071/callback' },
+      { redirect_uri: undefined },
+      { code: 'x' },
+    ];
+    for (const parameters of wrong) {
+      const { status, body } = await redeem(code, parameters);
+      expect(status).to.equal(400);
+      expect(body.error).to.be.oneOf(['invalid_grant', 'invalid_request']);
+    }
+    expect((await redeem(code)).status).to.equal(200);
+  });
+});

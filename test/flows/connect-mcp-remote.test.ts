@@ -1,0 +1,55 @@
+// mcp-remote, the bridge that clients without OAuth start as a process, gets from the connect link to a tool result over stdio.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { useSystem } from '../support/system.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+/** The opener splits this at spaces, so the path is relative to the folder the process starts in. */
+const BROWSER = 'node test/support/open-url.ts';
+
+describe('mcp-remote', function () {
+  this.timeout(60_000);
+  const system = useSystem();
+  let configDir = '';
+  before(async () => {
+    configDir = await mkdtemp(join(tmpdir(), 'mcp-remote-'));
+  });
+  after(() => rm(configDir, { recursive: true, force: true }));
+
+  /** What `club_overview` answers through a bridge of its own; `browser` is the command that opens addresses. */
+  async function callThroughBridge(link: string, port: number, browser: string) {
+    const transport = new StdioClientTransport({
+      command: process.execPath,
+      args: ['node_modules/.bin/mcp-remote', link, String(port)],
+      cwd: ROOT,
+      // Nothing of the desktop: there the opener would not look at $BROWSER.
+      env: {
+        PATH: process.env.PATH ?? '',
+        HOME: configDir,
+        MCP_REMOTE_CONFIG_DIR: configDir,
+        BROWSER: browser,
+        TEST_ORIGINS: system().origins.join(','),
+      },
+      stderr: 'ignore',
+    });
+    const client = new Client({ name: 'desktop', version: '1.0.0' });
+    await client.connect(transport, { timeout: 45_000 });
+    const { structuredContent } = await client.callTool({ name: 'club_overview', arguments: {} });
+    await client.close();
+    return structuredContent;
+  }
+
+  it('reaches a tool result, and again later without anybody signing in', async () => {
+    const { link } = await createConnector(system());
+    const [port = 0] = await freePorts(1);
+    const result = await callThroughBridge(link, port, BROWSER);
+    expect(result).to.have.property('members');
+    expect(await callThroughBridge(link, port, 'false')).to.deep.equal(result);
+  });
+});

@@ -1,0 +1,74 @@
+// The official SDK clients get from nothing but the connect link to tool results, and stay connected.
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { openBrowser } from '../support/browser.ts';
+import { moveClock } from '../support/clock.ts';
+import type { AuthMethod } from '../support/oauth.ts';
+import { connectSdkV1, connectSdkV2, type SdkClient, type SdkOptions } from '../support/sdk.ts';
+import { onEachStore, type System } from '../support/system.ts';
+
+type Sdk = {
+  name: string;
+  version: RegExp;
+  connect: (link: string, options: SdkOptions) => Promise<SdkClient>;
+};
+
+const SDKS: Sdk[] = [
+  { name: 'SDK v1', version: /^2025-/, connect: connectSdkV1 },
+  {
+    name: 'SDK v2, 2025 revisions',
+    version: /^2025-/,
+    connect: (link, options) => connectSdkV2(link, 'legacy', options),
+  },
+  {
+    name: 'SDK v2, revision 2026-07-28',
+    version: /^2026-07-28$/,
+    connect: (link, options) => connectSdkV2(link, { pin: '2026-07-28' }, options),
+  },
+  {
+    name: 'SDK v2, whatever the server speaks',
+    version: /^2026-07-28$/,
+    connect: (link, options) => connectSdkV2(link, 'auto', options),
+  },
+];
+
+const METHODS: AuthMethod[] = ['none', 'client_secret_basic', 'client_secret_post'];
+const ACCESS_TOKEN_SECONDS = 3600;
+
+async function connected(system: System, sdk: Sdk, method: AuthMethod): Promise<SdkClient> {
+  const { link } = await createConnector(system);
+  return sdk.connect(link, { browser: openBrowser(system.origins), method });
+}
+
+onEachStore('An official SDK client', (system) => {
+  for (const sdk of SDKS) {
+    for (const method of METHODS) {
+      it(`gets from the link to a tool result (${sdk.name}, ${method})`, async () => {
+        const client = await connected(system(), sdk, method);
+        expect(await client.callTool('club_overview')).to.have.property('members');
+        expect(client.protocolVersion()).to.match(sdk.version);
+        expect(client.signIns()).to.equal(1);
+        await client.close();
+      });
+    }
+
+    it(`goes on without a new sign-in when its access token has expired (${sdk.name})`, async () => {
+      const client = await connected(system(), sdk, 'none');
+      const before = client.accessToken();
+      moveClock(ACCESS_TOKEN_SECONDS + 1);
+      expect(await client.callTool('club_overview')).to.have.property('members');
+      expect(client.accessToken()).to.be.a('string').that.does.not.equal(before);
+      expect(client.signIns()).to.equal(1);
+      await client.close();
+    });
+
+    it(`survives five parallel calls with an expired token (${sdk.name})`, async () => {
+      const client = await connected(system(), sdk, 'none');
+      moveClock(ACCESS_TOKEN_SECONDS + 1);
+      const calls = Array.from({ length: 5 }, () => client.callTool('club_overview'));
+      expect(await Promise.all(calls)).to.have.length(5);
+      expect(client.signIns()).to.equal(1);
+      await client.close();
+    });
+  }
+});

@@ -1,0 +1,185 @@
+// The documents that clients read first say what the contract says, byte for byte, whoever asks and however (RFC 9728, RFC 8414).
+import { expect } from 'chai';
+import { createConnector, revokeConnector } from '../support/administrator.ts';
+import { useSystem } from '../support/system.ts';
+
+const SERVER_METADATA = '/.well-known/oauth-authorization-server';
+const RESOURCE_METADATA = '/.well-known/oauth-protected-resource';
+
+async function load(url: string, options: RequestInit = {}) {
+  const response = await fetch(url, { redirect: 'manual', ...options });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, text };
+}
+
+describe('Discovery', () => {
+  const system = useSystem();
+
+  it('finds a connect link, with the levels up to its own', async () => {
+    const { id, link } = await createConnector(system(), { name: 'Ops & more', level: 'admin' });
+    const { status, headers, text } = await load(
+      `${system().resource}${RESOURCE_METADATA}/connect/${id}/mcp`,
+    );
+    expect(status).to.equal(200);
+    expect(headers.get('content-type')).to.match(/^application\/json/);
+    expect(JSON.parse(text)).to.deep.equal({
+      resource: link,
+      authorization_servers: [system().auth],
+      scopes_supported: ['analytics', 'operations', 'admin'],
+      bearer_methods_supported: ['header'],
+      resource_name: 'Ops & more',
+    });
+  });
+
+  it('finds the resource server as a whole, with every level', async () => {
+    const { status, text } = await load(`${system().resource}${RESOURCE_METADATA}`);
+    expect(status).to.equal(200);
+    expect(JSON.parse(text)).to.deep.equal({
+      resource: system().resource,
+      authorization_servers: [system().auth],
+      scopes_supported: ['analytics', 'operations', 'admin', 'full'],
+      bearer_methods_supported: ['header'],
+      resource_name: 'Gatehouse',
+    });
+  });
+
+  it('finds the authorization server, and promises nothing more than there is', async () => {
+    const { auth } = system();
+    const { status, headers, text } = await load(`${auth}${SERVER_METADATA}`);
+    expect(status).to.equal(200);
+    expect(headers.get('content-type')).to.match(/^application\/json/);
+    expect(JSON.parse(text)).to.deep.equal({
+      issuer: auth,
+      authorization_endpoint: `${auth}/oauth/authorize`,
+      token_endpoint: `${auth}/oauth/token`,
+      registration_endpoint: `${auth}/oauth/register`,
+      revocation_endpoint: `${auth}/oauth/revoke`,
+      jwks_uri: `${auth}/oauth/jwks`,
+      response_types_supported: ['code'],
+      response_modes_supported: ['query'],
+      grant_types_supported: ['authorization_code', 'refresh_token'],
+      code_challenge_methods_supported: ['S256'],
+      token_endpoint_auth_methods_supported: ['none', 'client_secret_basic', 'client_secret_post'],
+      revocation_endpoint_auth_methods_supported: [
+        'none',
+        'client_secret_basic',
+        'client_secret_post',
+      ],
+      scopes_supported: ['analytics', 'operations', 'admin', 'full', 'offline_access'],
+      client_id_metadata_document_supported: true,
+      authorization_response_iss_parameter_supported: true,
+    });
+  });
+
+  it('advertises addresses that all answer', async () => {
+    const { auth } = system();
+    const metadata = JSON.parse((await load(`${auth}${SERVER_METADATA}`)).text);
+    const expected: [string, string, number][] = [
+      ['authorization_endpoint', 'GET', 400],
+      ['token_endpoint', 'POST', 400],
+      ['registration_endpoint', 'POST', 400],
+      ['revocation_endpoint', 'POST', 400],
+      ['jwks_uri', 'GET', 200],
+    ];
+    const advertised = Object.keys(metadata).filter((name) => /_(endpoint|uri)$/.test(name));
+    expect(advertised).to.have.members(expected.map(([name]) => name));
+    for (const [name, method, status] of expected) {
+      expect((await load(metadata[name], { method })).status, name).to.equal(status);
+    }
+  });
+
+  it('publishes public keys only', async () => {
+    const { keys } = JSON.parse((await load(`${system().auth}/oauth/jwks`)).text);
+    expect(keys).to.be.an('array').with.length.above(0);
+    for (const key of keys) {
+      expect(key).to.include({ kty: 'EC', crv: 'P-256', alg: 'ES256', use: 'sig' });
+      expect(key).to.not.have.any.keys('d', 'k', 'p');
+    }
+  });
+
+  it('may be read by any page, and kept for five minutes', async () => {
+    const { link } = await createConnector(system());
+    const { pathname } = new URL(link);
+    for (const url of [
+      `${system().auth}${SERVER_METADATA}`,
+      `${system().resource}${RESOURCE_METADATA}`,
+      `${system().resource}${RESOURCE_METADATA}${pathname}`,
+    ]) {
+      const { headers } = await load(url, { headers: { origin: 'https://app.example' } });
+      expect(headers.get('cache-control')).to.equal('public, max-age=300');
+      expect(headers.get('access-control-allow-origin')).to.equal('*');
+      expect(headers.has('access-control-allow-credentials')).to.equal(false);
+      expect(headers.has('set-cookie')).to.equal(false);
+    }
+  });
+
+  it('answers the preflight of a browser that sends MCP-Protocol-Version', async () => {
+    const { link } = await createConnector(system());
+    const { auth, resource } = system();
+    for (const url of [
+      `${auth}${SERVER_METADATA}`,
+      `${resource}${RESOURCE_METADATA}`,
+      `${resource}${RESOURCE_METADATA}${new URL(link).pathname}`,
+      `${auth}/oauth/register`,
+      `${auth}/oauth/token`,
+    ]) {
+      const { status, headers } = await load(url, {
+        method: 'OPTIONS',
+        headers: {
+          origin: 'https://app.example',
+          'access-control-request-method': 'GET',
+          'access-control-request-headers': 'mcp-protocol-version',
+        },
+      });
+      expect(status, url).to.be.oneOf([200, 204]);
+      expect(headers.get('access-control-allow-origin'), url).to.equal('*');
+      expect(headers.get('access-control-allow-headers'), url).to.match(/mcp-protocol-version/i);
+      expect(headers.has('access-control-allow-credentials'), url).to.equal(false);
+    }
+  });
+
+  it('still finds a link that is used up, and no longer one that was revoked', async () => {
+    const { id } = await createConnector(system());
+    const url = `${system().resource}${RESOURCE_METADATA}/connect/${id}/mcp`;
+    expect((await load(url)).status).to.equal(200);
+    await revokeConnector(system(), id);
+    const { status, headers, text } = await load(url);
+    expect(status).to.equal(404);
+    expect(headers.get('content-type')).to.match(/^application\/json/);
+    expect(JSON.parse(text).error).to.be.a('string');
+  });
+});
+
+describe('Every other well-known address', () => {
+  const system = useSystem();
+
+  it('is 404 in JSON', async () => {
+    const { link } = await createConnector(system());
+    const { pathname } = new URL(link);
+    const { auth, resource } = system();
+    for (const url of [
+      `${auth}/.well-known/openid-configuration`,
+      `${auth}${SERVER_METADATA}${pathname}`,
+      `${auth}/.well-known/openid-configuration${pathname}`,
+      `${auth}${RESOURCE_METADATA}`,
+      `${auth}${RESOURCE_METADATA}${pathname}`,
+      `${auth}/.well-known/webfinger`,
+      `${resource}${SERVER_METADATA}`,
+      `${resource}${SERVER_METADATA}${pathname}`,
+      `${resource}/.well-known/openid-configuration`,
+      `${resource}${pathname}/.well-known/oauth-protected-resource`,
+      `${resource}${pathname}/.well-known/openid-configuration`,
+      `${resource}${RESOURCE_METADATA}/mcp`,
+      `${resource}${RESOURCE_METADATA}/connect/unknown/mcp`,
+      `${resource}${RESOURCE_METADATA}/connect/${'x'.repeat(22)}/mcp`,
+      `${resource}/.well-known/nothing`,
+    ]) {
+      for (const accept of ['application/json', 'text/html', '*/*']) {
+        const { status, headers, text } = await load(url, { headers: { accept } });
+        expect(status, url).to.equal(404);
+        expect(headers.get('content-type'), url).to.match(/^application\/json/);
+        expect(JSON.parse(text).error, url).to.be.a('string');
+      }
+    }
+  });
+});

@@ -1,0 +1,69 @@
+// A connect link with a limit is used exactly that often: in a race, after codes that nobody redeemed, and by the same person again.
+import { expect } from 'chai';
+import { createConnector, showConnector, type Connector } from '../support/administrator.ts';
+import { openBrowser, type Person } from '../support/browser.ts';
+import { moveClock } from '../support/clock.ts';
+import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
+import { onEachStore, type System } from '../support/system.ts';
+
+/** A new client and a new browser at the consent page, ready to approve. */
+async function readyToApprove(system: System, { link }: Connector, person: Person) {
+  const { server } = await discover(link);
+  const client = await registerClient(server);
+  const browser = openBrowser(system.origins);
+  const { url, verifier } = authorizeUrl(server, client, { resource: link });
+  const page = await browser.openConsent(url, person);
+  return async () => {
+    const step = await browser.submit(page, { decision: 'approve' });
+    if (step.kind === 'page') return undefined;
+    return redeem({ link, server, client, callback: step.url, verifier });
+  };
+}
+
+onEachStore('A connect link with a limit', (system) => {
+  it('is used no more often than that, by any number of people at once', async () => {
+    const connector = await createConnector(system(), { maxUses: 3 });
+    const approvals = [];
+    for (let n = 0; n < 8; n += 1)
+      approvals.push(await readyToApprove(system(), connector, n % 2 ? 'ada' : 'grace'));
+    const answers = await Promise.all(approvals.map((approve) => approve()));
+    const connected = answers.filter((answer) => answer?.status === 200);
+    expect(connected).to.have.length(3);
+    const { uses, state } = await showConnector(system(), connector.id);
+    expect({ uses, state }).to.deep.equal({ uses: 3, state: 'used-up' });
+    for (const answer of connected)
+      expect(await isLetIn(connector.link, answer?.body.access_token)).to.equal(true);
+  });
+
+  it('keeps working for who is connected', async () => {
+    const connector = await createConnector(system(), { maxUses: 1 });
+    const { server, client, refreshToken } = await connect(system(), connector);
+    const { status, body } = await refresh(server, client, refreshToken);
+    expect(status).to.equal(200);
+    expect(await isLetIn(connector.link, body.access_token)).to.equal(true);
+  });
+
+  it('is not used again by the same person with the same client, whose earlier access stays', async () => {
+    const connector = await createConnector(system(), { maxUses: 1 });
+    const first = await connect(system(), connector);
+    const second = await connect(system(), connector, { as: first });
+    expect((await showConnector(system(), connector.id)).uses).to.equal(1);
+    for (const { accessToken, server, client, refreshToken } of [first, second]) {
+      expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+      expect((await refresh(server, client, refreshToken)).status).to.equal(200);
+    }
+  });
+
+  it('gets its use back when the code is never redeemed', async () => {
+    const connector = await createConnector(system(), { maxUses: 1 });
+    await obtainCode(system(), connector);
+    expect((await showConnector(system(), connector.id)).state).to.equal('used-up');
+    moveClock(120);
+    expect((await showConnector(system(), connector.id)).state).to.equal('active');
+    const { accessToken } = await connect(system(), connector, { person: 'grace' });
+    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    expect((await showConnector(system(), connector.id)).uses).to.equal(1);
+  });
+});

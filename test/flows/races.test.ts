@@ -1,0 +1,124 @@
+// Requests that race never sign anybody out, and never give the same thing twice (RFC 6749 section 4.1.2, RFC 9700 section 4.14).
+import { expect } from 'chai';
+import { createConnector, readAudit } from '../support/administrator.ts';
+import { moveClock } from '../support/clock.ts';
+import { connect, obtainCode, redeem, type Connection } from '../support/connection.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { refresh, type TokenAnswer } from '../support/oauth.ts';
+import { onEachStore, type System } from '../support/system.ts';
+
+function times<T>(count: number, run: () => Promise<T>): Promise<T[]> {
+  return Promise.all(Array.from({ length: count }, run));
+}
+
+const statuses = (answers: TokenAnswer[]) => answers.map(({ status }) => status).sort();
+
+async function newConnection(system: System): Promise<Connection> {
+  return connect(system, await createConnector(system));
+}
+
+function turn({ server, client, link }: Connection, token: string | undefined) {
+  return refresh(server, client, token, { resource: link });
+}
+
+onEachStore('One code', (system) => {
+  for (const count of [2, 10]) {
+    it(`redeemed ${count} times at once is redeemed once, and what it gave lives`, async () => {
+      const { link } = await createConnector(system());
+      const code = await obtainCode(system(), { link });
+      const answers = await times(count, () => redeem(code, { resource: link }));
+      expect(statuses(answers)).to.deep.equal([200, ...Array(count - 1).fill(400)]);
+      for (const { status, body } of answers)
+        if (status === 400) expect(body.error).to.equal('invalid_grant');
+      const winner = answers.find(({ status }) => status === 200)?.body;
+      expect(await isLetIn(link, winner?.access_token)).to.equal(true);
+      const { server, client } = code;
+      expect((await refresh(server, client, winner?.refresh_token)).status).to.equal(200);
+    });
+  }
+
+  it('redeemed again later ends what it gave', async () => {
+    const { link } = await createConnector(system());
+    const code = await obtainCode(system(), { link });
+    const { body } = await redeem(code);
+    moveClock(2);
+    expect((await redeem(code)).body.error).to.equal('invalid_grant');
+    const { server, client } = code;
+    const refreshed = await refresh(server, client, body.refresh_token);
+    expect(refreshed.body.error).to.equal('invalid_grant');
+    expect(await isLetIn(link, body.access_token)).to.equal(false);
+  });
+});
+
+onEachStore('One refresh token', (system) => {
+  for (const count of [2, 10]) {
+    it(`used ${count} times at once has one successor, and nobody is signed out`, async () => {
+      const connection = await newConnection(system());
+      const answers = await times(count, () => turn(connection, connection.refreshToken));
+      expect(statuses(answers)).to.deep.equal(Array(count).fill(200));
+      const successors = new Set(answers.map(({ body }) => body.refresh_token));
+      expect(successors.size).to.equal(1);
+      for (const { body } of answers)
+        expect(await isLetIn(connection.link, body.access_token)).to.equal(true);
+      const [successor] = successors;
+      expect(successor).to.not.equal(connection.refreshToken);
+      expect((await turn(connection, successor)).status).to.equal(200);
+    });
+  }
+
+  it('shared by eight processes that each go on at once signs nobody out', async () => {
+    const connection = await newConnection(system());
+    const answers = await times(8, async () => {
+      const { body } = await turn(connection, connection.refreshToken);
+      return turn(connection, body.refresh_token);
+    });
+    expect(statuses(answers)).to.deep.equal(Array(8).fill(200));
+  });
+
+  it('used again within a minute gives the current one, also a generation behind', async () => {
+    const connection = await newConnection(system());
+    const second = await turn(connection, connection.refreshToken);
+    const third = await turn(connection, second.body.refresh_token);
+    moveClock(50);
+    const again = await turn(connection, connection.refreshToken);
+    expect(again.status).to.equal(200);
+    expect(again.body.refresh_token).to.equal(third.body.refresh_token);
+  });
+
+  it('used again after a minute turns once more while its successor was never used', async () => {
+    const connection = await newConnection(system());
+    const lost = await turn(connection, connection.refreshToken);
+    moveClock(61);
+    const found = await turn(connection, connection.refreshToken);
+    expect(found.status).to.equal(200);
+    expect(found.body.refresh_token).to.not.equal(lost.body.refresh_token);
+    expect(await isLetIn(connection.link, found.body.access_token)).to.equal(true);
+    expect((await turn(connection, found.body.refresh_token)).status).to.equal(200);
+  });
+
+  it('used again after its successor was, by eight thieves at once, ends the family with one event', async () => {
+    const connection = await newConnection(system());
+    const second = await turn(connection, connection.refreshToken);
+    const third = await turn(connection, second.body.refresh_token);
+    moveClock(61);
+    const thieves = await times(8, () => turn(connection, connection.refreshToken));
+    for (const { body } of thieves) expect(body.error).to.equal('invalid_grant');
+    expect((await turn(connection, third.body.refresh_token)).body.error).to.equal('invalid_grant');
+    expect(await isLetIn(connection.link, third.body.access_token)).to.equal(false);
+    const events = (await readAudit(system())).filter(
+      ({ event, clientId }) => event === 'refresh_replay' && clientId === connection.client.id,
+    );
+    expect(events).to.have.length(1);
+  });
+
+  it('that died unused ends the family when it comes back', async () => {
+    const connection = await newConnection(system());
+    const dead = await turn(connection, connection.refreshToken);
+    moveClock(61);
+    const current = await turn(connection, connection.refreshToken);
+    moveClock(61);
+    expect((await turn(connection, dead.body.refresh_token)).body.error).to.equal('invalid_grant');
+    const after = await turn(connection, current.body.refresh_token);
+    expect(after.body.error).to.equal('invalid_grant');
+  });
+});

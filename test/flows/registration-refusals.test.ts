@@ -1,0 +1,144 @@
+// A registration that could do harm is refused with the RFC's error, and nothing of it is stored (RFC 7591 section 3.2.2).
+import { expect } from 'chai';
+import { z } from 'zod';
+import { rawRequest } from '../support/raw-request.ts';
+import { countStoredKeys } from '../support/stored-keys.ts';
+import { onEachStore, type System } from '../support/system.ts';
+
+const refusal = z.object({ error: z.string(), error_description: z.string().min(1) });
+
+type Sent = { body: string; headers?: Record<string, string> };
+
+/** POSTs to the registration endpoint and expects what every refusal has in common. */
+async function refused(system: System, { body, headers }: Sent) {
+  const before = await countStoredKeys(system);
+  const response = await fetch(`${system.auth}/oauth/register`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body,
+  });
+  const answer = refusal.parse(await response.json());
+  expect(await countStoredKeys(system), JSON.stringify(answer)).to.deep.equal(before);
+  expect(response.headers.get('cache-control')).to.include('no-store');
+  return { status: response.status, error: answer.error };
+}
+
+function withRedirects(...redirect_uris: unknown[]): Sent {
+  return { body: JSON.stringify({ redirect_uris, token_endpoint_auth_method: 'none' }) };
+}
+
+const REDIRECTS_REFUSED = [
+  'http://evil.example/cb',
+  'https://evil.example/cb',
+  'https://user:pw@claude.ai/api/mcp/auth_callback',
+  'https://claude.ai/cb',
+  'https://claude.ai.evil.example/api/mcp/auth_callback',
+  'https://claude.ai:8443/api/mcp/auth_callback',
+  'http://claude.ai/api/mcp/auth_callback',
+  'https://claude.ai/api/mcp/auth_callback/',
+  'https://claude.ai/api/mcp/auth_callback?next=https://evil.example',
+  'http://localhost.evil.example/cb',
+  'http://127.0.0.1.evil.example/cb',
+  'http://user@localhost/cb',
+  'http://192.168.1.1/cb',
+  'http://0.0.0.0/cb',
+  'https://localhost/cb',
+  'http://localhost:1/cb#fragment',
+  'http://127.0.0.1:*/cb',
+  'http://*/cb',
+  'http:localhost/cb',
+  'ms-msdt:x',
+  'javascript:alert(1)',
+  'data:text/html,x',
+  'file:///etc/passwd',
+  'cursor://anysphere.cursor-mcp/oauth/callback',
+  '/callback',
+  '',
+];
+
+onEachStore('A registration', (system) => {
+  for (const uri of REDIRECTS_REFUSED) {
+    it(`is refused when its only address is "${uri}"`, async () => {
+      const answer = await refused(system(), withRedirects(uri));
+      expect(answer).to.deep.equal({ status: 400, error: 'invalid_redirect_uri' });
+    });
+  }
+
+  for (const own of ['auth', 'resource', 'management'] as const) {
+    it(`is refused when its address is our own ${own} host`, async () => {
+      const answer = await refused(system(), withRedirects(`${system()[own]}/callback`));
+      expect(answer).to.deep.equal({ status: 400, error: 'invalid_redirect_uri' });
+    });
+  }
+
+  it('is refused with three thousand addresses', async () => {
+    const many = Array.from({ length: 3000 }, (_, n) => `http://[::1]/${n}`);
+    expect((await refused(system(), withRedirects(...many))).status).to.be.oneOf([400, 413]);
+  });
+
+  for (const [what, metadata] of [
+    ['no addresses', { client_name: 'Nameless' }],
+    ['an empty list of addresses', { redirect_uris: [] }],
+    ['an address that is not a string', { redirect_uris: [{ uri: 'http://localhost/cb' }] }],
+    ['addresses that are not a list', { redirect_uris: 'http://localhost/cb' }],
+  ] as const) {
+    it(`is refused with ${what}`, async () => {
+      const answer = await refused(system(), { body: JSON.stringify(metadata) });
+      expect(answer).to.deep.equal({ status: 400, error: 'invalid_redirect_uri' });
+    });
+  }
+
+  for (const method of ['private_key_jwt', 'client_secret_jwt', 'tls_client_auth', 'x', 7]) {
+    it(`is refused with the token endpoint authentication method ${method}`, async () => {
+      const metadata = {
+        redirect_uris: ['http://localhost/cb'],
+        token_endpoint_auth_method: method,
+      };
+      const answer = await refused(system(), { body: JSON.stringify(metadata) });
+      expect(answer).to.deep.equal({ status: 400, error: 'invalid_client_metadata' });
+    });
+  }
+
+  for (const body of ['', '{', 'null', '[]', '"text"', '7', '\u0000']) {
+    it(`is refused when its body is ${JSON.stringify(body)}`, async () => {
+      expect((await refused(system(), { body })).status).to.equal(400);
+    });
+  }
+
+  for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data']) {
+    it(`is refused when it comes as ${type}`, async () => {
+      const sent = { ...withRedirects('http://localhost/cb'), headers: { 'content-type': type } };
+      expect((await refused(system(), sent)).status).to.be.oneOf([400, 415]);
+    });
+  }
+
+  it('is refused in JSON, whatever the client accepts', async () => {
+    const sent = { ...withRedirects('http://evil.example/cb'), headers: { accept: 'text/html' } };
+    expect(await refused(system(), sent)).to.deep.equal({
+      status: 400,
+      error: 'invalid_redirect_uri',
+    });
+  });
+
+  it('is refused when it is longer than 64 kB', async () => {
+    const metadata = { redirect_uris: ['http://localhost/cb'], client_name: 'x'.repeat(65 * 1024) };
+    expect((await refused(system(), { body: JSON.stringify(metadata) })).status).to.equal(413);
+  });
+
+  it('is refused when it is longer than 64 kB and does not say so beforehand', async () => {
+    const before = await countStoredKeys(system());
+    const text = JSON.stringify({
+      redirect_uris: ['http://localhost/cb'],
+      client_name: 'x'.repeat(65 * 1024),
+    });
+    const { status, body } = await rawRequest(system().auth, {
+      method: 'POST',
+      path: '/oauth/register',
+      headers: { host: new URL(system().auth).host, 'content-type': 'application/json' },
+      chunks: [text.slice(0, 40_000), text.slice(40_000)],
+    });
+    expect(status).to.equal(413);
+    refusal.parse(JSON.parse(body));
+    expect(await countStoredKeys(system())).to.deep.equal(before);
+  });
+});

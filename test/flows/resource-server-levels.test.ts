@@ -1,0 +1,133 @@
+// What a permission level lets a client see and do, and how it gets to more (MCP authorization, RFC 6750 section 3.1).
+import { expect } from 'chai';
+import { LEVELS, type Level } from '../../src/permission-level.ts';
+import { createConnector, readAudit } from '../support/administrator.ts';
+import { connect } from '../support/connection.ts';
+import { call, callTool, type RpcAnswer } from '../support/mcp.ts';
+import { useSystem } from '../support/system.ts';
+
+const PERSONAL = ['name', 'email', 'phone', 'iban', 'card'];
+const SEEN: Record<Level, string[]> = {
+  analytics: [],
+  operations: ['name'],
+  admin: ['name', 'email', 'phone'],
+  full: PERSONAL,
+};
+
+/** Every member name anywhere in a JSON value. */
+function namesIn(value: unknown): Set<string> {
+  const names = new Set<string>();
+  JSON.stringify(value, (name, member) => {
+    names.add(name);
+    return member;
+  });
+  return names;
+}
+
+function structured({ status, rpc, text }: RpcAnswer): Record<string, unknown> {
+  if (status === 200 && rpc?.result?.structuredContent) return rpc.result.structuredContent;
+  throw new Error(`${status} ${text}`);
+}
+
+describe('A permission level', () => {
+  const system = useSystem();
+
+  async function connectAt(level: Level, ceiling: Level = 'full') {
+    return connect(system(), await createConnector(system(), { level: ceiling }), { level });
+  }
+
+  async function someMember(): Promise<string> {
+    const { link, accessToken } = await connectAt('operations');
+    const { members } = structured(await callTool(link, accessToken, 'find_members'));
+    if (!Array.isArray(members)) throw new Error('find_members found nothing');
+    return String(members[0].memberId);
+  }
+
+  for (const level of LEVELS) {
+    it(`${level} shows ${SEEN[level].join(', ') || 'nobody'} and nothing more`, async () => {
+      const { link, accessToken } = await connectAt(level);
+      const memberId = await someMember();
+      const calls: [string, Record<string, unknown>][] = [
+        ['club_overview', {}],
+        ['find_members', {}],
+        ['member_contact', { memberId }],
+        ['payment_details', { memberId }],
+      ];
+      const seen = new Set<string>();
+      for (const [tool, given] of calls) {
+        const answer = await callTool(link, accessToken, tool, given);
+        if (answer.status !== 200) expect(answer.status).to.equal(403);
+        else for (const name of namesIn(structured(answer))) seen.add(name);
+      }
+      expect(PERSONAL.filter((name) => seen.has(name))).to.have.members(SEEN[level]);
+    });
+  }
+
+  it('below what a tool needs is answered with how to get there, and getting there works', async () => {
+    const memberId = await someMember();
+    const connector = await createConnector(system(), { level: 'admin' });
+    const low = await connect(system(), connector, { level: 'analytics' });
+    const refused = await callTool(connector.link, low.accessToken, 'member_contact', { memberId });
+    expect(refused.status).to.equal(403);
+    const challenge = refused.headers.get('www-authenticate') ?? '';
+    const metadata = `${system().resource}/.well-known/oauth-protected-resource/connect/${connector.id}/mcp`;
+    expect(challenge).to.match(/^Bearer /);
+    expect(challenge).to.include('error="insufficient_scope"').and.include('scope="admin"');
+    expect(challenge).to.include(`resource_metadata="${metadata}"`);
+    expect(refused.headers.get('access-control-expose-headers')).to.match(/www-authenticate/i);
+
+    const high = await connect(system(), connector, { as: low, parameters: { scope: 'admin' } });
+    const answer = await callTool(connector.link, high.accessToken, 'member_contact', { memberId });
+    expect(structured(answer)).to.include.keys('email', 'phone');
+  });
+
+  it('that the link can never give is a tool error, not a challenge', async () => {
+    const memberId = await someMember();
+    const { link, accessToken } = await connectAt('operations', 'operations');
+    const { status, headers, rpc } = await callTool(link, accessToken, 'payment_details', {
+      memberId,
+    });
+    expect(status).to.equal(200);
+    expect(headers.has('www-authenticate')).to.equal(false);
+    expect(rpc?.result?.isError).to.equal(true);
+  });
+
+  it('decides which tools are listed: those it can ever reach', async () => {
+    const { link, accessToken } = await connectAt('analytics', 'admin');
+    const { rpc } = await call(link, accessToken, { jsonrpc: '2.0', id: 1, method: 'tools/list' });
+    const names = rpc?.result?.tools?.map(({ name }) => name);
+    expect(names).to.include.members(['club_overview', 'find_members', 'member_contact']);
+    expect(names).to.not.include('payment_details');
+  });
+
+  it('full is recorded, every call, before its result is out', async () => {
+    const memberId = await someMember();
+    const { link, accessToken, client } = await connectAt('full');
+    const recorded = async () =>
+      (await readAudit(system())).filter(
+        ({ event, clientId }) => event === 'call' && clientId === client.id,
+      );
+    expect(await recorded()).to.have.length(0);
+    const given: [string, Record<string, unknown>][] = [
+      ['club_overview', {}],
+      ['payment_details', { memberId }],
+      ['payment_details', { memberId: 'nobody' }],
+    ];
+    for (const [n, [tool, sent]] of given.entries()) {
+      await callTool(link, accessToken, tool, sent);
+      const items = await recorded();
+      expect(items).to.have.length(n + 1);
+      expect(items.at(-1)).to.deep.include({ tool, arguments: sent, outcome: 'allowed' });
+      expect(items.at(-1)).to.include.keys('account', 'connector', 'grantId', 'time');
+    }
+  });
+
+  it('below full leaves no record of calls', async () => {
+    const { link, accessToken, client } = await connectAt('admin');
+    await callTool(link, accessToken, 'find_members');
+    const calls = (await readAudit(system())).filter(({ event, clientId }) => {
+      return event === 'call' && clientId === client.id;
+    });
+    expect(calls).to.have.length(0);
+  });
+});

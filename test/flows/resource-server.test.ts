@@ -1,0 +1,218 @@
+// The resource server lets in who holds a good token for this very link, and tells everybody else what to do (RFC 6750, RFC 9728).
+import { expect } from 'chai';
+import { SignJWT, decodeJwt, generateKeyPair, UnsecuredJWT } from 'jose';
+import { createConnector, revokeConnector, type Connector } from '../support/administrator.ts';
+import { moveClock } from '../support/clock.ts';
+import { connect, obtainCode, redeem } from '../support/connection.ts';
+import { call, callTool, isLetIn } from '../support/mcp.ts';
+import { refresh } from '../support/oauth.ts';
+import { rawRequest, type RawRequest } from '../support/raw-request.ts';
+import { useSystem } from '../support/system.ts';
+
+const PING = { jsonrpc: '2.0', id: 1, method: 'ping' };
+
+describe('Without a good token', () => {
+  const system = useSystem();
+
+  /** As the contract has it, to the byte. */
+  function challenge({ id, level }: Connector): string {
+    const metadata = `${system().resource}/.well-known/oauth-protected-resource/connect/${id}/mcp`;
+    return `Bearer resource_metadata="${metadata}", scope="${level}"`;
+  }
+
+  function ask({ link }: Connector, options: RawRequest) {
+    const { host, pathname } = new URL(link);
+    return rawRequest(link, { path: pathname, ...options, headers: { host, ...options.headers } });
+  }
+
+  it('every method is challenged, before anything about the message', async () => {
+    const connector = await createConnector(system());
+    const messages: RawRequest[] = [
+      {},
+      { headers: { accept: 'text/html' } },
+      { headers: { 'content-type': 'text/plain' }, chunks: ['nonsense'] },
+      { headers: { 'content-type': 'application/json' }, chunks: ['{'] },
+      { headers: { 'mcp-protocol-version': '1900-01-01', 'mcp-session-id': 'x' } },
+      { headers: { authorization: 'Basic YTpi' } },
+    ];
+    for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']) {
+      for (const message of messages) {
+        const { status, headers } = await ask(connector, { method, ...message });
+        expect(status, method).to.equal(401);
+        expect(headers['www-authenticate']).to.equal(challenge(connector));
+        expect(headers['access-control-expose-headers']).to.match(/www-authenticate/i);
+      }
+    }
+  });
+
+  it('a bad token is called that', async () => {
+    const connector = await createConnector(system());
+    for (const token of ['x', 'a.b.c', 'x'.repeat(9000), 'Bearer', '"', 'ey.ey.ey']) {
+      const headers = { authorization: `Bearer ${token}` };
+      const { status, headers: got } = await ask(connector, { method: 'POST', headers });
+      expect(status, token).to.equal(401);
+      expect(got['www-authenticate']).to.include(challenge(connector).slice('Bearer '.length));
+      expect(got['www-authenticate']).to.match(/^Bearer .*error="invalid_token"/);
+    }
+  });
+
+  it('a token made by somebody else is a bad one', async () => {
+    const connector = await createConnector(system());
+    const { accessToken } = await connect(system(), connector);
+    const claims = decodeJwt(accessToken);
+    const [header = '', payload = '', signature = ''] = accessToken.split('.');
+    const { privateKey } = await generateKeyPair('ES256');
+    const widened = Buffer.from(JSON.stringify({ ...claims, scope: 'full' })).toString('base64url');
+    const plain = Buffer.from('{"alg":"none","typ":"at+jwt"}').toString('base64url');
+    const forged = [
+      await new SignJWT(claims)
+        .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt' })
+        .sign(privateKey),
+      new UnsecuredJWT(claims).encode(),
+      `${plain}.${payload}.${signature}`,
+      `${header}.${widened}.${signature}`,
+      `${header}.${payload}.${signature.slice(0, -4)}AAAA`,
+      `${header}.${payload}.`,
+    ];
+    for (const token of forged)
+      expect((await call(connector.link, token, PING)).status).to.equal(401);
+    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+  });
+
+  it('a token anywhere but in the header counts for nothing', async () => {
+    const connector = await createConnector(system());
+    const { accessToken } = await connect(system(), connector);
+    const { pathname } = new URL(connector.link);
+    const misplaced: RawRequest[] = [
+      { path: `${pathname}?access_token=${accessToken}` },
+      { headers: { cookie: `access_token=${accessToken}` } },
+      {
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+        chunks: [`access_token=${accessToken}`],
+      },
+    ];
+    for (const request of misplaced)
+      expect((await ask(connector, { method: 'POST', ...request })).status).to.equal(401);
+  });
+
+  it('an expired token is a bad one', async () => {
+    const connector = await createConnector(system());
+    const { accessToken } = await connect(system(), connector);
+    moveClock(3540);
+    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    moveClock(120);
+    const { status, headers } = await call(connector.link, accessToken, PING);
+    expect(status).to.equal(401);
+    expect(headers.get('www-authenticate')).to.include('error="invalid_token"');
+  });
+
+  it('a page of another site is refused before anything else', async () => {
+    const connector = await createConnector(system());
+    const { accessToken } = await connect(system(), connector);
+    for (const origin of ['https://evil.example', 'null', 'http://localhost.evil.example']) {
+      const { status, headers } = await call(connector.link, accessToken, PING, {
+        headers: { origin },
+      });
+      expect(status, origin).to.equal(403);
+      expect(headers.has('www-authenticate')).to.equal(false);
+      const unknown = connector.link.replace(connector.id, 'x'.repeat(22));
+      expect((await call(unknown, undefined, PING, { headers: { origin } })).status).to.equal(403);
+    }
+    for (const origin of [system().auth, system().resource, 'http://localhost:6274']) {
+      const { status } = await call(connector.link, accessToken, PING, { headers: { origin } });
+      expect(status, origin).to.equal(200);
+    }
+  });
+});
+
+describe('A connect link', () => {
+  const system = useSystem();
+
+  it('that never was is not found', async () => {
+    for (const id of ['x', 'x'.repeat(22), 'x'.repeat(23), '..', 'a b']) {
+      const link = `${system().resource}/connect/${encodeURIComponent(id)}/mcp`;
+      const { status, headers } = await call(link, undefined, PING);
+      expect(status, id).to.equal(404);
+      expect(headers.has('www-authenticate')).to.equal(false);
+    }
+  });
+
+  async function expectGone(connector: Connector, token: string): Promise<void> {
+    for (const held of [undefined, token, 'x']) {
+      const { status, headers, text } = await call(connector.link, held, PING);
+      expect(status).to.equal(410);
+      expect(headers.has('www-authenticate')).to.equal(false);
+      const body = JSON.parse(text);
+      expect(body).to.include({ jsonrpc: '2.0' });
+      expect(body.error.code).to.be.a('number');
+      expect(body.error.message).to.match(/ask for a fresh one/);
+    }
+  }
+
+  it('that was revoked is gone at once, with everything it gave', async () => {
+    const connector = await createConnector(system());
+    const { server, client, accessToken, refreshToken } = await connect(system(), connector);
+    const code = await obtainCode(system(), connector, { person: 'grace' });
+    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    await revokeConnector(system(), connector.id);
+    await expectGone(connector, accessToken);
+    const refreshed = await refresh(server, client, refreshToken);
+    expect([refreshed.status, refreshed.body.error]).to.deep.equal([400, 'invalid_grant']);
+    const redeemed = await redeem(code);
+    expect([redeemed.status, redeemed.body.error]).to.deep.equal([400, 'invalid_grant']);
+  });
+
+  it('that expired is gone too', async () => {
+    const expiresAt = new Date(Date.now() + 600_000).toISOString();
+    const connector = await createConnector(system(), { expiresAt });
+    const { server, client, accessToken, refreshToken } = await connect(system(), connector);
+    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    moveClock(601);
+    await expectGone(connector, accessToken);
+    expect((await refresh(server, client, refreshToken)).body.error).to.equal('invalid_grant');
+  });
+
+  it('leaves others alone when it is revoked', async () => {
+    const [one, other] = [await createConnector(system()), await createConnector(system())];
+    const { accessToken } = await connect(system(), other);
+    await revokeConnector(system(), one.id);
+    expect(await isLetIn(other.link, accessToken)).to.equal(true);
+  });
+});
+
+describe('Revocation by the client', () => {
+  const system = useSystem();
+
+  for (const which of ['accessToken', 'refreshToken'] as const) {
+    it(`of its ${which} is prompt (RFC 7009)`, async () => {
+      const connector = await createConnector(system());
+      const connection = await connect(system(), connector);
+      const { server, client, accessToken, refreshToken } = connection;
+      expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+      const response = await fetch(server.revocation_endpoint, {
+        method: 'POST',
+        body: new URLSearchParams({ client_id: client.id, token: connection[which] ?? '' }),
+      });
+      expect(response.status).to.equal(200);
+      expect((await callTool(connector.link, accessToken, 'club_overview')).status).to.equal(401);
+      const refreshed = await refresh(server, client, refreshToken);
+      expect(refreshed.status).to.equal(which === 'refreshToken' ? 400 : 200);
+    });
+  }
+});
+
+describe('The address without a connect link', () => {
+  const system = useSystem();
+
+  it('says what to use instead, and starts no sign-in', async () => {
+    for (const token of [undefined, 'x']) {
+      const { status, headers, text } = await call(`${system().resource}/mcp`, token, PING);
+      expect(status).to.equal(401);
+      expect(headers.get('www-authenticate')).to.not.include('resource_metadata');
+      if (token === undefined) expect(headers.get('www-authenticate')).to.equal('Bearer');
+      expect(text)
+        .to.match(/connect link/i)
+        .and.match(/minted token/i);
+    }
+  });
+});

@@ -1,0 +1,122 @@
+// The official SDK clients, versions 1 and 2, which get from a connect link to tool calls on their own; the person is the scripted browser.
+import {
+  Client as ClientV2,
+  StreamableHTTPClientTransport as TransportV2,
+  UnauthorizedError as UnauthorizedV2,
+  type VersionNegotiationMode,
+} from '@modelcontextprotocol/client';
+import { UnauthorizedError as UnauthorizedV1 } from '@modelcontextprotocol/sdk/client/auth.js';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { Browser, Wishes } from './browser.ts';
+import type { AuthMethod } from './oauth.ts';
+
+export type SdkClient = {
+  /** The structured result of a tool. Throws what the SDK throws. */
+  callTool(name: string, given?: Record<string, unknown>): Promise<unknown>;
+  protocolVersion(): string | undefined;
+  /** How often a person was asked. */
+  signIns(): number;
+  accessToken(): string | undefined;
+  close(): Promise<void>;
+};
+
+export type SdkOptions = { browser: Browser; method: AuthMethod; wishes?: Wishes };
+
+const INFO = { name: 'sdk-flow', version: '1.0.0' };
+const REDIRECT_URL = 'http://127.0.0.1:7171/callback';
+
+/** Goes on until the SDK says it is connected. */
+export async function connectSdkV1(link: string, options: SdkOptions): Promise<SdkClient> {
+  const person = openPerson(options);
+  const openTransport = () => new TransportV1(new URL(link), { authProvider: person.provider });
+  const first = openTransport();
+  await expectSignIn(() => new ClientV1(INFO).connect(first), UnauthorizedV1);
+  await first.finishAuth(person.callback().searchParams.get('code') ?? '');
+  const client = new ClientV1(INFO);
+  const transport = openTransport();
+  await client.connect(transport);
+  return {
+    ...person.facts,
+    callTool: async (name, given = {}) =>
+      (await client.callTool({ name, arguments: given })).structuredContent,
+    protocolVersion: () => transport.protocolVersion,
+    close: () => client.close(),
+  };
+}
+
+/** As `connectSdkV1`; `mode` says which revisions of the protocol the client speaks. */
+export async function connectSdkV2(
+  link: string,
+  mode: VersionNegotiationMode,
+  options: SdkOptions,
+): Promise<SdkClient> {
+  const person = openPerson(options);
+  const openClient = () => new ClientV2(INFO, { versionNegotiation: { mode } });
+  const openTransport = () => new TransportV2(new URL(link), { authProvider: person.provider });
+  const first = openTransport();
+  await expectSignIn(() => openClient().connect(first), UnauthorizedV2);
+  await first.finishAuth(person.callback().searchParams);
+  const client = openClient();
+  await client.connect(openTransport());
+  return {
+    ...person.facts,
+    callTool: async (name, given = {}) =>
+      (await client.callTool({ name, arguments: given })).structuredContent,
+    protocolVersion: () => client.getNegotiatedProtocolVersion(),
+    close: () => client.close(),
+  };
+}
+
+async function expectSignIn(
+  connect: () => Promise<void>,
+  Unauthorized: new () => Error,
+): Promise<void> {
+  try {
+    await connect();
+  } catch (error) {
+    if (error instanceof Unauthorized) return;
+    throw error;
+  }
+  throw new Error('connected without anybody signing in');
+}
+
+type Tokens = { access_token: string; token_type: string; refresh_token?: string };
+type Information = { client_id: string; client_secret?: string };
+
+/** What both versions ask of an application, kept in memory. */
+function openPerson({ browser, method, wishes }: SdkOptions) {
+  let information: Information | undefined;
+  let tokens: Tokens | undefined;
+  let verifier = '';
+  let callback: URL | undefined;
+  let signIns = 0;
+  const provider = {
+    redirectUrl: REDIRECT_URL,
+    clientMetadata: {
+      client_name: 'SDK flow',
+      redirect_uris: [REDIRECT_URL],
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      token_endpoint_auth_method: method,
+    },
+    clientInformation: () => information,
+    saveClientInformation: (given: Information) => void (information = given),
+    tokens: () => tokens,
+    saveTokens: (given: Tokens) => void (tokens = given),
+    saveCodeVerifier: (given: string) => void (verifier = given),
+    codeVerifier: () => verifier,
+    redirectToAuthorization: async (url: URL) => {
+      signIns += 1;
+      callback = await browser.authorize(url, wishes);
+    },
+  };
+  return {
+    provider,
+    callback: () => {
+      if (!callback) throw new Error('the SDK asked nobody to sign in');
+      return callback;
+    },
+    facts: { signIns: () => signIns, accessToken: () => tokens?.access_token },
+  };
+}

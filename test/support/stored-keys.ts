@@ -1,0 +1,31 @@
+// What is in a store, seen from beside the system: how many keys of each kind there are (what follows the kind is hidden).
+import { DatabaseSync } from 'node:sqlite';
+import { Redis } from 'ioredis';
+import type { System } from './system.ts';
+
+/** By kind, for example `client`. */
+export async function countStoredKeys({ storeAddress }: System): Promise<Record<string, number>> {
+  const names = storeAddress.startsWith('sqlite:')
+    ? namesInSqlite(storeAddress.slice('sqlite:'.length))
+    : await namesInRedis(storeAddress);
+  const counts: Record<string, number> = {};
+  for (const name of names) {
+    const [kind = ''] = name.split(':');
+    counts[kind] = (counts[kind] ?? 0) + 1;
+  }
+  return counts;
+}
+
+function namesInSqlite(file: string): string[] {
+  const db = new DatabaseSync(file, { readOnly: true });
+  const rows = db.prepare('SELECT name FROM entry UNION ALL SELECT name FROM member').all();
+  db.close();
+  return rows.map(({ name }) => String(name));
+}
+
+async function namesInRedis(url: string): Promise<string[]> {
+  const redis = new Redis(url);
+  const names = await redis.keys('*');
+  redis.disconnect();
+  return names;
+}
