@@ -90,18 +90,19 @@ export async function authorizationServer(
   );
   const router = new Router({ sensitive: true, strict: true });
   router.get('/', (ctx) => pages.render(ctx, 'home', { resourceUrl: settings.resourceUrl }));
-  documents(router, settings.authUrl, engine.publicJwks);
+  const introspects = settings.authorization.introspectionClients.length > 0;
+  documents(router, authorizationServerMetadata(settings.authUrl, introspects), engine.publicJwks);
   authorization(router, options, engine, preRegistered);
-  clientEndpoints(router, engine.middleware);
+  clientEndpoints(router, engine.middleware, introspects);
   app.use(router.routes());
   app.use(router.allowedMethods({ throw: true, methodNotAllowed: () => methodNotAllowed() }));
   return { app, publicJwks: engine.publicJwks };
 }
 
 /** The same for every client, so anyone may keep them a while: RFC 8414 metadata and the public keys (RFC 7517). */
-function documents(router: Router, authUrl: string, publicJwks: { keys: JWK[] }): void {
+function documents(router: Router, metadata: object, publicJwks: { keys: JWK[] }): void {
   const contents: Record<string, unknown> = {
-    [METADATA_PATH]: authorizationServerMetadata(authUrl),
+    [METADATA_PATH]: metadata,
     [ENDPOINTS.jwks]: publicJwks,
   };
   for (const [path, content] of Object.entries(contents)) {
@@ -152,11 +153,12 @@ function authorization(
 }
 
 /** What clients call themselves: JSON whatever they accept, never cached, open to clients in a browser. */
-function clientEndpoints(router: Router, engine: Koa.Middleware): void {
-  const answers: [path: string, limit: number, answer: (ctx: Koa.Context) => void][] = [
+function clientEndpoints(router: Router, engine: Koa.Middleware, introspects: boolean): void {
+  const answers: (readonly [path: string, limit: number, answer: (ctx: Koa.Context) => void])[] = [
     [ENDPOINTS.token, TOKEN_LIMIT, answerTokens],
     [ENDPOINTS.registration, REGISTRATION_LIMIT, answerRegistration],
     [ENDPOINTS.revocation, TOKEN_LIMIT, () => {}],
+    ...(introspects ? [[ENDPOINTS.introspection, TOKEN_LIMIT, () => {}] as const] : []),
   ];
   for (const [path, limit, answer] of answers) {
     router.options(path, allowAnyOrigin('POST'));

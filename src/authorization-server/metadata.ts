@@ -7,6 +7,7 @@ export const ENDPOINTS = {
   token: '/oauth/token',
   registration: '/oauth/register',
   revocation: '/oauth/revoke',
+  introspection: '/oauth/introspect',
   jwks: '/oauth/jwks',
 } as const;
 
@@ -14,7 +15,11 @@ export const METADATA_PATH = '/.well-known/oauth-authorization-server';
 
 export const CLIENT_AUTH_METHODS = ['none', 'client_secret_basic', 'client_secret_post'] as const;
 
-export function authorizationServerMetadata(authUrl: string): Record<string, unknown> {
+/** `introspects`: there are resource servers that may use the introspection endpoint. */
+export function authorizationServerMetadata(
+  authUrl: string,
+  introspects: boolean,
+): Record<string, unknown> {
   return {
     issuer: authUrl,
     authorization_endpoint: authUrl + ENDPOINTS.authorization,
@@ -22,6 +27,7 @@ export function authorizationServerMetadata(authUrl: string): Record<string, unk
     registration_endpoint: authUrl + ENDPOINTS.registration,
     revocation_endpoint: authUrl + ENDPOINTS.revocation,
     jwks_uri: authUrl + ENDPOINTS.jwks,
+    ...(introspects ? introspection(authUrl) : {}),
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
     grant_types_supported: ['authorization_code', 'refresh_token'],
@@ -31,5 +37,14 @@ export function authorizationServerMetadata(authUrl: string): Record<string, unk
     scopes_supported: [...LEVELS, OFFLINE_ACCESS],
     authorization_response_iss_parameter_supported: true,
     client_id_metadata_document_supported: true,
+  };
+}
+
+function introspection(authUrl: string): Record<string, unknown> {
+  return {
+    introspection_endpoint: authUrl + ENDPOINTS.introspection,
+    introspection_endpoint_auth_methods_supported: CLIENT_AUTH_METHODS.filter(
+      (method) => method !== 'none',
+    ),
   };
 }

@@ -13,6 +13,8 @@ export type IdentityProvider = {
   clientSecret?: string;
   scopes: string[];
   groupsClaim: string;
+  /** What asks people who they are although the provider remembers them (OpenID Connect Core section 3.1.2.1). */
+  switchAccountPrompt: 'login' | 'select_account';
   embedded: boolean;
 };
 

@@ -88,6 +88,11 @@ const preRegisteredClient = z.strictObject({
   secret: z.string().min(32).optional(),
 });
 
+const introspectionClient = z.strictObject({
+  id: z.string().regex(/^[\w.-]{3,64}$/, '3 to 64 letters, digits, dots, dashes or underscores'),
+  secret: z.string().min(32),
+});
+
 const person = z.strictObject({
   id: z
     .string()
@@ -109,6 +114,7 @@ export const identityProvider = z
     clientSecretFile: z.string().min(1).optional(),
     scopes: z.array(z.string().min(1)).default(['openid', 'profile', 'email']),
     groupsClaim: z.string().min(1).default('groups'),
+    switchAccountPrompt: z.enum(['login', 'select_account']).default('login'),
   })
   .refine((idp) => !(idp.clientSecret && idp.clientSecretFile), {
     path: ['clientSecretFile'],
@@ -170,7 +176,15 @@ export const settingsSchema = z.strictObject({
     .optional(),
   entitlements: z.array(entitlement, 'a list of rules, each with match and level').min(1),
 
-  authorization: z.strictObject({ defaultConnector: z.string().min(1).optional() }).prefault({}),
+  authorization: z
+    .strictObject({
+      defaultConnector: z.string().min(1).optional(),
+      introspectionClients: z
+        .array(introspectionClient)
+        .refine(isDistinct, 'an id of its own for each')
+        .default([]),
+    })
+    .prefault({}),
   clients: z
     .strictObject({
       hostedCallbacks: z

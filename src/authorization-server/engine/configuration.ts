@@ -21,6 +21,7 @@ export type ConfigurationOptions = DocumentOptions & {
   resourceIndicators: ReturnType<typeof resourceIndicators>;
   hasAccount: (id: string) => Promise<boolean>;
   preRegistered: readonly { id: string; name: string; redirectUris: string[]; secret?: string }[];
+  introspectionClients: readonly { id: string; secret: string }[];
   /** In seconds. */
   ttl: {
     accessToken: number;
@@ -41,7 +42,10 @@ export function configuration(options: ConfigurationOptions): Configuration {
   return {
     adapter: options.adapter,
     jwks: { keys: options.signingKeys as NonNullable<Configuration['jwks']>['keys'] },
-    clients: options.preRegistered.map(staticClient),
+    clients: [
+      ...options.preRegistered.map(staticClient),
+      ...options.introspectionClients.map(resourceServerClient),
+    ],
     clientDefaults: {
       id_token_signed_response_alg: SIGNING_ALGORITHM,
       grant_types: ['authorization_code', 'refresh_token'],
@@ -79,6 +83,11 @@ export function configuration(options: ConfigurationOptions): Configuration {
           client: { clientId: string },
           token: { clientId?: string },
         ) => client.clientId === token.clientId,
+      },
+      introspection: {
+        enabled: true,
+        allowedPolicy: (_ctx: unknown, client: { clientId: string }) =>
+          options.introspectionClients.some(({ id }) => id === client.clientId),
       },
     } as Configuration['features'],
     interactions: {
@@ -134,6 +143,21 @@ function staticClient({
     token_endpoint_auth_method:
       secret === undefined ? ('none' as const) : ('client_secret_basic' as const),
     ...(secret === undefined ? {} : { client_secret: secretDigest(secret) }),
+  };
+}
+
+/** A resource server may ask about tokens and nothing else. */
+function resourceServerClient({
+  id,
+  secret,
+}: ConfigurationOptions['introspectionClients'][number]) {
+  return {
+    client_id: id,
+    client_secret: secretDigest(secret),
+    token_endpoint_auth_method: 'client_secret_basic' as const,
+    grant_types: [],
+    response_types: [],
+    redirect_uris: [],
   };
 }
 

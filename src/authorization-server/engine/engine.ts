@@ -1,5 +1,11 @@
 // The engine: oidc-provider wired to our store, policy and pages.
-import { createLocalJWKSet, type JWK, type JWTVerifyGetKey, jwtVerify } from 'jose';
+import {
+  createLocalJWKSet,
+  type JWK,
+  type JWTPayload,
+  type JWTVerifyGetKey,
+  jwtVerify,
+} from 'jose';
 import type Koa from 'koa';
 import compose from 'koa-compose';
 import { Provider, type ErrorOut } from 'oidc-provider';
@@ -88,6 +94,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
       signingKeys,
       pinned: settings.clients.metadataDocuments,
       preRegistered: settings.clients.preRegistered,
+      introspectionClients: settings.authorization.introspectionClients,
       adapter: createAdapter(store, grants.models, clients),
       cookieKeys: options.cookieKeys,
       nameToken: grants.nameToken,
@@ -144,9 +151,14 @@ function accessTokenVerifier(
       typ: 'at+jwt',
       algorithms: [SIGNING_ALGORITHM],
     }).catch(() => undefined);
-    const { jti, exp, grant_id: grantId, client_id: clientId } = verified?.payload ?? {};
-    if (!jti || !exp || typeof grantId !== 'string' || typeof clientId !== 'string')
-      return undefined;
-    return { jti, exp, grantId, clientId };
+    return verified && claimsOf(verified.payload);
   };
+}
+
+function claimsOf({ jti, iat, exp, sub, aud, ...rest }: JWTPayload): AccessTokenClaims | undefined {
+  const { grant_id: grantId, client_id: clientId, scope } = rest;
+  if (!jti || !iat || !exp || !sub || typeof aud !== 'string' || typeof scope !== 'string')
+    return undefined;
+  if (typeof grantId !== 'string' || typeof clientId !== 'string') return undefined;
+  return { jti, iat, exp, accountId: sub, clientId, grantId, aud, scope };
 }

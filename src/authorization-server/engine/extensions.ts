@@ -21,8 +21,8 @@ export function namingTtl(
 }
 
 /**
- * The engine refuses to revoke JWTs (RFC 7009 lets it). Its `findToken` asks each model for the presented value, so we present one that looks
- * opaque in place of the JWT, and our AccessToken model resolves it. Only on the revocation route.
+ * The engine refuses to revoke and to introspect JWTs (RFC 7009 and RFC 7662 let it). Its `findToken` asks each model for the presented value, so we present one that looks
+ * opaque in place of the JWT, and our AccessToken model resolves it. Only on those two routes.
  * Test: "a client revokes its own access token".
  */
 export function presentJwtsAsOpaque(provider: Provider): void {
@@ -35,11 +35,8 @@ export function presentJwtsAsOpaque(provider: Provider): void {
       return this[assembled];
     },
     set(this: Context, params: Record<string, unknown>) {
-      if (
-        this.route === 'revocation' &&
-        typeof params.token === 'string' &&
-        params.token.startsWith('ey')
-      ) {
+      const isAboutToken = this.route === 'revocation' || this.route === 'introspection';
+      if (isAboutToken && typeof params.token === 'string' && params.token.startsWith('ey')) {
         params.token = OPAQUE_PREFIX + params.token.replaceAll('.', '~');
       }
       this[assembled] = params;

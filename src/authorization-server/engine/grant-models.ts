@@ -42,7 +42,17 @@ export type GrantModelOptions = {
   verifyAccessToken: (jwt: string) => Promise<AccessTokenClaims | undefined>;
 };
 
-export type AccessTokenClaims = { jti: string; exp: number; grantId: string; clientId: string };
+/** Named as the engine names them. */
+export type AccessTokenClaims = {
+  jti: string;
+  iat: number;
+  exp: number;
+  accountId: string;
+  clientId: string;
+  grantId: string;
+  aud: string;
+  scope: string;
+};
 
 export type GrantModels = {
   models: Record<string, Partial<Adapter>>;
@@ -248,7 +258,7 @@ function accessTokenModel(options: GrantModelOptions, records: RequestRecords): 
       const claims = jwt === undefined ? undefined : await verifyAccessToken(jwt);
       const record = claims && (await records.load(claims.grantId))?.value;
       if (!record || record.revoked?.[claims.jti] !== undefined) return undefined;
-      return { kind: 'AccessToken', format: 'opaque', ...claims };
+      return { kind: 'AccessToken', format: 'opaque', ...claims, extra: {} };
     },
     async destroy(jti) {
       const token = requireRequest().oidc.entities.AccessToken;

@@ -82,7 +82,7 @@ export async function decideConsent(
         error_description: refusal?.description ?? DENIED,
       });
     case 'switch':
-      return startSignIn(options, ctx, flow, true);
+      return startSignIn(options, ctx, flow, 'switch');
     case 'approve':
       if (check === 'changed' || refusal) return showConsent(options, ctx, flow, true);
       return approve(options, ctx, flow, request, form);

@@ -9,10 +9,13 @@ const TIMEOUT = 5;
 /** What must come back: kept by us, for one browser, once. */
 export type SignInChecks = { state: string; nonce: string; verifier: string };
 
+/** `login`: sign in afresh. `switch`: choose another account. */
+export type SignInPrompt = 'login' | 'switch';
+
 export type IdentityProvider = {
   name: string;
-  /** Where to send the person. `prompt` as OpenID Connect Core section 3.1.2.1. */
-  signInUrl: (checks: SignInChecks, prompt?: string) => Promise<URL>;
+  /** Where to send the person. */
+  signInUrl: (checks: SignInChecks, prompt?: SignInPrompt) => Promise<URL>;
   /** Who came back, from the query of the callback. Refuses with an HttpError that says what to do. */
   identify: (query: string, checks: SignInChecks) => Promise<Identity>;
 };
@@ -32,7 +35,7 @@ export function openIdentityProvider(
         nonce,
         code_challenge: await openid.calculatePKCECodeChallenge(verifier),
         code_challenge_method: 'S256',
-        ...(prompt === undefined ? {} : { prompt }),
+        ...(prompt ? { prompt: prompt === 'login' ? 'login' : settings.switchAccountPrompt } : {}),
       });
     },
     async identify(query, { state, nonce, verifier }) {

@@ -16,7 +16,8 @@ export function interactions(options: ConsentOptions): Koa.Middleware {
   router.get('/interaction/:uid', async (ctx) => {
     const flow = await requireFlow(provider, ctx, String(ctx.params.uid));
     if (flow.prompt.name === 'consent') return showConsent(options, ctx, flow);
-    return startSignIn(options, ctx, flow, flow.prompt.reasons.includes('login_prompt'));
+    const isAsked = flow.prompt.reasons.includes('login_prompt');
+    return startSignIn(options, ctx, flow, isAsked ? 'login' : undefined);
   });
   router.post('/interaction/:uid', async (ctx) => {
     const flow = await requireFlow(provider, ctx, String(ctx.params.uid));

@@ -10,6 +10,7 @@ import {
   createSignInChecks,
   type IdentityProvider,
   type SignInChecks,
+  type SignInPrompt,
 } from './identity-provider.ts';
 
 export type SignInOptions = {
@@ -27,15 +28,15 @@ const SIGN_IN_LIFETIME = 600;
 const STATE = /^([\w-]{16,64})\.[\w-]{16,128}$/;
 const signInKey = (state: string) => `sign-in:${state}`;
 
-/** `again`: the person must be asked who they are, also when the provider remembers them. */
+/** `prompt`: what the identity provider should ask although it remembers the person. */
 export async function startSignIn(
   options: SignInOptions,
   ctx: Koa.Context,
   flow: Flow,
-  again: boolean,
+  prompt?: SignInPrompt,
 ): Promise<void> {
   const checks = createSignInChecks(flow.uid);
-  const url = await options.identityProvider.signInUrl(checks, again ? 'login' : undefined);
+  const url = await options.identityProvider.signInUrl(checks, prompt);
   await options.store.set<SignInChecks>(signInKey(checks.state), checks, SIGN_IN_LIFETIME);
   seeOther(ctx, url.href);
 }
