@@ -180,8 +180,10 @@ async function refuseEviction(client: RedisClient): Promise<void> {
 }
 
 async function closeAll(clients: Set<RedisClient>): Promise<void> {
-  for (const client of clients) {
-    await client.quit().catch(() => undefined);
-    client.disconnect();
-  }
+  await Promise.all(
+    Array.from(clients, async (client) => {
+      await client.quit().catch(() => undefined);
+      client.disconnect();
+    }),
+  );
 }

@@ -5,6 +5,8 @@ import { type Change, type Found, KEEP, type Store, StoreUnavailable } from './s
 
 // Of writers racing for one key at least one wins every round, so this many may race.
 const ATTEMPTS = 200;
+// Of the 1.5 s within which a request must be answered without the store.
+const DEADLINE_MS = 1400;
 const ENTRY_ID = /^\d{32}$/;
 
 export function sealedStore(bytes: ByteStore, sealer: Sealer): Store {
@@ -15,15 +17,20 @@ export function sealedStore(bytes: ByteStore, sealer: Sealer): Store {
     ...channels(bytes, sealer),
     delete: (key) => reach(bytes.delete(sealer.name(key))),
     ping: () => reach(bytes.ping()),
-    close: () => reach(bytes.close()),
+    close: () => bytes.close(),
   };
 }
 
-async function reach<R>(command: Promise<R>): Promise<R> {
+/** `command` was sent already: when it is late its answer is not waited for, and it may still be carried out. */
+async function reach<R>(command: Promise<R>, milliseconds = DEADLINE_MS): Promise<R> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error('no answer in time')), milliseconds);
   try {
-    return await command;
+    return await Promise.race([command, late]);
   } catch (cause) {
     throw new StoreUnavailable(cause);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -82,13 +89,15 @@ async function update<T>(
   change: Change<T>,
   seen: Found<T> | undefined,
 ): Promise<Found<T> | undefined> {
-  let found = seen ?? openOrRefuse<T>(sealer, name, await reach(bytes.get(name)));
+  const end = performance.now() + DEADLINE_MS;
+  const inTime = <R>(command: Promise<R>) => reach(command, end - performance.now());
+  let found = seen ?? openOrRefuse<T>(sealer, name, await inTime(bytes.get(name)));
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const next = change(found?.value);
     if (next === KEEP || (!next && !found)) return found;
     const after = next && { value: next.value, raw: sealer.seal(name, next.value) };
     const ttl = next ? lifetime(next.ttl) : 0;
-    const there = await reach(bytes.exchange(name, found?.raw, after?.raw, ttl));
+    const there = await inTime(bytes.exchange(name, found?.raw, after?.raw, ttl));
     if (there === true) return after;
     found = openOrRefuse<T>(sealer, name, there);
   }

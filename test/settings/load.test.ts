@@ -133,7 +133,7 @@ describe('the environment', () => {
       resourceUrl: 'http://localhost:5001',
       managementUrl: 'http://127.0.0.1:5002',
       store: { kind: 'redis', url: 'redis://127.0.0.1:6379/3' },
-      authorization: { defaultConnector: 'first' },
+      authorization: { defaultConnector: 'first', introspectionClients: [] },
       logLevel: 'debug',
       listen: {
         auth: { host: '127.0.0.1', port: 6000 },
@@ -174,6 +174,7 @@ describe('the identity provider', () => {
       clientId: 'gatehouse',
       scopes: ['openid', 'profile', 'email'],
       groupsClaim: 'groups',
+      switchAccountPrompt: 'login',
       embedded: true,
     });
   });
