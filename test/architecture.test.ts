@@ -1,0 +1,241 @@
+// How the source is laid out: who may import whom, what lives in one place only, and how files look (src/README.md says why).
+import { globSync, readFileSync } from 'node:fs';
+import { join, posix, sep } from 'node:path';
+import { expect } from 'chai';
+
+const ROOT = join(import.meta.dirname, '..');
+
+type Import = { specifier: string; typeOnly: boolean };
+type SourceFile = { path: string; text: string; imports: Import[] };
+
+const LEAVES = ['permission-level.ts', 'observability/', 'settings/'];
+const BELOW_RECORDS = [...LEAVES, 'store/'];
+const BELOW_HOSTS = [...BELOW_RECORDS, 'http/', 'connectors/', 'grants/', 'audit/'];
+const AUTHORIZATION_SERVER = 'authorization-server/';
+const SERVER_PARTS = ['metadata.ts', 'error-page.ts', 'engine/', 'interactions/'].map(
+  (part) => AUTHORIZATION_SERVER + part,
+);
+const APPS = ['authorization-server/', 'development-idp/', 'resource-server/', 'management/'];
+
+/** What each part may import besides itself: arrows point down. The longest name that fits a file is its part. */
+const MAY_IMPORT: Record<string, string[]> = {
+  'permission-level.ts': [],
+  'observability/': [],
+  'settings/': ['permission-level.ts'],
+  'store/': LEAVES,
+  'http/': BELOW_RECORDS,
+  'connectors/': BELOW_RECORDS,
+  'grants/': BELOW_RECORDS,
+  'audit/': BELOW_RECORDS,
+  'authorization-server/metadata.ts': BELOW_HOSTS,
+  'authorization-server/error-page.ts': BELOW_HOSTS,
+  'authorization-server/engine/': [...BELOW_HOSTS, ...SERVER_PARTS.slice(0, 2)],
+  'authorization-server/interactions/': [...BELOW_HOSTS, ...SERVER_PARTS.slice(0, 3)],
+  'authorization-server/': [...BELOW_HOSTS, ...SERVER_PARTS],
+  'development-idp/': BELOW_HOSTS,
+  'resource-server/': BELOW_HOSTS,
+  'management/': BELOW_HOSTS,
+  'roles.ts': [...BELOW_HOSTS, ...APPS],
+  'gatehouse.ts': [...BELOW_HOSTS, 'roles.ts'],
+  'main.ts': [...BELOW_HOSTS, 'gatehouse.ts'],
+  'cli.ts': [...LEAVES, 'management/'],
+};
+
+const EMPTY_NAMES = ['utils', 'helpers', 'common', 'types', 'index', 'service', 'manager'];
+const MOST_LINES = 250;
+
+const files = globSync('**/*.ts', { cwd: join(ROOT, 'src') })
+  .map((path) => readSource(path.replaceAll(sep, '/')))
+  .toSorted((a, b) => (a.path < b.path ? -1 : 1));
+const byPath = new Map(files.map((file) => [file.path, file]));
+
+function readSource(path: string): SourceFile {
+  const text = readFileSync(join(ROOT, 'src', path), 'utf8');
+  const statements = text.matchAll(
+    /^(?:import|export)\s+(type\s)?(?:[^'";]*?\sfrom\s+)?'([^']+)'|\bimport\(\s*'([^']+)'/gm,
+  );
+  const imports = [...statements].map(([, type, specifier = '', dynamic]) => ({
+    specifier: dynamic ?? specifier,
+    typeOnly: type !== undefined,
+  }));
+  return { path, text, imports };
+}
+
+/** The files of src that a file imports. */
+function importsOf({ path, imports }: SourceFile, { withTypes }: { withTypes: boolean }): string[] {
+  return imports
+    .filter(({ specifier, typeOnly }) => specifier.startsWith('.') && (withTypes || !typeOnly))
+    .map(({ specifier }) => posix.join(posix.dirname(path), specifier))
+    .filter((target) => byPath.has(target));
+}
+
+function partOf(path: string): string | undefined {
+  return Object.keys(MAY_IMPORT)
+    .filter((part) => (part.endsWith('/') ? path.startsWith(part) : path === part))
+    .toSorted((a, b) => b.length - a.length)[0];
+}
+
+function mayImport(from: string, to: string): boolean {
+  const [own, other] = [partOf(from), partOf(to)];
+  if (own === undefined || other === undefined) return false;
+  return own === other || MAY_IMPORT[own]?.some((part) => other.startsWith(part)) === true;
+}
+
+/** Every file that `start` leads to by imports, types included. */
+function reachableFrom(start: string, seen = new Set<string>()): Set<string> {
+  const file = byPath.get(start);
+  if (!file || seen.has(start)) return seen;
+  seen.add(start);
+  for (const target of importsOf(file, { withTypes: true })) reachableFrom(target, seen);
+  return seen;
+}
+
+/** The first way from a file back to itself. */
+function findCycle(file: SourceFile, trail: string[], done: Set<string>): string[] | undefined {
+  if (trail.includes(file.path)) return [...trail.slice(trail.indexOf(file.path)), file.path];
+  if (done.has(file.path)) return undefined;
+  for (const target of importsOf(file, { withTypes: false })) {
+    const next = byPath.get(target);
+    const cycle = next && findCycle(next, [...trail, file.path], done);
+    if (cycle) return cycle;
+  }
+  done.add(file.path);
+  return undefined;
+}
+
+function filesWith(pattern: RegExp): string[] {
+  return files.filter(({ text }) => pattern.test(text)).map(({ path }) => path);
+}
+
+describe('the source', () => {
+  describe('imports', () => {
+    it('are found', () => {
+      const main = byPath.get('main.ts');
+      expect(main && importsOf(main, { withTypes: true })).to.include.members([
+        'gatehouse.ts',
+        'settings/settings.ts',
+      ]);
+      expect(reachableFrom('main.ts').size).to.be.greaterThan(files.length / 2);
+    });
+
+    it('point down', () => {
+      const wrong = files.flatMap((file) =>
+        importsOf(file, { withTypes: true })
+          .filter((target) => !mayImport(file.path, target))
+          .map((target) => `${file.path} imports ${target}`),
+      );
+      expect(wrong).to.deep.equal([]);
+    });
+
+    it('never come back to where they started, types aside', () => {
+      const done = new Set<string>();
+      const cycles = files.map((file) => findCycle(file, [], done)).filter(Boolean);
+      expect(cycles.map((cycle) => cycle?.join(' > '))).to.deep.equal([]);
+    });
+
+    it('never lead from the resource server to the authorization server', () => {
+      const reached = [...reachableFrom('resource-server/app.ts')];
+      expect(reached).to.include('resource-server/bearer.ts');
+      expect(reached.filter((path) => path.startsWith(AUTHORIZATION_SERVER))).to.deep.equal([]);
+    });
+
+    it('never reach into the engine', () => {
+      const specifiers = files.flatMap(({ imports }) => imports.map(({ specifier }) => specifier));
+      expect(specifiers).to.include('oidc-provider');
+      expect(specifiers.filter((name) => name.startsWith('oidc-provider/'))).to.deep.equal([]);
+    });
+
+    it('of packages are dependencies at run time', () => {
+      const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+      const packages = files
+        .flatMap(({ imports }) => imports.filter(({ typeOnly }) => !typeOnly))
+        .map(({ specifier }) => specifier)
+        .filter((name) => !/^(\.|node:)/.test(name))
+        .map((name) => name.split('/', name.startsWith('@') ? 2 : 1).join('/'));
+      expect(packages).to.include('koa');
+      expect(Object.keys(dependencies)).to.include.members(packages);
+    });
+  });
+
+  describe('one place only', () => {
+    it('the environment is read in settings', () => {
+      const readers = filesWith(/\bprocess\s*\.\s*env\b|\benv\b[^;]*from 'node:process'/);
+      expect(readers).not.to.deep.equal([]);
+      expect(readers.filter((path) => !path.startsWith('settings/'))).to.deep.equal([]);
+    });
+
+    it('the context of the engine is touched where the engines are told what to do', () => {
+      const touching = filesWith(/\boidc\b(?!-)/);
+      expect(touching).to.include('development-idp/engine.ts');
+      const elsewhere = touching.filter((path) => !path.startsWith('authorization-server/engine/'));
+      expect(elsewhere).to.deep.equal(['development-idp/engine.ts']);
+    });
+
+    it('prototypes are changed in the extensions of the engine', () => {
+      const extensions = 'authorization-server/engine/extensions.ts';
+      expect(filesWith(/\bprototype\b|__proto__/)).to.deep.equal([extensions]);
+    });
+
+    it('views write unescaped text to include a partial, and for nothing else', () => {
+      const views = globSync('**/*.ejs', { cwd: join(ROOT, 'views') });
+      const unescaped = views.flatMap((path) =>
+        [...readFileSync(join(ROOT, 'views', path), 'utf8').matchAll(/<%-.*/g)].map(
+          ([text]) => text,
+        ),
+      );
+      expect(unescaped).not.to.deep.equal([]);
+      expect(
+        unescaped.filter((text) => !/^<%- include\('[\w/-]+'[^;]*\) %>/.test(text)),
+      ).to.deep.equal([]);
+    });
+  });
+
+  describe('every file', () => {
+    it('starts with a sentence that says what it is for', () => {
+      const silent = files.filter(({ text }) => !/^(#!.*\n)?\/\/ \p{Lu}.{20,}[.]\n/u.test(text));
+      expect(silent.map(({ path }) => path)).to.deep.equal([]);
+    });
+
+    it('is named after what it holds, in kebab case', () => {
+      const names = files.flatMap(({ path }) => path.replace(/\.ts$/, '').split('/'));
+      expect(names.filter((name) => !/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name))).to.deep.equal([]);
+      const words = new Set(names.flatMap((name) => name.split('-')));
+      expect(EMPTY_NAMES.filter((name) => words.has(name))).to.deep.equal([]);
+    });
+
+    it(`has no more than ${MOST_LINES} lines`, () => {
+      const long = files
+        .map(({ path, text }) => ({ path, lines: text.trimEnd().split('\n').length }))
+        .filter(({ lines }) => lines > MOST_LINES);
+      expect(long).to.deep.equal([]);
+    });
+  });
+
+  describe('documents', () => {
+    const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
+
+    it('the map names every folder and every file at the top', () => {
+      const parts = new Set(files.map(({ path }) => path.replace(/\/.*/, '/')));
+      const map = read('src/README.md');
+      expect([...parts].filter((part) => !map.includes(`\`${part}\``))).to.deep.equal([]);
+    });
+
+    it('the README names every environment variable of the settings', () => {
+      const names = read('src/settings/environment.ts').match(/\bGATEHOUSE_\w+/g) ?? [];
+      const table = read('README.md');
+      expect(names).to.include('GATEHOUSE_STORE');
+      expect(names.filter((name) => !table.includes(`\`${name}\``))).to.deep.equal([]);
+    });
+
+    for (const document of ['README.md', 'src/README.md']) {
+      it(`links in ${document} lead to files that are there`, () => {
+        const links = [...read(document).matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)];
+        const targets = links.map(([, target = '']) => posix.join(posix.dirname(document), target));
+        expect(targets).not.to.deep.equal([]);
+        expect(
+          targets.filter((target) => globSync(target, { cwd: ROOT }).length === 0),
+        ).to.deep.equal([]);
+      });
+    }
+  });
+});
