@@ -36,8 +36,22 @@ describe('Over time', () => {
     for (const prompt of [undefined, 'consent', 'select_account', 'create', 'bogus'])
       expect(asksConsent(await open(prompt)), String(prompt)).to.equal(true);
     expect(asksWho(await open('login'))).to.equal(true);
-    moveClock(13 * HOUR);
-    expect(asksWho(await open())).to.equal(true);
+  });
+
+  it('a person is sent to the identity provider again after half a day', async () => {
+    const connector = await createConnector(system());
+    const { server, client, browser } = await connect(system(), connector);
+    const [identityProvider] = system().origins.slice(-1);
+    for (const [hours, isSent] of [
+      [11, false],
+      [13, true],
+    ] as const) {
+      moveClock(hours * HOUR);
+      const before = browser.visited.length;
+      await browser.visit(authorizeUrl(server, client, { resource: connector.link }).url);
+      const origins = browser.visited.slice(before).map(({ origin }) => origin);
+      expect(origins.includes(identityProvider ?? ''), `${hours} h`).to.equal(isSent);
+    }
   });
 
   it('a code is good for a minute', async () => {

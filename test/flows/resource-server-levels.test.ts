@@ -38,9 +38,9 @@ describe('A permission level', () => {
 
   async function someMember(): Promise<string> {
     const { link, accessToken } = await connectAt('operations');
-    const { members } = structured(await callTool(link, accessToken, 'find_members'));
-    if (!Array.isArray(members)) throw new Error('find_members found nothing');
-    return String(members[0].memberId);
+    const { found } = structured(await callTool(link, accessToken, 'find_members'));
+    if (!Array.isArray(found)) throw new Error('find_members found nothing');
+    return String(found[0].memberId);
   }
 
   for (const level of LEVELS) {

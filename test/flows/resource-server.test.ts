@@ -129,7 +129,7 @@ describe('A connect link', () => {
   const system = useSystem();
 
   it('that never was is not found', async () => {
-    for (const id of ['x', 'x'.repeat(22), 'x'.repeat(23), '..', 'a b']) {
+    for (const id of ['x', 'x'.repeat(22), 'x'.repeat(23), 'a b']) {
       const link = `${system().resource}/connect/${encodeURIComponent(id)}/mcp`;
       const { status, headers } = await call(link, undefined, PING);
       expect(status, id).to.equal(404);

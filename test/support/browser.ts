@@ -32,6 +32,8 @@ export type Wishes = {
 
 export type Browser = {
   jar: CookieJar;
+  /** Every address loaded so far, redirects included. */
+  visited: URL[];
   visit(url: URL | string): Promise<Step>;
   /** Fills in the form that has every control named, and sends it. */
   submit(page: Page, filling: Filling): Promise<Step>;
@@ -48,15 +50,18 @@ const MOST_REDIRECTS = 20;
 /** `origins` are those of the system: it follows redirects among them and stops at any other. */
 export function openBrowser(origins: readonly string[]): Browser {
   const jar: CookieJar = [];
+  const visited: URL[] = [];
+  const going = { jar, visited, origins };
   const browser: Browser = {
     jar,
-    visit: (url) => travel(jar, origins, new URL(url), { method: 'GET' }),
+    visited,
+    visit: (url) => travel(going, new URL(url), { method: 'GET' }),
     submit: (page, filling) => {
       const form = requireForm(page, Object.keys(filling));
       return browser.post(page, form.action, fillIn(form, filling));
     },
     post: (page, action, body) =>
-      travel(jar, origins, action, { method: 'POST', body, headers: headersFrom(page, action) }),
+      travel(going, action, { method: 'POST', body, headers: headersFrom(page, action) }),
     openConsent: (url, person) => openConsent(browser, url, person),
     authorize: (url, wishes) => authorize(browser, url, wishes),
   };
@@ -140,11 +145,11 @@ function headersFrom(page: Page, target: URL): Record<string, string> {
   };
 }
 
+type Going = { jar: CookieJar; visited: URL[]; origins: readonly string[] };
 type Journey = { method: string; body?: URLSearchParams; headers?: Record<string, string> };
 
 async function travel(
-  jar: CookieJar,
-  origins: readonly string[],
+  { jar, visited, origins }: Going,
   start: URL,
   journey: Journey,
 ): Promise<Step> {
@@ -152,6 +157,7 @@ async function travel(
   let leg = journey;
   for (let redirects = 0; redirects < MOST_REDIRECTS; redirects += 1) {
     if (!origins.includes(url.origin)) return { kind: 'left', url };
+    visited.push(url);
     const response = await load(jar, url, leg);
     const location = response.headers.get('location');
     if (response.status < 300 || response.status > 399 || !location) return readPage(url, response);

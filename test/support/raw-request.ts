@@ -17,7 +17,15 @@ export type RawRequest = {
 export async function rawRequest(base: string, options: RawRequest = {}): Promise<RawAnswer> {
   const { hostname, port } = new URL(base);
   const { method = 'GET', path = '/', headers = {}, chunks = [] } = options;
-  const sent = request({ host: hostname, port, method, path, headers, agent: false });
+  const framing = chunks.length > 0 ? { 'transfer-encoding': 'chunked' } : {};
+  const sent = request({
+    host: hostname,
+    port,
+    method,
+    path,
+    headers: { ...headers, ...framing },
+    agent: false,
+  });
   // A server that refuses early closes while we still write; the answer is read all the same.
   sent.on('error', () => {});
   const answered = once(sent, 'response');

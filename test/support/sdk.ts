@@ -1,11 +1,15 @@
 // The official SDK clients, versions 1 and 2, which get from a connect link to tool calls on their own; the person is the scripted browser.
 import {
   Client as ClientV2,
+  type OAuthDiscoveryState as DiscoveryV2,
   StreamableHTTPClientTransport as TransportV2,
   UnauthorizedError as UnauthorizedV2,
   type VersionNegotiationMode,
 } from '@modelcontextprotocol/client';
-import { UnauthorizedError as UnauthorizedV1 } from '@modelcontextprotocol/sdk/client/auth.js';
+import {
+  type OAuthDiscoveryState as DiscoveryV1,
+  UnauthorizedError as UnauthorizedV1,
+} from '@modelcontextprotocol/sdk/client/auth.js';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Browser, Wishes } from './browser.ts';
@@ -28,7 +32,7 @@ const REDIRECT_URL = 'http://127.0.0.1:7171/callback';
 
 /** Goes on until the SDK says it is connected. */
 export async function connectSdkV1(link: string, options: SdkOptions): Promise<SdkClient> {
-  const person = openPerson(options);
+  const person = openPerson<DiscoveryV1>(options);
   const openTransport = () => new TransportV1(new URL(link), { authProvider: person.provider });
   const first = openTransport();
   await expectSignIn(() => new ClientV1(INFO).connect(first), UnauthorizedV1);
@@ -51,7 +55,7 @@ export async function connectSdkV2(
   mode: VersionNegotiationMode,
   options: SdkOptions,
 ): Promise<SdkClient> {
-  const person = openPerson(options);
+  const person = openPerson<DiscoveryV2>(options);
   const openClient = () => new ClientV2(INFO, { versionNegotiation: { mode } });
   const openTransport = () => new TransportV2(new URL(link), { authProvider: person.provider });
   const first = openTransport();
@@ -85,9 +89,10 @@ type Tokens = { access_token: string; token_type: string; refresh_token?: string
 type Information = { client_id: string; client_secret?: string };
 
 /** What both versions ask of an application, kept in memory. */
-function openPerson({ browser, method, wishes }: SdkOptions) {
+function openPerson<Discovery>({ browser, method, wishes }: SdkOptions) {
   let information: Information | undefined;
   let tokens: Tokens | undefined;
+  let discovery: Discovery | undefined;
   let verifier = '';
   let callback: URL | undefined;
   let signIns = 0;
@@ -106,6 +111,8 @@ function openPerson({ browser, method, wishes }: SdkOptions) {
     saveTokens: (given: Tokens) => void (tokens = given),
     saveCodeVerifier: (given: string) => void (verifier = given),
     codeVerifier: () => verifier,
+    saveDiscoveryState: (given: Discovery) => void (discovery = given),
+    discoveryState: () => discovery,
     redirectToAuthorization: async (url: URL) => {
       signIns += 1;
       callback = await browser.authorize(url, wishes);
