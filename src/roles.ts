@@ -1,5 +1,5 @@
 // Which Koa app answers on which address, for the roles this process plays.
-import { createLocalJWKSet, createRemoteJWKSet, type JWTVerifyGetKey } from 'jose';
+import { createRemoteJWKSet, type JWTVerifyGetKey } from 'jose';
 import type { Logger } from 'pino';
 import { authorizationServer, identityProviderOf } from './authorization-server/app.ts';
 import { entitledLevel } from './authorization-server/engine/accounts.ts';
@@ -8,6 +8,7 @@ import { ENDPOINTS } from './authorization-server/metadata.ts';
 import { developmentIdp } from './development-idp/app.ts';
 import type { ListeningHost } from './http/listen.ts';
 import type { Pages } from './http/pages.ts';
+import { openSigningKeyRing } from './keys/signing-key-ring.ts';
 import { managementApp } from './management/app.ts';
 import { resourceServer } from './resource-server/app.ts';
 import type { Settings } from './settings/settings.ts';
@@ -27,25 +28,29 @@ export type RoleOptions = {
 export type Hosts = { hosts: ListeningHost[]; close: () => Promise<void> };
 
 export async function openHosts(options: RoleOptions): Promise<Hosts> {
-  const { roles } = options.settings;
+  const { roles, authUrl } = options.settings;
   const hosts: ListeningHost[] = [];
-  let close = async () => {};
-  let verificationKeys: JWTVerifyGetKey = createRemoteJWKSet(
-    new URL(options.settings.authUrl + ENDPOINTS.jwks),
-  );
+  const closing: (() => void | Promise<void>)[] = [];
+  let verificationKeys: JWTVerifyGetKey = createRemoteJWKSet(new URL(authUrl + ENDPOINTS.jwks));
   if (roles.includes('authorization-server')) {
-    const { app, publicJwks } = await authorizationServer(options);
-    verificationKeys = createLocalJWKSet(publicJwks);
-    hosts.push(host(options, 'auth', app, () => true));
+    const signingKeys = await openSigningKeyRing(options.store, options.now, options.logger);
+    closing.push(signingKeys.close);
+    verificationKeys = signingKeys.verificationKeys;
+    hosts.push(
+      host(options, 'auth', await authorizationServer({ ...options, signingKeys }), () => true),
+    );
     if (options.settings.developmentIdp) hosts.push(await developmentIdpHost(options));
   }
   if (roles.includes('resource-server')) {
     const server = await resourceServer({ ...options, verificationKeys });
-    close = server.close;
+    closing.push(server.close);
     // Before the authorization server: on one origin it has a few paths and the authorization server the rest.
     hosts.unshift(host(options, 'resource', server.app, isResourcePath));
   }
   if (roles.includes('management')) hosts.push(managementHost(options));
+  const close = async () => {
+    for (const step of closing) await step();
+  };
   return { hosts, close };
 }
 

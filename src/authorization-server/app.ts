@@ -1,7 +1,6 @@
 // The authorization server: one Koa app. A request runs through this file top to bottom, and ends in a page, a document, or the engine.
 import { createSecretKey, type KeyObject } from 'node:crypto';
 import { Router } from '@koa/router';
-import type { JWK } from 'jose';
 import type Koa from 'koa';
 import type { Logger } from 'pino';
 import { limitBody } from '../http/body.ts';
@@ -9,6 +8,7 @@ import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import type { Pages } from '../http/pages.ts';
+import type { SigningKeyRing } from '../keys/signing-key-ring.ts';
 import { highestLevelIn, OFFLINE_ACCESS } from '../permission-level.ts';
 import type { Settings } from '../settings/settings.ts';
 import { deriveKey } from '../store/keys.ts';
@@ -28,20 +28,17 @@ export type AuthorizationServerOptions = {
   store: Store;
   pages: Pages;
   logger: Logger;
+  signingKeys: SigningKeyRing;
   isReady: () => Promise<void>;
   now: () => number;
 };
-
-export type AuthorizationServer = { app: Koa; publicJwks: { keys: JWK[] } };
 
 const TOKEN_LIMIT = 16 * 1024;
 /** What the engine reads at most, a little less than the 64 kB beyond which nobody may go. */
 const REGISTRATION_LIMIT = 56 * 1024;
 const DAY = 86_400;
 
-export async function authorizationServer(
-  options: AuthorizationServerOptions,
-): Promise<AuthorizationServer> {
+export async function authorizationServer(options: AuthorizationServerOptions): Promise<Koa> {
   const { settings, store, pages, logger, isReady, now } = options;
   const cookieKeys = [deriveKey(settings.secret, 'cookies').toString('base64url')];
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
@@ -50,6 +47,7 @@ export async function authorizationServer(
     store,
     logger,
     cookieKeys,
+    signingKeys: options.signingKeys,
     tokenKeys: [keyFor(settings, 'codes and refresh tokens')],
     renderError: renderErrorPage(pages),
     now,
@@ -66,7 +64,9 @@ export async function authorizationServer(
   app.use(pages.middleware);
   app.use(
     interactions({
-      provider: engine.provider,
+      get provider() {
+        return engine.provider();
+      },
       store,
       pages,
       now,
@@ -91,25 +91,29 @@ export async function authorizationServer(
   const router = new Router({ sensitive: true, strict: true });
   router.get('/', (ctx) => pages.render(ctx, 'home', { resourceUrl: settings.resourceUrl }));
   const introspects = settings.authorization.introspectionClients.length > 0;
-  documents(router, authorizationServerMetadata(settings.authUrl, introspects), engine.publicJwks);
+  documents(
+    router,
+    authorizationServerMetadata(settings.authUrl, introspects),
+    options.signingKeys.publicJwks,
+  );
   authorization(router, options, engine, preRegistered);
   clientEndpoints(router, engine.middleware, introspects);
   app.use(router.routes());
   app.use(router.allowedMethods({ throw: true, methodNotAllowed: () => methodNotAllowed() }));
-  return { app, publicJwks: engine.publicJwks };
+  return app;
 }
 
 /** The same for every client, so anyone may keep them a while: RFC 8414 metadata and the public keys (RFC 7517). */
-function documents(router: Router, metadata: object, publicJwks: { keys: JWK[] }): void {
-  const contents: Record<string, unknown> = {
-    [METADATA_PATH]: metadata,
+function documents(router: Router, metadata: object, publicJwks: () => object): void {
+  const contents: Record<string, () => object> = {
+    [METADATA_PATH]: () => metadata,
     [ENDPOINTS.jwks]: publicJwks,
   };
   for (const [path, content] of Object.entries(contents)) {
     router.options(path, allowAnyOrigin('GET'));
     router.get(path, allowAnyOrigin('GET'), (ctx) => {
       ctx.set('Cache-Control', 'public, max-age=300');
-      ctx.body = content;
+      ctx.body = content();
     });
   }
 }

@@ -15,8 +15,10 @@ export type Change<T> = (current: T | undefined) => Next<T>;
 export type Entry<T> = { id: string; value: T };
 
 /**
- * Keys are `<kind>:<id>`: the kind stays readable in the store, the id is hidden by an HMAC. Values are JSON, sealed (AES-256-GCM).
- * Times are seconds. Every verb throws `StoreUnavailable` when the store cannot be reached within its deadline.
+ * Keys are `<kind>:<id>`: the kind stays readable in the store, the id is hidden by an HMAC. Values are JSON, sealed (AES-256-GCM);
+ * bytes that this process cannot open count as absent for every verb but `add` and `update`, which leave them alone.
+ * Times are seconds; a lifetime of zero or less ends at once. Every verb throws `StoreUnavailable` when the store does not answer
+ * within 1.5 s; what was asked may have happened all the same, or may happen a moment later.
  */
 export interface Store {
   get<T>(key: string): Promise<Found<T> | undefined>;
@@ -25,8 +27,12 @@ export interface Store {
   add<T>(key: string, value: T, ttl: number): Promise<boolean>;
   /** Reads and deletes; of many callers exactly one gets the value. */
   take<T>(key: string): Promise<T | undefined>;
+  /** Removes a value, a set or a stream. */
   delete(key: string): Promise<void>;
-  /** Compare and set, retried. Resolves to what is stored afterwards. */
+  /**
+   * Compare and set, retried. Resolves to what is stored afterwards, or with KEEP to what the change was given. Throws what
+   * `change` throws, and an error when what is stored cannot be opened. Of many callers that remove a value none learns who did it.
+   */
   update<T>(key: string, change: Change<T>, seen?: Found<T>): Promise<Found<T> | undefined>;
 
   /** A set of strings under one key; the whole set disappears `ttl` seconds after the last `addMember` (Infinity: never). */
@@ -34,14 +40,18 @@ export interface Store {
   removeMember(key: string, member: string): Promise<void>;
   members(key: string): Promise<string[]>;
 
-  /** Adds to the end of a stream and resolves when it is stored; entries older than `ttl` seconds may disappear. */
+  /**
+   * Adds to the end of a stream and resolves when it is stored; entries older than `ttl` seconds may disappear.
+   * Twice, when the call was sent twice over a cut connection.
+   */
   append<T>(key: string, value: T, ttl: number): Promise<void>;
-  /** Oldest first, those after the entry `after`, at most `limit`. */
+  /** Oldest first, those after the entry `after`, at most `limit`. Throws a RangeError when `after` is no id of an entry. */
   range<T>(key: string, options: { after?: string; limit: number }): Promise<Entry<T>[]>;
 
   /** Tells every process that subscribed. Delivery is prompt and not promised: whoever listens also reads again now and then. */
   publish(channel: string, message: string): Promise<void>;
   subscribe(channel: string, listener: (message: string) => void): Promise<void>;
+  /** Throws also when the database would drop records under memory pressure. */
   ping(): Promise<void>;
   close(): Promise<void>;
 }

@@ -11,7 +11,7 @@ import type { GrantModels } from './grant-models.ts';
 import { approvedGrantId, askEveryTime } from './interaction-policy.ts';
 import { registration } from './registration.ts';
 import type { resourceIndicators } from './resource-indicators.ts';
-import { SIGNING_ALGORITHM } from './signing-keys.ts';
+import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
 
 export type ConfigurationOptions = DocumentOptions & {
   adapter: (model: string) => Adapter;

@@ -1,11 +1,5 @@
 // The engine: oidc-provider wired to our store, policy and pages.
-import {
-  createLocalJWKSet,
-  type JWK,
-  type JWTPayload,
-  type JWTVerifyGetKey,
-  jwtVerify,
-} from 'jose';
+import { type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose';
 import type Koa from 'koa';
 import compose from 'koa-compose';
 import { Provider, type ErrorOut } from 'oidc-provider';
@@ -13,6 +7,8 @@ import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
 import type { Lifetimes } from '../../grants/grant-record.ts';
+import type { SigningKeyRing } from '../../keys/signing-key-ring.ts';
+import { SIGNING_ALGORITHM, signingKey } from '../../keys/signing-keys.ts';
 import { OFFLINE_ACCESS } from '../../permission-level.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
@@ -27,7 +23,6 @@ import { presentJwtsAsOpaque } from './extensions.ts';
 import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import { resourceIndicators } from './resource-indicators.ts';
-import { openSigningKeys, publicKeys, SIGNING_ALGORITHM } from './signing-keys.ts';
 import { settleTokenRequest, type TokenPolicy } from './token-request.ts';
 
 export type EngineOptions = {
@@ -36,15 +31,15 @@ export type EngineOptions = {
   logger: Logger;
   cookieKeys: string[];
   tokenKeys: readonly KeyObject[];
+  signingKeys: SigningKeyRing;
   renderError: (ctx: Koa.Context, out: ErrorOut, error: Error) => Promise<void>;
   now: () => number;
 };
 
 export type Engine = {
-  provider: Provider;
+  /** Made anew when the signing keys change: ask for it, and do not keep it. */
+  provider: () => Provider;
   middleware: Koa.Middleware;
-  /** What resource servers verify access tokens with. */
-  publicJwks: { keys: JWK[] };
   redirectPolicy: RedirectPolicy;
   grantLifetimes: Lifetimes;
 };
@@ -58,9 +53,7 @@ const INTERACTION_LIFETIME = 900;
 const FRESH_FOR = 10;
 
 export async function openEngine(options: EngineOptions): Promise<Engine> {
-  const { settings, store, logger, now } = options;
-  const signingKeys = await openSigningKeys(store);
-  const publicJwks = publicKeys(signingKeys);
+  const { settings, store, logger, signingKeys, now } = options;
   const grantLifetimes: Lifetimes = {
     refreshGrace: REFRESH_GRACE,
     codeGrace: CODE_GRACE,
@@ -81,37 +74,54 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
       String(code.scope ?? '')
         .split(' ')
         .includes(OFFLINE_ACCESS),
-    verifyAccessToken: accessTokenVerifier(settings.authUrl, createLocalJWKSet(publicJwks)),
+    verifyAccessToken: accessTokenVerifier(settings.authUrl, signingKeys.verificationKeys),
     ...grantEvents({ store, logger, clients, now }),
   });
   const redirectPolicy = redirectPolicyOf(settings);
-  const provider = new Provider(
-    settings.authUrl,
-    configuration({
-      store,
-      now,
-      redirectPolicy,
-      signingKeys,
-      pinned: settings.clients.metadataDocuments,
-      preRegistered: settings.clients.preRegistered,
-      introspectionClients: settings.authorization.introspectionClients,
-      adapter: createAdapter(store, grants.models, clients),
-      cookieKeys: options.cookieKeys,
-      nameToken: grants.nameToken,
-      resourceIndicators: resourceIndicators(store, policy),
-      hasAccount: async (id) => {
-        const account = await policy.readAccount(id);
-        return account !== undefined && account.disabledAt === undefined;
-      },
-      ttl: { ...settings.lifetimes, code: CODE_LIFETIME, interaction: INTERACTION_LIFETIME },
-      renderError: options.renderError,
-    }),
-  );
-  presentJwtsAsOpaque(provider);
-  compareByDigest(provider);
-  logRefusals(provider, logger);
-  const middleware = compose(provider.middleware) as Koa.Middleware;
-  return { provider, middleware, publicJwks, redirectPolicy, grantLifetimes };
+  const adapter = createAdapter(store, grants.models, clients);
+  const makeProvider = () => {
+    const provider = new Provider(
+      settings.authUrl,
+      configuration({
+        store,
+        now,
+        redirectPolicy,
+        adapter,
+        signingKeys: signingKeys.all().map(({ jwk }) => jwk),
+        pinned: settings.clients.metadataDocuments,
+        preRegistered: settings.clients.preRegistered,
+        introspectionClients: settings.authorization.introspectionClients,
+        cookieKeys: options.cookieKeys,
+        nameToken: grants.nameToken,
+        resourceIndicators: resourceIndicators(
+          store,
+          policy,
+          () => signingKey(signingKeys.all(), now()).jwk.kid,
+        ),
+        hasAccount: async (id) => {
+          const account = await policy.readAccount(id);
+          return account !== undefined && account.disabledAt === undefined;
+        },
+        ttl: { ...settings.lifetimes, code: CODE_LIFETIME, interaction: INTERACTION_LIFETIME },
+        renderError: options.renderError,
+      }),
+    );
+    presentJwtsAsOpaque(provider);
+    compareByDigest(provider);
+    logRefusals(provider, logger);
+    return { provider, middleware: compose(provider.middleware) as Koa.Middleware };
+  };
+  let current = makeProvider();
+  // The engine takes its keys once, so new keys take a new engine; requests under way finish in the old one.
+  signingKeys.onChange(() => {
+    current = makeProvider();
+  });
+  return {
+    provider: () => current.provider,
+    middleware: (ctx, next) => current.middleware(ctx, next),
+    redirectPolicy,
+    grantLifetimes,
+  };
 }
 
 /** Connectors and accounts as read at most a moment ago: a refresh asks for both and should not cost two reads. */

@@ -5,13 +5,14 @@ import { connectorIdOf } from '../../connectors/connect-link.ts';
 import { findConnector } from '../../connectors/connectors.ts';
 import { levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
 import type { Store } from '../../store/store.ts';
-import { SIGNING_ALGORITHM } from './signing-keys.ts';
+import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
 import { requireLevel, type TokenPolicy } from './token-request.ts';
 
 export const NO_RESOURCE = 'point the client at a connect link: the request names no resource';
 const UNKNOWN_RESOURCE = 'this connect link is unknown, revoked or expired; ask for a fresh one';
 
-export function resourceIndicators(store: Store, policy: TokenPolicy) {
+/** `signingKid`: the id of the key that signs at the time of the call. */
+export function resourceIndicators(store: Store, policy: TokenPolicy, signingKid: () => string) {
   return {
     enabled: true,
     /** The request was given the default connector already, if there is one. */
@@ -32,7 +33,7 @@ export function resourceIndicators(store: Store, policy: TokenPolicy) {
         scope: [...levels, OFFLINE_ACCESS].join(' '),
         audience: resource,
         accessTokenFormat: 'jwt',
-        jwt: { sign: { alg: SIGNING_ALGORITHM } },
+        jwt: { sign: { alg: SIGNING_ALGORITHM, kid: signingKid() } },
       };
     },
   };

@@ -9,24 +9,23 @@ import { completeSignIn, passToFlow, startSignIn } from './sign-in.ts';
 export const CALLBACK_PATH = '/interaction/callback';
 
 export function interactions(options: ConsentOptions): Koa.Middleware {
-  const { provider } = options;
   const router = new Router({ sensitive: true, strict: true });
   router.use(refuseUnseenRequests);
   router.get(CALLBACK_PATH, (ctx) => passToFlow(ctx));
   router.get('/interaction/:uid', async (ctx) => {
-    const flow = await requireFlow(provider, ctx, String(ctx.params.uid));
+    const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
     if (flow.prompt.name === 'consent') return showConsent(options, ctx, flow);
     const isAsked = flow.prompt.reasons.includes('login_prompt');
     return startSignIn(options, ctx, flow, isAsked ? 'login' : undefined);
   });
   router.post('/interaction/:uid', async (ctx) => {
-    const flow = await requireFlow(provider, ctx, String(ctx.params.uid));
+    const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
     if (flow.prompt.name !== 'consent')
       throw new HttpError(400, 'expired', 'nobody is signed in yet');
     return decideConsent(options, ctx, flow);
   });
   router.get('/interaction/:uid/callback', async (ctx) => {
-    const flow = await requireFlow(provider, ctx, String(ctx.params.uid));
+    const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
     return completeSignIn(options, ctx, flow);
   });
   return router.routes() as Koa.Middleware;
