@@ -1,0 +1,17 @@
+// Waits for something to become true, instead of for time to pass.
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** Resolves with the first value that is neither undefined nor false; throws after `seconds` with what was waited for. */
+export async function until<T>(
+  what: string,
+  check: () => Promise<T | undefined | false> | T | undefined | false,
+  seconds = 8,
+): Promise<T> {
+  const deadline = performance.now() + seconds * 1000;
+  for (;;) {
+    const value = await check();
+    if (value !== undefined && value !== false) return value as T;
+    if (performance.now() > deadline) throw new Error(`waited ${seconds} s in vain: ${what}`);
+    await delay(10);
+  }
+}

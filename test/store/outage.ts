@@ -1,0 +1,49 @@
+// Calls every verb of a store whose database is away, or back again.
+import { assert, expect } from 'chai';
+import { type Store, StoreUnavailable } from '../../src/store/store.ts';
+import { until } from './condition.ts';
+
+const DEADLINE_MS = 1500;
+
+const EVERY_VERB: Record<string, (store: Store) => Promise<unknown>> = {
+  get: (store) => store.get('thing:1'),
+  set: (store) => store.set('thing:1', 1, 60),
+  add: (store) => store.add('thing:1', 1, 60),
+  take: (store) => store.take('thing:1'),
+  delete: (store) => store.delete('thing:1'),
+  update: (store) => store.update('thing:1', () => ({ value: 1, ttl: 60 })),
+  addMember: (store) => store.addMember('set:1', 'ada', 60),
+  removeMember: (store) => store.removeMember('set:1', 'ada'),
+  members: (store) => store.members('set:1'),
+  append: (store) => store.append('stream:1', 1, 60),
+  range: (store) => store.range('stream:1', { limit: 1 }),
+  publish: (store) => store.publish('news', 'a'),
+  subscribe: (store) => store.subscribe('more news', () => undefined),
+  ping: (store) => store.ping(),
+};
+
+export async function assertUnavailable(store: Store): Promise<void> {
+  await Promise.all(
+    Object.entries(EVERY_VERB).map(async ([verb, call]) => {
+      const start = performance.now();
+      const error = await call(store).then(
+        () => undefined,
+        (reason: unknown) => reason,
+      );
+      expect(error, verb).to.be.instanceOf(StoreUnavailable).with.property('cause');
+      assert.isBelow(performance.now() - start, DEADLINE_MS, verb);
+    }),
+  );
+}
+
+export async function assertAvailable(store: Store): Promise<void> {
+  for (const verb of ['ping', 'subscribe']) {
+    await until(`${verb} works again`, () =>
+      EVERY_VERB[verb]?.(store).then(
+        () => true,
+        () => false,
+      ),
+    );
+  }
+  for (const call of Object.values(EVERY_VERB)) await call(store);
+}

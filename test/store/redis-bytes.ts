@@ -1,0 +1,39 @@
+// Looks at, and tampers with, the bytes in a Redis server, behind the store's back.
+import type { Redis } from 'ioredis';
+
+/** Every key with all it holds: values, fields, entries. */
+export async function dumpAll(raw: Redis): Promise<Buffer> {
+  const keys = await raw.keysBuffer('*');
+  const parts = await Promise.all(keys.map(async (key) => [key, ...(await contentOf(raw, key))]));
+  return Buffer.concat(parts.flat());
+}
+
+async function contentOf(raw: Redis, key: Buffer): Promise<Buffer[]> {
+  switch (await raw.type(key)) {
+    case 'string':
+      return [await bytesOf(raw, key)];
+    case 'hash':
+      return Object.entries(await raw.hgetallBuffer(key)).flatMap(([field, value]) => [
+        Buffer.from(field),
+        value,
+      ]);
+    case 'stream':
+      return (await raw.xrangeBuffer(key, '-', '+')).flatMap(([, fields]) => fields);
+    default:
+      throw new Error('the store holds a type that is not looked at');
+  }
+}
+
+export async function bytesOf(raw: Redis, key: Buffer | string): Promise<Buffer> {
+  return (await raw.getBuffer(key)) ?? Buffer.alloc(0);
+}
+
+/** The value of the one key of kind `from` replaces that of the one key of kind `to`. */
+export async function copyBytes(raw: Redis, from: string, to: string): Promise<void> {
+  const [source, ...moreSources] = await raw.keys(`${from}:*`);
+  const [target, ...moreTargets] = await raw.keys(`${to}:*`);
+  if (!source || !target || moreSources.length || moreTargets.length) {
+    throw new Error('not exactly one key of either kind');
+  }
+  await raw.set(target, await bytesOf(raw, source));
+}

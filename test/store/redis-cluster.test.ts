@@ -1,0 +1,148 @@
+// The store on a Redis Cluster keeps every promise of a store, through failovers and while slots move.
+import { assert } from 'chai';
+import type { StoreAddress } from '../../src/settings/store-address.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/store.ts';
+import { until } from './condition.ts';
+import { storeContract } from './contract.ts';
+import { assertUnavailable } from './outage.ts';
+import { bytesOf, dumpAll } from './redis-bytes.ts';
+import { type RedisCluster, type RedisNode, startCluster } from './redis-groups.ts';
+
+const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
+
+async function holderOf(masters: RedisNode[], kind: string): Promise<[RedisNode, string]> {
+  for (const node of masters) {
+    const [key] = await node.raw.keys(`${kind}:*`);
+    if (key) return [node, key];
+  }
+  throw new Error(`no master holds a key of kind ${kind}`);
+}
+
+describe('the store on a Redis Cluster', () => {
+  let cluster: RedisCluster;
+  let address: StoreAddress;
+
+  before(async function start() {
+    this.timeout(40_000);
+    cluster = await startCluster();
+    const nodes = cluster.masters.map(({ port }) => ({ host: '127.0.0.1', port }));
+    address = { kind: 'cluster', nodes, tls: false };
+  });
+  after(() => cluster?.stop());
+
+  storeContract(async () => {
+    const store = await openStore(address, options);
+    const second = await openStore(address, options);
+    return {
+      store,
+      second,
+      dump: async () =>
+        Buffer.concat(await Promise.all(cluster.masters.map(({ raw }) => dumpAll(raw)))),
+      async overwrite(from, to) {
+        const [source, sourceKey] = await holderOf(cluster.masters, from);
+        const [target, targetKey] = await holderOf(cluster.masters, to);
+        await target.raw.set(targetKey, await bytesOf(source.raw, sourceKey));
+      },
+      openWithSecret: (secret) => openStore(address, { ...options, secret }),
+      async close() {
+        await store.close();
+        await second.close();
+      },
+    };
+  });
+
+  describe('in trouble', () => {
+    let store: Store;
+    beforeEach(async () => {
+      store = await openStore(address, options);
+    });
+    afterEach(() => store?.close());
+
+    it('spreads records over all masters', async () => {
+      for (let i = 0; i < 60; i++) await store.set(`spread:${i}`, i, 600);
+      const held = await Promise.all(cluster.masters.map(({ raw }) => raw.keys('spread:*')));
+      assert.equal(held.flat().length, 60);
+      held.forEach((keys) => assert.isNotEmpty(keys));
+    });
+
+    it('goes on while the slot of a record moves to another master', async () => {
+      await store.set('moving:1', 1, 600);
+      const increment = (n = 0) => ({ value: n + 1, ttl: 600 });
+      const [from, key] = await holderOf(cluster.masters, 'moving');
+      const to = cluster.masters.find((node) => node !== from);
+      const [fromId, toId] = await Promise.all(
+        [from, to].map((node) => node?.raw.call('CLUSTER', 'MYID')),
+      );
+      const slot = Number(await from.raw.call('CLUSTER', 'KEYSLOT', key));
+
+      await to?.raw.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(fromId));
+      await from.raw.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(toId));
+      assert.equal((await store.update('moving:1', increment))?.value, 2);
+      await from.raw.call('MIGRATE', '127.0.0.1', to?.port ?? 0, key, 0, 5000);
+      assert.equal((await store.update('moving:1', increment))?.value, 3);
+      for (const { raw } of [to, from, ...cluster.masters].filter((node) => node !== undefined)) {
+        await raw.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(toId));
+      }
+      assert.equal((await store.update('moving:1', increment))?.value, 4);
+      assert.equal((await store.get('moving:1'))?.value, 4);
+    });
+
+    it('is unavailable within 1.5 s while the masters are stalled, and works again afterwards', async () => {
+      cluster.masters.forEach((node) => node.kill('SIGSTOP'));
+      try {
+        await assertUnavailable(store);
+      } finally {
+        cluster.masters.forEach((node) => node.kill('SIGCONT'));
+      }
+      await until(
+        'the store answers again',
+        () =>
+          store.set('thing:1', 1, 60).then(
+            () => true,
+            () => false,
+          ),
+        15,
+      );
+    });
+
+    // The last test: it takes a master away for good.
+    it('uses the replica of a master that died, and hears what is published after that', async () => {
+      await until(
+        'the cluster is whole',
+        async () => String(await cluster.replica.raw.cluster('INFO')).includes('cluster_state:ok'),
+        15,
+      );
+      const heard = new Set<string>();
+      await store.subscribe('news', (message) => heard.add(message));
+      for (let i = 0; i < 60; i++) await store.set(`kept:${i}`, i, 600);
+      const [dying] = cluster.masters;
+      const inStep = await dying?.raw.wait(1, 5000);
+      assert.equal(inStep, 1);
+      await dying?.stop();
+      await until(
+        'every record is found again',
+        async () => {
+          const found = await Promise.all(
+            Array.from({ length: 60 }, (_, i) =>
+              store.get<number>(`kept:${i}`).then(
+                (each) => each?.value === i,
+                () => false,
+              ),
+            ),
+          );
+          return found.every(Boolean);
+        },
+        15,
+      );
+      await until(
+        'a message arrives',
+        async () => {
+          await store.publish('news', 'after').catch(() => undefined);
+          return heard.has('after');
+        },
+        15,
+      );
+    }).timeout(40_000);
+  });
+});

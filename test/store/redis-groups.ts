@@ -1,0 +1,153 @@
+// Real groups of Redis processes for tests: a Cluster of three masters and a replica, and a master watched by a Sentinel.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { freePorts } from '../support/free-ports.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { until } from './condition.ts';
+
+export type RedisNode = RedisServer & { raw: Redis };
+
+const SLOTS = 16_384;
+const MASTERS = 3;
+const CLUSTER = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '1000'];
+
+async function startNode(port: number, args: string[]): Promise<RedisNode> {
+  const server = await startRedis({ port, args });
+  const raw = new Redis(server.url, { retryStrategy: () => 200 });
+  raw.on('error', () => undefined);
+  return {
+    ...server,
+    raw,
+    async stop() {
+      raw.disconnect();
+      await server.stop();
+    },
+  };
+}
+
+export type RedisCluster = {
+  masters: RedisNode[];
+  /** Of the first master. */
+  replica: RedisNode;
+  stop(): Promise<void>;
+};
+
+/** Resolves when all nodes agree that the Cluster is whole and the replica is in step. */
+export async function startCluster(): Promise<RedisCluster> {
+  const ports = await freePorts(2 * (MASTERS + 1));
+  const nodes = await Promise.all(
+    ports
+      .slice(0, MASTERS + 1)
+      .map((port, i) =>
+        startNode(port, [...CLUSTER, '--cluster-port', String(ports[MASTERS + 1 + i])]),
+      ),
+  );
+  const [first, second, third, replica] = nodes;
+  if (!first || !second || !third || !replica) throw new Error('a node is missing');
+  const masters = [first, second, third];
+  const stop = async () => {
+    await Promise.all(nodes.map((node) => node.stop()));
+  };
+  try {
+    await makeCluster(masters, replica, ports);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { masters, replica, stop };
+}
+
+async function makeCluster(
+  masters: RedisNode[],
+  replica: RedisNode,
+  ports: number[],
+): Promise<void> {
+  const [first] = masters;
+  const nodes = [...masters, replica];
+  for (const [i, { raw }] of masters.entries()) {
+    const from = Math.ceil((SLOTS / MASTERS) * i);
+    const to = Math.ceil((SLOTS / MASTERS) * (i + 1)) - 1;
+    await raw.call('CLUSTER', 'ADDSLOTSRANGE', from, to);
+    await raw.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1);
+  }
+  for (const { raw } of nodes.slice(1)) {
+    await raw.call('CLUSTER', 'MEET', '127.0.0.1', ports[0] ?? 0, ports[MASTERS + 1] ?? 0);
+  }
+  const everyNode = async (test: (info: string) => boolean) =>
+    (await Promise.all(nodes.map(({ raw }) => raw.cluster('INFO')))).every((info) =>
+      test(String(info)),
+    );
+  await until('all nodes know each other', () =>
+    everyNode((info) => info.includes(`cluster_known_nodes:${nodes.length}`)),
+  );
+  const firstId = String(await first?.raw.call('CLUSTER', 'MYID'));
+  await until('the replica follows the first master', () =>
+    replica.raw.call('CLUSTER', 'REPLICATE', firstId).then(
+      () => true,
+      () => false,
+    ),
+  );
+  await until(
+    'the cluster is whole',
+    () => everyNode((info) => info.includes('cluster_state:ok')),
+    15,
+  );
+  await untilInStep(replica);
+}
+
+async function untilInStep({ raw }: RedisNode): Promise<void> {
+  await until('the replica is in step', async () =>
+    (await raw.info('replication')).includes('master_link_status:up'),
+  );
+}
+
+export type WatchedRedis = {
+  master: RedisNode;
+  replica: RedisNode;
+  sentinel: RedisNode;
+  stop(): Promise<void>;
+};
+
+/** A master called `name` with one replica, and one Sentinel that may decide alone. Resolves when it knows both. */
+export async function startWatched(name: string): Promise<WatchedRedis> {
+  const [masterPort = 0, replicaPort = 0, sentinelPort = 0] = await freePorts(3);
+  const dir = await mkdtemp(join(tmpdir(), 'sentinel-'));
+  const started: RedisNode[] = [];
+  const start = async (port: number, args: string[]) => {
+    const node = await startNode(port, args);
+    started.push(node);
+    return node;
+  };
+  const stop = async () => {
+    await Promise.all(started.map((node) => node.stop()));
+    await rm(dir, { recursive: true, force: true });
+  };
+  try {
+    const master = await start(masterPort, []);
+    const replica = await start(replicaPort, ['--replicaof', `127.0.0.1 ${masterPort}`]);
+    await untilInStep(replica);
+    const file = join(dir, 'sentinel.conf');
+    await writeFile(file, sentinelConf(name, masterPort));
+    const sentinel = await start(sentinelPort, [file, '--sentinel']);
+    await until(
+      'the sentinel knows the replica',
+      async () => {
+        const replicas = await sentinel.raw.call('SENTINEL', 'REPLICAS', name);
+        return Array.isArray(replicas) && replicas.length === 1;
+      },
+      15,
+    );
+    return { master, replica, sentinel, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+const sentinelConf = (name: string, port: number) => `
+sentinel monitor ${name} 127.0.0.1 ${port} 1
+sentinel down-after-milliseconds ${name} 500
+sentinel failover-timeout ${name} 2000
+`;

@@ -1,0 +1,100 @@
+// The store on Redis with Sentinel keeps every promise of a store, and follows the master wherever it goes.
+import { assert } from 'chai';
+import type { StoreAddress } from '../../src/settings/store-address.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/store.ts';
+import { until } from './condition.ts';
+import { storeContract } from './contract.ts';
+import { copyBytes, dumpAll } from './redis-bytes.ts';
+import { startWatched, type WatchedRedis } from './redis-groups.ts';
+
+const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
+const NAME = 'main';
+
+describe('the store on Redis with Sentinel', () => {
+  let redis: WatchedRedis;
+  let address: StoreAddress;
+
+  before(async function start() {
+    this.timeout(40_000);
+    redis = await startWatched(NAME);
+    const nodes = [{ host: '127.0.0.1', port: redis.sentinel.port }];
+    address = { kind: 'sentinel', nodes, name: NAME, tls: false };
+  });
+  after(() => redis?.stop());
+
+  storeContract(async () => {
+    const store = await openStore(address, options);
+    const second = await openStore(address, options);
+    return {
+      store,
+      second,
+      dump: () => dumpAll(redis.master.raw),
+      overwrite: (from, to) => copyBytes(redis.master.raw, from, to),
+      openWithSecret: (secret) => openStore(address, { ...options, secret }),
+      async close() {
+        await store.close();
+        await second.close();
+      },
+    };
+  });
+
+  describe('at a failover', () => {
+    let store: Store;
+    const heard = new Set<string>();
+    const write = (text: string) =>
+      until(
+        `${text} is written`,
+        () =>
+          store.set('moved:1', text, 600).then(
+            () => true,
+            () => false,
+          ),
+        15,
+      );
+
+    before(async () => {
+      store = await openStore(address, options);
+      await store.subscribe('news', (message) => heard.add(message));
+    });
+    after(() => store?.close());
+
+    it('leaves a master that was made a replica', async () => {
+      await store.set('kept:1', 'kept', 600);
+      await until('the failover is accepted', () =>
+        redis.sentinel.raw.call('SENTINEL', 'FAILOVER', NAME).then(
+          () => true,
+          () => false,
+        ),
+      );
+      await until(
+        'the old master is a replica',
+        async () => (await redis.master.raw.info('replication')).includes('role:slave'),
+        15,
+      );
+      await write('after the first failover');
+      assert.equal((await store.get('moved:1'))?.value, 'after the first failover');
+      assert.equal((await store.get('kept:1'))?.value, 'kept');
+      assert.equal(await redis.replica.raw.exists(...(await redis.replica.raw.keys('moved:*'))), 1);
+    }).timeout(40_000);
+
+    it('finds the master that took over from a dead one, and hears what is published after that', async () => {
+      await until(
+        'the new replica is in step',
+        async () => (await redis.master.raw.info('replication')).includes('master_link_status:up'),
+        15,
+      );
+      await redis.replica.stop();
+      await write('after the second failover');
+      assert.equal((await store.get('kept:1'))?.value, 'kept');
+      await until(
+        'a message arrives',
+        async () => {
+          await store.publish('news', 'after').catch(() => undefined);
+          return heard.has('after');
+        },
+        15,
+      );
+    }).timeout(40_000);
+  });
+});

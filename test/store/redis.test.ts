@@ -1,0 +1,241 @@
+// The store on one Redis server keeps every promise of a store, and gets over whatever happens to the server.
+import { assert, expect } from 'chai';
+import { Redis } from 'ioredis';
+import type { StoreAddress } from '../../src/settings/store-address.ts';
+import type { Logger } from '../../src/store/logger.ts';
+import { openStore, type StoreOptions } from '../../src/store/open.ts';
+import { type Store, StoreUnavailable } from '../../src/store/store.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { until } from './condition.ts';
+import { storeContract } from './contract.ts';
+import { assertAvailable, assertUnavailable } from './outage.ts';
+import { copyBytes, dumpAll } from './redis-bytes.ts';
+import { startProxy, type TcpProxy } from './tcp-proxy.ts';
+
+const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
+const at = (port: number): StoreAddress => ({ kind: 'redis', url: `redis://127.0.0.1:${port}` });
+
+/** What a test opened or started is closed after it, also when it failed. */
+const closers: (() => unknown)[] = [];
+
+async function open(address: StoreAddress, more: Partial<StoreOptions> = {}): Promise<Store> {
+  const store = await openStore(address, { ...options, ...more });
+  closers.push(() => store.close());
+  return store;
+}
+
+async function start(how: Parameters<typeof startRedis>[0] = {}): Promise<RedisServer> {
+  const server = await startRedis(how);
+  closers.push(() => server.stop());
+  return server;
+}
+
+async function proxyTo(server: RedisServer): Promise<TcpProxy> {
+  const proxy = await startProxy(server.port);
+  closers.push(() => proxy.close());
+  return proxy;
+}
+
+function connectRaw(server: RedisServer): Redis {
+  const raw = new Redis(server.url);
+  closers.push(() => raw.disconnect());
+  return raw;
+}
+
+const refusal = (opening: Promise<unknown>): Promise<Error> =>
+  opening.then(
+    () => assert.fail('it opened'),
+    (reason: Error) => reason,
+  );
+
+describe('the store on Redis', () => {
+  let server: RedisServer;
+  before(async () => {
+    server = await startRedis({ args: ['--stream-node-max-entries', '10'] });
+  });
+  after(() => server?.stop());
+  afterEach(async () => {
+    for (const close of closers.splice(0).toReversed()) await close();
+  });
+
+  storeContract(async () => {
+    const store = await openStore(at(server.port), options);
+    const second = await openStore(at(server.port), options);
+    const raw = new Redis(server.url);
+    return {
+      store,
+      second,
+      dump: () => dumpAll(raw),
+      overwrite: (from, to) => copyBytes(raw, from, to),
+      openWithSecret: (secret) => openStore(at(server.port), { ...options, secret }),
+      async close() {
+        await store.close();
+        await second.close();
+        raw.disconnect();
+      },
+    };
+  });
+
+  it('gives every record its lifetime on the server, and none to what lives for ever', async () => {
+    const store = await open(at(server.port));
+    const raw = connectRaw(server);
+    await store.set('timed:set', 1, 100);
+    await store.add('timed:add', 1, 100);
+    await store.update('timed:update', () => ({ value: 1, ttl: 100 }));
+    await store.addMember('timed:members', 'ada', 100);
+    await store.append('timed:stream', 1, 100);
+    const timed = await raw.keys('timed:*');
+    assert.lengthOf(timed, 5);
+    for (const key of timed) expect(await raw.pttl(key)).to.be.within(1, 100_000);
+
+    await store.set('lasting:set', 1, Infinity);
+    await store.add('lasting:add', 1, Infinity);
+    await store.update('lasting:update', () => ({ value: 1, ttl: Infinity }));
+    await store.addMember('lasting:members', 'ada', 100);
+    await store.addMember('lasting:members', 'grace', Infinity);
+    await store.append('lasting:stream', 1, 100);
+    await store.append('lasting:stream', 1, Infinity);
+    const lasting = await raw.keys('lasting:*');
+    assert.lengthOf(lasting, 5);
+    for (const key of lasting) assert.equal(await raw.pttl(key), -1);
+  });
+
+  it('drops the oldest entries of a stream that is always in use', async () => {
+    const store = await open(at(server.port));
+    const raw = connectRaw(server);
+    let appended = 0;
+    await until('the stream is shorter than what was appended', async () => {
+      await store.append('busy:1', ++appended, 0.2);
+      const [key = ''] = await raw.keys('busy:*');
+      return (await raw.xlen(key)) < appended;
+    });
+    const newest = (await store.range<number>('busy:1', { limit: 10_000 })).at(-1);
+    assert.equal(newest?.value, appended);
+  });
+
+  it('is refused while Redis would evict records, and is not ready once that is set', async () => {
+    const careless = await start({ args: ['--maxmemory-policy', 'allkeys-lru'] });
+    const raw = connectRaw(careless);
+    const error = await refusal(open(at(careless.port)));
+    expect(error.message).to.include('maxmemory-policy').and.include('allkeys-lru');
+    await raw.config('SET', 'maxmemory-policy', 'noeviction');
+    const store = await open(at(careless.port));
+    await store.ping();
+    await raw.config('SET', 'maxmemory-policy', 'allkeys-random');
+    expect(await refusal(store.ping())).to.be.instanceOf(StoreUnavailable);
+  });
+
+  describe('at opening', () => {
+    it('says after five seconds where no server answers, without the password', async () => {
+      const [port = 0] = await freePorts(1);
+      const url = `redis://someone:hunter2@127.0.0.1:${port}`;
+      const start = performance.now();
+      const { message } = await refusal(open({ kind: 'redis', url }));
+      expect(performance.now() - start).to.be.within(4900, 6500);
+      expect(message).to.include(`127.0.0.1:${port}`).and.include('ECONNREFUSED');
+      expect(message).to.include('GATEHOUSE_STORE').and.not.include('hunter2');
+    });
+    it('says that the password is wrong', async () => {
+      const guarded = await start();
+      await connectRaw(guarded).config('SET', 'requirepass', 'right');
+      const url = `redis://:hunter2@127.0.0.1:${guarded.port}`;
+      const { message } = await refusal(open({ kind: 'redis', url }));
+      expect(message).to.include('WRONGPASS').and.not.include('hunter2');
+    });
+    it('waits for a server that is still starting', async () => {
+      const [port = 0] = await freePorts(1);
+      const opening = open(at(port));
+      await start({ port });
+      await (await opening).ping();
+    });
+  });
+
+  describe('when the server is gone', () => {
+    it('every verb is unavailable at once, and works again when it is back', async () => {
+      const first = await start();
+      const warnings: object[] = [];
+      const logger: Logger = { warn: (details) => warnings.push(details), error: () => undefined };
+      const store = await open(at(first.port), { logger });
+      await first.stop();
+      await assertUnavailable(store);
+      await start({ port: first.port });
+      await assertAvailable(store);
+      assert.lengthOf(warnings, 1);
+    });
+    it('a subscription hears again when it is back', async () => {
+      const first = await start();
+      const store = await open(at(first.port));
+      const heard = new Set<string>();
+      await store.subscribe('news', (message) => heard.add(message));
+      await first.stop();
+      await start({ port: first.port });
+      await until('a message arrives', async () => {
+        await store.publish('news', 'after').catch(() => undefined);
+        return heard.has('after');
+      });
+    });
+  });
+
+  describe('when the server is stalled', () => {
+    it('every verb is unavailable within 1.5 s, and works again when it goes on', async () => {
+      const stalled = await start();
+      const store = await open(at(stalled.port));
+      stalled.kill('SIGSTOP');
+      await assertUnavailable(store);
+      await assertUnavailable(store);
+      stalled.kill('SIGCONT');
+      await assertAvailable(store);
+    });
+    it('it works again after a stall that outlived the connection', async () => {
+      const stalled = await start();
+      const store = await open(at(stalled.port));
+      stalled.kill('SIGSTOP');
+      await until('the connection is given up', async () => {
+        const start = performance.now();
+        await store.ping().catch(() => undefined);
+        return performance.now() - start < 100;
+      });
+      await assertUnavailable(store);
+      stalled.kill('SIGCONT');
+      await assertAvailable(store);
+    });
+    it('it closes nevertheless', async () => {
+      const stalled = await start();
+      const store = await openStore(at(stalled.port), options);
+      stalled.kill('SIGSTOP');
+      await store.close();
+    });
+  });
+
+  describe('when the network loses something', () => {
+    it('an add whose answer was lost is still the one that won', async () => {
+      const proxy = await proxyTo(server);
+      const store = await open(at(proxy.port));
+      await store.add('warm:1', 'so that the script is known', 60);
+      proxy.loseAnswerTo('lost:');
+      assert.isTrue(await store.add('lost:add', 'mine', 60));
+      await proxy.answerLost();
+      assert.equal((await store.get('lost:add'))?.value, 'mine');
+    });
+    it('an update whose answer was lost counts once', async () => {
+      const proxy = await proxyTo(server);
+      const store = await open(at(proxy.port));
+      await store.set('lost:count', 1, 60);
+      const seen = await store.get<number>('lost:count');
+      const increment = (n = 0) => ({ value: n + 1, ttl: 60 });
+      proxy.loseAnswerTo('lost:');
+      const after = await store.update<number>('lost:count', increment, seen);
+      await proxy.answerLost();
+      assert.equal(after?.value, 2);
+      assert.equal((await store.get('lost:count'))?.value, 2);
+    });
+    it('a connection that has fallen silent is replaced', async () => {
+      const proxy = await proxyTo(server);
+      const store = await open(at(proxy.port));
+      proxy.silence();
+      await assertUnavailable(store);
+      await assertAvailable(store);
+    });
+  });
+});

@@ -1,0 +1,177 @@
+// The store on SQLite keeps every promise of a store, and some of its own.
+import { assert, expect } from 'chai';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { createInterface } from 'node:readline';
+import { openStore } from '../../src/store/open.ts';
+import { openSqlite } from '../../src/store/sqlite.ts';
+import { until } from './condition.ts';
+import { storeContract } from './contract.ts';
+
+const secret = 'a root secret for the tests of the store';
+const address = { kind: 'sqlite', file: 'nested/store.sqlite' } as const;
+const folders: string[] = [];
+
+function folder(): string {
+  const dir = mkdtempSync(join(tmpdir(), 'store-'));
+  folders.push(dir);
+  return dir;
+}
+
+function bytesIn(dir: string): Buffer {
+  const names = readdirSync(join(dir, 'nested'));
+  return Buffer.concat(names.map((name) => readFileSync(join(dir, 'nested', name))));
+}
+
+function withDatabase<R>(dir: string, work: (db: DatabaseSync) => R): R {
+  const db = new DatabaseSync(join(dir, address.file), { timeout: 1000 });
+  try {
+    return work(db);
+  } finally {
+    db.close();
+  }
+}
+
+/** A process that adds one to `count:shared` `times` times and prints each answer. */
+function countingProcess(dataDir: string, times: number) {
+  const script = join(import.meta.dirname, 'counting-process.ts');
+  const child = spawn(process.execPath, [script, dataDir, address.file, secret, String(times)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  return { child, answers: createInterface({ input: child.stdout }) };
+}
+
+describe('the store on SQLite', () => {
+  after(() => folders.forEach((dir) => rmSync(dir, { recursive: true, force: true })));
+
+  storeContract(async () => {
+    const dataDir = folder();
+    const store = await openStore(address, { secret, dataDir });
+    const second = await openStore(address, { secret, dataDir });
+    return {
+      store,
+      second,
+      dump: async () => bytesIn(dataDir),
+      async overwrite(from, to) {
+        withDatabase(dataDir, (db) =>
+          db
+            .prepare(
+              `UPDATE entry SET value = (SELECT value FROM entry WHERE name LIKE ? || ':%')
+               WHERE name LIKE ? || ':%'`,
+            )
+            .run(from, to),
+        );
+      },
+      openWithSecret: (other) => openStore(address, { secret: other, dataDir }),
+      async close() {
+        await store.close();
+        await second.close();
+      },
+    };
+  });
+
+  it('can be read and entered by its owner only', async () => {
+    const dataDir = folder();
+    const store = await openStore(address, { secret, dataDir });
+    await store.set('thing:1', 1, 60);
+    const modes = readdirSync(join(dataDir, 'nested')).map(
+      (name) => statSync(join(dataDir, 'nested', name)).mode & 0o777,
+    );
+    assert.isAtLeast(modes.length, 2);
+    assert.deepEqual(new Set(modes), new Set([0o600]));
+    assert.equal(statSync(join(dataDir, 'nested')).mode & 0o777, 0o700);
+    await store.close();
+  });
+
+  it('takes the rights of others off a file that had them', async () => {
+    const dataDir = folder();
+    const file = join(dataDir, 'open.sqlite');
+    writeFileSync(file, '', { mode: 0o644 });
+    const store = await openStore({ kind: 'sqlite', file }, { secret, dataDir: '/nowhere' });
+    assert.equal(statSync(file).mode & 0o777, 0o600);
+    await store.close();
+  });
+
+  it('lets a value live to the second it was given', async () => {
+    let time = 1_000_000;
+    const store = await openStore(address, { secret, dataDir: folder(), now: () => time });
+    await store.set('thing:1', 'value', 30);
+    await store.addMember('set:1', 'member', 30);
+    await store.append('stream:1', 'entry', 30);
+    time += 29.9;
+    assert.equal((await store.get('thing:1'))?.value, 'value');
+    assert.lengthOf(await store.members('set:1'), 1);
+    assert.lengthOf(await store.range('stream:1', { limit: 9 }), 1);
+    assert.isFalse(await store.add('thing:1', 'other', 30));
+    time += 0.1;
+    assert.isUndefined(await store.get('thing:1'));
+    assert.isUndefined(await store.take('thing:1'));
+    assert.isEmpty(await store.members('set:1'));
+    assert.isEmpty(await store.range('stream:1', { limit: 9 }));
+    assert.isTrue(await store.add('thing:1', 'other', 30));
+    await store.close();
+  });
+
+  it('removes what has expired from the file, and nothing else', async () => {
+    const dir = folder();
+    let time = 1_000_000;
+    const bytes = openSqlite(join(dir, address.file), { now: () => time, sweepEvery: 0.02 });
+    const value = Buffer.from('sealed');
+    for (const ttl of [10, 1000]) {
+      await bytes.set(`thing:${ttl}`, value, ttl);
+      await bytes.addMember(`set:${ttl}`, 'field', value, ttl);
+      await bytes.append(`stream:${ttl}`, value, ttl);
+    }
+    await bytes.publish('channel:1', value);
+    time += 100;
+    const rows = (table: string) =>
+      withDatabase(dir, (db) => db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.['n']);
+    await until('the messages are removed, which come last', () => rows('message') === 0);
+    const tables = ['entry', 'member_set', 'member', 'stream'];
+    assert.deepEqual(tables.map(rows), [1, 1, 1, 1]);
+    await bytes.close();
+  });
+
+  it('is the same store for several processes at once', async () => {
+    const dataDir = folder();
+    const processes = [countingProcess(dataDir, 100), countingProcess(dataDir, 100)];
+    const codes = await Promise.all(processes.map(({ child }) => once(child, 'exit')));
+    assert.deepEqual(
+      codes.map(([code]) => code),
+      [0, 0],
+    );
+    const store = await openStore(address, { secret, dataDir });
+    assert.equal((await store.get('count:shared'))?.value, 200);
+    await store.close();
+  });
+
+  it('keeps what it has answered when the process is killed', async () => {
+    const dataDir = folder();
+    const { child, answers } = countingProcess(dataDir, 1_000_000);
+    let answered = 0;
+    answers.on('line', (line) => {
+      answered = Number(line);
+      if (answered === 50) child.kill('SIGKILL');
+    });
+    await once(child, 'close');
+    const store = await openStore(address, { secret, dataDir });
+    assert.isAtLeast(answered, 50);
+    assert.isAtLeast((await store.get<number>('count:shared'))?.value ?? 0, answered);
+    await store.close();
+  });
+
+  it('says which file cannot be opened', async () => {
+    const dataDir = folder();
+    writeFileSync(join(dataDir, 'text.sqlite'), 'this is not a database, and long enough to tell');
+    const opening = openStore({ kind: 'sqlite', file: 'text.sqlite' }, { secret, dataDir });
+    const message = await opening.then(
+      () => '',
+      (error: Error) => error.message,
+    );
+    expect(message).to.include(join(dataDir, 'text.sqlite')).and.include('GATEHOUSE_STORE');
+  });
+});

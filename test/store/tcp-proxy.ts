@@ -1,0 +1,68 @@
+// A TCP proxy that does to connections what networks do: loses an answer and closes, or falls silent without closing.
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+
+export type TcpProxy = {
+  port: number;
+  /** The next request that contains `text` reaches the server; its answer is thrown away and the connection closed. */
+  loseAnswerTo(text: string): void;
+  /** Resolves when an answer was lost. */
+  answerLost(): Promise<void>;
+  /** Connections of now carry nothing any more and stay open; later ones work. */
+  silence(): void;
+  close(): Promise<void>;
+};
+
+export async function startProxy(target: number): Promise<TcpProxy> {
+  const silent = new WeakSet<Socket>();
+  const open = new Set<Socket>();
+  let wanted: string | undefined;
+  let lost = Promise.withResolvers<void>();
+
+  const server = createServer((client) => {
+    const upstream = connect(target, '127.0.0.1');
+    let losing = false;
+    const destroyBoth = () => {
+      client.destroy();
+      upstream.destroy();
+    };
+    for (const socket of [client, upstream]) {
+      open.add(socket);
+      socket.on('error', destroyBoth);
+      socket.on('close', () => {
+        open.delete(socket);
+        destroyBoth();
+      });
+    }
+    client.on('data', (data) => {
+      if (silent.has(client)) return;
+      if (wanted && data.includes(wanted)) {
+        losing = true;
+        wanted = undefined;
+      }
+      upstream.write(data);
+    });
+    upstream.on('data', (data) => {
+      if (silent.has(upstream)) return;
+      if (!losing) return client.write(data);
+      destroyBoth();
+      lost.resolve();
+    });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+
+  return {
+    port: (server.address() as AddressInfo).port,
+    loseAnswerTo(text) {
+      lost = Promise.withResolvers<void>();
+      wanted = text;
+    },
+    answerLost: () => lost.promise,
+    silence: () => open.forEach((socket) => silent.add(socket)),
+    async close() {
+      open.forEach((socket) => socket.destroy());
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}

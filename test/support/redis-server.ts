@@ -1,0 +1,101 @@
+// Starts real redis-server processes for tests: own port, own folder, nothing kept.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { freePorts } from './free-ports.ts';
+
+export type RedisServer = {
+  url: string;
+  port: number;
+  pid: number;
+  /** Ends the process at once and resolves when it is gone; what it held is lost. */
+  stop(): Promise<void>;
+  kill(signal: NodeJS.Signals): void;
+};
+
+const STARTING_MS = 10_000;
+const PORTS_TRIED = 5;
+
+/** `port`: a free one unless given. `args` come first, because that is where a configuration file goes. Resolves when PING is answered. */
+export async function startRedis(
+  options: { args?: string[]; port?: number } = {},
+): Promise<RedisServer> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const [free = 0] = options.port ? [] : await freePorts(1);
+      return await startOn(options.port ?? free, options.args ?? []);
+    } catch (error) {
+      // Another process may take a free port before Redis does.
+      if (options.port || attempt === PORTS_TRIED) throw error;
+    }
+  }
+}
+
+async function startOn(port: number, args: string[]): Promise<RedisServer> {
+  const dir = await mkdtemp(join(tmpdir(), 'redis-'));
+  const listen = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir];
+  const nothingKept = ['--save', '', '--appendonly', 'no'];
+  const child = spawn('redis-server', [...args, ...listen, ...nothingKept], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  child.stdout.on('data', (text) => (output += text));
+  child.stderr.on('data', (text) => (output += text));
+  const killAtExit = () => child.kill('SIGKILL');
+  process.once('exit', killAtExit);
+
+  const stop = async () => {
+    process.off('exit', killAtExit);
+    await end(child);
+    await rm(dir, { recursive: true, force: true });
+  };
+  const failed = once(child, 'error').then(([error]) => Promise.reject(error));
+  try {
+    await Promise.race([untilPong(child, port, () => output), failed]);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  failed.catch(() => undefined);
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    pid: child.pid ?? 0,
+    stop,
+    kill: (signal) => void child.kill(signal),
+  };
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, 'exit');
+  child.kill('SIGKILL');
+  await exited;
+}
+
+async function untilPong(child: ChildProcess, port: number, output: () => string): Promise<void> {
+  const deadline = Date.now() + STARTING_MS;
+  while (!(await answersPing(port))) {
+    if (child.exitCode !== null || Date.now() > deadline) {
+      throw new Error(`redis-server did not start on port ${port}:\n${output()}`);
+    }
+    await delay(20);
+  }
+}
+
+function answersPing(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write('PING\r\n'));
+    const finish = (answer: boolean) => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.once('data', (data) => finish(data.toString().startsWith('+PONG')));
+    socket.once('error', () => finish(false));
+    socket.setTimeout(500, () => finish(false));
+  });
+}
