@@ -23,8 +23,6 @@ const auditItem = z.looseObject({
   tool: z.string().optional(),
 });
 
-const mintedToken = z.looseObject({ id: z.string(), token: z.string() });
-
 export type Connector = z.output<typeof connector>;
 export type AuditItem = z.output<typeof auditItem>;
 
@@ -48,11 +46,6 @@ export async function revokeConnector(system: System, id: string): Promise<void>
 export async function readAudit(system: System): Promise<AuditItem[]> {
   const page = z.object({ items: z.array(auditItem) });
   return page.parse(await manage(system, 'GET', '/audit?limit=1000')).items;
-}
-
-export async function mintToken(system: System, level: Level): Promise<string> {
-  const body = { name: 'A script', level, expiresIn: '1h' };
-  return mintedToken.parse(await manage(system, 'POST', '/tokens', body)).token;
 }
 
 async function manage(

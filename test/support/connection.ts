@@ -51,7 +51,7 @@ export type Connection = {
 
 export type ConnectionWishes = Wishes & {
   /** An earlier one: the same browser, and the same client, connect again. */
-  as?: { browser: Browser; client?: Client };
+  as?: { browser?: Browser; client?: Client };
   method?: AuthMethod;
   parameters?: Parameters;
 };

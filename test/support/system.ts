@@ -31,6 +31,8 @@ export type System = {
   dataDir: string;
   /** Where the store is, as GATEHOUSE_STORE says it. */
   storeAddress: string;
+  /** Stalls the database, and lets it go on: connections stay, nothing answers. Only with Redis. */
+  signalStore(signal: 'SIGSTOP' | 'SIGCONT'): void;
   stop(): Promise<void>;
 };
 
@@ -53,7 +55,12 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
       await gatehouse.stop();
       await release();
     };
-    return { ...places.urls, managementKey: MANAGEMENT_KEY, dataDir, storeAddress, stop };
+    const signalStore: System['signalStore'] = (signal) => {
+      if (!redis) throw new Error('only Redis is a process of its own');
+      redis.kill(signal);
+    };
+    const facts = { managementKey: MANAGEMENT_KEY, dataDir, storeAddress };
+    return { ...places.urls, ...facts, signalStore, stop };
   } catch (error) {
     await release();
     throw error;

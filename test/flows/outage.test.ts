@@ -1,0 +1,92 @@
+// While the database stalls, clients are told to wait, nobody loses a token, and nothing is let in that should not be.
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { moveClock } from '../support/clock.ts';
+import { connect, obtainCode, redeem } from '../support/connection.ts';
+import { callTool, isLetIn } from '../support/mcp.ts';
+import { refresh, type TokenAnswer } from '../support/oauth.ts';
+import { useSystem } from '../support/system.ts';
+
+const DEADLINE_MS = 3000;
+
+describe('While the database stalls', () => {
+  const system = useSystem({ store: 'redis' });
+
+  async function stalled<T>(run: () => Promise<T>): Promise<T> {
+    system().signalStore('SIGSTOP');
+    const started = performance.now();
+    try {
+      const result = await run();
+      expect(performance.now() - started).to.be.below(DEADLINE_MS);
+      return result;
+    } finally {
+      system().signalStore('SIGCONT');
+    }
+  }
+
+  function expectToWait({ status, headers, body }: TokenAnswer): void {
+    expect(status).to.equal(503);
+    expect(body.error).to.equal('temporarily_unavailable');
+    expect(Number(headers.get('retry-after'))).to.be.above(0);
+    expect(headers.get('cache-control')).to.equal('no-store');
+  }
+
+  it('a refresh and a code exchange are told to wait, and work afterwards', async () => {
+    const connector = await createConnector(system());
+    const { server, client, refreshToken } = await connect(system(), connector);
+    const code = await obtainCode(system(), connector);
+    const answers = await stalled(() =>
+      Promise.all([refresh(server, client, refreshToken), redeem(code)]),
+    );
+    answers.forEach(expectToWait);
+    expect((await refresh(server, client, refreshToken)).status).to.equal(200);
+    expect((await redeem(code)).status).to.equal(200);
+  });
+
+  it('documents and keys are served, and the process says that it is not ready', async () => {
+    const { auth, resource } = system();
+    const statuses = await stalled(() =>
+      Promise.all(
+        [
+          `${auth}/.well-known/oauth-authorization-server`,
+          `${auth}/oauth/jwks`,
+          `${resource}/.well-known/oauth-protected-resource`,
+          `${auth}/livez`,
+          `${auth}/readyz`,
+        ].map(async (url) => (await fetch(url)).status),
+      ),
+    );
+    expect(statuses).to.deep.equal([200, 200, 200, 200, 503]);
+  });
+
+  it('calls go on, but none that would have to be recorded', async () => {
+    const full = await createConnector(system(), { level: 'full' });
+    const low = await connect(system(), full, { level: 'analytics' });
+    const high = await connect(system(), full, { level: 'full' });
+    for (const { accessToken } of [low, high])
+      expect(await isLetIn(full.link, accessToken)).to.equal(true);
+    const [goesOn, refused] = await stalled(() =>
+      Promise.all(
+        [low, high].map(({ accessToken }) => callTool(full.link, accessToken, 'club_overview')),
+      ),
+    );
+    expect(goesOn?.rpc?.result?.structuredContent).to.have.property('members');
+    expect(refused?.rpc?.error).to.have.property('code');
+    expect(refused?.text).to.not.include('members');
+    expect(await isLetIn(full.link, high.accessToken)).to.equal(true);
+  });
+
+  it('for longer, calls are told to wait, not to sign in again', async () => {
+    const connector = await createConnector(system());
+    const { accessToken } = await connect(system(), connector);
+    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    const answer = await stalled(async () => {
+      moveClock(46);
+      return callTool(connector.link, accessToken, 'club_overview');
+    });
+    expect(answer.status).to.equal(503);
+    expect(answer.headers.has('www-authenticate')).to.equal(false);
+    expect(Number(answer.headers.get('retry-after'))).to.be.above(0);
+    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+  });
+});
