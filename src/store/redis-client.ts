@@ -7,7 +7,7 @@ export type RedisClient = Redis | Cluster;
 export type RedisAddress = Exclude<StoreAddress, { kind: 'sqlite' }>;
 
 const OPENING_SECONDS = 5;
-// Times six, and one command timeout: a Cluster command is given up within 1.5 s as well.
+// A Cluster looks for the right node this often, this far apart, before it gives up.
 const CLUSTER_RETRY_MS = 100;
 const CLUSTER_TRIES = 6;
 

@@ -6,7 +6,7 @@ import { type Change, type Found, KEEP, type Store, StoreUnavailable } from './s
 // Of writers racing for one key at least one wins every round, so this many may race.
 const ATTEMPTS = 200;
 // Of the 1.5 s within which a request must be answered without the store.
-const DEADLINE_MS = 1400;
+const DEADLINE_MS = 1200;
 const ENTRY_ID = /^\d{32}$/;
 
 export function sealedStore(bytes: ByteStore, sealer: Sealer): Store {
