@@ -8,11 +8,11 @@ import { ENDPOINTS } from './authorization-server/metadata.ts';
 import { developmentIdp } from './development-idp/app.ts';
 import type { ListeningHost } from './http/listen.ts';
 import type { Pages } from './http/pages.ts';
+import { textKeyRing } from './keys/key-ring.ts';
 import { openSigningKeyRing } from './keys/signing-key-ring.ts';
 import { managementApp } from './management/app.ts';
 import { resourceServer } from './resource-server/app.ts';
 import type { Settings } from './settings/settings.ts';
-import { deriveKey } from './store/keys.ts';
 import type { Store } from './store/store.ts';
 
 export type RoleOptions = {
@@ -76,7 +76,7 @@ function host(
 
 async function developmentIdpHost(options: RoleOptions): Promise<ListeningHost> {
   const { settings } = options;
-  const { developmentIdp: idp, listen, authUrl, entitlements, production, secret } = settings;
+  const { developmentIdp: idp, listen, authUrl, entitlements, production } = settings;
   if (!idp || !listen.developmentIdp)
     throw new Error('there is no embedded identity provider in the settings');
   const { clientId, clientSecret } = identityProviderOf(settings);
@@ -85,7 +85,7 @@ async function developmentIdpHost(options: RoleOptions): Promise<ListeningHost> 
     url: idp.url,
     people: idp.people,
     client: { id: clientId, secret: String(clientSecret), redirectUri: authUrl + CALLBACK_PATH },
-    cookieKeys: [deriveKey(secret, 'development identity provider cookies').toString('base64url')],
+    cookieKeys: textKeyRing(settings, 'development identity provider cookies'),
     levelOf: ({ id, name, email, groups }) => {
       const account = {
         id,

@@ -1,5 +1,4 @@
 // The authorization server: one Koa app. A request runs through this file top to bottom, and ends in a page, a document, or the engine.
-import { createSecretKey, type KeyObject } from 'node:crypto';
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import type { Logger } from 'pino';
@@ -8,6 +7,8 @@ import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import type { Pages } from '../http/pages.ts';
+import { keyRing, textKeyRing } from '../keys/key-ring.ts';
+import { keptKey } from '../keys/kept-key.ts';
 import type { SigningKeyRing } from '../keys/signing-key-ring.ts';
 import { highestLevelIn, OFFLINE_ACCESS } from '../permission-level.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -40,7 +41,8 @@ const DAY = 86_400;
 
 export async function authorizationServer(options: AuthorizationServerOptions): Promise<Koa> {
   const { settings, store, pages, logger, isReady, now } = options;
-  const cookieKeys = [deriveKey(settings.secret, 'cookies').toString('base64url')];
+  const cookieKeys = textKeyRing(settings, 'cookies');
+  const accountKey = await keptKey(store, 'account-ids');
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
   const engine = await openEngine({
     settings,
@@ -48,7 +50,7 @@ export async function authorizationServer(options: AuthorizationServerOptions): 
     logger,
     cookieKeys,
     signingKeys: options.signingKeys,
-    tokenKeys: [keyFor(settings, 'codes and refresh tokens')],
+    tokenKeys: keyRing(settings, 'codes and refresh tokens'),
     renderError: renderErrorPage(pages),
     now,
   });
@@ -79,10 +81,10 @@ export async function authorizationServer(options: AuthorizationServerOptions): 
         identityProviderOf(settings),
         settings.authUrl + CALLBACK_PATH,
       ),
-      accountKey: keyFor(settings, 'account ids'),
+      accountKey,
       accountLifetime: settings.lifetimes.refreshTokenAbsolute + settings.lifetimes.session + DAY,
       sessionLifetime: settings.lifetimes.session,
-      formKey: keyFor(settings, 'forms'),
+      formKeys: keyRing(settings, 'forms'),
       grantLifetimes: engine.grantLifetimes,
       grantLifetime: settings.lifetimes.refreshTokenAbsolute,
       stayConnected: settings.consent.stayConnected,
@@ -197,10 +199,6 @@ function answerRegistration(ctx: Koa.Context): void {
 
 function methodNotAllowed(): HttpError {
   return new HttpError(405, 'invalid_request', 'this address does not answer to that method');
-}
-
-function keyFor({ secret }: Settings, purpose: string): KeyObject {
-  return createSecretKey(deriveKey(secret, purpose));
 }
 
 /** The embedded provider knows us by a secret that both sides derive. */

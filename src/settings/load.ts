@@ -22,6 +22,7 @@ export function loadSettings(environment: Environment = process.env): Settings {
   const reason = productionReason(source, sound, environment);
   const identityProvider = readIdentityProvider(source, sound);
   const secret = requireSecret(readSecret(environment, 'GATEHOUSE_SECRET'), reason);
+  const previousSecret = readSecret(environment, 'GATEHOUSE_PREVIOUS_SECRET');
   const managementKey = readSecret(environment, 'GATEHOUSE_MANAGEMENT_KEY');
   const all = [
     ...misspeltVariables(environment),
@@ -32,6 +33,7 @@ export function loadSettings(environment: Environment = process.env): Settings {
     ...(reason ? productionMistakes(source, sound, reason) : []),
     ...identityProvider.mistakes,
     ...secret.mistakes,
+    ...previousSecret.mistakes,
     ...managementKey.mistakes,
   ];
   if (all.length > 0 || !file || !identityProvider.value) throw new SettingsError(all);
@@ -47,6 +49,7 @@ export function loadSettings(environment: Environment = process.env): Settings {
     listen: resolveListeners(file),
     identityProvider: identityProvider.value,
     secret: secret.value ?? kept('secret'),
+    previousSecret: previousSecret.value,
     managementKey:
       managementKey.value ??
       (file.roles.includes('management') ? kept('management.key') : undefined),

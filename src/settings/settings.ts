@@ -13,6 +13,8 @@ export type Settings = Omit<SettingsFile, 'listen' | 'identityProvider'> & {
   identityProvider: IdentityProvider;
   /** The root secret, at least 32 characters: other keys are derived from it. */
   secret: string;
+  /** The one before, while it is being replaced: what was made with it is still recognised. */
+  previousSecret: string | undefined;
   /** The bearer key of the management API, at least 32 characters; undefined without the management role, unless given. */
   managementKey: string | undefined;
 };

@@ -12,7 +12,7 @@ const CONFIG = join(import.meta.dirname, '../../config');
 const EXAMPLE = join(CONFIG, 'production.example.yaml');
 
 const HOSTS = ['AUTH', 'RESOURCE', 'MANAGEMENT', 'DEVELOPMENT_IDP'];
-const SECRETS = ['SECRET', 'MANAGEMENT_KEY', 'IDENTITY_PROVIDER_SECRET'];
+const SECRETS = ['SECRET', 'PREVIOUS_SECRET', 'MANAGEMENT_KEY', 'IDENTITY_PROVIDER_SECRET'];
 const VARIABLES = ['CONFIG', 'STORE', 'DATA_DIR', 'ROLES', 'DEFAULT_CONNECTOR', 'LOG_LEVEL']
   .concat(HOSTS.flatMap((host) => [`${host}_URL`, `${host}_LISTEN`]))
   .concat(SECRETS.flatMap((name) => [name, `${name}_FILE`]))

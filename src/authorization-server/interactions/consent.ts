@@ -1,5 +1,4 @@
 // Consent: the page that says what is asked, and the decision (RFC 6749 section 4.1.1), which counts only for what was shown.
-import { createHmac, type KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import { hasUseLeft, takeUse } from '../../connectors/connectors.ts';
 import { type Lifetimes, unusedAfter } from '../../grants/grant-record.ts';
@@ -7,10 +6,18 @@ import { createGrant, findGrant } from '../../grants/grants.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
+import type { KeyRing } from '../../keys/key-ring.ts';
 import { isLevel, levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
 import { consentValues, noAccessValues } from './consent-page.ts';
-import { finishFlow, type Flow, formToken, requireFormToken, requireOwnForm } from './flow.ts';
+import {
+  finishFlow,
+  type Flow,
+  formToken,
+  grantIdOf,
+  requireFormToken,
+  requireOwnForm,
+} from './flow.ts';
 import {
   type ConsentRequest,
   type ConsentRequestOptions,
@@ -24,7 +31,7 @@ export type ConsentOptions = ConsentRequestOptions &
   SignInOptions & {
     authUrl: string;
     pages: Pages;
-    formKey: KeyObject;
+    formKeys: KeyRing;
     grantLifetimes: Lifetimes;
     /** In seconds. */
     grantLifetime: number;
@@ -42,7 +49,7 @@ export async function showConsent(
   changed = false,
 ): Promise<void> {
   const request = await requireConsentRequest(options, flow);
-  const token = formToken(options.formKey, flow, shownIn(request));
+  const token = formToken(options.formKeys, flow, shownIn(request));
   const refusal = refusalOf(options, request);
   if (refusal) {
     const values = noAccessValues(options, request, {
@@ -73,7 +80,7 @@ export async function decideConsent(
   requireOwnForm(ctx, options.authUrl);
   const form = await readForm(ctx);
   const request = await requireConsentRequest(options, flow);
-  const check = requireFormToken(options.formKey, flow, shownIn(request), form.token);
+  const check = requireFormToken(options.formKeys, flow, shownIn(request), form.token);
   const refusal = refusalOf(options, request);
   switch (form.decision) {
     case 'deny':
@@ -103,7 +110,7 @@ async function approve(
     throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
   }
   const { store, now } = options;
-  const grantId = grantIdOf(options.formKey, flow);
+  const grantId = grantIdOf(options.formKeys, flow);
   const reservation = {
     grantId,
     holder: holderOf(request),
@@ -119,11 +126,6 @@ async function approve(
     ...(stays ? [OFFLINE_ACCESS] : []),
   ]);
   await finishFlow(options.provider, ctx, { consent: { grantId } });
-}
-
-/** One flow makes one grant, so a form sent twice approves once; and nobody can guess the id. */
-function grantIdOf(key: KeyObject, flow: Flow): string {
-  return createHmac('sha256', key).update(`grant\n${flow.uid}`).digest('base64url').slice(0, 32);
 }
 
 async function isExchanged({ store }: ConsentOptions, grantId: string): Promise<boolean> {

@@ -4,6 +4,7 @@ import type Koa from 'koa';
 import type Provider from 'oidc-provider';
 import { errors } from 'oidc-provider';
 import { HttpError } from '../../http/errors.ts';
+import type { KeyRing } from '../../keys/key-ring.ts';
 
 export type Flow = Awaited<ReturnType<Provider['interactionDetails']>>;
 
@@ -53,29 +54,37 @@ export function requireOwnForm(ctx: Koa.Context, authUrl: string): void {
  * Binds a form to this flow and to what the page showed: the digest of what was shown, and a MAC over it and the flow. The same page
  * loaded twice has the same token, so that both copies work.
  */
-export function formToken(key: KeyObject, flow: Flow, shown: string): string {
-  const digest = createHmac('sha256', key).update(`shown\n${shown}`).digest('base64url');
-  return `${digest}.${mac(key, flow, digest)}`;
+export function formToken([key]: KeyRing, flow: Flow, shown: string): string {
+  return tokenWith(key, flow, shown);
 }
 
 export type TokenCheck = 'same' | 'changed';
 
 /** `changed`: the page was ours, and what it showed is no longer so. Refuses a token that we did not make for this flow. */
-export function requireFormToken(
-  key: KeyObject,
-  flow: Flow,
-  shown: string,
-  token: string | undefined,
-): TokenCheck {
-  const [digest = '', sent = ''] = (token ?? '').split('.');
-  const expected = Buffer.from(mac(key, flow, digest));
-  const given = Buffer.from(sent);
-  if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
-    throw new HttpError(403, 'forbidden', 'the form does not belong to this sign-in');
-  }
-  return formToken(key, flow, shown) === token ? 'same' : 'changed';
+export function requireFormToken(keys: KeyRing, flow: Flow, shown: string, token = ''): TokenCheck {
+  const [digest = '', sent = ''] = token.split('.');
+  const key = keys.find((candidate) =>
+    isSame(sent, mac(candidate, `form\n${flow.uid}\n${digest}`)),
+  );
+  if (!key) throw new HttpError(403, 'forbidden', 'the form does not belong to this sign-in');
+  return tokenWith(key, flow, shown) === token ? 'same' : 'changed';
 }
 
-function mac(key: KeyObject, flow: Flow, digest: string): string {
-  return createHmac('sha256', key).update(`form\n${flow.uid}\n${digest}`).digest('base64url');
+/** One flow makes one grant, so that a form sent twice approves once; and nobody can guess the id. */
+export function grantIdOf([key]: KeyRing, flow: Flow): string {
+  return mac(key, `grant\n${flow.uid}`).slice(0, 32);
+}
+
+function tokenWith(key: KeyObject, flow: Flow, shown: string): string {
+  const digest = mac(key, `shown\n${shown}`);
+  return `${digest}.${mac(key, `form\n${flow.uid}\n${digest}`)}`;
+}
+
+function isSame(given: string, expected: string): boolean {
+  const bytes = Buffer.from(given);
+  return bytes.length === expected.length && timingSafeEqual(bytes, Buffer.from(expected));
+}
+
+function mac(key: KeyObject, text: string): string {
+  return createHmac('sha256', key).update(text).digest('base64url');
 }
