@@ -61,18 +61,24 @@ export async function listConnectors(store: Store): Promise<Connector[]> {
     .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
 }
 
+/** `first`: this call revoked it, and not one before or at the same time. */
+export type Revocation = { connector: Connector; first: boolean };
+
 /** Stops everything under the link. The record stays, so that the link says why it no longer works. */
 export async function revokeConnector(
   store: Store,
   id: string,
   now: number,
-): Promise<Connector | undefined> {
-  const after = await change(store, id, (connector) =>
-    connector.revokedAt === undefined ? { ...connector, revokedAt: now } : undefined,
-  );
+): Promise<Revocation | undefined> {
+  let first = false;
+  const after = await change(store, id, (connector) => {
+    first = connector.revokedAt === undefined;
+    return first ? { ...connector, revokedAt: now } : undefined;
+  });
+  if (!after) return undefined;
   // Listeners read again every few seconds anyway, so a message that cannot be sent undoes nothing.
   await store.publish(CONNECTORS_CHANNEL, id).catch(() => undefined);
-  return after?.value;
+  return { connector: after.value, first };
 }
 
 export type Reservation = { grantId: string; holder: string; seconds: number };

@@ -50,10 +50,11 @@ export function managementApi({ store, resourceUrl, now = epochSeconds }: ApiOpt
   });
 
   router.delete('/connectors/:id', async function revoke(ctx) {
-    const before = await requireConnector(store, ctx.params.id);
-    const after = await revokeConnector(store, before.id, now());
-    if (before.revokedAt === undefined) await record(store, 'connector_revoked', before.id, now());
-    ctx.body = connectorDocument(after ?? before, resourceUrl, now());
+    const revocation = await revokeConnector(store, ctx.params.id ?? '', now());
+    if (!revocation) throw unknownConnector();
+    const { connector, first } = revocation;
+    if (first) await record(store, 'connector_revoked', connector.id, now());
+    ctx.body = connectorDocument(connector, resourceUrl, now());
   });
 
   router.get('/audit', async function audit(ctx) {
@@ -68,8 +69,12 @@ export function managementApi({ store, resourceUrl, now = epochSeconds }: ApiOpt
 
 async function requireConnector(store: Store, id = '') {
   const connector = await findConnector(store, id);
-  if (!connector) throw notFound('there is no connector with this id');
+  if (!connector) throw unknownConnector();
   return connector;
+}
+
+function unknownConnector(): HttpError {
+  return notFound('there is no connector with this id');
 }
 
 async function record(store: Store, event: string, connector: string, now: number): Promise<void> {
