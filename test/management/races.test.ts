@@ -1,0 +1,27 @@
+// What several administrators ask for at the same instant happens once, and is recorded once.
+import { expect } from 'chai';
+import { createConnector, readAudit } from '../support/administrator.ts';
+import { onEachStore } from '../support/system.ts';
+
+const AT_ONCE = 10;
+
+onEachStore('Ten administrators at once', (system) => {
+  async function manage(method: string, path: string): Promise<number> {
+    const { management, managementKey } = system();
+    const headers = { authorization: `Bearer ${managementKey}` };
+    const answer = await fetch(`${management}/api/v1${path}`, { method, headers });
+    await answer.text();
+    return answer.status;
+  }
+
+  const tenTimes = (method: string, path: string) =>
+    Promise.all(Array.from({ length: AT_ONCE }, () => manage(method, path)));
+
+  it('revoke one connector, and one revocation is recorded', async () => {
+    const { id } = await createConnector(system());
+    expect(await tenTimes('DELETE', `/connectors/${id}`)).to.deep.equal(Array(AT_ONCE).fill(200));
+    const about = (await readAudit(system())).filter(({ connector }) => connector === id);
+    const events = about.map(({ event }) => event);
+    expect(events).to.deep.equal(['connector_created', 'connector_revoked']);
+  });
+});
