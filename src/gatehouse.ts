@@ -27,12 +27,18 @@ export async function startGatehouse(
   options: StartOptions = {},
 ): Promise<Running> {
   const { logger = openLogger(settings.logLevel), now = epochSeconds } = options;
-  const { secret, dataDir, productName, supportContact } = settings;
+  const { secret, previousSecret, dataDir, productName, supportContact } = settings;
   const pages = openPages({
     productName,
     ...(supportContact === undefined ? {} : { supportContact }),
   });
-  const store = await openStore(settings.store, { secret, dataDir, logger, now });
+  const store = await openStore(settings.store, {
+    secret,
+    previousSecret,
+    dataDir,
+    logger,
+    now,
+  });
   let isStopping = false;
   const isReady = async () => {
     if (isStopping) throw new Error('stopping');

@@ -42,7 +42,7 @@ const DAY = 86_400;
 export async function authorizationServer(options: AuthorizationServerOptions): Promise<Koa> {
   const { settings, store, pages, logger, isReady, now } = options;
   const cookieKeys = textKeyRing(settings, 'cookies');
-  const accountKey = await keptKey(store, 'account-ids');
+  const accountKey = await keptKey(store, settings.secret, 'account-ids');
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
   const engine = await openEngine({
     settings,

@@ -5,13 +5,16 @@ export type EnginePayload = Record<string, unknown>;
 
 type GrantPayload = EnginePayload & { accountId: string; clientId: string; exp: number };
 
-/** A generation that was turned, and when. The last one is the parent of the current generation. */
-export type Turn = [generation: number, at: number];
+/**
+ * Generations that were turned one after another within a few seconds: the first, the last, and when the last was. However often a client
+ * refreshes, a minute is a dozen of these. The last one ends with the parent of the current generation.
+ */
+export type Turns = [first: number, last: number, at: number];
 
 export type RefreshState = {
   payload: EnginePayload & { iat: number };
   generation: number;
-  turns: Turn[];
+  turns: Turns[];
 };
 
 /** Times are seconds since the epoch. `grant.exp` is the end of the absolute lifetime. */
@@ -59,13 +62,14 @@ export function unusedAfter({ pending, code }: Lifetimes): number {
   return pending + code + 2 * CODE_MARGIN;
 }
 
-const TURNS_KEPT = 8;
+const TURNED_TOGETHER = 5;
 const REVOKED_KEPT = 50;
 const CODE_MARGIN = 5;
 
 /**
- * What presenting a generation means. `current`: the newest. `repeat`: turned within the grace. `late`: the parent of the current one, which was
- * never used. `lost`: newer than the record, so the store lost a write that was answered. `replay`: anything else.
+ * What presenting a generation means. `current`: the newest. `repeat`: turned within the grace, give or take a few seconds. `late`: the
+ * parent of the current one, which was never used. `lost`: newer than the record, so the store lost a write that was answered. `replay`:
+ * anything else.
  */
 export type Verdict = 'current' | 'repeat' | 'late' | 'lost' | 'replay';
 
@@ -77,10 +81,10 @@ export function judge(
 ): Verdict {
   if (presented === generation) return 'current';
   if (presented > generation) return 'lost';
-  const turn = turns.find(([turned]) => turned === presented);
-  if (!turn) return 'replay';
-  if (now - turn[1] <= grace) return 'repeat';
-  return turn === turns.at(-1) ? 'late' : 'replay';
+  const among = turns.find(([first, last]) => first <= presented && presented <= last);
+  if (!among) return 'replay';
+  if (now - among[2] < grace) return 'repeat';
+  return turns.at(-1)?.[1] === presented ? 'late' : 'replay';
 }
 
 /** The record after `presented` was turned: a new current generation with `presented` as its parent. */
@@ -91,20 +95,30 @@ export function turn(
   now: number,
   grace: number,
 ): GrantRecord {
-  const recent = refresh.turns.filter(
-    ([generation, at]) => generation !== presented && now - at <= grace,
-  );
   const { code, ...rest } = withoutExpiredRevocations(record, now);
   const keepsCode = code?.usedAt !== undefined && now - code.usedAt <= grace;
+  const recent = refresh.turns.filter(([, , at]) => now - at < grace);
+  // The turns that the store lost are among those that clients may still repeat.
+  const first = Math.min(refresh.generation, presented);
   return {
     ...rest,
     ...(keepsCode ? { code } : {}),
     refresh: {
       payload: refresh.payload,
       generation: Math.max(refresh.generation, presented) + 1,
-      turns: [...recent.slice(1 - TURNS_KEPT), [presented, now]],
+      turns: withTurns(recent, [first, presented, now]),
     },
   };
+}
+
+/** Joined with the one before when nothing is between them and both are of the same few seconds. */
+function withTurns(turns: Turns[], added: Turns): Turns[] {
+  const before = turns.at(-1);
+  const [first, last, at] = added;
+  const moment = (time: number) => Math.floor(time / TURNED_TOGETHER);
+  if (!before || before[1] !== first - 1 || moment(before[2]) < moment(at))
+    return [...turns, added];
+  return [...turns.slice(0, -1), [before[0], last, Math.max(before[2], at)]];
 }
 
 /** Undefined when so many were revoked one by one that the grant should end as a whole. */
@@ -126,7 +140,7 @@ function withoutExpiredRevocations(record: GrantRecord, now: number): GrantRecor
 
 /** When the current refresh token stops working: idle since it was made, and never beyond the grant. */
 export function refreshExpiry({ refresh, grant }: GrantRecord, idle: number): number {
-  const made = refresh?.turns.at(-1)?.[1] ?? refresh?.payload.iat ?? 0;
+  const made = refresh?.turns.at(-1)?.[2] ?? refresh?.payload.iat ?? 0;
   return Math.min(Math.floor(made + idle), grant.exp);
 }
 

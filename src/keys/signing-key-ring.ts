@@ -31,7 +31,7 @@ export async function openSigningKeyRing(
   const ids = (of: readonly SigningKey[]) => of.map(({ jwk }) => jwk.kid).join(' ');
 
   const reload = async () => {
-    const read = await openSigningKeys(store, now());
+    const read = await openSigningKeys(store, now(), keys);
     const isChanged = ids(read) !== ids(keys);
     keys = read;
     if (isChanged) listeners.forEach((listener) => listener());

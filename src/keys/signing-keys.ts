@@ -1,49 +1,91 @@
-// The keys that sign access tokens (RFC 9068, RFC 7517): made at first start, kept sealed in the store, published before they sign and
-// for as long after as anything they signed is good.
+// The keys that sign access tokens (RFC 9068, RFC 7517): kept sealed in the store, published before they sign and until what they signed expired.
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, type JWK } from 'jose';
 import type { Store } from '../store/store.ts';
 
 export const SIGNING_ALGORITHM = 'ES256';
 
-/** Tells every process that the keys changed. */
+/** Tells every process that the keys changed; carries the id of the new one. */
 export const SIGNING_KEYS_CHANNEL = 'signing-keys';
 
 /** Times are seconds since the epoch. */
 export type SigningKey = { jwk: JWK & { kid: string }; signsFrom: number; publishedUntil?: number };
 
-/** In seconds: how long a new key is published before it signs, and an old one after it stopped. */
-export type RotationTimes = { publishedBefore: number; publishedAfter: number };
+/**
+ * `accessTokenLifetime` in seconds. `atOnce` is for a key that leaked: the new key signs now, the others are published no longer,
+ * and what they signed is good no longer.
+ */
+export type Rotation = { accessTokenLifetime: number; atOnce?: boolean };
 
+/** `next` waits to sign, `retiring` signed before. */
+export type SigningKeyState = 'next' | 'signing' | 'retiring';
+
+export type PublishedKey = SigningKey & { state: SigningKeyState };
+
+/** A new key is published already and does not sign yet. */
+export class RotationPending extends Error {
+  /** When it signs, in seconds since the epoch. */
+  readonly signsFrom: number;
+
+  constructor(signsFrom: number) {
+    super('a new signing key is published and does not sign yet');
+    this.name = 'RotationPending';
+    this.signsFrom = signsFrom;
+  }
+}
+
+/**
+ * In seconds, before a key signs and after the last token of an old one expired. Longer than verifiers keep what we publish: the
+ * document may be cached for 5 minutes, and some clocks are wrong.
+ */
+const MARGIN = 600;
 const KEYS = 'signing-keys:access-token';
 
-/** Newest first. Every process that starts with the same store gets the same keys. */
-export async function openSigningKeys(store: Store, now: number): Promise<SigningKey[]> {
+/** Newest first. Every process that uses the store gets the same keys; `held` are put back into a store that lost its data. */
+export async function openSigningKeys(
+  store: Store,
+  now: number,
+  held: readonly SigningKey[] = [],
+): Promise<readonly SigningKey[]> {
   const stored = await store.get<SigningKey[]>(KEYS);
   if (stored) return stored.value;
-  await store.add(KEYS, [{ jwk: await createKey(), signsFrom: now }], Infinity);
+  const keys = held.length > 0 ? held : [{ jwk: await createKey(), signsFrom: now }];
+  await store.add(KEYS, keys, Infinity);
   const added = await store.get<SigningKey[]>(KEYS);
   if (!added) throw new Error('the signing keys that were just written are not in the store');
   return added.value;
 }
 
-/** Publishes a new key, which takes over when every verifier has had time to see it. Returns all keys, newest first. */
+/** Publishes a new key, which takes over when every verifier has had time to see it. Returns all keys, newest first. Throws RotationPending. */
 export async function rotateSigningKeys(
   store: Store,
-  times: RotationTimes,
+  { accessTokenLifetime, atOnce = false }: Rotation,
   now: number,
 ): Promise<SigningKey[]> {
   await openSigningKeys(store, now);
   const jwk = await createKey();
-  const after = await store.update<SigningKey[]>(KEYS, (keys = []) => {
-    const signsFrom = now + times.publishedBefore;
-    const publishedUntil = signsFrom + times.publishedAfter;
-    const older = keys
-      .filter((key) => isPublished(key, now))
-      .map((key) => ({ ...key, publishedUntil: key.publishedUntil ?? publishedUntil }));
-    return { value: [{ jwk, signsFrom }, ...older], ttl: Infinity };
-  });
+  const after = await store.update<SigningKey[]>(KEYS, (keys = []) => ({
+    value: atOnce ? [{ jwk, signsFrom: now }] : publish(keys, jwk, accessTokenLifetime, now),
+    ttl: Infinity,
+  }));
+  // Listeners read again every minute anyway, so a message that cannot be sent undoes nothing.
   await store.publish(SIGNING_KEYS_CHANNEL, jwk.kid).catch(() => undefined);
   return after?.value ?? [];
+}
+
+function publish(
+  keys: readonly SigningKey[],
+  jwk: SigningKey['jwk'],
+  accessTokenLifetime: number,
+  now: number,
+): SigningKey[] {
+  const waiting = keys.find((key) => key.signsFrom > now);
+  if (waiting) throw new RotationPending(waiting.signsFrom);
+  const signsFrom = now + MARGIN;
+  const publishedUntil = signsFrom + accessTokenLifetime + MARGIN;
+  const older = keys
+    .filter((key) => isPublished(key, now))
+    .map((key) => ({ ...key, publishedUntil: key.publishedUntil ?? publishedUntil }));
+  return [{ jwk, signsFrom }, ...older];
 }
 
 /** The key that signs now: the newest that was published long enough. */
@@ -51,6 +93,18 @@ export function signingKey(keys: readonly SigningKey[], now: number): SigningKey
   const key = keys.find(({ signsFrom }) => signsFrom <= now) ?? keys.at(-1);
   if (!key) throw new Error('there is no signing key');
   return key;
+}
+
+/** Newest first, each with what it is for now. */
+export function publishedKeys(keys: readonly SigningKey[], now: number): PublishedKey[] {
+  const signing = signingKey(keys, now);
+  const stateOf = (key: SigningKey): SigningKeyState => {
+    if (key === signing) return 'signing';
+    return key.signsFrom > now ? 'next' : 'retiring';
+  };
+  return keys
+    .filter((key) => isPublished(key, now))
+    .map((key) => ({ ...key, state: stateOf(key) }));
 }
 
 /** What verifiers may see: the public part of every key that signs, is about to, or did so lately. */

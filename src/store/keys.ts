@@ -10,10 +10,22 @@ export function deriveKey(rootSecret: string, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', rootSecret, '', `gatehouse ${purpose}`, KEY_BYTES));
 }
 
-/** What `openSealer` takes: the key that names records and the ring that seals them. */
-export function deriveKeys(rootSecret: string): { naming: KeyObject; ring: RingKey[] } {
-  return {
-    naming: createSecretKey(deriveKey(rootSecret, 'store names')),
-    ring: [{ id: 1, key: createSecretKey(deriveKey(rootSecret, 'store values')) }],
-  };
+/** What `openSealer` takes. `previousSecret`: values that were sealed with it can still be opened. */
+export function deriveKeys(
+  secret: string,
+  previousSecret?: string,
+): { naming: KeyObject; ring: RingKey[] } {
+  const secrets = previousSecret === undefined ? [secret] : [secret, previousSecret];
+  return { naming: namingKey(secret), ring: secrets.map(ringKey) };
+}
+
+/** The naming key of a store that was first opened with this secret. */
+function namingKey(secret: string): KeyObject {
+  return createSecretKey(deriveKey(secret, 'store names'));
+}
+
+/** The id tells keys apart without saying anything about them; two secrets may share one. */
+function ringKey(secret: string): RingKey {
+  const [id = 0] = deriveKey(secret, 'store value key id');
+  return { id, key: createSecretKey(deriveKey(secret, 'store values')) };
 }

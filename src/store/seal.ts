@@ -13,7 +13,7 @@ const HEADER_BYTES = 2;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** `id` is one byte and stands in every value it sealed. A KeyObject, because Node turns a Buffer into one on every call. */
+/** `id` is one byte and stands in every value it sealed; it is a hint, not a name. A KeyObject, because Node turns a Buffer into one on every call. */
 export type RingKey = { id: number; key: KeyObject };
 
 export interface Sealer {
@@ -33,7 +33,6 @@ export type SealerKeys = { naming: KeyObject; ring: RingKey[] };
 export function openSealer({ naming, ring }: SealerKeys, random = randomBytes): Sealer {
   const [active] = ring;
   if (!active) throw new TypeError('the key ring is empty');
-  const keys = new Map(ring.map(({ id, key }) => [id, key]));
   const hide = (text: string) => createHmac('sha256', naming).update(text).digest('base64url');
 
   return {
@@ -41,7 +40,7 @@ export function openSealer({ naming, ring }: SealerKeys, random = randomBytes): 
     field: (name, member) => hide(`${name}\n${member}`),
     seal: (place, value) => encrypt(active, place, JSON.stringify(value), random(NONCE_BYTES)),
     open(place, sealed) {
-      const text = decrypt(keys, place, sealed);
+      const text = decryptWithAny(ring, place, sealed);
       return text === undefined ? undefined : JSON.parse(text);
     },
   };
@@ -59,10 +58,18 @@ function encrypt({ id, key }: RingKey, place: string, text: string, nonce: Buffe
   return Buffer.concat([Buffer.of(VERSION, id), nonce, ...body, cipher.getAuthTag()]);
 }
 
-function decrypt(keys: Map<number, KeyObject>, place: string, sealed: Buffer): string | undefined {
-  const [version, id = -1] = sealed;
-  const key = version === VERSION ? keys.get(id) : undefined;
-  if (!key || sealed.length < HEADER_BYTES + NONCE_BYTES + TAG_BYTES) return undefined;
+function decryptWithAny(ring: RingKey[], place: string, sealed: Buffer): string | undefined {
+  const [version, id] = sealed;
+  if (version !== VERSION || sealed.length < HEADER_BYTES + NONCE_BYTES + TAG_BYTES)
+    return undefined;
+  for (const { key } of ring.filter((candidate) => candidate.id === id)) {
+    const text = decrypt(key, place, sealed);
+    if (text !== undefined) return text;
+  }
+  return undefined;
+}
+
+function decrypt(key: KeyObject, place: string, sealed: Buffer): string | undefined {
   const nonce = sealed.subarray(HEADER_BYTES, HEADER_BYTES + NONCE_BYTES);
   const decipher = createDecipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES })
     .setAAD(Buffer.from(place))

@@ -9,6 +9,7 @@ import { secretDigest } from './client-secrets.ts';
 import { namingTtl } from './extensions.ts';
 import type { GrantModels } from './grant-models.ts';
 import { approvedGrantId, askEveryTime } from './interaction-policy.ts';
+import type { introspection } from './introspection.ts';
 import { registration } from './registration.ts';
 import type { resourceIndicators } from './resource-indicators.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
@@ -19,6 +20,7 @@ export type ConfigurationOptions = DocumentOptions & {
   cookieKeys: string[];
   nameToken: GrantModels['nameToken'];
   resourceIndicators: ReturnType<typeof resourceIndicators>;
+  introspection: ReturnType<typeof introspection>;
   hasAccount: (id: string) => Promise<boolean>;
   preRegistered: readonly { id: string; name: string; redirectUris: string[]; secret?: string }[];
   introspectionClients: readonly { id: string; secret: string }[];
@@ -84,11 +86,7 @@ export function configuration(options: ConfigurationOptions): Configuration {
           token: { clientId?: string },
         ) => client.clientId === token.clientId,
       },
-      introspection: {
-        enabled: true,
-        allowedPolicy: (_ctx: unknown, client: { clientId: string }) =>
-          options.introspectionClients.some(({ id }) => id === client.clientId),
-      },
+      introspection: options.introspection,
     } as Configuration['features'],
     interactions: {
       policy: askEveryTime(),

@@ -21,6 +21,7 @@ import { configuration } from './configuration.ts';
 import { grantEvents, logRefusals } from './events.ts';
 import { presentJwtsAsOpaque } from './extensions.ts';
 import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';
+import { introspection } from './introspection.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import { resourceIndicators } from './resource-indicators.ts';
 import { settleTokenRequest, type TokenPolicy } from './token-request.ts';
@@ -91,6 +92,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
         pinned: settings.clients.metadataDocuments,
         preRegistered: settings.clients.preRegistered,
         introspectionClients: settings.authorization.introspectionClients,
+        introspection: introspection(policy, settings.authorization.introspectionClients),
         cookieKeys: options.cookieKeys,
         nameToken: grants.nameToken,
         resourceIndicators: resourceIndicators(

@@ -34,7 +34,8 @@ export function grantEvents({
         connector,
         grantId,
       };
-      logger[event === 'grant_ended' ? 'info' : 'warn']({ ...item, reason }, 'a grant ended');
+      // Whose it was is in the audit log, which is sealed.
+      logger[event === 'grant_ended' ? 'info' : 'warn']({ event, reason }, 'a grant ended');
       await attempt(
         'audit',
         recordAudit(store, { ...item, outcome: 'grant_ended', reason }, now()),

@@ -36,7 +36,8 @@ export function presentJwtsAsOpaque(provider: Provider): void {
     },
     set(this: Context, params: Record<string, unknown>) {
       const isAboutToken = this.route === 'revocation' || this.route === 'introspection';
-      if (isAboutToken && typeof params.token === 'string' && params.token.startsWith('ey')) {
+      // Refresh tokens have no dots. Their first letters can be those of a JWT.
+      if (isAboutToken && typeof params.token === 'string' && params.token.includes('.')) {
         params.token = OPAQUE_PREFIX + params.token.replaceAll('.', '~');
       }
       this[assembled] = params;

@@ -1,0 +1,36 @@
+// Token introspection (RFC 7662): for the resource servers of the settings only, and active is what the token endpoint would still stand by.
+import { errors } from 'oidc-provider';
+import { StoreUnavailable } from '../../store/store.ts';
+import { temporarilyUnavailable } from './refusals.ts';
+import { requireLevel, type TokenPolicy } from './token-request.ts';
+
+/** A refresh token names its connect link as resource, an access token as audience. */
+type FoundToken = { accountId?: string; resource?: unknown; aud?: unknown };
+
+/** What the policy refuses is answered like an unknown token: `active` false and nothing more. */
+export function introspection(policy: TokenPolicy, clients: readonly { id: string }[]) {
+  return {
+    enabled: true,
+    async allowedPolicy(
+      _ctx: unknown,
+      { clientId }: { clientId: string },
+      { accountId, resource, aud }: FoundToken,
+    ): Promise<boolean> {
+      const mayAsk = clients.some(({ id }) => id === clientId);
+      return mayAsk && isStillAllowed(policy, { accountId, resource: resource ?? aud });
+    },
+  };
+}
+
+async function isStillAllowed(
+  policy: TokenPolicy,
+  granted: Record<string, unknown>,
+): Promise<boolean> {
+  try {
+    await requireLevel(policy, granted);
+    return true;
+  } catch (error) {
+    if (error instanceof errors.InvalidGrant) return false;
+    throw error instanceof StoreUnavailable ? temporarilyUnavailable(error) : error;
+  }
+}

@@ -1,0 +1,122 @@
+// Replacing the root secret: what was stored with the old one is found and opened, and a stranger's secret opens nothing.
+import { rmSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { assert, expect } from 'chai';
+import { openStore, type StoreOptions } from '../../src/store/open.ts';
+import { startRedis } from '../support/redis-server.ts';
+import { until } from './condition.ts';
+
+const OLD = 'the root secret of the first day, long enough';
+const NEW = 'the root secret of the second day, long enough';
+const NEWEST = 'the root secret of the third day, long enough';
+
+describe('The root secret of a store', () => {
+  let dataDir: string;
+  beforeEach(async () => {
+    dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-secret-'));
+  });
+  afterEach(() => rm(dataDir, { recursive: true, force: true }));
+
+  const open = (options: Omit<StoreOptions, 'dataDir'>) =>
+    openStore({ kind: 'sqlite', file: 'gatehouse.sqlite' }, { dataDir, ...options });
+
+  async function withStore<T>(
+    options: Omit<StoreOptions, 'dataDir'>,
+    use: (store: Awaited<ReturnType<typeof open>>) => Promise<T>,
+  ): Promise<T> {
+    const store = await open(options);
+    try {
+      return await use(store);
+    } finally {
+      await store.close();
+    }
+  }
+
+  it('is replaced while the one before is still given: everything is found, and written anew with the new one', async () => {
+    await withStore({ secret: OLD }, async (store) => {
+      await store.set('thing:untouched', 'written on the first day', 60);
+      await store.set('thing:touched', 'written on the first day', 60);
+    });
+    await withStore({ secret: NEW, previousSecret: OLD }, async (store) => {
+      expect((await store.get('thing:untouched'))?.value).to.equal('written on the first day');
+      await store.update('thing:touched', (value) => ({
+        value: `${String(value)}, and again`,
+        ttl: 60,
+      }));
+    });
+    await withStore({ secret: NEW }, async (store) => {
+      expect((await store.get('thing:touched'))?.value).to.equal(
+        'written on the first day, and again',
+      );
+      expect(await store.get('thing:untouched')).to.equal(undefined);
+    });
+  });
+
+  it('is replaced twice without losing what ids are hidden with', async () => {
+    await withStore({ secret: OLD }, (store) => store.set('thing:kept', 1, 60));
+    await withStore({ secret: NEW, previousSecret: OLD }, (store) =>
+      store.set('thing:kept', 2, 60),
+    );
+    await withStore({ secret: NEWEST, previousSecret: NEW }, async (store) => {
+      expect((await store.get('thing:kept'))?.value).to.equal(2);
+    });
+  });
+
+  it('is replaced in one process after the other: both read what either wrote', async () => {
+    const before = await open({ secret: OLD, previousSecret: NEW });
+    const after = await open({ secret: NEW, previousSecret: OLD });
+    try {
+      await before.set('thing:before', 1, 60);
+      await after.set('thing:after', 2, 60);
+      expect((await after.get('thing:before'))?.value).to.equal(1);
+      expect((await before.get('thing:after'))?.value).to.equal(2);
+      await before.ping();
+      await after.ping();
+    } finally {
+      await before.close();
+      await after.close();
+    }
+  });
+
+  it('that is another one is refused with what to do', async () => {
+    await withStore({ secret: OLD }, (store) => store.set('thing:1', 1, 60));
+    for (const options of [{ secret: NEW }, { secret: NEW, previousSecret: NEWEST }]) {
+      const error = await open(options).then(
+        () => undefined,
+        (thrown: Error) => thrown,
+      );
+      assert.match(String(error?.message), /another secret: set GATEHOUSE_SECRET/);
+    }
+  });
+
+  it('leads to the same store again after all data was lost', async () => {
+    const redis = await startRedis();
+    const address = { kind: 'redis', url: redis.url } as const;
+    const running = await openStore(address, { secret: OLD, dataDir });
+    try {
+      await running.set('thing:lost', 1, 60);
+      await redis.stop();
+      const empty = await startRedis({ port: redis.port });
+      try {
+        await until('the store answers again', () =>
+          running.ping().then(
+            () => true,
+            () => false,
+          ),
+        );
+        const newcomer = await openStore(address, { secret: OLD, dataDir });
+        await running.set('thing:shared', 2, 60);
+        expect((await newcomer.get('thing:shared'))?.value).to.equal(2);
+        expect(await newcomer.get('thing:lost')).to.equal(undefined);
+        await newcomer.close();
+      } finally {
+        await running.close();
+        await empty.stop();
+      }
+    } finally {
+      rmSync(dataDir, { recursive: true, force: true });
+    }
+  });
+});
