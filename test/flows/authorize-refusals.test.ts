@@ -58,6 +58,21 @@ describe('An authorization request', () => {
     });
   }
 
+  it('that would be answered at our own address is refused at a page', async () => {
+    const { server } = await discover(connector.link);
+    // Loopback addresses match any port, so this one would match ours.
+    for (const host of ['localhost', '127.0.0.1']) {
+      const redirectUri = `http://${host}/oauth/token`;
+      const client = await registerClient(server, 'none', redirectUri);
+      for (const own of [system().auth, system().resource, system().management]) {
+        if (new URL(own).hostname !== host) continue;
+        const more = { resource: connector.link, redirect_uri: `${own}/oauth/token` };
+        const { url } = authorizeUrl(server, client, more);
+        expectRefusal(requirePage(await openBrowser(system().origins).visit(url)));
+      }
+    }
+  });
+
   it('for an address that is no connect link is refused at a page', async () => {
     const { resource, auth } = system();
     const { link } = connector;

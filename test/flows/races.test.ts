@@ -2,8 +2,14 @@
 import { expect } from 'chai';
 import { createConnector, readAudit } from '../support/administrator.ts';
 import { moveClock } from '../support/clock.ts';
-import { connect, obtainCode, redeem, type Connection } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import {
+  connect,
+  obtainCode,
+  redeem,
+  registerClient,
+  type Connection,
+} from '../support/connection.ts';
+import { callTool, isLetIn } from '../support/mcp.ts';
 import { refresh, type TokenAnswer } from '../support/oauth.ts';
 import { onEachStore, type System } from '../support/system.ts';
 
@@ -46,7 +52,7 @@ onEachStore('One code', (system) => {
     const { server, client } = code;
     const refreshed = await refresh(server, client, body.refresh_token);
     expect(refreshed.body.error).to.equal('invalid_grant');
-    expect(await isLetIn(link, body.access_token)).to.equal(false);
+    expect((await callTool(link, body.access_token, 'club_overview')).status).to.equal(401);
   });
 });
 
@@ -104,11 +110,23 @@ onEachStore('One refresh token', (system) => {
     const thieves = await times(8, () => turn(connection, connection.refreshToken));
     for (const { body } of thieves) expect(body.error).to.equal('invalid_grant');
     expect((await turn(connection, third.body.refresh_token)).body.error).to.equal('invalid_grant');
-    expect(await isLetIn(connection.link, third.body.access_token)).to.equal(false);
+    const { status } = await callTool(connection.link, third.body.access_token, 'club_overview');
+    expect(status).to.equal(401);
     const events = (await readAudit(system())).filter(
       ({ event, clientId }) => event === 'refresh_replay' && clientId === connection.client.id,
     );
     expect(events).to.have.length(1);
+  });
+
+  it('that is old harms nobody in the hands of another client', async () => {
+    const connection = await newConnection(system());
+    const second = await turn(connection, connection.refreshToken);
+    const third = await turn(connection, second.body.refresh_token);
+    moveClock(61);
+    const stranger = await registerClient(connection.server);
+    const stolen = await refresh(connection.server, stranger, connection.refreshToken);
+    expect(stolen.body.error).to.equal('invalid_grant');
+    expect((await turn(connection, third.body.refresh_token)).status).to.equal(200);
   });
 
   it('that died unused ends the family when it comes back', async () => {

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { SignJWT, decodeJwt, generateKeyPair, UnsecuredJWT } from 'jose';
 import { createConnector, revokeConnector, type Connector } from '../support/administrator.ts';
 import { moveClock } from '../support/clock.ts';
-import { connect, obtainCode, redeem } from '../support/connection.ts';
+import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { call, callTool, isLetIn } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { rawRequest, type RawRequest } from '../support/raw-request.ts';
@@ -199,6 +199,26 @@ describe('Revocation by the client', () => {
       expect(refreshed.status).to.equal(which === 'refreshToken' ? 400 : 200);
     });
   }
+});
+
+describe('Revocation by another client', () => {
+  const system = useSystem();
+
+  it('does nothing, and says nothing', async () => {
+    const connector = await createConnector(system());
+    const { server, client, accessToken, refreshToken } = await connect(system(), connector);
+    const stranger = await registerClient(server);
+    for (const token of [accessToken, refreshToken, 'x', `${refreshToken}x`]) {
+      const response = await fetch(server.revocation_endpoint, {
+        method: 'POST',
+        body: new URLSearchParams({ client_id: stranger.id, token: token ?? '' }),
+      });
+      expect(response.status).to.be.oneOf([200, 400]);
+      expect(await response.text()).to.not.include(client.id);
+    }
+    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    expect((await refresh(server, client, refreshToken)).status).to.equal(200);
+  });
 });
 
 describe('The address without a connect link', () => {

@@ -1,0 +1,87 @@
+// Clients and refresh tokens live as long as the contract says, counted from their last use, and end in words clients understand.
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { asksWho, openBrowser, requirePage } from '../support/browser.ts';
+import { moveClock } from '../support/clock.ts';
+import { connect, registerClient, type Connection } from '../support/connection.ts';
+import { callTool, isLetIn } from '../support/mcp.ts';
+import { authorizeUrl, discover, refresh, type Client } from '../support/oauth.ts';
+import { useSystem } from '../support/system.ts';
+
+const HOUR = 3600;
+const DAY = 24 * HOUR;
+
+describe('A registration', () => {
+  const system = useSystem();
+
+  async function start(client: Client, link: string) {
+    const { server } = await discover(link);
+    const { url } = authorizeUrl(server, client, { resource: link });
+    return requirePage(await openBrowser(system().origins).visit(url));
+  }
+
+  it('that nobody used is gone after a day, and the page says what to do', async () => {
+    const { link } = await createConnector(system());
+    const { server } = await discover(link);
+    const client = await registerClient(server);
+    moveClock(23 * HOUR);
+    expect(asksWho(await start(client, link))).to.equal(true);
+    moveClock(2 * HOUR);
+    const page = await start(client, link);
+    expect(page.status).to.equal(400);
+    expect(page.html).to.match(/again/);
+    const { status, body } = await refresh(server, client, 'x');
+    expect([status, body.error]).to.deep.equal([401, 'invalid_client']);
+  });
+
+  it('that was used stays for ninety days after its last use', async () => {
+    const connector = await createConnector(system());
+    const { server, client, refreshToken } = await connect(system(), connector);
+    moveClock(29 * DAY);
+    const { body } = await refresh(server, client, refreshToken);
+    expect(body.refresh_token).to.be.a('string');
+    moveClock(85 * DAY);
+    expect(asksWho(await start(client, connector.link))).to.equal(true);
+    moveClock(6 * DAY);
+    expect((await start(client, connector.link)).status).to.equal(400);
+  });
+});
+
+describe('A refresh token', () => {
+  const system = useSystem();
+
+  async function refreshed({ server, client }: Connection, token: string | undefined) {
+    const { status, body } = await refresh(server, client, token);
+    return status === 200 ? body : body.error;
+  }
+
+  it('lasts thirty days without use', async () => {
+    const connection = await connect(system(), await createConnector(system()));
+    moveClock(29 * DAY);
+    const once = await refreshed(connection, connection.refreshToken);
+    expect(once).to.have.property('access_token');
+    moveClock(31 * DAY);
+    const token = typeof once === 'object' ? once.refresh_token : undefined;
+    expect(await refreshed(connection, token)).to.equal('invalid_grant');
+  });
+
+  it('lasts ninety days in all, and its last access token no longer than that', async () => {
+    const connection = await connect(system(), await createConnector(system()));
+    let token = connection.refreshToken;
+    for (const days of [25, 25, 25, 14]) {
+      moveClock(days * DAY);
+      const body = await refreshed(connection, token);
+      if (typeof body !== 'object') throw new Error(`refused: ${body}`);
+      token = body.refresh_token;
+    }
+    moveClock(DAY - HOUR / 2);
+    const last = await refreshed(connection, token);
+    if (typeof last !== 'object') throw new Error(`refused: ${last}`);
+    expect(last.expires_in).to.be.within(1, HOUR / 2);
+    expect(await isLetIn(connection.link, last.access_token)).to.equal(true);
+    moveClock(HOUR);
+    const { status } = await callTool(connection.link, last.access_token, 'club_overview');
+    expect(status).to.equal(401);
+    expect(await refreshed(connection, last.refresh_token)).to.equal('invalid_grant');
+  });
+});
