@@ -4,6 +4,7 @@ import { Command, CommanderError } from 'commander';
 import { ManagementError } from './management/client.ts';
 import { addAuditCommand } from './management/commands/audit.ts';
 import { addConnectorCommands } from './management/commands/connector.ts';
+import { addKeysCommands } from './management/commands/keys.ts';
 import { plain, type Terminal } from './management/commands/terminal.ts';
 import { findManagementAccess } from './settings/management-access.ts';
 import { SettingsError } from './settings/mistake.ts';
@@ -15,6 +16,7 @@ const HELP = `
 Examples:
   $ gatehouse connector create --name "Ops" --level operations
   $ gatehouse connector list --json
+  $ gatehouse keys rotate
   $ gatehouse audit --since 24h
 
 It talks to a running Gatehouse: GATEHOUSE_MANAGEMENT_URL or the settings file says where, and the key is
@@ -40,6 +42,7 @@ const terminal: Terminal = {
 };
 
 addConnectorCommands(program, terminal);
+addKeysCommands(program, terminal);
 addAuditCommand(program, terminal);
 
 // Whoever reads our output may stop early: `gatehouse connector list | head -1`.

@@ -1,5 +1,4 @@
 // Which Koa app answers on which address, for the roles this process plays.
-import { createRemoteJWKSet, type JWTVerifyGetKey } from 'jose';
 import type { Logger } from 'pino';
 import { authorizationServer, identityProviderOf } from './authorization-server/app.ts';
 import { entitledLevel } from './authorization-server/engine/accounts.ts';
@@ -9,6 +8,7 @@ import { developmentIdp } from './development-idp/app.ts';
 import type { ListeningHost } from './http/listen.ts';
 import type { Pages } from './http/pages.ts';
 import { textKeyRing } from './keys/key-ring.ts';
+import { openRemoteKeys, type RemoteKeys } from './keys/remote-keys.ts';
 import { openSigningKeyRing } from './keys/signing-key-ring.ts';
 import { managementApp } from './management/app.ts';
 import { resourceServer } from './resource-server/app.ts';
@@ -31,18 +31,22 @@ export async function openHosts(options: RoleOptions): Promise<Hosts> {
   const { roles, authUrl } = options.settings;
   const hosts: ListeningHost[] = [];
   const closing: (() => void | Promise<void>)[] = [];
-  let verificationKeys: JWTVerifyGetKey = createRemoteJWKSet(new URL(authUrl + ENDPOINTS.jwks));
+  let keys: RemoteKeys | undefined;
   if (roles.includes('authorization-server')) {
     const signingKeys = await openSigningKeyRing(options.store, options.now, options.logger);
     closing.push(signingKeys.close);
-    verificationKeys = signingKeys.verificationKeys;
+    keys = signingKeys;
     hosts.push(
       host(options, 'auth', await authorizationServer({ ...options, signingKeys }), () => true),
     );
     if (options.settings.developmentIdp) hosts.push(await developmentIdpHost(options));
   }
   if (roles.includes('resource-server')) {
-    const server = await resourceServer({ ...options, verificationKeys });
+    if (!keys) {
+      keys = await openRemoteKeys(authUrl + ENDPOINTS.jwks, options.store, options.logger);
+      closing.push(keys.close);
+    }
+    const server = await resourceServer({ ...options, verificationKeys: keys.verificationKeys });
     closing.push(server.close);
     // Before the authorization server: on one origin it has a few paths and the authorization server the rest.
     hosts.unshift(host(options, 'resource', server.app, isResourcePath));
@@ -119,6 +123,7 @@ function managementHost(options: RoleOptions): ListeningHost {
     ...options,
     url: settings.managementUrl,
     resourceUrl: settings.resourceUrl,
+    accessTokenLifetime: settings.lifetimes.accessToken,
     key: settings.managementKey,
     proxies: settings.proxies,
   });

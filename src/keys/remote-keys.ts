@@ -1,11 +1,12 @@
 // The published keys of an authorization server in another process (RFC 7517): read again on notice and every minute, kept while it is away.
 import { setTimeout as delay } from 'node:timers/promises';
-import { createRemoteJWKSet, type JWTVerifyGetKey } from 'jose';
+import { createRemoteJWKSet } from 'jose';
 import type { Logger } from 'pino';
 import type { Store } from '../store/store.ts';
+import type { SigningKeyRing } from './signing-key-ring.ts';
 import { SIGNING_KEYS_CHANNEL } from './signing-keys.ts';
 
-export type RemoteKeys = { verificationKeys: JWTVerifyGetKey; close: () => void };
+export type RemoteKeys = Pick<SigningKeyRing, 'verificationKeys' | 'close'>;
 
 const READ_EVERY = 60_000;
 const KEPT_AT_MOST = 86_400_000;
@@ -26,7 +27,7 @@ export async function openRemoteKeys(
     // What a cache on the way kept may still have a key that leaked.
     headers: { 'cache-control': 'no-cache' },
   });
-  let isOpen = true;
+  const closed = new AbortController();
   const read = () =>
     keySet
       .reload()
@@ -35,7 +36,7 @@ export async function openRemoteKeys(
       );
   // The authorization server has the same notice, and may answer before it read its keys again.
   const readUntilPublished = async (kid: string) => {
-    for (let retry = 0; isOpen && retry < RETRIES; retry++) {
+    for (let retry = 0; retry < RETRIES && !closed.signal.aborted; retry++) {
       await read();
       if (keySet.jwks()?.keys.some((key) => key.kid === kid)) return;
       await delay(BETWEEN_RETRIES, undefined, { ref: false });
@@ -46,7 +47,7 @@ export async function openRemoteKeys(
   return {
     verificationKeys: keySet,
     close() {
-      isOpen = false;
+      closed.abort();
       clearInterval(timer);
     },
   };

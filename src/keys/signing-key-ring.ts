@@ -43,6 +43,8 @@ export async function openSigningKeyRing(
   };
   const timer = setInterval(reloadSafely, READ_EVERY).unref();
   await store.subscribe(SIGNING_KEYS_CHANNEL, reloadSafely);
+  // Nobody heard of a rotation between the first reading and here.
+  await reload();
 
   return {
     all: () => keys,

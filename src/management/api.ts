@@ -1,4 +1,4 @@
-// The management API: connectors and the audit log as JSON, for the command line, scripts and other programs.
+// The management API: connectors, signing keys and the audit log as JSON, for the command line, scripts and other programs.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { type AuditItem, readAudit, recordAudit } from '../audit/audit.ts';
@@ -13,15 +13,23 @@ import { HttpError, notFound } from '../http/errors.ts';
 import type { Entry, Store } from '../store/store.ts';
 import { connectorDocument, type Page } from './documents.ts';
 import { auditQuery, connectorsQuery, parseInput, parseNewConnector } from './input.ts';
+import { signingKeyRoutes } from './signing-keys.ts';
 
 const AUDIT_BATCH = 500;
 
-export type ApiOptions = { store: Store; resourceUrl: string; now?: () => number };
+/** `accessTokenLifetime` in seconds. */
+export type ApiOptions = {
+  store: Store;
+  resourceUrl: string;
+  accessTokenLifetime: number;
+  now?: () => number;
+};
 
 const epochSeconds = () => Math.floor(Date.now() / 1000);
 
 /** The routes below `/api/v1`; whoever mounts them has checked the caller. */
-export function managementApi({ store, resourceUrl, now = epochSeconds }: ApiOptions): Router {
+export function managementApi(options: ApiOptions): Router {
+  const { store, resourceUrl, now = epochSeconds } = options;
   const router = new Router({ prefix: '/api/v1', sensitive: true, strict: true });
 
   router.use(async function neverCached(ctx, next) {
@@ -57,12 +65,16 @@ export function managementApi({ store, resourceUrl, now = epochSeconds }: ApiOpt
     ctx.body = connectorDocument(connector, resourceUrl, now());
   });
 
+  signingKeyRoutes(router, { ...options, now });
+
   router.get('/audit', async function audit(ctx) {
     ctx.body = await auditPage(store, parseInput(auditQuery, { ...ctx.query }));
   });
 
   router.all('/connectors', refuseMethod('GET, HEAD, POST'));
   router.all('/connectors/:id', refuseMethod('DELETE, GET, HEAD'));
+  router.all('/keys', refuseMethod('GET, HEAD'));
+  router.all('/keys/rotate', refuseMethod('POST'));
   router.all('/audit', refuseMethod('GET, HEAD'));
   return router;
 }

@@ -1,4 +1,4 @@
-// The management host: a listener of its own, on loopback unless an operator says otherwise, where connectors are made and revoked.
+// The management host: a listener of its own, on loopback unless an operator says otherwise, where connectors are made and revoked and keys rotated.
 import type Koa from 'koa';
 import type { Logger } from 'pino';
 import { createHost } from '../http/host.ts';
@@ -11,6 +11,8 @@ export type ManagementOptions = {
   url: string;
   /** The base address that connect links start with. */
   resourceUrl: string;
+  /** In seconds: how long what a replaced signing key signed is good. */
+  accessTokenLifetime: number;
   store: Store;
   /** What an administrator sends as bearer token. */
   key: string;

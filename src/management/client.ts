@@ -1,7 +1,7 @@
 // The management API as functions, for the command line: what was asked for, or an error that says what to do.
 import type { AuditItem } from '../audit/audit.ts';
 import type { Level } from '../permission-level.ts';
-import type { ConnectorDocument, Page } from './documents.ts';
+import type { ConnectorDocument, Page, SigningKeyDocument } from './documents.ts';
 
 /** The base address of the management host, and its key. */
 export type Access = { url: string; key: string };
@@ -47,6 +47,19 @@ export function revokeConnector(access: Access, id: string): Promise<ConnectorDo
 /** All of them, oldest first. */
 export function listConnectors(access: Access): AsyncGenerator<ConnectorDocument> {
   return everyItem(access, '/connectors', {});
+}
+
+/** Newest first. */
+export function listKeys(access: Access): Promise<Page<SigningKeyDocument>> {
+  return call(access, 'GET', '/keys');
+}
+
+/** All keys afterwards. `atOnce`: without waiting for verifiers, and ending what older keys signed. */
+export function rotateKeys(
+  access: Access,
+  rotation: { atOnce: boolean },
+): Promise<Page<SigningKeyDocument>> {
+  return call(access, 'POST', '/keys/rotate', rotation);
 }
 
 /** Oldest first, from the time `since` (ISO 8601). */

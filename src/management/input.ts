@@ -45,6 +45,11 @@ export const auditQuery = z.strictObject({
   since: instant.optional(),
 });
 
+export const rotationBody = z.strictObject(
+  { atOnce: z.boolean('true or false').optional() },
+  'the body must be a JSON object',
+);
+
 function newConnectorAt(now: number) {
   const fields = {
     name: z.string(VISIBLE).trim().regex(NAME, VISIBLE),

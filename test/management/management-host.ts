@@ -11,6 +11,8 @@ import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 
 export const KEY = 'a-management-key-of-43-characters-for-tests';
+/** In seconds. */
+export const ACCESS_TOKEN_LIFETIME = 3600;
 export const RESOURCE_URL = 'https://mcp.example.com';
 
 export type ManagementHost = {
@@ -36,6 +38,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
   const app = managementApp({
     url,
     resourceUrl,
+    accessTokenLifetime: ACCESS_TOKEN_LIFETIME,
     store,
     key: KEY,
     logger: openLogger('silent'),
