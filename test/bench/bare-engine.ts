@@ -1,0 +1,82 @@
+// What Gatehouse is compared with: oidc-provider alone with its in-memory adapter, as a process of its own; the port is its argument.
+import { exportJWK, generateKeyPair } from 'jose';
+import { type Configuration, type KoaContextWithOIDC, Provider } from 'oidc-provider';
+
+const LEVELS = ['analytics', 'operations', 'admin', 'full'];
+
+const [, , port] = process.argv;
+if (!port) throw new Error('needs a port');
+const { privateKey } = await generateKeyPair('ES256', { extractable: true });
+const signingKey = { ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig', kid: 'bench' };
+const provider = new Provider(`http://localhost:${port}`, configuration());
+provider.use(approveEverything);
+provider.listen(Number(port), 'localhost');
+process.once('SIGTERM', () => process.exit());
+
+/** What a token request does is the same in Gatehouse: public clients, JWT access tokens for one resource, rotating refresh tokens. */
+function configuration(): Configuration {
+  return {
+    jwks: { keys: [signingKey] } as Configuration['jwks'],
+    cookies: { keys: ['a key for the cookies of the benchmark'] },
+    scopes: [...LEVELS, 'offline_access'],
+    responseTypes: ['code'],
+    clientDefaults: { id_token_signed_response_alg: 'ES256' },
+    features: {
+      devInteractions: { enabled: false },
+      dPoP: { enabled: false },
+      pushedAuthorizationRequests: { enabled: false },
+      rpInitiatedLogout: { enabled: false },
+      userinfo: { enabled: false },
+      registration: { enabled: true },
+      revocation: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        useGrantedResource: () => true,
+        getResourceServerInfo: (_ctx, resource) => ({
+          scope: LEVELS.join(' '),
+          audience: resource,
+          accessTokenTTL: 3600,
+          accessTokenFormat: 'jwt',
+          jwt: { sign: { alg: 'ES256' } },
+        }),
+      },
+    },
+    interactions: { url: (_ctx, { uid }) => `/interaction/${uid}` },
+    // Every sign-in makes a grant of its own, as in Gatehouse: the adapter gets slower with every token of a grant.
+    loadExistingGrant: (ctx) => {
+      const grantId = ctx.oidc.result?.consent?.grantId;
+      return grantId === undefined ? undefined : provider.Grant.find(grantId);
+    },
+    findAccount: (_ctx, accountId) => ({ accountId, claims: () => ({ sub: accountId }) }),
+    expiresWithSession: () => false,
+    issueRefreshToken: () => true,
+    rotateRefreshToken: true,
+    ttl: {
+      AccessToken: 3600,
+      AuthorizationCode: 60,
+      RefreshToken: 30 * 86_400,
+      Grant: 90 * 86_400,
+      Session: 12 * 3600,
+      Interaction: 900,
+    },
+  };
+}
+
+/** Ada signs in and approves what is asked, without pages. */
+async function approveEverything(
+  ctx: KoaContextWithOIDC,
+  next: () => Promise<void>,
+): Promise<void> {
+  if (!ctx.path.startsWith('/interaction/')) return next();
+  const { prompt, params, session } = await provider.interactionDetails(ctx.req, ctx.res);
+  if (prompt.name === 'login') {
+    const login = { accountId: 'ada' };
+    return provider.interactionFinished(ctx.req, ctx.res, { login });
+  }
+  const { accountId } = session ?? {};
+  const grant = new provider.Grant({ accountId, clientId: String(params.client_id) });
+  grant.addOIDCScope(String(params.scope));
+  grant.addResourceScope(String(params.resource), String(params.scope));
+  const consent = { grantId: await grant.save() };
+  return provider.interactionFinished(ctx.req, ctx.res, { consent });
+}

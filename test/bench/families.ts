@@ -1,0 +1,45 @@
+// Families of refresh tokens (RFC 6749 section 6): got through registration, sign-in and consent, as any client gets them.
+import { z } from 'zod';
+import { openBrowser } from '../support/browser.ts';
+import { registerClient } from '../support/connection.ts';
+import { authorizeUrl, exchange } from '../support/oauth.ts';
+import { METADATA_PATH, type Subject } from './subjects.ts';
+
+/** A registered client whose person is signed in. */
+export type Visitor = {
+  tokenEndpoint: string;
+  clientId: string;
+  resource: string;
+  openFamily(): Promise<Family>;
+};
+
+/** The refresh token that comes next. */
+export type Family = { refreshToken: string };
+
+const metadata = z.looseObject({
+  issuer: z.string(),
+  authorization_endpoint: z.string(),
+  token_endpoint: z.string(),
+  registration_endpoint: z.string(),
+  revocation_endpoint: z.string(),
+  jwks_uri: z.string(),
+});
+
+export async function openVisitor({ issuer, origins, resource }: Subject): Promise<Visitor> {
+  const server = metadata.parse(await (await fetch(issuer + METADATA_PATH)).json());
+  const client = await registerClient(server);
+  const browser = openBrowser(origins);
+  return {
+    tokenEndpoint: server.token_endpoint,
+    clientId: client.id,
+    resource,
+    async openFamily() {
+      const parameters = { resource, scope: 'operations offline_access' };
+      const { url, verifier } = authorizeUrl(server, client, parameters);
+      const callback = await browser.authorize(url, { person: 'ada' });
+      const { body } = await exchange(server, client, { callback, verifier }, { resource });
+      if (!body.refresh_token) throw new Error(`${callback.search} gave ${JSON.stringify(body)}`);
+      return { refreshToken: body.refresh_token };
+    },
+  };
+}

@@ -1,0 +1,80 @@
+// The load: a number of connections, each of which refreshes the family whose turn it is as soon as it has its last reply (RFC 6749 section 6).
+import { Agent, request } from 'node:http';
+import { text } from 'node:stream/consumers';
+import type { Family, Visitor } from './families.ts';
+
+/** `failures` has a line for every reply that was not 200 with a new refresh token. */
+export type Load = { refreshes: number; seconds: number; failures: string[] };
+
+/**
+ * Starts refreshes while `goesOn(started so far)`, and waits for all replies: a lost one would make the next round a replay.
+ * Takes families out of `idle` and puts them back behind the others; those that failed stay out.
+ */
+export async function refreshWhile(
+  visitor: Visitor,
+  idle: Family[],
+  concurrency: number,
+  goesOn: (started: number) => boolean,
+): Promise<Load> {
+  const agent = new Agent({ keepAlive: true, maxSockets: concurrency });
+  const failures: string[] = [];
+  let started = 0;
+  const connection = async () => {
+    while (goesOn(started)) {
+      const family = idle.shift();
+      if (!family) return;
+      started += 1;
+      const failure = await refresh(agent, visitor, family);
+      if (failure === undefined) idle.push(family);
+      else failures.push(failure);
+    }
+  };
+  const begun = performance.now();
+  await Promise.all(Array.from({ length: concurrency }, connection));
+  const seconds = (performance.now() - begun) / 1000;
+  agent.destroy();
+  return { refreshes: started - failures.length, seconds, failures };
+}
+
+/** A condition for `refreshWhile`. */
+export function forSeconds(seconds: number): () => boolean {
+  const end = performance.now() + seconds * 1000;
+  return () => performance.now() < end;
+}
+
+/** What went wrong, if anything. */
+async function refresh(
+  agent: Agent,
+  { tokenEndpoint, clientId, resource }: Visitor,
+  family: Family,
+): Promise<string | undefined> {
+  const form = new URLSearchParams({
+    grant_type: 'refresh_token',
+    client_id: clientId,
+    refresh_token: family.refreshToken,
+    resource,
+  });
+  try {
+    const { status, body } = await post(agent, tokenEndpoint, form.toString());
+    const next: unknown = status === 200 ? JSON.parse(body).refresh_token : undefined;
+    if (typeof next !== 'string' || next === family.refreshToken) return `${status} ${body}`;
+    family.refreshToken = next;
+    return undefined;
+  } catch (error) {
+    return String(error);
+  }
+}
+
+function post(agent: Agent, url: string, body: string): Promise<{ status?: number; body: string }> {
+  return new Promise((resolve, reject) => {
+    const headers = {
+      'content-type': 'application/x-www-form-urlencoded',
+      'content-length': Buffer.byteLength(body),
+    };
+    const sent = request(url, { method: 'POST', agent, headers }, (response) => {
+      text(response).then((reply) => resolve({ status: response.statusCode, body: reply }), reject);
+    });
+    sent.once('error', reject);
+    sent.end(body);
+  });
+}

@@ -1,0 +1,123 @@
+// The result as text: where it was measured, the tables, and whether the targets are met.
+import { execFileSync } from 'node:child_process';
+import { availableParallelism, loadavg } from 'node:os';
+import engineManifest from 'oidc-provider/package.json' with { type: 'json' };
+import manifest from '../../package.json' with { type: 'json' };
+import type { Options } from './options.ts';
+import { type Measurement, median, ratesOf, ratiosOf } from './rates.ts';
+import { type Kind, KINDS, NAMES, type Start, type StoreKind, STORES } from './subjects.ts';
+
+/** Times in seconds. */
+export type Result = {
+  measurements: Measurement[];
+  starts: { kind: StoreKind; start: Start }[];
+  memory: { kind: Kind; moment: Moment; bytes: number }[];
+};
+
+export const MOMENTS = ['started', 'after the refreshes', 'at the end'] as const;
+export type Moment = (typeof MOMENTS)[number];
+
+/** The first targets of the project. A megabyte is 1,000,000 bytes. */
+const LEAST_RATIO = 0.8;
+const LONGEST_START = 3;
+const MOST_MEMORY = 200_000_000;
+
+export function describeRun({ rounds, seconds, refreshes, starts, logLevel }: Options): string {
+  const [, redis = '?'] =
+    /v=(\S+)/.exec(execFileSync('redis-server', ['--version']).toString()) ?? [];
+  const load = loadavg()[0]?.toFixed(2);
+  return [
+    `Gatehouse ${manifest.version}, oidc-provider ${engineManifest.version}, Node ${process.version}, Redis ${redis}`,
+    `${availableParallelism()} cores for subjects, Redis and load together; load average at the start ${load}`,
+    `${rounds} rounds of ${seconds} s, after ${refreshes} refreshes each; ${starts} cold starts; log level ${logLevel}`,
+  ].join('\n');
+}
+
+export function describeRates({ measurements }: Result, { concurrencies }: Options): string {
+  const rows = concurrencies.flatMap((concurrency) =>
+    KINDS.map((kind) => {
+      const rates = ratesOf(measurements, kind, concurrency);
+      const ratios = ratiosOf(measurements, kind, concurrency);
+      return [
+        String(concurrency),
+        NAMES[kind],
+        ...[median(rates), Math.min(...rates), Math.max(...rates)].map((rate) => rate.toFixed(0)),
+        ...(kind === 'bare'
+          ? ['1', '', '']
+          : [median(ratios), Math.min(...ratios), Math.max(...ratios)].map(inHundredths)),
+      ];
+    }),
+  );
+  const head = ['concurrency', 'subject', 'refreshes/s', 'min', 'max', 'ratio', 'min', 'max'];
+  return `Refreshes per second, and the ratio to the bare engine in the same round (medians)\n${table(head, rows)}`;
+}
+
+export function describeStarts({ starts }: Result): string {
+  const rows = STORES.map((kind) => {
+    const own = starts.filter((each) => each.kind === kind).map(({ start }) => start);
+    const serving = own.map((start) => start.serving);
+    const alive = median(own.map((start) => start.alive));
+    return [NAMES[kind], ...[alive, median(serving), Math.max(...serving)].map(inHundredths)];
+  });
+  const head = ['subject', 'to /livez', 'to metadata', 'slowest'];
+  return `Seconds from spawn to the first 200 (medians)\n${table(head, rows)}`;
+}
+
+export function describeMemory({ memory }: Result, { refreshes }: Options): string {
+  const rows = KINDS.map((kind) => [
+    NAMES[kind],
+    ...MOMENTS.map((moment) => (bytesAt(memory, kind, moment) / 1e6).toFixed(0)),
+  ]);
+  const title = `Resident memory in MB: once started, after ${refreshes} refreshes, after all rounds`;
+  return `${title}\n${table(['subject', ...MOMENTS], rows)}`;
+}
+
+function bytesAt(memory: Result['memory'], kind: Kind, moment: Moment): number {
+  return memory.find((read) => read.kind === kind && read.moment === moment)?.bytes ?? NaN;
+}
+
+export function describeTargets(
+  { measurements, starts, memory }: Result,
+  options: Options,
+): string {
+  const ratios = options.concurrencies.map((concurrency) => {
+    const ratio = median(ratiosOf(measurements, 'redis', concurrency));
+    const what = `Redis at least ${LEAST_RATIO} of the bare engine, concurrency ${concurrency}`;
+    return verdict(ratio >= LEAST_RATIO, what, inHundredths(ratio));
+  });
+  const served = STORES.map((kind) => {
+    const own = starts.filter((each) => each.kind === kind);
+    const seconds = median(own.map(({ start }) => start.serving));
+    const what = `${NAMES[kind]} serves within ${LONGEST_START} s`;
+    return verdict(seconds < LONGEST_START, what, `${inHundredths(seconds)} s`);
+  });
+  const held = STORES.map((kind) => {
+    const bytes = bytesAt(memory, kind, 'after the refreshes');
+    const what = `${NAMES[kind]} holds less than ${MOST_MEMORY / 1e6} MB after the refreshes`;
+    return verdict(bytes < MOST_MEMORY, what, `${(bytes / 1e6).toFixed(0)} MB`);
+  });
+  return ['Targets', ...ratios, ...served, ...held].join('\n');
+}
+
+function verdict(isMet: boolean, what: string, measured: string): string {
+  return `  ${isMet ? 'met   ' : 'MISSED'}  ${what}: ${measured}`;
+}
+
+function inHundredths(value: number): string {
+  return value.toFixed(2);
+}
+
+/** Columns of numbers to the right, of words to the left. */
+function table(head: string[], rows: string[][]): string {
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
+  );
+  const line = (cells: string[]) =>
+    cells
+      .map((cell, column) => {
+        const width = widths[column] ?? 0;
+        return head[column] === 'subject' ? cell.padEnd(width) : cell.padStart(width);
+      })
+      .join('  ');
+  return [head, ...rows].map((cells) => `  ${line(cells)}`.trimEnd()).join('\n');
+}

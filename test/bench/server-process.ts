@@ -1,0 +1,102 @@
+// A server under test as a process of its own: started, waited for, measured, ended.
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
+
+export type ServerProcess = {
+  pid: number;
+  /** All it has printed and logged so far. */
+  output(): string;
+  isRunning(): boolean;
+  /** Lets it end in its own way and resolves when it is gone. */
+  stop(): Promise<void>;
+};
+
+const REPOSITORY = join(import.meta.dirname, '../..');
+const POLL_MS = 5;
+const STARTING_MS = 30_000;
+
+/** `script` from the top of the repository. Its output goes to a file in `directory`, so that logging costs what it costs in real life. */
+export function startProcess(
+  script: string,
+  { args = [], environment = {}, directory }: ProcessOptions,
+): ServerProcess {
+  const log = join(directory, 'output');
+  const file = openSync(log, 'w');
+  const child = spawn(process.execPath, [script, ...args], {
+    cwd: REPOSITORY,
+    env: { ...inherited(), ...environment },
+    stdio: ['ignore', file, file],
+  });
+  closeSync(file);
+  const killAtExit = () => child.kill('SIGKILL');
+  process.once('exit', killAtExit);
+  const isRunning = () => child.exitCode === null && child.signalCode === null;
+  return {
+    pid: child.pid ?? 0,
+    output: () => readFileSync(log, 'utf8'),
+    isRunning,
+    async stop() {
+      process.off('exit', killAtExit);
+      if (!isRunning()) return;
+      const exited = once(child, 'exit');
+      child.kill('SIGTERM');
+      await exited;
+    },
+  };
+}
+
+type ProcessOptions = {
+  args?: string[];
+  environment?: Record<string, string>;
+  directory: string;
+};
+
+/** Settings of the shell this runs in must not reach the server under test. */
+function inherited(): Record<string, string | undefined> {
+  const entries = Object.entries(process.env);
+  return Object.fromEntries(entries.filter(([name]) => !name.startsWith('GATEHOUSE_')));
+}
+
+/** Resolves at the first 200 of `url`. Rejects with the output of the process when it ends or takes too long. */
+export async function untilAnswered(server: ServerProcess, url: string): Promise<void> {
+  await untilTrue(server, url, () => answersOk(url));
+}
+
+/** What `pattern` captures in the output, as soon as it is printed. */
+export async function untilPrinted(server: ServerProcess, pattern: RegExp): Promise<string> {
+  await untilTrue(server, String(pattern), async () => pattern.test(server.output()));
+  return pattern.exec(server.output())?.[1] ?? '';
+}
+
+async function untilTrue(
+  server: ServerProcess,
+  what: string,
+  isTrue: () => Promise<boolean>,
+): Promise<void> {
+  const deadline = performance.now() + STARTING_MS;
+  while (!(await isTrue())) {
+    if (!server.isRunning() || performance.now() > deadline)
+      throw new Error(`waited in vain for ${what}:\n${server.output()}`);
+    await delay(POLL_MS);
+  }
+}
+
+async function answersOk(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(url);
+    await response.body?.cancel();
+    return response.status === 200;
+  } catch {
+    return false;
+  }
+}
+
+/** Resident memory in bytes. */
+export async function residentMemory({ pid }: ServerProcess): Promise<number> {
+  const { stdout } = await promisify(execFile)('ps', ['-o', 'rss=', '-p', String(pid)]);
+  return Number(stdout) * 1024;
+}

@@ -1,0 +1,118 @@
+// What is measured: Gatehouse on SQLite, Gatehouse on Redis, and the bare engine, each started fresh.
+import { mkdtemp } from 'node:fs/promises';
+import { join } from 'node:path';
+import { freePorts } from '../support/free-ports.ts';
+import { startRedis } from '../support/redis-server.ts';
+import { type ServerProcess, startProcess, untilAnswered, untilPrinted } from './server-process.ts';
+
+export const NAMES = {
+  bare: 'bare engine',
+  redis: 'Gatehouse on Redis',
+  sqlite: 'Gatehouse on SQLite',
+} as const;
+
+export type Kind = keyof typeof NAMES;
+export type StoreKind = Exclude<Kind, 'bare'>;
+export const STORES: readonly StoreKind[] = ['redis', 'sqlite'];
+export const KINDS: readonly Kind[] = ['bare', ...STORES];
+
+export type Subject = {
+  kind: Kind;
+  server: ServerProcess;
+  issuer: string;
+  /** Where its pages are. */
+  origins: string[];
+  /** What tokens are asked for: a connect link of Gatehouse, any address for the bare engine. */
+  resource: string;
+  stop(): Promise<void>;
+};
+
+/** Seconds from spawn to the first 200 on /livez, and to 200 of both metadata documents. */
+export type Start = { alive: number; serving: number };
+
+/** `root` is a folder for all that the run writes. */
+export type Place = { root: string; logLevel: string };
+
+export const METADATA_PATH = '/.well-known/oauth-authorization-server';
+const PORTS_TRIED = 5;
+
+export function startSubject(kind: Kind, place: Place): Promise<Subject> {
+  return kind === 'bare' ? startBareEngine(place) : startGatehouse(kind, place);
+}
+
+async function startBareEngine({ root }: Place): Promise<Subject> {
+  return onFreePorts(async () => {
+    const [port] = await freePorts(1);
+    const directory = await mkdtemp(join(root, 'bare-'));
+    const server = startProcess('test/bench/bare-engine.ts', { args: [String(port)], directory });
+    const issuer = `http://localhost:${port}`;
+    await untilAnswered(server, issuer + METADATA_PATH);
+    const origins = [issuer];
+    return { kind: 'bare', server, issuer, origins, resource: `${issuer}/mcp`, stop: server.stop };
+  });
+}
+
+export type StartedGatehouse = Subject & { start: Start };
+
+export function startGatehouse(kind: StoreKind, place: Place): Promise<StartedGatehouse> {
+  return onFreePorts(async () => {
+    const redis = kind === 'redis' ? await startRedis() : undefined;
+    try {
+      const gatehouse = await startOn(kind, redis?.url, place);
+      const stop = async () => {
+        await gatehouse.stop();
+        await redis?.stop();
+      };
+      return { ...gatehouse, stop };
+    } catch (error) {
+      await redis?.stop();
+      throw error;
+    }
+  });
+}
+
+async function startOn(
+  kind: StoreKind,
+  redisUrl: string | undefined,
+  { root, logLevel }: Place,
+): Promise<StartedGatehouse> {
+  const directory = await mkdtemp(join(root, `${kind}-`));
+  const [auth, resource, management, idp] = await freePorts(4);
+  const issuer = `http://localhost:${auth}`;
+  const resourceUrl = `http://localhost:${resource}`;
+  const idpUrl = `http://localhost:${idp}`;
+  const spawned = performance.now();
+  const server = startProcess('src/main.ts', {
+    directory,
+    environment: {
+      GATEHOUSE_CONFIG: 'config/development.yaml',
+      GATEHOUSE_AUTH_URL: issuer,
+      GATEHOUSE_RESOURCE_URL: resourceUrl,
+      GATEHOUSE_MANAGEMENT_URL: `http://127.0.0.1:${management}`,
+      GATEHOUSE_DEVELOPMENT_IDP_URL: idpUrl,
+      GATEHOUSE_STORE: redisUrl ?? 'sqlite:gatehouse.sqlite',
+      GATEHOUSE_DATA_DIR: directory,
+      GATEHOUSE_LOG_LEVEL: logLevel,
+    },
+  });
+  const sinceSpawn = () => (performance.now() - spawned) / 1000;
+  await untilAnswered(server, `${issuer}/livez`);
+  const alive = sinceSpawn();
+  await untilAnswered(server, issuer + METADATA_PATH);
+  await untilAnswered(server, `${resourceUrl}/.well-known/oauth-protected-resource`);
+  const start = { alive, serving: sinceSpawn() };
+  const link = await untilPrinted(server, /(http\S+\/connect\/\w+\/mcp)/);
+  const origins = [issuer, resourceUrl, idpUrl];
+  return { kind, server, issuer, origins, resource: link, start, stop: server.stop };
+}
+
+/** Other programs on this machine may take a free port before the subject does. */
+async function onFreePorts<Result>(start: () => Promise<Result>): Promise<Result> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await start();
+    } catch (error) {
+      if (attempt === PORTS_TRIED || !/in use|EADDRINUSE/.test(String(error))) throw error;
+    }
+  }
+}
