@@ -64,7 +64,7 @@ describe('An authorization request', () => {
     for (const host of ['localhost', '127.0.0.1']) {
       const redirectUri = `http://${host}/oauth/token`;
       const client = await registerClient(server, 'none', redirectUri);
-      for (const own of [system().auth, system().resource, system().management]) {
+      for (const own of [...system().origins, system().management]) {
         if (new URL(own).hostname !== host) continue;
         const more = { resource: connector.link, redirect_uri: `${own}/oauth/token` };
         const { url } = authorizeUrl(server, client, more);

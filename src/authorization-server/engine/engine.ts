@@ -145,11 +145,17 @@ function redirectPolicyOf({
   authUrl,
   resourceUrl,
   managementUrl,
+  developmentIdp,
   clients,
 }: Settings): RedirectPolicy {
   return {
     allowed: new Set([...clients.hostedCallbacks, ...clients.allowedRedirects]),
-    ownOrigins: new Set([authUrl, resourceUrl, managementUrl]),
+    ownOrigins: new Set([
+      authUrl,
+      resourceUrl,
+      managementUrl,
+      ...(developmentIdp ? [developmentIdp.url] : []),
+    ]),
   };
 }
 
