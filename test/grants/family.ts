@@ -1,0 +1,68 @@
+// One client's grant and all that was issued under it, as the tests of grants see it.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { createConnector, readAudit, type AuditItem } from '../support/administrator.ts';
+import { connect, type Connection, type ConnectionWishes } from '../support/connection.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { refresh, type Parameters, type TokenAnswer } from '../support/oauth.ts';
+import type { System } from '../support/system.ts';
+
+/** A connection that stays. */
+export type Family = Connection & { refreshToken: string };
+
+export async function startFamily(system: System, wishes: ConnectionWishes = {}): Promise<Family> {
+  const connection = await connect(system, await createConnector(system), wishes);
+  const { refreshToken } = connection;
+  if (refreshToken === undefined) throw new Error('the client was given no refresh token');
+  return { ...connection, refreshToken };
+}
+
+export function present(
+  { server, client }: Pick<Family, 'server' | 'client'>,
+  token: string | undefined,
+  more: Parameters = {},
+): Promise<TokenAnswer> {
+  return refresh(server, client, token, more);
+}
+
+export type Tokens = { accessToken: string; refreshToken: string };
+
+/** What a refresh gave. Throws when it was refused. */
+export async function turn(family: Family, token: string): Promise<Tokens> {
+  return tokensOf(await present(family, token));
+}
+
+export function tokensOf({ status, body }: TokenAnswer): Tokens {
+  const { access_token: accessToken, refresh_token: refreshToken } = body;
+  if (!accessToken || !refreshToken) throw new Error(`${status} ${JSON.stringify(body)}`);
+  return { accessToken, refreshToken };
+}
+
+/** Neither the access tokens nor the refresh tokens given are good for anything. */
+export async function expectEnded(
+  family: Pick<Family, 'link' | 'server' | 'client'>,
+  { accessTokens, refreshTokens }: { accessTokens: string[]; refreshTokens: string[] },
+): Promise<void> {
+  for (const token of accessTokens) expect(await isLetIn(family.link, token)).to.equal(false);
+  for (const token of refreshTokens) {
+    const { status, body } = await present(family, token);
+    expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
+  }
+}
+
+/** The tokens work; the grant goes on. */
+export async function expectAlive(family: Family, tokens: Tokens): Promise<void> {
+  expect(await isLetIn(family.link, tokens.accessToken)).to.equal(true);
+  const next = await turn(family, tokens.refreshToken);
+  expect(await isLetIn(family.link, next.accessToken)).to.equal(true);
+}
+
+/** The audit items about the grant of this access token, whatever they say. */
+export async function auditOf(system: System, accessToken: string): Promise<AuditItem[]> {
+  const { grant_id: grantId } = decodeJwt(accessToken);
+  return (await readAudit(system)).filter((item) => item.grantId === grantId);
+}
+
+export function times<T>(count: number, run: (number: number) => Promise<T>): Promise<T[]> {
+  return Promise.all(Array.from({ length: count }, (_, number) => run(number)));
+}

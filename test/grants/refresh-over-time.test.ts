@@ -1,0 +1,136 @@
+// What an older refresh token is good for depends on how old it is and on what became of its successor (RFC 9700 section 4.14.2).
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { moveClock } from '../support/clock.ts';
+import type { AuthMethod } from '../support/oauth.ts';
+import { setClock, stopClock } from '../support/stopped-clock.ts';
+import { onEachStore } from '../support/system.ts';
+import {
+  auditOf,
+  expectAlive,
+  expectEnded,
+  type Family,
+  present,
+  startFamily,
+  times,
+  tokensOf,
+  turn,
+} from './family.ts';
+
+const HOUR = 3600;
+const METHODS: AuthMethod[] = ['none', 'client_secret_basic', 'client_secret_post'];
+
+for (const method of METHODS) {
+  onEachStore(`A refresh token (${method})`, (system) => {
+    const start = () => startFamily(system(), { method });
+
+    it('is replaced at every use, with an access token of its own each time', async () => {
+      const family = await start();
+      const first = await turn(family, family.refreshToken);
+      const second = await turn(family, first.refreshToken);
+      const all = [family, first, second];
+      expect(new Set(all.map(({ refreshToken }) => refreshToken)).size).to.equal(3);
+      expect(new Set(all.map(({ accessToken }) => accessToken)).size).to.equal(3);
+      await expectAlive(family, second);
+    });
+
+    it('one or two generations old gives the current one for a minute', async () => {
+      const now = stopClock();
+      const family = await start();
+      const first = await turn(family, family.refreshToken);
+      const second = await turn(family, first.refreshToken);
+      for (const seconds of [0, 1, 30, 59]) {
+        setClock(now + seconds);
+        for (const token of [family.refreshToken, first.refreshToken]) {
+          const given = tokensOf(await present(family, token));
+          expect(given.refreshToken).to.equal(second.refreshToken);
+          expect(given.accessToken).to.not.equal(second.accessToken);
+        }
+      }
+      await expectAlive(family, second);
+      expect(await auditOf(system(), family.accessToken)).to.deep.equal([]);
+    });
+
+    for (const [seconds, time] of [
+      [1, 'a second'],
+      [8 * HOUR, 'eight hours'],
+    ] as const) {
+      it(`whose answer was lost works again after ${time}`, async () => {
+        const family = await start();
+        await turn(family, family.refreshToken);
+        moveClock(seconds);
+        await expectAlive(family, await turn(family, family.refreshToken));
+        expect(await auditOf(system(), family.accessToken)).to.deep.equal([]);
+      });
+    }
+
+    it('whose answer is lost again and again works again and again', async () => {
+      const family = await start();
+      for (let loss = 0; loss < 5; loss += 1) {
+        await turn(family, family.refreshToken);
+        moveClock(61);
+      }
+      await expectAlive(family, await turn(family, family.refreshToken));
+    });
+
+    it('whose successor was not used in a minute turns once more: that successor is dead and ends the family', async () => {
+      const now = stopClock();
+      const family = await start();
+      const lost = await turn(family, family.refreshToken);
+      setClock(now + 60);
+      const late = await turn(family, family.refreshToken);
+      expect(late.refreshToken).to.not.equal(lost.refreshToken);
+      await expectAlive(family, late);
+      const refused = await present(family, lost.refreshToken);
+      expect([refused.status, refused.body.error]).to.deep.equal([400, 'invalid_grant']);
+      await expectEnded(family, {
+        accessTokens: [family.accessToken, lost.accessToken, late.accessToken],
+        refreshTokens: [late.refreshToken, family.refreshToken],
+      });
+      expect(await replaysOf(family)).to.have.length(1);
+    });
+
+    it('whose successor was used, a minute later, ends the family with one event', async () => {
+      const now = stopClock();
+      const family = await start();
+      const first = await turn(family, family.refreshToken);
+      const second = await turn(family, first.refreshToken);
+      setClock(now + 66);
+      const refused = await present(family, family.refreshToken);
+      expect([refused.status, refused.body.error]).to.deep.equal([400, 'invalid_grant']);
+      await expectEnded(family, {
+        accessTokens: [family.accessToken, first.accessToken, second.accessToken],
+        refreshTokens: [second.refreshToken, first.refreshToken, family.refreshToken],
+      });
+      await expectOneReplay(family);
+    });
+
+    it('stolen and replayed eight times at once ends the family with one event', async () => {
+      const family = await start();
+      const first = await turn(family, family.refreshToken);
+      moveClock(61);
+      const second = await turn(family, first.refreshToken);
+      const answers = await times(8, () => present(family, family.refreshToken));
+      for (const { status, body } of answers)
+        expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
+      await expectEnded(family, {
+        accessTokens: [family.accessToken, first.accessToken, second.accessToken],
+        refreshTokens: [second.refreshToken],
+      });
+      await expectOneReplay(family);
+    });
+
+    async function replaysOf({ accessToken }: Family) {
+      const items = await auditOf(system(), accessToken);
+      return items.filter(({ event }) => event === 'refresh_replay');
+    }
+
+    async function expectOneReplay(family: Family): Promise<void> {
+      const { sub } = decodeJwt(family.accessToken);
+      const [replay, ...more] = await replaysOf(family);
+      expect(more).to.deep.equal([]);
+      expect(replay).to.include({ clientId: family.client.id, account: sub });
+      expect(family.link).to.include(`/${replay?.connector}/`);
+    }
+  });
+}

@@ -1,0 +1,191 @@
+// What a refresh is refused for costs nothing: the stored grant stays as it is, and the client goes on (RFC 6749 section 6, RFC 8707).
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { moveClock } from '../support/clock.ts';
+import { connect, registerClient } from '../support/connection.ts';
+import { type Client, refresh, type TokenAnswer } from '../support/oauth.ts';
+import { readStoredBytes } from '../support/stored-bytes.ts';
+import { onEachStore } from '../support/system.ts';
+import {
+  auditOf,
+  expectAlive,
+  type Family,
+  present,
+  startFamily,
+  tokensOf,
+  turn,
+} from './family.ts';
+
+/** `<grant>~<generation>~<MAC>`, with what an attacker who saw some of them could make of it. */
+function forgeries(old: string, current: string, foreign: string): Record<string, string> {
+  const [grant = '', generation = '', mac = ''] = current.split('~');
+  const [, oldGeneration, oldMac] = old.split('~');
+  const [foreignGrant, , foreignMac] = foreign.split('~');
+  const flipped = `${mac.startsWith('A') ? 'B' : 'A'}${mac.slice(1)}`;
+  return {
+    'a wrong MAC': `${grant}~${generation}~${flipped}`,
+    'a wrong MAC and an old generation': `${grant}~${oldGeneration}~${flipped}`,
+    'the MAC of an older generation': `${grant}~${generation}~${oldMac}`,
+    'the MAC of a newer generation': `${grant}~${oldGeneration}~${mac}`,
+    'the MAC of another grant': `${grant}~${generation}~${foreignMac}`,
+    'the id of another grant': `${foreignGrant}~${generation}~${mac}`,
+    'a generation with leading zeros': `${grant}~00${generation}~${mac}`,
+    'an old generation with leading zeros': `${grant}~00${oldGeneration}~${oldMac}`,
+    'a generation to come': `${grant}~${Number(generation) + 1}~${mac}`,
+    'a generation far ahead': `${grant}~999999999~${mac}`,
+    'a generation beyond numbers': `${grant}~9007199254740993~${mac}`,
+    'a generation below zero': `${grant}~-1~${mac}`,
+    'no generation': `${grant}~${mac}`,
+    'another spelling of the MAC': `${grant}~${generation}~${mac.slice(0, -1)}${otherSpelling(mac)}`,
+    'a padded MAC': `${current}=`,
+    'a newline at the end': `${current}\n`,
+    'a newline before': `\n${current}`,
+    'a space at the end': `${current} `,
+    'a NUL at the end': `${current}\0`,
+    '5 kB more': current + 'x'.repeat(5 * 1024),
+    '5 kB of generation': `${grant}~${'1'.repeat(5 * 1024)}~${mac}`,
+  };
+}
+
+/** 43 letters of base64url hold two bits more than 32 bytes do: the last letter has three twins. */
+function otherSpelling(mac: string): string {
+  const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
+  return letters[letters.indexOf(mac.slice(-1)) ^ 1] ?? '';
+}
+
+onEachStore('A refresh that is refused', (system) => {
+  const storedGrants = () => readStoredBytes(system().storeAddress, 'grant:');
+
+  /** Refused with `error`, whoever asks and whatever for, without a trace in what is stored. */
+  async function expectNoHarm(
+    what: string,
+    error: string,
+    attempt: () => Promise<TokenAnswer>,
+  ): Promise<void> {
+    const before = await storedGrants();
+    expect(before).to.not.deep.equal([]);
+    const { status, body } = await attempt();
+    expect([status, body.error], what).to.deep.equal([
+      error === 'invalid_client' ? 401 : 400,
+      error,
+    ]);
+    expect(body).to.not.have.any.keys('access_token', 'refresh_token');
+    expect(await storedGrants(), what).to.deep.equal(before);
+  }
+
+  async function expectUnmoved(family: Family, current: string): Promise<void> {
+    await expectAlive(family, tokensOf(await present(family, current)));
+    expect(await auditOf(system(), family.accessToken)).to.deep.equal([]);
+  }
+
+  it('because the token was made up harms nobody, not even with the id of a real grant', async () => {
+    const family = await startFamily(system());
+    const foreign = await startFamily(system());
+    const { refreshToken: current } = await turn(family, family.refreshToken);
+    const forged = Object.entries(forgeries(family.refreshToken, current, foreign.refreshToken));
+    for (const minutesLater of [0, 2]) {
+      moveClock(minutesLater * 60);
+      for (const [what, token] of forged)
+        await expectNoHarm(what, 'invalid_grant', () => present(family, token));
+    }
+    await expectUnmoved(family, current);
+    await expectUnmoved(foreign, foreign.refreshToken);
+  });
+
+  it('because another client asked harms nobody, with a current token and with an old one', async () => {
+    const family = await startFamily(system());
+    const { refreshToken: parent } = await turn(family, family.refreshToken);
+    const { refreshToken: current } = await turn(family, parent);
+    const strangers = [
+      await registerClient(family.server),
+      await registerClient(family.server, 'client_secret_basic'),
+    ];
+    for (const minutesLater of [0, 2]) {
+      moveClock(minutesLater * 60);
+      for (const client of strangers)
+        for (const token of [current, parent, family.refreshToken])
+          await expectNoHarm(`${client.method}, ${minutesLater} min`, 'invalid_grant', () =>
+            refresh(family.server, client, token),
+          );
+    }
+    await expectUnmoved(family, current);
+  });
+
+  it('because the client did not prove who it is harms nobody', async () => {
+    for (const method of ['client_secret_basic', 'client_secret_post'] as const) {
+      const family = await startFamily(system(), { method });
+      const { refreshToken: parent } = await turn(family, family.refreshToken);
+      const { refreshToken: current } = await turn(family, parent);
+      const { client, server } = family;
+      const impostors: Client[] = [
+        { ...client, method: 'none' },
+        { ...client, secret: 'wrong' },
+        { ...client, secret: `${client.secret}x` },
+      ];
+      moveClock(61);
+      for (const impostor of impostors)
+        for (const token of [current, family.refreshToken])
+          await expectNoHarm(`${impostor.method}, ${impostor.secret}`, 'invalid_client', () =>
+            refresh(server, impostor, token),
+          );
+      await expectUnmoved(family, current);
+    }
+  });
+
+  it('because it names another resource uses nothing up', async () => {
+    const family = await startFamily(system());
+    const { link: other } = await createConnector(system());
+    const { refreshToken: current } = await turn(family, family.refreshToken);
+    const { resource } = system();
+    const wrong = [
+      other,
+      resource,
+      `${resource}/mcp`,
+      `${family.link}/x`,
+      `${family.link}?x`,
+      'x',
+      [family.link, other],
+    ];
+    for (const minutesLater of [0, 2]) {
+      moveClock(minutesLater * 60);
+      for (const value of wrong)
+        for (const token of [current, family.refreshToken])
+          await expectNoHarm(String(value), 'invalid_target', () =>
+            present(family, token, { resource: value }),
+          );
+    }
+    await expectUnmoved(family, current);
+  });
+});
+
+onEachStore('The scope of a refresh', (system) => {
+  it('narrows one access token, and the next one has all that was granted', async () => {
+    const family = await connect(system(), await createConnector(system()));
+    const wishes = [
+      ['analytics', 'analytics offline_access'],
+      [undefined, 'operations offline_access'],
+      ['analytics offline_access', 'analytics offline_access'],
+      ['operations', 'operations offline_access'],
+      ['analytics unheard-of', 'analytics offline_access'],
+      ['offline_access', 'operations offline_access'],
+      ['unheard-of', 'operations offline_access'],
+    ];
+    let token = family.refreshToken;
+    for (const [scope, given] of wishes) {
+      const { status, body } = await present(family, token, { scope });
+      expect([status, body.scope], scope).to.deep.equal([200, given]);
+      token = body.refresh_token;
+    }
+  });
+
+  it('that asks for more than was granted gets what was granted', async () => {
+    const connector = await createConnector(system(), { level: 'full' });
+    const family = await connect(system(), connector, { level: 'operations' });
+    let token = family.refreshToken;
+    for (const scope of ['full', 'analytics operations admin full offline_access', 'admin']) {
+      const { status, body } = await present(family, token, { scope });
+      expect([status, body.scope], scope).to.deep.equal([200, 'operations offline_access']);
+      token = body.refresh_token;
+    }
+  });
+});
