@@ -14,6 +14,12 @@ const WORDS: Record<string, Words> = {
     advice:
       'Remove the connection in the app and add the connect link again, so that the app registers anew.',
   },
+  metadata_document: {
+    title: 'This app’s description cannot be read',
+    message:
+      'The app is described in a document on its maker’s web site, and that document could not be fetched or is not what it should be.',
+    advice: 'Try again in a few minutes. If it happens again, tell the maker of the app.',
+  },
   invalid_redirect_uri: {
     title: 'The app’s return address is not accepted',
     message:

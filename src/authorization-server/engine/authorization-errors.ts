@@ -12,18 +12,18 @@ export function renderErrorPage(pages: Pages) {
       ctx.status >= 500 && out.error !== 'temporarily_unavailable' ? 'server_error' : out.error;
     const { error_description: cause } = (error.cause ?? {}) as { error_description?: string };
     const description = cause ?? out.error_description;
-    const refusal: Refusal = { code: pageCode(code, description), status: ctx.status };
+    const refusal: Refusal = { code: pageCode(code, out.error_description), status: ctx.status };
     if (description) refusal.description = description;
     if (ctx.status === 503) ctx.set('Retry-After', '2');
     await renderRefusal(pages, ctx, refusal);
   };
 }
 
-/** The engine calls every flow that it cannot find an invalid request. */
-function pageCode(code: string, description: string | undefined): string {
-  return /session|expired|interaction/i.test(description ?? '') && code === 'invalid_request'
-    ? 'expired'
-    : code;
+/** The engine has one code for several things that a person needs different words for. */
+function pageCode(code: string, description = ''): string {
+  if (code === 'invalid_request' && /session|expired|interaction/i.test(description))
+    return 'expired';
+  return /^client_id metadata document/.test(description) ? 'metadata_document' : code;
 }
 
 /**
