@@ -64,7 +64,7 @@ export async function listConnectors(store: Store): Promise<Connector[]> {
 /** `first`: this call revoked it, and not one before or at the same time. */
 export type Revocation = { connector: Connector; first: boolean };
 
-/** Stops everything under the link. The record stays, so that the link says why it no longer works. */
+/** Stops everything under the link, also after a failover. The record stays, so that the link says why it no longer works. */
 export async function revokeConnector(
   store: Store,
   id: string,
@@ -78,6 +78,7 @@ export async function revokeConnector(
   if (!after) return undefined;
   // Listeners read again every few seconds anyway, so a message that cannot be sent undoes nothing.
   await store.publish(CONNECTORS_CHANNEL, id).catch(() => undefined);
+  await store.replicated(connectorKey(id));
   return { connector: after.value, first };
 }
 

@@ -82,9 +82,11 @@ export async function endGrant(
   return ended;
 }
 
-/** Listeners read again every few seconds anyway, so a message that cannot be sent undoes nothing. */
+/** To be called when something was taken away: tells all processes, and resolves when a failover would not give it back. */
 export async function announceGrant(store: Store, id: string): Promise<void> {
+  // Listeners read again every few seconds anyway, so a message that cannot be sent undoes nothing.
   await store.publish(GRANTS_CHANNEL, id).catch(() => undefined);
+  await store.replicated(grantKey(id));
 }
 
 function live(found: Found<StoredGrant> | undefined): FoundGrant | undefined {

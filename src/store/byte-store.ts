@@ -29,6 +29,9 @@ export interface ByteStore {
     limit: number,
   ): Promise<[id: string, bytes: Buffer][]>;
 
+  /** Of databases with replicas: resolves when one has what was written under the name, or when the time is over. */
+  replicated?(name: string, milliseconds: number): Promise<void>;
+
   publish(channel: string, message: Buffer): Promise<void>;
   subscribe(channel: string, listener: (message: Buffer) => void): Promise<void>;
   ping(): Promise<void>;

@@ -7,6 +7,7 @@ import { type Change, type Found, KEEP, type Store, StoreUnavailable } from './s
 const ATTEMPTS = 200;
 // Of the 1.5 s within which a request must be answered without the store.
 const DEADLINE_MS = 1200;
+const REPLICATED_MS = 300;
 const ENTRY_ID = /^\d{32}$/;
 
 export function sealedStore(bytes: ByteStore, sealer: Sealer): Store {
@@ -16,6 +17,10 @@ export function sealedStore(bytes: ByteStore, sealer: Sealer): Store {
     ...streams(bytes, sealer),
     ...channels(bytes, sealer),
     delete: (key) => reach(bytes.delete(sealer.name(key))),
+    async replicated(key) {
+      const waiting = bytes.replicated?.(sealer.name(key), REPLICATED_MS);
+      if (waiting) await reach(waiting, REPLICATED_MS).catch(() => undefined);
+    },
     ping: () => reach(bytes.ping()),
     close: () => bytes.close(),
   };

@@ -35,6 +35,12 @@ export interface Store {
    */
   update<T>(key: string, change: Change<T>, seen?: Found<T>): Promise<Found<T> | undefined>;
 
+  /**
+   * Resolves when a replica has what this process wrote under the key, so that it outlives the server that took it; after 0.3 s when none
+   * says so, at once where there is none. Never rejects. For what must not be undone by a failover.
+   */
+  replicated(key: string): Promise<void>;
+
   /** A set of strings under one key; the whole set disappears `ttl` seconds after the last `addMember` (Infinity: never). */
   addMember(key: string, member: string, ttl: number): Promise<void>;
   removeMember(key: string, member: string): Promise<void>;

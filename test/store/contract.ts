@@ -218,6 +218,20 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
     });
   });
 
+  describe('replicated', () => {
+    it('is over soon, whether something was written or not', async () => {
+      await store.replicated(key);
+      await store.set(key, 1, LONG);
+      await store.update(key, () => undefined);
+      await race((each) => each.replicated(key));
+    });
+    it('is never refused, also when the store is closed', async () => {
+      const other = await open();
+      await other.close();
+      await other.store.replicated(key);
+    });
+  });
+
   describe('sets', () => {
     it('hold each member once, until it is removed', async () => {
       for (const member of ['ada', 'grace', 'ada', '門']) await store.addMember(key, member, LONG);

@@ -88,6 +88,26 @@ describe('the store on a Redis Cluster', () => {
       assert.equal((await store.get('moving:1'))?.value, 4);
     });
 
+    it('waits for the replica of the master that has the record, and of no other', async () => {
+      const waits = async (key: string) => {
+        await store.set(key, 1, 600);
+        const started = performance.now();
+        await store.replicated(key);
+        return performance.now() - started >= 290;
+      };
+      cluster.replica.kill('SIGSTOP');
+      try {
+        const kinds = Array.from({ length: 12 }, (_, i) => `waiting-${i}`);
+        for (const kind of kinds) {
+          const waited = await waits(`${kind}:1`);
+          const [holder] = await holderOf(cluster.masters, kind);
+          assert.equal(waited, holder === cluster.masters[0], kind);
+        }
+      } finally {
+        cluster.replica.kill('SIGCONT');
+      }
+    });
+
     it('is unavailable within 1.5 s while the masters are stalled, and works again afterwards', async () => {
       cluster.masters.forEach((node) => node.kill('SIGSTOP'));
       try {

@@ -1,0 +1,85 @@
+// What must not be undone by a failover waits for a replica of Redis, for a moment and without holding up anything else.
+import { assert, expect } from 'chai';
+import { Redis } from 'ioredis';
+import { openStore } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/store.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { until } from './condition.ts';
+
+const LONGEST_MS = 300;
+const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
+
+describe('the store on Redis with a replica', () => {
+  let master: RedisServer;
+  let replica: RedisServer;
+  let raw: Redis;
+  let store: Store;
+
+  before(async () => {
+    master = await startRedis();
+    replica = await startRedis({ args: ['--replicaof', `127.0.0.1 ${master.port}`] });
+    raw = new Redis(replica.url);
+    raw.on('error', () => undefined);
+    store = await openStore({ kind: 'redis', url: master.url }, options);
+    await until('the replica is in step', async () =>
+      (await raw.info('replication')).includes('master_link_status:up'),
+    );
+  });
+  after(async () => {
+    await store?.close();
+    raw?.disconnect();
+    await replica?.stop();
+    await master?.stop();
+  });
+
+  /** How many milliseconds it took, and whether it is over. */
+  const startWaiting = (key: string) => {
+    const started = performance.now();
+    const waiting = { isOver: false, over: Promise.resolve(0) };
+    waiting.over = store.replicated(key).then(() => {
+      waiting.isOver = true;
+      return performance.now() - started;
+    });
+    return waiting;
+  };
+
+  const whileStopped = async <R>(work: () => Promise<R>): Promise<R> => {
+    replica.kill('SIGSTOP');
+    try {
+      return await work();
+    } finally {
+      replica.kill('SIGCONT');
+    }
+  };
+
+  it('waits until the replica has what was written', async () => {
+    await until('a wait ends before its time', async () => {
+      const waiting = await whileStopped(async () => {
+        await store.set('kept:1', 'kept', 60);
+        const started = startWaiting('kept:1');
+        await store.get('kept:1');
+        return started;
+      });
+      assert.isFalse(waiting.isOver);
+      return (await waiting.over) < LONGEST_MS;
+    });
+    assert.lengthOf(await raw.keys('kept:*'), 1);
+  });
+
+  it('gives up after 0.3 s, and answers everything else meanwhile', () =>
+    whileStopped(async () => {
+      await store.set('late:1', 1, 60);
+      const waiting = Array.from({ length: 50 }, () => startWaiting('late:1'));
+      for (let i = 0; i < 10; i++) await store.set(`other:${i}`, i, 60);
+      assert.isTrue(waiting.every(({ isOver }) => !isOver));
+      for (const { over } of waiting) expect(await over).to.be.within(LONGEST_MS - 10, 900);
+    }));
+
+  it('does not wait for a replica that is gone', async () => {
+    await replica.stop();
+    await until('a wait is over at once', async () => {
+      await store.set('alone:1', 1, 60);
+      return (await startWaiting('alone:1').over) < LONGEST_MS / 2;
+    });
+  });
+});
