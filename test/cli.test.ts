@@ -176,6 +176,59 @@ describe('the command line', () => {
     });
   });
 
+  describe('keys list and rotate', () => {
+    const MOMENT = /\d{4}-\d\d-\d\d \d\d:\d\d UTC/;
+    const inKeys = async (...args: string[]) => (await json('keys', ...args)).items;
+
+    it('a list is a table with a line for each key', async () => {
+      const [{ id }] = await inKeys('list');
+      const [headings, key, ...others] = (await done('keys', 'list')).trimEnd().split('\n');
+      expect(headings).to.match(/^ID +STATE +SIGNS FROM +PUBLISHED UNTIL$/);
+      expect(key).to.match(new RegExp(`^${id}  signing  ${MOMENT.source} +-$`));
+      expect(others).to.deep.equal([]);
+    });
+
+    it('a rotation shows the new key, which waits, and until when the old one is published', async () => {
+      const stdout = await done('keys', 'rotate');
+      const [next, signing] = await inKeys('list');
+      expect(stdout).to.match(/^Published a new key/);
+      expect(stdout).to.match(new RegExp(`^${next.id} +next +${MOMENT.source} +-$`, 'm'));
+      const times = `${MOMENT.source}  ${MOMENT.source}`;
+      expect(stdout).to.match(new RegExp(`^${signing.id} +signing +${times}$`, 'm'));
+    });
+
+    it('a rotation is refused while a key waits, and says when it signs', async () => {
+      const [{ signsFrom }] = await inKeys('rotate');
+      const { code, stdout, stderr } = await run('keys', 'rotate');
+      expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
+      expect(stderr)
+        .to.match(/^gatehouse: a new key is published/)
+        .and.include(signsFrom)
+        .and.include('--at-once');
+      const refused = await run('keys', 'rotate', '--json');
+      expect(refused).to.include({ code: 1, stdout: '' });
+      expect(JSON.parse(refused.stderr).error).to.equal('rotation_pending');
+    });
+
+    it('--at-once leaves one new key and says what that means', async () => {
+      const before = await inKeys('rotate');
+      const [key, ...others] = await inKeys('rotate', '--at-once');
+      expect(others).to.deep.equal([]);
+      expect(key).to.include({ state: 'signing' });
+      expect(before.map(({ id }: { id: string }) => id)).to.not.include(key.id);
+      expect(await done('keys', 'rotate', '--at-once')).to.match(
+        /^Replaced the key\. Access tokens from before no longer work/,
+      );
+    });
+
+    it('help says what a rotation does, and what --at-once does', async () => {
+      const { code, stdout } = await gatehouse(['keys', 'rotate', '--help'], {});
+      expect(code).to.equal(0);
+      expect(stdout).to.include('signs in 10 minutes').and.include('for a key that leaked');
+      expect(stdout).to.include('$ gatehouse keys rotate --at-once');
+    });
+  });
+
   describe('audit', () => {
     const record = (event: string, secondsAgo: number) =>
       recordAudit(host.store, { event, outcome: 'done' }, NOW - secondsAgo);
@@ -223,6 +276,9 @@ describe('the command line', () => {
       [...CREATE, '--colour', 'red'],
       ['connector', 'show'],
       ['connector', 'revoke', 'a', 'b'],
+      ['keys'],
+      ['keys', 'rotate', 'now'],
+      ['keys', 'rotate', '--at-once=yes'],
       ['audit', '--since', 'yesterday'],
       ['audit', '--limit', '-1'],
     ]) {

@@ -24,4 +24,11 @@ onEachStore('Ten administrators at once', (system) => {
     const events = about.map(({ event }) => event);
     expect(events).to.deep.equal(['connector_created', 'connector_revoked']);
   });
+
+  it('rotate the signing keys, and one of them does', async () => {
+    const statuses = await tenTimes('POST', '/keys/rotate');
+    expect(statuses.sort()).to.deep.equal([201, ...Array(AT_ONCE - 1).fill(409)]);
+    const events = (await readAudit(system())).map(({ event }) => event);
+    expect(events.filter((event) => event === 'signing_key_rotated')).to.have.length(1);
+  });
 });

@@ -43,7 +43,8 @@ describe('the management host refuses', () => {
   ] as const) {
     it(`${title} on every address of the API, whatever else is wrong`, async () => {
       const headers = { Authorization: authorization };
-      const paths = [CONNECTORS, `${CONNECTORS}/x`, '/api/v1/audit', '/api/v1/nothing', '/api/v1'];
+      const under = ['connectors', 'connectors/x', 'keys', 'keys/rotate', 'audit', 'nothing'];
+      const paths = ['/api/v1', ...under.map((path) => `/api/v1/${path}`)];
       for (const path of paths) {
         for (const method of ['GET', 'POST', 'DELETE', 'PATCH', 'OPTIONS']) {
           const body = method === 'POST' ? '{not json' : undefined;
@@ -203,6 +204,8 @@ describe('the management host refuses', () => {
     for (const [path, allow, methods] of [
       [CONNECTORS, 'GET, HEAD, POST', ['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND']],
       [`${CONNECTORS}/AAAAAAAAAAAAAAAAAAAAAA`, 'DELETE, GET, HEAD', ['POST', 'PUT', 'PATCH']],
+      ['/api/v1/keys', 'GET, HEAD', ['POST', 'PUT', 'DELETE']],
+      ['/api/v1/keys/rotate', 'POST', ['GET', 'PUT', 'DELETE']],
       ['/api/v1/audit', 'GET, HEAD', ['POST', 'PUT', 'DELETE']],
     ] as const) {
       for (const method of methods) {

@@ -1,0 +1,218 @@
+// Signing keys are rotated without one failed call, and replaced at once when one leaked (RFC 7517, RFC 9068).
+import { expect } from 'chai';
+import { listKeys, publishedIds, readJwks, rotateKeys, signedBy } from '../keys/published-keys.ts';
+import { type Process, startBeside, startProcess } from '../keys/processes.ts';
+import { startTraffic } from '../keys/traffic.ts';
+import { until } from '../store/condition.ts';
+import { createConnector, readAudit } from '../support/administrator.ts';
+import { openBrowser } from '../support/browser.ts';
+import { moveClock, restoreClock } from '../support/clock.ts';
+import { connect, type Connection } from '../support/connection.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { refresh } from '../support/oauth.ts';
+import { connectSdkV1 } from '../support/sdk.ts';
+import { type StoreKind, startSystem, STORES, type System } from '../support/system.ts';
+
+const MINUTE = 60;
+/** What config/development.yaml leaves at its default. */
+const TOKEN_LIFETIME = 60 * MINUTE;
+const WAITS = 10 * MINUTE;
+
+type Arrangement = {
+  title?: string;
+  store: StoreKind;
+  /** The roles of the system itself; `beside` and `process` play the others. */
+  roles?: string;
+  beside?: string;
+  process?: string;
+};
+
+const ONE_PROCESS: Arrangement[] = STORES.map((store) => ({ title: `on ${store}`, store }));
+const APART = { store: 'redis', roles: 'authorization-server,management' } as const;
+const WITH_MOVED_CLOCK: Arrangement[] = [
+  ...ONE_PROCESS,
+  { ...APART, title: 'with a resource server apart', beside: 'resource-server' },
+];
+const WITH_PROCESSES: Arrangement[] = [
+  ...ONE_PROCESS,
+  { ...APART, title: 'with a resource server in another process', process: 'resource-server' },
+];
+
+/** A system for each claim, because rotations and a moved clock leave keys of the future behind. */
+function useArrangement({ store, roles, beside, process }: Arrangement): () => System {
+  let system: System | undefined;
+  let others: Process[] = [];
+  beforeEach(async () => {
+    system = await startSystem({ store, settings: roles ? { GATEHOUSE_ROLES: roles } : {} });
+    if (beside) others.push(await startBeside(system, beside));
+    if (process) others.push(await startProcess(system, process, system.resource));
+  });
+  afterEach(async () => {
+    restoreClock();
+    for (const other of others) await other.stop();
+    others = [];
+    await system?.stop();
+  });
+  return () => {
+    if (!system) throw new Error('the system runs only while a claim does');
+    return system;
+  };
+}
+
+async function newConnection(system: System): Promise<Connection> {
+  return connect(system, await createConnector(system));
+}
+
+async function freshToken(connection: Connection): Promise<string | undefined> {
+  const { server, client, refreshToken } = connection;
+  const { body } = await refresh(server, client, refreshToken);
+  connection.refreshToken = body.refresh_token;
+  return body.access_token;
+}
+
+for (const arrangement of WITH_MOVED_CLOCK) {
+  describe(`Rotation, ${arrangement.title}`, () => {
+    const system = useArrangement(arrangement);
+
+    it('fails no call and no refresh: the new key is published, signs, and the old one goes', async () => {
+      const [old] = await publishedIds(system());
+      const traffic = startTraffic(await newConnection(system()));
+      try {
+        const passes = async (seconds: number) => {
+          moveClock(seconds);
+          await traffic.goesOn();
+        };
+        await traffic.goesOn();
+        const [next] = await rotateKeys(system());
+        await until('the new key to be published', async () => {
+          return (await publishedIds(system())).length === 2;
+        });
+        await passes(0);
+        expect(await publishedIds(system())).to.deep.equal([next?.id, old]);
+        await passes(WAITS - MINUTE);
+        expect(signedBy(traffic.accessToken())).to.equal(old);
+
+        await passes(2 * MINUTE);
+        expect(signedBy(traffic.accessToken())).to.equal(next?.id);
+        for (let passed = 0; passed < TOKEN_LIFETIME; passed += WAITS) await passes(WAITS);
+        expect(await publishedIds(system())).to.deep.equal([next?.id, old]);
+
+        await passes(WAITS);
+        expect(await publishedIds(system())).to.deep.equal([next?.id]);
+        expect(traffic.failures).to.deep.equal([]);
+      } finally {
+        await traffic.stop();
+      }
+    });
+
+    it('takes nothing from a token that the old key signed, until it expires', async () => {
+      const connection = await newConnection(system());
+      await rotateKeys(system());
+      moveClock(WAITS - MINUTE);
+      const last = await freshToken(connection);
+      moveClock(2 * MINUTE);
+      expect(signedBy(await freshToken(connection))).to.not.equal(signedBy(last));
+      expect(await isLetIn(connection.link, last)).to.equal(true);
+      moveClock(TOKEN_LIFETIME - 3 * MINUTE);
+      expect(await isLetIn(connection.link, last)).to.equal(true);
+      moveClock(2 * MINUTE);
+      expect(await isLetIn(connection.link, last)).to.equal(false);
+      expect(await isLetIn(connection.link, await freshToken(connection))).to.equal(true);
+    });
+
+    it('ten times in a row, as soon as each is allowed, fails no call and no refresh', async () => {
+      const traffic = startTraffic(await newConnection(system()));
+      try {
+        for (let rotation = 0; rotation < 10; rotation += 1) {
+          const [next] = await rotateKeys(system());
+          await traffic.goesOn();
+          moveClock(WAITS + 1);
+          await traffic.goesOn();
+          expect(signedBy(traffic.accessToken())).to.equal(next?.id);
+        }
+        expect(traffic.failures).to.deep.equal([]);
+      } finally {
+        await traffic.stop();
+      }
+    });
+  });
+}
+
+for (const arrangement of WITH_PROCESSES) {
+  describe(`Rotation at once, ${arrangement.title}`, () => {
+    const system = useArrangement(arrangement);
+
+    it('ends every token from before, and a refresh gives one that works', async () => {
+      const connection = await newConnection(system());
+      const { link, accessToken } = connection;
+      expect(await isLetIn(link, accessToken)).to.equal(true);
+      const [key, ...others] = await rotateKeys(system(), { atOnce: true });
+      expect(others).to.deep.equal([]);
+      await until('the old token to be refused', async () => !(await isLetIn(link, accessToken)));
+      expect(await publishedIds(system())).to.deep.equal([key?.id]);
+      const renewed = await freshToken(connection);
+      expect(signedBy(renewed)).to.equal(key?.id);
+      expect(await isLetIn(link, renewed)).to.equal(true);
+      expect(await isLetIn(link, accessToken)).to.equal(false);
+    });
+
+    it('costs a real client one refresh, and nobody signs in again', async () => {
+      const { link } = await createConnector(system());
+      const browser = openBrowser(system().origins);
+      const client = await connectSdkV1(link, { browser, method: 'none' });
+      try {
+        const before = client.accessToken();
+        await client.callTool('club_overview');
+        await rotateKeys(system(), { atOnce: true });
+        await until('the old token to be refused', async () => !(await isLetIn(link, before)));
+        expect(await client.callTool('club_overview')).to.have.property('members');
+        expect(client.accessToken()).to.not.equal(before);
+        expect(client.signIns()).to.equal(1);
+      } finally {
+        await client.close();
+      }
+    });
+
+    it('also replaces a key that was waiting', async () => {
+      const [waiting, signing] = await rotateKeys(system());
+      const [key] = await rotateKeys(system(), { atOnce: true });
+      expect([waiting?.id, signing?.id]).to.not.include(key?.id);
+      await until('the new key to be alone', async () => {
+        return String(await publishedIds(system())) === key?.id;
+      });
+      expect(await listKeys(system())).to.deep.equal([key]);
+      const events = (await readAudit(system())).filter(
+        ({ event }) => event === 'signing_key_rotated',
+      );
+      expect(events.map(({ outcome, reason }) => [outcome, reason])).to.deep.equal([
+        ['done', undefined],
+        ['done', 'at_once'],
+      ]);
+    });
+  });
+}
+
+describe('Signing keys in other processes', () => {
+  const system = useArrangement({ store: 'redis', roles: 'management' });
+  const start = () => startProcess(system(), 'authorization-server,resource-server', system().auth);
+
+  it('are told of a rotation, and outlive a restart with the tokens they signed', async () => {
+    let servers = await start();
+    try {
+      const { link, accessToken } = await newConnection(system());
+      const [next, signing] = await rotateKeys(system());
+      expect(signedBy(accessToken)).to.equal(signing?.id);
+      await until('the new key to be published', async () => {
+        return (await publishedIds(system())).includes(next?.id);
+      });
+      const before = await readJwks(system());
+      await servers.stop();
+      servers = await start();
+      expect(await readJwks(system())).to.deep.equal(before);
+      expect(await isLetIn(link, accessToken)).to.equal(true);
+      expect(signedBy((await newConnection(system())).accessToken)).to.equal(signing?.id);
+    } finally {
+      await servers.stop();
+    }
+  });
+});

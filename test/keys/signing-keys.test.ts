@@ -1,0 +1,208 @@
+// The signing keys in the store: made once, rotated one at a time, sealed, and published without what is private (RFC 7517).
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { assert, expect } from 'chai';
+import { Redis } from 'ioredis';
+import { SignJWT, importJWK, jwtVerify } from 'jose';
+import { openSigningKeyRing } from '../../src/keys/signing-key-ring.ts';
+import {
+  openSigningKeys,
+  publicJwks,
+  publishedKeys,
+  RotationPending,
+  rotateSigningKeys,
+  type SigningKey,
+  signingKey,
+} from '../../src/keys/signing-keys.ts';
+import { openLogger } from '../../src/observability/logger.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/store.ts';
+import { until } from '../store/condition.ts';
+import { dumpAll } from '../store/redis-bytes.ts';
+import { startRedis } from '../support/redis-server.ts';
+import { STORES, type StoreKind } from '../support/system.ts';
+
+const SECRET = 'a root secret of more than 32 characters';
+const NOW = 1_900_000_000;
+const LIFETIME = 3600;
+const WAITS = 600;
+const NEXT_SIGNS = NOW + WAITS;
+const OLD_GOES = NEXT_SIGNS + LIFETIME + WAITS;
+const ROTATION = { accessTokenLifetime: LIFETIME };
+
+type Place = {
+  open: () => Promise<Store>;
+  /** All that lies in the database. */
+  dump: () => Promise<Buffer>;
+  remove: () => Promise<void>;
+};
+
+async function newPlace(kind: StoreKind): Promise<Place> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-keys-'));
+  const removeDir = () => rm(dataDir, { recursive: true });
+  if (kind === 'sqlite') {
+    const parts = ['keys.sqlite', 'keys.sqlite-wal'].map((name) => join(dataDir, name));
+    return {
+      open: () => openStore({ kind, file: 'keys.sqlite' }, { secret: SECRET, dataDir }),
+      dump: async () => Buffer.concat(await Promise.all(parts.map((part) => readFile(part)))),
+      remove: removeDir,
+    };
+  }
+  const redis = await startRedis();
+  return {
+    open: () => openStore({ kind, url: redis.url }, { secret: SECRET, dataDir }),
+    async dump() {
+      const raw = new Redis(redis.url);
+      const bytes = await dumpAll(raw);
+      raw.disconnect();
+      return bytes;
+    },
+    async remove() {
+      await redis.stop();
+      await removeDir();
+    },
+  };
+}
+
+const idsOf = (keys: readonly SigningKey[]) => keys.map(({ jwk }) => jwk.kid);
+const statesAt = (keys: readonly SigningKey[], now: number) =>
+  publishedKeys(keys, now).map(({ state }) => state);
+
+async function tokenBy({ jwk }: SigningKey): Promise<string> {
+  const header = { alg: 'ES256', kid: jwk.kid };
+  return new SignJWT({ sub: 'ada' }).setProtectedHeader(header).sign(await importJWK(jwk));
+}
+
+for (const kind of STORES) {
+  describe(`Signing keys, on ${kind}`, () => {
+    let place: Place;
+    let store: Store;
+    beforeEach(async () => {
+      place = await newPlace(kind);
+      store = await place.open();
+    });
+    afterEach(async () => {
+      await store.close();
+      await place.remove();
+    });
+
+    it('are the same for everybody who asks first, at once, and after a restart', async () => {
+      const asked = Array.from({ length: 8 }, () => openSigningKeys(store, NOW));
+      const [keys = [], ...others] = await Promise.all(asked);
+      expect(keys).to.have.length(1);
+      for (const other of others) expect(other).to.deep.equal(keys);
+      await store.close();
+      store = await place.open();
+      expect(await openSigningKeys(store, NOW + 1)).to.deep.equal(keys);
+    });
+
+    it('wait, sign and retire to the second', async () => {
+      const [old] = await openSigningKeys(store, NOW - 86_400);
+      const keys = await rotateSigningKeys(store, ROTATION, NOW);
+      const [next] = keys;
+      assert(old && next);
+      expect(idsOf(keys)).to.deep.equal([next.jwk.kid, old.jwk.kid]);
+      for (const [now, signing, states] of [
+        [NOW, old, ['next', 'signing']],
+        [NEXT_SIGNS - 1, old, ['next', 'signing']],
+        [NEXT_SIGNS, next, ['signing', 'retiring']],
+        [OLD_GOES - 1, next, ['signing', 'retiring']],
+        [OLD_GOES, next, ['signing']],
+      ] as const) {
+        expect(signingKey(keys, now).jwk.kid, `signs at ${now}`).to.equal(signing.jwk.kid);
+        expect(statesAt(keys, now), `states at ${now}`).to.deep.equal(states);
+        const published = publicJwks(keys, now).keys.map(({ kid }) => kid);
+        expect(published).to.deep.equal(idsOf(keys).slice(0, states.length));
+      }
+    });
+
+    it('are not rotated while a new one waits', async () => {
+      const keys = await rotateSigningKeys(store, ROTATION, NOW);
+      const refusal = await rotateSigningKeys(store, ROTATION, NEXT_SIGNS - 1).catch(
+        (error: unknown) => error,
+      );
+      assert(refusal instanceof RotationPending);
+      expect(refusal.signsFrom).to.equal(NEXT_SIGNS);
+      expect(await openSigningKeys(store, NOW)).to.deep.equal(keys);
+      expect(await rotateSigningKeys(store, ROTATION, NEXT_SIGNS)).to.have.length(3);
+    });
+
+    it('are rotated by one of ten who try at once', async () => {
+      const tries = Array.from({ length: 10 }, () => rotateSigningKeys(store, ROTATION, NOW));
+      const outcomes = await Promise.allSettled(tries);
+      expect(outcomes.filter(({ status }) => status === 'fulfilled')).to.have.length(1);
+      expect(await openSigningKeys(store, NOW)).to.have.length(2);
+    });
+
+    it('at once leave one, which signs, also while another waits', async () => {
+      const before = idsOf(await rotateSigningKeys(store, ROTATION, NOW));
+      const atOnce = { ...ROTATION, atOnce: true };
+      const [key, ...others] = await rotateSigningKeys(store, atOnce, NOW + 1);
+      assert(key);
+      expect(others).to.deep.equal([]);
+      expect(before).to.not.include(key.jwk.kid);
+      expect(await openSigningKeys(store, NOW + 1)).to.deep.equal([key]);
+      for (const now of [NOW - 60, NOW + 1, OLD_GOES]) {
+        expect(signingKey([key], now)).to.equal(key);
+        expect(statesAt([key], now)).to.deep.equal(['signing']);
+      }
+    });
+
+    it('that are over are not kept', async () => {
+      const [first] = await openSigningKeys(store, NOW - 1);
+      await rotateSigningKeys(store, ROTATION, NOW);
+      const later = await rotateSigningKeys(store, ROTATION, OLD_GOES);
+      expect(later).to.have.length(2);
+      expect(idsOf(later)).to.not.include(first?.jwk.kid);
+    });
+
+    it('are published without what is private', async () => {
+      const keys = await rotateSigningKeys(store, ROTATION, NOW);
+      const published = publicJwks(keys, NOW).keys;
+      expect(published).to.have.length(2);
+      for (const key of published) {
+        expect(key).to.have.all.keys('kty', 'crv', 'x', 'y', 'kid', 'alg', 'use');
+        expect(key).to.include({ kty: 'EC', crv: 'P-256', alg: 'ES256', use: 'sig' });
+      }
+      expect(published[0]?.kid).to.not.equal(published[1]?.kid);
+    });
+
+    it('lie sealed in the database', async () => {
+      const keys = await rotateSigningKeys(store, ROTATION, NOW);
+      const dump = await place.dump();
+      expect(dump.includes('signing-keys:')).to.equal(true);
+      for (const { jwk } of keys) {
+        for (const member of [jwk.d, jwk.x, jwk.y, jwk.kid]) {
+          assert(member);
+          expect(dump.includes(member)).to.equal(false);
+          expect(dump.includes(Buffer.from(member, 'base64url'))).to.equal(false);
+        }
+      }
+    });
+
+    it('that another process replaced are refused as soon as the notice comes', async () => {
+      const ring = await openSigningKeyRing(store, () => NOW, openLogger('silent'));
+      const elsewhere = await place.open();
+      try {
+        const [old] = ring.all();
+        assert(old);
+        const token = await tokenBy(old);
+        await jwtVerify(token, ring.verificationKeys, { currentDate: new Date(NOW * 1000) });
+        let told = 0;
+        ring.onChange(() => (told += 1));
+        const [key] = await rotateSigningKeys(elsewhere, { ...ROTATION, atOnce: true }, NOW);
+        await until('the notice to come', () => told > 0);
+        expect(ring.all()).to.deep.equal([key]);
+        expect(ring.publicJwks().keys.map(({ kid }) => kid)).to.deep.equal([key?.jwk.kid]);
+        const refusal = await jwtVerify(token, ring.verificationKeys).catch((error) => error);
+        expect(refusal).to.include({ code: 'ERR_JWKS_NO_MATCHING_KEY' });
+        assert(key);
+        await jwtVerify(await tokenBy(key), ring.verificationKeys);
+      } finally {
+        ring.close();
+        await elsewhere.close();
+      }
+    });
+  });
+}

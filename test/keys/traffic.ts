@@ -1,0 +1,67 @@
+// A connected client that never rests: calls and refreshes every few milliseconds, and a list of everything that did not go well.
+import { setTimeout as delay } from 'node:timers/promises';
+import { until } from '../store/condition.ts';
+import type { Connection } from '../support/connection.ts';
+import { callTool } from '../support/mcp.ts';
+import { refresh } from '../support/oauth.ts';
+
+export type Traffic = {
+  /** What was not answered with 200, in words. */
+  failures: readonly string[];
+  /** The access token of the last refresh. */
+  accessToken: () => string;
+  /** Resolves when there were so many more calls and refreshes, each begun and ended after this was asked. */
+  goesOn: () => Promise<void>;
+  stop: () => Promise<void>;
+};
+
+const CALLERS = 2;
+const PAUSE_MS = 4;
+const MORE = 4;
+
+export function startTraffic({ link, server, client, ...held }: Connection): Traffic {
+  let { accessToken, refreshToken } = held;
+  const done = { calls: 0, refreshes: 0 };
+  const failures: string[] = [];
+  const stopped = new AbortController();
+
+  const call = async () => {
+    const { status, text } = await callTool(link, accessToken, 'club_overview');
+    if (status !== 200) failures.push(`call: ${status} ${text}`);
+    done.calls += 1;
+  };
+  const renew = async () => {
+    const { status, body } = await refresh(server, client, refreshToken);
+    if (status !== 200) failures.push(`refresh: ${status} ${JSON.stringify(body)}`);
+    accessToken = body.access_token ?? accessToken;
+    refreshToken = body.refresh_token ?? refreshToken;
+    done.refreshes += 1;
+  };
+  const repeat = async (step: () => Promise<void>) => {
+    while (!stopped.signal.aborted) {
+      await step().catch((error: unknown) => failures.push(String(error)));
+      await delay(PAUSE_MS);
+    }
+  };
+  const running = [...Array.from({ length: CALLERS }, () => repeat(call)), repeat(renew)];
+
+  return {
+    failures,
+    accessToken: () => accessToken,
+    async goesOn() {
+      // One more of each caller may have been under way.
+      const wanted = {
+        calls: done.calls + CALLERS + MORE,
+        refreshes: done.refreshes + 1 + MORE,
+      };
+      await until(
+        'calls and refreshes to go on',
+        () => done.calls >= wanted.calls && done.refreshes >= wanted.refreshes,
+      );
+    },
+    async stop() {
+      stopped.abort();
+      await Promise.all(running);
+    },
+  };
+}

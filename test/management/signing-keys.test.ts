@@ -1,0 +1,139 @@
+// Signing keys over the management API: listed with what each is for, rotated one at a time, or replaced at once.
+import { expect } from 'chai';
+import type { SigningKeyDocument } from '../../src/management/documents.ts';
+import {
+  ACCESS_TOKEN_LIFETIME,
+  KEY,
+  type ManagementHost,
+  openManagementHost,
+  request,
+} from './management-host.ts';
+
+const KEYS = '/api/v1/keys';
+const ROTATE = `${KEYS}/rotate`;
+const WAITS = 600;
+
+describe('signing keys over the management API', () => {
+  let host: ManagementHost;
+  beforeEach(async () => {
+    host = await openManagementHost();
+  });
+  afterEach(() => host.close());
+
+  async function list(): Promise<SigningKeyDocument[]> {
+    const { status, body } = await request(host, 'GET', KEYS);
+    expect(status).to.equal(200);
+    expect(body).to.have.all.keys('items');
+    return body['items'] as SigningKeyDocument[];
+  }
+
+  async function rotate(body?: unknown): Promise<SigningKeyDocument[]> {
+    const answer = await request(host, 'POST', ROTATE, { body });
+    expect(answer.status, JSON.stringify(answer.body)).to.equal(201);
+    expect(answer.headers.get('cache-control')).to.equal('no-store');
+    return answer.body['items'] as SigningKeyDocument[];
+  }
+
+  async function recorded(): Promise<unknown[]> {
+    const { body } = await request(host, 'GET', '/api/v1/audit');
+    return body['items'] as unknown[];
+  }
+
+  const secondsFromNow = (time = '') => (Date.parse(time) - Date.now()) / 1000 - host.clock.ahead;
+  const states = (keys: SigningKeyDocument[]) => keys.map(({ state }) => state);
+
+  it('the first one signs, with nothing private shown', async () => {
+    const [key, ...others] = await list();
+    expect(others).to.deep.equal([]);
+    expect(key).to.have.all.keys('id', 'state', 'signsFrom');
+    expect(key?.id).to.match(/^[\w-]{43}$/);
+    expect(key?.state).to.equal('signing');
+    expect(await list()).to.deep.equal([key]);
+  });
+
+  it('a rotation answers the list as it is afterwards', async () => {
+    const [old] = await list();
+    const keys = await rotate();
+    expect(await list()).to.deep.equal(keys);
+    const [next, signing] = keys;
+    expect(states(keys)).to.deep.equal(['next', 'signing']);
+    expect(next).to.have.all.keys('id', 'state', 'signsFrom');
+    expect(secondsFromNow(next?.signsFrom)).to.be.closeTo(WAITS, 10);
+    expect(signing).to.deep.include(old);
+    const goes = secondsFromNow(signing?.publishedUntil);
+    expect(goes).to.be.closeTo(WAITS + ACCESS_TOKEN_LIFETIME + WAITS, 10);
+  });
+
+  it('the states follow the clock', async () => {
+    const [next, old] = await rotate();
+    host.clock.ahead = WAITS + 1;
+    const keys = await list();
+    expect(keys.map(({ id, state }) => [id, state])).to.deep.equal([
+      [next?.id, 'signing'],
+      [old?.id, 'retiring'],
+    ]);
+    host.clock.ahead = WAITS + ACCESS_TOKEN_LIFETIME + WAITS + 1;
+    expect((await list()).map(({ id }) => id)).to.deep.equal([next?.id]);
+  });
+
+  it('a rotation is refused while a new key waits, with when it signs, and nothing happens', async () => {
+    const keys = await rotate({});
+    host.clock.ahead = WAITS - 30;
+    const { status, body } = await request(host, 'POST', ROTATE);
+    expect(status).to.equal(409);
+    expect(body).to.include({ error: 'rotation_pending' });
+    expect(body['error_description'])
+      .to.include(`signs from ${keys[0]?.signsFrom}`)
+      .and.include('at once');
+    expect(await list()).to.deep.equal(keys);
+    expect(await recorded()).to.have.length(1);
+    host.clock.ahead = WAITS + 1;
+    expect(states(await rotate())).to.deep.equal(['next', 'signing', 'retiring']);
+  });
+
+  it('at once leaves one new key, which signs, also while another waits', async () => {
+    const before = await rotate({ atOnce: false });
+    const [key, ...others] = await rotate({ atOnce: true });
+    expect(others).to.deep.equal([]);
+    expect(key).to.have.all.keys('id', 'state', 'signsFrom').and.include({ state: 'signing' });
+    expect(before.map(({ id }) => id)).to.not.include(key?.id);
+    expect(secondsFromNow(key?.signsFrom)).to.be.closeTo(0, 10);
+  });
+
+  it('rotations are recorded, with those at once called that', async () => {
+    await rotate();
+    await rotate({ atOnce: true });
+    const [first, second] = await recorded();
+    expect(first).to.include({ event: 'signing_key_rotated', outcome: 'done' });
+    expect(first).to.not.have.property('reason');
+    expect(second).to.include({ event: 'signing_key_rotated', reason: 'at_once' });
+  });
+
+  it('wrong wishes are refused, and nothing happens', async () => {
+    const before = await list();
+    for (const [status, body] of [
+      [400, { atOnce: 'yes' }],
+      [400, { atOnce: null }],
+      [400, { at_once: true }],
+      [400, []],
+      [400, 'null'],
+      [400, '{'],
+    ] as const) {
+      const answer = await request(host, 'POST', ROTATE, { body });
+      expect(answer.status, JSON.stringify(body)).to.equal(status);
+      expect(answer.body['error']).to.equal('invalid_request');
+    }
+    const headers = { 'Content-Type': 'application/x-www-form-urlencoded' };
+    const form = await request(host, 'POST', ROTATE, { body: 'atOnce=true', headers });
+    expect(form.status).to.equal(415);
+    const chunked = await fetch(`${host.url}${ROTATE}`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${KEY}`, 'Content-Type': 'application/json' },
+      body: new Blob(['{"atOnce":7}']).stream(),
+      duplex: 'half',
+    });
+    expect(chunked.status).to.equal(400);
+    expect(await list()).to.deep.equal(before);
+    expect(await recorded()).to.deep.equal([]);
+  });
+});
