@@ -10,8 +10,13 @@ import type { System } from '../support/system.ts';
 /** A connection that stays. */
 export type Family = Connection & { refreshToken: string };
 
-export async function startFamily(system: System, wishes: ConnectionWishes = {}): Promise<Family> {
-  const connection = await connect(system, await createConnector(system), wishes);
+/** On a connector of its own, unless one is given. */
+export async function startFamily(
+  system: System,
+  wishes: ConnectionWishes = {},
+  connector?: { link: string },
+): Promise<Family> {
+  const connection = await connect(system, connector ?? (await createConnector(system)), wishes);
   const { refreshToken } = connection;
   if (refreshToken === undefined) throw new Error('the client was given no refresh token');
   return { ...connection, refreshToken };

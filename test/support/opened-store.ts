@@ -1,0 +1,18 @@
+// The store of a running system, opened a second time with its root secret, as somebody who has both could.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { openStore } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { System } from './system.ts';
+
+/** The caller closes the store. */
+export async function openSystemStore({
+  storeAddress,
+  dataDir,
+}: Pick<System, 'storeAddress' | 'dataDir'>): Promise<{ store: Store; secret: string }> {
+  const secret = readFileSync(join(dataDir, 'secret'), 'utf8').trim();
+  const address = storeAddress.startsWith('sqlite:')
+    ? ({ kind: 'sqlite', file: storeAddress.slice('sqlite:'.length) } as const)
+    : ({ kind: 'redis', url: storeAddress } as const);
+  return { store: await openStore(address, { secret, dataDir }), secret };
+}
