@@ -55,6 +55,7 @@ export async function startGatehouse(
       now,
     });
     const servers = await listen(hosts);
+    const resealing = store.startResealing(logger);
     return {
       store,
       logger,
@@ -63,6 +64,7 @@ export async function startGatehouse(
         isStopping = true;
         await close();
         await closeAll(servers);
+        await resealing.stop();
         await store.close();
       },
     };

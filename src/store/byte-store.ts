@@ -32,8 +32,18 @@ export interface ByteStore {
   /** Of databases with replicas: resolves when one has what was written under the name, or when the time is over. */
   replicated?(name: string, milliseconds: number): Promise<void>;
 
+  /**
+   * Goes through all values and all members of sets, a few at a time, and puts what `rewriting` makes of the bytes in their
+   * place, unless something newer is there by then. Lifetimes go on. Yields after every few how many it replaced, so that the
+   * caller sets the pace. Streams cannot be rewritten.
+   */
+  rewrite(rewriting: Rewriting): AsyncGenerator<number>;
+
   publish(channel: string, message: Buffer): Promise<void>;
   subscribe(channel: string, listener: (message: Buffer) => void): Promise<void>;
   ping(): Promise<void>;
   close(): Promise<void>;
 }
+
+/** Pure and synchronous; undefined leaves the bytes as they are. `field`: of a member of the set `name`. */
+export type Rewriting = (bytes: Buffer, name: string, field?: string) => Buffer | undefined;

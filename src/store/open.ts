@@ -6,6 +6,7 @@ import type { ByteStore } from './byte-store.ts';
 import { deriveKeys } from './keys.ts';
 import type { Logger } from './logger.ts';
 import { openRedis } from './redis.ts';
+import { type Pace, type Resealing, type ResealingLogger, startResealing } from './reseal.ts';
 import { openSealer, type SealerKeys } from './seal.ts';
 import { sealedStore } from './sealed.ts';
 import { openSqlite } from './sqlite.ts';
@@ -23,17 +24,29 @@ export type StoreOptions = {
   now?: () => number;
 };
 
+export type OpenedStore = Store & {
+  /** Seals anew in the background what the previous secret sealed; to be stopped before the store is closed. */
+  startResealing(logger: ResealingLogger, pace?: Partial<Pace>): Resealing;
+};
+
 // Not hidden by the sealer, which needs what is in it.
 const NAMING = 'naming:key';
 
 /** Resolves when the store answers. Throws an error that says what to do when it does not, or when the secret is another one. */
-export async function openStore(address: StoreAddress, options: StoreOptions): Promise<Store> {
+export async function openStore(
+  address: StoreAddress,
+  options: StoreOptions,
+): Promise<OpenedStore> {
   const keys = deriveKeys(options.secret, options.previousSecret);
   const bytes = await openBytes(address, options);
   try {
     const naming = await keepNamingKey(bytes, keys, keys.naming);
     const store = sealedStore(bytes, openSealer({ ...keys, naming }));
-    return { ...store, ping: () => pingOwn(store, bytes, { ...keys, naming }) };
+    return {
+      ...store,
+      ping: () => pingOwn(store, bytes, { ...keys, naming }),
+      startResealing: (logger, pace) => startResealing(bytes, keys, logger, pace),
+    };
   } catch (error) {
     await bytes.close();
     throw error;

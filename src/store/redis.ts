@@ -8,6 +8,7 @@ import {
   type RedisAddress,
   type RedisClient,
 } from './redis-client.ts';
+import { rewriter } from './redis-rewrite.ts';
 import { waitForReplicas } from './redis-replicas.ts';
 
 // Sealed bytes are unique, so bytes equal to mine were written by me: this command, sent again over a new connection.
@@ -71,6 +72,7 @@ export async function openRedis(address: RedisAddress, logger?: Logger): Promise
       ...values(client),
       ...sets(client),
       ...streams(client),
+      rewrite: rewriter(client),
       ...channels(client, subscriber),
       replicated: waitForReplicas(client),
       ping: () => assertReady(client),

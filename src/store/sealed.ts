@@ -109,15 +109,19 @@ async function update<T>(
   throw new StoreUnavailable(new Error('too many writers on one key'));
 }
 
+/** What a member of a set is sealed for. */
+export function memberPlace(name: string, field: string): string {
+  return `${name} ${field}`;
+}
+
 type Sets = Pick<Store, 'addMember' | 'removeMember' | 'members'>;
 
 function sets(bytes: ByteStore, sealer: Sealer): Sets {
-  const place = (name: string, field: string) => `${name} ${field}`;
   return {
     async addMember(key, member, ttl) {
       const name = sealer.name(key);
       const field = sealer.field(name, member);
-      const sealed = sealer.seal(place(name, field), member);
+      const sealed = sealer.seal(memberPlace(name, field), member);
       await reach(bytes.addMember(name, field, sealed, lifetime(ttl)));
     },
     async removeMember(key, member) {
@@ -128,7 +132,7 @@ function sets(bytes: ByteStore, sealer: Sealer): Sets {
       const name = sealer.name(key);
       const found = await reach(bytes.members(name));
       return found
-        .map(([field, sealed]) => sealer.open<string>(place(name, field), sealed))
+        .map(([field, sealed]) => sealer.open<string>(memberPlace(name, field), sealed))
         .filter((member) => member !== undefined);
     },
   };

@@ -1,37 +1,13 @@
 // The database of a single machine: one SQLite file (node:sqlite), shared by any number of processes on it.
-import { chmodSync, closeSync, mkdirSync, openSync } from 'node:fs';
-import { dirname } from 'node:path';
-import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import type { ByteStore } from './byte-store.ts';
 import type { Logger } from './logger.ts';
 import { openChannels } from './sqlite-channels.ts';
+import { bufferOf, openDatabase, transaction } from './sqlite-file.ts';
+import { rewriter } from './sqlite-rewrite.ts';
 
-const BUSY_TIMEOUT_MS = 1000;
 const SWEEP_ROWS = 2000;
 const ID_DIGITS = 32;
-
-// WAL with FULL: what was answered is on the disk. A value that never expires has `expires` Infinity.
-const SCHEMA = `
-  PRAGMA journal_mode = WAL;
-  PRAGMA synchronous = FULL;
-  CREATE TABLE IF NOT EXISTS entry (
-    name TEXT PRIMARY KEY, value BLOB NOT NULL, expires REAL NOT NULL
-  ) STRICT;
-  CREATE INDEX IF NOT EXISTS entry_expires ON entry (expires);
-  CREATE TABLE IF NOT EXISTS member_set (name TEXT PRIMARY KEY, expires REAL NOT NULL) STRICT;
-  CREATE INDEX IF NOT EXISTS member_set_expires ON member_set (expires);
-  CREATE TABLE IF NOT EXISTS member (
-    name TEXT NOT NULL REFERENCES member_set (name) ON DELETE CASCADE,
-    field TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (name, field)
-  ) STRICT;
-  CREATE TABLE IF NOT EXISTS stream (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, value BLOB NOT NULL, expires REAL NOT NULL
-  ) STRICT;
-  CREATE INDEX IF NOT EXISTS stream_name ON stream (name, id);
-  CREATE INDEX IF NOT EXISTS stream_expires ON stream (expires);
-  CREATE TABLE IF NOT EXISTS message (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, channel TEXT NOT NULL, body BLOB NOT NULL, expires REAL NOT NULL
-  ) STRICT;`;
 
 export type SqliteOptions = {
   /** Seconds since 1970, fractions allowed. */
@@ -55,6 +31,7 @@ export function openSqlite(
     ...values(db, now),
     ...sets(db, now),
     ...streams(db, now),
+    rewrite: rewriter(db),
     publish: channels.publish,
     subscribe: channels.subscribe,
     delete: deleter(db),
@@ -67,33 +44,6 @@ export function openSqlite(
       db.close();
     },
   };
-}
-
-function openDatabase(file: string): DatabaseSync {
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  // SQLite gives the files beside it (-wal, -shm) the mode of this one, so it has to be right before SQLite opens it.
-  closeSync(openSync(file, 'a', 0o600));
-  chmodSync(file, 0o600);
-  const db = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
-  db.exec(SCHEMA);
-  return db;
-}
-
-function transaction(db: DatabaseSync, work: () => void): void {
-  db.exec('BEGIN IMMEDIATE');
-  try {
-    work();
-    db.exec('COMMIT');
-  } catch (error) {
-    db.exec('ROLLBACK');
-    throw error;
-  }
-}
-
-function bufferOf(value: SQLOutputValue | undefined): Buffer {
-  if (!(value instanceof Uint8Array))
-    throw new TypeError('a value in the SQLite file is not bytes');
-  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 }
 
 type Values = Pick<ByteStore, 'get' | 'set' | 'exchange' | 'take'>;

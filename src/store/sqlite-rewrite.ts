@@ -1,0 +1,58 @@
+// Goes through all values and all members of sets in a SQLite file and replaces their bytes, for the store to be sealed anew.
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
+import type { ByteStore, Rewriting } from './byte-store.ts';
+import { bufferOf, transaction } from './sqlite-file.ts';
+
+// So few because SQLite holds up the whole process until they are on the disk.
+const ROWS_AT_ONCE = 20;
+
+const KEYS = { entry: ['name'], member: ['name', 'field'] };
+
+export function rewriter(db: DatabaseSync): ByteStore['rewrite'] {
+  return async function* rewrite(rewriting) {
+    yield* rewriteTable(db, 'entry', rewriting);
+    yield* rewriteTable(db, 'member', rewriting);
+  };
+}
+
+/** In the order of the key, which a row keeps whatever is written to it. */
+async function* rewriteTable(
+  db: DatabaseSync,
+  table: keyof typeof KEYS,
+  rewriting: Rewriting,
+): AsyncGenerator<number> {
+  const columns = KEYS[table];
+  const key = columns.join(', ');
+  const marks = columns.map(() => '?').join(', ');
+  const select = db.prepare(
+    `SELECT ${key}, value FROM ${table} WHERE (${key}) > (${marks}) ORDER BY ${key} LIMIT ${ROWS_AT_ONCE}`,
+  );
+  const replace = db.prepare(
+    `UPDATE ${table} SET value = ? WHERE (${key}) = (${marks}) AND value = ?`,
+  );
+  const read = (after: string[]) =>
+    select.all(...after).map((row) => ({
+      place: columns.map((column) => String(row[column])),
+      before: bufferOf(row['value']),
+    }));
+  let rows = read(columns.map(() => ''));
+  while (rows.length > 0) {
+    const replacements = rows.flatMap(({ place, before }) => {
+      const [name = '', field] = place;
+      const next = rewriting(before, name, field);
+      return next ? [[next, ...place, before]] : [];
+    });
+    yield runAll(db, replace, replacements);
+    rows = read(rows.at(-1)?.place ?? []);
+  }
+}
+
+/** How many rows were changed. */
+function runAll(db: DatabaseSync, statement: StatementSync, runs: SQLInputValue[][]): number {
+  if (runs.length === 0) return 0;
+  let changes = 0;
+  transaction(db, () => {
+    for (const values of runs) changes += Number(statement.run(...values).changes);
+  });
+  return changes;
+}
