@@ -1,0 +1,191 @@
+// What sealing a store anew promises after its root secret was replaced, whatever database it is on.
+import { assert, expect } from 'chai';
+import type { ByteStore } from '../../src/store/byte-store.ts';
+import type { OpenedStore } from '../../src/store/open.ts';
+import { DONE, resealAll, watchResealing } from './resealing.ts';
+
+export type Database = {
+  open(secrets: { secret: string; previousSecret?: string }): Promise<OpenedStore>;
+  openBytes(): Promise<ByteStore>;
+  /** When each record ends, in seconds of the clock of this computer, by its name in the database. */
+  expiries(): Promise<Map<string, number>>;
+  close(): Promise<void>;
+};
+
+export const OLD = 'the root secret of the first day, long enough';
+export const NEW = 'the root secret of the second day, long enough';
+export const BOTH = { secret: NEW, previousSecret: OLD };
+
+const LONG = 600;
+const VALUES = 150;
+const MEMBERS = 130;
+const RACERS = 50;
+
+/** Each claim has an empty database, which is closed with all that was opened on it; the result is for more claims in the same `describe`. */
+export function resealContract(start: () => Promise<Database>): () => Database {
+  let database: Database;
+  beforeEach(async () => {
+    database = await start();
+  });
+  afterEach(() => database?.close());
+
+  async function fill(store: OpenedStore): Promise<void> {
+    for (let i = 0; i < VALUES; i++) await store.set(`thing:${i}`, { number: i }, LONG);
+    for (let i = 0; i < MEMBERS; i++) await store.addMember('members:many', `member ${i}`, LONG);
+    await store.set('lasting:value', 'for ever', Infinity);
+    await store.addMember('lasting:set', 'ada', Infinity);
+  }
+
+  async function filled(): Promise<OpenedStore> {
+    await fill(await database.open({ secret: OLD }));
+    return database.open(BOTH);
+  }
+
+  async function countFound(store: OpenedStore): Promise<number> {
+    const keys = Array.from({ length: VALUES }, (_, i) => `thing:${i}`);
+    const values = await Promise.all(keys.map((key) => store.get<{ number: number }>(key)));
+    const right = values.filter((found, i) => found?.value.number === i).length;
+    const members = await store.members('members:many');
+    const lasting = (await store.get('lasting:value'))?.value === 'for ever' ? 1 : 0;
+    return right + members.length + lasting + (await store.members('lasting:set')).length;
+  }
+
+  const ALL = VALUES + MEMBERS + 2;
+
+  it('finds every value and member with the new secret alone, and says how many there were', async () => {
+    assert.equal(await resealAll(await filled()), ALL);
+    assert.equal(await countFound(await database.open({ secret: NEW })), ALL);
+  });
+
+  it('leaves every lifetime as it was', async () => {
+    const store = await filled();
+    const before = await database.expiries();
+    await resealAll(store);
+    const after = await database.expiries();
+    assert.isAbove(before.size, VALUES);
+    assert.sameMembers([...after.keys()], [...before.keys()]);
+    for (const [name, expiry] of before) {
+      if (expiry === Infinity) assert.equal(after.get(name), Infinity, name);
+      else assert.closeTo(after.get(name) ?? 0, expiry, 2, name);
+    }
+    assert.include([...after.values()], Infinity);
+  });
+
+  it('leaves streams as they are: read with both secrets, not with the new one alone', async () => {
+    await (await database.open({ secret: OLD })).append('stream:1', 'from before', LONG);
+    const store = await database.open(BOTH);
+    await resealAll(store);
+    await store.append('stream:1', 'from after', LONG);
+    const entries = async (each: OpenedStore) =>
+      (await each.range<string>('stream:1', { limit: 9 })).map(({ value }) => value);
+    assert.deepEqual(await entries(store), ['from before', 'from after']);
+    assert.deepEqual(await entries(await database.open({ secret: NEW })), ['from after']);
+  });
+
+  it('puts nothing in the place of what was written or removed meanwhile', async () => {
+    const bytes = await database.openBytes();
+    const [old, sealed, newer] = ['old', 'old, sealed anew', 'newer'].map((text) =>
+      Buffer.from(text),
+    ) as [Buffer, Buffer, Buffer];
+    for (const name of ['value:kept', 'value:written', 'value:removed'])
+      await bytes.set(name, old, LONG);
+    for (const field of ['kept', 'written', 'removed'])
+      await bytes.addMember('set:1', field, old, LONG);
+
+    const meanwhile: Promise<unknown>[] = [];
+    let replaced = 0;
+    for await (const count of bytes.rewrite((before, name, field) => {
+      if (!before.equals(old)) return undefined;
+      if (name === 'value:written') meanwhile.push(bytes.set(name, newer, LONG));
+      if (name === 'value:removed') meanwhile.push(bytes.delete(name));
+      if (field === 'written') meanwhile.push(bytes.addMember(name, field, newer, LONG));
+      if (field === 'removed') meanwhile.push(bytes.removeMember(name, field));
+      return sealed;
+    }))
+      replaced += count;
+    await Promise.all(meanwhile);
+
+    assert.lengthOf(meanwhile, 4);
+    assert.equal(replaced, 2);
+    assert.deepEqual(await bytes.get('value:kept'), sealed);
+    assert.deepEqual(await bytes.get('value:written'), newer);
+    assert.isUndefined(await bytes.get('value:removed'));
+    assert.deepEqual(
+      new Map(await bytes.members('set:1')),
+      new Map([
+        ['kept', sealed],
+        ['written', newer],
+      ]),
+    );
+  });
+
+  it('loses no write of fifty writers to the records that are sealed anew', async () => {
+    const before = await database.open({ secret: OLD });
+    const keys = Array.from({ length: 10 }, (_, i) => `count:${i}`);
+    for (const key of keys) await before.set(key, 0, LONG);
+    const store = await database.open(BOTH);
+    const increment = (each: OpenedStore, key: string) =>
+      each.update<number>(key, (count = 0) => ({ value: count + 1, ttl: LONG }));
+    // Those that write with the old secret give the others something to seal anew again and again.
+    const writers = [await database.open({ secret: OLD, previousSecret: NEW }), store];
+    const watched = watchResealing(store, { again: 0 });
+    for (let round = 0; round < 5; round++) {
+      await Promise.all(
+        Array.from({ length: RACERS }, (_, i) => {
+          const [writer = store, key = ''] = [writers[i % 2], keys[i % keys.length]];
+          return increment(writer, key);
+        }),
+      );
+    }
+    await watched.stop();
+    await resealAll(store);
+    const after = await database.open({ secret: NEW });
+    for (const key of keys) {
+      assert.equal((await after.get(key))?.value, (5 * RACERS) / keys.length);
+    }
+  });
+
+  it('is done by two processes at once', async () => {
+    const [first, second] = [await filled(), await database.open(BOTH)];
+    const counts = await Promise.all([resealAll(first), resealAll(second)]);
+    assert.equal(counts[0] + counts[1], ALL);
+    assert.equal(await countFound(await database.open({ secret: NEW })), ALL);
+  });
+
+  it('is completed by the next process when one was stopped in the middle', async () => {
+    const store = await filled();
+    const stopped = watchResealing(store, { report: 0, rest: LONG });
+    await stopped.line(/goes on/);
+    await stopped.stop();
+    const found = await countFound(await database.open({ secret: NEW }));
+    expect(found).to.be.within(1, ALL - 1);
+    assert.equal(await resealAll(await database.open(BOTH)), ALL - found);
+    assert.equal(await countFound(await database.open({ secret: NEW })), ALL);
+  });
+
+  it('looks again, for what a process that still had the old secret wrote late', async () => {
+    const late = await database.open({ secret: OLD, previousSecret: NEW });
+    const watched = watchResealing(await database.open(BOTH), { again: 0.02 });
+    await watched.line(DONE);
+    await late.set('thing:late', 'written late', LONG);
+    const { details } = await watched.line(DONE, 2);
+    await watched.stop();
+    assert.deepEqual(details, { resealed: 1 });
+    const after = await database.open({ secret: NEW });
+    assert.equal((await after.get('thing:late'))?.value, 'written late');
+  });
+
+  it('has nothing to do when the previous secret is the present one', async () => {
+    await fill(await database.open({ secret: OLD }));
+    const same = await database.open({ secret: OLD, previousSecret: OLD });
+    assert.equal(await resealAll(same), 0);
+  });
+
+  it('is not begun when no previous secret is given', async () => {
+    const watched = watchResealing(await database.open({ secret: OLD }));
+    await watched.stop();
+    assert.isEmpty(watched.lines);
+  });
+
+  return () => database;
+}

@@ -1,0 +1,180 @@
+// After the root secret was replaced, everything is sealed anew: on SQLite, on one Redis server, and on a Redis Cluster.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { assert } from 'chai';
+import { Redis } from 'ioredis';
+import type { StoreAddress } from '../../src/settings/store-address.ts';
+import { openStore } from '../../src/store/open.ts';
+import { openRedis } from '../../src/store/redis.ts';
+import { openSqlite } from '../../src/store/sqlite.ts';
+import { startRedis, type RedisServer } from '../support/redis-server.ts';
+import { type RedisCluster, startCluster } from './redis-groups.ts';
+import { BOTH, type Database, NEW, OLD, resealContract } from './reseal-contract.ts';
+import { DONE, resealAll, watchResealing } from './resealing.ts';
+
+type ClosedLater = { close(): Promise<void> };
+
+/** A database at an address, and the end of all that was opened on it. */
+function databaseAt(
+  address: StoreAddress,
+  dataDir: string,
+  rest: Pick<Database, 'openBytes' | 'expiries'>,
+): Database {
+  const opened: ClosedLater[] = [];
+  const closing = async <T extends ClosedLater>(opening: Promise<T>): Promise<T> => {
+    const each = await opening;
+    opened.push(each);
+    return each;
+  };
+  return {
+    open: (secrets) => closing(openStore(address, { dataDir, ...secrets })),
+    openBytes: () => closing(rest.openBytes()),
+    expiries: rest.expiries,
+    async close() {
+      for (const each of opened) await each.close();
+    },
+  };
+}
+
+describe('sealing anew on SQLite', () => {
+  let dataDir: string;
+  const file = () => join(dataDir, 'store.sqlite');
+
+  async function start(): Promise<Database> {
+    dataDir = await mkdtemp(join(tmpdir(), 'reseal-'));
+    const opened = databaseAt({ kind: 'sqlite', file: 'store.sqlite' }, dataDir, {
+      openBytes: async () => openSqlite(file()),
+      async expiries() {
+        const db = new DatabaseSync(file(), { readOnly: true });
+        const rows = db
+          .prepare('SELECT name, expires FROM entry UNION ALL SELECT name, expires FROM member_set')
+          .all();
+        db.close();
+        return new Map(rows.map(({ name, expires }) => [String(name), Number(expires)]));
+      },
+    });
+    return {
+      ...opened,
+      async close() {
+        await opened.close();
+        await rm(dataDir, { recursive: true });
+      },
+    };
+  }
+
+  const database = resealContract(start);
+
+  it('waits while another process holds the file, and goes on', async () => {
+    await (await database().open({ secret: OLD })).set('thing:1', 'kept', 600);
+    const store = await database().open(BOTH);
+    const other = new DatabaseSync(file());
+    other.exec('BEGIN IMMEDIATE');
+    const watched = watchResealing(store);
+    const { level } = await watched.line(/interrupted/);
+    assert.equal(level, 'warn');
+    other.exec('COMMIT');
+    other.close();
+    await watched.line(DONE);
+    await watched.stop();
+    const after = await database().open({ secret: NEW });
+    assert.equal((await after.get('thing:1'))?.value, 'kept');
+  });
+});
+
+/** What each server of `raws` holds. */
+async function expiriesIn(raws: Redis[]): Promise<Map<string, number>> {
+  const expiries = new Map<string, number>();
+  for (const raw of raws) {
+    for (const name of await raw.keys('*')) {
+      const left = await raw.pttl(name);
+      expiries.set(name, left === -1 ? Infinity : (Date.now() + left) / 1000);
+    }
+  }
+  return expiries;
+}
+
+describe('sealing anew on Redis', () => {
+  let server: RedisServer;
+  let raw: Redis;
+  const address = () => ({ kind: 'redis', url: server.url }) as const;
+  before(async () => {
+    server = await startRedis();
+    raw = new Redis(server.url);
+  });
+  afterEach(() => server?.kill('SIGCONT'));
+  after(async () => {
+    raw?.disconnect();
+    await server?.stop();
+  });
+
+  async function start(): Promise<Database> {
+    await raw.flushall();
+    return databaseAt(address(), '/nowhere', {
+      openBytes: () => openRedis(address()),
+      expiries: () => expiriesIn([raw]),
+    });
+  }
+
+  const database = resealContract(start);
+
+  it('leaves alone what others keep on the server', async () => {
+    const store = await database().open(BOTH);
+    await raw.set('text', 'of another program');
+    await raw.hset('hash', 'field', 'of another program');
+    await raw.rpush('list', 'of another program');
+    assert.equal(await resealAll(store), 0);
+    assert.equal(await raw.get('text'), 'of another program');
+    assert.equal(await raw.hget('hash', 'field'), 'of another program');
+    assert.deepEqual(await raw.lrange('list', 0, -1), ['of another program']);
+  });
+
+  it('waits while the server is stalled, warns once, and goes on', async () => {
+    const before = await database().open({ secret: OLD });
+    for (let i = 0; i < 300; i++) await before.set(`thing:${i}`, i, 600);
+    const watched = watchResealing(await database().open(BOTH), { report: 0, rest: 0.05 });
+    await watched.line(/goes on/);
+    server.kill('SIGSTOP');
+    const { level } = await watched.line(/interrupted/);
+    assert.equal(level, 'warn');
+    server.kill('SIGCONT');
+    await watched.line(DONE);
+    await watched.stop();
+    assert.lengthOf(
+      watched.lines.filter((line) => line.level === 'warn'),
+      1,
+    );
+    const after = await database().open({ secret: NEW });
+    for (let i = 0; i < 300; i++) assert.equal((await after.get(`thing:${i}`))?.value, i);
+  });
+
+  it('stops while the server is stalled', async () => {
+    const watched = watchResealing(await database().open(BOTH), { again: 0 });
+    await watched.line(DONE);
+    server.kill('SIGSTOP');
+    const start = performance.now();
+    await watched.stop();
+    assert.isBelow(performance.now() - start, 3000);
+  });
+});
+
+describe('sealing anew on a Redis Cluster', () => {
+  let cluster: RedisCluster;
+  before(async function startOnce() {
+    this.timeout(40_000);
+    cluster = await startCluster();
+  });
+  after(() => cluster?.stop());
+
+  resealContract(async () => {
+    const nodes = cluster.masters.map(({ port }) => ({ host: '127.0.0.1', port }));
+    const raws = cluster.masters.map((node) => node.raw);
+    await Promise.all(raws.map((raw) => raw.flushall()));
+    const address = { kind: 'cluster', nodes, tls: false } as const;
+    return databaseAt(address, '/nowhere', {
+      openBytes: () => openRedis(address),
+      expiries: () => expiriesIn(raws),
+    });
+  });
+});
