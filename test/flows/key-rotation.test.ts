@@ -1,5 +1,6 @@
 // Signing keys are rotated without one failed call, and replaced at once when one leaked (RFC 7517, RFC 9068).
 import { expect } from 'chai';
+import { createRemoteJWKSet, jwtVerify } from 'jose';
 import { listKeys, publishedIds, readJwks, rotateKeys, signedBy } from '../keys/published-keys.ts';
 import { type Process, startBeside, startProcess } from '../keys/processes.ts';
 import { startTraffic } from '../keys/traffic.ts';
@@ -118,6 +119,18 @@ for (const arrangement of WITH_MOVED_CLOCK) {
       moveClock(2 * MINUTE);
       expect(await isLetIn(connection.link, last)).to.equal(false);
       expect(await isLetIn(connection.link, await freshToken(connection))).to.equal(true);
+    });
+
+    it('is seen in time by a verifier elsewhere that read the keys just before', async () => {
+      const connection = await newConnection(system());
+      const elsewhere = createRemoteJWKSet(new URL(`${system().auth}/oauth/jwks`));
+      await jwtVerify(connection.accessToken, elsewhere);
+      const [next] = await rotateKeys(system());
+      for (const passed of [0, WAITS / 2, WAITS / 2, MINUTE]) {
+        moveClock(passed);
+        await jwtVerify((await freshToken(connection)) ?? '', elsewhere);
+      }
+      expect(signedBy(await freshToken(connection))).to.equal(next?.id);
     });
 
     it('ten times in a row, as soon as each is allowed, fails no call and no refresh', async () => {
