@@ -1,0 +1,103 @@
+// Gatehouse from one start to the next while its root secret is replaced: what was made on the first day outlives the old secret.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { assert } from 'chai';
+import { type Running, startGatehouse } from '../../src/gatehouse.ts';
+import { openLogger } from '../../src/observability/logger.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import { createConnector, showConnector } from '../support/administrator.ts';
+import { connect } from '../support/connection.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { refresh } from '../support/oauth.ts';
+import type { System } from '../support/system.ts';
+import { until } from './condition.ts';
+import { NEW, OLD } from './reseal-contract.ts';
+import { DONE } from './resealing.ts';
+
+const MANAGEMENT_KEY = 'management-key-of-the-tests-0123456789';
+
+describe('Gatehouse, while its root secret is replaced', () => {
+  let dataDir: string;
+  let environment: Record<string, string>;
+  let running: Running | undefined;
+  let log: string[];
+
+  beforeEach(async () => {
+    dataDir = await mkdtemp(join(tmpdir(), 'reseal-processes-'));
+    const [auth, resource, management, idp] = await freePorts(4);
+    environment = {
+      GATEHOUSE_AUTH_URL: `http://localhost:${auth}`,
+      GATEHOUSE_RESOURCE_URL: `http://localhost:${resource}`,
+      GATEHOUSE_MANAGEMENT_URL: `http://127.0.0.1:${management}`,
+      GATEHOUSE_DEVELOPMENT_IDP_URL: `http://localhost:${idp}`,
+      GATEHOUSE_DATA_DIR: dataDir,
+      GATEHOUSE_MANAGEMENT_KEY: MANAGEMENT_KEY,
+    };
+  });
+  afterEach(async () => {
+    await running?.stop();
+    running = undefined;
+    await rm(dataDir, { recursive: true });
+  });
+
+  /** Stops what ran before, at the same addresses and with the same data. */
+  async function restart(secret: string, previousSecret?: string): Promise<System> {
+    await running?.stop();
+    running = undefined;
+    log = [];
+    const previous = previousSecret ? { GATEHOUSE_PREVIOUS_SECRET: previousSecret } : {};
+    const settings = loadSettings({ ...environment, GATEHOUSE_SECRET: secret, ...previous });
+    const logger = openLogger('info', { write: (line) => void log.push(line) });
+    const started = await startGatehouse(settings, { logger });
+    running = started;
+    const { auth, resource, management, developmentIdp = '' } = started.urls;
+    return {
+      auth,
+      resource,
+      management,
+      dataDir,
+      managementKey: MANAGEMENT_KEY,
+      origins: [auth, resource, developmentIdp],
+      storeAddress: `sqlite:${join(dataDir, 'gatehouse.sqlite')}`,
+      signalStore: () => assert.fail('SQLite cannot be stalled'),
+      stop: started.stop,
+    };
+  }
+
+  const untilResealed = () =>
+    until('the log says that the previous secret can go', () =>
+      log.some((line) => DONE.test(line)),
+    );
+  const publishedKeys = async ({ auth }: System) =>
+    (await fetch(`${auth}/oauth/jwks`)).json() as Promise<unknown>;
+
+  it('keeps connectors, signing keys, registrations and connected people', async () => {
+    const before = await restart(OLD);
+    const keys = await publishedKeys(before);
+    const connector = await createConnector(before, { name: 'Of the first day' });
+    const { link, client, server, accessToken, refreshToken } = await connect(before, connector);
+
+    await restart(NEW, OLD);
+    await untilResealed();
+    const { body } = await refresh(server, client, refreshToken);
+
+    const after = await restart(NEW);
+    assert.equal((await showConnector(after, connector.id)).name, 'Of the first day');
+    assert.deepEqual(await publishedKeys(after), keys);
+    assert.isTrue(await isLetIn(link, accessToken));
+    assert.equal((await refresh(server, client, body.refresh_token)).status, 200);
+    assert.isString((await connect(after, connector, { as: { client } })).accessToken);
+  });
+
+  it('ends, with the old secret, refresh tokens that were not used since', async () => {
+    const before = await restart(OLD);
+    const { client, server, refreshToken } = await connect(before, await createConnector(before));
+    await restart(NEW, OLD);
+    await untilResealed();
+    await restart(NEW);
+    const { status, body } = await refresh(server, client, refreshToken);
+    assert.deepEqual([status, body.error], [400, 'invalid_grant']);
+  });
+});
