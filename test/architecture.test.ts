@@ -10,7 +10,15 @@ type SourceFile = { path: string; text: string; imports: Import[] };
 
 const LEAVES = ['permission-level.ts', 'observability/', 'settings/'];
 const BELOW_RECORDS = [...LEAVES, 'store/'];
-const BELOW_HOSTS = [...BELOW_RECORDS, 'http/', 'connectors/', 'grants/', 'keys/', 'audit/'];
+const BELOW_HOSTS = [
+  ...BELOW_RECORDS,
+  'http/',
+  'connectors/',
+  'grants/',
+  'keys/',
+  'minted-tokens/',
+  'audit/',
+];
 const AUTHORIZATION_SERVER = 'authorization-server/';
 const SERVER_PARTS = ['metadata.ts', 'error-page.ts', 'engine/', 'interactions/'].map(
   (part) => AUTHORIZATION_SERVER + part,
@@ -27,6 +35,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'connectors/': BELOW_RECORDS,
   'grants/': BELOW_RECORDS,
   'keys/': BELOW_RECORDS,
+  'minted-tokens/': [...BELOW_RECORDS, 'keys/'],
   'audit/': BELOW_RECORDS,
   'authorization-server/metadata.ts': BELOW_HOSTS,
   'authorization-server/error-page.ts': BELOW_HOSTS,

@@ -1,9 +1,11 @@
 // Cross-origin access for clients that run in a browser: any origin, never with credentials (Fetch, section 3.2).
 import type Koa from 'koa';
 
-const HEADERS =
+/** Headers that MCP clients send. */
+export const HEADERS =
   'Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID';
-const EXPOSED = 'WWW-Authenticate, Retry-After, Mcp-Session-Id, MCP-Protocol-Version';
+/** Headers that MCP clients read. */
+export const EXPOSED = 'WWW-Authenticate, Retry-After, Mcp-Session-Id, MCP-Protocol-Version';
 
 /** Answers preflights and marks the rest as readable from anywhere. */
 export function allowAnyOrigin(methods: string): Koa.Middleware {

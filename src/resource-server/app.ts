@@ -5,21 +5,26 @@ import type Koa from 'koa';
 import type { Logger } from 'pino';
 import { recordAudit } from '../audit/audit.ts';
 import type { Connector } from '../connectors/connector.ts';
-import { CONNECTORS_CHANNEL, findConnector } from '../connectors/connectors.ts';
-import { findGrant, GRANTS_CHANNEL } from '../grants/grants.ts';
 import { readText } from '../http/body.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
+import { noteUse } from '../minted-tokens/minted-tokens.ts';
 import type { Settings } from '../settings/settings.ts';
-import { cachedReader } from '../store/cached-reader.ts';
 import type { Store } from '../store/store.ts';
 import { openDataset } from './analytics/data.ts';
-import { type BearerOptions, callerOf, presentedToken } from './bearer.ts';
+import {
+  type BearerOptions,
+  callerOf,
+  type MintedCaller,
+  mintedCallerOf,
+  presentedToken,
+} from './bearer.ts';
 import { requireKnownOrigin, requireUsableConnector } from './guards.ts';
 import { respondWithJsonRpc } from './json-rpc.ts';
 import { type Caller, decide, neededLevel } from './level.ts';
 import { type Mcp, openMcp } from './mcp.ts';
+import { openRecords } from './records.ts';
 import { challenge, connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
 
 export type ResourceServerOptions = {
@@ -34,18 +39,9 @@ export type ResourceServerOptions = {
 
 export type ResourceServer = { app: Koa; close: () => Promise<void> };
 
-/** Seconds. A revocation takes effect within `freshFor` when its notice is lost, and within `usableFor` when the store is away. */
-const FRESHNESS = { freshFor: 10, usableFor: 45 };
-
 export async function resourceServer(options: ResourceServerOptions): Promise<ResourceServer> {
   const { settings, store, logger, isReady, now } = options;
-  const connectors = cachedReader((id) => findConnector(store, id), { ...FRESHNESS, now });
-  const grants = cachedReader(async (id) => (await findGrant(store, id))?.value, {
-    ...FRESHNESS,
-    now,
-  });
-  await store.subscribe(CONNECTORS_CHANNEL, connectors.drop);
-  await store.subscribe(GRANTS_CHANNEL, grants.drop);
+  const records = await openRecords(store, now);
   const dataset = openDataset();
   const mcp = openSample(options, dataset);
   const app = createHost({
@@ -58,7 +54,7 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
   });
   const router = new Router({ sensitive: true, strict: true });
   const requireConnector = async (id: string) =>
-    requireUsableConnector(await connectors.read(id), now());
+    requireUsableConnector(await records.readConnector(id), now());
   documents(router, settings, requireConnector);
   const origins = requireKnownOrigin({
     allowed: new Set([
@@ -68,21 +64,24 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
     ]),
     allowLoopback: !settings.production,
   });
+  const bearer = { ...settings, ...records, verificationKeys: options.verificationKeys };
+  const bodyOf = async (ctx: Koa.Context) =>
+    ctx.method === 'POST' ? jsonBody(ctx, settings.resourceServer.maxBodyBytes) : undefined;
   router.all('/connect/:connector/mcp', origins, async (ctx) => {
     const connector = await requireConnector(String(ctx.params.connector));
-    const bearer = {
-      ...settings,
-      verificationKeys: options.verificationKeys,
-      readGrant: grants.read,
-    };
     const caller = await requireCaller(bearer, ctx, connector);
-    const body =
-      ctx.method === 'POST' ? await jsonBody(ctx, settings.resourceServer.maxBodyBytes) : undefined;
+    const body = await bodyOf(ctx);
     requireLevel(settings, { connector, caller, body, mcp });
     ctx.respond = false;
     await mcp.handle(ctx.req, ctx.res, caller, body);
   });
-  router.all('/mcp', origins, refuseWithoutMintedToken);
+  router.all('/mcp', origins, async (ctx) => {
+    const caller = await requireMintedCaller(bearer, ctx);
+    const body = await bodyOf(ctx);
+    ctx.respond = false;
+    await mcp.handle(ctx.req, ctx.res, caller, body);
+    await noteUse(store, caller.record, now()).catch(() => undefined);
+  });
   app.use(router.routes());
   const close = async () => {
     await mcp.close();
@@ -184,12 +183,15 @@ function requireLevel(settings: Settings, { connector, caller, body, mcp }: Call
   });
 }
 
-/** No `resource_metadata`: there is nothing to sign in to here. */
-function refuseWithoutMintedToken(): never {
-  throw new HttpError(
-    401,
-    'invalid_token',
-    'this address takes minted tokens only: use a connect link (…/connect/<connector>/mcp) to sign in, or ask an administrator for a minted token',
-    { headers: { 'WWW-Authenticate': 'Bearer' } },
-  );
+/** No `resource_metadata` in the answer: there is nothing to sign in to here. */
+async function requireMintedCaller(
+  options: BearerOptions,
+  ctx: Koa.Context,
+): Promise<MintedCaller> {
+  const { token } = presentedToken(ctx.req.headers.authorization);
+  const caller = token === undefined ? undefined : await mintedCallerOf(options, token);
+  if (caller) return caller;
+  const message =
+    'this address takes minted tokens only: use a connect link (…/connect/<connector>/mcp) to sign in, or ask an administrator for a minted token';
+  throw new HttpError(401, 'invalid_token', message, { headers: { 'WWW-Authenticate': 'Bearer' } });
 }

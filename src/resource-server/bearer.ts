@@ -4,6 +4,7 @@ import type { Connector } from '../connectors/connector.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import type { GrantRecord } from '../grants/grant-record.ts';
 import { unavailable } from '../http/errors.ts';
+import { type MintedToken, mintedAudience } from '../minted-tokens/minted-tokens.ts';
 import { isLevel, lowest } from '../permission-level.ts';
 import type { Caller } from './level.ts';
 
@@ -13,6 +14,7 @@ export type BearerOptions = {
   verificationKeys: JWTVerifyGetKey;
   /** As it was at most 10 s ago, or 45 s when the store is away. */
   readGrant: (id: string) => Promise<GrantRecord | undefined>;
+  readMintedToken: (id: string) => Promise<MintedToken | undefined>;
 };
 
 const MAX_LENGTH = 8192;
@@ -56,6 +58,29 @@ export async function callerOf(
     level: lowest(scope, connector.level),
     ceiling: connector.level,
     minted: false,
+  };
+}
+
+/** With the record that was read, so that its use can be noted. */
+export type MintedCaller = Caller & { record: MintedToken };
+
+/** The caller behind a minted token, which is good for this one address; undefined when it is not good now. */
+export async function mintedCallerOf(
+  options: BearerOptions,
+  token: string,
+): Promise<MintedCaller | undefined> {
+  const claims = await verify(options, mintedAudience(options.resourceUrl), token);
+  const record = claims?.jti === undefined ? undefined : await options.readMintedToken(claims.jti);
+  if (!record || !claims?.sub || !isLevel(claims.scope)) return undefined;
+  const level = lowest(claims.scope, record.level);
+  return {
+    accountId: claims.sub,
+    clientId: claims.sub,
+    tokenId: record.id,
+    level,
+    ceiling: level,
+    minted: true,
+    record,
   };
 }
 

@@ -1,13 +1,10 @@
 // What is settled about a call before its token is looked at: where it comes from, and whether the connector is there.
 import type Koa from 'koa';
 import { type Connector, connectorState } from '../connectors/connector.ts';
+import { EXPOSED, HEADERS } from '../http/cors.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 
 const LOOPBACK_ORIGIN = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/;
-const EXPOSED = 'WWW-Authenticate, Retry-After, Mcp-Session-Id, MCP-Protocol-Version';
-const ALLOWED_HEADERS =
-  'Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID';
-
 export type OriginPolicy = { allowed: ReadonlySet<string>; allowLoopback: boolean };
 
 /** MCP, Streamable HTTP, security: a foreign `Origin` is refused, which is what stops DNS rebinding. Programs send none. */
@@ -23,7 +20,7 @@ export function requireKnownOrigin({ allowed, allowLoopback }: OriginPolicy): Ko
     ctx.set('Access-Control-Allow-Origin', origin);
     if (ctx.method !== 'OPTIONS' || !ctx.get('Access-Control-Request-Method')) return next();
     ctx.set('Access-Control-Allow-Methods', 'GET, POST, DELETE');
-    ctx.set('Access-Control-Allow-Headers', ALLOWED_HEADERS);
+    ctx.set('Access-Control-Allow-Headers', HEADERS);
     ctx.set('Access-Control-Max-Age', '3600');
     ctx.status = 204;
     return undefined;

@@ -1,0 +1,37 @@
+// What a call is judged by: connectors, grants and minted tokens, as they were a moment ago, and dropped at once on notice.
+import type { Connector } from '../connectors/connector.ts';
+import { CONNECTORS_CHANNEL, findConnector } from '../connectors/connectors.ts';
+import type { GrantRecord } from '../grants/grant-record.ts';
+import { findGrant, GRANTS_CHANNEL } from '../grants/grants.ts';
+import {
+  findMintedToken,
+  MINTED_TOKENS_CHANNEL,
+  type MintedToken,
+} from '../minted-tokens/minted-tokens.ts';
+import { cachedReader } from '../store/cached-reader.ts';
+import type { Store } from '../store/store.ts';
+
+/** Each rejects with StoreUnavailable when the store is away and nothing was read lately. */
+export type Records = {
+  readConnector: (id: string) => Promise<Connector | undefined>;
+  readGrant: (id: string) => Promise<GrantRecord | undefined>;
+  readMintedToken: (id: string) => Promise<MintedToken | undefined>;
+};
+
+/** Seconds. A revocation takes effect within `freshFor` when its notice is lost, and within `usableFor` when the store is away. */
+const FRESHNESS = { freshFor: 10, usableFor: 45 };
+
+export async function openRecords(store: Store, now: () => number): Promise<Records> {
+  const freshness = { ...FRESHNESS, now };
+  const connectors = cachedReader((id) => findConnector(store, id), freshness);
+  const grants = cachedReader(async (id) => (await findGrant(store, id))?.value, freshness);
+  const mintedTokens = cachedReader((id) => findMintedToken(store, id), freshness);
+  await store.subscribe(CONNECTORS_CHANNEL, connectors.drop);
+  await store.subscribe(GRANTS_CHANNEL, grants.drop);
+  await store.subscribe(MINTED_TOKENS_CHANNEL, mintedTokens.drop);
+  return {
+    readConnector: connectors.read,
+    readGrant: grants.read,
+    readMintedToken: mintedTokens.read,
+  };
+}
