@@ -30,7 +30,7 @@ const STARTED = 'records that are sealed with the previous root secret are seale
 const INTERRUPTED = 'sealing with the new root secret is interrupted and will begin again';
 const DONE =
   'no record is sealed with the previous root secret any more: GATEHOUSE_PREVIOUS_SECRET can be removed once all processes ' +
-  'have the new one; audit entries from before cannot be read without it, and refresh tokens and sign-ins not used since end';
+  'have the new one; audit entries from before, and refresh tokens and sign-ins not used since, end with it';
 
 /**
  * Goes through the store until nothing is left to do, and again now and then; begins again when the store fails. Does nothing when
