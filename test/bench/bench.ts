@@ -3,6 +3,7 @@ import { rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Visitor } from './families.ts';
 import { refreshWhile } from './load.ts';
 import { HELP, type Options, readOptions } from './options.ts';
 import {
@@ -63,7 +64,7 @@ async function measureRunning(place: Place, options: Options) {
     const contestant = await openContestant(await startSubject(kind, place));
     contestants.push(contestant);
     await readMemory(contestant, 'started');
-    failures.push(...(await warmUp(contestant, options)));
+    failures.push(...(await warmUp(contestant.visitor, options)));
     await readMemory(contestant, 'after the refreshes');
   }
   await measureRounds(contestants, options, (measurement) => {
@@ -80,10 +81,10 @@ async function measureRunning(place: Place, options: Options) {
   return { measurements, memory, failures };
 }
 
-async function warmUp(contestant: Contestant, { refreshes }: Options): Promise<string[]> {
-  const families = await openFamilies(contestant, WARM_UP_CONCURRENCY);
+async function warmUp(visitor: Visitor, { refreshes }: Options): Promise<string[]> {
+  const families = await openFamilies(visitor, WARM_UP_CONCURRENCY);
   const goesOn = (started: number) => started < refreshes;
-  return (await refreshWhile(contestant.visitor, families, WARM_UP_CONCURRENCY, goesOn)).failures;
+  return (await refreshWhile(visitor, families, WARM_UP_CONCURRENCY, goesOn)).failures;
 }
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));

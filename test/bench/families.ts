@@ -1,4 +1,5 @@
 // Families of refresh tokens (RFC 6749 section 6): got through registration, sign-in and consent, as any client gets them.
+import { Agent } from 'node:http';
 import { z } from 'zod';
 import { openBrowser } from '../support/browser.ts';
 import { registerClient } from '../support/connection.ts';
@@ -7,6 +8,8 @@ import { METADATA_PATH, type Subject } from './subjects.ts';
 
 /** A registered client whose person is signed in. */
 export type Visitor = {
+  /** Its connections to the token endpoint. */
+  agent: Agent;
   tokenEndpoint: string;
   clientId: string;
   resource: string;
@@ -30,6 +33,7 @@ export async function openVisitor({ issuer, origins, resource }: Subject): Promi
   const client = await registerClient(server);
   const browser = openBrowser(origins);
   return {
+    agent: new Agent({ keepAlive: true }),
     tokenEndpoint: server.token_endpoint,
     clientId: client.id,
     resource,

@@ -1,5 +1,5 @@
 // The load: a number of connections, each of which refreshes the family whose turn it is as soon as it has its last reply (RFC 6749 section 6).
-import { Agent, request } from 'node:http';
+import { type Agent, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import type { Family, Visitor } from './families.ts';
 
@@ -16,7 +16,6 @@ export async function refreshWhile(
   concurrency: number,
   goesOn: (started: number) => boolean,
 ): Promise<Load> {
-  const agent = new Agent({ keepAlive: true, maxSockets: concurrency });
   const failures: string[] = [];
   let started = 0;
   const connection = async () => {
@@ -24,7 +23,7 @@ export async function refreshWhile(
       const family = idle.shift();
       if (!family) return;
       started += 1;
-      const failure = await refresh(agent, visitor, family);
+      const failure = await refresh(visitor, family);
       if (failure === undefined) idle.push(family);
       else failures.push(failure);
     }
@@ -32,7 +31,6 @@ export async function refreshWhile(
   const begun = performance.now();
   await Promise.all(Array.from({ length: concurrency }, connection));
   const seconds = (performance.now() - begun) / 1000;
-  agent.destroy();
   return { refreshes: started - failures.length, seconds, failures };
 }
 
@@ -44,8 +42,7 @@ export function forSeconds(seconds: number): () => boolean {
 
 /** What went wrong, if anything. */
 async function refresh(
-  agent: Agent,
-  { tokenEndpoint, clientId, resource }: Visitor,
+  { agent, tokenEndpoint, clientId, resource }: Visitor,
   family: Family,
 ): Promise<string | undefined> {
   const form = new URLSearchParams({

@@ -17,7 +17,7 @@ export type Options = {
 export const HELP = `npm run bench -- [flags]
 
   --rounds 5             rounds; every subject is measured once per round and concurrency
-  --seconds 2            length of one measurement
+  --seconds 2            time of each subject in a round, at each concurrency
   --concurrency 1,16,64  requests under way at a time
   --starts 5             cold starts of each store
   --refreshes 10000      refreshes before resident memory is read; they are the warm-up, too
@@ -31,8 +31,8 @@ of a grant, so the families (64 unless --concurrency asks for more) are new in e
 The load comes from this process over keep-alive connections. Request n of a family carries the refresh token of reply n-1.
 A reply that is not 200 with a new refresh token is a failure, and one failure makes the exit code 1; a missed target does not.
 
-Subjects take turns within a round, a different one first each time. The machine is shared by the subjects and the load, and may be
-busy: compare the ratios, which are made within a round, rather than the rates. The SQLite file is in TMPDIR and synced on every
+Subjects take turns of 0.2 s within a round, a different one first each time, so that whatever else the machine does slows all of
+them down alike: compare the ratios, which are made within a round, rather than the rates. The SQLite file is in TMPDIR and synced on every
 write, so its rate depends on that disk.
 
 A cold start is a new process with an empty data directory and an empty store; the program's files are in the page cache.

@@ -10,6 +10,9 @@ export type Measurement = { kind: Kind; round: number; concurrency: number; load
 
 export type RoundOptions = { rounds: number; seconds: number; concurrencies: number[] };
 
+const TURN_SECONDS = 0.2;
+const NO_LOAD: Load = { refreshes: 0, seconds: 0, failures: [] };
+
 export async function openContestant(subject: Subject): Promise<Contestant> {
   return { subject, visitor: await openVisitor(subject) };
 }
@@ -23,20 +26,43 @@ export async function measureRounds(
   for (let round = 0; round < rounds; round += 1) {
     const first = round % contestants.length;
     const order = [...contestants.slice(first), ...contestants.slice(0, first)];
-    const families = new Map<Contestant, Family[]>();
-    for (const contestant of order)
-      families.set(contestant, await openFamilies(contestant, Math.max(...concurrencies)));
+    const runners: Runner[] = [];
+    for (const { subject, visitor } of order) {
+      const families = await openFamilies(visitor, Math.max(...concurrencies));
+      runners.push({ kind: subject.kind, visitor, families });
+    }
     for (const concurrency of concurrencies)
-      for (const contestant of order) {
-        const { subject, visitor } = contestant;
-        const idle = families.get(contestant) ?? [];
-        const load = await refreshWhile(visitor, idle, concurrency, forSeconds(seconds));
-        onMeasured({ kind: subject.kind, round, concurrency, load });
-      }
+      for (const [kind, load] of await race(runners, concurrency, seconds))
+        onMeasured({ kind, round, concurrency, load });
   }
 }
 
-export async function openFamilies({ visitor }: Contestant, count: number): Promise<Family[]> {
+type Runner = { kind: Kind; visitor: Visitor; families: Family[] };
+
+/** In short turns, so that whatever else keeps the machine busy slows all of them down alike. */
+async function race(
+  runners: readonly Runner[],
+  concurrency: number,
+  seconds: number,
+): Promise<Map<Kind, Load>> {
+  const loads = new Map<Kind, Load>();
+  for (let turn = 0; turn < seconds / TURN_SECONDS; turn += 1)
+    for (const { kind, visitor, families } of runners) {
+      const load = await refreshWhile(visitor, families, concurrency, forSeconds(TURN_SECONDS));
+      loads.set(kind, sum(loads.get(kind) ?? NO_LOAD, load));
+    }
+  return loads;
+}
+
+function sum(first: Load, second: Load): Load {
+  return {
+    refreshes: first.refreshes + second.refreshes,
+    seconds: first.seconds + second.seconds,
+    failures: [...first.failures, ...second.failures],
+  };
+}
+
+export async function openFamilies(visitor: Visitor, count: number): Promise<Family[]> {
   const families: Family[] = [];
   while (families.length < count) families.push(await visitor.openFamily());
   return families;
