@@ -23,7 +23,7 @@ export function renderErrorPage(pages: Pages) {
 function pageCode(code: string, description = ''): string {
   if (code === 'invalid_request' && /session|expired|interaction/i.test(description))
     return 'expired';
-  return /^client_id metadata document/.test(description) ? 'metadata_document' : code;
+  return description.startsWith('client_id metadata document') ? 'metadata_document' : code;
 }
 
 /**

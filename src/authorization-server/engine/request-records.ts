@@ -1,0 +1,81 @@
+// The grant record of one engine request: read once, changed and ended through here.
+import type { KeyObject } from 'node:crypto';
+import { Provider, type KoaContextWithOIDC } from 'oidc-provider';
+import type { GrantRecord, Lifetimes } from '../../grants/grant-record.ts';
+import { endGrant, findGrant, type FoundGrant, updateGrant } from '../../grants/grants.ts';
+import { isOurs, parseTokenName } from '../../grants/token-name.ts';
+import type { KEEP, Store } from '../../store/store.ts';
+import { invalidGrant } from './refusals.ts';
+
+export type RecordOptions = {
+  store: Store;
+  /** `[0]` names codes and refresh tokens; all recognise. */
+  tokenKeys: readonly KeyObject[];
+  lifetimes: Lifetimes;
+  now: () => number;
+  /** Called once per grant that ended, with why. */
+  onEnded: (grantId: string, record: GrantRecord, reason: string) => Promise<void>;
+};
+
+export type RequestRecords = ReturnType<typeof requestRecords>;
+
+/** One request reads the record once: the engine finds the token, then its grant, then changes it. */
+export function requestRecords({ store, tokenKeys, lifetimes, now, onEnded }: RecordOptions) {
+  const memo = new WeakMap<object, { id: string; found: FoundGrant | undefined }>();
+  const request = (): KoaContextWithOIDC | undefined => Provider.ctx;
+
+  const remember = (id: string, found: FoundGrant | undefined) => {
+    const ctx = request();
+    if (ctx) memo.set(ctx, { id, found });
+    return found;
+  };
+  const seen = (id: string) => {
+    const ctx = request();
+    const remembered = ctx && memo.get(ctx);
+    return remembered?.id === id ? remembered.found : undefined;
+  };
+  const load = async (id: string) => seen(id) ?? remember(id, await findGrant(store, id));
+
+  return {
+    seen,
+    load,
+    async change(id: string, next: (record: GrantRecord) => GrantRecord | typeof KEEP) {
+      const seenBefore = seen(id);
+      const options = { lifetimes, now: now(), ...(seenBefore ? { seen: seenBefore } : {}) };
+      return remember(id, await updateGrant(store, id, next, options));
+    },
+    async end(id: string, reason: string) {
+      const ended = await endGrant(store, id, reason);
+      remember(id, undefined);
+      if (ended) await onEnded(id, ended, reason);
+    },
+    /** The record a presented value belongs to, when we made that value. */
+    async resolve(value: string, kind: 'code' | 'refresh token') {
+      const name = parseTokenName(value);
+      if (!name || (name.part === 'code') !== (kind === 'code')) return undefined;
+      const found = await load(name.grantId);
+      return found && isOurs(tokenKeys, name, found.value.seed)
+        ? { name, record: found.value }
+        : undefined;
+    },
+  };
+}
+
+/** Why the engine ends a grant, told from what it is doing. */
+export function endReason(): string {
+  const { route, params } = Provider.ctx?.oidc ?? {};
+  if (route === 'revocation') return 'revoked_by_client';
+  return params?.grant_type === 'authorization_code' ? 'code_replay' : 'refresh_replay';
+}
+
+export function grantIdOf(value: string): string {
+  const name = parseTokenName(value);
+  if (!name) throw invalidGrant('not one of our tokens');
+  return name.grantId;
+}
+
+export function requireRequest(): KoaContextWithOIDC {
+  const ctx = Provider.ctx;
+  if (!ctx) throw new Error('the engine used a token outside a request');
+  return ctx;
+}

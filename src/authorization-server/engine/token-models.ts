@@ -1,0 +1,146 @@
+// AuthorizationCode and RefreshToken of the engine, kept in the record of their grant (RFC 6749 sections 4.1.2 and 6).
+import { type Adapter, errors, type KoaContextWithOIDC } from 'oidc-provider';
+import {
+  type EnginePayload,
+  type GrantRecord,
+  judge,
+  refreshExpiry,
+  turn,
+  type Verdict,
+} from '../../grants/grant-record.ts';
+import { parseTokenName } from '../../grants/token-name.ts';
+import { KEEP } from '../../store/store.ts';
+import { invalidGrant } from './refusals.ts';
+import {
+  endReason,
+  grantIdOf,
+  type RecordOptions,
+  type RequestRecords,
+  requireRequest,
+} from './request-records.ts';
+
+export type TokenModelOptions = RecordOptions & {
+  /** Settles `resource` and `scope` of a token request against what was granted, and throws before anything is used up. */
+  settleTokenRequest: (ctx: KoaContextWithOIDC, granted: EnginePayload) => Promise<void>;
+  /** Whether a refresh token is going to follow the code that is being exchanged. */
+  refreshTokenFollows: (ctx: KoaContextWithOIDC, code: EnginePayload) => boolean;
+  /** Called once per code that was exchanged. */
+  onExchanged: (grantId: string, record: GrantRecord) => Promise<void>;
+  onRefreshed: (grantId: string, record: GrantRecord) => Promise<void>;
+};
+
+export function codeModel(options: TokenModelOptions, records: RequestRecords): Partial<Adapter> {
+  const { lifetimes, now, settleTokenRequest, refreshTokenFollows } = options;
+  return {
+    async upsert(_id, { jti: _jti, ...payload }) {
+      const code = { payload: payload as EnginePayload & { exp: number } };
+      const after = await records.change(String(payload.grantId), (record) =>
+        record.code ? KEEP : { ...record, code },
+      );
+      if (!after) throw new errors.AccessDenied('the connection was ended meanwhile');
+    },
+    async find(id) {
+      const code = (await records.resolve(id, 'code'))?.record.code;
+      if (!code) return undefined;
+      // Within a moment of its use this is the same request sent twice: `consume` refuses it and nothing else happens.
+      const replayed = code.usedAt !== undefined && now() - code.usedAt > lifetimes.codeGrace;
+      return {
+        ...code.payload,
+        jti: id,
+        ...(replayed ? { consumed: Math.floor(code.usedAt ?? 0) } : {}),
+      };
+    },
+    async consume(id) {
+      const ctx = requireRequest();
+      const grantId = grantIdOf(id);
+      const payload = (await records.load(grantId))?.value.code?.payload;
+      if (!payload) throw invalidGrant('the authorization code is unknown');
+      await settleTokenRequest(ctx, payload);
+      // A refresh token uses the code up when it is saved, the last step that can fail, so a failed exchange can be repeated.
+      if (!refreshTokenFollows(ctx, payload))
+        await useCode(options, records, grantId, (record) => record);
+    },
+  };
+}
+
+/** Uses the code and makes `next` of the record, in one write, for exactly one caller. */
+async function useCode(
+  { now, onExchanged }: TokenModelOptions,
+  records: RequestRecords,
+  grantId: string,
+  next: (record: GrantRecord) => GrantRecord,
+): Promise<void> {
+  let first = false;
+  const after = await records.change(grantId, (record) => {
+    first = record.code !== undefined && record.code.usedAt === undefined;
+    return first && record.code
+      ? next({ ...record, code: { ...record.code, usedAt: now() } })
+      : KEEP;
+  });
+  if (!after || !first) throw invalidGrant('the authorization code was used already');
+  await onExchanged(grantId, after.value);
+}
+
+export function refreshTokenModel(
+  options: TokenModelOptions,
+  records: RequestRecords,
+): Partial<Adapter> {
+  const { lifetimes, now, settleTokenRequest, onRefreshed } = options;
+  return {
+    /** Only the first generation is written; later ones are made by `consume`. */
+    async upsert(_id, { jti: _jti, exp: _exp, ...payload }) {
+      if (requireRequest().oidc.entities.RotatedRefreshToken) return;
+      const refresh = {
+        payload: payload as EnginePayload & { iat: number },
+        generation: 0,
+        turns: [],
+      };
+      await useCode(options, records, String(payload.grantId), (record) => ({
+        ...record,
+        refresh,
+      }));
+    },
+    async find(id) {
+      const hit = await records.resolve(id, 'refresh token');
+      const refresh = hit?.record.refresh;
+      if (!hit || !refresh) return undefined;
+      const ctx = requireRequest();
+      const isOwn = ctx.oidc.client?.clientId === refresh.payload.clientId;
+      if (isOwn && ctx.oidc.route === 'token') await settleTokenRequest(ctx, refresh.payload);
+      const replayed =
+        judge(refresh, Number(hit.name.part), now(), lifetimes.refreshGrace) === 'replay';
+      return {
+        ...refresh.payload,
+        jti: id,
+        rotations: refresh.generation,
+        exp: refreshExpiry(hit.record, lifetimes.refreshIdle),
+        ...(replayed ? { consumed: Math.floor(now()) } : {}),
+      };
+    },
+    /** Turns the generation before the engine names the successor, so the name always fits what is stored. */
+    async consume(id) {
+      const grantId = grantIdOf(id);
+      const presented = Number(parseTokenName(id)?.part);
+      let verdict: Verdict = 'replay';
+      const after = await records.change(grantId, (record) => {
+        if (!record.refresh) return KEEP;
+        const moment = now();
+        verdict = judge(record.refresh, presented, moment, lifetimes.refreshGrace);
+        if (verdict === 'repeat' || verdict === 'replay') return KEEP;
+        return turn(record, record.refresh, presented, moment, lifetimes.refreshGrace);
+      });
+      // Another request made a replay of it between `find` and here.
+      if (after && isReplay(verdict)) await records.end(grantId, 'refresh_replay');
+      if (!after || isReplay(verdict))
+        throw invalidGrant('the refresh token is no longer good; connect again');
+      await onRefreshed(grantId, after.value);
+    },
+    async destroy(id) {
+      await records.end(grantIdOf(id), endReason());
+    },
+  };
+}
+
+function isReplay(verdict: Verdict): boolean {
+  return verdict === 'replay';
+}

@@ -1,0 +1,34 @@
+// What the engine has no documented hook for (src/authorization-server/engine/extensions.ts): these fail when a new engine changes it.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { createConnector } from '../support/administrator.ts';
+import { connect, obtainCode, redeem } from '../support/connection.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { useSystem } from '../support/system.ts';
+
+describe('The engine, extended', () => {
+  const system = useSystem();
+
+  it('codes and refresh tokens are named after their grant', async () => {
+    const connector = await createConnector(system());
+    const obtained = await obtainCode(system(), connector);
+    const { body } = await redeem(obtained);
+    const { grant_id: grantId } = decodeJwt(String(body.access_token));
+    expect(obtained.callback.searchParams.get('code')).to.match(
+      new RegExp(`^${grantId}~[\\w-]{43}$`),
+    );
+    expect(body.refresh_token).to.match(new RegExp(`^${grantId}~0~[\\w-]{43}$`));
+  });
+
+  it('a client revokes its own access token', async () => {
+    const connector = await createConnector(system());
+    const { link, client, accessToken } = await connect(system(), connector);
+    expect(await isLetIn(link, accessToken)).to.equal(true);
+    const { status } = await fetch(`${system().auth}/oauth/revoke`, {
+      method: 'POST',
+      body: new URLSearchParams({ token: accessToken, client_id: client.id }),
+    });
+    expect(status).to.equal(200);
+    expect(await isLetIn(link, accessToken)).to.equal(false);
+  });
+});
