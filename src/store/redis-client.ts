@@ -43,10 +43,11 @@ export async function connectRedis(
   return client;
 }
 
-/** A second connection for subscriptions; a Cluster client keeps one of its own. It subscribes again after every reconnection. */
+/** A second connection for subscriptions; a Cluster client keeps one of its own. */
 export async function connectSubscriber(client: RedisClient): Promise<RedisClient> {
   if (client instanceof Cluster) return client;
-  const subscriber = client.duplicate();
+  // ioredis would subscribe again after every reconnection, but end the process when that is refused or late.
+  const subscriber = client.duplicate({ autoResubscribe: false });
   await whenReady(subscriber);
   return subscriber;
 }

@@ -2,6 +2,7 @@
 import type { Result } from 'ioredis';
 import type { ByteStore } from './byte-store.ts';
 import type { Logger } from './logger.ts';
+import { redisChannels } from './redis-channels.ts';
 import {
   connectRedis,
   connectSubscriber,
@@ -73,7 +74,7 @@ export async function openRedis(address: RedisAddress, logger?: Logger): Promise
       ...sets(client),
       ...streams(client),
       rewrite: rewriter(client),
-      ...channels(client, subscriber),
+      ...redisChannels(client, subscriber, logger),
       replicated: waitForReplicas(client),
       ping: () => assertReady(client),
       close: () => closeAll(new Set([client, subscriber])),
@@ -149,22 +150,6 @@ function entryId(id: string): string {
 
 function redisId(id: string): string {
   return `${Number(id.slice(0, 16))}-${Number(id.slice(16))}`;
-}
-
-type Channels = Pick<ByteStore, 'publish' | 'subscribe'>;
-
-function channels(client: RedisClient, subscriber: RedisClient): Channels {
-  return {
-    async publish(channel, message) {
-      await client.publish(channel, message);
-    },
-    async subscribe(channel, listener) {
-      await subscriber.subscribe(channel);
-      subscriber.on('messageBuffer', (from: Buffer, message: Buffer) => {
-        if (from.toString() === channel) listener(message);
-      });
-    },
-  };
 }
 
 // INFO is answered while Redis still loads its data and before the connection is ready for other commands.

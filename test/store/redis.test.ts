@@ -177,6 +177,27 @@ describe('the store on Redis', () => {
     });
   });
 
+  it('a subscription that was refused for a while hears again, and nothing else suffers', async () => {
+    const guarded = await start();
+    const raw = connectRaw(guarded);
+    const warned: object[] = [];
+    const logger: Logger = { warn: (details) => warned.push(details), error: () => undefined };
+    const store = await open(at(guarded.port), { logger });
+    const heard = new Set<string>();
+    await store.subscribe('news', (message) => heard.add(message));
+    await raw.call('ACL', 'SETUSER', 'default', 'resetchannels');
+    await raw.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+    await until('the refusal is noticed', () =>
+      warned.some((details) => 'err' in details && String(details.err).includes('NOPERM')),
+    );
+    await store.set('thing:1', 1, 60);
+    await raw.call('ACL', 'SETUSER', 'default', 'allchannels');
+    await until('a message arrives', async () => {
+      await store.publish('news', 'after');
+      return heard.has('after');
+    });
+  });
+
   describe('when the server is stalled', () => {
     it('every verb is unavailable within 1.5 s, and works again when it goes on', async () => {
       const stalled = await start();
