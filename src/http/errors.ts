@@ -40,10 +40,15 @@ export function unavailable(cause: unknown): HttpError {
 /** What the person or client is told about any error: unknown ones say nothing of their cause. */
 export function asHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error;
-  if (error instanceof StoreUnavailable) return unavailable(error);
+  if (isStoreFault(error)) return unavailable(error);
   return new HttpError(500, 'server_error', 'something went wrong on our side; it was logged', {
     cause: error,
   });
+}
+
+/** The engine wraps what its storage throws. */
+function isStoreFault(error: unknown): boolean {
+  return error instanceof StoreUnavailable || (error instanceof Error && isStoreFault(error.cause));
 }
 
 export type RespondToError = (ctx: Koa.Context, error: HttpError) => void | Promise<void>;
