@@ -123,7 +123,7 @@ async function exchange(
         { cause },
       );
     }
-    if (cause instanceof openid.ClientError && cause.code !== 'OAUTH_TIMEOUT') {
+    if (cause instanceof openid.ClientError && !isFault(cause)) {
       throw new HttpError(
         400,
         'access_denied',
@@ -133,6 +133,11 @@ async function exchange(
     }
     throw unavailable(cause);
   }
+}
+
+/** The provider was too slow, or answered that something is wrong on its side. */
+function isFault({ code, cause }: openid.ClientError): boolean {
+  return code === 'OAUTH_TIMEOUT' || (cause instanceof Response && cause.status >= 500);
 }
 
 type Claims = Record<string, unknown> & { iss: string; sub: string };
