@@ -1,4 +1,4 @@
-// Starts real redis-server processes for tests: own port, own folder, nothing kept.
+// Starts real redis-server processes for tests: own port, own folder, and nothing kept unless a folder is given.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -12,22 +12,29 @@ export type RedisServer = {
   url: string;
   port: number;
   pid: number;
-  /** Ends the process at once and resolves when it is gone; what it held is lost. */
-  stop(): Promise<void>;
+  /** Ends the process, at once unless told otherwise, and resolves when it is gone; what it held is lost, unless it has a folder to keep it in. */
+  stop(signal?: 'SIGKILL' | 'SIGTERM'): Promise<void>;
   kill(signal: NodeJS.Signals): void;
 };
 
 const STARTING_MS = 10_000;
 const PORTS_TRIED = 5;
 
-/** `port`: a free one unless given. `args` come first, because that is where a configuration file goes. Resolves when PING is answered. */
-export async function startRedis(
-  options: { args?: string[]; port?: number } = {},
-): Promise<RedisServer> {
+export type RedisOptions = {
+  /** Come first, because that is where a configuration file goes. */
+  args?: string[];
+  /** A free one unless given. */
+  port?: number;
+  /** Every write is appended to a file here, and the next server with this folder starts with it. */
+  keepIn?: string;
+};
+
+/** Resolves when PING is answered. */
+export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
   for (let attempt = 1; ; attempt++) {
     try {
       const [free = 0] = options.port ? [] : await freePorts(1);
-      return await startOn(options.port ?? free, options.args ?? []);
+      return await startOn(options.port ?? free, options);
     } catch (error) {
       // Another process may take a free port before Redis does.
       if (options.port || attempt === PORTS_TRIED) throw error;
@@ -35,11 +42,11 @@ export async function startRedis(
   }
 }
 
-async function startOn(port: number, args: string[]): Promise<RedisServer> {
-  const dir = await mkdtemp(join(tmpdir(), 'redis-'));
+async function startOn(port: number, { args = [], keepIn }: RedisOptions): Promise<RedisServer> {
+  const dir = keepIn ?? (await mkdtemp(join(tmpdir(), 'redis-')));
   const listen = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir];
-  const nothingKept = ['--save', '', '--appendonly', 'no'];
-  const child = spawn('redis-server', [...args, ...listen, ...nothingKept], {
+  const kept = ['--save', '', '--appendonly', keepIn === undefined ? 'no' : 'yes'];
+  const child = spawn('redis-server', [...args, ...listen, ...kept], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';
@@ -48,10 +55,10 @@ async function startOn(port: number, args: string[]): Promise<RedisServer> {
   const killAtExit = () => child.kill('SIGKILL');
   process.once('exit', killAtExit);
 
-  const stop = async () => {
+  const stop: RedisServer['stop'] = async (signal = 'SIGKILL') => {
     process.off('exit', killAtExit);
-    await end(child);
-    await rm(dir, { recursive: true, force: true });
+    await end(child, signal);
+    if (keepIn === undefined) await rm(dir, { recursive: true, force: true });
   };
   const failed = once(child, 'error').then(([error]) => Promise.reject(error));
   try {
@@ -70,10 +77,10 @@ async function startOn(port: number, args: string[]): Promise<RedisServer> {
   };
 }
 
-async function end(child: ChildProcess): Promise<void> {
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
   const exited = once(child, 'exit');
-  child.kill('SIGKILL');
+  child.kill(signal);
   await exited;
 }
 

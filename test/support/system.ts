@@ -15,13 +15,16 @@ export type StoreKind = (typeof STORES)[number];
 
 export type SystemOptions = {
   store?: StoreKind;
+  /** A store that is there already, as GATEHOUSE_STORE says it; nothing happens to it at the end. */
+  storeAddress?: string;
   /** Environment variables beside those that say where everything is. */
   settings?: Record<string, string>;
   /** Replaces top-level settings of config/development.yaml. */
   file?: Record<string, unknown>;
 };
 
-export type System = {
+/** Where a system is and how to get at it; the same however often it is stopped and started there. */
+export type Facts = {
   auth: string;
   resource: string;
   management: string;
@@ -31,43 +34,71 @@ export type System = {
   dataDir: string;
   /** Where the store is, as GATEHOUSE_STORE says it. */
   storeAddress: string;
+};
+
+export type System = Facts & {
   /** Stalls the database, and lets it go on: connections stay, nothing answers. Only with Redis. */
   signalStore(signal: 'SIGSTOP' | 'SIGCONT'): void;
   stop(): Promise<void>;
+};
+
+/** Addresses, data directory and store of a system that does not run yet, or not any more. */
+export type Place = {
+  facts: Facts;
+  environment: Record<string, string>;
+  /** Removes the data directory, and the store when it came with the place. */
+  release(): Promise<void>;
+  signalStore: System['signalStore'];
 };
 
 const DEVELOPMENT_FILE = join(import.meta.dirname, '../../config/development.yaml');
 const MANAGEMENT_KEY = 'management-key-of-the-tests-0123456789';
 
 export async function startSystem(options: SystemOptions = {}): Promise<System> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-test-'));
-  const redis = options.store === 'redis' ? await startRedis() : undefined;
-  const storeAddress = redis?.url ?? `sqlite:${join(dataDir, 'gatehouse.sqlite')}`;
-  const release = async () => {
-    await redis?.stop();
-    await rm(dataDir, { recursive: true, force: true });
-  };
+  const place = await openPlace(options);
   try {
-    const places = await placesFor(dataDir, storeAddress, options.file ?? {});
-    const settings = loadSettings({ ...places.environment, ...options.settings });
-    const gatehouse = await startGatehouse(settings);
+    const system = await startAt(place, options.settings);
     const stop = async () => {
-      await gatehouse.stop();
-      await release();
+      await system.stop();
+      await place.release();
     };
-    const signalStore: System['signalStore'] = (signal) => {
-      if (!redis) throw new Error('only Redis is a process of its own');
-      redis.kill(signal);
-    };
-    const facts = { managementKey: MANAGEMENT_KEY, dataDir, storeAddress };
-    return { ...places.urls, ...facts, signalStore, stop };
+    return { ...system, stop };
   } catch (error) {
-    await release();
+    await place.release();
     throw error;
   }
 }
 
-async function placesFor(dataDir: string, store: string, file: Record<string, unknown>) {
+/** In this process; `stop` leaves data and store where they are. */
+export async function startAt(
+  { facts, environment, signalStore }: Place,
+  settings: Record<string, string> = {},
+): Promise<System> {
+  const { stop } = await startGatehouse(loadSettings({ ...environment, ...settings }));
+  return { ...facts, signalStore, stop };
+}
+
+export async function openPlace(options: Omit<SystemOptions, 'settings'> = {}): Promise<Place> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-test-'));
+  const redis = options.store === 'redis' ? await startRedis() : undefined;
+  const embedded = `sqlite:${join(dataDir, 'gatehouse.sqlite')}`;
+  const storeAddress = options.storeAddress ?? redis?.url ?? embedded;
+  const { environment, urls } = await addressesIn(dataDir, storeAddress, options.file ?? {});
+  return {
+    facts: { ...urls, managementKey: MANAGEMENT_KEY, dataDir, storeAddress },
+    environment,
+    signalStore(signal) {
+      if (!redis) throw new Error('only Redis is a process of its own');
+      redis.kill(signal);
+    },
+    async release() {
+      await redis?.stop();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function addressesIn(dataDir: string, store: string, file: Record<string, unknown>) {
   const [authPort, resourcePort, managementPort, idpPort] = await freePorts(4);
   const auth = `http://localhost:${authPort}`;
   const resource = `http://localhost:${resourcePort}`;
