@@ -14,7 +14,8 @@ export type Running = {
   store: Store;
   logger: Logger;
   urls: { auth: string; resource: string; management: string; developmentIdp?: string };
-  stop: () => Promise<void>;
+  /** Says that it is not ready, takes requests for `drain` more seconds, answers those under way, and closes everything. */
+  stop: (drain?: number) => Promise<void>;
 };
 
 export type StartOptions = { logger?: Logger; now?: () => number };
@@ -60,10 +61,10 @@ export async function startGatehouse(
       store,
       logger,
       urls: urlsOf(settings),
-      async stop() {
+      async stop(drain) {
         isStopping = true;
+        await closeAll(servers, drain);
         await close();
-        await closeAll(servers);
         await resealing.stop();
         await store.close();
       },

@@ -12,7 +12,7 @@ const WRONG_SETTINGS = 2;
 async function main(): Promise<void> {
   const settings = await loadSettings();
   const running = await startGatehouse(settings);
-  stopOnSignal(running);
+  stopOnSignal(running, settings.drain);
   console.log(await greeting(settings, running));
 }
 
@@ -47,16 +47,17 @@ async function greeting(settings: Settings, { store, urls }: Running): Promise<s
   ].join('\n');
 }
 
-function stopOnSignal(running: Running): void {
+/** A person at the terminal does not want to wait; a deployment does. */
+function stopOnSignal(running: Running, drain: number): void {
   let isStopping = false;
-  const stop = async () => {
+  const stop = async (seconds: number) => {
     if (isStopping) process.exit(1);
     isStopping = true;
-    await running.stop();
+    await running.stop(seconds);
     process.exit(0);
   };
-  process.on('SIGINT', stop);
-  process.on('SIGTERM', stop);
+  process.on('SIGINT', () => stop(0));
+  process.on('SIGTERM', () => stop(drain));
 }
 
 try {

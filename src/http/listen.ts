@@ -1,5 +1,6 @@
 // Listening: one server per address, shared by the hosts that have the same one, with limits on how slowly a client may send.
 import { createServer, type RequestListener, type Server } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
 import type Koa from 'koa';
 
 export type ListeningHost = {
@@ -38,6 +39,7 @@ const SLOWEST_REQUEST = 15_000;
 const SLOWEST_HEADERS = 10_000;
 const CHECK_INTERVAL = 2000;
 const STOP_GRACE = 5000;
+const BETWEEN_LOOKS = 50;
 
 /** Opens the servers of all hosts, or none. */
 export async function listenAll(hosts: readonly ListeningHost[]): Promise<Server[]> {
@@ -85,19 +87,30 @@ function dispatch(group: ListeningHost[], first: ListeningHost): RequestListener
   };
 }
 
-/** No new connections; requests under way may finish, for a few seconds. */
-export async function closeAll(servers: readonly Server[]): Promise<void> {
+/**
+ * Takes requests for `drain` more seconds, so that balancers can turn away, and ends every connection with its next answer. Then no new
+ * connections; requests under way may finish, for a few seconds.
+ */
+export async function closeAll(servers: readonly Server[], drain = 0): Promise<void> {
+  for (const server of servers)
+    server.prependListener('request', (_req, res) => res.setHeader('Connection', 'close'));
+  if (drain > 0) await delay(drain * 1000);
   const closed = servers.map(
     (server) =>
       new Promise<void>((resolve) => {
         server.close(() => resolve());
-        server.closeIdleConnections();
       }),
+  );
+  // A connection whose last answer began before all this is kept by the client, and idle afterwards.
+  const looking = setInterval(
+    () => servers.forEach((server) => server.closeIdleConnections()),
+    BETWEEN_LOOKS,
   );
   const cutOff = setTimeout(
     () => servers.forEach((server) => server.closeAllConnections()),
     STOP_GRACE,
   );
   await Promise.all(closed);
+  clearInterval(looking);
   clearTimeout(cutOff);
 }

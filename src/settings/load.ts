@@ -12,6 +12,8 @@ import { keepSecret, readSecret, type Reading } from './secret.ts';
 import type { Settings } from './settings.ts';
 import { mistakeAt, readSource, type Source } from './source.ts';
 
+const DRAIN_IN_PRODUCTION = 5;
+
 /**
  * Throws SettingsError. Writes nothing before every setting is right; then makes the secrets that were not given and may be
  * made: the management key and, in development, the root secret.
@@ -45,6 +47,7 @@ export function loadSettings(environment: Environment = process.env): Settings {
     production: reason !== undefined,
     environmentName: reason ? 'production' : 'development',
     dataDir,
+    drain: file.drain ?? (reason ? DRAIN_IN_PRODUCTION : 0),
     store: store.kind === 'sqlite' ? { ...store, file: resolve(dataDir, store.file) } : store,
     listen: resolveListeners(file),
     identityProvider: identityProvider.value,

@@ -166,6 +166,7 @@ export const settingsSchema = z.strictObject({
   dataDir: z.string().min(1).default('.data'),
   logLevel: z.enum(LOG_LEVELS).default('info'),
   proxies: wholeNumber(0, 5).default(0),
+  drain: duration.optional(),
 
   identityProvider: identityProvider.optional(),
   developmentIdp: z

@@ -8,6 +8,8 @@ export type Settings = Omit<SettingsFile, 'listen' | 'identityProvider'> & {
   /** NODE_ENV is `production`, or other computers can reach it: development parts are refused. */
   production: boolean;
   environmentName: 'production' | 'development';
+  /** How long a process that was asked to stop takes requests, while balancers read that it is not ready. */
+  drain: number;
   /** Where each host listens, in a process that plays its role. */
   listen: Listeners;
   identityProvider: IdentityProvider;

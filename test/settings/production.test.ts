@@ -125,4 +125,10 @@ describe('production', () => {
       entitlements,
     );
   });
+
+  it('gives load balancers five seconds to notice that a process stops, and development none', () => {
+    expect(loadInProduction(PRODUCTION).drain).to.equal(5);
+    expect(loadInProduction({ ...PRODUCTION, drain: '20s' }).drain).to.equal(20);
+    expect(load(DEVELOPMENT).drain).to.equal(0);
+  });
 });
