@@ -6,6 +6,7 @@ import { addAuditCommand } from './management/commands/audit.ts';
 import { addConnectorCommands } from './management/commands/connector.ts';
 import { addKeysCommands } from './management/commands/keys.ts';
 import { plain, type Terminal } from './management/commands/terminal.ts';
+import { addTokenCommands } from './management/commands/token.ts';
 import { findManagementAccess } from './settings/management-access.ts';
 import { SettingsError } from './settings/mistake.ts';
 
@@ -16,6 +17,7 @@ const HELP = `
 Examples:
   $ gatehouse connector create --name "Ops" --level operations
   $ gatehouse connector list --json
+  $ gatehouse token mint --name "Nightly report" --level analytics
   $ gatehouse keys rotate
   $ gatehouse audit --since 24h
 
@@ -42,6 +44,7 @@ const terminal: Terminal = {
 };
 
 addConnectorCommands(program, terminal);
+addTokenCommands(program, terminal);
 addKeysCommands(program, terminal);
 addAuditCommand(program, terminal);
 

@@ -122,6 +122,7 @@ function managementHost(options: RoleOptions): ListeningHost {
   const app = managementApp({
     ...options,
     url: settings.managementUrl,
+    authUrl: settings.authUrl,
     resourceUrl: settings.resourceUrl,
     accessTokenLifetime: settings.lifetimes.accessToken,
     key: settings.managementKey,

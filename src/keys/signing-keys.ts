@@ -1,6 +1,6 @@
 // The keys that sign access tokens (RFC 9068, RFC 7517): kept sealed in the store, published before they sign and until what they signed expired.
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, type JWK } from 'jose';
-import type { Store } from '../store/store.ts';
+import { KEEP, type Store } from '../store/store.ts';
 
 export const SIGNING_ALGORITHM = 'ES256';
 
@@ -8,7 +8,14 @@ export const SIGNING_ALGORITHM = 'ES256';
 export const SIGNING_KEYS_CHANNEL = 'signing-keys';
 
 /** Times are seconds since the epoch. */
-export type SigningKey = { jwk: JWK & { kid: string }; signsFrom: number; publishedUntil?: number };
+export type SigningKey = {
+  jwk: JWK & { kid: string };
+  signsFrom: number;
+  /** Set when a newer key takes over. */
+  publishedUntil?: number;
+  /** The least that `publishedUntil` will be, for tokens that live longer than access tokens. */
+  neededUntil?: number;
+};
 
 /**
  * `accessTokenLifetime` in seconds. `atOnce` is for a key that leaked: the new key signs now, the others are published no longer,
@@ -84,8 +91,35 @@ function publish(
   const publishedUntil = signsFrom + accessTokenLifetime + MARGIN;
   const older = keys
     .filter((key) => isPublished(key, now))
-    .map((key) => ({ ...key, publishedUntil: key.publishedUntil ?? publishedUntil }));
+    .map((key) => ({
+      ...key,
+      publishedUntil: key.publishedUntil ?? Math.max(publishedUntil, key.neededUntil ?? 0),
+    }));
   return [{ jwk, signsFrom }, ...older];
+}
+
+/** The key that signs now, which no rotation but one at once takes away from a token that expires at `expiresAt` (seconds since the epoch). */
+export async function signingKeyUntil(
+  store: Store,
+  expiresAt: number,
+  now: number,
+): Promise<SigningKey> {
+  await openSigningKeys(store, now);
+  // In the record that rotations write, so that none comes in between.
+  const after = await store.update<SigningKey[]>(KEYS, (keys = []) => {
+    const signing = signingKey(keys, now);
+    const kept = keptUntil(signing, expiresAt + MARGIN);
+    if (kept === signing) return KEEP;
+    return { value: keys.map((key) => (key === signing ? kept : key)), ttl: Infinity };
+  });
+  return signingKey(after?.value ?? [], now);
+}
+
+function keptUntil(key: SigningKey, moment: number): SigningKey {
+  if ((key.publishedUntil ?? key.neededUntil ?? 0) >= moment) return key;
+  return key.publishedUntil === undefined
+    ? { ...key, neededUntil: moment }
+    : { ...key, publishedUntil: moment };
 }
 
 /** The key that signs now: the newest that was published long enough. */

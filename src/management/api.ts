@@ -1,4 +1,4 @@
-// The management API: connectors, signing keys and the audit log as JSON, for the command line, scripts and other programs.
+// The management API: connectors, minted tokens, signing keys and the audit log as JSON, for the command line, scripts and other programs.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { type AuditItem, readAudit, recordAudit } from '../audit/audit.ts';
@@ -11,15 +11,17 @@ import {
 import { readJson } from '../http/body.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import type { Entry, Store } from '../store/store.ts';
-import { connectorDocument, type Page } from './documents.ts';
+import { connectorDocument, firstPage, type Page } from './documents.ts';
 import { auditQuery, connectorsQuery, parseInput, parseNewConnector } from './input.ts';
+import { mintedTokenRoutes } from './minted-tokens.ts';
 import { signingKeyRoutes } from './signing-keys.ts';
 
 const AUDIT_BATCH = 500;
 
-/** `accessTokenLifetime` in seconds. */
+/** `accessTokenLifetime` in seconds. `authUrl` is the issuer of minted tokens. */
 export type ApiOptions = {
   store: Store;
+  authUrl: string;
   resourceUrl: string;
   accessTokenLifetime: number;
   now?: () => number;
@@ -65,6 +67,7 @@ export function managementApi(options: ApiOptions): Router {
     ctx.body = connectorDocument(connector, resourceUrl, now());
   });
 
+  mintedTokenRoutes(router, { ...options, now });
   signingKeyRoutes(router, { ...options, now });
 
   router.get('/audit', async function audit(ctx) {
@@ -73,6 +76,8 @@ export function managementApi(options: ApiOptions): Router {
 
   router.all('/connectors', refuseMethod('GET, HEAD, POST'));
   router.all('/connectors/:id', refuseMethod('DELETE, GET, HEAD'));
+  router.all('/tokens', refuseMethod('GET, HEAD, POST'));
+  router.all('/tokens/:id', refuseMethod('DELETE'));
   router.all('/keys', refuseMethod('GET, HEAD'));
   router.all('/keys/rotate', refuseMethod('POST'));
   router.all('/audit', refuseMethod('GET, HEAD'));
@@ -108,8 +113,7 @@ function pageOf<T extends { id: string }>(all: T[], { limit, after }: PageQuery)
   if (after !== undefined && start === 0) {
     throw new HttpError(400, 'invalid_request', 'after: the next of an earlier page');
   }
-  const items = all.slice(start, start + limit);
-  return start + limit < all.length ? { items, next: items.at(-1)?.id } : { items };
+  return firstPage(all.slice(start), limit);
 }
 
 async function auditPage(

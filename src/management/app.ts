@@ -1,4 +1,4 @@
-// The management host: a listener of its own, on loopback unless an operator says otherwise, where connectors are made and revoked and keys rotated.
+// The management host: a listener of its own, on loopback unless an operator says otherwise, where connectors and tokens are made and revoked and keys rotated.
 import type Koa from 'koa';
 import type { Logger } from 'pino';
 import { createHost } from '../http/host.ts';
@@ -9,6 +9,8 @@ import { managementApi } from './api.ts';
 export type ManagementOptions = {
   /** The public base address of this host. */
   url: string;
+  /** The base address of the authorization server: the issuer of minted tokens. */
+  authUrl: string;
   /** The base address that connect links start with. */
   resourceUrl: string;
   /** In seconds: how long what a replaced signing key signed is good. */

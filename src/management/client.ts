@@ -1,19 +1,21 @@
 // The management API as functions, for the command line: what was asked for, or an error that says what to do.
 import type { AuditItem } from '../audit/audit.ts';
 import type { Level } from '../permission-level.ts';
-import type { ConnectorDocument, Page, SigningKeyDocument } from './documents.ts';
+import type {
+  ConnectorDocument,
+  MintedTokenDocument,
+  NewTokenDocument,
+  Page,
+  SigningKeyDocument,
+} from './documents.ts';
 
 /** The base address of the management host, and its key. */
 export type Access = { url: string; key: string };
 
-export type WantedConnector = {
-  name: string;
-  level: Level;
-  maxUses?: number;
-  /** From now, such as `30d`; or else `expiresAt`, ISO 8601. */
-  expiresIn?: string;
-  expiresAt?: string;
-};
+/** `expiresIn` is from now, such as `30d`; `expiresAt` is ISO 8601. At most one of them. */
+export type WantedExpiry = { expiresIn?: string; expiresAt?: string };
+export type WantedToken = WantedExpiry & { name: string; level: Level };
+export type WantedConnector = WantedToken & { maxUses?: number };
 
 /** `code` is the API's error code, or `unreachable`, `timeout`, `not_gatehouse` when there was no answer of its own. */
 export class ManagementError extends Error {
@@ -47,6 +49,21 @@ export function revokeConnector(access: Access, id: string): Promise<ConnectorDo
 /** All of them, oldest first. */
 export function listConnectors(access: Access): AsyncGenerator<ConnectorDocument> {
   return everyItem(access, '/connectors', {});
+}
+
+/** The answer has the token in it, which nobody is told again. */
+export function mintToken(access: Access, wanted: WantedToken): Promise<NewTokenDocument> {
+  return call(access, 'POST', '/tokens', wanted);
+}
+
+/** The record that the token had. */
+export function revokeToken(access: Access, id: string): Promise<MintedTokenDocument> {
+  return call(access, 'DELETE', `/tokens/${encodeURIComponent(id)}`);
+}
+
+/** All that did not expire, oldest first. */
+export function listTokens(access: Access): AsyncGenerator<MintedTokenDocument> {
+  return everyItem(access, '/tokens', {});
 }
 
 /** Newest first. */

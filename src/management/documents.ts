@@ -1,7 +1,8 @@
-// What the management API speaks: a connector as JSON, and pages of a list.
+// What the management API speaks: connectors, minted tokens and signing keys as JSON, and pages of a list.
 import { connectLink } from '../connectors/connect-link.ts';
 import { type Connector, connectorState, type ConnectorState } from '../connectors/connector.ts';
 import type { PublishedKey, SigningKeyState } from '../keys/signing-keys.ts';
+import type { MintedToken } from '../minted-tokens/minted-tokens.ts';
 import type { Level } from '../permission-level.ts';
 
 /** Times are ISO 8601. `uses` counts the grants that took a use and kept it. */
@@ -23,6 +24,24 @@ export type SigningKeyDocument = {
   state: SigningKeyState;
   signsFrom: string;
   publishedUntil?: string;
+};
+
+/** Times are ISO 8601. */
+export type MintedTokenDocument = {
+  id: string;
+  name: string;
+  level: Level;
+  createdAt: string;
+  expiresAt: string;
+  lastFour: string;
+  lastUsedAt?: string;
+  /** The key that signed it was replaced at once: it is good no longer. */
+  keyReplaced?: true;
+};
+
+/** The answer to minting, and the only one with the token in it. */
+export type NewTokenDocument = Pick<MintedTokenDocument, 'id' | 'name' | 'level' | 'expiresAt'> & {
+  token: string;
 };
 
 /** `next`, when there is more, goes into the query parameter `after`. */
@@ -55,6 +74,28 @@ export function signingKeyDocument(key: PublishedKey): SigningKeyDocument {
     signsFrom: isoTime(signsFrom),
     ...(publishedUntil === undefined ? {} : { publishedUntil: isoTime(publishedUntil) }),
   };
+}
+
+/** `publishedIds` are those of the keys that are published now. */
+export function mintedTokenDocument(
+  { id, name, level, createdAt, expiresAt, lastFour, lastUsedAt, keyId }: MintedToken,
+  publishedIds: readonly string[],
+): MintedTokenDocument {
+  return {
+    id,
+    name,
+    level,
+    createdAt: isoTime(createdAt),
+    expiresAt: isoTime(expiresAt),
+    lastFour,
+    ...(lastUsedAt === undefined ? {} : { lastUsedAt: isoTime(lastUsedAt) }),
+    ...(publishedIds.includes(keyId) ? {} : { keyReplaced: true }),
+  };
+}
+
+export function firstPage<T extends { id: string }>(items: T[], limit: number): Page<T> {
+  const page = items.slice(0, limit);
+  return items.length > limit ? { items: page, next: page.at(-1)?.id } : { items: page };
 }
 
 export function isoTime(seconds: number): string {

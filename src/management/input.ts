@@ -3,16 +3,20 @@ import { z } from 'zod';
 import { CONNECTOR_ID } from '../connectors/connector.ts';
 import type { NewConnector } from '../connectors/connectors.ts';
 import { HttpError } from '../http/errors.ts';
+import { MINTED_TOKEN_ID, type NewMintedToken } from '../minted-tokens/minted-tokens.ts';
 import { LEVELS } from '../permission-level.ts';
 import { duration } from '../settings/schema.ts';
 
 /** Every use of a limited connector is kept in its record, which is read on every call. */
 const MOST_USES = 10_000;
+const DAY = 86_400;
+const USUAL_TOKEN = 90 * DAY;
+const LONGEST_TOKEN = 366 * DAY;
 const LONGEST_PAGE = 1000;
 const USUAL_PAGE = 100;
 
 const VISIBLE = '1 to 80 visible characters';
-/** Names are shown on the consent page and in terminals: nothing in them may be unseen or turn text round. */
+/** Names are shown on the consent page or in terminals: nothing in them may be unseen or turn text round. */
 const NAME = /^[^\p{Cc}\p{Cs}\p{Bidi_Control}\u00AD\u200B\u2028\u2029\u2060\uFEFF]{1,80}$/u;
 
 const instant = z.iso
@@ -36,6 +40,11 @@ export const connectorsQuery = z.strictObject({
   after: z.string(place).regex(CONNECTOR_ID, place).optional(),
 });
 
+export const tokensQuery = z.strictObject({
+  limit,
+  after: z.string(place).regex(MINTED_TOKEN_ID, place).optional(),
+});
+
 export const auditQuery = z.strictObject({
   limit,
   after: z
@@ -45,31 +54,64 @@ export const auditQuery = z.strictObject({
   since: instant.optional(),
 });
 
+const OBJECT = 'the body must be a JSON object';
+
 export const rotationBody = z.strictObject(
   { atOnce: z.boolean('true or false').optional() },
-  'the body must be a JSON object',
+  OBJECT,
 );
 
-function newConnectorAt(now: number) {
-  const fields = {
-    name: z.string(VISIBLE).trim().regex(NAME, VISIBLE),
-    level: z.enum(LEVELS, `one of ${LEVELS.join(', ')}`),
-    maxUses: z.int(uses).min(1, uses).max(MOST_USES, uses).optional(),
-    expiresIn: duration.optional(),
-    expiresAt: instant.refine((moment) => moment > now, 'a time that has not passed').optional(),
+const named = {
+  name: z.string(VISIBLE).trim().regex(NAME, VISIBLE),
+  level: z.enum(LEVELS, `one of ${LEVELS.join(', ')}`),
+};
+
+/** At most one of the two, and `longest` seconds from now. */
+function expiryAt(now: number, longest = Infinity) {
+  const most = `at most ${longest / DAY}d from now`;
+  return {
+    expiresIn: duration.refine((seconds) => seconds <= longest, most).optional(),
+    expiresAt: instant
+      .refine((moment) => moment > now, 'a time that has not passed')
+      .refine((moment) => moment <= now + longest, most)
+      .optional(),
   };
+}
+
+type Expiry = { expiresIn?: number | undefined; expiresAt?: number | undefined };
+
+function isOneExpiry({ expiresIn, expiresAt }: Expiry): boolean {
+  return expiresIn === undefined || expiresAt === undefined;
+}
+
+const ONE_EXPIRY = {
+  error: 'expiresIn or expiresAt, not both',
+  when: ({ value }: { value: unknown }) => typeof value === 'object' && value !== null,
+};
+
+function newConnectorAt(now: number) {
+  const maxUses = z.int(uses).min(1, uses).max(MOST_USES, uses).optional();
   return z
-    .strictObject(fields, 'the body must be a JSON object')
-    .refine(({ expiresIn, expiresAt }) => expiresIn === undefined || expiresAt === undefined, {
-      error: 'expiresIn or expiresAt, not both',
-      when: ({ value }) => typeof value === 'object' && value !== null,
-    });
+    .strictObject({ ...named, maxUses, ...expiryAt(now) }, OBJECT)
+    .refine(isOneExpiry, ONE_EXPIRY);
 }
 
 /** The body of a request for a connector. `now` is seconds, and so is the `expiresAt` that comes out. Throws HttpError 400. */
 export function parseNewConnector(body: unknown, now: number): NewConnector {
   const { expiresIn, ...connector } = parseInput(newConnectorAt(now), body);
   return expiresIn === undefined ? connector : { ...connector, expiresAt: now + expiresIn };
+}
+
+function newTokenAt(now: number) {
+  return z
+    .strictObject({ ...named, ...expiryAt(now, LONGEST_TOKEN) }, OBJECT)
+    .refine(isOneExpiry, ONE_EXPIRY);
+}
+
+/** As `parseNewConnector`, for a minted token: that one always expires. */
+export function parseNewToken(body: unknown, now: number): NewMintedToken {
+  const { expiresIn = USUAL_TOKEN, ...token } = parseInput(newTokenAt(now), body);
+  return { expiresAt: now + expiresIn, ...token };
 }
 
 /** Throws HttpError 400 that names every problem. */

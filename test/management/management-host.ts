@@ -13,6 +13,7 @@ import type { Store } from '../../src/store/store.ts';
 export const KEY = 'a-management-key-of-43-characters-for-tests';
 /** In seconds. */
 export const ACCESS_TOKEN_LIFETIME = 3600;
+export const AUTH_URL = 'https://auth.example.com';
 export const RESOURCE_URL = 'https://mcp.example.com';
 
 export type ManagementHost = {
@@ -37,6 +38,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const app = managementApp({
     url,
+    authUrl: AUTH_URL,
     resourceUrl,
     accessTokenLifetime: ACCESS_TOKEN_LIFETIME,
     store,

@@ -2,6 +2,7 @@
 import { InvalidArgumentError } from 'commander';
 import { z } from 'zod';
 import { duration } from '../../settings/schema.ts';
+import type { WantedExpiry } from '../client.ts';
 
 /** `distance` as typed, with its length in `seconds`; or `time`, ISO 8601 in UTC. */
 export type Moment = { distance: string; seconds: number } | { time: string };
@@ -15,6 +16,12 @@ export function parseMoment(text: string): Moment {
   throw new InvalidArgumentError(
     'Give a duration such as 90s, 15m, 12h or 30d, or a time such as 2030-01-31T12:00:00Z.',
   );
+}
+
+/** As the management API takes it. */
+export function expiryOf(expires: Moment | undefined): WantedExpiry {
+  if (!expires) return {};
+  return 'time' in expires ? { expiresAt: expires.time } : { expiresIn: expires.distance };
 }
 
 export function parseCount(text: string): number {

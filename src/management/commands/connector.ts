@@ -8,7 +8,7 @@ import {
   showConnector,
   type WantedConnector,
 } from '../client.ts';
-import { parseCount, parseMoment, type Moment } from './argument.ts';
+import { expiryOf, parseCount, parseMoment, type Moment } from './argument.ts';
 import { createdText, detailsText, listText, revokedText } from './connector-text.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -44,14 +44,9 @@ function addCreate(connector: Command, { findAccess, print }: Terminal): void {
     .option('--expires <when>', 'after 90s, 15m, 12h or 30d, or at an ISO 8601 time', parseMoment)
     .addHelpText('after', EXAMPLES)
     .action(async ({ expires, ...wanted }: CreateOptions) => {
-      const created = await createConnector(findAccess(), { ...wanted, ...expiry(expires) });
+      const created = await createConnector(findAccess(), { ...wanted, ...expiryOf(expires) });
       print(created, createdText);
     });
-}
-
-function expiry(expires: Moment | undefined): Pick<WantedConnector, 'expiresIn' | 'expiresAt'> {
-  if (!expires) return {};
-  return 'time' in expires ? { expiresAt: expires.time } : { expiresIn: expires.distance };
 }
 
 function addList(connector: Command, { findAccess, print }: Terminal): void {

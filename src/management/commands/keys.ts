@@ -12,11 +12,11 @@ Examples:
 
 const ROTATION = `
 A new key is published now and signs in 10 minutes, when everybody who verifies tokens has seen it. The old one stays
-published until the last token it signed has expired. No call fails, and nobody signs in again.
+published until the last token it signed has expired, minted tokens included. No call fails, and nobody signs in again.
 
 --at-once is for a key that leaked. The new key signs now and all others are published no longer: every access token
-dies, and clients fetch a new one with their refresh token by themselves; whoever has none signs in again. Gatehouse
-itself knows within a second, or within a minute when messages between its processes are lost; other programs that
+dies, and clients fetch a new one with their refresh token by themselves; whoever has none signs in again. Minted tokens
+die too and have to be minted again: gatehouse token list says which. Gatehouse itself knows within a second, or within a minute when messages between its processes are lost; other programs that
 verify tokens know when they next fetch the keys, which they may keep for 5 minutes.
 ${EXAMPLES}`;
 
@@ -63,5 +63,6 @@ function rotatedText(keys: Keys): string {
 }
 
 function replacedText(keys: Keys): string {
-  return `Replaced the key. Access tokens from before no longer work; clients fetch new ones by themselves.\n\n${keysText(keys)}`;
+  return `Replaced the key. Access tokens from before no longer work; clients fetch new ones by themselves.
+Minted tokens from before no longer work either: mint new ones (gatehouse token list says which).\n\n${keysText(keys)}`;
 }

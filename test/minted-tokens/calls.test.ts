@@ -1,0 +1,165 @@
+// A minted token in the hands of a program without OAuth: what it reaches at /mcp, what it never reaches, and what is recorded of it.
+import { inspect } from 'node:util';
+import { assert, expect } from 'chai';
+import { isAtLeast, LEVELS, type Level } from '../../src/permission-level.ts';
+import { until } from '../store/condition.ts';
+import { readAudit } from '../support/administrator.ts';
+import { moveClock } from '../support/clock.ts';
+import { call, callTool, isLetIn } from '../support/mcp.ts';
+import { onEachStore, useSystem } from '../support/system.ts';
+import { addressOf, findListed, listMinted, mint } from './minting.ts';
+import { SDKS } from './sdk.ts';
+
+/** The lowest level that each tool of the sample needs. */
+const TOOLS: Record<string, Level> = {
+  club_overview: 'analytics',
+  find_members: 'operations',
+  member_contact: 'admin',
+  payment_details: 'full',
+};
+
+onEachStore('A client with a minted token in a header', (system) => {
+  for (const [name, connect] of SDKS)
+    it(`lists and calls tools, and nobody signs in (${name})`, async () => {
+      const { token } = await mint(system(), { level: 'full' });
+      const client = await connect(addressOf(system()), token);
+      try {
+        expect(await client.listTools()).to.include.members(Object.keys(TOOLS));
+        const { isError, answer } = await client.callTool('club_overview');
+        expect(isError).to.equal(false);
+        expect(answer).to.have.property('members');
+      } finally {
+        await client.close();
+      }
+    });
+
+  for (const [name, connect] of SDKS)
+    it(`is told of an error by the tools above its level, which are not listed (${name})`, async () => {
+      const { token } = await mint(system(), { level: 'analytics' });
+      const client = await connect(addressOf(system()), token);
+      try {
+        const tools = await client.listTools();
+        expect(tools).to.include('club_overview');
+        expect(tools).to.not.include.members(['member_contact', 'payment_details']);
+        const { isError, answer } = await client.callTool('payment_details', { memberId: 'M1' });
+        expect(isError).to.equal(true);
+        expect(JSON.stringify(answer)).to.match(/level full.*minted/);
+      } finally {
+        await client.close();
+      }
+    });
+
+  for (const [name, connect] of SDKS)
+    it(`gets no further with a token that is not good (${name})`, async () => {
+      const { token } = await mint(system());
+      const refusal = await connect(addressOf(system()), `${token}x`).then(
+        () => 'connected',
+        (error: unknown) => inspect(error),
+      );
+      expect(refusal)
+        .to.match(/(code|status): 401/)
+        .and.include('ask an administrator for a minted token');
+    });
+});
+
+describe('A minted token', () => {
+  const system = useSystem();
+
+  async function someMember(): Promise<string> {
+    const { token } = await mint(system());
+    const { rpc } = await callTool(addressOf(system()), token, 'find_members');
+    const { found } = rpc?.result?.structuredContent ?? {};
+    assert(Array.isArray(found));
+    return String(found[0].memberId);
+  }
+
+  for (const level of LEVELS)
+    it(`of the level ${level} lists and runs what that level may, and never steps up`, async () => {
+      const { token } = await mint(system(), { level });
+      const url = addressOf(system());
+      const { rpc } = await call(url, token, { jsonrpc: '2.0', id: 1, method: 'tools/list' });
+      const listed = rpc?.result?.tools?.map((tool) => tool.name);
+      const memberId = await someMember();
+      for (const [tool, needed] of Object.entries(TOOLS)) {
+        const isWithin = isAtLeast(level, needed);
+        const given = /member_|payment_/.test(tool) ? { memberId } : {};
+        const { status, headers, rpc: answer } = await callTool(url, token, tool, given);
+        expect(status, tool).to.equal(200);
+        expect(headers.has('www-authenticate'), tool).to.equal(false);
+        expect(answer?.result?.isError === true, tool).to.equal(!isWithin);
+        expect(listed?.includes(tool), tool).to.equal(isWithin);
+      }
+    });
+
+  it('of the level full leaves a record of every call before its answer is out', async () => {
+    const { id, token } = await mint(system(), { level: 'full' });
+    const client = `minted:${id}`;
+    const calls = async () =>
+      (await readAudit(system())).filter(
+        ({ event, clientId }) => event === 'call' && clientId === client,
+      );
+    for (const [count, tool] of ['club_overview', 'payment_details', 'no_such_tool'].entries()) {
+      await callTool(addressOf(system()), token, tool, { memberId: 'nobody' });
+      const items = await calls();
+      expect(items).to.have.length(count + 1);
+      expect(items.at(-1)).to.deep.include({
+        account: client,
+        tool,
+        arguments: { memberId: 'nobody' },
+        outcome: 'allowed',
+      });
+    }
+  });
+
+  it('below full leaves no record of calls', async () => {
+    const { id, token } = await mint(system(), { level: 'admin' });
+    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    const events = (await readAudit(system())).filter(
+      ({ clientId }) => clientId === `minted:${id}`,
+    );
+    expect(events.map(({ event }) => event)).to.deep.equal(['token_minted']);
+  });
+});
+
+onEachStore('The last use of a minted token', (system) => {
+  const lastUsed = async (id: string) => (await findListed(system(), id))?.lastUsedAt;
+
+  it('is listed after the first call, and moves with later ones, a minute apart', async () => {
+    const { id, token } = await mint(system());
+    expect(await lastUsed(id)).to.equal(undefined);
+    const before = Date.now();
+    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    const first = await until('the use to be noted', () => lastUsed(id));
+    expect(Date.parse(first)).to.be.within(before, Date.now());
+
+    moveClock(59);
+    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    moveClock(62);
+    const later = Date.now();
+    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    const second = await until('the later use to be noted', async () => {
+      const at = await lastUsed(id);
+      return at !== first && at;
+    });
+    expect(Date.parse(second)).to.be.within(later, Date.now());
+  });
+
+  it('is that of each token, and of none for calls that were refused', async () => {
+    const [used, unused] = [await mint(system()), await mint(system())];
+    expect(await isLetIn(addressOf(system()), `${unused.token}x`)).to.equal(false);
+    expect(await isLetIn(addressOf(system()), used.token)).to.equal(true);
+    await until('the use to be noted', () => lastUsed(used.id));
+    expect(await lastUsed(unused.id)).to.equal(undefined);
+  });
+
+  it('costs nothing of what was minted: the expiry and the rest stay', async () => {
+    const { id, token } = await mint(system(), { expiresIn: '1h' });
+    const before = await findListed(system(), id);
+    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    await until('the use to be noted', () => lastUsed(id));
+    const { lastUsedAt: _, ...after } = (await findListed(system(), id)) ?? {};
+    expect(after).to.deep.equal(before);
+    moveClock(3601);
+    expect((await listMinted(system())).map((item) => item.id)).to.not.include(id);
+  });
+});

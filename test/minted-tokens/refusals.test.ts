@@ -1,0 +1,280 @@
+// Which tokens /mcp refuses and when, what the refusal says, and that no token of one address works at another (RFC 6750, RFC 8707).
+import { assert, expect } from 'chai';
+import { decodeJwt, importJWK, type JWTPayload, SignJWT } from 'jose';
+import { openSigningKeys, signingKey } from '../../src/keys/signing-keys.ts';
+import { until } from '../store/condition.ts';
+import { createConnector } from '../support/administrator.ts';
+import { moveClock } from '../support/clock.ts';
+import { connect, registerClient } from '../support/connection.ts';
+import { call, callTool, isLetIn } from '../support/mcp.ts';
+import { discover, refresh, requestToken } from '../support/oauth.ts';
+import { openSystemStore } from '../support/opened-store.ts';
+import { onEachStore, type System, useSystem } from '../support/system.ts';
+import { askAboutToken } from '../support/token-endpoints.ts';
+import { addressOf, askRaw, findListed, mint, revoke } from './minting.ts';
+
+/** How long what was read of a token counts. */
+const FRESH = 10;
+
+/** Refused with what to do, and nothing that makes a client look for a sign-in. */
+async function expectRefused(system: System, token: string | undefined): Promise<void> {
+  const { status, headers, text, rpc } = await callTool(addressOf(system), token, 'club_overview');
+  expect(status, text).to.equal(401);
+  expect(headers.get('www-authenticate')).to.equal('Bearer');
+  expect(headers.get('cache-control')).to.equal('no-store');
+  expect(rpc?.error?.message).to.include('connect link').and.include('minted token');
+  if (token) expect(text).to.not.include(token);
+}
+
+/** Changes members of a token's claims and leaves the signature. */
+function tamper(token: string, claims: JWTPayload): string {
+  const [header, , signature] = token.split('.');
+  const changed = JSON.stringify({ ...decodeJwt(token), ...claims });
+  return [header, Buffer.from(changed).toString('base64url'), signature].join('.');
+}
+
+/** As `token`, with other claims, signed by the key that Gatehouse itself signs with. */
+async function forge(system: System, token: string, claims: JWTPayload): Promise<string> {
+  const now = Date.now() / 1000;
+  const { store } = await openSystemStore(system);
+  const { jwk } = signingKey(await openSigningKeys(store, now), now);
+  await store.close();
+  return new SignJWT({ ...decodeJwt(token), ...claims })
+    .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: jwk.kid })
+    .sign(await importJWK(jwk, 'ES256'));
+}
+
+onEachStore('A minted token', (system) => {
+  it('is refused at once when it is revoked', async () => {
+    const { id, token } = await mint(system());
+    const other = await mint(system());
+    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    expect(await revoke(system(), id)).to.include({ id, name: 'Nightly report' });
+    await until('the token to be refused', async () => {
+      return !(await isLetIn(addressOf(system()), token));
+    });
+    await expectRefused(system(), token);
+    expect(await isLetIn(addressOf(system()), other.token)).to.equal(true);
+    expect(await findListed(system(), id)).to.equal(undefined);
+  });
+
+  it('is refused within ten seconds when the notice of its revocation is lost', async () => {
+    const { id, token } = await mint(system());
+    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    const { store } = await openSystemStore(system());
+    await store.delete(`minted-token:${id}`);
+    await store.close();
+    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    moveClock(FRESH);
+    await expectRefused(system(), token);
+    expect(await findListed(system(), id)).to.equal(undefined);
+  });
+
+  it('is refused when it has expired, and not before', async () => {
+    const { id, token } = await mint(system(), { expiresIn: '1h' });
+    moveClock(3600 - 5);
+    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    moveClock(6);
+    await expectRefused(system(), token);
+    expect(await findListed(system(), id)).to.equal(undefined);
+  });
+
+  it('stays revoked, whoever uses it meanwhile', async () => {
+    const { id, token } = await mint(system());
+    const use = () => callTool(addressOf(system()), token, 'club_overview');
+    await Promise.all([use(), use(), revoke(system(), id), use(), use()]);
+    moveClock(FRESH);
+    await expectRefused(system(), token);
+    expect(await findListed(system(), id)).to.equal(undefined);
+  });
+
+  it('of one address is refused at every other', async () => {
+    const connection = await connect(system(), await createConnector(system()));
+    const { token } = await mint(system());
+    expect(await isLetIn(connection.link, connection.accessToken)).to.equal(true);
+    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+
+    await expectRefused(system(), connection.accessToken);
+    const { status, headers } = await callTool(connection.link, token, 'club_overview');
+    expect(status).to.equal(401);
+    expect(headers.get('www-authenticate')).to.match(/error="invalid_token".*resource_metadata=/);
+  });
+});
+
+describe('/mcp', () => {
+  const system = useSystem();
+
+  it('without a token says what to do, and offers no sign-in, whatever the method', async () => {
+    await expectRefused(system(), undefined);
+    for (const method of ['GET', 'DELETE', 'PUT', 'PATCH']) {
+      const response = await fetch(addressOf(system()), { method });
+      expect(response.status, method).to.equal(401);
+      expect(response.headers.get('www-authenticate'), method).to.equal('Bearer');
+      expect(await response.text()).to.include('minted token');
+    }
+  });
+
+  it('says so before it looks at the message', async () => {
+    const { status, headers } = await call(addressOf(system()), undefined, [7]);
+    expect(status).to.equal(401);
+    expect(headers.get('www-authenticate')).to.equal('Bearer');
+  });
+
+  it('is no protected resource that a client could discover', async () => {
+    const { resource } = system();
+    for (const path of ['/.well-known/oauth-protected-resource/mcp', '/mcp/.well-known/x']) {
+      const response = await fetch(resource + path);
+      await response.text();
+      expect(response.status, path).to.equal(404);
+    }
+  });
+
+  it('refuses a token that was changed', async () => {
+    const { token } = await mint(system(), { level: 'analytics' });
+    const { token: other } = await mint(system(), { level: 'full' });
+    const [header, claims, signature = ''] = token.split('.');
+    for (const changed of [
+      tamper(token, { scope: 'full' }),
+      tamper(token, { exp: 4_102_444_800 }),
+      tamper(token, { jti: String(decodeJwt(other).jti) }),
+      [header, claims, other.split('.')[2]].join('.'),
+      [header, claims, ''].join('.'),
+      [header, claims, signature.slice(0, -4)].join('.'),
+      [Buffer.from('{"alg":"none"}').toString('base64url'), claims, ''].join('.'),
+      `${token}x`,
+      'nonsense',
+    ])
+      await expectRefused(system(), changed);
+    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+  });
+
+  it('refuses what nobody minted, even when the right key signed it', async () => {
+    const { id, token } = await mint(system());
+    expect(await isLetIn(addressOf(system()), await forge(system(), token, {}))).to.equal(true);
+    for (const claims of [
+      { jti: '0'.repeat(32) },
+      { jti: `${id}0` },
+      { jti: '../connector' },
+      { jti: undefined },
+      { aud: system().resource },
+      { aud: `${addressOf(system())}/` },
+      { aud: [addressOf(system()), system().resource] },
+      { iss: system().resource },
+      { scope: 'root' },
+      { scope: undefined },
+      { exp: undefined },
+      { sub: undefined },
+    ])
+      await expectRefused(system(), await forge(system(), token, claims));
+  });
+
+  it('gives a token no more than it was minted for, even when the right key signed it', async () => {
+    const { token } = await mint(system(), { level: 'analytics' });
+    const raised = await forge(system(), token, { scope: 'full' });
+    const { rpc } = await callTool(addressOf(system()), raised, 'find_members');
+    expect(rpc?.result?.isError).to.equal(true);
+  });
+
+  it('takes the token from the header only', async () => {
+    const { token } = await mint(system());
+    const headers = { 'content-type': 'application/json', cookie: `access_token=${token}` };
+    const response = await fetch(`${addressOf(system())}?access_token=${token}`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify({ access_token: token, jsonrpc: '2.0', id: 1, method: 'tools/list' }),
+    });
+    expect(response.status).to.equal(401);
+    expect(await response.text()).to.not.include(token);
+  });
+});
+
+describe('The authorization server', () => {
+  const system = useSystem({
+    file: {
+      authorization: {
+        introspectionClients: [
+          { id: 'other-resource', secret: 'a secret of its own, long enough' },
+        ],
+      },
+    },
+  });
+
+  it('gives nothing for a minted token, knows nothing of it, and cannot revoke it', async () => {
+    const { id, token } = await mint(system());
+    const { link } = await createConnector(system());
+    const { server } = await discover(link);
+    const client = await registerClient(server);
+    expect((await refresh(server, client, token)).body.error).to.equal('invalid_grant');
+    const exchanged = await requestToken(server, client, {
+      grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
+      assertion: token,
+    });
+    expect(exchanged.status).to.equal(400);
+
+    const { status } = await askAboutToken(server.revocation_endpoint, client, token);
+    expect(status).to.be.within(200, 400);
+    moveClock(FRESH);
+    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+
+    const resource = {
+      id: 'other-resource',
+      secret: 'a secret of its own, long enough',
+      method: 'client_secret_post',
+    } as const;
+    const endpoint = `${system().auth}/oauth/introspect`;
+    const asked = await askAboutToken(endpoint, resource, token);
+    expect(asked.status).to.equal(200);
+    expect(JSON.parse(asked.text)).to.deep.equal({ active: false });
+
+    const managing = { ...system(), managementKey: token };
+    expect((await askRaw(managing, 'DELETE', `/tokens/${id}`)).status).to.equal(401);
+    expect(await findListed(system(), id)).to.include({ id });
+  });
+});
+
+describe('While the store is away', () => {
+  const system = useSystem({ store: 'redis' });
+
+  it('a minted token is told to wait, not to be replaced, and nothing is minted or revoked', async () => {
+    const [known, unread] = [await mint(system()), await mint(system())];
+    expect(await isLetIn(addressOf(system()), known.token)).to.equal(true);
+    system().signalStore('SIGSTOP');
+    try {
+      expect(await isLetIn(addressOf(system()), known.token)).to.equal(true);
+      moveClock(46);
+      for (const { token } of [known, unread]) {
+        const answer = await callTool(addressOf(system()), token, 'club_overview');
+        expect(answer.status, answer.text).to.equal(503);
+        expect(answer.headers.has('www-authenticate')).to.equal(false);
+        expect(Number(answer.headers.get('retry-after'))).to.be.above(0);
+      }
+      await expectRefused(system(), `${known.token}x`);
+      const wanted = { name: 'Nightly report', level: 'full' };
+      const answers = await Promise.all([
+        askRaw(system(), 'POST', '/tokens', wanted),
+        askRaw(system(), 'GET', '/tokens'),
+      ]);
+      for (const { status, text } of answers) {
+        expect(status, text).to.equal(503);
+        expect(JSON.parse(text).error).to.equal('temporarily_unavailable');
+      }
+    } finally {
+      system().signalStore('SIGCONT');
+    }
+    for (const { token } of [known, unread])
+      expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+  });
+
+  it('no call with the level full is answered, because none can be recorded', async () => {
+    const { token } = await mint(system(), { level: 'full' });
+    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    system().signalStore('SIGSTOP');
+    try {
+      const { rpc, text } = await callTool(addressOf(system()), token, 'club_overview');
+      assert(rpc?.error);
+      expect(text).to.not.include('members');
+    } finally {
+      system().signalStore('SIGCONT');
+    }
+  });
+});
