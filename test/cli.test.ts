@@ -1,16 +1,21 @@
 // The commands of `gatehouse`, against a management host that really runs.
 import { spawnSync } from 'node:child_process';
-import { expect } from 'chai';
+import { assert, expect } from 'chai';
+import { decodeJwt } from 'jose';
 import { recordAudit } from '../src/audit/audit.ts';
 import { createConnector, findConnector } from '../src/connectors/connectors.ts';
+import { rotateSigningKeys } from '../src/keys/signing-keys.ts';
+import { findMintedToken, noteUse } from '../src/minted-tokens/minted-tokens.ts';
 import { accessTo, gatehouse } from './management/command-line.ts';
 import {
+  ACCESS_TOKEN_LIFETIME,
   type ManagementHost,
   openManagementHost,
   RESOURCE_URL,
 } from './management/management-host.ts';
 
 const CREATE = ['connector', 'create', '--name', 'Ops', '--level', 'operations'];
+const MINT = ['token', 'mint', '--name', 'Report', '--level', 'analytics'];
 const NOW = Math.floor(Date.now() / 1000);
 
 describe('the command line', () => {
@@ -176,6 +181,112 @@ describe('the command line', () => {
     });
   });
 
+  describe('token mint', () => {
+    it('prints the token, and how to use it', async () => {
+      const stdout = await done(...MINT);
+      const token = /Authorization: Bearer (\S+)$/m.exec(stdout)?.[1] ?? '';
+      expect(decodeJwt(token).aud).to.equal(`${RESOURCE_URL}/mcp`);
+      expect(stdout).to.match(/^Minted a token\. It is shown this once\./);
+      expect(stdout).to.include('Report').and.include('analytics');
+      const id = /gatehouse token revoke (\S+)$/m.exec(stdout)?.[1] ?? '';
+      expect(await findMintedToken(host.store, id)).to.include({
+        name: 'Report',
+        level: 'analytics',
+        lastFour: token.slice(-4),
+      });
+    });
+
+    it('prints an mcp.json that is ready to use', async () => {
+      const stdout = await done(...MINT);
+      const [token] = /\beyJ\S+$/m.exec(stdout) ?? [];
+      const [settings = ''] = /^\{.*^\}$/ms.exec(stdout) ?? [];
+      expect(JSON.parse(settings)).to.deep.equal({
+        mcpServers: {
+          gatehouse: {
+            type: 'http',
+            url: `${RESOURCE_URL}/mcp`,
+            headers: { Authorization: `Bearer ${token}` },
+          },
+        },
+      });
+    });
+
+    it('prints exactly the minted token with --json', async () => {
+      const minted = await json(...MINT, '--expires', '30d');
+      expect(minted).to.have.all.keys('id', 'name', 'level', 'token', 'expiresAt');
+      expect(minted).to.include({ name: 'Report', level: 'analytics' });
+      const { iat = 0, exp = 0 } = decodeJwt(minted.token);
+      expect(exp - iat).to.equal(30 * 86_400);
+    });
+
+    it('takes a time or a day to expire at, and 90 days unless told', async () => {
+      const moment = new Date((NOW + 40 * 86_400) * 1000).toISOString();
+      expect(await json(...MINT, '--expires', moment)).to.include({ expiresAt: moment });
+      const day = moment.slice(0, 10);
+      const expiresAt = `${day}T00:00:00.000Z`;
+      expect(await json(...MINT, '--expires', day)).to.include({ expiresAt });
+      const usual = Date.parse((await json(...MINT)).expiresAt) / 1000;
+      expect(usual - NOW).to.be.closeTo(90 * 86_400, 600);
+    });
+
+    it('passes on why it was refused', async () => {
+      const { code, stdout, stderr } = await run(...MINT, '--expires', '367d');
+      expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
+      expect(stderr).to.match(/^gatehouse: expiresIn: at most 366d/);
+    });
+  });
+
+  describe('token list and revoke', () => {
+    it('a list without tokens says how to mint one', async () => {
+      expect(await done('token', 'list')).to.include('gatehouse token mint');
+      expect(await json('token', 'list')).to.deep.equal({ items: [] });
+    });
+
+    it('a list is a table with a line for each token, and says which died with their key', async () => {
+      const moment = '2100-01-01T00:00:00Z';
+      host.clock.ahead = Date.parse('2099-12-01T00:00:00Z') / 1000 - NOW;
+      const dead = await json(...MINT, '--expires', moment);
+      const rotation = { accessTokenLifetime: ACCESS_TOKEN_LIFETIME, atOnce: true };
+      await rotateSigningKeys(host.store, rotation, NOW + host.clock.ahead);
+      const alive = await json(...MINT, '--expires', moment);
+      const record = await findMintedToken(host.store, alive.id);
+      assert(record);
+      await noteUse(host.store, record, Date.parse('2099-12-24T18:00:00Z') / 1000);
+      const stdout = await done('token', 'list');
+      expect(stdout.trimEnd().split('\n')).to.deep.equal([
+        'ID                                NAME    LEVEL      ENDS IN  LAST USED             EXPIRES',
+        `${dead.id}  Report  analytics  …${dead.token.slice(-4)}    never                 key replaced: mint again`,
+        `${alive.id}  Report  analytics  …${alive.token.slice(-4)}    2099-12-24 18:00 UTC  2100-01-01 00:00 UTC`,
+      ]);
+      for (const { token } of [dead, alive]) expect(stdout).to.not.include(token);
+    });
+
+    it('a list has exactly the tokens with --json, without the tokens themselves', async () => {
+      const { token, ...minted } = await json(...MINT);
+      const { items } = await json('token', 'list');
+      const [{ createdAt }] = items;
+      expect(items).to.deep.equal([{ ...minted, createdAt, lastFour: token.slice(-4) }]);
+    });
+
+    it('revokes a token, once', async () => {
+      const { id } = await json(...MINT);
+      expect(await done('token', 'revoke', id))
+        .to.include('Revoked "Report"')
+        .and.include(id);
+      expect(await findMintedToken(host.store, id)).to.equal(undefined);
+      const { id: other } = await json(...MINT);
+      expect(await json('token', 'revoke', other)).to.include({ id: other, name: 'Report' });
+    });
+
+    it('fails for an unknown token', async () => {
+      for (const id of ['0'.repeat(32), 'nonsense', '../audit', '..', '']) {
+        const { code, stdout, stderr } = await run('token', 'revoke', id, '--json');
+        expect({ code, stdout }, id).to.deep.equal({ code: 1, stdout: '' });
+        expect(JSON.parse(stderr).error).to.equal('not_found');
+      }
+    });
+  });
+
   describe('keys list and rotate', () => {
     const MOMENT = /\d{4}-\d\d-\d\d \d\d:\d\d UTC/;
     const inKeys = async (...args: string[]) => (await json('keys', ...args)).items;
@@ -216,15 +327,18 @@ describe('the command line', () => {
       expect(others).to.deep.equal([]);
       expect(key).to.include({ state: 'signing' });
       expect(before.map(({ id }: { id: string }) => id)).to.not.include(key.id);
-      expect(await done('keys', 'rotate', '--at-once')).to.match(
-        /^Replaced the key\. Access tokens from before no longer work/,
-      );
+      expect(await done('keys', 'rotate', '--at-once'))
+        .to.match(/^Replaced the key\. Access tokens from before no longer work/)
+        .and.include('Minted tokens from before no longer work either');
     });
 
     it('help says what a rotation does, and what --at-once does', async () => {
       const { code, stdout } = await gatehouse(['keys', 'rotate', '--help'], {});
       expect(code).to.equal(0);
       expect(stdout).to.include('signs in 10 minutes').and.include('for a key that leaked');
+      expect(stdout)
+        .to.match(/minted tokens included/i)
+        .and.match(/minted tokens\s+die too/i);
       expect(stdout).to.include('$ gatehouse keys rotate --at-once');
     });
   });
@@ -276,6 +390,14 @@ describe('the command line', () => {
       [...CREATE, '--colour', 'red'],
       ['connector', 'show'],
       ['connector', 'revoke', 'a', 'b'],
+      ['token'],
+      ['token', 'mint', '--name', 'Report'],
+      ['token', 'mint', '--level', 'full'],
+      ['token', 'mint', '--name', 'Report', '--level', 'root'],
+      [...MINT, '--expires', 'never'],
+      [...MINT, '--max-uses', '5'],
+      ['token', 'show'],
+      ['token', 'revoke'],
       ['keys'],
       ['keys', 'rotate', 'now'],
       ['keys', 'rotate', '--at-once=yes'],

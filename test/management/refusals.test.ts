@@ -43,7 +43,8 @@ describe('the management host refuses', () => {
   ] as const) {
     it(`${title} on every address of the API, whatever else is wrong`, async () => {
       const headers = { Authorization: authorization };
-      const under = ['connectors', 'connectors/x', 'keys', 'keys/rotate', 'audit', 'nothing'];
+      const records = ['connectors', 'connectors/x', 'tokens', 'tokens/x'];
+      const under = [...records, 'keys', 'keys/rotate', 'audit', 'nothing'];
       const paths = ['/api/v1', ...under.map((path) => `/api/v1/${path}`)];
       for (const path of paths) {
         for (const method of ['GET', 'POST', 'DELETE', 'PATCH', 'OPTIONS']) {
@@ -204,6 +205,8 @@ describe('the management host refuses', () => {
     for (const [path, allow, methods] of [
       [CONNECTORS, 'GET, HEAD, POST', ['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND']],
       [`${CONNECTORS}/AAAAAAAAAAAAAAAAAAAAAA`, 'DELETE, GET, HEAD', ['POST', 'PUT', 'PATCH']],
+      ['/api/v1/tokens', 'GET, HEAD, POST', ['PUT', 'PATCH', 'DELETE']],
+      [`/api/v1/tokens/${'0'.repeat(32)}`, 'DELETE', ['GET', 'POST', 'PUT', 'PATCH']],
       ['/api/v1/keys', 'GET, HEAD', ['POST', 'PUT', 'DELETE']],
       ['/api/v1/keys/rotate', 'POST', ['GET', 'PUT', 'DELETE']],
       ['/api/v1/audit', 'GET, HEAD', ['POST', 'PUT', 'DELETE']],

@@ -1,0 +1,209 @@
+// Minted tokens over the management API: what minting answers, how long a token may live, lists in pages, and revocation.
+import { expect } from 'chai';
+import { decodeJwt, decodeProtectedHeader } from 'jose';
+import type { MintedTokenDocument, NewTokenDocument } from '../../src/management/documents.ts';
+import { MINTED_TOKENS_CHANNEL } from '../../src/minted-tokens/minted-tokens.ts';
+import {
+  AUTH_URL,
+  type ManagementHost,
+  openManagementHost,
+  request,
+  RESOURCE_URL,
+} from './management-host.ts';
+
+const TOKENS = '/api/v1/tokens';
+const UNKNOWN = '0'.repeat(32);
+const GOOD = { name: 'Nightly report', level: 'operations' };
+const DAY = 86_400;
+
+describe('minted tokens over the management API', () => {
+  let host: ManagementHost;
+  beforeEach(async () => {
+    host = await openManagementHost();
+  });
+  afterEach(() => host.close());
+
+  async function mint(body: object = GOOD): Promise<NewTokenDocument> {
+    const answer = await request(host, 'POST', TOKENS, { body });
+    expect(answer.status, JSON.stringify(answer.body)).to.equal(201);
+    return answer.body as NewTokenDocument;
+  }
+
+  async function list(query = ''): Promise<{ items: MintedTokenDocument[]; next?: string }> {
+    const { status, body } = await request(host, 'GET', `${TOKENS}${query}`);
+    expect(status, JSON.stringify(body)).to.equal(200);
+    return body as { items: MintedTokenDocument[]; next?: string };
+  }
+
+  const namesIn = ({ items }: { items: MintedTokenDocument[] }) => items.map(({ name }) => name);
+  const secondsFromNow = (time = '') => (Date.parse(time) - Date.now()) / 1000 - host.clock.ahead;
+
+  it('a new token comes with what it is for, and is not cached', async () => {
+    const { status, headers, body } = await request(host, 'POST', TOKENS, { body: GOOD });
+    expect(status).to.equal(201);
+    expect(headers.get('cache-control')).to.equal('no-store');
+    expect(body).to.have.all.keys('id', 'name', 'level', 'token', 'expiresAt').and.include(GOOD);
+    expect(body['id']).to.match(/^[0-9a-f]{32}$/);
+  });
+
+  it('a token is an access token for /mcp, without a person or a connector', async () => {
+    const { id, token, expiresAt } = await mint();
+    const [{ items: keys }, header] = [
+      (await request(host, 'GET', '/api/v1/keys')).body as { items: { id: string }[] },
+      decodeProtectedHeader(token),
+    ];
+    expect(header).to.deep.equal({ alg: 'ES256', typ: 'at+jwt', kid: keys[0]?.id });
+    const { iat = 0, exp, ...claims } = decodeJwt(token);
+    expect(claims).to.deep.equal({
+      iss: AUTH_URL,
+      aud: `${RESOURCE_URL}/mcp`,
+      sub: `minted:${id}`,
+      client_id: `minted:${id}`,
+      scope: 'operations',
+      jti: id,
+    });
+    expect(exp).to.equal(Date.parse(expiresAt) / 1000);
+    expect(iat).to.be.closeTo(Date.now() / 1000, 10);
+  });
+
+  for (const [title, expiry, seconds] of [
+    ['90 days unless something else is wished', {}, 90 * DAY],
+    ['as long as wished', { expiresIn: '30d' }, 30 * DAY],
+    ['a second, when that is wished', { expiresIn: '1s' }, 1],
+    ['a leap year at most', { expiresIn: '366d' }, 366 * DAY],
+  ] as const) {
+    it(`a token lives ${title}`, async () => {
+      const { expiresAt } = await mint({ ...GOOD, ...expiry });
+      expect(secondsFromNow(expiresAt)).to.be.closeTo(seconds, 5);
+    });
+  }
+
+  it('a token expires at a moment in any time zone', async () => {
+    const moment = new Date(Date.now() + 40 * DAY * 1000).toISOString().slice(0, 19);
+    const { expiresAt } = await mint({ ...GOOD, expiresAt: `${moment}+02:00` });
+    expect(expiresAt).to.equal(new Date(`${moment}+02:00`).toISOString());
+  });
+
+  it('a list shows what a token is for and how it ends, and never the token', async () => {
+    const { token, ...minted } = await mint();
+    const { status, body } = await request(host, 'GET', TOKENS);
+    expect(status).to.equal(200);
+    const [item] = body['items'] as MintedTokenDocument[];
+    expect(body).to.deep.equal({
+      items: [{ ...minted, createdAt: item?.createdAt, lastFour: token.slice(-4) }],
+    });
+    expect(secondsFromNow(item?.createdAt)).to.be.closeTo(0, 10);
+    for (const part of token.split('.')) expect(JSON.stringify(body)).to.not.include(part);
+  });
+
+  it('an empty list has no items and no next page', async () => {
+    expect((await request(host, 'GET', TOKENS)).body).to.deep.equal({ items: [] });
+  });
+
+  it('a list leaves out what expired', async () => {
+    await mint({ ...GOOD, name: 'short', expiresIn: '1h' });
+    await mint({ ...GOOD, name: 'long' });
+    host.clock.ahead = 3601;
+    expect(namesIn(await list())).to.deep.equal(['long']);
+    host.clock.ahead = 0;
+    expect(namesIn(await list())).to.deep.equal(['long']);
+  });
+
+  it('pages follow one another, oldest first, also when what ended a page is revoked', async () => {
+    for (const name of ['A', 'B', 'C', 'D', 'E']) {
+      await mint({ ...GOOD, name });
+      host.clock.ahead += 1;
+    }
+    const first = await list('?limit=2');
+    expect(namesIn(first)).to.deep.equal(['A', 'B']);
+    await request(host, 'DELETE', `${TOKENS}/${first.next}`);
+    const second = await list(`?limit=2&after=${first.next}`);
+    expect(namesIn(second)).to.deep.equal(['C', 'D']);
+    const third = await list(`?limit=2&after=${second.next}`);
+    expect(namesIn(third)).to.deep.equal(['E']);
+    expect(third).to.not.have.property('next');
+    expect(await list('?limit=4')).to.not.have.property('next');
+  });
+
+  it('revoking answers the record, once', async () => {
+    const { id } = await mint();
+    const { items } = await list();
+    const { status, body, headers } = await request(host, 'DELETE', `${TOKENS}/${id}`);
+    expect(status).to.equal(200);
+    expect(headers.get('cache-control')).to.equal('no-store');
+    expect(body).to.deep.equal(items[0]);
+    const again = await request(host, 'DELETE', `${TOKENS}/${id}`);
+    expect(again.status).to.equal(404);
+    expect(await list()).to.deep.equal({ items: [] });
+  });
+
+  it('revoking tells every process that listens', async () => {
+    const { id } = await mint();
+    const told = new Promise((resolve) => {
+      void host.store.subscribe(MINTED_TOKENS_CHANNEL, resolve);
+    });
+    await request(host, 'DELETE', `${TOKENS}/${id}`);
+    expect(await told).to.equal(id);
+  });
+
+  it('an unknown token is 404 to revoke, and nothing happens', async () => {
+    await mint();
+    const before = await list();
+    for (const id of [UNKNOWN, 'x', '%E0%A4%A', '__proto__', `${UNKNOWN}0`, '*']) {
+      const { status, body } = await request(host, 'DELETE', `${TOKENS}/${id}`);
+      expect(status, id).to.equal(404);
+      expect(body).to.have.keys('error', 'error_description').and.include({ error: 'not_found' });
+    }
+    expect(await list()).to.deep.equal(before);
+  });
+
+  it('minting and revoking are recorded once each, and the token is not', async () => {
+    const { id, token, expiresAt } = await mint();
+    for (const _ of [1, 2]) await request(host, 'DELETE', `${TOKENS}/${id}`);
+    await request(host, 'POST', TOKENS, { body: { ...GOOD, level: 'root' } });
+    const { body } = await request(host, 'GET', '/api/v1/audit');
+    const about = { clientId: `minted:${id}`, outcome: 'done' };
+    const items = body['items'] as Record<string, unknown>[];
+    expect(items).to.deep.equal([
+      {
+        time: items[0]?.['time'],
+        event: 'token_minted',
+        ...about,
+        arguments: { ...GOOD, expiresAt },
+      },
+      { time: items[1]?.['time'], event: 'token_revoked', ...about },
+    ]);
+    for (const part of token.split('.')) expect(JSON.stringify(body)).to.not.include(part);
+  });
+
+  for (const [title, wrong, problem] of [
+    ['no name', { name: undefined }, /^name: /],
+    ['a name of two lines', { name: 'a\nb' }, /^name: .*visible/],
+    ['no level', { level: undefined }, /^level: one of analytics, operations, admin, full$/],
+    ['an unknown level', { level: 'root' }, /^level: one of analytics/],
+    ['more than 366 days', { expiresIn: '367d' }, /^expiresIn: at most 366d/],
+    ['very much more', { expiresIn: '999999d' }, /^expiresIn: at most 366d/],
+    ['no time at all', { expiresIn: '0s' }, /^expiresIn: a duration such as/],
+    ['for ever', { expiresIn: null }, /^expiresIn: /],
+    ['for ever, as a time', { expiresAt: null }, /^expiresAt: /],
+    ['a time that has passed', { expiresAt: '2020-01-01T00:00:00Z' }, /^expiresAt: .*passed/],
+    ['a time too far off', { expiresAt: '2999-01-01T00:00:00Z' }, /^expiresAt: at most 366d/],
+    ['two expiries', { expiresIn: '1d', expiresAt: '2999-01-01T00:00:00Z' }, /not both/],
+    ['a limit of uses', { maxUses: 5 }, /not known here: maxUses/],
+    ['a token of its own', { token: 'x' }, /not known here: token/],
+  ] as const) {
+    it(`a token with ${title} is refused, and nothing is minted`, async () => {
+      const { status, body } = await request(host, 'POST', TOKENS, { body: { ...GOOD, ...wrong } });
+      expect(status).to.equal(400);
+      expect(body).to.include({ error: 'invalid_request' });
+      expect(body['error_description']).to.match(problem);
+      expect(await list()).to.deep.equal({ items: [] });
+    });
+  }
+
+  it('wrong query parameters of a list are refused', async () => {
+    for (const query of ['limit=0', 'after=', 'after=x', `after=${UNKNOWN}0`, 'level=full']) {
+      expect((await request(host, 'GET', `${TOKENS}?${query}`)).status, query).to.equal(400);
+    }
+  });
+});

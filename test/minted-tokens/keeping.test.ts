@@ -1,0 +1,142 @@
+// Minted tokens in the store: twenty at once, one revocation of many, a restart, and nothing left anywhere that could be used as one.
+import { expect } from 'chai';
+import { startGatehouse } from '../../src/gatehouse.ts';
+import { openLogger } from '../../src/observability/logger.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import { until } from '../store/condition.ts';
+import { readAudit } from '../support/administrator.ts';
+import { callTool, isLetIn } from '../support/mcp.ts';
+import { readStoredBytes } from '../support/stored-bytes.ts';
+import { onEachStore, openPlace, startAt, STORES, type System } from '../support/system.ts';
+import { addressOf, askRaw, findListed, listMinted, mint, revoke } from './minting.ts';
+
+const AT_ONCE = 20;
+
+onEachStore('Many administrators at once', (system) => {
+  it('mint twenty tokens, which all work, are all listed, and are recorded once each', async () => {
+    const before = (await listMinted(system())).length;
+    const names = Array.from({ length: AT_ONCE }, (_, index) => `Program ${index}`);
+    const minted = await Promise.all(
+      names.map((name, index) => mint(system(), { name, expiresIn: `${index + 1}d` })),
+    );
+    expect(new Set(minted.map(({ id }) => id)).size).to.equal(AT_ONCE);
+    const listed = await listMinted(system());
+    expect(listed).to.have.length(before + AT_ONCE);
+    for (const { token, ...facts } of minted) {
+      const item = listed.find(({ id }) => id === facts.id);
+      expect(item).to.include({ ...facts, lastFour: token.slice(-4) });
+      expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    }
+    const events = (await readAudit(system())).filter(({ event }) => event === 'token_minted');
+    for (const { id } of minted)
+      expect(events.filter(({ clientId }) => clientId === `minted:${id}`)).to.have.length(1);
+  });
+
+  it('revoke one token: one of them does, and one revocation is recorded', async () => {
+    const { id } = await mint(system());
+    const answers = await Promise.all(
+      Array.from({ length: AT_ONCE }, () => askRaw(system(), 'DELETE', `/tokens/${id}`)),
+    );
+    const statuses = answers.map(({ status }) => status).sort();
+    expect(statuses).to.deep.equal([200, ...Array(AT_ONCE - 1).fill(404)]);
+    const about = (await readAudit(system())).filter(({ clientId }) => clientId === `minted:${id}`);
+    expect(about.map(({ event }) => event)).to.deep.equal(['token_minted', 'token_revoked']);
+  });
+});
+
+/** `fetch` finds out only with its next request that connections from before the restart are closed. */
+async function answerAgain({ management, resource }: System): Promise<void> {
+  for (const origin of [management, resource])
+    await until(`${origin} to answer`, async () => {
+      const answer = await fetch(`${origin}/livez`).catch(() => undefined);
+      await answer?.text();
+      return answer?.status === 200;
+    });
+}
+
+for (const store of STORES)
+  describe(`After a restart, on ${store}`, () => {
+    it('a minted token works and is listed as before, and a revoked one does not', async () => {
+      const place = await openPlace({ store });
+      try {
+        const first = await startAt(place);
+        const [kept, ended] = [await mint(first), await mint(first)];
+        await revoke(first, ended.id);
+        const before = await listMinted(first);
+        await first.stop();
+
+        const second = await startAt(place);
+        try {
+          await answerAgain(second);
+          expect(await listMinted(second)).to.deep.equal(before);
+          expect(await isLetIn(addressOf(second), kept.token)).to.equal(true);
+          expect(await isLetIn(addressOf(second), ended.token)).to.equal(false);
+        } finally {
+          await second.stop();
+        }
+      } finally {
+        await place.release();
+      }
+    });
+  });
+
+type Left = { tokens: string[]; log: string; store: string; audit: string; list: string };
+
+/** Everything that can happen to a minted token, with the log at its most talkative. */
+async function liveOnce(system: System): Promise<string[]> {
+  const url = addressOf(system);
+  const { id, token } = await mint(system, { level: 'full' });
+  const ended = await mint(system);
+  for (const each of [token, ended.token]) await callTool(url, each, 'club_overview');
+  await until('the use to be noted', async () => (await findListed(system, id))?.lastUsedAt);
+  await revoke(system, ended.id);
+  for (const each of [ended.token, `${token}x`]) await callTool(url, each, 'club_overview');
+  const headers = { authorization: `Bearer ${token}` };
+  for (const wrong of [`${url}?access_token=${token}`, `${system.auth}/oauth/token`])
+    await (await fetch(wrong, { headers })).text();
+  await askRaw(system, 'DELETE', `/tokens/${token}`);
+  await askRaw({ ...system, managementKey: token }, 'GET', '/tokens');
+  return [token, ended.token];
+}
+
+for (const store of STORES)
+  describe(`What is left of a minted token, on ${store}`, () => {
+    let left: Left;
+
+    before(async () => {
+      const place = await openPlace({ store });
+      const lines: string[] = [];
+      const logger = openLogger('trace', { write: (line) => void lines.push(line) });
+      const gatehouse = await startGatehouse(loadSettings(place.environment), { logger });
+      const system = { ...place.facts, signalStore: place.signalStore, stop: gatehouse.stop };
+      try {
+        const tokens = await liveOnce(system);
+        const records = await readStoredBytes(place.facts.storeAddress);
+        left = {
+          tokens,
+          log: lines.join(''),
+          store: records.map(({ name, bytes }) => name + bytes.toString('latin1')).join('\n'),
+          audit: JSON.stringify(await readAudit(system)),
+          list: JSON.stringify(await listMinted(system)),
+        };
+      } finally {
+        await gatehouse.stop();
+        await place.release();
+      }
+    });
+
+    for (const [where, sign] of [
+      ['log', '"path":"/mcp"'],
+      ['store', 'minted-token:'],
+      ['audit', 'token_revoked'],
+      ['list', '"lastFour"'],
+    ] as const)
+      it(`the ${where} has neither the token nor any part of it`, () => {
+        expect(left[where]).to.include(sign);
+        for (const token of left.tokens)
+          for (const part of token.split('.').slice(1)) {
+            expect(left[where]).to.not.include(part);
+            expect(left[where]).to.not.include(Buffer.from(part, 'base64url').toString('latin1'));
+          }
+      });
+  });

@@ -1,0 +1,174 @@
+// Minted tokens outlive many rotations of the key that signed them, die when that key is replaced at once, and keep no other key published.
+import { assert, expect } from 'chai';
+import {
+  openSigningKeys,
+  rotateSigningKeys,
+  signingKeyUntil,
+} from '../../src/keys/signing-keys.ts';
+import { type Key, listKeys, publishedIds, rotateKeys, signedBy } from '../keys/published-keys.ts';
+import { startBeside } from '../keys/processes.ts';
+import { until } from '../store/condition.ts';
+import { moveClock, restoreClock } from '../support/clock.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { openSystemStore } from '../support/opened-store.ts';
+import { startSystem, STORES, type System } from '../support/system.ts';
+import { addressOf, findListed, mint, type Minted } from './minting.ts';
+
+const DAY = 86_400;
+const WAITS = 600;
+/** What config/development.yaml leaves at its default. */
+const TOKEN_LIFETIME = 3600;
+const ROUNDS = 20;
+
+type Arrangement = {
+  title: string;
+  start: () => Promise<{ system: System; stop: () => Promise<void> }>;
+};
+
+const ONE_PROCESS: Arrangement[] = STORES.map((store) => ({
+  title: `on ${store}`,
+  async start() {
+    const system = await startSystem({ store });
+    return { system, stop: system.stop };
+  },
+}));
+
+const APART: Arrangement = {
+  title: 'with every role apart',
+  async start() {
+    const settings = { GATEHOUSE_ROLES: 'management' };
+    const system = await startSystem({ store: 'redis', settings });
+    const others = [
+      await startBeside(system, 'authorization-server'),
+      await startBeside(system, 'resource-server'),
+    ];
+    const stop = async () => {
+      for (const other of others) await other.stop();
+      await system.stop();
+    };
+    return { system, stop };
+  },
+};
+
+for (const { title, start } of [...ONE_PROCESS, APART]) {
+  describe(`Minted tokens and rotation, ${title}`, () => {
+    let started: Awaited<ReturnType<Arrangement['start']>> | undefined;
+    beforeEach(async () => {
+      started = await start();
+    });
+    afterEach(async () => {
+      restoreClock();
+      await started?.stop();
+    });
+
+    function system(): System {
+      assert(started);
+      return started.system;
+    }
+
+    /** And until every process that serves them knows; it has ten minutes to. */
+    async function rotate(body?: { atOnce: boolean }): Promise<Key[]> {
+      const keys = await rotateKeys(system(), body);
+      await until('the new key to be published', async () => {
+        return (await publishedIds(system())).includes(keys[0]?.id);
+      });
+      return keys;
+    }
+
+    const works = ({ token }: Minted) => isLetIn(addressOf(system()), token);
+
+    it('a token outlives a rotation, and its key goes when it has expired', async () => {
+      const minted = await mint(system(), { expiresIn: '30d' });
+      const [next] = await rotate();
+      moveClock(WAITS + TOKEN_LIFETIME + WAITS + 60);
+      expect(await publishedIds(system())).to.deep.equal([next?.id, signedBy(minted.token)]);
+      expect(await works(minted)).to.equal(true);
+      moveClock(29 * DAY);
+      expect(await works(minted)).to.equal(true);
+      expect(await findListed(system(), minted.id)).to.not.have.property('keyReplaced');
+      moveClock(DAY);
+      expect(await works(minted)).to.equal(false);
+      expect(await publishedIds(system())).to.deep.equal([next?.id]);
+    });
+
+    it('a token minted while a new key waits outlives that rotation, and the next', async () => {
+      await rotate();
+      const minted = await mint(system(), { expiresIn: '30d' });
+      expect(await works(minted)).to.equal(true);
+      moveClock(WAITS + 1);
+      const later = await mint(system(), { expiresIn: '60d' });
+      await rotate();
+      moveClock(WAITS + TOKEN_LIFETIME + WAITS + 60);
+      await rotate();
+      expect(signedBy(minted.token)).to.not.equal(signedBy(later.token));
+      for (const each of [minted, later]) expect(await works(each)).to.equal(true);
+      moveClock(29 * DAY);
+      for (const each of [minted, later]) expect(await works(each)).to.equal(true);
+      moveClock(30 * DAY);
+      expect(await works(later)).to.equal(true);
+    });
+
+    it('a token works as soon as it is minted, just before and after a rotation', async () => {
+      for (const passed of [0, WAITS - 1, 2]) {
+        if (passed === 0) await rotate();
+        moveClock(passed);
+        expect(await works(await mint(system()))).to.equal(true);
+      }
+    });
+
+    it('a key that signed no minted token goes as early as ever', async () => {
+      const minted = await mint(system(), { expiresIn: '366d' });
+      const [second] = await rotate();
+      moveClock(WAITS + 1);
+      const [third] = await rotate();
+      moveClock(WAITS + TOKEN_LIFETIME + WAITS + 60);
+      const ids = (await listKeys(system())).map(({ id }) => id);
+      expect(ids)
+        .to.deep.equal([third?.id, signedBy(minted.token)])
+        .and.to.not.include(second?.id);
+    });
+
+    it('a token dies when its key is replaced at once, and the list says so', async () => {
+      const minted = await mint(system());
+      expect(await works(minted)).to.equal(true);
+      await rotate({ atOnce: true });
+      await until('the token to be refused', async () => !(await works(minted)));
+      expect(await findListed(system(), minted.id)).to.include({ keyReplaced: true });
+      const again = await mint(system());
+      expect(await works(again)).to.equal(true);
+      expect(await findListed(system(), again.id)).to.not.have.property('keyReplaced');
+    });
+  });
+}
+
+for (const store of STORES)
+  describe(`Minting and rotating at the same instant, on ${store}`, () => {
+    let system: System;
+    before(async () => {
+      system = await startSystem({ store });
+    });
+    after(() => system.stop());
+
+    it('never leaves a token whose key goes before it expires', async () => {
+      const { store: opened } = await openSystemStore(system);
+      const now = Math.ceil(Date.now() / 1000);
+      const expiresAt = now + 90 * DAY;
+      try {
+        for (let round = 0; round < ROUNDS; round++) {
+          const moment = now + round * WAITS;
+          const [keys, ...signing] = await Promise.all([
+            rotateSigningKeys(opened, { accessTokenLifetime: TOKEN_LIFETIME }, moment),
+            ...Array.from({ length: 4 }, () => signingKeyUntil(opened, expiresAt, moment)),
+          ]);
+          expect(keys).to.have.length(round + 2);
+          const kept = await openSigningKeys(opened, moment);
+          for (const { jwk } of signing) {
+            const key = kept.find((each) => each.jwk.kid === jwk.kid);
+            expect(key?.publishedUntil).to.be.above(expiresAt);
+          }
+        }
+      } finally {
+        await opened.close();
+      }
+    });
+  });
