@@ -1,7 +1,11 @@
 // The audit log: calls made with the level `full`, and security events, in the order they happened.
+import { createHash } from 'node:crypto';
 import type { Entry, Store } from '../store/store.ts';
 
-/** `event` is `call` or a security event such as `refresh_replay`; `time` is ISO 8601. */
+/**
+ * `event` is `call` or a security event such as `refresh_replay`; `time` is ISO 8601. Arguments of more than 4 kB are kept as
+ * `{bytes, sha256}` of their JSON.
+ */
 export type AuditItem = {
   time: string;
   event: string;
@@ -17,6 +21,8 @@ export type AuditItem = {
 
 const STREAM = 'audit:all';
 const KEPT = 400 * 86_400;
+const MOST_ARGUMENTS = 4096;
+const LONGEST_TOOL = 100;
 
 /** Resolves when the item is stored, so that what must be recorded can wait for it. `now` is seconds. */
 export async function recordAudit(
@@ -24,11 +30,23 @@ export async function recordAudit(
   item: Omit<AuditItem, 'time'>,
   now: number,
 ): Promise<void> {
-  await store.append<AuditItem>(
-    STREAM,
-    { time: new Date(now * 1000).toISOString(), ...item },
-    KEPT,
-  );
+  const time = new Date(now * 1000).toISOString();
+  await store.append<AuditItem>(STREAM, { time, ...item, ...shortened(item) }, KEPT);
+}
+
+/** What a caller sends is kept for more than a year, so it must not be able to fill the store. */
+function shortened(item: Partial<AuditItem>): Partial<AuditItem> {
+  return {
+    ...(item.tool === undefined ? {} : { tool: item.tool.slice(0, LONGEST_TOOL).toWellFormed() }),
+    ...(item.arguments === undefined ? {} : { arguments: keptArguments(item.arguments) }),
+  };
+}
+
+function keptArguments(given: unknown): unknown {
+  const json = JSON.stringify(given);
+  const bytes = Buffer.byteLength(json);
+  if (bytes <= MOST_ARGUMENTS) return given;
+  return { bytes, sha256: createHash('sha256').update(json).digest('hex') };
 }
 
 /** Oldest first, from after the entry `after`. */

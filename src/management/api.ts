@@ -16,7 +16,9 @@ import { auditQuery, connectorsQuery, parseInput, parseNewConnector } from './in
 import { mintedTokenRoutes } from './minted-tokens.ts';
 import { signingKeyRoutes } from './signing-keys.ts';
 
-const AUDIT_BATCH = 500;
+const AUDIT_BATCH = 100;
+/** Bytes, more or less: a page ends with the item that goes beyond it. */
+const AUDIT_PAGE = 1024 * 1024;
 
 /** `accessTokenLifetime` in seconds. `authUrl` is the issuer of minted tokens. */
 export type ApiOptions = {
@@ -122,10 +124,12 @@ async function auditPage(
 ): Promise<Page<AuditItem>> {
   const items: AuditItem[] = [];
   let last: string | undefined;
+  let bytes = 0;
   for await (const { id, value } of auditEntries(store, after)) {
     if (Date.parse(value.time) < since * 1000) continue;
-    if (items.length === limit) return { items, next: last };
+    if (items.length === limit || bytes > AUDIT_PAGE) return { items, next: last };
     items.push(value);
+    bytes += JSON.stringify(value).length;
     last = id;
   }
   return { items };

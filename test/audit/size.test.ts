@@ -1,0 +1,59 @@
+// How large the audit log can get: a caller decides what is in an entry, and never how much of it is kept or read at once.
+import { createHash } from 'node:crypto';
+import { expect } from 'chai';
+import { type AuditItem, readAudit, recordAudit } from '../../src/audit/audit.ts';
+import { type ManagementHost, openManagementHost, request } from '../management/management-host.ts';
+
+const NOW = 1_900_000_000;
+
+describe('The size of the audit log', () => {
+  let host: ManagementHost;
+  beforeEach(async () => {
+    host = await openManagementHost();
+  });
+  afterEach(() => host.close());
+
+  async function recorded(tool: string, given: unknown): Promise<AuditItem | undefined> {
+    const call = { event: 'call', tool, arguments: given, outcome: 'allowed' };
+    await recordAudit(host.store, call, NOW);
+    return (await readAudit(host.store, { limit: 10 })).at(-1)?.value;
+  }
+
+  it('holds arguments of up to 4 kB as they were sent', async () => {
+    const given = { name: 'x'.repeat(4096 - '{"name":""}'.length) };
+    expect(await recorded('find_members', given)).to.deep.include({ arguments: given });
+  });
+
+  it('holds the length and the hash of longer ones, counted in bytes', async () => {
+    const given = { name: 'é'.repeat(2100) };
+    const json = JSON.stringify(given);
+    expect(await recorded('find_members', given)).to.deep.include({
+      arguments: {
+        bytes: Buffer.byteLength(json),
+        sha256: createHash('sha256').update(json).digest('hex'),
+      },
+    });
+  });
+
+  it('does not grow with the name of a tool that does not exist', async () => {
+    const item = await recorded('x'.repeat(1_000_000), {});
+    expect(item?.tool).to.equal('x'.repeat(100));
+  });
+
+  it('does not decide how much a page is: pages end early, and follow one another without a gap', async () => {
+    const reason = 'x'.repeat(300_000);
+    const events = Array.from({ length: 9 }, (_, index) => `event_${index}`);
+    for (const event of events)
+      await recordAudit(host.store, { event, outcome: 'done', reason }, NOW);
+    const read: string[][] = [];
+    for (let next: unknown = ''; next !== undefined;) {
+      const after = next === '' ? '' : `&after=${String(next)}`;
+      const { body } = await request(host, 'GET', `/api/v1/audit?limit=1000${after}`);
+      expect(JSON.stringify(body).length).to.be.below(1_500_000);
+      read.push((body['items'] as AuditItem[]).map(({ event }) => event));
+      next = body['next'];
+    }
+    expect(read).to.have.length.above(1);
+    expect(read.flat()).to.deep.equal(events);
+  });
+});
