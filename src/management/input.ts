@@ -49,7 +49,7 @@ export const auditQuery = z.strictObject({
   limit,
   after: z
     .string(place)
-    .regex(/^\d{1,32}$/, place)
+    .regex(/^\d{32}$/, place)
     .optional(),
   since: instant.optional(),
 });

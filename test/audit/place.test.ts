@@ -1,0 +1,48 @@
+// Where a page of the audit log starts: only the `next` of an earlier page is taken.
+import { expect } from 'chai';
+import { recordAudit } from '../../src/audit/audit.ts';
+import { type ManagementHost, openManagementHost, request } from '../management/management-host.ts';
+
+describe('A place in the audit log', () => {
+  let host: ManagementHost;
+  before(async () => {
+    host = await openManagementHost();
+    for (const event of ['first', 'second'])
+      await recordAudit(host.store, { event, outcome: 'done' }, 1_900_000_000);
+  });
+  after(() => host.close());
+
+  it('is the next of an earlier page', async () => {
+    const { body } = await request(host, 'GET', '/api/v1/audit?limit=1');
+    const { status, body: rest } = await request(
+      host,
+      'GET',
+      `/api/v1/audit?after=${String(body['next'])}`,
+    );
+    expect(status).to.equal(200);
+    expect(rest['items']).to.have.lengthOf(1).and.have.nested.property('[0].event', 'second');
+  });
+
+  for (const after of ['5', '0'.repeat(31), '9'.repeat(33), `${'1'.repeat(31)}x`]) {
+    it(`is not ${after}`, async () => {
+      const { status, body } = await request(host, 'GET', `/api/v1/audit?after=${after}`);
+      expect(status).to.equal(400);
+      expect(body).to.deep.equal({
+        error: 'invalid_request',
+        error_description: 'after: the next of an earlier page',
+      });
+    });
+  }
+
+  it('may be before the first and after the last there can be', async () => {
+    for (const [digit, count] of [
+      ['0', 2],
+      ['9', 0],
+    ] as const) {
+      const path = `/api/v1/audit?after=${digit.repeat(32)}`;
+      const { status, body } = await request(host, 'GET', path);
+      expect(status).to.equal(200);
+      expect(body['items']).to.have.lengthOf(count);
+    }
+  });
+});
