@@ -122,7 +122,24 @@ describe('The rules for refresh tokens', () => {
           stored = after;
         }
       }),
-      { numRuns: 500 },
+      { numRuns: 300 },
+    );
+  });
+
+  it('refuse no client that comes within the minute, although all before it went on at once', () => {
+    const queue = record({ clients: integer({ min: 2, max: 200 }), milliseconds: nat(299) });
+    assert(
+      property(queue, ({ clients, milliseconds }) => {
+        let stored = newRecord();
+        for (let client = 0; client < clients; client += 1) {
+          const now = START + (client * milliseconds) / 1000;
+          const first = present(stored, 0, now);
+          const second = present(first.after, first.current, now);
+          for (const { verdict } of [first, second])
+            expect(verdict).to.be.oneOf(['current', 'repeat']);
+          stored = second.after;
+        }
+      }),
     );
   });
 
