@@ -14,13 +14,18 @@ import { highestLevelIn, OFFLINE_ACCESS } from '../permission-level.ts';
 import type { Settings } from '../settings/settings.ts';
 import { deriveKey } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
-import { pageInsteadOfRedirect, renderErrorPage } from './engine/authorization-errors.ts';
+import {
+  pageInsteadOfRedirect,
+  pageInsteadOfScript,
+  renderErrorPage,
+} from './engine/authorization-errors.ts';
 import { canonicalAuthorizationRequest } from './engine/authorization-request.ts';
 import { openEngine } from './engine/engine.ts';
 import { isOwnOrigin } from './engine/redirect-uris.ts';
 import { registrationAnswer } from './engine/registration.ts';
 import { respondToError } from './error-page.ts';
 import { openIdentityProvider } from './interactions/identity-provider.ts';
+import { rememberAnswer } from './interactions/flow.ts';
 import { CALLBACK_PATH, interactions } from './interactions/router.ts';
 import { authorizationServerMetadata, ENDPOINTS, METADATA_PATH } from './metadata.ts';
 
@@ -101,7 +106,13 @@ export async function authorizationServer(options: AuthorizationServerOptions): 
   authorization(router, options, engine, preRegistered);
   clientEndpoints(router, engine.middleware, introspects);
   app.use(router.routes());
-  app.use(router.allowedMethods({ throw: true, methodNotAllowed: () => methodNotAllowed() }));
+  app.use(
+    router.allowedMethods({
+      throw: true,
+      methodNotAllowed: () => methodNotAllowed(),
+      notImplemented: () => methodNotAllowed(),
+    }),
+  );
   return app;
 }
 
@@ -155,7 +166,13 @@ function authorization(
     errorsAsPages,
     engine.middleware,
   );
-  router.get(`${ENDPOINTS.authorization}/:flow`, refuseHead, engine.middleware);
+  router.get(
+    `${ENDPOINTS.authorization}/:flow`,
+    refuseHead,
+    rememberAnswer(store),
+    pageInsteadOfScript(pages),
+    engine.middleware,
+  );
 }
 
 /** What clients call themselves: JSON whatever they accept, never cached, open to clients in a browser. */

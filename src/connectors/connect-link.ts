@@ -12,7 +12,7 @@ export function connectLink(resourceUrl: string, connectorId: string): string {
  */
 export function canonicalResource(value: string): string | undefined {
   const [, scheme, authority, path] =
-    /^(https?):\/\/([^/?#\\@\s]+)([^?#\\\s]*)$/i.exec(value) ?? [];
+    /^(https?):\/\/([^/?#\\@\s]+)((?:\/[^?#\\\s]*)?)$/i.exec(value) ?? [];
   if (!scheme || !authority || path === undefined || path.includes('//')) return undefined;
   const protocol = scheme.toLowerCase();
   const host = authority.toLowerCase().replace(protocol === 'https' ? /:443$/ : /:80$/, '');

@@ -1,9 +1,12 @@
 // A connector: what an administrator created, and the rules of its life. Pure: no I/O, no clock.
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import type { Level } from '../permission-level.ts';
 
-/** One grant that took a use: reserved until a moment (seconds), kept once the code was exchanged. */
-export type Use = { grantId: string; holder: string; reservedUntil?: number };
+/**
+ * What one person with one client took of a limit: reserved until a moment (seconds), kept once a code was exchanged. All grants that the
+ * holder made while one of them stood are the same use.
+ */
+export type Use = { holder: string; grantIds: string[]; reservedUntil?: number };
 
 /** Times are seconds since the epoch. */
 export type Connector = {
@@ -51,25 +54,76 @@ export function isUsable(connector: Connector, now: number): boolean {
 }
 
 /** The uses that count: kept, or reserved and not yet given back by time. */
-export function liveUses(connector: Connector, now: number): Use[] {
-  return connector.uses.filter((use) => use.reservedUntil === undefined || use.reservedUntil > now);
+function liveUses(connector: Connector, now: number): Use[] {
+  return connector.uses.filter((use) => !ranOut(use, now));
 }
 
-/** Undefined when no use is left. A holder's own earlier reservation is replaced, so trying twice takes one use. */
-export function reserveUse(connector: Connector, use: Use, now: number): Connector | undefined {
+function ranOut({ reservedUntil }: Use, now: number): boolean {
+  return reservedUntil !== undefined && reservedUntil <= now;
+}
+
+/** One person with one client, in a fixed length: ids of clients may be addresses. */
+export function holderOf(accountId: string, clientId: string): string {
+  return createHash('sha256').update(`${accountId}\n${clientId}`).digest('base64url').slice(0, 22);
+}
+
+/** The grants that `reserveUse` has to know of whether they stand: the holder's own, and those behind reservations that ran out. */
+export function decidingGrants({ uses }: Connector, holder: string, now: number): string[] {
+  return uses
+    .filter((use) => use.holder === holder || ranOut(use, now))
+    .flatMap(({ grantIds }) => grantIds);
+}
+
+export type Reservation = { holder: string; grantId: string; reservedUntil: number };
+
+/**
+ * Undefined when no use is left. `standing`: which of the deciding grants were exchanged and have not ended. A holder with one of those, or
+ * with a reservation, needs no second use. A reservation that ran out is given back, unless its code was exchanged in the last moment.
+ */
+export function reserveUse(
+  connector: Connector,
+  { holder, grantId, reservedUntil }: Reservation,
+  standing: ReadonlySet<string>,
+  now: number,
+): Connector | undefined {
   if (connector.maxUses === undefined) return connector;
-  const others = liveUses(connector, now).filter(
-    ({ holder, reservedUntil }) => holder !== use.holder || reservedUntil === undefined,
+  const stands = ({ grantIds }: Use) => grantIds.some((id) => standing.has(id));
+  const uses = connector.uses
+    .filter((use) => !ranOut(use, now) || stands(use))
+    .map((use) => (ranOut(use, now) ? { holder: use.holder, grantIds: use.grantIds } : use));
+  const used = connector.used + uses.filter((use) => !connector.uses.includes(use)).length;
+  const own = uses.find(
+    (use) => use.holder === holder && (use.reservedUntil !== undefined || stands(use)),
   );
-  return others.length < connector.maxUses ? { ...connector, uses: [...others, use] } : undefined;
+  if (!own && uses.length >= connector.maxUses) return undefined;
+  const next: Use = own
+    ? {
+        ...own,
+        grantIds: withGrant(own, grantId),
+        ...(own.reservedUntil === undefined ? {} : { reservedUntil }),
+      }
+    : { holder, grantIds: [grantId], reservedUntil };
+  return { ...connector, used, uses: [...uses.filter((use) => use !== own), next] };
 }
 
 /** Counts the use of a grant whose code was exchanged. A use that is already kept is not counted again. */
-export function keepUse(connector: Connector, grantId: string): Connector {
+export function keepUse(connector: Connector, holder: string, grantId: string): Connector {
   if (connector.maxUses === undefined) return { ...connector, used: connector.used + 1 };
-  const use = connector.uses.find((candidate) => candidate.grantId === grantId);
-  if (use?.reservedUntil === undefined) return connector;
-  const others = connector.uses.filter((candidate) => candidate !== use);
-  const kept = { grantId, holder: use.holder };
-  return { ...connector, used: connector.used + 1, uses: [...others, kept] };
+  const ofHolder = connector.uses.filter((use) => use.holder === holder);
+  const own =
+    ofHolder.find(({ grantIds }) => grantIds.includes(grantId)) ??
+    ofHolder.find(({ reservedUntil }) => reservedUntil !== undefined);
+  if (own && own.reservedUntil === undefined) return connector;
+  const kept = { holder, grantIds: own ? withGrant(own, grantId) : [grantId] };
+  return {
+    ...connector,
+    used: connector.used + 1,
+    uses: [...connector.uses.filter((use) => use !== own), kept],
+  };
+}
+
+const GRANTS_KEPT = 20;
+
+function withGrant({ grantIds }: Use, grantId: string): string[] {
+  return [...grantIds.filter((id) => id !== grantId), grantId].slice(-GRANTS_KEPT);
 }

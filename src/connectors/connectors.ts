@@ -6,8 +6,10 @@ import {
   CONNECTOR_ID,
   connectorState,
   createConnectorId,
+  decidingGrants,
+  isUsable,
   keepUse,
-  liveUses,
+  type Reservation,
   reserveUse,
 } from './connector.ts';
 
@@ -82,49 +84,80 @@ export async function revokeConnector(
   return { connector: after.value, first };
 }
 
-export type Reservation = { grantId: string; holder: string; seconds: number };
+/** Whether a grant was exchanged and has not ended. */
+export type Stands = (grantId: string) => Promise<boolean>;
 
-/**
- * Takes a use for a grant that is about to be made; false when none is left. `isAlive` says whether an earlier grant still stands:
- * a holder with a live grant needs no second use, and a reservation that ran out while its grant was exchanged is kept, not given back.
- */
+/** Takes a use for a grant that is about to be made; false when none is left, or the connector cannot be used. Exact under any concurrency. */
 export async function takeUse(
   store: Store,
   id: string,
-  { grantId, holder, seconds }: Reservation,
-  { now, isAlive }: { now: number; isAlive: (grantId: string) => Promise<boolean> },
+  reservation: Reservation,
+  { now, stands }: { now: number; stands: Stands },
 ): Promise<boolean> {
-  const connector = await findConnector(store, id);
-  if (!connector || connectorState(connector, now) === 'revoked') return false;
-  if (connector.maxUses === undefined) return true;
-  for (const use of connector.uses) {
-    const ranOut = use.reservedUntil !== undefined && use.reservedUntil <= now;
-    if (ranOut && (await isAlive(use.grantId))) await keepTakenUse(store, id, use.grantId);
-    else if (
-      use.holder === holder &&
-      use.reservedUntil === undefined &&
-      (await isAlive(use.grantId))
-    )
-      return true;
+  const known = new Map<string, boolean>();
+  for (;;) {
+    const connector = await findConnector(store, id);
+    if (!connector || !isUsable(connector, now)) return false;
+    await ask(decidingGrants(connector, reservation.holder, now), known, stands);
+    const outcome = await tryReserving(store, id, reservation, known, now);
+    if (outcome !== 'ask again') return outcome === 'taken';
   }
-  let taken = false;
-  await change(store, id, (current) => {
-    const after = reserveUse(current, { grantId, holder, reservedUntil: now + seconds }, now);
-    taken = after !== undefined;
-    return after;
-  });
-  return taken;
 }
 
 /** True when `takeUse` would succeed now, judged without writing. */
-export function hasUseLeft(connector: Connector, holder: string, now: number): boolean {
-  const others = liveUses(connector, now).filter((use) => use.holder !== holder);
-  return connector.maxUses === undefined || others.length < connector.maxUses;
+export async function hasUseLeft(
+  connector: Connector,
+  holder: string,
+  { now, stands }: { now: number; stands: Stands },
+): Promise<boolean> {
+  const known = new Map<string, boolean>();
+  await ask(decidingGrants(connector, holder, now), known, stands);
+  return (
+    reserveUse(connector, { holder, grantId: '', reservedUntil: now }, standing(known), now) !==
+    undefined
+  );
+}
+
+async function ask(grantIds: string[], known: Map<string, boolean>, stands: Stands): Promise<void> {
+  for (const grantId of grantIds) {
+    if (!known.has(grantId)) known.set(grantId, await stands(grantId));
+  }
+}
+
+function standing(known: ReadonlyMap<string, boolean>): Set<string> {
+  return new Set([...known].flatMap(([grantId, stands]) => (stands ? [grantId] : [])));
+}
+
+/** `ask again`: another writer was faster, and what it wrote depends on grants we know nothing of yet. */
+async function tryReserving(
+  store: Store,
+  id: string,
+  reservation: Reservation,
+  known: ReadonlyMap<string, boolean>,
+  now: number,
+): Promise<'taken' | 'none left' | 'ask again'> {
+  let outcome: 'taken' | 'none left' | 'ask again' = 'none left';
+  await change(store, id, (connector) => {
+    outcome = 'ask again';
+    if (decidingGrants(connector, reservation.holder, now).some((grantId) => !known.has(grantId)))
+      return undefined;
+    const after = isUsable(connector, now)
+      ? reserveUse(connector, reservation, standing(known), now)
+      : undefined;
+    outcome = after ? 'taken' : 'none left';
+    return after;
+  });
+  return outcome;
 }
 
 /** The code of this grant was exchanged: its use counts from now on. */
-export async function keepTakenUse(store: Store, id: string, grantId: string): Promise<void> {
-  await change(store, id, (connector) => keepUse(connector, grantId));
+export async function keepTakenUse(
+  store: Store,
+  id: string,
+  holder: string,
+  grantId: string,
+): Promise<void> {
+  await change(store, id, (connector) => keepUse(connector, holder, grantId));
 }
 
 /** Writes what `next` returns; nothing when it returns undefined or the record is not there. */

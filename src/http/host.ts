@@ -77,7 +77,11 @@ function logRequests({ name, logger, proxies }: HostOptions): Koa.Middleware {
 
 /** Long segments with capitals or digits are identifiers, and some of those are secrets: a flow's is the value of its cookie. */
 export function loggablePath(path: string): string {
-  return path.replace(/(?=[\w~.-]*[A-Z0-9])[\w~.-]{16,}/g, ':id').slice(0, 200);
+  const isIdentifier = (text: string) => /[A-Z0-9]/.test(text);
+  return path
+    .slice(0, 500)
+    .replace(/[\w~.-]{16,}/g, (text) => (isIdentifier(text) ? ':id' : text))
+    .slice(0, 200);
 }
 
 function answerErrors({ respondToError = respondWithJson }: HostOptions): Koa.Middleware {

@@ -39,13 +39,27 @@ export function pageInsteadOfRedirect(
     const location = ctx.response.get('Location');
     if (!location || location.startsWith('/') || preRegistered.has(String(ctx.query.client_id)))
       return;
-    const { searchParams } = new URL(location);
+    const answer = answerIn(location);
     ctx.remove('Location');
     await renderRefusal(pages, ctx, {
-      code: searchParams.get('error') ?? 'server_error',
-      description: searchParams.get('error_description') ?? 'the request was refused',
+      code: answer.get('error') ?? 'server_error',
+      description: answer.get('error_description') ?? 'the request was refused',
       status: 400,
       returnTo: { href: location, host: redirectDestination(location) },
     });
+  };
+}
+
+/** In the query or, for response types we do not have, in the fragment. */
+function answerIn(location: string): URLSearchParams {
+  const { searchParams, hash } = new URL(location);
+  return searchParams.has('error') ? searchParams : new URLSearchParams(hash.slice(1));
+}
+
+/** The engine never answers a resumed flow with a page of its own, except to end another person's session by a script, which does not run. */
+export function pageInsteadOfScript(pages: Pages): Koa.Middleware {
+  return async function scriptsAsPages(ctx, next) {
+    await next();
+    if (ctx.status === 200) await renderRefusal(pages, ctx, { code: 'expired', status: 400 });
   };
 }

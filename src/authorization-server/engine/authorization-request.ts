@@ -1,8 +1,8 @@
 // An authorization request made canonical before the engine reads it: resource (RFC 8707), scope (RFC 6749 section 3.3) and prompt.
 import type Koa from 'koa';
-import { connectorIdOf, connectLink } from '../../connectors/connect-link.ts';
+import { canonicalResource, connectorIdOf, connectLink } from '../../connectors/connect-link.ts';
+import { HttpError } from '../../http/errors.ts';
 import { findConnector, findConnectorNamed } from '../../connectors/connectors.ts';
-import { canonicalResource } from '../../connectors/connect-link.ts';
 import {
   highestLevelIn,
   levelsUpTo,
@@ -42,6 +42,9 @@ export function canonicalAuthorizationRequest(
 ): Koa.Middleware {
   return async function canonicalRequest(ctx, next) {
     const query: Query = { ...ctx.query };
+    if (query.response_mode !== undefined && query.response_mode !== 'query') {
+      throw new HttpError(400, 'invalid_request', 'the only response_mode is query');
+    }
     for (const name of IGNORED) delete query[name];
     query.resource = await requestedResource(options, query.resource);
     query.scope = await requestedScope(options, query);
@@ -92,7 +95,8 @@ async function connectorLevel(
 }
 
 /** `consent` is always asked for: it is what keeps `offline_access` in a request, and we ask every time anyway. */
-function requestedPrompt(sent: Query[string]): string {
+function requestedPrompt(sent: Query[string]): Query[string] {
+  if (Array.isArray(sent)) return sent;
   const values = String(sent ?? '').split(' ');
   if (values.includes('none')) return 'none';
   return values.includes('login') ? 'login consent' : 'consent';

@@ -18,6 +18,8 @@ export type ConfigurationOptions = DocumentOptions & {
   adapter: (model: string) => Adapter;
   signingKeys: readonly JWK[];
   cookieKeys: string[];
+  /** Cookies then get the prefixes that browsers hold to (RFC 6265bis section 4.1.3). */
+  isHttps: boolean;
   nameToken: GrantModels['nameToken'];
   resourceIndicators: ReturnType<typeof resourceIndicators>;
   introspection: ReturnType<typeof introspection>;
@@ -64,11 +66,7 @@ export function configuration(options: ConfigurationOptions): Configuration {
     routes: ENDPOINTS,
     cookies: {
       keys: options.cookieKeys,
-      names: {
-        session: 'gatehouse-session',
-        interaction: 'gatehouse-interaction',
-        resume: 'gatehouse-resume',
-      },
+      names: cookieNames(options.isHttps),
       long: COOKIE,
       short: COOKIE,
     },
@@ -89,14 +87,16 @@ export function configuration(options: ConfigurationOptions): Configuration {
       introspection: options.introspection,
     } as Configuration['features'],
     interactions: {
-      policy: askEveryTime(),
+      policy: askEveryTime(ttl.session),
       url: (_ctx, interaction) => `/interaction/${interaction.uid}`,
     },
     findAccount: async (_ctx, id) =>
       (await options.hasAccount(id)) ? { accountId: id, claims: () => ({ sub: id }) } : undefined,
     loadExistingGrant: async (ctx) => {
       const grantId = approvedGrantId(ctx);
-      return grantId === undefined ? undefined : ctx.oidc.provider.Grant.find(grantId);
+      const grant = grantId === undefined ? undefined : await ctx.oidc.provider.Grant.find(grantId);
+      // Another person may have signed in meanwhile, in another tab: they are asked themselves.
+      return grant?.accountId === ctx.oidc.account?.accountId ? grant : undefined;
     },
     expiresWithSession: () => false,
     issueRefreshToken: (_ctx, client, code) =>
@@ -126,6 +126,16 @@ const SWITCHED_OFF = {
   rpInitiatedLogout: { enabled: false },
   userinfo: { enabled: false },
 };
+
+/** The session is sent everywhere, a flow's cookies below its own paths only. */
+function cookieNames(isHttps: boolean) {
+  const [host, secure] = isHttps ? ['__Host-', '__Secure-'] : ['', ''];
+  return {
+    session: `${host}gatehouse-session`,
+    interaction: `${secure}gatehouse-interaction`,
+    resume: `${secure}gatehouse-resume`,
+  };
+}
 
 function staticClient({
   id,

@@ -94,6 +94,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
         introspectionClients: settings.authorization.introspectionClients,
         introspection: introspection(policy, settings.authorization.introspectionClients),
         cookieKeys: options.cookieKeys,
+        isHttps: settings.authUrl.startsWith('https:'),
         nameToken: grants.nameToken,
         resourceIndicators: resourceIndicators(
           store,

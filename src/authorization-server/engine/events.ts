@@ -2,6 +2,7 @@
 import type Provider from 'oidc-provider';
 import type { Logger } from 'pino';
 import { recordAudit } from '../../audit/audit.ts';
+import { holderOf } from '../../connectors/connector.ts';
 import { keepTakenUse } from '../../connectors/connectors.ts';
 import type { Store } from '../../store/store.ts';
 import type { Clients } from './clients.ts';
@@ -42,7 +43,10 @@ export function grantEvents({
       );
     },
     async onExchanged(grantId, { grant, connector }) {
-      await attempt('use', keepTakenUse(store, connector, grantId));
+      await attempt(
+        'use',
+        keepTakenUse(store, connector, holderOf(grant.accountId, grant.clientId), grantId),
+      );
       await attempt('client', clients.touch(grant.clientId));
     },
     async onRefreshed(_grantId, { grant }) {

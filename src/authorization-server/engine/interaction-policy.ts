@@ -7,13 +7,27 @@ import {
 
 const { Check, Prompt } = interactionPolicy;
 
-/** A grant counts only in the flow in which the person approved it, so consent for one connector never covers another. */
-export function askEveryTime(): Policy.Prompt[] {
-  const signIn = new Check('no_session', 'sign-in is required', 'interaction_required', (ctx) =>
-    ctx.oidc.session?.accountId === undefined ? Check.REQUEST_PROMPT : Check.NO_NEED_TO_PROMPT,
-  );
-  const consent = new Check('not_approved', 'consent is required', 'interaction_required', (ctx) =>
-    approvedGrantId(ctx) === undefined ? Check.REQUEST_PROMPT : Check.NO_NEED_TO_PROMPT,
+/**
+ * A grant counts only in the flow in which the person approved it, so consent for one connector never covers another. A sign-in counts for
+ * `session` seconds, however much it is used.
+ */
+export function askEveryTime(session: number): Policy.Prompt[] {
+  const signIn = new Check('no_session', 'sign-in is required', 'interaction_required', (ctx) => {
+    const { session: browser, result } = ctx.oidc;
+    const isOver = !result?.login && browser?.past(session);
+    return browser?.accountId === undefined || isOver
+      ? Check.REQUEST_PROMPT
+      : Check.NO_NEED_TO_PROMPT;
+  });
+  const consent = new Check(
+    'not_approved',
+    'consent is required',
+    'interaction_required',
+    (ctx) => {
+      const approved = approvedGrantId(ctx);
+      const isLoaded = approved !== undefined && ctx.oidc.entities.Grant?.jti === approved;
+      return isLoaded ? Check.NO_NEED_TO_PROMPT : Check.REQUEST_PROMPT;
+    },
   );
   return [
     new Prompt({ name: 'login', requestable: true }, signIn),

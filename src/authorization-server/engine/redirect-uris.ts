@@ -25,9 +25,16 @@ export function isAcceptedRedirect(
   return policy.allowed.has(uri) || isLoopbackRedirect(uri) || isOnOrigin(uri, documentUrl);
 }
 
-export function isOwnOrigin(policy: RedirectPolicy, uri: string): boolean {
+export function isOwnOrigin({ ownOrigins }: RedirectPolicy, uri: string): boolean {
   const url = URL.parse(uri);
-  return url !== null && policy.ownOrigins.has(url.origin);
+  if (!url) return false;
+  return [...ownOrigins].some((own) => placeOf(new URL(own)) === placeOf(url));
+}
+
+/** The names of this computer are one place. */
+function placeOf({ protocol, hostname, port }: URL): string {
+  const host = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname) ? 'this computer' : hostname;
+  return `${protocol}//${host}:${port}`;
 }
 
 function isOnOrigin(uri: string, documentUrl: string | undefined): boolean {

@@ -1,6 +1,7 @@
 // Consent: the page that says what is asked, and the decision (RFC 6749 section 4.1.1), which counts only for what was shown.
 import type Koa from 'koa';
-import { hasUseLeft, takeUse } from '../../connectors/connectors.ts';
+import { holderOf } from '../../connectors/connector.ts';
+import { hasUseLeft, type Stands, takeUse } from '../../connectors/connectors.ts';
 import { type Lifetimes, unusedAfter } from '../../grants/grant-record.ts';
 import { createGrant, findGrant } from '../../grants/grants.ts';
 import { readForm } from '../../http/body.ts';
@@ -21,7 +22,6 @@ import {
 import {
   type ConsentRequest,
   type ConsentRequestOptions,
-  holderOf,
   requireConsentRequest,
   shownIn,
 } from './request.ts';
@@ -50,7 +50,7 @@ export async function showConsent(
 ): Promise<void> {
   const request = await requireConsentRequest(options, flow);
   const token = formToken(options.formKeys, flow, shownIn(request));
-  const refusal = refusalOf(options, request);
+  const refusal = await refusalOf(options, request);
   if (refusal) {
     const values = noAccessValues(options, request, {
       action: ctx.path,
@@ -66,10 +66,18 @@ export async function showConsent(
 type RefusalReason = { reason: 'not-entitled' | 'used-up'; description: string };
 
 /** Why nothing can be approved, if so. The count is only looked at here; it is taken when the person approves. */
-function refusalOf({ now }: ConsentOptions, request: ConsentRequest): RefusalReason | undefined {
+async function refusalOf(
+  options: ConsentOptions,
+  request: ConsentRequest,
+): Promise<RefusalReason | undefined> {
   if (request.levels.length === 0) return { reason: 'not-entitled', description: NOT_ENTITLED };
-  if (hasUseLeft(request.connector, holderOf(request), now())) return undefined;
+  const uses = { now: options.now(), stands: standsIn(options) };
+  if (await hasUseLeft(request.connector, holderOfRequest(request), uses)) return undefined;
   return { reason: 'used-up', description: USED_UP };
+}
+
+function holderOfRequest({ account, client }: ConsentRequest): string {
+  return holderOf(account.id, client.id);
 }
 
 export async function decideConsent(
@@ -81,7 +89,7 @@ export async function decideConsent(
   const form = await readForm(ctx);
   const request = await requireConsentRequest(options, flow);
   const check = requireFormToken(options.formKeys, flow, shownIn(request), form.token);
-  const refusal = refusalOf(options, request);
+  const refusal = await refusalOf(options, request);
   switch (form.decision) {
     case 'deny':
       return finishFlow(options.provider, ctx, {
@@ -113,11 +121,11 @@ async function approve(
   const grantId = grantIdOf(options.formKeys, flow);
   const reservation = {
     grantId,
-    holder: holderOf(request),
-    seconds: unusedAfter(options.grantLifetimes),
+    holder: holderOfRequest(request),
+    reservedUntil: now() + unusedAfter(options.grantLifetimes),
   };
-  const isAlive = async (id: string) => isExchanged(options, id);
-  if (!(await takeUse(store, request.connector.id, reservation, { now: now(), isAlive }))) {
+  const uses = { now: now(), stands: standsIn(options) };
+  if (!(await takeUse(store, request.connector.id, reservation, uses))) {
     return showConsent(options, ctx, flow, true);
   }
   const stays = options.stayConnected === 'offered' ? form.stay === 'on' : request.asksToStay;
@@ -128,14 +136,18 @@ async function approve(
   await finishFlow(options.provider, ctx, { consent: { grantId } });
 }
 
-async function isExchanged({ store }: ConsentOptions, grantId: string): Promise<boolean> {
-  const record = (await findGrant(store, grantId))?.value;
-  return (
-    record !== undefined && (record.refresh !== undefined || record.code?.usedAt !== undefined)
-  );
+/** A grant counts from when its code was exchanged until it ends. */
+function standsIn({ store }: ConsentOptions): Stands {
+  return async (grantId) => {
+    const record = (await findGrant(store, grantId))?.value;
+    return record?.refresh !== undefined || record?.code?.usedAt !== undefined;
+  };
 }
 
-/** The engine's Grant, with the scope twice: it looks for it among its own scopes and among the resource's. */
+/**
+ * The engine's Grant, with the scope twice: it looks for it among its own scopes and among the resource's. A form that is sent twice finds
+ * the grant made, and what the first said counts.
+ */
 async function makeGrant(
   { store, grantLifetimes, grantLifetime, now }: ConsentOptions,
   grantId: string,

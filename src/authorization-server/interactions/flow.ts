@@ -5,6 +5,7 @@ import type Provider from 'oidc-provider';
 import { errors } from 'oidc-provider';
 import { HttpError } from '../../http/errors.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
+import type { Store } from '../../store/store.ts';
 
 export type Flow = Awaited<ReturnType<Provider['interactionDetails']>>;
 
@@ -33,6 +34,30 @@ export async function finishFlow(
     mergeWithLastSubmission: true,
   });
   seeOther(ctx, returnTo);
+}
+
+const ANSWER_KEPT = 15;
+const answerKey = (uid: string) => `answer:${uid}`;
+
+/** Remembers, for the browser of the flow, where a resumed flow went: a second click on Approve comes after the flow is over. */
+export function rememberAnswer(store: Store): Koa.Middleware {
+  return async function answerRemembered(ctx, next) {
+    const uid = String(ctx.params.flow);
+    await next();
+    const location = ctx.response.get('Location');
+    if (ctx.status === 303 && /[?&]code=/.test(location))
+      await store.set(answerKey(uid), location, ANSWER_KEPT);
+  };
+}
+
+/** Where this browser's flow went a moment ago, if it did. */
+export async function findAnswer(
+  { provider, store }: { provider: Provider; store: Store },
+  ctx: Koa.Context,
+  uid: string,
+): Promise<string | undefined> {
+  const cookie = ctx.cookies.get(provider.cookieName('interaction'), { signed: true });
+  return cookie === uid ? (await store.get<string>(answerKey(uid)))?.value : undefined;
 }
 
 export function seeOther(ctx: Koa.Context, location: string): void {

@@ -142,7 +142,10 @@ function isFault({ code, cause }: openid.ClientError): boolean {
 
 type Claims = Record<string, unknown> & { iss: string; sub: string };
 
-/** Some providers put only the subject into the ID token; then the rest is asked for. The provider's tokens go no further than this. */
+/**
+ * Some providers put only the subject into the ID token; then the rest is asked for, because without it the person would lose what they may do.
+ * The provider's tokens go no further than this.
+ */
 async function claimsOf(config: openid.Configuration, tokens: Tokens): Promise<Claims> {
   const claims = tokens.claims();
   if (!claims) throw new HttpError(400, 'access_denied', 'the identity provider sent no ID token');
@@ -150,8 +153,12 @@ async function claimsOf(config: openid.Configuration, tokens: Tokens): Promise<C
   if (!isThin || !config.serverMetadata().userinfo_endpoint) return { ...claims };
   const more = await openid
     .fetchUserInfo(config, tokens.access_token, claims.sub)
-    .catch(() => ({}));
-  return { ...more, ...claims };
+    .catch((cause: unknown) => {
+      throw unavailable(cause);
+    });
+  // Whether an address was verified is said by whoever says the address.
+  const { email, email_verified } = claims.email === undefined ? more : claims;
+  return { ...more, ...claims, email, email_verified };
 }
 
 function identityOf({ groupsClaim }: IdentityProviderSettings, claims: Claims): Identity {

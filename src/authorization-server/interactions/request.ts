@@ -129,8 +129,3 @@ export function shownIn({
     asksToStay,
   ]);
 }
-
-/** One person with one client takes one use of a connector. */
-export function holderOf({ account, client }: ConsentRequest): string {
-  return `${account.id} ${client.id}`;
-}

@@ -3,7 +3,7 @@ import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
 import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
-import { requireFlow } from './flow.ts';
+import { findAnswer, requireFlow, seeOther } from './flow.ts';
 import { completeSignIn, passToFlow, startSignIn } from './sign-in.ts';
 
 export const CALLBACK_PATH = '/interaction/callback';
@@ -19,6 +19,8 @@ export function interactions(options: ConsentOptions): Koa.Middleware {
     return startSignIn(options, ctx, flow, isAsked ? 'login' : undefined);
   });
   router.post('/interaction/:uid', async (ctx) => {
+    const answer = await findAnswer(options, ctx, String(ctx.params.uid));
+    if (answer !== undefined) return seeOther(ctx, answer);
     const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
     if (flow.prompt.name !== 'consent')
       throw new HttpError(400, 'expired', 'nobody is signed in yet');
