@@ -12,13 +12,22 @@ export type CachedReader<T> = {
 };
 
 const MAX_ENTRIES = 10_000;
+/** Bytes, estimated. */
+const MAX_SIZE = 32 * 1024 * 1024;
 
 /** What is not there is never remembered, so a record is found as soon as it is made. Parallel reads of one id share one load. */
 export function cachedReader<T extends object>(
   load: (id: string) => Promise<T | undefined>,
   { freshFor, usableFor, now = () => Date.now() / 1000 }: Freshness,
 ): CachedReader<T> {
-  const known = new LRUCache<string, { value: T; at: number }>({ max: MAX_ENTRIES });
+  const known = new LRUCache<string, { value: T; at: number }>({
+    max: MAX_ENTRIES,
+    maxSize: MAX_SIZE,
+    sizeCalculation: ({ value }, id) => id.length + JSON.stringify(value).length,
+    // This only frees memory: `at` and `now` say what is still usable.
+    ttl: usableFor * 1000,
+    ttlAutopurge: true,
+  });
   const loading = new Map<string, Promise<T | undefined>>();
 
   const start = (id: string): Promise<T | undefined> => {

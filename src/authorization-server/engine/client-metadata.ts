@@ -4,6 +4,8 @@ import { isAcceptedRedirect, type RedirectPolicy } from './redirect-uris.ts';
 
 const AUTH_METHODS = new Set(['none', 'client_secret_basic', 'client_secret_post']);
 const MAX_REDIRECT_URIS = 20;
+/** Characters of all redirect addresses together: a client is read, and kept in memory, with all of them. */
+const MAX_REDIRECTS_LENGTH = 8192;
 const MAX_NAME_LENGTH = 80;
 const UNNAMED = 'An app without a name';
 
@@ -50,13 +52,19 @@ function acceptedRedirects(sent: unknown, policy: RedirectPolicy, documentUrl?: 
       `redirect_uris must be an array of 1 to ${MAX_REDIRECT_URIS} addresses`,
     );
   }
-  const accepted = sent.filter((uri) => isAcceptedRedirect(policy, uri, documentUrl));
+  const isAccepted = (uri: unknown) => isAcceptedRedirect(policy, uri, documentUrl);
+  const accepted: string[] = [...new Set(sent.filter(isAccepted))];
   if (accepted.length === 0) {
     throw new errors.InvalidClientMetadata(
       'redirect_uris has no address that is accepted here: use http on localhost, 127.0.0.1 or [::1] with any port, or ask the operator to allow yours',
     );
   }
-  return [...new Set(accepted)];
+  if (accepted.join('').length > MAX_REDIRECTS_LENGTH) {
+    throw new errors.InvalidClientMetadata(
+      `redirect_uris must have at most ${MAX_REDIRECTS_LENGTH} characters together`,
+    );
+  }
+  return accepted;
 }
 
 /** RFC 7591 section 2: absent means client_secret_basic. */
