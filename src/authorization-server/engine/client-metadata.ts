@@ -88,16 +88,24 @@ function documentAuthMethod(sent: Metadata): string {
   );
 }
 
-/** NFKC, without control, formatting (bidirectional, zero-width) or line-breaking characters, one line, at most 80 characters. */
+/** Control, formatting (bidirectional, zero-width), line-breaking and halved characters, and blank ones that are no spaces. */
+const UNSEEN =
+  /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800\u{1D159}]/gu;
+/** More would be piled over the lines above and below. */
+const PILED_MARKS = /(\p{M}{4})\p{M}+/gu;
+const VISIBLE = /[\p{L}\p{N}\p{P}\p{S}]/u;
+
+/** NFKC, only what can be seen, one line, at most 80 characters and four combining marks in a row. */
 export function cleanName(sent: unknown): string {
   if (typeof sent !== 'string') return UNNAMED;
   const clean = sent
     .slice(0, 1000)
     .normalize('NFKC')
-    .replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu, '')
+    .replace(UNSEEN, '')
+    .replace(PILED_MARKS, '$1')
     .replace(/\s+/g, ' ')
     .trim();
-  return [...clean].slice(0, MAX_NAME_LENGTH).join('') || UNNAMED;
+  return VISIBLE.test(clean) ? [...clean].slice(0, MAX_NAME_LENGTH).join('') : UNNAMED;
 }
 
 function optional<K extends string>(

@@ -1,0 +1,76 @@
+// What a client says about itself, as far as it is kept: names that can be seen, and addresses of a bounded length.
+import { expect } from 'chai';
+import { errors } from 'oidc-provider';
+import {
+  acceptedMetadata,
+  cleanName,
+} from '../../src/authorization-server/engine/client-metadata.ts';
+
+const UNNAMED = 'An app without a name';
+const POLICY = { allowed: new Set<string>(), ownOrigins: new Set<string>() };
+
+describe('The name of a client', () => {
+  const UNSEEN: Record<string, string> = {
+    'a Hangul filler': '\u3164',
+    'Hangul jamo fillers': '\u115F\u1160',
+    'a half-width Hangul filler': '\uFFA0',
+    'a blank Braille pattern': '\u2800',
+    'a blank note': '\u{1D159}',
+    'joiners and variation selectors': '\u034F\u200D\uFE0F\u{E0100}',
+    tags: '\u{E0061}\u{E0062}',
+    'half a character': '\uD800',
+    'the other half of a character': 'x\uDC00'.slice(1),
+    'marks without anything under them': '\u0301\u0302',
+    'all of them with spaces between': ' \u3164 \u2800 \u00A0 \uD800 ',
+  };
+  for (const [what, name] of Object.entries(UNSEEN)) {
+    it(`is the fallback for ${what}`, () => expect(cleanName(name)).to.equal(UNNAMED));
+  }
+
+  it('loses what cannot be seen in it', () => {
+    expect(cleanName('Re\u3164port\u2800ing\uD800')).to.equal('Reporting');
+  });
+
+  it('keeps four combining marks in a row, and no more', () => {
+    const marks = '\u0316\u0317\u0318\u0319\u031A\u031C';
+    expect(cleanName(`q${marks}z`)).to.equal(`q${marks.slice(0, 4)}z`);
+    expect(cleanName(`q${[...marks].join('\u034F')}z`)).to.equal(`q${marks.slice(0, 4)}z`);
+  });
+
+  it('is kept in the scripts of the world', () => {
+    for (const name of [
+      'Zürich',
+      'नमस्ते',
+      'Tiếng Việt',
+      '日本語',
+      '한국어',
+      'العربية',
+      '📊 Reports',
+    ])
+      expect(cleanName(name)).to.equal(name.normalize('NFKC'));
+  });
+});
+
+describe('The redirect addresses of a client', () => {
+  const addresses = (count: number, length: number) =>
+    Array.from({ length: count }, (_, index) =>
+      `http://127.0.0.1:${10_000 + index}/`.padEnd(length, 'x'),
+    );
+  const accept = (uris: string[]) => acceptedMetadata({ redirect_uris: uris }, POLICY);
+
+  it('are kept up to 8 kB together', () => {
+    expect(accept(addresses(8, 1024)).redirect_uris).to.have.lengthOf(8);
+  });
+
+  it('are refused as invalid_redirect_uri beyond that', () => {
+    expect(() => accept(addresses(9, 1024)))
+      .to.throw(errors.InvalidClientMetadata)
+      .with.property('error', 'invalid_redirect_uri');
+  });
+
+  it('count once when they are given twice, and not at all when they are not accepted', () => {
+    const [first = ''] = addresses(1, 1900);
+    const uris = [first, first, first, first, first, `https://other.example/${'x'.repeat(1900)}`];
+    expect(accept(uris).redirect_uris).to.deep.equal([first]);
+  });
+});
