@@ -59,7 +59,9 @@ function createClient(address: RedisAddress): RedisClient {
   if (address.kind === 'sentinel') {
     const { nodes: sentinels, name, tls } = address;
     const encrypted = tls ? { enableTLSForSentinelMode: true, sentinelTLS: {} } : {};
-    return new Redis({ ...ALONE, ...access, ...encrypted, sentinels, name });
+    // A master that handed over takes writes for seconds more, and loses them: leave it when Sentinel says so.
+    const prompt = { failoverDetector: true };
+    return new Redis({ ...ALONE, ...access, ...encrypted, ...prompt, sentinels, name });
   }
   return new Cluster(address.nodes, {
     redisOptions: { ...CONNECTION, ...access },

@@ -6,10 +6,13 @@ import type { Store } from '../../src/store/store.ts';
 import { until } from './condition.ts';
 import { storeContract } from './contract.ts';
 import { copyBytes, dumpAll } from './redis-bytes.ts';
-import { startWatched, type WatchedRedis } from './redis-groups.ts';
+import { type RedisNode, startWatched, type WatchedRedis } from './redis-groups.ts';
 
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
 const NAME = 'main';
+
+const isWritable = async ({ raw }: RedisNode) =>
+  (await raw.info('replication')).includes('role:master');
 
 describe('the store on Redis with Sentinel', () => {
   let redis: WatchedRedis;
@@ -67,6 +70,13 @@ describe('the store on Redis with Sentinel', () => {
           () => false,
         ),
       );
+      await until('there is a new master', () => isWritable(redis.replica));
+      await until('a write reaches it', async () => {
+        await store.set('early:1', 1, 600).catch(() => undefined);
+        return (await redis.replica.raw.keys('early:*')).length > 0;
+      });
+      // What the old one is told until it knows would be lost.
+      assert.isTrue(await isWritable(redis.master));
       await until(
         'the old master is a replica',
         async () => (await redis.master.raw.info('replication')).includes('role:slave'),
