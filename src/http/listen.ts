@@ -38,6 +38,8 @@ export class ListenError extends Error {
 const SLOWEST_REQUEST = 15_000;
 const SLOWEST_HEADERS = 10_000;
 const CHECK_INTERVAL = 2000;
+// Longer than load balancers keep a connection (a minute is usual): whoever closes it first must not be us, as they send the next request.
+const KEEP_ALIVE = 75_000;
 const STOP_GRACE = 5000;
 const BETWEEN_LOOKS = 50;
 
@@ -63,6 +65,7 @@ async function listenOne(group: ListeningHost[]): Promise<Server> {
   if (!first) throw new TypeError('a listener needs a host');
   const server = createServer(
     {
+      keepAliveTimeout: KEEP_ALIVE,
       requestTimeout: SLOWEST_REQUEST,
       headersTimeout: SLOWEST_HEADERS,
       connectionsCheckingInterval: CHECK_INTERVAL,
