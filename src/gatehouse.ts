@@ -5,7 +5,7 @@ import manifest from '../package.json' with { type: 'json' };
 import { closeAll, listenAll, ListenError, type ListeningHost } from './http/listen.ts';
 import { openPages } from './http/pages.ts';
 import { openLogger } from './observability/logger.ts';
-import { openHosts } from './roles.ts';
+import { openHosts, type RoleOptions } from './roles.ts';
 import type { Settings } from './settings/settings.ts';
 import { openStore } from './store/open.ts';
 import type { Store } from './store/store.ts';
@@ -18,7 +18,12 @@ export type Running = {
   stop: (drain?: number) => Promise<void>;
 };
 
-export type StartOptions = { logger?: Logger; now?: () => number };
+export type StartOptions = {
+  logger?: Logger;
+  now?: () => number;
+  /** Only tests have one. */
+  documentFetching?: RoleOptions['documentFetching'];
+};
 
 const epochSeconds = () => Date.now() / 1000;
 
@@ -54,6 +59,7 @@ export async function startGatehouse(
       logger,
       isReady,
       now,
+      ...(options.documentFetching ? { documentFetching: options.documentFetching } : {}),
     });
     const servers = await listen(hosts);
     const resealing = store.startResealing(logger);

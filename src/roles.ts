@@ -1,6 +1,7 @@
 // Which Koa app answers on which address, for the roles this process plays.
 import type { Logger } from 'pino';
 import { authorizationServer, identityProviderOf } from './authorization-server/app.ts';
+import type { DocumentFetching } from './authorization-server/engine/client-metadata-documents.ts';
 import { entitledLevel } from './authorization-server/engine/accounts.ts';
 import { CALLBACK_PATH } from './authorization-server/interactions/router.ts';
 import { ENDPOINTS } from './authorization-server/metadata.ts';
@@ -23,6 +24,7 @@ export type RoleOptions = {
   logger: Logger;
   isReady: () => Promise<void>;
   now: () => number;
+  documentFetching?: DocumentFetching;
 };
 
 export type Hosts = { hosts: ListeningHost[]; close: () => Promise<void> };

@@ -20,6 +20,7 @@ import {
   renderErrorPage,
 } from './engine/authorization-errors.ts';
 import { canonicalAuthorizationRequest } from './engine/authorization-request.ts';
+import type { DocumentFetching } from './engine/client-metadata-documents.ts';
 import { openEngine } from './engine/engine.ts';
 import { isOwnOrigin } from './engine/redirect-uris.ts';
 import { registrationAnswer } from './engine/registration.ts';
@@ -37,6 +38,7 @@ export type AuthorizationServerOptions = {
   signingKeys: SigningKeyRing;
   isReady: () => Promise<void>;
   now: () => number;
+  documentFetching?: DocumentFetching;
 };
 
 const TOKEN_LIMIT = 16 * 1024;
@@ -58,6 +60,7 @@ export async function authorizationServer(options: AuthorizationServerOptions): 
     tokenKeys: keyRing(settings, 'codes and refresh tokens'),
     renderError: renderErrorPage(pages),
     now,
+    ...(options.documentFetching ? { documentFetching: options.documentFetching } : {}),
   });
   const app = createHost({
     name: 'authorization-server',

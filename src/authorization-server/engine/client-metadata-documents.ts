@@ -1,94 +1,121 @@
-// Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document): fetched with care, checked, shared, kept for bad days.
+// Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document): fetched for people who connect, remembered for those who did.
+import { LRUCache } from 'lru-cache';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
-import type { Store } from '../../store/store.ts';
-import { acceptedMetadata, type StoredMetadata } from './client-metadata.ts';
+import { StoreUnavailable } from '../../store/store.ts';
+import { acceptedMetadata } from './client-metadata.ts';
+import { type AttemptLimits, limitedAttempts, TooManyAttempts } from './document-attempts.ts';
+import type { ClientDocument, DocumentCopies } from './document-copies.ts';
+import {
+  DocumentRefused,
+  DocumentUnreachable,
+  fetchDocument,
+  type Network,
+} from './document-fetch.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
+import { temporarilyUnavailable } from './refusals.ts';
 
-const MAX_BYTES = 5 * 1024;
-const FRESH_MIN = 300;
-const FRESH_MAX = 86_400;
-const KEPT = 90 * 86_400;
-const ENGINE_CACHE = 60;
+/** A host name with a dot, no port, no query. */
 const CLIENT_ID_URL = /^https:\/\/([a-z0-9-]+\.)+[a-z][a-z0-9-]*\/[^\s?#@\\]+$/;
 const MAX_URL_LENGTH = 500;
-
-/** The last good copy; `freshUntil` in seconds. */
-type Copy = { document: StoredMetadata & { client_id: string }; freshUntil: number };
+const MAX_HANDED_OVER = 1000;
 
 export type DocumentOptions = {
-  store: Store;
+  copies: DocumentCopies;
   redirectPolicy: RedirectPolicy;
   /** Copies pinned by the operator: never fetched. */
   pinned: readonly { url: string; document: Record<string, unknown> }[];
+  network: Network;
+  limits: AttemptLimits;
   now: () => number;
 };
 
-type Fetch = (url: string | URL, options: RequestInit) => Promise<Response>;
+/** How documents are fetched, where it is not as usual: for tests, which bring a network of their own. */
+export type DocumentFetching = { network?: Partial<Network>; limits?: Partial<AttemptLimits> };
 
-const documentKey = (url: string) => `metadata-document:${url}`;
+export type ClientMetadataDocuments = ReturnType<typeof clientMetadataDocuments>;
 
-/** The engine's `features.clientIdMetadataDocument` and the `fetch` behind it. */
+/**
+ * The engine's `features.clientIdMetadataDocument` and its `fetch`. The engine calls any failure of `fetch` the client's fault, so documents
+ * are found in `allowFetch`, whose errors it passes on, and `fetch` hands over what was found; it has no way to the network.
+ */
 export function clientMetadataDocuments(options: DocumentOptions) {
+  const found = new LRUCache<string, ClientDocument>({ max: MAX_HANDED_OVER });
+  const fetchCurrent = limitedAttempts(
+    (url) => fetchAndKeep(options, url),
+    options.limits,
+    options.now,
+  );
   return {
     feature: {
       enabled: true,
       ack: 'draft-02',
-      /** A host name with a dot, no port, no query: and at the token endpoint only documents of people who are connected. */
       async allowFetch(ctx: KoaContextWithOIDC | undefined, url: string): Promise<boolean> {
         if (!CLIENT_ID_URL.test(url) || url.length > MAX_URL_LENGTH) return false;
-        return (
-          ctx?.oidc.route === 'authorization' ||
-          isPinned(options, url) ||
-          (await findCopy(options, url)) !== undefined
-        );
+        const isNew = ctx?.oidc.route === 'authorization';
+        const document = await findDocument(options, url, isNew ? fetchCurrent : undefined);
+        if (document) found.set(url, document);
+        return document !== undefined;
       },
       allowClient: () => true,
-      cacheDuration: { min: ENGINE_CACHE, max: ENGINE_CACHE },
+      // Copies are cached by us. A second cache would answer new authorizations with what connected people may still use.
+      cacheDuration: { min: 0, max: 0 },
     },
-    fetch: documentFetch(options),
+    fetch: async (input: string | URL): Promise<Response> => {
+      const document = found.get(String(input));
+      if (!document) throw new Error('only documents that were found are handed to the engine');
+      return Response.json(document);
+    },
   };
 }
 
-/** Answers with the accepted part of the document: pinned, shared copy while fresh, fetched, or the last good copy when that fails. */
-function documentFetch(options: DocumentOptions): Fetch {
-  return async (input, request) => {
-    const url = String(input);
-    const pinned = options.pinned.find((candidate) => candidate.url === url);
-    if (pinned) return Response.json(checked(options, url, pinned.document));
-    const copy = await findCopy(options, url);
-    if (copy && copy.freshUntil > options.now()) return Response.json(copy.document);
-    try {
-      return Response.json(await fetchDocument(options, url, request));
-    } catch (error) {
-      if (copy && !(error instanceof errors.OIDCProviderError)) return Response.json(copy.document);
-      throw error;
-    }
-  };
-}
-
-async function fetchDocument(
+/** Without `fetchCurrent` only what is stored: people who are connected do not depend on the document's host. */
+async function findDocument(
   options: DocumentOptions,
   url: string,
-  request: RequestInit,
-): Promise<Copy['document']> {
-  // The engine's request carries the dispatcher that refuses special-use addresses: it must reach the network as it is.
-  const response = await fetch(url, request);
-  if (response.status !== 200)
-    throw new Error(`the document was answered with status ${response.status}`);
-  if (!/^application\/([\w.+-]+\+)?json\b/i.test(response.headers.get('content-type') ?? '')) {
-    throw new errors.InvalidClientMetadata('the metadata document is not JSON');
+  fetchCurrent?: (url: string) => Promise<ClientDocument>,
+): Promise<ClientDocument | undefined> {
+  try {
+    const pinned = options.pinned.find((candidate) => candidate.url === url);
+    if (pinned) return checked(options, url, pinned.document);
+    const copy = await options.copies.find(url);
+    if (!fetchCurrent || (copy && copy.freshUntil > options.now())) return copy?.document;
+    return await fetchCurrent(url).catch((error: unknown) => {
+      if (copy && error instanceof DocumentUnreachable) return copy.document;
+      throw error;
+    });
+  } catch (error) {
+    throw refusalOf(error);
   }
-  const document = checked(options, url, parse(await readLimited(response)));
-  const freshUntil = options.now() + freshness(response.headers.get('cache-control'));
-  await options.store.set<Copy>(documentKey(url), { document, freshUntil }, KEPT);
+}
+
+async function fetchAndKeep(options: DocumentOptions, url: string): Promise<ClientDocument> {
+  const { text, cacheControl } = await fetchDocument(url, options.network);
+  const document = checked(options, url, parse(text));
+  await options.copies.keep(document, maxAge(cacheControl));
   return document;
+}
+
+/** What the engine answers: a fault of ours is 503, and all that kept us from the document looks the same from outside. */
+function refusalOf(error: unknown): unknown {
+  if (error instanceof StoreUnavailable || error instanceof TooManyAttempts)
+    return temporarilyUnavailable(error);
+  if (error instanceof DocumentRefused || error instanceof DocumentUnreachable) {
+    return unusable('could not be fetched', error);
+  }
+  if (error instanceof errors.InvalidClientMetadata)
+    return unusable(`cannot be used: ${error.error_description}`, error);
+  return error;
+}
+
+function unusable(why: string, cause: Error): Error {
+  return new errors.InvalidClient(`client_id metadata document ${why}`, { cause });
 }
 
 function checked(
   options: DocumentOptions,
   url: string,
   document: Record<string, unknown>,
-): Copy['document'] {
+): ClientDocument {
   if (document.client_id !== url) {
     throw new errors.InvalidClientMetadata(
       'the client_id in the metadata document is not its address',
@@ -114,28 +141,8 @@ function parse(text: string): Record<string, unknown> {
   throw new errors.InvalidClientMetadata('the metadata document is not a JSON object');
 }
 
-async function readLimited(response: Response): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let received = 0;
-  for await (const chunk of response.body ?? []) {
-    received += chunk.length;
-    if (received > MAX_BYTES)
-      throw new errors.InvalidClientMetadata('the metadata document is larger than 5 kB');
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
-}
-
-/** Seconds, within bounds of our own (RFC 9111 section 5.2.2.1). */
-function freshness(cacheControl: string | null): number {
-  const [, maxAge] = /\bmax-age=(\d{1,8})\b/.exec(cacheControl ?? '') ?? [];
-  return Math.min(FRESH_MAX, Math.max(FRESH_MIN, Number(maxAge ?? FRESH_MIN)));
-}
-
-function isPinned({ pinned }: DocumentOptions, url: string): boolean {
-  return pinned.some((candidate) => candidate.url === url);
-}
-
-async function findCopy({ store }: DocumentOptions, url: string): Promise<Copy | undefined> {
-  return (await store.get<Copy>(documentKey(url)))?.value;
+/** Seconds (RFC 9111 section 5.2.2.1); 0 when it does not say. */
+function maxAge(cacheControl = ''): number {
+  const [, seconds] = /\bmax-age=(\d{1,8})\b/.exec(cacheControl) ?? [];
+  return Number(seconds ?? 0);
 }

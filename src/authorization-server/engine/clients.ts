@@ -1,22 +1,18 @@
 // Registered clients in the store: a day for one that nobody approved, months after its last use for one that somebody did.
 import type { Adapter, AdapterPayload } from 'oidc-provider';
-import { cachedReader } from '../../store/cached-reader.ts';
-import { KEEP, type Store } from '../../store/store.ts';
+import type { Store } from '../../store/store.ts';
 import { secretDigest } from './client-secrets.ts';
+import type { DocumentCopies } from './document-copies.ts';
+import { type ClientLifetimes, type Used, usedRecords } from './used-records.ts';
 
-/** `usedAt` in seconds; absent until the first consent was completed. */
-type StoredClient = { metadata: AdapterPayload; usedAt?: number };
-
-/** Both in seconds. */
-export type ClientLifetimes = { unusedClient: number; usedClient: number };
+type StoredClient = Used & { metadata: AdapterPayload };
 
 export type Clients = {
   model: Partial<Adapter>;
-  /** Called when a person's approval was exchanged and at refreshes: prolongs the registration, at most once a day. */
+  /** Called when a person's approval was exchanged and at refreshes: prolongs what is known of the client, at most once a day. */
   touch: (clientId: string) => Promise<void>;
 };
 
-const DAY = 86_400;
 const CLIENT_ID = /^[\w-]{16,64}$/;
 const CACHED_FOR = 5;
 const clientKey = (id: string) => `client:${id}`;
@@ -25,8 +21,9 @@ export function registeredClients(
   store: Store,
   lifetimes: ClientLifetimes,
   now: () => number,
+  copies: DocumentCopies,
 ): Clients {
-  const reader = cachedReader(async (id) => (await store.get<StoredClient>(clientKey(id)))?.value, {
+  const records = usedRecords<StoredClient>(store, clientKey, lifetimes, {
     freshFor: CACHED_FOR,
     usableFor: CACHED_FOR,
     now,
@@ -43,23 +40,15 @@ export function registeredClients(
       },
       async find(id) {
         // A metadata document's URL is never a registered client.
-        return CLIENT_ID.test(id) ? (await reader.read(id))?.metadata : undefined;
+        return CLIENT_ID.test(id) ? (await records.read(id))?.metadata : undefined;
       },
       async destroy(id) {
         await store.delete(clientKey(id));
-        reader.drop(id);
+        records.drop(id);
       },
     },
     async touch(id) {
-      if (!CLIENT_ID.test(id)) return;
-      const known = await reader.read(id);
-      if (!known || (known.usedAt !== undefined && now() - known.usedAt < DAY)) return;
-      await store.update<StoredClient>(clientKey(id), (client) =>
-        client
-          ? { value: { ...client, usedAt: Math.floor(now()) }, ttl: lifetimes.usedClient }
-          : KEEP,
-      );
-      reader.drop(id);
+      await (CLIENT_ID.test(id) ? records.touch(id) : copies.touch(id));
     },
   };
 }

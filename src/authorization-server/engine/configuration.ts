@@ -4,17 +4,20 @@ import type { JWK } from 'jose';
 import type { Adapter, Configuration, ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
 import { highestLevelIn, LEVELS, OFFLINE_ACCESS } from '../../permission-level.ts';
 import { CLIENT_AUTH_METHODS, ENDPOINTS } from '../metadata.ts';
-import { clientMetadataDocuments, type DocumentOptions } from './client-metadata-documents.ts';
+import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from './client-secrets.ts';
 import { namingTtl } from './extensions.ts';
 import type { GrantModels } from './grant-models.ts';
 import { approvedGrantId, askEveryTime } from './interaction-policy.ts';
 import type { introspection } from './introspection.ts';
+import type { RedirectPolicy } from './redirect-uris.ts';
 import { registration } from './registration.ts';
 import type { resourceIndicators } from './resource-indicators.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
 
-export type ConfigurationOptions = DocumentOptions & {
+export type ConfigurationOptions = {
+  documents: ClientMetadataDocuments;
+  redirectPolicy: RedirectPolicy;
   adapter: (model: string) => Adapter;
   signingKeys: readonly JWK[];
   cookieKeys: string[];
@@ -41,8 +44,7 @@ export type ConfigurationOptions = DocumentOptions & {
 const COOKIE = { signed: true, httpOnly: true, sameSite: 'lax', overwrite: true } as const;
 
 export function configuration(options: ConfigurationOptions): Configuration {
-  const { ttl, nameToken } = options;
-  const documents = clientMetadataDocuments(options);
+  const { ttl, nameToken, documents } = options;
   return {
     adapter: options.adapter,
     jwks: { keys: options.signingKeys as NonNullable<Configuration['jwks']>['keys'] },
@@ -71,6 +73,7 @@ export function configuration(options: ConfigurationOptions): Configuration {
       short: COOKIE,
     },
     fetch: documents.fetch as Configuration['fetch'],
+    fetchResponseBodyLimits: { 'client_id metadata document': Infinity },
     features: {
       ...SWITCHED_OFF,
       registration: registration(options.redirectPolicy),

@@ -16,8 +16,12 @@ import type { Store } from '../../store/store.ts';
 import { entitledLevel, findAccount } from './accounts.ts';
 import { createAdapter } from './adapter.ts';
 import { compareByDigest } from './client-secrets.ts';
+import { clientMetadataDocuments, type DocumentFetching } from './client-metadata-documents.ts';
 import { registeredClients } from './clients.ts';
 import { configuration } from './configuration.ts';
+import { ATTEMPT_LIMITS } from './document-attempts.ts';
+import { documentCopies } from './document-copies.ts';
+import { INTERNET, requireGuard } from './document-fetch.ts';
 import { grantEvents, logRefusals } from './events.ts';
 import { presentJwtsAsOpaque } from './extensions.ts';
 import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';
@@ -35,6 +39,7 @@ export type EngineOptions = {
   signingKeys: SigningKeyRing;
   renderError: (ctx: Koa.Context, out: ErrorOut, error: Error) => Promise<void>;
   now: () => number;
+  documentFetching?: DocumentFetching;
 };
 
 export type Engine = {
@@ -64,7 +69,10 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     accessToken: settings.lifetimes.accessToken,
   };
   const policy = await tokenPolicy(options);
-  const clients = registeredClients(store, settings.lifetimes, now);
+  const network = { ...INTERNET, ...options.documentFetching?.network };
+  await requireGuard(network);
+  const copies = documentCopies(store, settings.lifetimes, now);
+  const clients = registeredClients(store, settings.lifetimes, now, copies);
   const grants = grantModels({
     store,
     tokenKeys: options.tokenKeys,
@@ -79,17 +87,23 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     ...grantEvents({ store, logger, clients, now }),
   });
   const redirectPolicy = redirectPolicyOf(settings);
+  const documents = clientMetadataDocuments({
+    copies,
+    redirectPolicy,
+    pinned: settings.clients.metadataDocuments,
+    network,
+    limits: { ...ATTEMPT_LIMITS, ...options.documentFetching?.limits },
+    now,
+  });
   const adapter = createAdapter(store, grants.models, clients);
   const makeProvider = () => {
     const provider = new Provider(
       settings.authUrl,
       configuration({
-        store,
-        now,
         redirectPolicy,
         adapter,
         signingKeys: signingKeys.all().map(({ jwk }) => jwk),
-        pinned: settings.clients.metadataDocuments,
+        documents,
         preRegistered: settings.clients.preRegistered,
         introspectionClients: settings.authorization.introspectionClients,
         introspection: introspection(policy, settings.authorization.introspectionClients),

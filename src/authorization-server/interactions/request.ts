@@ -1,5 +1,6 @@
 // What the person is asked to approve: everything the consent page shows, read afresh for the page and again for the decision.
 import type Provider from 'oidc-provider';
+import { errors } from 'oidc-provider';
 import { type Connector, isUsable } from '../../connectors/connector.ts';
 import { connectorIdOf } from '../../connectors/connect-link.ts';
 import { findConnector } from '../../connectors/connectors.ts';
@@ -78,7 +79,7 @@ async function requireClient(
   id: string,
   redirectUri: string,
 ): Promise<ConsentRequest['client']> {
-  const client = await provider.Client.find(id);
+  const client = await provider.Client.find(id).catch(refused);
   if (!client) throw new HttpError(400, 'invalid_client', 'the app is not registered any more');
   if (!client.redirectUriAllowed(redirectUri) || isOwnOrigin(redirectPolicy, redirectUri)) {
     throw new HttpError(400, 'invalid_redirect_uri', 'the app no longer has this return address');
@@ -89,6 +90,15 @@ async function requireClient(
       ? 'metadata-document'
       : 'self-registered';
   return { id, name: client.clientName ?? id, kind };
+}
+
+/** Of a client that is not usable any more the engine says no; a fault of ours stays one. */
+function refused(error: unknown): never {
+  if (error instanceof errors.OIDCProviderError && error.statusCode < 500)
+    throw new HttpError(400, 'invalid_client', 'the app is not registered any more', {
+      cause: error,
+    });
+  throw error;
 }
 
 async function requireConnector(

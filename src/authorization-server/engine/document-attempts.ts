@@ -1,0 +1,82 @@
+// Fetching kept within bounds: one attempt at a document at a time, few at once, failures remembered and equally slow.
+import { setTimeout as delay } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
+import { StoreUnavailable } from '../../store/store.ts';
+import { DocumentUnreachable, TIME_LIMIT } from './document-fetch.ts';
+
+/** Too many documents are being fetched, or too many from this host. */
+export class TooManyAttempts extends DocumentUnreachable {}
+
+export type AttemptLimits = {
+  /** How many at once, in all and from one host. */
+  inAll: number;
+  perHost: number;
+  /** Seconds that a failure takes at least: how fast one came would tell what answers where. */
+  failureTime: number;
+  /** Seconds for which a failed document is not tried again. */
+  remembered: number;
+};
+
+export const ATTEMPT_LIMITS: AttemptLimits = {
+  inAll: 64,
+  perHost: 4,
+  failureTime: TIME_LIMIT,
+  remembered: 60,
+};
+
+const MAX_REMEMBERED = 5000;
+
+/** `attempt` as it may be made for strangers. Rejects with TooManyAttempts, or with what the attempt, maybe an earlier one, rejected with. */
+export function limitedAttempts<T>(
+  attempt: (url: string) => Promise<T>,
+  limits: AttemptLimits,
+  now: () => number,
+): (url: string) => Promise<T> {
+  const failures = new LRUCache<string, { error: unknown; at: number }>({ max: MAX_REMEMBERED });
+  const underWay = new Map<string, Promise<T>>();
+
+  const remember = (url: string, error: unknown) => failures.set(url, { error, at: now() });
+
+  return async (url) => {
+    const failure = failures.get(url);
+    if (failure && now() - failure.at < limits.remembered) throw failure.error;
+    const known = underWay.get(url);
+    if (known) return known;
+    requireRoom(underWay, url, limits);
+    const making = slowFailure(attempt(url), limits.failureTime, (error) => remember(url, error));
+    underWay.set(url, making);
+    try {
+      return await making;
+    } finally {
+      underWay.delete(url);
+    }
+  };
+}
+
+function requireRoom(
+  underWay: ReadonlyMap<string, unknown>,
+  url: string,
+  { inAll, perHost }: AttemptLimits,
+): void {
+  const { host } = new URL(url);
+  const sameHost = [...underWay.keys()].filter((other) => new URL(other).host === host);
+  if (underWay.size >= inAll || sameHost.length >= perHost)
+    throw new TooManyAttempts('too many documents are being fetched');
+}
+
+/** A fault of the store is none of the document's, and is passed on as it comes. */
+async function slowFailure<T>(
+  attempt: Promise<T>,
+  seconds: number,
+  onFailure: (error: unknown) => void,
+): Promise<T> {
+  const startedAt = performance.now();
+  try {
+    return await attempt;
+  } catch (error) {
+    if (error instanceof StoreUnavailable) throw error;
+    await delay(Math.max(0, seconds * 1000 - (performance.now() - startedAt)));
+    onFailure(error);
+    throw error;
+  }
+}

@@ -1,0 +1,151 @@
+// One document fetched for a stranger: from public addresses only, checked before anything connects, within size and time.
+import { Resolver } from 'node:dns/promises';
+import type { IncomingMessage } from 'node:http';
+import { get } from 'node:https';
+import { isIP, type LookupFunction } from 'node:net';
+import { isPublicAddress } from './special-use-addresses.ts';
+
+/** The way to a document. All but the default is for tests: no setting leads here. */
+export type Network = {
+  /** Every address of a name; settles soon after `signal` aborts. */
+  resolve: (host: string, signal: AbortSignal) => Promise<readonly string[]>;
+  isAllowed: (address: string) => boolean;
+  port: number;
+  /** Certificates to trust instead of the usual ones, PEM. */
+  ca?: string;
+};
+
+export type FetchedDocument = { text: string; cacheControl: string | undefined };
+
+/** A fault that may pass: network, name, TLS, time, 429 or 5xx. */
+export class DocumentUnreachable extends Error {
+  constructor(reason: string, options?: ErrorOptions) {
+    super(reason, options);
+    this.name = 'DocumentUnreachable';
+  }
+}
+
+/** An answer that is no document. */
+export class DocumentRefused extends Error {
+  constructor(reason: string) {
+    super(reason);
+    this.name = 'DocumentRefused';
+  }
+}
+
+/** A name that leads to an address which is not public. Nothing was sent there. */
+export class AddressRefused extends DocumentRefused {}
+
+/** Seconds, from the name to the last byte. */
+export const TIME_LIMIT = 2.5;
+const MAX_BYTES = 5 * 1024;
+const MAX_HEADER_BYTES = 8 * 1024;
+const JSON_TYPE = /^application\/([\w.+-]+\+)?json\s*(;|$)/i;
+
+export const INTERNET: Network = { resolve: resolveName, isAllowed: isPublicAddress, port: 443 };
+
+/** Throws DocumentUnreachable, DocumentRefused or AddressRefused. `url` is https, with a host name. */
+export async function fetchDocument(url: string, network: Network): Promise<FetchedDocument> {
+  const signal = AbortSignal.timeout(TIME_LIMIT * 1000);
+  try {
+    const addresses = await allowedAddresses(new URL(url).hostname, network, signal);
+    return await readDocument(await open(url, addresses, network, signal));
+  } catch (error) {
+    if (error instanceof DocumentRefused || error instanceof DocumentUnreachable) throw error;
+    throw new DocumentUnreachable('the document cannot be reached', { cause: error });
+  }
+}
+
+/** Throws unless this network refuses a name that leads to this computer: without the guard nobody may have us fetch anything. */
+export async function requireGuard(network: Network): Promise<void> {
+  const toThisComputer = { ...network, resolve: async () => ['127.0.0.1'] };
+  const outcome = await fetchDocument('https://guard.invalid/self-test', toThisComputer).catch(
+    (error: unknown) => error,
+  );
+  if (outcome instanceof AddressRefused) return;
+  throw new Error('client metadata documents could be fetched from this computer itself', {
+    cause: outcome,
+  });
+}
+
+async function allowedAddresses(
+  host: string,
+  { resolve, isAllowed }: Network,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  // The system connects to a literal address without asking for what we looked up.
+  if (isIP(host.replace(/^\[|\]$/g, '')) !== 0)
+    throw new AddressRefused('the host is an address and not a name');
+  const addresses = await resolve(host, signal);
+  signal.throwIfAborted();
+  if (addresses.length === 0) throw new DocumentUnreachable('the name has no address');
+  if (!addresses.every(isAllowed)) throw new AddressRefused('the name has a special-use address');
+  return addresses;
+}
+
+/** Connects to the addresses that were checked and to no other, however often the name changes. Redirects are not followed. */
+function open(
+  url: string,
+  addresses: readonly string[],
+  { port, ca }: Network,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  const all = addresses.map((address) => ({ address, family: isIP(address) }));
+  const lookup: LookupFunction = (_host, _options, done) => done(null, all);
+  const options = {
+    port,
+    lookup,
+    signal,
+    autoSelectFamily: true,
+    agent: false,
+    maxHeaderSize: MAX_HEADER_BYTES,
+    headers: { accept: 'application/json', 'user-agent': 'Gatehouse' },
+    ...(ca === undefined ? {} : { ca }),
+  };
+  return new Promise((resolve, reject) => {
+    get(url, options, resolve).on('error', reject);
+  });
+}
+
+async function readDocument(response: IncomingMessage): Promise<FetchedDocument> {
+  try {
+    requireJson(response);
+    return { text: await readLimited(response), cacheControl: response.headers['cache-control'] };
+  } finally {
+    response.destroy();
+  }
+}
+
+function requireJson({ statusCode = 0, headers }: IncomingMessage): void {
+  if (statusCode === 429 || statusCode >= 500)
+    throw new DocumentUnreachable(`the document was answered with status ${statusCode}`);
+  if (statusCode !== 200)
+    throw new DocumentRefused(`the document was answered with status ${statusCode}`);
+  if (!JSON_TYPE.test(headers['content-type'] ?? ''))
+    throw new DocumentRefused('the metadata document is not JSON');
+}
+
+async function readLimited(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let received = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    received += chunk.length;
+    if (received > MAX_BYTES)
+      throw new DocumentRefused('the metadata document is larger than 5 kB');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** Asks DNS itself: the system's own lookup has two threads for the whole process and cannot be given up, so slow names would stop sign-ins. */
+async function resolveName(host: string, signal: AbortSignal): Promise<string[]> {
+  const resolver = new Resolver({ timeout: 1000, tries: 2 });
+  signal.addEventListener('abort', () => resolver.cancel(), { once: true });
+  const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
+  const addresses = answers.flatMap((answer) =>
+    answer.status === 'fulfilled' ? answer.value : [],
+  );
+  const [failure] = answers.filter((answer) => answer.status === 'rejected');
+  if (addresses.length === 0 && failure) throw failure.reason;
+  return addresses;
+}

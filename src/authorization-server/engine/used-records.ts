@@ -1,0 +1,42 @@
+// Records of clients, in the store: they live a day while nobody approved the client, and months after its last use.
+import { cachedReader, type CachedReader, type Freshness } from '../../store/cached-reader.ts';
+import { KEEP, type Store } from '../../store/store.ts';
+
+/** Both in seconds. */
+export type ClientLifetimes = { unusedClient: number; usedClient: number };
+
+/** `usedAt` in seconds; absent until the first consent was completed. */
+export type Used = { usedAt?: number };
+
+export type UsedRecords<T extends Used> = CachedReader<T> & {
+  /** Prolongs the record, at most once a day. Does nothing when there is none. */
+  touch: (id: string) => Promise<void>;
+};
+
+const DAY = 86_400;
+
+export function usedRecords<T extends Used>(
+  store: Store,
+  keyOf: (id: string) => string,
+  lifetimes: ClientLifetimes,
+  { freshFor, usableFor, now }: Required<Freshness>,
+): UsedRecords<T> {
+  const reader = cachedReader<T>(async (id) => (await store.get<T>(keyOf(id)))?.value, {
+    freshFor,
+    usableFor,
+    now,
+  });
+  return {
+    ...reader,
+    async touch(id) {
+      const known = await reader.read(id);
+      if (!known || (known.usedAt !== undefined && now() - known.usedAt < DAY)) return;
+      await store.update<T>(keyOf(id), (record) =>
+        record
+          ? { value: { ...record, usedAt: Math.floor(now()) }, ttl: lifetimes.usedClient }
+          : KEEP,
+      );
+      reader.drop(id);
+    },
+  };
+}
