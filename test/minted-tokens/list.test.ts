@@ -1,0 +1,102 @@
+// The list of minted tokens in the store: in order of age, without what is over, and whole again when a process could not read it.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import {
+  listMintedTokens,
+  type MintedToken,
+  mintToken,
+  noteUse,
+  revokeMintedToken,
+} from '../../src/minted-tokens/minted-tokens.ts';
+import { openStore, type OpenedStore } from '../../src/store/open.ts';
+
+const OLD_SECRET = 'the root secret of the first day, long enough';
+const NEW_SECRET = 'the root secret of the second day, long enough';
+const ADDRESSES = { issuer: 'https://auth.example.com', resourceUrl: 'https://mcp.example.com' };
+const now = () => Date.now() / 1000;
+
+describe('The list of minted tokens', () => {
+  let dataDir: string;
+  let store: OpenedStore;
+  beforeEach(async () => {
+    dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-minted-'));
+    store = await open(OLD_SECRET);
+  });
+  afterEach(async () => {
+    await store.close();
+    await rm(dataDir, { recursive: true });
+  });
+
+  function open(secret: string, previousSecret?: string): Promise<OpenedStore> {
+    const address = { kind: 'sqlite', file: 'minted.sqlite' } as const;
+    return openStore(address, { secret, previousSecret, dataDir });
+  }
+
+  async function mintAt(moment: number, seconds: number, name = 'Report'): Promise<MintedToken> {
+    const wanted = { name, level: 'analytics', expiresAt: moment + seconds } as const;
+    return (await mintToken(store, wanted, ADDRESSES, moment)).record;
+  }
+
+  it('is in order of age, to the millisecond', async () => {
+    const start = Math.floor(now());
+    for (const [name, moment] of [
+      ['C', start + 0.003],
+      ['A', start - 60],
+      ['D', start + 60],
+      ['B', start + 0.001],
+    ] as const)
+      await mintAt(moment, 3600, name);
+    const names = (await listMintedTokens(store, start + 60)).map(({ name }) => name);
+    expect(names).to.deep.equal(['A', 'B', 'C', 'D']);
+  });
+
+  it('has a token until the second it expires', async () => {
+    const moment = Math.floor(now());
+    const token = await mintAt(moment, 3600);
+    expect(await listMintedTokens(store, moment + 3599.9)).to.deep.equal([token]);
+    expect(await listMintedTokens(store, moment + 3600)).to.deep.equal([]);
+  });
+
+  it('loses nothing by a process that does not know the new root secret yet', async () => {
+    const token = await mintAt(now(), 3600);
+    const ahead = await open(NEW_SECRET, OLD_SECRET);
+    try {
+      await noteUse(ahead, token, now());
+      expect(await listMintedTokens(store, now())).to.deep.equal([]);
+      const [listed] = await listMintedTokens(ahead, now());
+      expect(listed).to.include(token);
+    } finally {
+      await ahead.close();
+    }
+  });
+
+  it('shows the last use, written down at most once a minute', async () => {
+    const start = Math.floor(now());
+    const token = await mintAt(start, 3600);
+    for (const [passed, noted] of [
+      [1, 1],
+      [60, 1],
+      [61, 61],
+      [62, 61],
+      [600, 600],
+    ] as const) {
+      // With the record in hand that was minted, as a process that read it a moment ago has it.
+      await noteUse(store, token, start + passed);
+      const [listed] = await listMintedTokens(store, start);
+      expect(listed?.lastUsedAt, `after ${passed}`).to.equal(start + noted);
+    }
+  });
+
+  it('has nothing that was used and revoked in the same instant', async () => {
+    const token = await mintAt(now(), 3600);
+    await Promise.all([
+      noteUse(store, token, now()),
+      revokeMintedToken(store, token.id),
+      noteUse(store, token, now()),
+    ]);
+    await noteUse(store, token, now() + 3000);
+    expect(await listMintedTokens(store, now())).to.deep.equal([]);
+  });
+});
