@@ -26,6 +26,8 @@ describe('An authorization request', () => {
     expect(page.status).to.equal(400);
     expect(page.headers.get('content-type')).to.match(/^text\/html/);
     expect(asksWho(page) || asksConsent(page)).to.equal(false);
+    // Whose fault it is decides what the person does next.
+    expect(page.html).to.not.include('on our side');
   }
 
   const bad: [string, Parameters][] = [
@@ -47,6 +49,8 @@ describe('An authorization request', () => {
     ['for a code and a token', { response_type: 'code token' }],
     ['without a response type', { response_type: undefined }],
     ['with an answer in the fragment', { response_mode: 'fragment' }],
+    ['with an answer that is posted', { response_mode: 'form_post' }],
+    ['with two prompts', { prompt: ['none', 'login'] }],
     ['with prompt=none', { prompt: 'none' }],
     ['without a resource', { resource: undefined }],
     ['for an empty resource', { resource: '' }],

@@ -92,6 +92,20 @@ describe('In a real browser', function () {
     expect(body).to.not.have.property('refresh_token');
   });
 
+  it('a double click on Approve connects the app, however slowly it answers', async () => {
+    const page = await context.newPage();
+    const { state: _state, ...started } = await start(page);
+    await page.getByRole('button', { name: 'Ada Lovelace' }).click();
+    await page.getByRole('button', { name: 'Approve' }).dblclick({ delay: 20 });
+    await page.getByText(BACK_IN_THE_APP).waitFor();
+    const codes = new Set(callbacks.map(({ searchParams }) => searchParams.get('code')));
+    expect(codes.size).to.equal(1);
+    const [callback] = callbacks;
+    if (!callback) throw new Error('the app was not called back');
+    const { body } = await redeem({ ...started, callback });
+    expect(await isLetIn(started.link, body.access_token)).to.equal(true);
+  });
+
   it('denying tells the app, and whoever goes back is told that it is over', async () => {
     const page = await context.newPage();
     await start(page);

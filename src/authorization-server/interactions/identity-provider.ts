@@ -90,6 +90,8 @@ async function discover({
   );
   config.timeout = TIMEOUT;
   for (const apply of execute) apply(config);
+  // The connection vouches for the ID token; its signature is checked all the same.
+  openid.enableNonRepudiationChecks(config);
   return config;
 }
 

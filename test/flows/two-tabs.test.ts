@@ -1,0 +1,88 @@
+// One browser, several tabs: another person signs in meanwhile, a form is sent twice, a sign-in grows old.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { createConnector } from '../support/administrator.ts';
+import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
+import { moveClock } from '../support/clock.ts';
+import { connect, redeem, registerClient } from '../support/connection.ts';
+import { authorizeUrl, discover } from '../support/oauth.ts';
+import { useSystem } from '../support/system.ts';
+
+const HOUR = 3600;
+
+describe('In one browser', () => {
+  const system = useSystem();
+
+  async function prepare() {
+    const connector = await createConnector(system());
+    const { server } = await discover(connector.link);
+    const client = await registerClient(server);
+    const start = () => authorizeUrl(server, client, { resource: connector.link });
+    return { connector, server, client, start, browser: openBrowser(system().origins) };
+  }
+
+  it('a form that is sent twice approves once, and both answers lead to the client', async () => {
+    const { connector, server, client, start, browser } = await prepare();
+    const { url, verifier } = start();
+    const page = await browser.openConsent(url, 'ada');
+    const answers = await Promise.all(
+      [1, 2].map(() => browser.submit(page, { decision: 'approve' })),
+    );
+    const third = await browser.submit(page, { decision: 'approve' });
+    const callbacks = [...answers, third].map((step) => requireDeparture(step).href);
+    expect(new Set(callbacks).size).to.equal(1);
+    const callback = new URL(String(callbacks[0]));
+    const { status } = await redeem({ link: connector.link, server, client, callback, verifier });
+    expect(status).to.equal(200);
+  });
+
+  it('a form that is sent again a minute later, or from elsewhere, is told that it is over', async () => {
+    const { start, browser } = await prepare();
+    const page = await browser.openConsent(start().url, 'ada');
+    requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    const stranger = openBrowser(system().origins);
+    expect(requirePage(await stranger.submit(page, { decision: 'approve' })).status).to.equal(400);
+    moveClock(60);
+    const late = requirePage(await browser.submit(page, { decision: 'approve' }));
+    expect(late.status).to.equal(400);
+    expect(late.html).to.include('out of date');
+  });
+
+  it('a person who signs in between is asked themselves, and what the other approved is theirs alone', async () => {
+    const { connector, server, client, start, browser } = await prepare();
+    const first = start();
+    const adas = await browser.openConsent(first.url, 'ada');
+    await browser.authorize(start().url, { person: 'grace', decision: 'switch' });
+    const page = requirePage(await browser.submit(adas, { decision: 'approve' }));
+    expect(page.status).to.be.below(500);
+    expect(page.html).to.not.include('Ada Lovelace');
+    if (asksConsent(page)) {
+      const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+      const { body } = await redeem({
+        link: connector.link,
+        server,
+        client,
+        callback,
+        verifier: first.verifier,
+      });
+      const graces = await connect(system(), connector, { person: 'grace' });
+      expect(decodeJwt(String(body.access_token)).sub).to.equal(decodeJwt(graces.accessToken).sub);
+    }
+  });
+
+  it('a sign-in ends after its lifetime, however often it is used', async () => {
+    const { start, browser } = await prepare();
+    await browser.openConsent(start().url, 'ada');
+    const idp = new URL(String(system().origins[2]));
+    for (const hours of [5, 5]) {
+      moveClock(hours * HOUR);
+      browser.visited.length = 0;
+      await browser.openConsent(start().url);
+      expect(browser.visited.some(({ host }) => host === idp.host)).to.equal(false);
+    }
+    moveClock(5 * HOUR);
+    browser.visited.length = 0;
+    await browser.openConsent(start().url);
+    expect(browser.visited.some(({ host }) => host === idp.host)).to.equal(true);
+  });
+});

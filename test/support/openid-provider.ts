@@ -1,0 +1,101 @@
+// An OpenID provider that can be made to misbehave: what it signs, says about a person and answers with is up to the claim that runs.
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
+
+export type Behaviour = {
+  /** Over the right ones. */
+  claims?: JWTPayload;
+  /** `none`: unsigned. `stranger`: by a key that is not published. */
+  signature?: 'ours' | 'stranger' | 'none';
+  userinfo?: { status: number; body: object };
+  tokenStatus?: number;
+};
+
+export type OpenIdProvider = {
+  issuer: string;
+  behave: (behaviour: Behaviour) => void;
+  /** What the next ID token belongs to. */
+  expect: (nonce: string) => void;
+  requests: string[];
+  stop: () => Promise<void>;
+};
+
+const CLIENT_ID = 'gatehouse';
+
+export async function startOpenIdProvider(): Promise<OpenIdProvider> {
+  const ours = await generateKeyPair('RS256', { extractable: true });
+  const stranger = await generateKeyPair('RS256');
+  const jwk = { ...(await exportJWK(ours.publicKey)), kid: 'one', alg: 'RS256', use: 'sig' };
+  const requests: string[] = [];
+  let behaviour: Behaviour = {};
+  let nonce = '';
+
+  const idToken = async (issuer: string) => {
+    const now = Math.floor(Date.now() / 1000);
+    const right = {
+      iss: issuer,
+      aud: CLIENT_ID,
+      sub: 'subject-1',
+      iat: now,
+      exp: now + 300,
+      nonce,
+    };
+    const claims = { ...right, ...behaviour.claims };
+    if (behaviour.signature === 'none') return new UnsecuredJWT(claims).encode();
+    const { privateKey } = behaviour.signature === 'stranger' ? stranger : ours;
+    return new SignJWT(claims).setProtectedHeader({ alg: 'RS256', kid: 'one' }).sign(privateKey);
+  };
+  const answers: Record<string, (issuer: string) => Promise<[number, object]>> = {
+    '/.well-known/openid-configuration': async (issuer) => [200, metadata(issuer)],
+    '/jwks': async () => [200, { keys: [jwk] }],
+    '/token': async (issuer) => [
+      behaviour.tokenStatus ?? 200,
+      { access_token: 'at', token_type: 'Bearer', id_token: await idToken(issuer) },
+    ],
+    '/userinfo': async () => {
+      const { status, body } = behaviour.userinfo ?? { status: 404, body: {} };
+      return [status, body];
+    },
+  };
+  const server = createServer(async (req, res) => {
+    const path = new URL(req.url ?? '/', 'http://provider').pathname;
+    requests.push(path);
+    req.resume();
+    const [status, body] = (await answers[path]?.(issuerOf(server))) ?? [404, {}];
+    res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return {
+    issuer: issuerOf(server),
+    requests,
+    behave: (next) => {
+      behaviour = next;
+    },
+    expect: (next) => {
+      nonce = next;
+    },
+    async stop() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+function issuerOf(server: Server): string {
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+function metadata(issuer: string): object {
+  return {
+    issuer,
+    authorization_endpoint: `${issuer}/authorize`,
+    token_endpoint: `${issuer}/token`,
+    userinfo_endpoint: `${issuer}/userinfo`,
+    jwks_uri: `${issuer}/jwks`,
+    response_types_supported: ['code'],
+    id_token_signing_alg_values_supported: ['RS256'],
+  };
+}
