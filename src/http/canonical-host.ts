@@ -25,10 +25,8 @@ export function requireCanonicalHost(baseUrl: string): Koa.Middleware {
     headers['x-forwarded-proto'] = protocol.slice(0, -1);
     headers.host = host;
     const path = url.split('?', 1)[0] ?? '';
-    if (
-      /\/\/|\/\.{1,2}(\/|$)|\\|%2f|%5c|%2e|%00/i.test(path) ||
-      (path !== '/' && path.endsWith('/'))
-    )
+    // No path of ours needs an escape: one that has any is a second spelling.
+    if (/\/\/|\/\.{1,2}(\/|$)|[\\%]/.test(path) || (path !== '/' && path.endsWith('/')))
       throw notFound();
     return next();
   };
