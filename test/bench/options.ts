@@ -24,16 +24,17 @@ export const HELP = `npm run bench -- [flags]
   --log-level warn       of Gatehouse (its default, info, writes a line for every request, to a file here)
 
 Subjects, each a process of its own: Gatehouse on SQLite, Gatehouse on a redis-server started for it, and the bare engine:
-oidc-provider with its in-memory adapter, which logs nothing. All three do the same for a client: dynamic registration, PKCE,
-ES256 JWT access tokens for one resource, rotating refresh tokens. The in-memory adapter gets slower with every token
-of a grant, so the families (64 unless --concurrency asks for more) are new in every round, and take turns.
+oidc-provider with its in-memory adapter, which logs nothing. All three run with the flags of npm start and do the same for
+a client: dynamic registration, PKCE, ES256 JWT access tokens for one resource, rotating refresh tokens. The in-memory
+adapter gets slower with every token of a grant, so the families are new in every round and take turns; there are as many
+as the highest concurrency.
 
 The load comes from this process over keep-alive connections. Request n of a family carries the refresh token of reply n-1.
 A reply that is not 200 with a new refresh token is a failure, and one failure makes the exit code 1; a missed target does not.
 
-Subjects take turns of 0.2 s within a round, a different one first each time, so that whatever else the machine does slows all of
-them down alike: compare the ratios, which are made within a round, rather than the rates. The SQLite file is in TMPDIR and synced on every
-write, so its rate depends on that disk.
+Subjects take turns of 0.2 s within a round, a different one first each time, so that whatever else the machine does slows
+all of them down alike: compare the ratios, which are made within a round, rather than the rates. The SQLite file is in
+TMPDIR and synced on every write, so its rate depends on that disk.
 
 A cold start is a new process with an empty data directory and an empty store; the program's files are in the page cache.
 `;

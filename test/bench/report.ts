@@ -5,6 +5,7 @@ import engineManifest from 'oidc-provider/package.json' with { type: 'json' };
 import manifest from '../../package.json' with { type: 'json' };
 import type { Options } from './options.ts';
 import { type Measurement, median, ratesOf, ratiosOf } from './rates.ts';
+import { FLAGS } from './server-process.ts';
 import { type Kind, KINDS, NAMES, type Start, type StoreKind, STORES } from './subjects.ts';
 
 /** Times in seconds. */
@@ -27,7 +28,7 @@ export function describeRun({ rounds, seconds, refreshes, starts, logLevel }: Op
     /v=(\S+)/.exec(execFileSync('redis-server', ['--version']).toString()) ?? [];
   const load = loadavg()[0]?.toFixed(2);
   return [
-    `Gatehouse ${manifest.version}, oidc-provider ${engineManifest.version}, Node ${process.version}, Redis ${redis}`,
+    `Gatehouse ${manifest.version}, oidc-provider ${engineManifest.version}, Node ${process.version}${FLAGS.map((flag) => ` ${flag}`).join('')}, Redis ${redis}`,
     `${availableParallelism()} cores for subjects, Redis and load together; load average at the start ${load}`,
     `${rounds} rounds of ${seconds} s, after ${refreshes} refreshes each; ${starts} cold starts; log level ${logLevel}`,
   ].join('\n');

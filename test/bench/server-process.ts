@@ -5,6 +5,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import manifest from '../../package.json' with { type: 'json' };
 
 export type ServerProcess = {
   pid: number;
@@ -16,24 +17,31 @@ export type ServerProcess = {
 };
 
 const REPOSITORY = join(import.meta.dirname, '../..');
+const [, ...START] = manifest.scripts.start.split(' ');
+export const MAIN = START.at(-1) ?? '';
+export const FLAGS = START.slice(0, -1);
 const POLL_MS = 5;
 const STARTING_MS = 30_000;
 
-/** `script` from the top of the repository. Its output goes to a file in `directory`, so that logging costs what it costs in real life. */
+/**
+ * `script` is a path from the top of the repository; it runs with the flags of `npm start`. What it prints goes to a file in
+ * `directory`, so that logging costs what it costs in real life.
+ */
 export function startProcess(
   script: string,
   { args = [], environment = {}, directory }: ProcessOptions,
 ): ServerProcess {
   const log = join(directory, 'output');
   const file = openSync(log, 'w');
-  const child = spawn(process.execPath, [script, ...args], {
+  const child = spawn(process.execPath, [...FLAGS, script, ...args], {
     cwd: REPOSITORY,
     env: { ...inherited(), ...environment },
     stdio: ['ignore', file, file],
   });
   closeSync(file);
   const killAtExit = () => child.kill('SIGKILL');
-  process.once('exit', killAtExit);
+  // Before the folders go.
+  process.prependOnceListener('exit', killAtExit);
   const isRunning = () => child.exitCode === null && child.signalCode === null;
   return {
     pid: child.pid ?? 0,

@@ -3,7 +3,13 @@ import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freePorts } from '../support/free-ports.ts';
 import { startRedis } from '../support/redis-server.ts';
-import { type ServerProcess, startProcess, untilAnswered, untilPrinted } from './server-process.ts';
+import {
+  MAIN,
+  type ServerProcess,
+  startProcess,
+  untilAnswered,
+  untilPrinted,
+} from './server-process.ts';
 
 export const NAMES = {
   bare: 'bare engine',
@@ -82,7 +88,7 @@ async function startOn(
   const resourceUrl = `http://localhost:${resource}`;
   const idpUrl = `http://localhost:${idp}`;
   const spawned = performance.now();
-  const server = startProcess('src/main.ts', {
+  const server = startProcess(MAIN, {
     directory,
     environment: {
       GATEHOUSE_CONFIG: 'config/development.yaml',
