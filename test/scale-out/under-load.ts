@@ -1,0 +1,31 @@
+// Something happens while connected clients are at work, and what they noticed of it.
+import { createConnector } from '../support/administrator.ts';
+import { connect } from '../support/connection.ts';
+import { type Noted, startLoad } from '../support/scale-out/load.ts';
+import type { Processes } from '../support/scale-out/processes.ts';
+
+const CLIENTS = 6;
+const WAITED_FOR_SECONDS = 30;
+
+export type Struck = {
+  noted: readonly Noted[];
+  /** Seconds from the beginning of the strike to the last request that was not granted; 0 when all were. */
+  healedAfter: number;
+};
+
+/** Resolves when every client goes on after `strike`; throws when one never does. */
+export async function underLoad(
+  processes: Processes,
+  strike: () => Promise<unknown>,
+): Promise<Struck> {
+  const connector = await createConnector(processes);
+  const connecting = Array.from({ length: CLIENTS }, () => connect(processes, connector));
+  const load = startLoad(await Promise.all(connecting));
+  await load.goesOn();
+  const struck = performance.now();
+  await strike();
+  await load.goesOn(WAITED_FOR_SECONDS);
+  await load.stop();
+  const last = load.noted.findLast(({ status }) => status !== 200)?.begun ?? struck;
+  return { noted: load.noted, healedAfter: (last - struck) / 1000 };
+}

@@ -1,0 +1,95 @@
+// From the connect link to the last call, every step at another process: claims for every kind of Redis.
+import { expect } from 'chai';
+import { createConnector, showConnector } from '../support/administrator.ts';
+import { asksConsent, openBrowser, type Person } from '../support/browser.ts';
+import { connect, redeem, registerClient } from '../support/connection.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
+import { rawRequest } from '../support/raw-request.ts';
+import { statusesAt } from '../support/scale-out/direct-call.ts';
+import type { Processes } from '../support/scale-out/processes.ts';
+import { connectSdkV2 } from '../support/sdk.ts';
+
+const STEPS = 6;
+
+export function flowsAreWhole(processes: () => Processes): void {
+  it('an authorization goes from process to process with every step, and its tokens are good at each', async () => {
+    const connector = await createConnector(processes());
+    const before = processes().answers.length;
+    const connection = await connect(processes(), connector);
+    const steps = processes()
+      .answers.slice(before)
+      .filter(({ host, path }) => host === 'AUTH' && /^\/(interaction|oauth)\//.test(path))
+      .map(({ by }) => by);
+    expect(steps.length).to.be.at.least(STEPS);
+    steps.forEach((by, i) => expect(by).to.not.equal(steps[i - 1]));
+    expect(new Set(steps).size).to.equal(processes().running().length);
+
+    const { link, server, client, accessToken, refreshToken } = connection;
+    const statuses = await statusesAt(processes().running(), link, accessToken);
+    expect(statuses).to.deep.equal([200, 200, 200]);
+    const refreshed = await refresh(server, client, refreshToken);
+    expect(await isLetIn(link, refreshed.body.access_token)).to.equal(true);
+  });
+
+  it('whoever signed in at one process is known to the others', async () => {
+    const connector = await createConnector(processes());
+    const { browser, server, client, link } = await connect(processes(), connector);
+    for (let n = 0; n < 4; n += 1) {
+      const { url } = authorizeUrl(server, client, { resource: link });
+      const page = await browser.visit(url);
+      expect(page.kind === 'page' && asksConsent(page)).to.equal(true);
+    }
+  });
+
+  it('an official SDK client connects and calls', async () => {
+    const { link } = await createConnector(processes());
+    const browser = openBrowser(processes().origins);
+    const sdk = await connectSdkV2(link, 'auto', { browser, method: 'none' });
+    for (let n = 0; n < 4; n += 1)
+      expect(await sdk.callTool('club_overview')).to.have.property('members');
+    expect(sdk.signIns()).to.equal(1);
+    await sdk.close();
+  });
+
+  it('a limit holds, however many approve at once at all of them', async () => {
+    const connector = await createConnector(processes(), { maxUses: 5 });
+    const approvals = [];
+    for (let n = 0; n < 16; n += 1)
+      approvals.push(await readyToApprove(processes(), connector, n % 2 ? 'ada' : 'grace'));
+    const answers = await Promise.all(approvals.map((approve) => approve()));
+    const connected = answers.filter((answer) => answer?.status === 200);
+    expect(connected).to.have.length(5);
+    const { uses, state } = await showConnector(processes(), connector.id);
+    expect({ uses, state }).to.deep.equal({ uses: 5, state: 'used-up' });
+    for (const answer of connected)
+      expect(await isLetIn(connector.link, answer?.body.access_token)).to.equal(true);
+  });
+
+  it('all publish the same keys', async () => {
+    const { host } = new URL(processes().auth);
+    const published = processes()
+      .running()
+      .map(async ({ ports }) => {
+        const options = { path: '/oauth/jwks', headers: { host } };
+        return (await rawRequest(`http://127.0.0.1:${ports.AUTH}`, options)).body;
+      });
+    const [first, ...others] = await Promise.all(published);
+    expect(JSON.parse(first ?? '')).to.have.nested.property('keys[0].kid');
+    others.forEach((body) => expect(body).to.equal(first));
+  });
+}
+
+/** A new client and a new browser at the consent page, ready to approve. */
+async function readyToApprove(system: Processes, { link }: { link: string }, person: Person) {
+  const { server } = await discover(link);
+  const client = await registerClient(server);
+  const browser = openBrowser(system.origins);
+  const { url, verifier } = authorizeUrl(server, client, { resource: link });
+  const page = await browser.openConsent(url, person);
+  return async () => {
+    const step = await browser.submit(page, { decision: 'approve' });
+    if (step.kind === 'page') return undefined;
+    return redeem({ link, server, client, callback: step.url, verifier });
+  };
+}

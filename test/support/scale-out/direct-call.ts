@@ -1,0 +1,40 @@
+// A call to one process of several, past the balancer: what this process knows, and not another one.
+import { rawRequest } from '../raw-request.ts';
+import type { GatehouseProcess } from './gatehouse-process.ts';
+
+const CALL = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
+  params: { name: 'club_overview', arguments: {} },
+};
+
+/** The status with which `called` answers a call to `link` with this token. */
+export async function statusAt(
+  called: GatehouseProcess,
+  link: string,
+  token: string,
+): Promise<number> {
+  const { host, pathname } = new URL(link);
+  const { status } = await rawRequest(`http://127.0.0.1:${called.ports.RESOURCE}`, {
+    method: 'POST',
+    path: pathname,
+    headers: {
+      host,
+      authorization: `Bearer ${token}`,
+      accept: 'application/json, text/event-stream',
+      'content-type': 'application/json',
+      'mcp-protocol-version': '2025-11-25',
+    },
+    chunks: [JSON.stringify(CALL)],
+  });
+  return status;
+}
+
+export function statusesAt(
+  called: readonly GatehouseProcess[],
+  link: string,
+  token: string,
+): Promise<number[]> {
+  return Promise.all(called.map((each) => statusAt(each, link, token)));
+}

@@ -1,0 +1,83 @@
+// One Gatehouse as a process of its own, behind public addresses that belong to somebody else.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { until } from '../../store/condition.ts';
+import { freePorts } from '../free-ports.ts';
+
+/** The hosts of a process, as the GATEHOUSE_…_LISTEN variables call them. */
+export const HOSTS = ['AUTH', 'RESOURCE', 'MANAGEMENT', 'DEVELOPMENT_IDP'] as const;
+export type HostName = (typeof HOSTS)[number];
+
+export type GatehouseProcess = {
+  ports: Record<HostName, number>;
+  /** The last lines it printed or logged. */
+  output(): string;
+  isRunning(): boolean;
+  isReady(): Promise<boolean>;
+  /** Asks it to stop (SIGTERM) and resolves to its exit code, null when it did not end by itself. */
+  stop(): Promise<number | null>;
+  /** Ends it at once, whatever it is doing. */
+  kill(): Promise<void>;
+};
+
+const MAIN = join(import.meta.dirname, '../../../src/main.ts');
+const STARTING_SECONDS = 30;
+const OUTPUT_KEPT = 20_000;
+
+/** Resolves when it is ready. It listens on free ports, except where `environment` says where. */
+export async function startGatehouseProcess(
+  environment: Record<string, string>,
+): Promise<GatehouseProcess> {
+  const free = await freePorts(HOSTS.length);
+  const ports = {} as GatehouseProcess['ports'];
+  HOSTS.forEach((host, i) => (ports[host] = free[i] ?? 0));
+  const listen = HOSTS.map((host) => [`GATEHOUSE_${host}_LISTEN`, `127.0.0.1:${ports[host]}`]);
+  const child = spawn(process.execPath, [MAIN], {
+    env: { ...Object.fromEntries(listen), ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const killAtExit = () => child.kill('SIGKILL');
+  process.once('exit', killAtExit);
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (text) => (output = (output + text).slice(-OUTPUT_KEPT)));
+  const exited = once(child, 'exit');
+  const isRunning = () => child.exitCode === null && child.signalCode === null;
+  const end = async (signal: NodeJS.Signals) => {
+    if (isRunning()) child.kill(signal);
+    await exited;
+    process.off('exit', killAtExit);
+    return child.exitCode;
+  };
+  const started: GatehouseProcess = {
+    ports,
+    output: () => output,
+    isRunning,
+    isReady: () => answersReady(ports.AUTH),
+    stop: () => end('SIGTERM'),
+    kill: async () => void (await end('SIGKILL')),
+  };
+  try {
+    await until('a process is ready', () => requireRunning(started).isReady(), STARTING_SECONDS);
+  } catch (cause) {
+    await started.kill();
+    throw new Error(`a process did not start:\n${output}`, { cause });
+  }
+  return started;
+}
+
+function requireRunning(started: GatehouseProcess): GatehouseProcess {
+  if (!started.isRunning()) throw new Error('it ended');
+  return started;
+}
+
+async function answersReady(port: number): Promise<boolean> {
+  try {
+    const answer = await fetch(`http://127.0.0.1:${port}/readyz`);
+    await answer.body?.cancel();
+    return answer.status === 200;
+  } catch {
+    return false;
+  }
+}

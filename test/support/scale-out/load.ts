@@ -1,0 +1,72 @@
+// Connected clients that never rest: each refreshes and calls in turn, keeps what it gets, and every answer is noted.
+import { setTimeout as delay } from 'node:timers/promises';
+import { until } from '../../store/condition.ts';
+import type { Connection } from '../connection.ts';
+import { callTool } from '../mcp.ts';
+import { refresh } from '../oauth.ts';
+
+export type Noted = {
+  what: 'refresh' | 'call';
+  client: number;
+  status: number;
+  /** What was said besides the status. */
+  said: string;
+  /** Milliseconds, as in `performance.now()`. */
+  begun: number;
+};
+
+export type Load = {
+  noted: readonly Noted[];
+  /** Resolves when every client had a refresh and a call answered with 200 that began after now. */
+  goesOn(seconds?: number): Promise<void>;
+  /** Resolves when nothing is under way any more. */
+  stop(): Promise<void>;
+};
+
+const PAUSE_MS = 10;
+
+export function startLoad(connections: readonly Connection[]): Load {
+  const noted: Noted[] = [];
+  const stopped = new AbortController();
+  const work = async (connection: Connection, client: number) => {
+    const { link, server } = connection;
+    let { accessToken, refreshToken } = connection;
+    while (!stopped.signal.aborted) {
+      let begun = performance.now();
+      const { status, body } = await refresh(server, connection.client, refreshToken);
+      noted.push({ what: 'refresh', client, status, said: body.error ?? '', begun });
+      accessToken = body.access_token ?? accessToken;
+      refreshToken = body.refresh_token ?? refreshToken;
+      begun = performance.now();
+      const answer = await callTool(link, accessToken, 'club_overview');
+      const said = answer.status === 200 ? '' : answer.text;
+      noted.push({ what: 'call', client, status: answer.status, said, begun });
+      await delay(PAUSE_MS);
+    }
+  };
+  const working = Promise.all(connections.map(work));
+  // A client that cannot go on is found by `goesOn` and thrown by `stop`.
+  working.catch(() => undefined);
+
+  return {
+    noted,
+    async goesOn(seconds) {
+      const now = performance.now();
+      const fine = () => noted.filter(({ status, begun }) => status === 200 && begun > now);
+      const done = () => new Set(fine().map(({ what, client }) => `${what} ${client}`)).size;
+      await until('every client goes on', () => done() === 2 * connections.length, seconds);
+    },
+    async stop() {
+      stopped.abort();
+      await working;
+    },
+  };
+}
+
+/** What was neither granted nor put off with the words that make clients wait: a list to be empty. */
+export function wrongAnswers(noted: readonly Noted[]): Noted[] {
+  return noted.filter(({ what, status, said }) => {
+    if (status === 200) return false;
+    return status !== 503 || (what === 'refresh' && said !== 'temporarily_unavailable');
+  });
+}

@@ -1,0 +1,105 @@
+// Several Gatehouse processes that are one system: one store, one secret, one set of public addresses, requests taken in turn.
+import { setTimeout as delay } from 'node:timers/promises';
+import { openPlace, type System, type SystemOptions } from '../system.ts';
+import {
+  type GatehouseProcess,
+  HOSTS,
+  type HostName,
+  startGatehouseProcess,
+} from './gatehouse-process.ts';
+import { type Answered, type Balancer, startBalancer } from './round-robin.ts';
+
+export type Processes = System & {
+  running(): GatehouseProcess[];
+  /** Resolves when requests go to one more process. */
+  add(): Promise<GatehouseProcess>;
+  /** Every answer that went through the balancers, oldest first. */
+  answers: readonly (Answered & { host: HostName })[];
+  output(): string;
+};
+
+export type ProcessesOptions = SystemOptions & { count?: number };
+
+const SECRET = 'a root secret that all processes of the tests share';
+const BETWEEN_PROBES_MS = 100;
+const STARTING_MS = 60_000;
+
+/** Resolves when all are ready. Each one plays every role, the development identity provider included, on ports of its own. */
+export async function startProcesses(options: ProcessesOptions = {}): Promise<Processes> {
+  const { count = 3, settings = {} } = options;
+  const place = await openPlace(options);
+  const environment: Record<string, string> = {
+    ...place.environment,
+    GATEHOUSE_SECRET: SECRET,
+    GATEHOUSE_LOG_LEVEL: 'warn',
+    ...settings,
+  };
+  const { started, add, takers } = startingProcesses(environment);
+  const answers: (Answered & { host: HostName })[] = [];
+  const balancers: Balancer[] = [];
+  const stop = async () => {
+    await Promise.all(balancers.map((balancer) => balancer.close()));
+    await Promise.all(started.map((each) => each.kill()));
+    await place.release();
+  };
+  try {
+    for (const host of HOSTS) {
+      const { port } = new URL(environment[`GATEHOUSE_${host}_URL`] ?? '');
+      const ports = () => takers().map((each) => each.ports[host]);
+      const note = (answered: Answered) => answers.push({ host, ...answered });
+      balancers.push(await startBalancer(Number(port), ports, note));
+    }
+    await Promise.all(Array.from({ length: count }, add));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  const running = () => started.filter((each) => each.isRunning());
+  const output = () => started.map((each) => each.output()).join('\n');
+  const { facts, signalStore } = place;
+  return { ...facts, signalStore, running, add, answers, output, stop };
+}
+
+/** `takers`: those that say they are ready; when none does, all, because somebody has to answer. */
+function startingProcesses(environment: Record<string, string>) {
+  const started: GatehouseProcess[] = [];
+  const ready = new Set<GatehouseProcess>();
+  const probe = async (each: GatehouseProcess) => {
+    while (each.isRunning()) {
+      await delay(BETWEEN_PROBES_MS);
+      if (await each.isReady()) ready.add(each);
+      else ready.delete(each);
+    }
+    ready.delete(each);
+  };
+  return {
+    started,
+    async add() {
+      const each = await startGatehouseProcess(environment);
+      started.push(each);
+      ready.add(each);
+      void probe(each);
+      return each;
+    },
+    takers: () => started.filter((each) => (ready.size > 0 ? ready.has(each) : each.isRunning())),
+  };
+}
+
+/** One system for all claims of the `describe` around it. What the processes logged is shown when a claim fails. */
+export function useProcesses(
+  open: () => Promise<ProcessesOptions> | ProcessesOptions,
+): () => Processes {
+  let processes: Processes | undefined;
+  before(async function start() {
+    this.timeout(STARTING_MS);
+    processes = await startProcesses(await open());
+  });
+  afterEach(function showOutput() {
+    if (this.currentTest?.isFailed()) console.error(processes?.output());
+  });
+  after(() => processes?.stop());
+  return () => {
+    if (!processes) throw new Error('the processes run only while a claim does');
+    return processes;
+  };
+}

@@ -1,0 +1,106 @@
+// A load balancer: every request goes to the next process, to another one when the connection is refused, and what is answered is looked at.
+import { once } from 'node:events';
+import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+
+export type Answered = {
+  /** The port of the process that answered. */
+  by: number;
+  method: string;
+  path: string;
+  status: number;
+  /** What the database said, when that got into the answer. */
+  leak?: string;
+};
+
+export type Balancer = { close(): Promise<void> };
+
+const agent = new Agent({ keepAlive: true });
+const BAD_GATEWAY = 502;
+const SAID_BY_REDIS =
+  /\b(CROSSSLOT|(MOVED|ASK) \d+|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|READONLY|LOADING|NOSCRIPT|ECONN\w+)\b.*/;
+
+/** Listens on `port` of this computer for as long as it is not closed. `ports` are those of the processes, in turn; more may come. */
+export async function startBalancer(
+  port: number,
+  ports: () => readonly number[],
+  onAnswer: (answered: Answered) => void,
+): Promise<Balancer> {
+  let turn = 0;
+  const server = createServer((req, res) => {
+    const targets = ports();
+    const first = turn++ % Math.max(targets.length, 1);
+    const inOrder = [...targets.slice(first), ...targets.slice(0, first)];
+    void pass(req, res, inOrder, onAnswer);
+  });
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, 'close');
+    },
+  };
+}
+
+async function pass(
+  req: IncomingMessage,
+  res: ServerResponse,
+  targets: readonly number[],
+  onAnswer: (answered: Answered) => void,
+): Promise<void> {
+  const { method = 'GET', url: path = '/' } = req;
+  try {
+    const sent = await bodyOf(req);
+    const { by, answer } = await askInTurn(req, sent, targets);
+    const body = await bodyOf(answer);
+    const status = answer.statusCode ?? BAD_GATEWAY;
+    const [leak] = SAID_BY_REDIS.exec(body.toString('latin1')) ?? [];
+    onAnswer({ by, method, path, status, ...(leak === undefined ? {} : { leak }) });
+    const { connection: _hop, 'transfer-encoding': _coding, ...headers } = answer.headers;
+    res.writeHead(status, { ...headers, 'content-length': body.length }).end(body);
+  } catch (error) {
+    onAnswer({ by: 0, method, path, status: BAD_GATEWAY });
+    res.writeHead(BAD_GATEWAY, { 'content-type': 'application/json' });
+    res.end(JSON.stringify({ error: 'bad_gateway', error_description: String(error) }));
+  }
+}
+
+async function bodyOf(message: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of message) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+type Asked = { by: number; answer: IncomingMessage };
+
+/** A refused connection is the one failure after which nothing can have happened. */
+async function askInTurn(
+  req: IncomingMessage,
+  body: Buffer,
+  [by, ...others]: readonly number[],
+): Promise<Asked> {
+  if (by === undefined) throw new Error('no process takes the connection');
+  try {
+    return { by, answer: await ask(req, body, by) };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ECONNREFUSED') throw error;
+    return askInTurn(req, body, others);
+  }
+}
+
+/** The `Host` header goes on as it came: processes answer for their public address only. */
+async function ask(req: IncomingMessage, body: Buffer, port: number): Promise<IncomingMessage> {
+  const { connection: _hop, 'transfer-encoding': _coding, ...headers } = req.headers;
+  const sent = request({
+    host: '127.0.0.1',
+    port,
+    method: req.method,
+    path: req.url,
+    headers: { ...headers, 'content-length': body.length },
+    agent,
+  });
+  sent.end(body);
+  const [answer] = await once(sent, 'response');
+  return answer;
+}
