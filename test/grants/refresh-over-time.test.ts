@@ -18,7 +18,7 @@ import {
 } from './family.ts';
 
 const HOUR = 3600;
-const METHODS: AuthMethod[] = ['none', 'client_secret_basic', 'client_secret_post'];
+const METHODS: AuthMethod[] = ['none', 'client_secret_basic'];
 
 for (const method of METHODS) {
   onEachStore(`A refresh token (${method})`, (system) => {
