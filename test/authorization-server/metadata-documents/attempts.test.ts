@@ -1,0 +1,160 @@
+// How often strangers may have us fetch: failures are remembered and equally slow, and only so much goes on at once.
+import { expect } from 'chai';
+import {
+  ATTEMPT_LIMITS,
+  type AttemptLimits,
+  limitedAttempts,
+  TooManyAttempts,
+} from '../../../src/authorization-server/engine/document-attempts.ts';
+import {
+  AddressRefused,
+  fetchDocument,
+  type FetchedDocument,
+} from '../../../src/authorization-server/engine/document-fetch.ts';
+import { StoreUnavailable } from '../../../src/store/store.ts';
+import {
+  answerWith,
+  DOMAIN,
+  type DocumentHost,
+  publish,
+  startDocumentHost,
+} from './document-host.ts';
+
+const QUICK: AttemptLimits = { ...ATTEMPT_LIMITS, failureTime: 0 };
+
+describe('Attempts at documents', () => {
+  let host: DocumentHost;
+  let time = 1_000_000;
+  beforeEach(async () => {
+    host = await startDocumentHost();
+  });
+  afterEach(() => host.stop());
+
+  const attempts = (limits: AttemptLimits): ((url: string) => Promise<FetchedDocument>) =>
+    limitedAttempts(
+      (url) => fetchDocument(url, host.network),
+      limits,
+      () => time,
+    );
+  const failureOf = (attempt: Promise<unknown>): Promise<unknown> =>
+    attempt.then(
+      () => expect.fail('succeeded'),
+      (error: unknown) => error,
+    );
+
+  it('that fail are not made again for a minute', async () => {
+    const fetch = attempts(QUICK);
+    const url = `https://app.${DOMAIN}/missing`;
+    host.answer = answerWith(404);
+    const first = await failureOf(fetch(url));
+    host.answer = publish();
+    time += 59;
+    expect(await failureOf(fetch(url))).to.equal(first);
+    expect(host.requests).to.have.length(1);
+    time += 2;
+    expect((await fetch(url)).text).to.include(url);
+    expect(host.requests).to.have.length(2);
+  });
+
+  it('that fail take equally long, whatever answers where', async () => {
+    const failureTime = 0.6;
+    const durations: number[] = [];
+    const measure = async (network: DocumentHost['network']) => {
+      const fetch = limitedAttempts(
+        (url) => fetchDocument(url, network),
+        { ...ATTEMPT_LIMITS, failureTime },
+        () => time,
+      );
+      const startedAt = performance.now();
+      await failureOf(fetch(`https://app.${DOMAIN}/x`));
+      durations.push(performance.now() - startedAt);
+    };
+    host.answer = answerWith(404);
+    await measure(host.network);
+    await measure({ ...host.network, resolve: async () => ['127.0.0.1'] });
+    await measure({ ...host.network, resolve: () => Promise.reject(new Error('ENOTFOUND')) });
+    await host.stop();
+    await measure(host.network);
+    expect(Math.min(...durations)).to.be.at.least(failureTime * 1000 - 5);
+    expect(Math.max(...durations)).to.be.below(failureTime * 1000 + 400);
+  });
+
+  it('take at least as long to fail, as they may take to succeed, unless told otherwise', () => {
+    expect(ATTEMPT_LIMITS.failureTime).to.equal(2.5);
+  });
+
+  it('at one document are one, for all who wait for it', async () => {
+    const fetch = attempts(QUICK);
+    const url = `https://app.${DOMAIN}/shared`;
+    const all = await Promise.all(Array.from({ length: 20 }, () => fetch(url)));
+    expect(all.every(({ text }) => text.includes(url))).to.equal(true);
+    expect(host.requests).to.deep.equal(['/shared']);
+  });
+
+  it('are few at once, in all and from one host', async () => {
+    const fetch = attempts({ ...QUICK, inAll: 3, perHost: 2 });
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    host.answer = (request, response) => void released.then(() => publish()(request, response));
+    const waiting = ['one.', 'one.', 'two.'].map((name, at) =>
+      fetch(`https://${name.slice(0, -1)}.${DOMAIN}/${at}`),
+    );
+    const one = `https://one.${DOMAIN}/more`;
+    const three = `https://three.${DOMAIN}/more`;
+    expect(await failureOf(fetch(one))).to.be.instanceOf(TooManyAttempts);
+    expect(await failureOf(fetch(three))).to.be.instanceOf(TooManyAttempts);
+    release();
+    await Promise.all(waiting);
+    await Promise.all([fetch(one), fetch(three)]);
+    expect(host.requests).to.have.members(['/0', '/1', '/2', '/more', '/more']);
+  });
+
+  it('leave room on a host for others, while one is full of failures', async () => {
+    const fetch = attempts({ ...ATTEMPT_LIMITS, failureTime: 0.3, perHost: 1 });
+    host.answer = (request, response) => {
+      const answer = request.url === '/a' ? answerWith(404) : publish();
+      answer(request, response);
+    };
+    const failing = failureOf(fetch(`https://one.${DOMAIN}/a`));
+    expect(await failureOf(fetch(`https://one.${DOMAIN}/b`))).to.be.instanceOf(TooManyAttempts);
+    await fetch(`https://two.${DOMAIN}/c`);
+    await failing;
+    await fetch(`https://one.${DOMAIN}/b`);
+  });
+
+  it('that fail because of our store are made again at once, and not slowed', async () => {
+    let away = true;
+    const fetch = limitedAttempts(
+      async (url) => {
+        if (away) throw new StoreUnavailable(new Error('stalled'));
+        return url;
+      },
+      ATTEMPT_LIMITS,
+      () => time,
+    );
+    const startedAt = performance.now();
+    expect(await failureOf(fetch('https://app.example/x'))).to.be.instanceOf(StoreUnavailable);
+    expect(performance.now() - startedAt).to.be.below(1000);
+    away = false;
+    expect(await fetch('https://app.example/x')).to.equal('https://app.example/x');
+  });
+
+  it('remember what was refused for its address, too', async () => {
+    let resolved = 0;
+    const fetch = limitedAttempts(
+      (url) =>
+        fetchDocument(url, {
+          ...host.network,
+          resolve: async () => {
+            resolved += 1;
+            return ['10.0.0.1'];
+          },
+        }),
+      QUICK,
+      () => time,
+    );
+    for (let round = 0; round < 3; round += 1)
+      expect(await failureOf(fetch('https://inside.example/x'))).to.be.instanceOf(AddressRefused);
+    expect(resolved).to.equal(1);
+    expect(host.connections()).to.equal(0);
+  });
+});

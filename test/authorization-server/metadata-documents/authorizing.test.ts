@@ -1,0 +1,224 @@
+// A new authorization of a client with a metadata document: what it needs of the document's host, and what is kept of it.
+import { expect } from 'chai';
+import type { RequestListener } from 'node:http';
+import { startGatehouse } from '../../../src/gatehouse.ts';
+import { loadSettings } from '../../../src/settings/load.ts';
+import { asksWho, describePage, requirePage, type Step } from '../../support/browser.ts';
+import { moveClock } from '../../support/clock.ts';
+import { connect } from '../../support/connection.ts';
+import { refresh } from '../../support/oauth.ts';
+import { openPlace } from '../../support/system.ts';
+import { answerWith, DOMAIN, hangUp, publish, startDocumentHost } from './document-host.ts';
+import { usePublishing } from './publishing.ts';
+
+const HOUR = 3600;
+const DAY = 24 * HOUR;
+
+function expectSignIn(step: Step): void {
+  const page = requirePage(step);
+  expect(asksWho(page), describePage(page)).to.equal(true);
+}
+
+function expectUnreadable(step: Step): void {
+  const page = requirePage(step);
+  expect(page.status, describePage(page)).to.equal(400);
+  expect(page.html).to.include('description cannot be read');
+}
+
+describe('A new authorization', () => {
+  const publishing = usePublishing('sqlite');
+
+  it('fetches the document once, and then not for as long as it may be kept', async () => {
+    const { host, newClient, visit } = publishing();
+    host.answer = publish({}, { 'cache-control': 'max-age=7200' });
+    const client = newClient();
+    const asked = host.requests.length;
+    expectSignIn(await visit(client));
+    moveClock(7100);
+    expectSignIn(await visit(client));
+    expect(host.requests).to.have.length(asked + 1);
+    moveClock(200);
+    expectSignIn(await visit(client));
+    expect(host.requests).to.have.length(asked + 2);
+  });
+
+  it('with a document near 5 kB works', async () => {
+    const { host, newClient, visit } = publishing();
+    const more = Array.from({ length: 19 }, (_, at) => `http://127.0.0.1/${at}/${'x'.repeat(220)}`);
+    host.answer = publish({ redirect_uris: ['http://127.0.0.1/callback', ...more] });
+    expectSignIn(await visit(newClient()));
+  });
+
+  const FAULTS: Record<string, RequestListener> = {
+    'hangs up': hangUp,
+    'answers 500': answerWith(500),
+    'answers 503': answerWith(503),
+    'answers 429': answerWith(429),
+  };
+  for (const [fault, answer] of Object.entries(FAULTS)) {
+    it(`is shown with the last good copy when the host ${fault}, and refused without one`, async () => {
+      const { host, newClient, visit } = publishing();
+      const client = newClient();
+      expectSignIn(await visit(client));
+      moveClock(400);
+      host.answer = answer;
+      const asked = host.requests.length;
+      expectSignIn(await visit(client));
+      expect(host.requests).to.have.length(asked + 1);
+      expectUnreadable(await visit(newClient()));
+    });
+  }
+
+  const REFUSALS: Record<string, RequestListener> = {
+    'answers 404': answerWith(404),
+    'answers 410': answerWith(410),
+    'answers 403': answerWith(403),
+    redirects: answerWith(302, { location: `https://other.${DOMAIN}/client.json` }),
+    'answers with a page': answerWith(200, { 'content-type': 'text/html' }, '<h1>Hello</h1>'),
+    'publishes what is no object': answerWith(200, {}, '[]'),
+    'publishes return addresses that are not accepted': publish({
+      redirect_uris: ['https://elsewhere.example/callback'],
+    }),
+  };
+  for (const [refusal, answer] of Object.entries(REFUSALS)) {
+    it(`is refused when the host ${refusal}, whatever it published before`, async () => {
+      const { host, newClient, visit } = publishing();
+      const client = newClient();
+      expectSignIn(await visit(client));
+      moveClock(400);
+      host.answer = answer;
+      expectUnreadable(await visit(client));
+    });
+  }
+
+  it('is refused also while connected people of that client refresh', async () => {
+    const { system, connector, host, newClient, visit } = publishing();
+    const client = newClient();
+    const connection = await connect(system, connector, { as: { client } });
+    moveClock(400);
+    host.answer = answerWith(404);
+    expect((await refresh(connection.server, client, connection.refreshToken)).status).to.equal(
+      200,
+    );
+    expectUnreadable(await visit(client));
+  });
+
+  it('that fails asks the host once, and not again for a minute', async () => {
+    const { host, newClient, visit } = publishing();
+    host.answer = answerWith(404);
+    const client = newClient();
+    const connections = host.connections();
+    for (let round = 0; round < 3; round += 1) expectUnreadable(await visit(client));
+    expect(host.connections()).to.equal(connections + 1);
+    host.answer = publish();
+    moveClock(61);
+    expectSignIn(await visit(client));
+  });
+
+  it('asks no host for what cannot be the address of a document', async () => {
+    const { host, newClient, visit } = publishing();
+    const connections = host.connections();
+    const ids = [
+      `https://app.${DOMAIN}:8443/x`,
+      `https://app.${DOMAIN}`,
+      `https://app.${DOMAIN}/`,
+      `https://app.${DOMAIN}/x?y`,
+      `https://app.${DOMAIN}/x#y`,
+      `https://app.${DOMAIN}/a/../x`,
+      `https://user@app.${DOMAIN}/x`,
+      `https://app.${DOMAIN}/${'x'.repeat(500)}`,
+      `http://app.${DOMAIN}/x`,
+      'https://localhost/x',
+      'https://127.0.0.1/x',
+      'https://[::1]/x',
+    ];
+    for (const id of ids) {
+      const page = requirePage(await visit({ ...newClient(), id }));
+      expect(page.status, id).to.equal(400);
+    }
+    expect(host.connections()).to.equal(connections);
+  });
+});
+
+describe('What is kept of a document', () => {
+  const publishing = usePublishing('sqlite');
+  const isKept = async (id: string) =>
+    (await publishing().store.get(`metadata-document:${id}`)) !== undefined;
+
+  it('is gone after a day when nobody approved', async () => {
+    const { newClient, visit } = publishing();
+    const { id } = await newClientSeen();
+    moveClock(23 * HOUR);
+    expect(await isKept(id)).to.equal(true);
+    moveClock(2 * HOUR);
+    expect(await isKept(id)).to.equal(false);
+
+    async function newClientSeen() {
+      const client = newClient();
+      expectSignIn(await visit(client));
+      return client;
+    }
+  });
+
+  it('stays 90 days after the last use when somebody did', async () => {
+    const { system, connector, newClient } = publishing();
+    const client = newClient();
+    const { server, refreshToken } = await connect(system, connector, { as: { client } });
+    moveClock(25 * DAY);
+    expect((await refresh(server, client, refreshToken)).status).to.equal(200);
+    moveClock(89 * DAY);
+    expect(await isKept(client.id)).to.equal(true);
+    moveClock(2 * DAY);
+    expect(await isKept(client.id)).to.equal(false);
+  });
+
+  it('stays as long when a stranger has it fetched again', async () => {
+    const { system, connector, newClient, visit, host } = publishing();
+    const client = newClient();
+    await connect(system, connector, { as: { client } });
+    moveClock(2 * DAY);
+    const asked = host.requests.length;
+    expectSignIn(await visit(client));
+    expect(host.requests).to.have.length(asked + 1);
+    moveClock(87 * DAY);
+    expect(await isKept(client.id)).to.equal(true);
+    moveClock(2 * DAY);
+    expect(await isKept(client.id)).to.equal(false);
+  });
+});
+
+describe('An authorization that leads to an address inside', () => {
+  const publishing = usePublishing('sqlite', ({ network: { port } }) => ({
+    network: { port, resolve: async () => ['127.0.0.77'] },
+    limits: { failureTime: 0 },
+  }));
+
+  it('is refused like any other document that cannot be had, and nothing is connected', async () => {
+    const { host, newClient, visit } = publishing();
+    expectUnreadable(await visit(newClient()));
+    expect(host.connections()).to.equal(0);
+  });
+});
+
+describe('A Gatehouse whose guard does not hold', () => {
+  it('refuses to start', async () => {
+    const place = await openPlace();
+    const host = await startDocumentHost('127.0.0.1');
+    try {
+      const network = { ...host.network, isAllowed: () => true };
+      const outcome = await startGatehouse(loadSettings(place.environment), {
+        documentFetching: { network },
+      }).then(
+        async ({ stop }) => {
+          await stop();
+          return 'started';
+        },
+        (error: Error) => error.message,
+      );
+      expect(outcome).to.match(/could be fetched from this computer itself/);
+    } finally {
+      await host.stop();
+      await place.release();
+    }
+  });
+});

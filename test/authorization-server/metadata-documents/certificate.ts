@@ -1,0 +1,46 @@
+// A certificate for hosts of tests, signed by itself and made when it is needed: the least of X.509 (RFC 5280) that TLS accepts.
+import { generateKeyPairSync, sign } from 'node:crypto';
+
+export type Certificate = { key: string; cert: string };
+
+const DAY_MS = 86_400_000;
+const ECDSA_WITH_SHA256 = sequence(Buffer.from('06082a8648ce3d040302', 'hex'));
+const COMMON_NAME = Buffer.from('0603550403', 'hex');
+
+/** Valid for a day on both sides of now, for `name` such as `*.example.com`. */
+export function makeCertificate(name: string): Certificate {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const subject = sequence(der(0x31, sequence(COMMON_NAME, der(0x0c, Buffer.from(name)))));
+  const content = sequence(
+    der(0x02, Buffer.from([1])),
+    ECDSA_WITH_SHA256,
+    subject,
+    sequence(utcTime(-DAY_MS), utcTime(DAY_MS)),
+    subject,
+    publicKey.export({ type: 'spki', format: 'der' }),
+  );
+  const signature = der(0x03, Buffer.from([0]), sign('sha256', content, privateKey));
+  const body = sequence(content, ECDSA_WITH_SHA256, signature).toString('base64');
+  return {
+    key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    cert: `-----BEGIN CERTIFICATE-----\n${body.replace(/.{64}/g, '$&\n')}\n-----END CERTIFICATE-----\n`,
+  };
+}
+
+function sequence(...parts: Buffer[]): Buffer {
+  return der(0x30, ...parts);
+}
+
+/** Tag, length, contents (ITU-T X.690 section 8.1). */
+function der(tag: number, ...parts: Buffer[]): Buffer {
+  const contents = Buffer.concat(parts);
+  const { length } = contents;
+  const size =
+    length < 128 ? [length] : length < 256 ? [0x81, length] : [0x82, length >> 8, length & 255];
+  return Buffer.concat([Buffer.from([tag, ...size]), contents]);
+}
+
+function utcTime(shift: number): Buffer {
+  const iso = new Date(Date.now() + shift).toISOString();
+  return der(0x17, Buffer.from(`${iso.replace(/\D/g, '').slice(2, 14)}Z`));
+}

@@ -1,0 +1,139 @@
+// People who are connected do not depend on the host of their client's document, and faults of ours never cost them their tokens.
+import { expect } from 'chai';
+import type { RequestListener } from 'node:http';
+import { connect, type Connection, obtainCode, redeem } from '../../support/connection.ts';
+import { asksConsent, describePage, openBrowser, requirePage } from '../../support/browser.ts';
+import { moveClock } from '../../support/clock.ts';
+import { authorizeUrl, refresh, requestToken, type TokenAnswer } from '../../support/oauth.ts';
+import { answerWith, hangUp, publish } from './document-host.ts';
+import { usePublishing } from './publishing.ts';
+
+const DAY = 86_400;
+
+const BAD_DAYS: Record<string, RequestListener> = {
+  'hangs up': hangUp,
+  'has no such document any more': answerWith(404),
+  'says that the document is gone for good': answerWith(410),
+  'is broken': answerWith(500),
+  'asks for patience': answerWith(429),
+  'shows a page in its place': answerWith(
+    200,
+    { 'content-type': 'text/html' },
+    '<h1>Soon back</h1>',
+  ),
+  'redirects elsewhere': answerWith(302, { location: 'https://elsewhere.example/client.json' }),
+  'publishes no JSON': answerWith(200, {}, 'nothing'),
+  'publishes a document with a secret': publish({ client_secret: 'x'.repeat(40) }),
+  'publishes a document of another client': publish({ client_id: 'https://other.example/x' }),
+  'publishes return addresses that are not accepted': publish({
+    redirect_uris: ['https://elsewhere.example/callback'],
+  }),
+};
+
+function refreshAgain({ server, client, refreshToken }: Connection): Promise<TokenAnswer> {
+  return refresh(server, client, refreshToken);
+}
+
+describe('A person who is connected, when the document’s host', () => {
+  const publishing = usePublishing('sqlite');
+  let connection: Connection;
+  beforeEach(async () => {
+    const { system, connector, newClient } = publishing();
+    connection ??= await connect(system, connector, { as: { client: newClient() } });
+  });
+
+  for (const [fault, answer] of Object.entries(BAD_DAYS)) {
+    it(`${fault}, stays so, and the host is not asked`, async () => {
+      const { host } = publishing();
+      host.answer = answer;
+      const asked = host.requests.length;
+      moveClock(2 * DAY);
+      const { status, body } = await refreshAgain(connection);
+      expect(body.error).to.equal(undefined);
+      expect(status).to.equal(200);
+      connection = { ...connection, refreshToken: body.refresh_token };
+      expect(host.requests).to.have.length(asked);
+    });
+  }
+
+  it('turns bad while a person decides, gets what the person was shown', async () => {
+    const { system, connector, host, newClient } = publishing();
+    const client = newClient();
+    const browser = openBrowser(system.origins);
+    const { url, verifier } = authorizeUrl(connection.server, client, { resource: connector.link });
+    const page = await browser.openConsent(url, 'ada');
+    expect(asksConsent(page), describePage(page)).to.equal(true);
+    host.answer = publish({ redirect_uris: ['https://elsewhere.example/callback'] });
+    moveClock(400);
+    const answer = await browser.submit(page, { decision: 'approve' });
+    if (answer.kind === 'page') expect.fail(describePage(answer));
+    const { server, link } = connection;
+    const code = { link, server, client, callback: answer.url, verifier };
+    expect((await redeem(code, { resource: link })).status).to.equal(200);
+  });
+
+  it('is not asked because of a token request for a client that nobody connected', async () => {
+    const { host, newClient } = publishing();
+    const connections = host.connections();
+    const stranger = newClient();
+    for (const parameters of [
+      { grant_type: 'refresh_token', refresh_token: 'x'.repeat(40) },
+      { grant_type: 'authorization_code', code: 'x'.repeat(40) },
+    ]) {
+      const { status, body } = await requestToken(connection.server, stranger, parameters);
+      expect([status, body.error]).to.deep.equal([400, 'invalid_client']);
+    }
+    expect(host.connections()).to.equal(connections);
+  });
+
+  it('is a page that says what to do when the copy is lost while a person decides', async () => {
+    const { system, store, connector, newClient } = publishing();
+    const client = newClient();
+    const browser = openBrowser(system.origins);
+    const { url } = authorizeUrl(connection.server, client, { resource: connector.link });
+    const page = await browser.openConsent(url, 'ada');
+    await store.delete(`metadata-document:${client.id}`);
+    moveClock(120);
+    const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
+    expect(answer.status).to.equal(400);
+    expect(describePage(answer)).to.include('This app is not known here');
+  });
+});
+
+describe('A person who is connected, when the store stalls', () => {
+  const publishing = usePublishing('redis');
+
+  /** Seconds since the copy was read: still at hand, and too long ago to be used. */
+  for (const since of [0, 70, 3700]) {
+    it(`${since} s after the document was read, is asked to wait, and stays connected`, async () => {
+      const { system, connector, newClient } = publishing();
+      const connection = await connect(system, connector, { as: { client: newClient() } });
+      moveClock(since);
+      system.signalStore('SIGSTOP');
+      let stalled: TokenAnswer;
+      try {
+        stalled = await refreshAgain(connection);
+      } finally {
+        system.signalStore('SIGCONT');
+      }
+      expect([stalled.status, stalled.body.error]).to.deep.equal([503, 'temporarily_unavailable']);
+      expect(stalled.headers.get('retry-after')).to.match(/^\d+$/);
+      expect(stalled.headers.get('cache-control')).to.equal('no-store');
+      expect((await refreshAgain(connection)).status).to.equal(200);
+    });
+  }
+
+  it('before the code was redeemed, redeems it afterwards', async () => {
+    const { system, connector, newClient } = publishing();
+    const code = await obtainCode(system, connector, { as: { client: newClient() } });
+    system.signalStore('SIGSTOP');
+    let stalled: TokenAnswer;
+    try {
+      stalled = await redeem(code);
+    } finally {
+      system.signalStore('SIGCONT');
+    }
+    expect([stalled.status, stalled.body.error]).to.deep.equal([503, 'temporarily_unavailable']);
+    expect((await redeem(code)).status).to.equal(200);
+  });
+});

@@ -1,0 +1,256 @@
+// A document fetched for a stranger: over TLS from the address that was checked, within size and time, or not at all.
+import { once } from 'node:events';
+import { createServer, type AddressInfo, type Server } from 'node:net';
+import { expect } from 'chai';
+import {
+  AddressRefused,
+  DocumentRefused,
+  DocumentUnreachable,
+  fetchDocument,
+  INTERNET,
+  type Network,
+  requireGuard,
+} from '../../../src/authorization-server/engine/document-fetch.ts';
+import {
+  ALLOWED_ADDRESS,
+  answerWith,
+  DOMAIN,
+  type DocumentHost,
+  hangUp,
+  publish,
+  startDocumentHost,
+} from './document-host.ts';
+
+const URL = `https://app.${DOMAIN}/client.json`;
+const KILOBYTE = 1024;
+
+/** What it rejects with; fails when it does not. */
+async function failureOf(url: string, network: Network): Promise<unknown> {
+  return fetchDocument(url, network).then(
+    ({ text }) => expect.fail(`fetched ${text.slice(0, 80)}`),
+    (error: unknown) => error,
+  );
+}
+
+describe('A metadata document', () => {
+  let host: DocumentHost;
+  beforeEach(async () => {
+    host = await startDocumentHost();
+  });
+  afterEach(() => host.stop());
+
+  it('is fetched, with how long it may be kept', async () => {
+    host.answer = publish({}, { 'cache-control': 'max-age=600' });
+    const { text, cacheControl } = await fetchDocument(URL, host.network);
+    expect(JSON.parse(text)).to.include({ client_id: URL, client_name: 'Published app' });
+    expect(cacheControl).to.equal('max-age=600');
+    expect(host.requests).to.deep.equal(['/client.json']);
+  });
+
+  for (const type of [
+    'application/json; charset=utf-8',
+    'application/cimd+json',
+    'Application/JSON',
+  ]) {
+    it(`may say that it is ${type}`, async () => {
+      host.answer = publish({}, { 'content-type': type });
+      expect((await fetchDocument(URL, host.network)).text).to.include(URL);
+    });
+  }
+
+  for (const type of [
+    'text/html',
+    'text/plain',
+    '',
+    'text/json',
+    'application/jsonp',
+    'text/html; application/json',
+  ]) {
+    it(`is refused as "${type}"`, async () => {
+      host.answer = publish({}, { 'content-type': type });
+      expect(await failureOf(URL, host.network)).to.be.instanceOf(DocumentRefused);
+    });
+  }
+
+  for (const status of [301, 302, 303, 307, 308]) {
+    it(`is not looked for elsewhere on ${status}`, async () => {
+      host.answer = answerWith(status, { location: `https://other.${DOMAIN}/elsewhere` });
+      expect(await failureOf(URL, host.network)).to.be.instanceOf(DocumentRefused);
+      expect(host.requests).to.deep.equal(['/client.json']);
+    });
+  }
+
+  for (const status of [201, 204, 400, 401, 403, 404, 410]) {
+    it(`is refused with status ${status}`, async () => {
+      host.answer = answerWith(status);
+      expect(await failureOf(URL, host.network)).to.be.instanceOf(DocumentRefused);
+    });
+  }
+
+  for (const status of [429, 500, 502, 503]) {
+    it(`is out of reach for a while with status ${status}`, async () => {
+      host.answer = answerWith(status);
+      expect(await failureOf(URL, host.network)).to.be.instanceOf(DocumentUnreachable);
+    });
+  }
+
+  it('has at most 5 kB, and the rest of a larger one is not read', async () => {
+    host.answer = answerWith(200, {}, 'x'.repeat(5 * KILOBYTE));
+    expect((await fetchDocument(URL, host.network)).text).to.have.length(5 * KILOBYTE);
+    host.answer = answerWith(200, {}, 'x'.repeat(5 * KILOBYTE + 1));
+    expect(await failureOf(URL, host.network)).to.be.instanceOf(DocumentRefused);
+    const { promise: cut, resolve: onCut } = Promise.withResolvers<void>();
+    host.answer = (request, response) => {
+      request.socket.on('close', () => onCut());
+      response.writeHead(200, { 'content-type': 'application/json' });
+      const pour = () => {
+        while (!response.destroyed && response.write('x'.repeat(KILOBYTE)));
+      };
+      response.on('drain', pour).on('error', () => {});
+      pour();
+    };
+    expect(await failureOf(URL, host.network)).to.be.instanceOf(DocumentRefused);
+    await cut;
+  });
+
+  it('is given up after 2.5 s, however it comes', async () => {
+    const never = new Promise<string[]>(() => {});
+    const slowName: Network = {
+      ...host.network,
+      resolve: (_host, signal) => Promise.race([never, once(signal, 'abort').then(() => [])]),
+    };
+    host.answer = (request, response) => {
+      if (request.url === '/silent') return;
+      response.writeHead(200, { 'content-type': 'application/json' });
+      const drip = setInterval(() => response.write(' '), 100);
+      response.on('close', () => clearInterval(drip));
+    };
+    const startedAt = performance.now();
+    const failures = await Promise.all([
+      failureOf(`https://app.${DOMAIN}/silent`, host.network),
+      failureOf(`https://app.${DOMAIN}/drip`, host.network),
+      failureOf(`https://app.${DOMAIN}/never-asked`, slowName),
+    ]);
+    expect(performance.now() - startedAt).to.be.within(2300, 4500);
+    for (const failure of failures) expect(failure).to.be.instanceOf(DocumentUnreachable);
+    expect(host.requests).to.have.members(['/silent', '/drip']);
+  });
+
+  it('is out of reach when its host hangs up, is not there, has no name or the wrong one, or is not trusted', async () => {
+    host.answer = hangUp;
+    const { ca: _ours, ...usualTrust } = host.network;
+    const failures = [
+      await failureOf(URL, host.network),
+      await failureOf('https://app.other.example/client.json', host.network),
+      await failureOf(URL, usualTrust),
+      await failureOf(URL, { ...host.network, resolve: async () => [] }),
+      await failureOf(URL, {
+        ...host.network,
+        resolve: () => Promise.reject(new Error('queryA ENOTFOUND')),
+      }),
+    ];
+    expect(host.requests).to.deep.equal(['/client.json']);
+    await host.stop();
+    failures.push(await failureOf(URL, host.network));
+    for (const failure of failures) expect(failure).to.be.instanceOf(DocumentUnreachable);
+  });
+
+  it('comes from the address that was checked, however the name changes afterwards', async () => {
+    const elsewhere = await startDocumentHost('127.0.0.1');
+    try {
+      const answers = [[ALLOWED_ADDRESS], ['127.0.0.1'], ['127.0.0.1']];
+      const rebinding: Network = {
+        ...host.network,
+        resolve: async () => answers.shift() ?? ['127.0.0.1'],
+      };
+      await fetchDocument(URL, rebinding);
+      expect(host.requests).to.deep.equal(['/client.json']);
+      expect(answers).to.have.length(2);
+      const port = elsewhere.network.port;
+      expect(await failureOf(URL, { ...rebinding, port })).to.be.instanceOf(AddressRefused);
+      expect(elsewhere.connections()).to.equal(0);
+    } finally {
+      await elsewhere.stop();
+    }
+  });
+});
+
+describe('An address that is not public', () => {
+  let connections = 0;
+  let listener: Server;
+  let network: Network;
+  before(async () => {
+    listener = createServer((socket) => {
+      connections += 1;
+      socket.on('error', () => {}).destroy();
+    });
+    await once(listener.listen(0, '127.0.0.1'), 'listening');
+    network = { ...INTERNET, port: (listener.address() as AddressInfo).port };
+  });
+  after(() => listener.close());
+
+  const leadingTo = (...addresses: string[]): Network => ({
+    ...network,
+    resolve: async () => addresses,
+  });
+
+  it('is never connected to, alone or among others', async () => {
+    const before = connections;
+    for (const addresses of [
+      ['127.0.0.1'],
+      ['::ffff:127.0.0.1'],
+      ['::ffff:7f00:1'],
+      ['0.0.0.0'],
+      ['8.8.8.8', '127.0.0.1'],
+      ['127.0.0.1', '2606:4700::1111'],
+      ['64:ff9b::127.0.0.1'],
+      ['10.0.0.1'],
+      ['169.254.169.254'],
+      ['::1'],
+      ['not an address'],
+    ]) {
+      expect(await failureOf(URL, leadingTo(...addresses)), addresses.join()).to.be.instanceOf(
+        AddressRefused,
+      );
+    }
+    expect(connections).to.equal(before);
+  });
+
+  it('would have been connected to but for the check', async () => {
+    const before = connections;
+    const unguarded = { ...leadingTo('127.0.0.1'), isAllowed: () => true };
+    expect(await failureOf(URL, unguarded)).to.be.instanceOf(DocumentUnreachable);
+    expect(connections).to.equal(before + 1);
+  });
+
+  it('is not reached by writing it as the host', async () => {
+    const before = connections;
+    for (const url of [
+      'https://127.0.0.1/x',
+      'https://2130706433/x',
+      'https://[::ffff:127.0.0.1]/x',
+    ]) {
+      expect(await failureOf(url, leadingTo('8.8.8.8')), url).to.be.instanceOf(AddressRefused);
+    }
+    expect(connections).to.equal(before);
+  });
+});
+
+describe('The guard', () => {
+  it('holds, and says so without connecting', async () => {
+    const host = await startDocumentHost('127.0.0.1');
+    try {
+      await requireGuard({ ...INTERNET, port: host.network.port });
+      expect(host.connections()).to.equal(0);
+    } finally {
+      await host.stop();
+    }
+  });
+
+  it('is missed when this computer itself is allowed', async () => {
+    const failure = await requireGuard({ ...INTERNET, isAllowed: () => true, port: 1 }).catch(
+      (error: Error) => error.message,
+    );
+    expect(failure).to.match(/could be fetched from this computer/);
+  });
+});

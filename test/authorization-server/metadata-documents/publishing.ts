@@ -1,0 +1,86 @@
+// A whole Gatehouse for which the Internet is one host that publishes metadata documents.
+import type { DocumentFetching } from '../../../src/authorization-server/engine/client-metadata-documents.ts';
+import { startGatehouse } from '../../../src/gatehouse.ts';
+import { loadSettings } from '../../../src/settings/load.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { createConnector, type Connector } from '../../support/administrator.ts';
+import { openBrowser, type Step } from '../../support/browser.ts';
+import { restoreClock } from '../../support/clock.ts';
+import { authorizeUrl, type Client, discover } from '../../support/oauth.ts';
+import { openPlace, type StoreKind, type System } from '../../support/system.ts';
+import { DOMAIN, type DocumentHost, publish, startDocumentHost } from './document-host.ts';
+
+export type Publishing = {
+  system: System;
+  store: Store;
+  host: DocumentHost;
+  connector: Connector;
+  /** A client nobody has heard of yet, whose document has an address of its own. */
+  newClient: () => Client;
+  /** What a person sees who is sent to authorize `client` by somebody new. */
+  visit: (client: Client) => Promise<Step>;
+};
+
+let clients = 0;
+
+/** One for all claims of the `describe` around it; the host publishes good documents at the start of each. */
+export function usePublishing(
+  store: StoreKind,
+  fetching: (host: DocumentHost) => DocumentFetching = ({ network }) => ({
+    network,
+    limits: { failureTime: 0 },
+  }),
+): () => Publishing {
+  let publishing: Publishing | undefined;
+  before(async () => {
+    publishing = await open(store, fetching);
+  });
+  beforeEach(() => {
+    if (publishing) publishing.host.answer = publish();
+  });
+  afterEach(restoreClock);
+  after(async () => {
+    await publishing?.system.stop();
+    await publishing?.host.stop();
+  });
+  return () => {
+    if (!publishing) throw new Error('it runs only while a claim does');
+    return publishing;
+  };
+}
+
+async function open(
+  kind: StoreKind,
+  fetching: (host: DocumentHost) => DocumentFetching,
+): Promise<Publishing> {
+  const place = await openPlace({ store: kind });
+  const host = await startDocumentHost();
+  const running = await startGatehouse(loadSettings(place.environment), {
+    documentFetching: fetching(host),
+  });
+  const system: System = {
+    ...place.facts,
+    signalStore: place.signalStore,
+    async stop() {
+      await running.stop();
+      await place.release();
+    },
+  };
+  const connector = await createConnector(system);
+  const { server } = await discover(connector.link);
+  return {
+    system,
+    store: running.store,
+    host,
+    connector,
+    newClient: () => ({
+      id: `https://app.${DOMAIN}/${(clients += 1)}.json`,
+      method: 'none',
+      redirectUri: 'http://127.0.0.1:7071/callback',
+    }),
+    visit: (client) =>
+      openBrowser(system.origins).visit(
+        authorizeUrl(server, client, { resource: connector.link }).url,
+      ),
+  };
+}
