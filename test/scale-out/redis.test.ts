@@ -4,8 +4,11 @@ import { Redis } from 'ioredis';
 import { until } from '../store/condition.ts';
 import { createConnector, readAudit, revokeConnector } from '../support/administrator.ts';
 import { connect } from '../support/connection.ts';
-import { statusesAt } from '../support/scale-out/direct-call.ts';
+import { statusAt, statusesAt } from '../support/scale-out/direct-call.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';
+import { SOAK } from '../support/scale-out/soak.ts';
+import { startProxy } from '../store/tcp-proxy.ts';
+import { nothingLeaks } from './discretion.ts';
 import { racesAreFair } from './races.ts';
 import { revocationIsHeard } from './revocation.ts';
 import { flowsAreWhole } from './whole-flows.ts';
@@ -25,6 +28,24 @@ describe('Three processes on one Redis', () => {
     expect(events).to.include('connector_revoked');
     expect(events.filter((event) => event === 'refresh_replay')).to.deep.equal([]);
   });
+
+  if (SOAK)
+    it('refuse after a minute what was revoked, also one that has lost the store', async () => {
+      const { port } = new URL(processes().storeAddress);
+      const wire = await startProxy(Number(port));
+      const cut = await processes().add({ GATEHOUSE_STORE: `redis://127.0.0.1:${wire.port}` });
+      const { id, link } = await createConnector(processes());
+      const { accessToken } = await connect(processes(), { link });
+      const answer = () => statusAt(cut, link, accessToken);
+      expect(await answer()).to.equal(200);
+      const read = performance.now();
+      await wire.close();
+      await revokeConnector(processes(), id);
+      expect(await answer()).to.equal(200);
+      await until('it answers 503', async () => (await answer()) === 503, 60);
+      expect(performance.now() - read).to.be.below(60_000);
+      await cut.kill();
+    }).timeout(90_000);
 
   describe('that passes on no messages', () => {
     let raw: Redis;
@@ -65,4 +86,6 @@ describe('Three processes on one Redis', () => {
       });
     });
   });
+
+  nothingLeaks(processes);
 });

@@ -11,8 +11,8 @@ import { type Answered, type Balancer, startBalancer } from './round-robin.ts';
 
 export type Processes = System & {
   running(): GatehouseProcess[];
-  /** Resolves when requests go to one more process. */
-  add(): Promise<GatehouseProcess>;
+  /** Resolves when requests go to one more process, which may be told something else than the others. */
+  add(settings?: Record<string, string>): Promise<GatehouseProcess>;
   /** Every answer that went through the balancers, oldest first. */
   answers: readonly (Answered & { host: HostName })[];
   output(): string;
@@ -49,7 +49,7 @@ export async function startProcesses(options: ProcessesOptions = {}): Promise<Pr
       const note = (answered: Answered) => answers.push({ host, ...answered });
       balancers.push(await startBalancer(Number(port), ports, note));
     }
-    await Promise.all(Array.from({ length: count }, add));
+    await Promise.all(Array.from({ length: count }, () => add()));
   } catch (error) {
     await stop();
     throw error;
@@ -74,8 +74,8 @@ function startingProcesses(environment: Record<string, string>) {
   };
   return {
     started,
-    async add() {
-      const each = await startGatehouseProcess(environment);
+    async add(settings: Record<string, string> = {}) {
+      const each = await startGatehouseProcess({ ...environment, ...settings });
       started.push(each);
       ready.add(each);
       void probe(each);

@@ -1,0 +1,24 @@
+// Processes that were given one address for the development identity provider: the first to listen serves it for all.
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { connect } from '../support/connection.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { useProcesses } from '../support/scale-out/processes.ts';
+
+describe('Two processes with one development identity provider', () => {
+  const processes = useProcesses(async () => {
+    const [port] = await freePorts(1);
+    const settings = { GATEHOUSE_DEVELOPMENT_IDP_LISTEN: `127.0.0.1:${port}` };
+    return { store: 'redis', count: 2, settings };
+  });
+
+  it('start at once, and people sign in at either', async () => {
+    expect(processes().running()).to.have.length(2);
+    const connector = await createConnector(processes());
+    for (const person of ['ada', 'grace', 'ada'] as const) {
+      const { link, accessToken } = await connect(processes(), connector, { person });
+      expect(await isLetIn(link, accessToken)).to.equal(true);
+    }
+  });
+});
