@@ -104,9 +104,10 @@ onEachStore('A refresh that is refused', (system) => {
       moveClock(minutesLater * 60);
       for (const client of strangers)
         for (const token of [current, parent, family.refreshToken])
-          await expectNoHarm(`${client.method}, ${minutesLater} min`, 'invalid_grant', () =>
-            refresh(family.server, client, token),
-          );
+          for (const resource of [undefined, 'x'])
+            await expectNoHarm(`${client.method}, ${minutesLater} min`, 'invalid_grant', () =>
+              refresh(family.server, client, token, { resource }),
+            );
     }
     await expectUnmoved(family, current);
   });
