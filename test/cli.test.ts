@@ -248,6 +248,7 @@ describe('the command line', () => {
       const dead = await json(...MINT, '--expires', moment);
       const rotation = { accessTokenLifetime: ACCESS_TOKEN_LIFETIME, atOnce: true };
       await rotateSigningKeys(host.store, rotation, NOW + host.clock.ahead);
+      host.clock.ahead += 1;
       const alive = await json(...MINT, '--expires', moment);
       const record = await findMintedToken(host.store, alive.id);
       assert(record);

@@ -81,9 +81,9 @@ describe('connectors over the management API', () => {
   it('uses are counted, and the last one makes the connector used up', async () => {
     const { id } = await create({ name: 'Ops', level: 'admin', maxUses: 1 });
     const now = Math.floor(Date.now() / 1000);
-    const use = { grantId: 'g', holder: 'ada client', seconds: 60 };
-    expect(await takeUse(host.store, id, use, { now, isAlive: async () => true })).to.equal(true);
-    await keepTakenUse(host.store, id, 'g');
+    const use = { grantId: 'g', holder: 'ada client', reservedUntil: now + 60 };
+    expect(await takeUse(host.store, id, use, { now, stands: async () => true })).to.equal(true);
+    await keepTakenUse(host.store, id, use.holder, use.grantId);
     const { body } = await request(host, 'GET', `${CONNECTORS}/${id}`);
     expect(body).to.include({ state: 'used-up', uses: 1, maxUses: 1 });
   });

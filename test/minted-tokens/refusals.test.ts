@@ -1,17 +1,15 @@
 // Which tokens /mcp refuses and when, what the refusal says, and that no token of one address works at another (RFC 6750, RFC 8707).
-import { assert, expect } from 'chai';
+import { expect } from 'chai';
 import { decodeJwt, importJWK, type JWTPayload, SignJWT } from 'jose';
 import { openSigningKeys, signingKey } from '../../src/keys/signing-keys.ts';
 import { until } from '../store/condition.ts';
 import { createConnector } from '../support/administrator.ts';
 import { moveClock } from '../support/clock.ts';
-import { connect, registerClient } from '../support/connection.ts';
+import { connect } from '../support/connection.ts';
 import { call, callTool, isLetIn } from '../support/mcp.ts';
-import { discover, refresh, requestToken } from '../support/oauth.ts';
 import { openSystemStore } from '../support/opened-store.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
-import { askAboutToken } from '../support/token-endpoints.ts';
-import { addressOf, askRaw, findListed, mint, revoke } from './minting.ts';
+import { addressOf, findListed, mint, revoke } from './minting.ts';
 
 /** How long what was read of a token counts. */
 const FRESH = 10;
@@ -185,96 +183,5 @@ describe('/mcp', () => {
     });
     expect(response.status).to.equal(401);
     expect(await response.text()).to.not.include(token);
-  });
-});
-
-describe('The authorization server', () => {
-  const system = useSystem({
-    file: {
-      authorization: {
-        introspectionClients: [
-          { id: 'other-resource', secret: 'a secret of its own, long enough' },
-        ],
-      },
-    },
-  });
-
-  it('gives nothing for a minted token, knows nothing of it, and cannot revoke it', async () => {
-    const { id, token } = await mint(system());
-    const { link } = await createConnector(system());
-    const { server } = await discover(link);
-    const client = await registerClient(server);
-    expect((await refresh(server, client, token)).body.error).to.equal('invalid_grant');
-    const exchanged = await requestToken(server, client, {
-      grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
-      assertion: token,
-    });
-    expect(exchanged.status).to.equal(400);
-
-    const { status } = await askAboutToken(server.revocation_endpoint, client, token);
-    expect(status).to.be.within(200, 400);
-    moveClock(FRESH);
-    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
-
-    const resource = {
-      id: 'other-resource',
-      secret: 'a secret of its own, long enough',
-      method: 'client_secret_post',
-    } as const;
-    const endpoint = `${system().auth}/oauth/introspect`;
-    const asked = await askAboutToken(endpoint, resource, token);
-    expect(asked.status).to.equal(200);
-    expect(JSON.parse(asked.text)).to.deep.equal({ active: false });
-
-    const managing = { ...system(), managementKey: token };
-    expect((await askRaw(managing, 'DELETE', `/tokens/${id}`)).status).to.equal(401);
-    expect(await findListed(system(), id)).to.include({ id });
-  });
-});
-
-describe('While the store is away', () => {
-  const system = useSystem({ store: 'redis' });
-
-  it('a minted token is told to wait, not to be replaced, and nothing is minted or revoked', async () => {
-    const [known, unread] = [await mint(system()), await mint(system())];
-    expect(await isLetIn(addressOf(system()), known.token)).to.equal(true);
-    system().signalStore('SIGSTOP');
-    try {
-      expect(await isLetIn(addressOf(system()), known.token)).to.equal(true);
-      moveClock(46);
-      for (const { token } of [known, unread]) {
-        const answer = await callTool(addressOf(system()), token, 'club_overview');
-        expect(answer.status, answer.text).to.equal(503);
-        expect(answer.headers.has('www-authenticate')).to.equal(false);
-        expect(Number(answer.headers.get('retry-after'))).to.be.above(0);
-      }
-      await expectRefused(system(), `${known.token}x`);
-      const wanted = { name: 'Nightly report', level: 'full' };
-      const answers = await Promise.all([
-        askRaw(system(), 'POST', '/tokens', wanted),
-        askRaw(system(), 'GET', '/tokens'),
-      ]);
-      for (const { status, text } of answers) {
-        expect(status, text).to.equal(503);
-        expect(JSON.parse(text).error).to.equal('temporarily_unavailable');
-      }
-    } finally {
-      system().signalStore('SIGCONT');
-    }
-    for (const { token } of [known, unread])
-      expect(await isLetIn(addressOf(system()), token)).to.equal(true);
-  });
-
-  it('no call with the level full is answered, because none can be recorded', async () => {
-    const { token } = await mint(system(), { level: 'full' });
-    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
-    system().signalStore('SIGSTOP');
-    try {
-      const { rpc, text } = await callTool(addressOf(system()), token, 'club_overview');
-      assert(rpc?.error);
-      expect(text).to.not.include('members');
-    } finally {
-      system().signalStore('SIGCONT');
-    }
   });
 });

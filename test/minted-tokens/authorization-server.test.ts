@@ -1,0 +1,55 @@
+// A minted token is nothing to the authorization server and to the management API, whatever it is presented as.
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { moveClock } from '../support/clock.ts';
+import { registerClient } from '../support/connection.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { discover, refresh, requestToken } from '../support/oauth.ts';
+import { useSystem } from '../support/system.ts';
+import { askAboutToken } from '../support/token-endpoints.ts';
+import { addressOf, askRaw, findListed, mint } from './minting.ts';
+
+describe('The authorization server', () => {
+  const system = useSystem({
+    file: {
+      authorization: {
+        introspectionClients: [
+          { id: 'other-resource', secret: 'a secret of its own, long enough' },
+        ],
+      },
+    },
+  });
+
+  it('gives nothing for a minted token, knows nothing of it, and cannot revoke it', async () => {
+    const { id, token } = await mint(system());
+    const { link } = await createConnector(system());
+    const { server } = await discover(link);
+    const client = await registerClient(server);
+    expect((await refresh(server, client, token)).body.error).to.equal('invalid_grant');
+    const exchanged = await requestToken(server, client, {
+      grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
+      assertion: token,
+    });
+    expect(exchanged.status).to.equal(400);
+
+    const { status } = await askAboutToken(server.revocation_endpoint, client, token);
+    expect(status).to.be.within(200, 400);
+    // Longer than a resource server goes by what it read.
+    moveClock(11);
+    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+
+    const resource = {
+      id: 'other-resource',
+      secret: 'a secret of its own, long enough',
+      method: 'client_secret_post',
+    } as const;
+    const endpoint = `${system().auth}/oauth/introspect`;
+    const asked = await askAboutToken(endpoint, resource, token);
+    expect(asked.status).to.equal(200);
+    expect(JSON.parse(asked.text)).to.deep.equal({ active: false });
+
+    const managing = { ...system(), managementKey: token };
+    expect((await askRaw(managing, 'DELETE', `/tokens/${id}`)).status).to.equal(401);
+    expect(await findListed(system(), id)).to.include({ id });
+  });
+});

@@ -1,0 +1,54 @@
+// While the store is away, clients with minted tokens are told to wait, and nothing is minted that nobody would know of.
+import { assert, expect } from 'chai';
+import { moveClock } from '../support/clock.ts';
+import { callTool, isLetIn } from '../support/mcp.ts';
+import { useSystem } from '../support/system.ts';
+import { addressOf, askRaw, mint } from './minting.ts';
+
+describe('While the store is away', () => {
+  const system = useSystem({ store: 'redis' });
+
+  it('a minted token is told to wait, not to be replaced, and nothing is minted or revoked', async () => {
+    const [known, unread] = [await mint(system()), await mint(system())];
+    expect(await isLetIn(addressOf(system()), known.token)).to.equal(true);
+    system().signalStore('SIGSTOP');
+    try {
+      expect(await isLetIn(addressOf(system()), known.token)).to.equal(true);
+      moveClock(46);
+      for (const { token } of [known, unread]) {
+        const answer = await callTool(addressOf(system()), token, 'club_overview');
+        expect(answer.status, answer.text).to.equal(503);
+        expect(answer.headers.has('www-authenticate')).to.equal(false);
+        expect(Number(answer.headers.get('retry-after'))).to.be.above(0);
+      }
+      const changed = await callTool(addressOf(system()), `${known.token}x`, 'club_overview');
+      expect(changed.status).to.equal(401);
+      const wanted = { name: 'Nightly report', level: 'full' };
+      const answers = await Promise.all([
+        askRaw(system(), 'POST', '/tokens', wanted),
+        askRaw(system(), 'GET', '/tokens'),
+      ]);
+      for (const { status, text } of answers) {
+        expect(status, text).to.equal(503);
+        expect(JSON.parse(text).error).to.equal('temporarily_unavailable');
+      }
+    } finally {
+      system().signalStore('SIGCONT');
+    }
+    for (const { token } of [known, unread])
+      expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+  });
+
+  it('no call with the level full is answered, because none can be recorded', async () => {
+    const { token } = await mint(system(), { level: 'full' });
+    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    system().signalStore('SIGSTOP');
+    try {
+      const { rpc, text } = await callTool(addressOf(system()), token, 'club_overview');
+      assert(rpc?.error);
+      expect(text).to.not.include('members');
+    } finally {
+      system().signalStore('SIGCONT');
+    }
+  });
+});
