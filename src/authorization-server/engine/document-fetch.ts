@@ -137,9 +137,17 @@ async function readLimited(response: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** Asks DNS itself: the system's own lookup has two threads for the whole process and cannot be given up, so slow names would stop sign-ins. */
-async function resolveName(host: string, signal: AbortSignal): Promise<string[]> {
+/**
+ * Every IPv4 and IPv6 address. Asks DNS itself: the system's own lookup has two threads for the whole process and cannot be given up, so slow
+ * names would hold up sign-ins. `servers` other than the system's are `address:port`. Throws what DNS answered when there is no address.
+ */
+export async function resolveName(
+  host: string,
+  signal: AbortSignal,
+  servers?: readonly string[],
+): Promise<string[]> {
   const resolver = new Resolver({ timeout: 1000, tries: 2 });
+  if (servers) resolver.setServers(servers);
   signal.addEventListener('abort', () => resolver.cancel(), { once: true });
   const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
   const addresses = answers.flatMap((answer) =>
