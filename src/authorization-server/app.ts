@@ -4,7 +4,7 @@ import type Koa from 'koa';
 import type { Logger } from 'pino';
 import { limitBody } from '../http/body.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
-import { HttpError } from '../http/errors.ts';
+import { HttpError, methodNotAllowed, RETRY_AFTER } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import type { Pages } from '../http/pages.ts';
 import { keyRing, textKeyRing } from '../keys/key-ring.ts';
@@ -109,13 +109,7 @@ export async function authorizationServer(options: AuthorizationServerOptions): 
   authorization(router, options, engine, preRegistered);
   clientEndpoints(router, engine.middleware, introspects);
   app.use(router.routes());
-  app.use(
-    router.allowedMethods({
-      throw: true,
-      methodNotAllowed: () => methodNotAllowed(),
-      notImplemented: () => methodNotAllowed(),
-    }),
-  );
+  app.use(router.allowedMethods());
   return app;
 }
 
@@ -142,7 +136,7 @@ function authorization(
   preRegistered: ReadonlySet<string>,
 ): void {
   const refuseHead: Koa.Middleware = (ctx, next) => {
-    if (ctx.method === 'HEAD') throw methodNotAllowed();
+    if (ctx.method === 'HEAD') throw methodNotAllowed({ Allow: 'GET' });
     return next();
   };
   /** Loopback redirects match any port, so also the one that we listen on. */
@@ -199,8 +193,23 @@ const jsonOnly: Koa.Middleware = async (ctx, next) => {
   ctx.req.headers.accept = 'application/json';
   await next();
   ctx.set('Cache-Control', 'no-store');
-  if (ctx.status === 503) ctx.set('Retry-After', '2');
+  if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER);
+  sayWhatToDo(ctx.body);
 };
+
+/** In place of what the engine says of every cause: what helps with each of them. */
+const DESCRIPTIONS: Record<string, string> = {
+  'grant request is invalid':
+    'the code or refresh token is unknown, expired, used or revoked, or belongs to another client; connect again',
+  'client authentication failed':
+    'the client is not registered any more, or did not authenticate as it registered; register again',
+};
+
+function sayWhatToDo(body: unknown): void {
+  const refusal = body as { error_description?: string } | undefined;
+  const better = DESCRIPTIONS[refusal?.error_description ?? ''];
+  if (refusal && better) refusal.error_description = better;
+}
 
 /** RFC 6749 section 5.1: the scope is the one level, and `offline_access` when it was granted. */
 function answerTokens(ctx: Koa.Context): void {
@@ -215,10 +224,6 @@ function answerTokens(ctx: Koa.Context): void {
 
 function answerRegistration(ctx: Koa.Context): void {
   if (ctx.status === 201) ctx.body = registrationAnswer(ctx.body as Record<string, unknown>);
-}
-
-function methodNotAllowed(): HttpError {
-  return new HttpError(405, 'invalid_request', 'this address does not answer to that method');
 }
 
 /** The embedded provider knows us by a secret that both sides derive. */

@@ -31,13 +31,20 @@ const WORDS: Record<string, Words> = {
     advice:
       'Ask the person who gave you the link for a fresh connect link, and add that one to the app.',
   },
+  no_resource: {
+    title: 'The app did not say which link it wants',
+    message:
+      'The app’s request names no connect link, so nobody knows what it wants to be connected to.',
+    advice:
+      'Paste the connect link that you were given into the app, as the address of the server.',
+  },
+  unsupported: {
+    title: 'The app asks in a way that is not supported here',
+    message: 'The app sent its request as a request object. Nothing was shared.',
+    advice: 'Tell the maker of the app that plain parameters are needed.',
+  },
   interaction_required: {
     title: 'You need to be asked',
-    message: 'The app asked to be connected without showing you anything. That is never done here.',
-    advice: START_AGAIN,
-  },
-  login_required: {
-    title: 'You need to sign in',
     message: 'The app asked to be connected without showing you anything. That is never done here.',
     advice: START_AGAIN,
   },

@@ -23,10 +23,18 @@ export class HttpError extends Error {
   }
 }
 
-const RETRY_AFTER = '2';
+/** Seconds, for whoever waits for an infrastructure fault to pass. */
+export const RETRY_AFTER = '2';
 
 export function notFound(description = 'there is nothing at this address'): HttpError {
   return new HttpError(404, 'not_found', description);
+}
+
+/** `headers` has `Allow` unless the answer has it already (RFC 9110 section 15.5.6). */
+export function methodNotAllowed(headers: { Allow?: string } = {}): HttpError {
+  return new HttpError(405, 'invalid_request', 'this address does not answer to that method', {
+    headers: headers.Allow === undefined ? {} : { Allow: headers.Allow },
+  });
 }
 
 /** An infrastructure fault. Clients keep their tokens on this code, and drop them on most others. */

@@ -4,7 +4,13 @@ import helmet from 'helmet';
 import Koa from 'koa';
 import type { Logger } from 'pino';
 import { clientAddress, requireCanonicalHost } from './canonical-host.ts';
-import { asHttpError, notFound, type RespondToError, respondWithJson } from './errors.ts';
+import {
+  asHttpError,
+  methodNotAllowed,
+  notFound,
+  type RespondToError,
+  respondWithJson,
+} from './errors.ts';
 
 export type HostOptions = {
   name: string;
@@ -88,7 +94,7 @@ function answerErrors({ respondToError = respondWithJson }: HostOptions): Koa.Mi
   return async function errors(ctx, next) {
     try {
       await next();
-      if (ctx.status === 404 && ctx.body === undefined && ctx.respond !== false) throw notFound();
+      if (ctx.respond !== false && ctx.body === undefined) refuseUnanswered(ctx.status);
     } catch (thrown) {
       const error = asHttpError(thrown);
       ctx.state.reason = error.code;
@@ -97,6 +103,12 @@ function answerErrors({ respondToError = respondWithJson }: HostOptions): Koa.Mi
       await respondToError(ctx, error);
     }
   };
+}
+
+/** What routers leave behind when no route answers. */
+function refuseUnanswered(status: number): void {
+  if (status === 404) throw notFound();
+  if (status === 405 || status === 501) throw methodNotAllowed();
 }
 
 /**

@@ -22,14 +22,13 @@ export class ListenError extends Error {
 
   constructor(host: ListeningHost, cause: NodeJS.ErrnoException) {
     const place = `${host.listen.host}:${host.listen.port}`;
-    const reason =
+    const [reason, remedy] =
       cause.code === 'EADDRINUSE'
-        ? `port ${host.listen.port} is in use`
-        : (cause.code ?? cause.message);
-    super(
-      `cannot listen on ${place} for ${host.url}: ${reason}. Stop the other program, or set ${host.setting}`,
-      { cause },
-    );
+        ? [`port ${host.listen.port} is in use`, 'Stop the other program, or set']
+        : [cause.code ?? cause.message, 'Set'];
+    super(`cannot listen on ${place} for ${host.url}: ${reason}. ${remedy} ${host.setting}`, {
+      cause,
+    });
     this.name = 'ListenError';
     this.host = host;
   }

@@ -5,7 +5,6 @@ import type Koa from 'koa';
 import type { Logger } from 'pino';
 import { recordAudit } from '../audit/audit.ts';
 import type { Connector } from '../connectors/connector.ts';
-import { readText } from '../http/body.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
@@ -24,6 +23,7 @@ import { requireKnownOrigin, requireUsableConnector } from './guards.ts';
 import { respondWithJsonRpc } from './json-rpc.ts';
 import { type Caller, decide, neededLevel } from './level.ts';
 import { type Mcp, openMcp } from './mcp.ts';
+import { readMessages } from './messages.ts';
 import { openRecords } from './records.ts';
 import { challenge, connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
 
@@ -66,7 +66,7 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
   });
   const bearer = { ...settings, ...records, verificationKeys: options.verificationKeys };
   const bodyOf = async (ctx: Koa.Context) =>
-    ctx.method === 'POST' ? jsonBody(ctx, settings.resourceServer.maxBodyBytes) : undefined;
+    ctx.method === 'POST' ? readMessages(ctx, settings.resourceServer.maxBodyBytes) : undefined;
   router.all('/connect/:connector/mcp', origins, async (ctx) => {
     const connector = await requireConnector(String(ctx.params.connector));
     const caller = await requireCaller(bearer, ctx, connector);
@@ -154,17 +154,8 @@ async function requireCaller(
   const message = isPresent
     ? 'the access token is not good for this connect link'
     : 'an access token is needed: sign in first';
-  throw new HttpError(401, 'invalid_token', message, { headers: { 'WWW-Authenticate': header } });
-}
-
-/** What is not JSON is undefined: the MCP server says so in its own words. */
-async function jsonBody(ctx: Koa.Context, limit: number): Promise<unknown> {
-  const text = await readText(ctx, limit);
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const code = isPresent ? 'invalid_token' : 'token_required';
+  throw new HttpError(401, code, message, { headers: { 'WWW-Authenticate': header } });
 }
 
 type Call = { connector: Connector; caller: Caller; body: unknown; mcp: Mcp };

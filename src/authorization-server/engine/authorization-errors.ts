@@ -1,9 +1,11 @@
 // Errors at the authorization endpoint: a page as long as the person has done nothing, so that we redirect nobody for a stranger (RFC 9700 section 4.11.2).
 import type Koa from 'koa';
 import type { ErrorOut } from 'oidc-provider';
+import { RETRY_AFTER } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
 import { type Refusal, renderRefusal } from '../error-page.ts';
 import { redirectDestination } from './redirect-uris.ts';
+import { NO_RESOURCE } from './resource-indicators.ts';
 
 /** The engine's `renderError`: errors it will not redirect with. */
 export function renderErrorPage(pages: Pages) {
@@ -14,7 +16,7 @@ export function renderErrorPage(pages: Pages) {
     const description = cause ?? out.error_description;
     const refusal: Refusal = { code: pageCode(code, out.error_description), status: ctx.status };
     if (description) refusal.description = description;
-    if (ctx.status === 503) ctx.set('Retry-After', '2');
+    if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER);
     await renderRefusal(pages, ctx, refusal);
   };
 }
@@ -23,6 +25,8 @@ export function renderErrorPage(pages: Pages) {
 function pageCode(code: string, description = ''): string {
   if (code === 'invalid_request' && /session|expired|interaction/i.test(description))
     return 'expired';
+  if (description === NO_RESOURCE) return 'no_resource';
+  if (/^request(_uri)?_not_supported$/.test(code)) return 'unsupported';
   return description.startsWith('client_id metadata document') ? 'metadata_document' : code;
 }
 
@@ -42,7 +46,7 @@ export function pageInsteadOfRedirect(
     const answer = answerIn(location);
     ctx.remove('Location');
     await renderRefusal(pages, ctx, {
-      code: answer.get('error') ?? 'server_error',
+      code: pageCode(answer.get('error') ?? 'server_error', answer.get('error_description') ?? ''),
       description: answer.get('error_description') ?? 'the request was refused',
       status: 400,
       returnTo: { href: location, host: redirectDestination(location) },

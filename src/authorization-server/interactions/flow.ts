@@ -45,8 +45,9 @@ export function rememberAnswer(store: Store): Koa.Middleware {
     const uid = String(ctx.params.flow);
     await next();
     const location = ctx.response.get('Location');
-    if (ctx.status === 303 && /[?&]code=/.test(location))
-      await store.set(answerKey(uid), location, ANSWER_KEPT);
+    if (ctx.status !== 303 || !/[?&]code=/.test(location)) return;
+    // The person is on the way already: a second click is all that is lost when this fails.
+    await store.set(answerKey(uid), location, ANSWER_KEPT).catch(() => undefined);
   };
 }
 
