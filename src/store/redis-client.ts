@@ -11,7 +11,8 @@ const OPENING_SECONDS = 5;
 const CLUSTER_RETRY_MS = 100;
 const CLUSTER_TRIES = 6;
 
-const backoff = (attempt: number) => Math.min(50 * attempt, 500);
+// Those who wait for a connection are told after the second attempt that there is none.
+const backoff = (attempt: number) => Math.min(50 * attempt, 200);
 
 const CONNECTION = {
   connectTimeout: 1000,
@@ -27,7 +28,8 @@ const CONNECTION = {
 
 const ALONE = {
   ...CONNECTION,
-  enableOfflineQueue: false,
+  // A single lost connection is back in a moment, and who came meanwhile need not be told to try again.
+  enableOfflineQueue: true,
   retryStrategy: backoff,
   sentinelRetryStrategy: backoff,
 } satisfies RedisOptions;
