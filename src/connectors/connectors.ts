@@ -1,6 +1,6 @@
 // The connectors in the store: create, find, list, revoke, take a use, and prompt notice of changes.
 import type { Level } from '../permission-level.ts';
-import { KEEP, type Found, type Store } from '../store/store.ts';
+import { KEEP, type Found, type Store, StoreFull } from '../store/store.ts';
 import {
   type Connector,
   CONNECTOR_ID,
@@ -72,16 +72,30 @@ export async function revokeConnector(
   id: string,
   now: number,
 ): Promise<Revocation | undefined> {
+  const revocation = await markRevoked(store, id, now);
+  if (!revocation) return undefined;
+  await Promise.all([
+    // Listeners read again every few seconds anyway, so a message that cannot be sent undoes nothing.
+    store.publish(CONNECTORS_CHANNEL, id).catch(() => undefined),
+    store.replicated(connectorKey(id)),
+  ]);
+  return revocation;
+}
+
+async function markRevoked(store: Store, id: string, now: number): Promise<Revocation | undefined> {
   let first = false;
-  const after = await change(store, id, (connector) => {
-    first = connector.revokedAt === undefined;
-    return first ? { ...connector, revokedAt: now } : undefined;
-  });
-  if (!after) return undefined;
-  // Listeners read again every few seconds anyway, so a message that cannot be sent undoes nothing.
-  await store.publish(CONNECTORS_CHANNEL, id).catch(() => undefined);
-  await store.replicated(connectorKey(id));
-  return { connector: after.value, first };
+  try {
+    const after = await change(store, id, (connector) => {
+      first = connector.revokedAt === undefined;
+      return first ? { ...connector, revokedAt: now } : undefined;
+    });
+    return after && { connector: after.value, first };
+  } catch (error) {
+    if (!(error instanceof StoreFull)) throw error;
+    // It refuses the mark and still deletes: the link is then unknown, which stops everything under it too.
+    const taken = await store.take<Connector>(connectorKey(id));
+    return taken && { connector: { ...taken, revokedAt: now }, first };
+  }
 }
 
 /** Whether a grant was exchanged and has not ended. */

@@ -1,6 +1,6 @@
 // The grants in the store: make, find, change, end, and prompt notice of changes.
 import { randomBytes } from 'node:crypto';
-import { type Found, KEEP, type Store, StoreUnavailable } from '../store/store.ts';
+import { type Found, KEEP, type Store, StoreFull } from '../store/store.ts';
 import {
   type EndedMark,
   type GrantRecord,
@@ -58,7 +58,7 @@ export async function updateGrant(
   return live(after);
 }
 
-/** Ends everything under the grant. Of many callers exactly one gets the record it ended; the others get undefined. */
+/** Ends everything under the grant. Of many callers exactly one gets the record it ended, and announces it; the others get undefined. */
 export async function endGrant(
   store: Store,
   id: string,
@@ -72,20 +72,21 @@ export async function endGrant(
       return ended ? { value: mark, ttl: MARK_KEPT } : KEEP;
     });
   } catch (error) {
-    if (!(error instanceof StoreUnavailable)) throw error;
-    // A full store refuses the mark and still deletes; one that is away refuses this too.
+    if (!(error instanceof StoreFull)) throw error;
+    // It refuses the mark and still deletes.
     const taken = await store.take<StoredGrant>(grantKey(id));
     ended = isLive(taken) ? taken : undefined;
   }
-  if (ended) await announceGrant(store, id);
   return ended;
 }
 
 /** To be called when something was taken away: tells all processes, and resolves when a failover would not give it back. */
 export async function announceGrant(store: Store, id: string): Promise<void> {
-  // Listeners read again every few seconds anyway, so a message that cannot be sent undoes nothing.
-  await store.publish(GRANTS_CHANNEL, id).catch(() => undefined);
-  await store.replicated(grantKey(id));
+  await Promise.all([
+    // Listeners read again every few seconds anyway, so a message that cannot be sent undoes nothing.
+    store.publish(GRANTS_CHANNEL, id).catch(() => undefined),
+    store.replicated(grantKey(id)),
+  ]);
 }
 
 function live(found: Found<StoredGrant> | undefined): FoundGrant | undefined {

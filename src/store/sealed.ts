@@ -1,21 +1,23 @@
 // The store's promises, made once for every database: ids hidden, values sealed, compare-and-set retried, one kind of failure.
 import type { ByteStore } from './byte-store.ts';
+import { openPatience, type Reach } from './patience.ts';
 import type { Sealer } from './seal.ts';
 import { type Change, type Found, KEEP, type Store, StoreUnavailable } from './store.ts';
 
 // Of writers racing for one key at least one wins every round, so this many may race.
 const ATTEMPTS = 200;
-// Of the 1.5 s within which a request must be answered without the store.
+// For all rounds together.
 const DEADLINE_MS = 1200;
 const REPLICATED_MS = 300;
 const ENTRY_ID = /^\d{32}$/;
 
 export function sealedStore(bytes: ByteStore, sealer: Sealer): Store {
+  const reach = openPatience();
   return {
-    ...values(bytes, sealer),
-    ...sets(bytes, sealer),
-    ...streams(bytes, sealer),
-    ...channels(bytes, sealer),
+    ...values(bytes, sealer, reach),
+    ...sets(bytes, sealer, reach),
+    ...streams(bytes, sealer, reach),
+    ...channels(bytes, sealer, reach),
     delete: (key) => reach(bytes.delete(sealer.name(key))),
     async replicated(key) {
       const waiting = bytes.replicated?.(sealer.name(key), REPLICATED_MS);
@@ -24,19 +26,6 @@ export function sealedStore(bytes: ByteStore, sealer: Sealer): Store {
     ping: () => reach(bytes.ping()),
     close: () => bytes.close(),
   };
-}
-
-/** `command` was sent already: when it is late its answer is not waited for, and it may still be carried out. */
-async function reach<R>(command: Promise<R>, milliseconds = DEADLINE_MS): Promise<R> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error('no answer in time')), milliseconds);
-  try {
-    return await Promise.race([command, late]);
-  } catch (cause) {
-    throw new StoreUnavailable(cause);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 function lifetime(ttl: number): number {
@@ -48,7 +37,7 @@ function lifetime(ttl: number): number {
 
 type Values = Pick<Store, 'get' | 'set' | 'add' | 'take' | 'update'>;
 
-function values(bytes: ByteStore, sealer: Sealer): Values {
+function values(bytes: ByteStore, sealer: Sealer, reach: Reach): Values {
   return {
     async get<T>(key: string) {
       const name = sealer.name(key);
@@ -69,7 +58,7 @@ function values(bytes: ByteStore, sealer: Sealer): Values {
     },
     async update<T>(key: string, change: Change<T>, seen?: Found<T>) {
       const name = sealer.name(key);
-      return update(bytes, sealer, name, change, seen);
+      return update({ bytes, sealer, reach }, name, change, seen);
     },
   };
 }
@@ -87,9 +76,10 @@ function openOrRefuse<T>(sealer: Sealer, place: string, raw: Buffer | undefined)
   return found;
 }
 
+type Parts = { bytes: ByteStore; sealer: Sealer; reach: Reach };
+
 async function update<T>(
-  bytes: ByteStore,
-  sealer: Sealer,
+  { bytes, sealer, reach }: Parts,
   name: string,
   change: Change<T>,
   seen: Found<T> | undefined,
@@ -116,7 +106,7 @@ export function memberPlace(name: string, field: string): string {
 
 type Sets = Pick<Store, 'addMember' | 'removeMember' | 'members'>;
 
-function sets(bytes: ByteStore, sealer: Sealer): Sets {
+function sets(bytes: ByteStore, sealer: Sealer, reach: Reach): Sets {
   return {
     async addMember(key, member, ttl) {
       const name = sealer.name(key);
@@ -140,7 +130,7 @@ function sets(bytes: ByteStore, sealer: Sealer): Sets {
 
 type Streams = Pick<Store, 'append' | 'range'>;
 
-function streams(bytes: ByteStore, sealer: Sealer): Streams {
+function streams(bytes: ByteStore, sealer: Sealer, reach: Reach): Streams {
   return {
     async append(key, value, ttl) {
       const name = sealer.name(key);
@@ -162,7 +152,7 @@ function streams(bytes: ByteStore, sealer: Sealer): Streams {
 
 type Channels = Pick<Store, 'publish' | 'subscribe'>;
 
-function channels(bytes: ByteStore, sealer: Sealer): Channels {
+function channels(bytes: ByteStore, sealer: Sealer, reach: Reach): Channels {
   const nameOf = (channel: string) => sealer.name(`channel:${channel}`);
   return {
     async publish(channel, message) {

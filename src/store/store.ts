@@ -69,3 +69,6 @@ export class StoreUnavailable extends Error {
     this.name = 'StoreUnavailable';
   }
 }
+
+/** The store has no room for what was to be written; reading and deleting go on. */
+export class StoreFull extends StoreUnavailable {}

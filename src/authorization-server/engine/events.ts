@@ -43,11 +43,11 @@ export function grantEvents({
       );
     },
     async onExchanged(grantId, { grant, connector }) {
-      await attempt(
-        'use',
-        keepTakenUse(store, connector, holderOf(grant.accountId, grant.clientId), grantId),
-      );
-      await attempt('client', clients.touch(grant.clientId));
+      const holder = holderOf(grant.accountId, grant.clientId);
+      await Promise.all([
+        attempt('use', keepTakenUse(store, connector, holder, grantId)),
+        attempt('client', clients.touch(grant.clientId)),
+      ]);
     },
     async onRefreshed(_grantId, { grant }) {
       await attempt('client', clients.touch(grant.clientId));

@@ -2,7 +2,13 @@
 import type { KeyObject } from 'node:crypto';
 import { Provider, type KoaContextWithOIDC } from 'oidc-provider';
 import type { GrantRecord, Lifetimes } from '../../grants/grant-record.ts';
-import { endGrant, findGrant, type FoundGrant, updateGrant } from '../../grants/grants.ts';
+import {
+  announceGrant,
+  endGrant,
+  findGrant,
+  type FoundGrant,
+  updateGrant,
+} from '../../grants/grants.ts';
 import { isOurs, parseTokenName } from '../../grants/token-name.ts';
 import type { KEEP, Store } from '../../store/store.ts';
 import { invalidGrant } from './refusals.ts';
@@ -29,11 +35,12 @@ export function requestRecords({ store, tokenKeys, lifetimes, now, onEnded }: Re
     if (ctx) memo.set(ctx, { id, found });
     return found;
   };
-  const seen = (id: string) => {
+  const remembered = (id: string) => {
     const ctx = request();
-    const remembered = ctx && memo.get(ctx);
-    return remembered?.id === id ? remembered.found : undefined;
+    const last = ctx && memo.get(ctx);
+    return last?.id === id ? last : undefined;
   };
+  const seen = (id: string) => remembered(id)?.found;
   const load = async (id: string) => seen(id) ?? remember(id, await findGrant(store, id));
 
   return {
@@ -45,9 +52,12 @@ export function requestRecords({ store, tokenKeys, lifetimes, now, onEnded }: Re
       return remember(id, await updateGrant(store, id, next, options));
     },
     async end(id: string, reason: string) {
+      // The engine ends a token and then its grant, which are one here.
+      const known = remembered(id);
+      if (known && !known.found) return;
       const ended = await endGrant(store, id, reason);
       remember(id, undefined);
-      if (ended) await onEnded(id, ended, reason);
+      if (ended) await Promise.all([announceGrant(store, id), onEnded(id, ended, reason)]);
     },
     /** The record a presented value belongs to, when we made that value. */
     async resolve(value: string, kind: 'code' | 'refresh token') {
