@@ -10,7 +10,7 @@ import type { Person } from './person.ts';
 export type SignInOptions = {
   url: string;
   people: Person[];
-  /** What the page says a person may do, for example `up to operations`. */
+  /** What the page says a person may hold: a level, or `nothing`. */
   levelOf: (person: Person) => string;
   pages: Pages;
 };

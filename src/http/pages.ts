@@ -57,15 +57,13 @@ export type ViewValues = {
     message: string;
     advice?: string;
     reference: string;
-    action?: { href: string; label: string };
     returnTo?: { href: string; host: string };
   };
   'development-sign-in': {
     action: string;
     people: { id: string; name: string; email: string; may: string }[];
-    clientName?: string;
   };
-  home: { resourceUrl: string; documentation?: string };
+  home: { resourceUrl: string };
 };
 
 export type ViewName = keyof ViewValues;

@@ -49,7 +49,7 @@ export async function startIdp({
     client: CLIENT,
     store,
     cookieKeys: ['a key that signs the cookies of these tests'],
-    levelOf: ({ id }) => (id === 'ada' ? 'up to full' : 'up to operations'),
+    levelOf: ({ id }) => (id === 'ada' ? 'full' : 'operations'),
     pages: openPages({ productName: 'Gatehouse' }),
     logger: openLogger('silent'),
     isReady: () => store.ping(),

@@ -54,8 +54,8 @@ export const ERROR: ViewValues['error'] = {
 };
 
 const PEOPLE = [
-  { id: 'ada', name: 'Ada Lovelace', email: 'ada@example.com', may: 'up to full' },
-  { id: 'grace', name: 'Grace Hopper', email: 'grace@example.com', may: 'up to operations' },
+  { id: 'ada', name: 'Ada Lovelace', email: 'ada@example.com', may: 'full' },
+  { id: 'grace', name: 'Grace Hopper', email: 'grace@example.com', may: 'operations' },
   { id: 'alan', name: 'Alan Turing', email: 'alan@example.com', may: 'nothing' },
 ];
 
@@ -92,24 +92,11 @@ export const SAMPLES: Record<string, Sample> = {
   'used-up': (pages, ctx) =>
     pages.render(ctx, 'no-access', { ...NO_ACCESS, reason: 'used-up' }, 403),
   error: (pages, ctx) => pages.render(ctx, 'error', ERROR, 400),
-  'error-with-action': (pages, ctx) =>
-    pages.render(ctx, 'error', {
-      title: 'Sign-in did not finish',
-      message: 'Your identity provider did not answer in time.',
-      reference: 'Zr8kT2mQp1Vx',
-      action: { href: '/interaction/abc', label: 'Try again' },
-    }),
+  'error-without-a-way-back': (pages, ctx) =>
+    pages.render(ctx, 'error', { ...ERROR, returnTo: undefined }, 400),
   'development-sign-in': (pages, ctx) =>
-    pages.render(ctx, 'development-sign-in', {
-      action: '/interaction/def',
-      people: PEOPLE,
-      clientName: 'Gatehouse',
-    }),
-  home: (pages, ctx) =>
-    pages.render(ctx, 'home', {
-      resourceUrl: 'https://mcp.example.com',
-      documentation: 'https://docs.example.com/connect',
-    }),
+    pages.render(ctx, 'development-sign-in', { action: '/interaction/def', people: PEOPLE }),
+  home: (pages, ctx) => pages.render(ctx, 'home', { resourceUrl: 'https://mcp.example.com' }),
 };
 
 const POLICY =
