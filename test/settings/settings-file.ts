@@ -32,17 +32,14 @@ export const PRODUCTION = {
 
 export const SECRET = 'a-root-secret-that-is-long-enough';
 
-const directories: string[] = [];
+const parent = mkdtempSync(join(tmpdir(), 'gatehouse-settings-'));
+// A hook of this file would run for the first test file that imports it, and for none after that.
+process.once('exit', () => rmSync(parent, { recursive: true, force: true }));
 
+/** Lasts as long as the process. */
 export function temporaryDirectory(): string {
-  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-settings-'));
-  directories.push(directory);
-  return directory;
+  return mkdtempSync(join(parent, 'settings-'));
 }
-
-after('removes the directories', () => {
-  for (const directory of directories) rmSync(directory, { recursive: true });
-});
 
 /** The path of a new file that holds `content`: YAML text, or settings to be written as YAML. */
 export function settingsFile(content: unknown): string {
