@@ -10,6 +10,7 @@ export const HOSTS = ['AUTH', 'RESOURCE', 'MANAGEMENT', 'DEVELOPMENT_IDP'] as co
 export type HostName = (typeof HOSTS)[number];
 
 export type GatehouseProcess = {
+  pid: number;
   ports: Record<HostName, number>;
   /** The last lines it printed or logged. */
   output(): string;
@@ -54,6 +55,7 @@ export async function startGatehouseProcess(
     return child.exitCode;
   };
   const started: GatehouseProcess = {
+    pid: child.pid ?? 0,
     ports,
     output: () => output,
     isRunning,
