@@ -1,6 +1,7 @@
 // The documents that clients read first say what the contract says, byte for byte, whoever asks and however (RFC 9728, RFC 8414).
 import { expect } from 'chai';
-import { createConnector, revokeConnector } from '../support/administrator.ts';
+import { createConnector, revokeConnector, showConnector } from '../support/administrator.ts';
+import { connect } from '../support/connection.ts';
 import { useSystem } from '../support/system.ts';
 
 const SERVER_METADATA = '/.well-known/oauth-authorization-server';
@@ -139,9 +140,14 @@ describe('Discovery', () => {
   });
 
   it('still finds a link that is used up, and no longer one that was revoked', async () => {
-    const { id } = await createConnector(system());
+    const connector = await createConnector(system(), { maxUses: 1 });
+    const { id } = connector;
     const url = `${system().resource}${RESOURCE_METADATA}/connect/${id}/mcp`;
-    expect((await load(url)).status).to.equal(200);
+    await connect(system(), connector);
+    expect((await showConnector(system(), id)).state).to.equal('used-up');
+    const used = await load(url);
+    expect(used.status).to.equal(200);
+    expect(JSON.parse(used.text).resource).to.equal(connector.link);
     await revokeConnector(system(), id);
     const { status, headers, text } = await load(url);
     expect(status).to.equal(404);
