@@ -1,0 +1,53 @@
+// The JSON-RPC messages in the body of a call (JSON-RPC 2.0 section 6), with limits on what one request may ask for.
+import type Koa from 'koa';
+import { readText } from '../http/body.ts';
+import { HttpError } from '../http/errors.ts';
+
+const MOST_MESSAGES = 20;
+const DEEPEST = 100;
+
+/**
+ * The parsed body, of at most `limit` bytes. What is not JSON is undefined: the MCP server says so in its own words. Throws
+ * HttpError 400 for JSON that is nested too deeply and for too many messages in a batch.
+ */
+export async function readMessages(ctx: Koa.Context, limit: number): Promise<unknown> {
+  const text = await readText(ctx, limit);
+  // Before it is parsed: whatever walks through it afterwards does so by recursion.
+  if (isDeeperThan(text, DEEPEST))
+    throw new HttpError(
+      400,
+      'invalid_request',
+      `JSON is nested at most ${DEEPEST} levels deep here`,
+    );
+  const body = parsed(text);
+  if (Array.isArray(body) && body.length > MOST_MESSAGES)
+    throw new HttpError(
+      400,
+      'invalid_request',
+      `a batch has at most ${MOST_MESSAGES} messages here`,
+    );
+  return body;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Each character is looked at once, whatever it is. Of text that is not JSON it may say anything. */
+function isDeeperThan(text: string, most: number): boolean {
+  let depth = 0;
+  let isInString = false;
+  for (let at = 0; at < text.length; at += 1) {
+    const character = text[at];
+    if (isInString && character === '\\') at += 1;
+    else if (character === '"') isInString = !isInString;
+    else if (!isInString && (character === '[' || character === '{')) depth += 1;
+    else if (!isInString && (character === ']' || character === '}')) depth -= 1;
+    if (depth > most) return true;
+  }
+  return false;
+}
