@@ -1,6 +1,8 @@
 // People who are connected do not depend on the host of their client's document, and faults of ours never cost them their tokens.
 import { expect } from 'chai';
 import type { RequestListener } from 'node:http';
+import { documentCopies } from '../../../src/authorization-server/engine/document-copies.ts';
+import { StoreUnavailable } from '../../../src/store/store.ts';
 import { connect, type Connection, obtainCode, redeem } from '../../support/connection.ts';
 import { asksConsent, describePage, openBrowser, requirePage } from '../../support/browser.ts';
 import { moveClock } from '../../support/clock.ts';
@@ -9,6 +11,7 @@ import { answerWith, hangUp, publish } from './document-host.ts';
 import { usePublishing } from './publishing.ts';
 
 const DAY = 86_400;
+const nowInSeconds = () => Date.now() / 1000;
 
 const BAD_DAYS: Record<string, RequestListener> = {
   'hangs up': hangUp,
@@ -122,6 +125,26 @@ describe('A person who is connected, when the store stalls', () => {
       expect((await refreshAgain(connection)).status).to.equal(200);
     });
   }
+
+  it('has a client that this process knows for an hour without the store', async () => {
+    const { system, store, host, newClient, visit } = publishing();
+    const { id } = newClient();
+    const copies = documentCopies(store, { unusedClient: DAY, usedClient: DAY }, nowInSeconds);
+    await visit({ id, method: 'none', redirectUri: 'http://127.0.0.1:7071/callback' });
+    expect(host.requests).to.include(new URL(id).pathname);
+    const copy = await copies.find(id);
+    expect(copy?.document.client_id).to.equal(id);
+    system.signalStore('SIGSTOP');
+    try {
+      moveClock(3500);
+      expect(await copies.find(id)).to.deep.equal(copy);
+      moveClock(200);
+      const failure = await copies.find(id).catch((error: unknown) => error);
+      expect(failure).to.be.instanceOf(StoreUnavailable);
+    } finally {
+      system.signalStore('SIGCONT');
+    }
+  });
 
   it('before the code was redeemed, redeems it afterwards', async () => {
     const { system, connector, newClient } = publishing();
