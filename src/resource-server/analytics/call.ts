@@ -11,6 +11,9 @@ import { ToolRefusal } from './tool.ts';
 import type { Tool } from './tool.ts';
 import { TOOLS } from './tools.ts';
 
+/** Characters. */
+const LONGEST_REASONS = 500;
+
 export type CallRecord = { caller: Caller; tool: string; arguments: unknown; outcome: 'allowed' };
 
 export type CallOptions = {
@@ -41,7 +44,7 @@ export async function callTool(
   const decision = decide(caller, tool.level);
   if (decision !== 'allowed') return failed(refusal(options, caller, tool, decision));
   const input = tool.input.safeParse(given);
-  if (!input.success) return failed(`These arguments do not fit: ${z.prettifyError(input.error)}`);
+  if (!input.success) return failed(misfit(input.error));
   return answered(runTool(options, tool, input.data), caller.level);
 }
 
@@ -83,6 +86,13 @@ function answered(result: Record<string, unknown> | ToolRefusal, level: Level): 
     structuredContent,
     content: [{ type: 'text', text: JSON.stringify(structuredContent) }],
   };
+}
+
+/** Unknown arguments are repeated in it, so it is cut. */
+function misfit(error: z.ZodError): string {
+  const reasons = z.prettifyError(error);
+  const shown = reasons.slice(0, LONGEST_REASONS).toWellFormed();
+  return `These arguments do not fit: ${shown}${shown.length < reasons.length ? ' …' : ''}`;
 }
 
 function failed(text: string): CallToolResult {

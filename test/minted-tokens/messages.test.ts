@@ -1,0 +1,80 @@
+// What one request may ask of the MCP server: how deep it is nested, how many messages it has, and how much an answer repeats.
+import { expect } from 'chai';
+import { useSystem } from '../support/system.ts';
+import { addressOf, mint } from './minting.ts';
+
+describe('A request to the MCP server', () => {
+  const system = useSystem();
+  let token: string;
+  before(async () => {
+    ({ token } = await mint(system(), { level: 'admin' }));
+  });
+
+  async function send(body: string): Promise<{ status: number; text: string }> {
+    const response = await fetch(addressOf(system()), {
+      method: 'POST',
+      headers: {
+        accept: 'application/json, text/event-stream',
+        'content-type': 'application/json',
+        authorization: `Bearer ${token}`,
+      },
+      body,
+    });
+    return { status: response.status, text: await response.text() };
+  }
+
+  const callOf = (given: object, id = 1, name = 'find_members') => ({
+    jsonrpc: '2.0',
+    id,
+    method: 'tools/call',
+    params: { name, arguments: given },
+  });
+
+  function expectRefused({ status, text }: { status: number; text: string }, words: string): void {
+    expect(status).to.equal(400);
+    const { jsonrpc, id, error } = JSON.parse(text);
+    expect({ jsonrpc, id }).to.deep.equal({ jsonrpc: '2.0', id: null });
+    expect(error.data).to.deep.equal({ error: 'invalid_request' });
+    expect(error.message).to.include(words);
+  }
+
+  it('is nested at most a hundred levels deep, and refused otherwise whatever else it is', async () => {
+    const most = 'nested at most 100 levels';
+    expectRefused(await send('['.repeat(1_000_000)), most);
+    expectRefused(await send('{"a":'.repeat(150_000)), most);
+    expectRefused(await send('['.repeat(101) + ']'.repeat(101)), most);
+    const params = '['.repeat(100) + ']'.repeat(100);
+    expectRefused(await send(`{"jsonrpc":"2.0","id":1,"method":"x","params":${params}}`), most);
+  });
+
+  it('may have any brackets in its strings', async () => {
+    const name = String.raw`"\[{`.repeat(15);
+    const { status, text } = await send(JSON.stringify(callOf({ name })));
+    expect(status).to.equal(200);
+    expect(text).to.include('"matches":0');
+  });
+
+  it('may be a batch of twenty messages, and not of more', async () => {
+    const batch = (size: number) =>
+      JSON.stringify(Array.from({ length: size }, (_, id) => callOf({}, id)));
+    expect((await send(batch(20))).status).to.equal(200);
+    expectRefused(await send(batch(21)), 'at most 20 messages');
+  });
+
+  const LONG = 'x'.repeat(100_000);
+  const REPEATED: Record<string, object> = {
+    'the name of an argument that a tool does not have': callOf({ [LONG]: 1 }),
+    'many such names': callOf(
+      Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`argument${index}`, 1])),
+    ),
+    'a value that does not fit': callOf({ plan: LONG }),
+    'the name of a tool that does not exist': callOf({}, 1, LONG),
+  };
+  for (const [what, message] of Object.entries(REPEATED)) {
+    it(`is answered shortly whatever ${what} is`, async () => {
+      const { text } = await send(JSON.stringify(message));
+      expect(text).to.match(/"isError":true|"error":/);
+      expect(text.length).to.be.below(2000);
+    });
+  }
+});
