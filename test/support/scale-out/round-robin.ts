@@ -15,6 +15,8 @@ export type Answered = {
 export type Balancer = { close(): Promise<void> };
 
 const agent = new Agent({ keepAlive: true });
+// Clients of the tests must not find a connection closed that they kept.
+const KEEP_ALIVE_MS = 120_000;
 const BAD_GATEWAY = 502;
 const SAID_BY_REDIS =
   /\b(CROSSSLOT|(MOVED|ASK) \d+|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|READONLY|LOADING|NOSCRIPT|ECONN\w+)\b.*/;
@@ -26,7 +28,7 @@ export async function startBalancer(
   onAnswer: (answered: Answered) => void,
 ): Promise<Balancer> {
   let turn = 0;
-  const server = createServer((req, res) => {
+  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (req, res) => {
     const targets = ports();
     const first = turn++ % Math.max(targets.length, 1);
     const inOrder = [...targets.slice(first), ...targets.slice(0, first)];
