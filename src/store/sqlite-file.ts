@@ -1,9 +1,14 @@
 // A SQLite file: made with its tables, changed in transactions, its values read as bytes.
 import { chmodSync, closeSync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
 
+// SQLite holds up the whole process while it waits for a lock, so it waits only as long as another process takes for a write.
+const HELD_UP_MS = 10;
 const BUSY_TIMEOUT_MS = 1000;
+const BETWEEN_TRIES_MS = 20;
+const SQLITE_BUSY = 5;
 
 // WAL with FULL: what was answered is on the disk. A value that never expires has `expires` Infinity.
 const SCHEMA = `
@@ -36,7 +41,38 @@ export function openDatabase(file: string): DatabaseSync {
   chmodSync(file, 0o600);
   const db = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
   db.exec(SCHEMA);
+  db.exec(`PRAGMA busy_timeout = ${HELD_UP_MS}`);
   return db;
+}
+
+/** Each is tried again, up to a second, while another process holds the file locked; everything else goes on meanwhile. */
+export function waitingForLocks<Verbs extends Record<string, Verb>>(verbs: Verbs): Verbs {
+  const waiting = Object.entries(verbs).map(([name, verb]) => [
+    name,
+    (...args: never[]) => retryWhileBusy(() => verb(...args)),
+  ]);
+  return Object.fromEntries(waiting) as Verbs;
+}
+
+type Verb = (...args: never[]) => Promise<unknown>;
+
+async function retryWhileBusy<R>(work: () => Promise<R>): Promise<R> {
+  const end = performance.now() + BUSY_TIMEOUT_MS;
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > end) throw error;
+    }
+    await delay(BETWEEN_TRIES_MS);
+  }
+}
+
+/** The lowest byte of a result code of SQLite is the primary one. */
+function isBusy(error: unknown): boolean {
+  return (
+    error instanceof Error && 'errcode' in error && (Number(error.errcode) & 0xff) === SQLITE_BUSY
+  );
 }
 
 export function transaction(db: DatabaseSync, work: () => void): void {
@@ -45,7 +81,8 @@ export function transaction(db: DatabaseSync, work: () => void): void {
     work();
     db.exec('COMMIT');
   } catch (error) {
-    db.exec('ROLLBACK');
+    // SQLite has ended it already when the disk was full.
+    if (db.isTransaction) db.exec('ROLLBACK');
     throw error;
   }
 }

@@ -3,7 +3,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import type { ByteStore } from './byte-store.ts';
 import type { Logger } from './logger.ts';
 import { openChannels } from './sqlite-channels.ts';
-import { bufferOf, openDatabase, transaction } from './sqlite-file.ts';
+import { bufferOf, openDatabase, transaction, waitingForLocks } from './sqlite-file.ts';
 import { rewriter } from './sqlite-rewrite.ts';
 
 const SWEEP_ROWS = 2000;
@@ -28,13 +28,15 @@ export function openSqlite(
   const sweeping = setInterval(sweep, sweepEvery * 1000).unref();
 
   return {
-    ...values(db, now),
-    ...sets(db, now),
-    ...streams(db, now),
+    ...waitingForLocks({
+      ...values(db, now),
+      ...sets(db, now),
+      ...streams(db, now),
+      publish: channels.publish,
+      subscribe: channels.subscribe,
+      delete: deleter(db),
+    }),
     rewrite: rewriter(db),
-    publish: channels.publish,
-    subscribe: channels.subscribe,
-    delete: deleter(db),
     async ping() {
       db.exec('SELECT 1 FROM entry LIMIT 1');
     },
