@@ -3,7 +3,11 @@ import { once } from 'node:events';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import type { Network } from '../../../src/authorization-server/engine/document-fetch.ts';
+import { expect } from 'chai';
+import {
+  fetchDocument,
+  type Network,
+} from '../../../src/authorization-server/engine/document-fetch.ts';
 import { makeCertificate } from './certificate.ts';
 
 /** Of this computer, yet not where the guard tests itself: what tests allow in place of the Internet. */
@@ -80,3 +84,11 @@ export function answerWith(
 export const hangUp: RequestListener = (request) => {
   request.socket.destroy();
 };
+
+/** What it rejects with; fails when it does not. */
+export async function failureOf(url: string, network: Network): Promise<unknown> {
+  return fetchDocument(url, network).then(
+    ({ text }) => expect.fail(`fetched ${text.slice(0, 80)}`),
+    (error: unknown) => error,
+  );
+}

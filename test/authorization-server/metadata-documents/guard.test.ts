@@ -1,0 +1,94 @@
+// The guard of document fetching: a name that leads to an address inside is refused before anything connects.
+import { once } from 'node:events';
+import { createServer, type AddressInfo, type Server } from 'node:net';
+import { expect } from 'chai';
+import {
+  AddressRefused,
+  DocumentUnreachable,
+  INTERNET,
+  type Network,
+  requireGuard,
+} from '../../../src/authorization-server/engine/document-fetch.ts';
+import { DOMAIN, failureOf, startDocumentHost } from './document-host.ts';
+
+const URL = `https://app.${DOMAIN}/client.json`;
+
+describe('An address that is not public', () => {
+  let connections = 0;
+  let listener: Server;
+  let network: Network;
+  before(async () => {
+    listener = createServer((socket) => {
+      connections += 1;
+      socket.on('error', () => {}).destroy();
+    });
+    await once(listener.listen(0, '127.0.0.1'), 'listening');
+    network = { ...INTERNET, port: (listener.address() as AddressInfo).port };
+  });
+  after(() => listener.close());
+
+  const leadingTo = (...addresses: string[]): Network => ({
+    ...network,
+    resolve: async () => addresses,
+  });
+
+  it('is never connected to, alone or among others', async () => {
+    const before = connections;
+    for (const addresses of [
+      ['127.0.0.1'],
+      ['::ffff:127.0.0.1'],
+      ['::ffff:7f00:1'],
+      ['0.0.0.0'],
+      ['8.8.8.8', '127.0.0.1'],
+      ['127.0.0.1', '2606:4700::1111'],
+      ['64:ff9b::127.0.0.1'],
+      ['10.0.0.1'],
+      ['169.254.169.254'],
+      ['::1'],
+      ['not an address'],
+    ]) {
+      expect(await failureOf(URL, leadingTo(...addresses)), addresses.join()).to.be.instanceOf(
+        AddressRefused,
+      );
+    }
+    expect(connections).to.equal(before);
+  });
+
+  it('would have been connected to but for the check', async () => {
+    const before = connections;
+    const unguarded = { ...leadingTo('127.0.0.1'), isAllowed: () => true };
+    expect(await failureOf(URL, unguarded)).to.be.instanceOf(DocumentUnreachable);
+    expect(connections).to.equal(before + 1);
+  });
+
+  it('is not reached by writing it as the host', async () => {
+    const before = connections;
+    for (const url of [
+      'https://127.0.0.1/x',
+      'https://2130706433/x',
+      'https://[::ffff:127.0.0.1]/x',
+    ]) {
+      expect(await failureOf(url, leadingTo('8.8.8.8')), url).to.be.instanceOf(AddressRefused);
+    }
+    expect(connections).to.equal(before);
+  });
+});
+
+describe('The guard', () => {
+  it('holds, and says so without connecting', async () => {
+    const host = await startDocumentHost('127.0.0.1');
+    try {
+      await requireGuard({ ...INTERNET, port: host.network.port });
+      expect(host.connections()).to.equal(0);
+    } finally {
+      await host.stop();
+    }
+  });
+
+  it('is missed when this computer itself is allowed', async () => {
+    const failure = await requireGuard({ ...INTERNET, isAllowed: () => true, port: 1 }).catch(
+      (error: Error) => error.message,
+    );
+    expect(failure).to.match(/could be fetched from this computer/);
+  });
+});
