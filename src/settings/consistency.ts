@@ -1,6 +1,7 @@
 // What has to fit together across settings, in development as in production.
 import type { Path } from './document.ts';
 import type { Mistake } from './mistake.ts';
+import { isRedirectUri } from './redirect-uri.ts';
 import { ROLES, type SettingsFile } from './schema.ts';
 import { mistakeAt, type Source } from './source.ts';
 
@@ -27,4 +28,34 @@ export function redirectMistakes(source: Source, file: Partial<SettingsFile>): M
   ];
   const expected = 'an address of a client, not one of our own';
   return all.filter(isOwn).map(([path]) => mistakeAt(source, ['clients', ...path], expected));
+}
+
+/** Both are clients of the authorization server, which knows a client by its id. */
+export function clientIdMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+  const taken = new Set(file.clients?.preRegistered.map(({ id }) => id));
+  const expected = 'an id that is not in clients.preRegistered too';
+  return (file.authorization?.introspectionClients ?? []).flatMap(({ id }, n) =>
+    taken.has(id)
+      ? [mistakeAt(source, ['authorization', 'introspectionClients', n, 'id'], expected)]
+      : [],
+  );
+}
+
+/** Only the form: which redirect addresses a document may have, the authorization server decides. */
+export function documentMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+  return (file.clients?.metadataDocuments ?? []).flatMap(({ url, document }, n) => {
+    const path = ['clients', 'metadataDocuments', n, 'document'];
+    const isOwnAddress = document['client_id'] === url;
+    return [
+      ...(isOwnAddress ? [] : [mistakeAt(source, [...path, 'client_id'], `the url, ${url}`)]),
+      ...(hasRedirect(document['redirect_uris'])
+        ? []
+        : [mistakeAt(source, [...path, 'redirect_uris'], 'a list of addresses, one or more')]),
+    ];
+  });
+}
+
+function hasRedirect(uris: unknown): boolean {
+  if (!Array.isArray(uris) || !uris.every((uri) => typeof uri === 'string')) return false;
+  return uris.some(isRedirectUri);
 }

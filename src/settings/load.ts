@@ -1,12 +1,19 @@
 // Loads the settings: the file, the environment over it, every check; and reports all mistakes at once.
 import { resolve } from 'node:path';
-import { redirectMistakes, storeMistakes } from './consistency.ts';
+import {
+  clientIdMistakes,
+  documentMistakes,
+  redirectMistakes,
+  storeMistakes,
+} from './consistency.ts';
 import { misspeltVariables, type Environment } from './environment.ts';
 import { errorCode, PROJECT_ROOT } from './file.ts';
 import { readIdentityProvider } from './identity-provider.ts';
 import { listenerMistakes, resolveListeners } from './listeners.ts';
+import { managementKeyMistakes } from './management-key.ts';
 import { SettingsError } from './mistake.ts';
 import { parseSettings } from './parse.ts';
+import { placeholderMistakes } from './placeholder.ts';
 import { inProduction, productionMistakes, productionReason } from './production.ts';
 import { keepSecret, readSecret, type Reading } from './secret.ts';
 import type { Settings } from './settings.ts';
@@ -26,17 +33,28 @@ export function loadSettings(environment: Environment = process.env): Settings {
   const secret = requireSecret(readSecret(environment, 'GATEHOUSE_SECRET'), reason);
   const previousSecret = readSecret(environment, 'GATEHOUSE_PREVIOUS_SECRET');
   const managementKey = readSecret(environment, 'GATEHOUSE_MANAGEMENT_KEY');
+  const given = {
+    GATEHOUSE_SECRET: secret.value,
+    GATEHOUSE_MANAGEMENT_KEY: managementKey.value,
+    ...(sound.identityProvider?.clientSecretFile
+      ? { 'identityProvider.clientSecretFile': identityProvider.value?.clientSecret }
+      : {}),
+  };
   const all = [
     ...misspeltVariables(environment),
     ...mistakes,
     ...listenerMistakes(source, sound),
     ...storeMistakes(source, sound),
     ...redirectMistakes(source, sound),
+    ...clientIdMistakes(source, sound),
+    ...documentMistakes(source, sound),
     ...(reason ? productionMistakes(source, sound, reason) : []),
     ...identityProvider.mistakes,
     ...secret.mistakes,
     ...previousSecret.mistakes,
     ...managementKey.mistakes,
+    ...managementKeyMistakes(managementKey.value, 'GATEHOUSE_MANAGEMENT_KEY'),
+    ...(reason ? placeholderMistakes(source, sound, given, reason) : []),
   ];
   if (all.length > 0 || !file || !identityProvider.value) throw new SettingsError(all);
   const dataDir = resolve(PROJECT_ROOT, file.dataDir);

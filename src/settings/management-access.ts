@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { valueAt } from './document.ts';
 import type { Environment } from './environment.ts';
 import { errorCode, PROJECT_ROOT } from './file.ts';
+import { managementKeyMistakes } from './management-key.ts';
 import { SettingsError } from './mistake.ts';
 import { settingsSchema } from './schema.ts';
 import { readSecret } from './secret.ts';
@@ -49,9 +50,8 @@ function keptKey(source: Source): string {
   }
 }
 
-/** The key travels in a header (RFC 9110 section 5.5). */
 function sendable(key: string, from: string): string {
-  if (/^[\x21-\x7e]+$/.test(key)) return key;
-  const given = key ? 'a value with spaces or characters outside ASCII' : 'nothing';
-  throw new SettingsError([{ setting: from, given, expected: 'the management key on one line' }]);
+  const mistakes = managementKeyMistakes(key, from);
+  if (mistakes.length > 0) throw new SettingsError(mistakes);
+  return key;
 }

@@ -17,6 +17,7 @@ export function productionReason(
   const addresses = [
     { path: ['authUrl'], isPublic: isPublic(file.authUrl) },
     { path: ['resourceUrl'], isPublic: isPublic(file.resourceUrl) },
+    { path: ['developmentIdp', 'url'], isPublic: isPublic(file.developmentIdp?.url) },
     ...hosts(file).map(({ addressPath, address }) => ({
       path: addressPath,
       isPublic: !isLoopback(address.host),
@@ -42,13 +43,19 @@ export function productionMistakes(
   const refusals: [boolean, Path, string][] = [
     [isPlain(authUrl), ['authUrl'], https],
     [isPlain(resourceUrl), ['resourceUrl'], https],
-    [isPlain(managementUrl) && isPublic(managementUrl), ['managementUrl'], https],
+    [isPlain(managementUrl) && isManagementReachable(file), ['managementUrl'], https],
     [isPlain(identityProvider?.issuer), ['identityProvider', 'issuer'], https],
     [isDevelopmentIdpGiven, ['developmentIdp'], 'nothing here, and identityProvider instead'],
   ];
   return refusals
     .filter(([isRefused]) => isRefused)
     .map(([, path, expected]) => mistakeAt(source, path, `${expected}, ${inProduction(reason)}`));
+}
+
+/** By its address, or past it by its listener: the key would cross the network in the open. */
+function isManagementReachable(file: Partial<SettingsFile>): boolean {
+  const host = hosts(file).find(({ name }) => name === 'management');
+  return isPublic(file.managementUrl) || (host !== undefined && !isLoopback(host.address.host));
 }
 
 export function inProduction(reason: string): string {

@@ -29,11 +29,14 @@ function readAddress(text: string): StoreAddress | undefined {
     return file ? { kind: 'sqlite', file } : undefined;
   }
   if (/^rediss?:\/\//.test(text)) {
-    return URL.parse(text)?.hostname ? { kind: 'redis', url: text } : undefined;
+    const url = URL.parse(text);
+    const isSound = url?.hostname && [url.username, url.password].every(isDecodable);
+    return isSound ? { kind: 'redis', url: text } : undefined;
   }
   const [, scheme, kind, username, password, list, name] = LIST.exec(text) ?? [];
   const nodes = list?.split(',').map(hostPort);
   if (!nodes?.every((node) => node !== undefined)) return undefined;
+  if (![username, password].every(isDecodable)) return undefined;
   const credentials = {
     tls: scheme === 'rediss',
     ...(username ? { username: decodeURIComponent(username) } : {}),
@@ -41,6 +44,15 @@ function readAddress(text: string): StoreAddress | undefined {
   };
   if (kind === 'cluster') return name ? undefined : { kind, nodes, ...credentials };
   return name ? { kind: 'sentinel', nodes, name, ...credentials } : undefined;
+}
+
+function isDecodable(text = ''): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function hostPort(text: string): HostPort | undefined {

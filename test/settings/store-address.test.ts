@@ -62,6 +62,10 @@ describe('a store address', () => {
     'redis+sentinel://one.example:7000/',
     'redis+sentinel://one.example:7000/main/more',
     'redis+other://one.example:7000',
+    'redis://gate:p%zz@one.example:7000',
+    'redis+cluster://gate:p%zz@one.example:7000',
+    'redis+sentinel://gate:p%zz@one.example:7000/main',
+    'rediss+sentinel://ga%te:pass@one.example:7000/main',
   ];
   for (const text of refused) {
     it(`is not ${JSON.stringify(text)}, and the refusal says what is`, () => {

@@ -1,0 +1,35 @@
+// Secrets left as an example has them: anybody can read those there.
+import type { Path } from './document.ts';
+import { inProduction } from './production.ts';
+import type { Mistake } from './mistake.ts';
+import type { SettingsFile } from './schema.ts';
+import { hidden, settingName, type Source } from './source.ts';
+
+/** Of secrets in the settings and, by variable, of those `given` in the environment. `reason` is why this is production. */
+export function placeholderMistakes(
+  source: Source,
+  file: Partial<SettingsFile>,
+  given: Readonly<Record<string, string | undefined>>,
+  reason: string,
+): Mistake[] {
+  const { preRegistered = [] } = file.clients ?? {};
+  const { introspectionClients = [] } = file.authorization ?? {};
+  const named = (path: Path, secret: string | undefined): [string, string | undefined] => [
+    settingName(source, path),
+    secret,
+  ];
+  const all = [
+    ...preRegistered.map(({ secret }, n) =>
+      named(['clients', 'preRegistered', n, 'secret'], secret),
+    ),
+    ...introspectionClients.map(({ secret }, n) =>
+      named(['authorization', 'introspectionClients', n, 'secret'], secret),
+    ),
+    named(['identityProvider', 'clientSecret'], file.identityProvider?.clientSecret),
+    ...Object.entries(given),
+  ];
+  const expected = `a secret of its own instead of the placeholder, ${inProduction(reason)}`;
+  return all
+    .filter(([, secret]) => secret !== undefined && /^change[-_ ]?me/i.test(secret))
+    .map(([setting, secret]) => ({ setting, given: hidden(secret), expected }));
+}

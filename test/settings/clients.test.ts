@@ -1,0 +1,52 @@
+// Clients in the settings that could not work: ids given twice, and metadata documents nobody could use.
+import { expect } from 'chai';
+import { DEVELOPMENT, load, mistakesIn, wrongSettings } from './settings-file.ts';
+
+const SECRET = 'a-secret-of-a-client-that-is-long-enough';
+const ADDRESS = 'https://desktop.example.com/client.json';
+const DOCUMENT = { client_id: ADDRESS, redirect_uris: ['http://127.0.0.1/callback'] };
+
+describe('A client in the settings', () => {
+  it('has an id that no resource server has that introspects', () => {
+    const client = { id: 'reporting', name: 'Reporting', redirectUris: ['https://a.example/cb'] };
+    const introspectionClients = ['other', 'reporting'].map((id) => ({ id, secret: SECRET }));
+    const file = {
+      ...DEVELOPMENT,
+      clients: { preRegistered: [client] },
+      authorization: { introspectionClients },
+    };
+    expect(mistakesIn(file)).to.deep.equal([
+      {
+        setting: 'authorization.introspectionClients[1].id',
+        given: '"reporting"',
+        expected: 'an id that is not in clients.preRegistered too',
+      },
+    ]);
+  });
+});
+
+describe('A metadata document in the settings', () => {
+  const withDocument = (document: object) => ({
+    ...DEVELOPMENT,
+    clients: { metadataDocuments: [{ url: ADDRESS, document }] },
+  });
+  const place = 'clients.metadataDocuments[0].document';
+
+  it('has its own address as client_id, and one redirect address or more', () => {
+    expect(load(withDocument(DOCUMENT)).clients.metadataDocuments).to.have.lengthOf(1);
+  });
+
+  it('is a mistake when it is that of another client', () => {
+    const document = { ...DOCUMENT, client_id: 'https://other.example.com/client.json' };
+    expect(wrongSettings(withDocument(document))).to.deep.equal([`${place}.client_id`]);
+  });
+
+  const USELESS = [undefined, [], 'http://127.0.0.1/callback', ['not an address'], [DOCUMENT, 7]];
+  for (const uris of USELESS) {
+    it(`is a mistake when its redirect addresses are ${JSON.stringify(uris)}`, () => {
+      const document =
+        uris === undefined ? { client_id: ADDRESS } : { ...DOCUMENT, redirect_uris: uris };
+      expect(wrongSettings(withDocument(document))).to.deep.equal([`${place}.redirect_uris`]);
+    });
+  }
+});

@@ -1,0 +1,64 @@
+// Secrets that are left as the example has them, or that no client could send.
+import { expect } from 'chai';
+import {
+  DEVELOPMENT,
+  load,
+  loadInProduction,
+  mistakesIn,
+  PRODUCTION,
+  refusal,
+  settingsFile,
+} from './settings-file.ts';
+
+const PLACEHOLDER = 'change-me-change-me-change-me-change-me';
+
+const client = { id: 'reporting', name: 'Reporting', redirectUris: ['https://a.example/cb'] };
+const preRegistered = [{ ...client, secret: PLACEHOLDER }];
+const { identityProvider } = PRODUCTION;
+
+describe('A placeholder of a secret', () => {
+  const PLACES: Record<string, [change: object, environment?: Record<string, string>]> = {
+    'clients.preRegistered[0].secret': [{ clients: { preRegistered } }],
+    'authorization.introspectionClients[0].secret': [
+      { authorization: { introspectionClients: [{ id: 'reports', secret: PLACEHOLDER }] } },
+    ],
+    'identityProvider.clientSecret': [
+      { identityProvider: { ...identityProvider, clientSecret: 'change-me' } },
+    ],
+    'identityProvider.clientSecretFile': [
+      { identityProvider: { ...identityProvider, clientSecretFile: settingsFile('Change-Me\n') } },
+    ],
+    GATEHOUSE_SECRET: [{}, { GATEHOUSE_SECRET: PLACEHOLDER }],
+    GATEHOUSE_MANAGEMENT_KEY: [{}, { GATEHOUSE_MANAGEMENT_KEY: PLACEHOLDER }],
+  };
+  for (const [setting, [change, environment]] of Object.entries(PLACES)) {
+    it(`is refused in production as ${setting}, and not shown`, () => {
+      const { mistakes, message } = refusal(() =>
+        loadInProduction({ ...PRODUCTION, ...change }, environment),
+      );
+      expect(mistakes.map((mistake) => mistake.setting)).to.deep.equal([setting]);
+      expect(message)
+        .to.include('instead of the placeholder')
+        .and.not.match(/change-me/i);
+    });
+  }
+
+  it('is good enough in development', () => {
+    const settings = load({ ...DEVELOPMENT, clients: { preRegistered } });
+    expect(settings.clients.preRegistered[0]?.secret).to.equal(PLACEHOLDER);
+  });
+});
+
+describe('A management key', () => {
+  for (const key of ['a key with spaces in it, which is long enough', 'é'.repeat(40)]) {
+    it(`is a mistake that is not shown when it is ${key.slice(0, 5)}…`, () => {
+      expect(mistakesIn(DEVELOPMENT, { GATEHOUSE_MANAGEMENT_KEY: key })).to.deep.equal([
+        {
+          setting: 'GATEHOUSE_MANAGEMENT_KEY',
+          given: 'a value with spaces or characters outside ASCII',
+          expected: 'the management key on one line',
+        },
+      ]);
+    });
+  }
+});
