@@ -23,7 +23,9 @@ const MEMBER_GROUPS = {
 const VISITS = 'count(DISTINCT member_id) AS people, count(*) AS visits';
 const REVENUE =
   'count(DISTINCT member_id) AS people, count(*) AS payments, sum(cents) / 100.0 AS revenue';
-const SMALL = 'Groups of fewer than five people come without numbers at the lowest level.';
+const SMALL =
+  'At the lowest level groups of fewer than five people come without numbers, and a number of people that is nearly all is left out.';
+const MEMBERS = 'SELECT count(*) AS people FROM member';
 
 export const clubOverview = tool({
   name: 'club_overview',
@@ -37,7 +39,7 @@ export const clubOverview = tool({
     to: LAST_DAY,
     currency: CURRENCY,
     sites: SITES,
-    members: row(dataset, 'SELECT count(*) AS people FROM member'),
+    members: row(dataset, MEMBERS),
     activeMembers: row(dataset, `SELECT count(*) AS people FROM member WHERE status = 'active'`),
     visitors: row(dataset, `SELECT ${VISITS} FROM visit`),
     payers: row(dataset, `SELECT ${REVENUE} FROM payment WHERE paid_on IS NOT NULL`),
@@ -114,6 +116,7 @@ function breakdown(dataset: DatabaseSync, { by, group, sums, from }: Breakdown) 
     from: FIRST_DAY,
     to: LAST_DAY,
     groups: groups.all(),
+    members: row(dataset, MEMBERS),
     total: row(dataset, `SELECT ${sums} FROM ${from}`),
   };
 }

@@ -7,10 +7,28 @@ export const SMALLEST_GROUP = 5;
  * An object's numbers are shown only when its own `people` says that they are about enough people; otherwise they become
  * null and `suppressed: true` is added. The objects of one array are taken as the parts of a total that may be known:
  * when any is suppressed, the smallest of the others is too, so that what is missing from the total is never about fewer than
- * `SMALLEST_GROUP` people.
+ * `SMALLEST_GROUP` people. A number of people that is nearly all of `members` or of `total` would say how few the others are: it
+ * becomes null by itself.
  */
 export function suppressSmallGroups(result: Record<string, unknown>): Record<string, unknown> {
-  return suppressRecord(result, false);
+  const shown = Object.entries(suppressRecord(result, false));
+  const wholes = wholesIn(result);
+  return Object.fromEntries(
+    shown.map(([field, value]) => [field, withoutNearlyAll(value, wholes)]),
+  );
+}
+
+/** The numbers of people that everything else in the result is part of. */
+function wholesIn({ members, total }: Record<string, unknown>): number[] {
+  return [members, total].filter(isLarge).map(({ people }) => people);
+}
+
+function withoutNearlyAll(value: unknown, wholes: number[]): unknown {
+  if (Array.isArray(value)) return value.map((item) => withoutNearlyAll(item, wholes));
+  if (!isLarge(value)) return value;
+  const { people } = value;
+  const isNearlyAll = wholes.some((all) => people < all && all - people < SMALLEST_GROUP);
+  return isNearlyAll ? { ...value, people: null } : value;
 }
 
 function suppress(value: unknown, hide: boolean): unknown {
