@@ -1,0 +1,133 @@
+// Who may hold less than before gets less, or nothing, with the next code or refresh, and what they hold is not used up (RFC 6749 section 6).
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import type { Entitlement } from '../../src/settings/schema.ts';
+import type { Account } from '../../src/authorization-server/engine/accounts.ts';
+import { createConnector } from '../support/administrator.ts';
+import { moveClock, restoreClock } from '../support/clock.ts';
+import { connect, obtainCode, redeem, type ConnectionWishes } from '../support/connection.ts';
+import { callTool, isLetIn } from '../support/mcp.ts';
+import { refresh, type TokenAnswer } from '../support/oauth.ts';
+import { openSystemStore } from '../support/opened-store.ts';
+import { startAgainAt } from '../support/restart.ts';
+import { openPlace, startAt, type Place, type System } from '../support/system.ts';
+
+const FULL: Entitlement[] = [
+  { match: { subject: 'ada' }, level: 'full' },
+  { match: { subject: 'grace' }, level: 'operations' },
+];
+const LOWER: Entitlement[] = [{ match: { subject: 'ada' }, level: 'operations' }];
+const OTHERS: Entitlement[] = [{ match: { subject: 'grace' }, level: 'full' }];
+/** Longer than a process remembers an account. */
+const REMEMBERED = 15;
+
+function expectRefused({ status, body }: TokenAnswer): void {
+  expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
+  expect(body).to.not.have.any.keys('access_token', 'refresh_token');
+}
+
+describe('What a person may hold', () => {
+  let place: Place;
+  let system: System | undefined;
+  beforeEach(async () => {
+    place = await openPlace({ file: { entitlements: FULL } });
+    system = await startAt(place);
+  });
+  afterEach(async () => {
+    restoreClock();
+    await system?.stop();
+    await place.release();
+  });
+
+  const running = (): System => {
+    if (!system) throw new Error('nothing runs');
+    return system;
+  };
+
+  /** Where it was, with the same data, under other rules. */
+  async function restart(entitlements: Entitlement[]): Promise<void> {
+    await system?.stop();
+    system = undefined;
+    system = await startAgainAt(place, { entitlements });
+  }
+
+  async function prepare(wishes: ConnectionWishes = {}) {
+    const connector = await createConnector(running(), { level: 'full' });
+    return {
+      link: connector.link,
+      connection: await connect(running(), connector, wishes),
+      staying: await obtainCode(running(), connector, wishes),
+      brief: await obtainCode(running(), connector, { ...wishes, stay: false }),
+    };
+  }
+
+  const renew = ({ connection }: Awaited<ReturnType<typeof prepare>>, token?: string) =>
+    refresh(connection.server, connection.client, token ?? connection.refreshToken);
+
+  it('ends with the last rule for them, at code and refresh, and comes back with the rule', async () => {
+    const prepared = await prepare();
+    for (const rules of [OTHERS, [{ match: { group: 'owners' }, level: 'full' } as const]]) {
+      await restart(rules);
+      expectRefused(await renew(prepared));
+      expectRefused(await redeem(prepared.staying));
+      expectRefused(await redeem(prepared.brief));
+    }
+    await restart(FULL);
+    for (const answer of [
+      await renew(prepared),
+      await redeem(prepared.staying),
+      await redeem(prepared.brief),
+    ]) {
+      expect(answer.body.scope).to.match(/^full\b/);
+      expect(await isLetIn(prepared.link, answer.body.access_token)).to.equal(true);
+    }
+  });
+
+  it('is no more than the rules of today give, at code and refresh', async () => {
+    const prepared = await prepare();
+    await restart(LOWER);
+    const answers = [
+      await renew(prepared),
+      await redeem(prepared.staying),
+      await redeem(prepared.brief),
+    ];
+    for (const { status, body } of answers) {
+      expect(status).to.equal(200);
+      expect(body.scope).to.match(/^operations\b/);
+      expect(decodeJwt(String(body.access_token)).scope).to.equal('operations');
+      const call = { memberId: 'x' };
+      const { rpc } = await callTool(prepared.link, body.access_token, 'payment_details', call);
+      expect(rpc?.result).to.equal(undefined);
+      expect(await isLetIn(prepared.link, body.access_token)).to.equal(true);
+    }
+    await restart(FULL);
+    const again = await renew(prepared, answers[0]?.body.refresh_token);
+    expect(again.body.scope).to.equal('full offline_access');
+  });
+
+  it('is never more than they approved, however high the rules go', async () => {
+    const prepared = await prepare({ person: 'grace' });
+    await restart(OTHERS);
+    for (const answer of [await renew(prepared), await redeem(prepared.staying)])
+      expect(answer.body.scope).to.equal('operations offline_access');
+  });
+
+  it('is nothing while they are disabled, at code and refresh', async () => {
+    const prepared = await prepare();
+    const id = String(decodeJwt(prepared.connection.accessToken).sub);
+    const { store } = await openSystemStore(running());
+    const change = (disabledAt: number | undefined) =>
+      store.update<Account>(`account:${id}`, (account) => {
+        if (!account) throw new Error('the account is not there');
+        return { value: { ...account, disabledAt }, ttl: 86_400 };
+      });
+    await change(1);
+    moveClock(REMEMBERED);
+    expectRefused(await renew(prepared));
+    expectRefused(await redeem(prepared.staying));
+    await change(undefined);
+    await store.close();
+    moveClock(REMEMBERED);
+    expect((await renew(prepared)).body.scope).to.equal('full offline_access');
+  });
+});

@@ -1,0 +1,130 @@
+// What the company's identity provider says of a person decides what they may hold: at consent at once, at refresh from the next sign-in on.
+import { expect } from 'chai';
+import type { JWTPayload } from 'jose';
+import { createConnector, type Connector } from '../support/administrator.ts';
+import {
+  asksConsent,
+  openBrowser,
+  requireDeparture,
+  requirePage,
+  type Browser,
+  type Page,
+} from '../support/browser.ts';
+import { moveClock, restoreClock } from '../support/clock.ts';
+import { redeem, registerClient } from '../support/connection.ts';
+import { authorizeUrl, discover, refresh, type Client } from '../support/oauth.ts';
+import { startOpenIdProvider, type OpenIdProvider } from '../support/openid-provider.ts';
+import { startSystem, type System } from '../support/system.ts';
+import { levelsUpTo, type Level } from '../../src/permission-level.ts';
+
+/** Longer than a process remembers an account. */
+const REMEMBERED = 15;
+
+const ENTITLEMENTS = [
+  { match: { group: 'analysts' }, level: 'analytics' },
+  { match: { emailDomain: 'example.com' }, level: 'operations' },
+  { match: { email: 'boss@example.com' }, level: 'admin' },
+  { match: { group: 'owners' }, level: 'full' },
+];
+
+describe('The identity provider', () => {
+  let provider: OpenIdProvider;
+  let system: System;
+  let connector: Connector;
+  before(async () => {
+    provider = await startOpenIdProvider();
+    system = await startSystem({
+      settings: { GATEHOUSE_DEVELOPMENT_IDP_URL: '' },
+      file: {
+        developmentIdp: undefined,
+        identityProvider: { issuer: provider.issuer, clientId: 'gatehouse' },
+        entitlements: ENTITLEMENTS,
+      },
+    });
+    connector = await createConnector(system, { level: 'full' });
+  });
+  afterEach(restoreClock);
+  after(async () => {
+    await system?.stop();
+    await provider.stop();
+  });
+
+  /** The page after signing in as whoever the claims say. */
+  async function signIn(browser: Browser, url: URL, claims: JWTPayload): Promise<Page> {
+    provider.behave({ claims: { name: 'Ada Lovelace', ...claims } });
+    const { searchParams } = requireDeparture(await browser.visit(url));
+    provider.expect(searchParams.get('nonce') ?? '');
+    const callback = new URL(searchParams.get('redirect_uri') ?? '');
+    callback.search = new URLSearchParams({
+      code: 'c',
+      state: searchParams.get('state') ?? '',
+    }).toString();
+    return requirePage(await browser.visit(callback));
+  }
+
+  async function open(claims: JWTPayload, client?: Client) {
+    const { link } = connector;
+    const { server } = await discover(link);
+    const registered = client ?? (await registerClient(server));
+    const browser = openBrowser([system.auth]);
+    const { url, verifier } = authorizeUrl(server, registered, { resource: link });
+    const page = await signIn(browser, url, claims);
+    const approve = async () => {
+      const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+      return redeem({ link, server, client: registered, callback, verifier });
+    };
+    return { page, server, client: registered, approve };
+  }
+
+  const offered = ({ forms }: Page) =>
+    forms.flatMap(({ controls }) =>
+      controls.flatMap(({ name, value }) => (name === 'level' ? [value] : [])),
+    );
+
+  const cases: [JWTPayload, Level | undefined][] = [
+    [{ groups: ['analysts'], email: 'ada@other.example', email_verified: true }, 'analytics'],
+    [{ groups: [], email: 'ADA@Example.com', email_verified: true }, 'operations'],
+    [{ groups: ['analysts'], email: 'Boss@example.com', email_verified: true }, 'admin'],
+    [{ groups: ['owners', 'analysts'], email: 'ada@example.com', email_verified: false }, 'full'],
+    [{ groups: ['analysts'], email: 'boss@example.com', email_verified: false }, 'analytics'],
+    [{ groups: ['analysts'], email: 'boss@example.com' }, 'analytics'],
+    [{ groups: ['staff'], email: 'boss@example.com', email_verified: 'true' }, undefined],
+    [{ email: 'ada@mail.example.com', email_verified: true }, undefined],
+  ];
+  for (const [claims, level] of cases) {
+    it(`that says ${JSON.stringify(claims)} gives ${level ?? 'nothing'}`, async () => {
+      const { page, approve } = await open({ sub: JSON.stringify(claims), ...claims });
+      if (!level) {
+        expect(page.status).to.equal(403);
+        expect(asksConsent(page)).to.equal(false);
+        return;
+      }
+      expect(offered(page)).to.deep.equal(levelsUpTo(level));
+      expect((await approve()).body.scope).to.equal(`${level} offline_access`);
+    });
+  }
+
+  it('that takes a person out of a group lowers what they hold already, or ends it', async () => {
+    const person = { sub: 'leaver', email: 'leaver@example.com', email_verified: true };
+    const first = await open({ ...person, groups: ['owners'] });
+    const { body } = await first.approve();
+    expect(body.scope).to.equal('full offline_access');
+    let token = body.refresh_token;
+
+    await open({ ...person, groups: [] });
+    moveClock(REMEMBERED);
+    const lower = await refresh(first.server, first.client, token);
+    expect(lower.body.scope).to.equal('operations offline_access');
+    token = lower.body.refresh_token;
+
+    await open({ ...person, groups: [], email: 'leaver@elsewhere.example' });
+    moveClock(REMEMBERED);
+    const { status, body: refused } = await refresh(first.server, first.client, token);
+    expect([status, refused.error]).to.deep.equal([400, 'invalid_grant']);
+
+    await open({ ...person, groups: ['owners'] });
+    moveClock(REMEMBERED);
+    const again = await refresh(first.server, first.client, token);
+    expect(again.body.scope).to.equal('full offline_access');
+  });
+});

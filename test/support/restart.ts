@@ -1,0 +1,29 @@
+// A system that is started again where it was, with other settings.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { until } from '../store/condition.ts';
+import { startAt, type Place, type System } from './system.ts';
+
+/** `file` replaces top-level settings of the place's own file. Whatever ran there must have stopped. */
+export async function startAgainAt(
+  place: Place,
+  file: Record<string, unknown>,
+  settings: Record<string, string> = {},
+): Promise<System> {
+  const first = JSON.parse(readFileSync(String(place.environment.GATEHOUSE_CONFIG), 'utf8'));
+  const path = join(place.facts.dataDir, 'settings-again.yaml');
+  writeFileSync(path, JSON.stringify({ ...first, ...file }));
+  const system = await startAt(place, { GATEHOUSE_CONFIG: path, ...settings });
+  await answersAgain(system);
+  return system;
+}
+
+/** `fetch` finds out only with its next request that connections from before are closed. */
+async function answersAgain({ origins, management }: System): Promise<void> {
+  for (const origin of [...origins, management])
+    await until(`${origin} to answer`, async () => {
+      const answer = await fetch(`${origin}/livez`).catch(() => undefined);
+      await answer?.text();
+      return answer?.status === 200;
+    });
+}
