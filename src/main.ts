@@ -6,6 +6,7 @@ import { ListenError } from './http/listen.ts';
 import { loadSettings } from './settings/load.ts';
 import { SettingsError } from './settings/mistake.ts';
 import type { Settings } from './settings/settings.ts';
+import { StoreNotOpened } from './store/open.ts';
 
 const WRONG_SETTINGS = 2;
 
@@ -18,17 +19,8 @@ async function main(): Promise<void> {
 
 /** What runs where and, in development, a link to paste. */
 async function greeting(settings: Settings, { store, urls }: Running): Promise<string> {
-  const lines = [
-    `${settings.productName} is running.`,
-    '',
-    `  authorization server  ${urls.auth}`,
-    `  resource server       ${urls.resource}`,
-    `  management            ${urls.management}`,
-    ...(urls.developmentIdp
-      ? [`  identity provider     ${urls.developmentIdp} (development only)`]
-      : []),
-  ];
-  if (settings.production) return lines.join('\n');
+  const lines = [`${settings.productName} is running.`, '', ...hostLines(urls)];
+  if (settings.production || urls.resource === undefined) return lines.join('\n');
   const connector = await firstConnector(store, Date.now() / 1000);
   if (!connector)
     return [
@@ -47,6 +39,16 @@ async function greeting(settings: Settings, { store, urls }: Running): Promise<s
   ].join('\n');
 }
 
+function hostLines({ auth, resource, management, developmentIdp }: Running['urls']): string[] {
+  const idp = developmentIdp && `${developmentIdp} (development only)`;
+  return Object.entries({
+    'authorization server': auth,
+    'resource server': resource,
+    management,
+    'identity provider': idp,
+  }).flatMap(([name, url]) => (url ? [`  ${name.padEnd(20)}  ${url}`] : []));
+}
+
 /** A person at the terminal does not want to wait; a deployment does. */
 function stopOnSignal(running: Running, drain: number): void {
   let isStopping = false;
@@ -63,7 +65,8 @@ function stopOnSignal(running: Running, drain: number): void {
 try {
   await main();
 } catch (error) {
-  const isExpected = error instanceof SettingsError || error instanceof ListenError;
-  console.error(isExpected ? error.message : error);
-  process.exit(isExpected ? WRONG_SETTINGS : 1);
+  const isWrongSetting = error instanceof SettingsError || error instanceof ListenError;
+  const isExplained = isWrongSetting || error instanceof StoreNotOpened;
+  console.error(isExplained ? error.message : error);
+  process.exit(isWrongSetting ? WRONG_SETTINGS : 1);
 }

@@ -32,7 +32,12 @@ export type OpenedStore = Store & {
 // Not hidden by the sealer, which needs what is in it.
 const NAMING = 'naming:key';
 
-/** Resolves when the store answers. Throws an error that says what to do when it does not, or when the secret is another one. */
+/** Why a process cannot start with this store; the message says what to do. */
+export class StoreNotOpened extends Error {
+  override name = 'StoreNotOpened';
+}
+
+/** Resolves when the store answers. Throws StoreNotOpened when it does not, or when the secret is another one. */
 export async function openStore(
   address: StoreAddress,
   options: StoreOptions,
@@ -68,7 +73,7 @@ async function keepNamingKey(
   if (there === true || there === undefined) return own;
   const kept = sealer.open<string>(NAMING, there);
   if (kept === undefined) {
-    throw new Error(
+    throw new StoreNotOpened(
       'the store was written with another secret: set GATEHOUSE_SECRET to the one it was made with',
     );
   }
@@ -99,7 +104,7 @@ async function openBytes(
     return openSqlite(resolve(dataDir, address.file), { now, logger });
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(
+    throw new StoreNotOpened(
       `the store at ${placeOf(address, dataDir)} cannot be opened: ${reason}; check GATEHOUSE_STORE`,
       { cause },
     );
