@@ -13,7 +13,8 @@ import type { Store } from './store/store.ts';
 export type Running = {
   store: Store;
   logger: Logger;
-  urls: { auth: string; resource: string; management: string; developmentIdp?: string };
+  /** The public addresses of the hosts that this process serves. */
+  urls: { auth?: string; resource?: string; management?: string; developmentIdp?: string };
   /** Says that it is not ready, takes requests for `drain` more seconds, answers those under way, and closes everything. */
   stop: (drain?: number) => Promise<void>;
 };
@@ -61,12 +62,12 @@ export async function startGatehouse(
       now,
       ...(options.documentFetching ? { documentFetching: options.documentFetching } : {}),
     });
-    const servers = await listen(hosts);
+    const { servers, served } = await listen(hosts);
     const resealing = store.startResealing(logger);
     return {
       store,
       logger,
-      urls: urlsOf(settings),
+      urls: urlsOf(settings, served),
       async stop(drain) {
         isStopping = true;
         await closeAll(servers, drain);
@@ -81,14 +82,17 @@ export async function startGatehouse(
   }
 }
 
+type Listening = { servers: Server[]; served: ListeningHost[] };
+
 /** Several processes may share one embedded identity provider: whoever comes first serves it. */
-async function listen(hosts: ListeningHost[]): Promise<Server[]> {
+async function listen(hosts: ListeningHost[]): Promise<Listening> {
   try {
-    return await listenAll(hosts);
+    return { servers: await listenAll(hosts), served: hosts };
   } catch (error) {
     const taken = error instanceof ListenError ? error.host : undefined;
     if (!taken?.isShared || !(await isIssuer(taken.url))) throw error;
-    return listenAll(hosts.filter((host) => host !== taken));
+    const served = hosts.filter((host) => host !== taken);
+    return { servers: await listenAll(served), served };
   }
 }
 
@@ -104,16 +108,15 @@ async function isIssuer(url: string): Promise<boolean> {
   }
 }
 
-function urlsOf({
-  authUrl,
-  resourceUrl,
-  managementUrl,
-  developmentIdp,
-}: Settings): Running['urls'] {
+function urlsOf(
+  { roles, authUrl, resourceUrl, managementUrl, developmentIdp }: Settings,
+  served: ListeningHost[],
+): Running['urls'] {
+  const isIdpServed = served.some(({ url }) => url === developmentIdp?.url);
   return {
-    auth: authUrl,
-    resource: resourceUrl,
-    management: managementUrl,
-    ...(developmentIdp ? { developmentIdp: developmentIdp.url } : {}),
+    ...(roles.includes('authorization-server') ? { auth: authUrl } : {}),
+    ...(roles.includes('resource-server') ? { resource: resourceUrl } : {}),
+    ...(roles.includes('management') ? { management: managementUrl } : {}),
+    ...(developmentIdp && isIdpServed ? { developmentIdp: developmentIdp.url } : {}),
   };
 }

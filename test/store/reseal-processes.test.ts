@@ -52,7 +52,7 @@ describe('Gatehouse, while its root secret is replaced', () => {
     const logger = openLogger('info', { write: (line) => void log.push(line) });
     const started = await startGatehouse(settings, { logger });
     running = started;
-    const { auth, resource, management, developmentIdp = '' } = started.urls;
+    const { auth = '', resource = '', management = '', developmentIdp = '' } = started.urls;
     return {
       auth,
       resource,

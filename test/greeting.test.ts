@@ -1,0 +1,27 @@
+// What the server prints when it runs: the hosts it serves, and a link to paste where that is of use.
+import { expect } from 'chai';
+import { runServer } from './support/main-process.ts';
+import { openPlace, type Place } from './support/system.ts';
+
+describe('The server', () => {
+  let place: Place;
+  afterEach(() => place.release());
+
+  it('greets with every host and a link when it serves all of them', async () => {
+    place = await openPlace();
+    const { auth, resource, management, origins } = place.facts;
+    const { stdout } = await runServer(place.environment, /Ctrl-C/);
+    for (const url of [auth, resource, management, ...origins]) expect(stdout).to.include(url);
+    expect(stdout).to.match(/Connect link "first"/);
+  });
+
+  it('greets with the hosts of its roles only', async () => {
+    place = await openPlace({ store: 'redis' });
+    const { auth, resource, management } = place.facts;
+    const environment = { ...place.environment, GATEHOUSE_ROLES: 'management' };
+    const { stdout } = await runServer(environment, /management .*\n/);
+    expect(stdout).to.include(management);
+    for (const text of [auth, resource, 'identity provider', 'Connect link'])
+      expect(stdout).not.to.include(text);
+  });
+});
