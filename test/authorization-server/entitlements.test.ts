@@ -68,6 +68,7 @@ describe('A rule for', () => {
       'ada@notexample.com',
       'example.com@evil.example',
       '"ada@example.com"@evil.example',
+      'ada@example.com@evil.example',
       'ada@example.co',
     ])
       expect(holds({ emailDomain: 'example.com' }, { email }), email).to.equal(false);

@@ -1,0 +1,193 @@
+// Clients that the operator entered in the settings: they connect without registering, and their errors go back to them (RFC 6749 section 4.1.2.1).
+import { expect } from 'chai';
+import { createConnector, revokeConnector, type Connector } from '../support/administrator.ts';
+import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
+import {
+  connect,
+  obtainCode,
+  redeem,
+  registerClient,
+  REDIRECT_URI,
+} from '../support/connection.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { authorizeUrl, discover, refresh, type Client, type Parameters } from '../support/oauth.ts';
+import { useSystem } from '../support/system.ts';
+
+const CALLBACK = 'https://reports.example.com/callback';
+const SECRET = 'a-secret-of-a-client-that-is-long-enough';
+
+const PUBLIC: Client = { id: 'reports', method: 'none', redirectUri: CALLBACK };
+const CONFIDENTIAL: Client = {
+  id: 'reports.batch',
+  method: 'client_secret_basic',
+  secret: SECRET,
+  redirectUri: CALLBACK,
+};
+
+describe('A client that the operator registered', () => {
+  const system = useSystem({
+    file: {
+      clients: {
+        preRegistered: [
+          { id: PUBLIC.id, name: 'Monthly reports', redirectUris: [CALLBACK] },
+          {
+            id: CONFIDENTIAL.id,
+            name: 'Monthly reports',
+            redirectUris: [CALLBACK],
+            secret: SECRET,
+          },
+        ],
+      },
+    },
+  });
+  let connector: Connector;
+  before(async () => {
+    connector = await createConnector(system());
+  });
+
+  async function open(client: Client, parameters: Parameters = {}) {
+    const { server } = await discover(connector.link);
+    const browser = openBrowser(system().origins);
+    const authorization = authorizeUrl(server, client, { resource: connector.link, ...parameters });
+    return { server, browser, ...authorization };
+  }
+
+  /** What the client is told, by a redirect and before anybody was asked anything. */
+  async function answerTo(client: Client, parameters: Parameters) {
+    const { browser, url, state } = await open(client, parameters);
+    const answer = requireDeparture(await browser.visit(url));
+    expect(answer.origin + answer.pathname).to.equal(CALLBACK);
+    return { answer, state };
+  }
+
+  for (const [kind, client] of [
+    ['public', PUBLIC],
+    ['with a secret', CONFIDENTIAL],
+  ] as const) {
+    describe(`(${kind})`, () => {
+      it('connects, calls tools and stays connected', async () => {
+        const { link, server, accessToken, refreshToken, scope } = await connect(
+          system(),
+          connector,
+          { as: { client } },
+        );
+        expect(scope).to.equal('operations offline_access');
+        expect(await isLetIn(link, accessToken)).to.equal(true);
+        const { body } = await refresh(server, client, refreshToken);
+        expect(await isLetIn(link, body.access_token)).to.equal(true);
+      });
+
+      it('is called added by an administrator, and not somebody who registered itself', async () => {
+        const { browser, url } = await open(client);
+        const page = await browser.openConsent(url);
+        expect(asksConsent(page)).to.equal(true);
+        expect(page.html)
+          .to.include('Monthly reports')
+          .and.include('Added by an administrator')
+          .and.include('reports.example.com');
+        expect(page.html).to.not.match(/registered itself|not verified|calls itself/i);
+      });
+
+      const mistakes: [string, Parameters, string][] = [
+        ['with prompt=none', { prompt: 'none' }, 'interaction_required'],
+        ['without a code challenge', { code_challenge: undefined }, 'invalid_request'],
+        ['with the method plain', { code_challenge_method: 'plain' }, 'invalid_request'],
+        ['without a resource', { resource: undefined }, 'invalid_target'],
+        ['for a resource that is no connect link', { resource: 'urn:x' }, 'invalid_target'],
+      ];
+      for (const [what, parameters, error] of mistakes) {
+        it(`is told ${error} for a request ${what}, with state and issuer`, async () => {
+          const { answer, state } = await answerTo(client, parameters);
+          expect(Object.fromEntries(answer.searchParams)).to.include({
+            error,
+            state,
+            iss: system().auth,
+          });
+          expect(answer.searchParams.get('error_description')).to.be.a('string').that.is.not.empty;
+          expect(answer.searchParams.has('code')).to.equal(false);
+        });
+      }
+
+      it('is told interaction_required for prompt=none, also when the person is signed in', async () => {
+        const { browser } = await connect(system(), connector, { as: { client } });
+        const { url, state } = await open(client, { prompt: 'none' });
+        const { searchParams } = requireDeparture(await browser.visit(url));
+        expect(Object.fromEntries(searchParams)).to.include({
+          error: 'interaction_required',
+          state,
+          iss: system().auth,
+        });
+      });
+
+      it('is told invalid_target for a link that was revoked', async () => {
+        const { id, link } = await createConnector(system());
+        await revokeConnector(system(), id);
+        const { answer, state } = await answerTo(client, { resource: link });
+        expect(Object.fromEntries(answer.searchParams)).to.include({
+          error: 'invalid_target',
+          state,
+          iss: system().auth,
+        });
+      });
+
+      it('is told access_denied when the person refuses', async () => {
+        const { browser, url, state } = await open(client);
+        const { searchParams } = await browser.authorize(url, { decision: 'deny' });
+        expect(Object.fromEntries(searchParams)).to.include({
+          error: 'access_denied',
+          state,
+          iss: system().auth,
+        });
+      });
+
+      it('is told nothing at an address that is not its own: the person sees a page', async () => {
+        for (const redirectUri of [
+          'https://evil.example/callback',
+          `${CALLBACK}/`,
+          `${CALLBACK}?x=1`,
+          'https://reports.example.com:444/callback',
+          REDIRECT_URI,
+        ]) {
+          const { browser, url } = await open(client, {
+            redirect_uri: redirectUri,
+            prompt: 'none',
+          });
+          expect(requirePage(await browser.visit(url)).status, redirectUri).to.equal(400);
+        }
+      });
+    });
+  }
+
+  it('with a secret gets nothing without it, or with another, and the code stays good', async () => {
+    const code = await obtainCode(system(), connector, { as: { client: CONFIDENTIAL } });
+    const strangers: Client[] = [
+      { ...CONFIDENTIAL, secret: `${SECRET}x` },
+      { ...CONFIDENTIAL, method: 'none', secret: undefined },
+      { ...CONFIDENTIAL, id: PUBLIC.id },
+      { ...CONFIDENTIAL, id: 'reports.nobody' },
+    ];
+    for (const client of strangers) {
+      const { status, body } = await redeem({ ...code, client });
+      expect([status, body.error], client.id).to.deep.equal([401, 'invalid_client']);
+    }
+    const { status, body } = await redeem(code);
+    expect(status).to.equal(200);
+    for (const client of strangers.slice(0, 2)) {
+      const refused = await refresh(code.server, client, body.refresh_token);
+      expect([refused.status, refused.body.error]).to.deep.equal([401, 'invalid_client']);
+    }
+    const refreshed = await refresh(code.server, CONFIDENTIAL, body.refresh_token);
+    expect(refreshed.status).to.equal(200);
+  });
+
+  it('has answers that a client that registered itself is not given', async () => {
+    const { server } = await discover(connector.link);
+    const client = await registerClient(server);
+    const browser = openBrowser(system().origins);
+    const { url } = authorizeUrl(server, client, { resource: connector.link, prompt: 'none' });
+    expect(requirePage(await browser.visit(url)).status).to.equal(400);
+    const asked = authorizeUrl(server, client, { resource: connector.link });
+    const { html } = await browser.openConsent(asked.url);
+    expect(html).to.match(/registered itself, not verified/i);
+  });
+});
