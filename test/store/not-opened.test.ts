@@ -1,0 +1,29 @@
+// A server that cannot open its store says only why, and ends with 1.
+import { expect } from 'chai';
+import { freePorts } from '../support/free-ports.ts';
+import { runServer } from '../support/main-process.ts';
+import { openPlace, type Place } from '../support/system.ts';
+
+describe('A server that cannot open its store says why, and nothing else', () => {
+  let place: Place;
+  afterEach(() => place.release());
+
+  it('when the store cannot be reached', async () => {
+    const [port] = await freePorts(1);
+    place = await openPlace({ storeAddress: `redis://127.0.0.1:${port}` });
+    const { code, stdout, stderr } = await runServer(place.environment);
+    expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
+    expect(stderr).to.match(
+      /^the store at 127\.0\.0\.1:\d+ cannot be opened: .*; check GATEHOUSE_STORE\n$/,
+    );
+  });
+
+  it('when it was written with another secret', async () => {
+    place = await openPlace();
+    await runServer({ ...place.environment, GATEHOUSE_SECRET: 'a'.repeat(32) }, /Ctrl-C/);
+    const second = { ...place.environment, GATEHOUSE_SECRET: 'b'.repeat(32) };
+    const { code, stderr } = await runServer(second);
+    expect(code).to.equal(1);
+    expect(stderr).to.match(/^the store was written with another secret: .*\n$/);
+  });
+});
