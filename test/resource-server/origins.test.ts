@@ -1,0 +1,121 @@
+// Which web pages may call the resource server: those the operator allowed and our own; in development also those on this computer (Fetch, section 3.2).
+import { expect } from 'chai';
+import { createConnector, type Connector } from '../support/administrator.ts';
+import { connect } from '../support/connection.ts';
+import { call } from '../support/mcp.ts';
+import { AUTH, RESOURCE, startProduction, type Production } from '../support/production.ts';
+import { useSystem } from '../support/system.ts';
+
+const PING = { jsonrpc: '2.0', id: 1, method: 'ping' };
+const ALLOWED = 'https://app.example.com';
+const OTHERS = [
+  'https://other.example.com',
+  'http://app.example.com',
+  'https://app.example.com:8443',
+  'https://app.example.com.evil.example',
+  'https://evil-app.example.com',
+  'https://APP.example.com',
+  'https://app.example.com/',
+  'null',
+];
+const LOOPBACK = [
+  'http://localhost',
+  'http://localhost:6274',
+  'https://localhost:6274',
+  'http://127.0.0.1:6274',
+  'http://[::1]:6274',
+];
+
+function preflight(origin: string): Record<string, string> {
+  return {
+    origin,
+    'access-control-request-method': 'POST',
+    'access-control-request-headers': 'authorization, content-type, mcp-protocol-version',
+  };
+}
+
+describe('An origin that the operator allowed', () => {
+  const system = useSystem({ file: { resourceServer: { allowedOrigins: [ALLOWED] } } });
+  let connector: Connector;
+  let token: string;
+  before(async () => {
+    connector = await createConnector(system());
+    ({ accessToken: token } = await connect(system(), connector));
+  });
+
+  const ask = (origin: string) => call(connector.link, token, PING, { headers: { origin } });
+  const askFirst = (origin: string) =>
+    fetch(connector.link, { method: 'OPTIONS', headers: preflight(origin) });
+
+  it('may call, and may read the answer', async () => {
+    const { status, headers, rpc } = await ask(ALLOWED);
+    expect(status).to.equal(200);
+    expect(rpc?.result).to.deep.equal({});
+    expect(headers.get('access-control-allow-origin')).to.equal(ALLOWED);
+    expect(headers.get('vary')).to.match(/\borigin\b/i);
+    expect(headers.has('access-control-allow-credentials')).to.equal(false);
+  });
+
+  it('may read the challenge that it gets without a token', async () => {
+    const { status, headers } = await call(connector.link, undefined, PING, {
+      headers: { origin: ALLOWED },
+    });
+    expect(status).to.equal(401);
+    expect(headers.get('access-control-allow-origin')).to.equal(ALLOWED);
+    expect(headers.get('access-control-expose-headers')).to.match(/www-authenticate/i);
+  });
+
+  it('is told in the preflight what it may send', async () => {
+    const { status, headers } = await askFirst(ALLOWED);
+    expect(status).to.equal(204);
+    expect(headers.get('access-control-allow-origin')).to.equal(ALLOWED);
+    expect(headers.get('access-control-allow-methods')).to.match(/\bPOST\b/);
+    for (const name of ['authorization', 'content-type', 'mcp-protocol-version'])
+      expect(headers.get('access-control-allow-headers')?.toLowerCase()).to.include(name);
+    expect(headers.get('vary')).to.match(/\borigin\b/i);
+  });
+
+  it('lets no other in, however similar', async () => {
+    for (const origin of OTHERS) {
+      for (const { status, headers } of [await ask(origin), await askFirst(origin)]) {
+        expect(status, origin).to.equal(403);
+        expect(headers.has('access-control-allow-origin'), origin).to.equal(false);
+      }
+    }
+  });
+
+  it('is let in beside our own and those on this computer', async () => {
+    for (const origin of [system().auth, system().resource, ...LOOPBACK]) {
+      expect((await ask(origin)).status, origin).to.equal(200);
+      expect((await askFirst(origin)).status, origin).to.equal(204);
+    }
+  });
+});
+
+describe('In production', () => {
+  let production: Production;
+  let path: string;
+  before(async () => {
+    production = await startProduction({ resourceServer: { allowedOrigins: [ALLOWED] } });
+    path = await production.createLink();
+  });
+  after(() => production?.stop());
+
+  async function statuses(origin: string): Promise<number[]> {
+    const asked = [
+      await production.ask('resource', { method: 'POST', path, headers: { origin } }),
+      await production.ask('resource', { method: 'OPTIONS', path, headers: preflight(origin) }),
+    ];
+    return asked.map(({ status }) => status);
+  }
+
+  it('no origin on this computer is let in', async () => {
+    for (const origin of [...LOOPBACK, ...OTHERS])
+      expect(await statuses(origin), origin).to.deep.equal([403, 403]);
+  });
+
+  it('our own origins and those that the operator allowed are', async () => {
+    for (const origin of [ALLOWED, AUTH, RESOURCE])
+      expect(await statuses(origin), origin).to.deep.equal([401, 204]);
+  });
+});
