@@ -1,0 +1,50 @@
+// Whose address a request counts as: what the outermost trusted proxy saw, whatever the client wrote before it (RFC 7239 section 8.1).
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { expect } from 'chai';
+import { createHost } from '../../src/http/host.ts';
+import { openLogger } from '../../src/observability/logger.ts';
+import { until } from '../store/condition.ts';
+import { rawRequest } from '../support/raw-request.ts';
+
+const CONNECTION = '127.0.0.1';
+
+/** The address in the log line of a request with this X-Forwarded-For. */
+async function loggedAddress(proxies: number, declared: string | undefined): Promise<string> {
+  const lines: string[] = [];
+  const logger = openLogger('info', { write: (line) => void lines.push(line) });
+  const url = 'http://gatehouse.example';
+  const isReady = async () => {};
+  const server = createHost({ name: 'test', url, proxies, logger, isReady }).listen(0, CONNECTION);
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const forwarded = declared === undefined ? {} : { 'x-forwarded-for': declared };
+  const headers = { host: 'gatehouse.example', ...forwarded };
+  await rawRequest(`http://${CONNECTION}:${port}`, { headers });
+  const line = await until('the request to be logged', () => lines[0]);
+  server.closeAllConnections();
+  await once(server.close(), 'close');
+  return JSON.parse(line).address;
+}
+
+describe('The address of a client', () => {
+  const cases: [number, string | undefined, string][] = [
+    [0, undefined, CONNECTION],
+    [0, '203.0.113.9', CONNECTION],
+    [1, undefined, CONNECTION],
+    [1, '203.0.113.9', '203.0.113.9'],
+    [1, '198.51.100.7, 203.0.113.9', '203.0.113.9'],
+    [1, '198.51.100.7,203.0.113.9', '203.0.113.9'],
+    [2, '198.51.100.7, 203.0.113.9, 10.0.0.1', '203.0.113.9'],
+    [2, '198.51.100.7, 198.51.100.8, 203.0.113.9, 10.0.0.1', '203.0.113.9'],
+    [2, '203.0.113.9, 10.0.0.1', '203.0.113.9'],
+    [3, '203.0.113.9, 10.0.0.1', '203.0.113.9'],
+    [1, '198.51.100.7, 2001:db8::9', '2001:db8::9'],
+  ];
+  for (const [proxies, declared, address] of cases) {
+    const said = declared === undefined ? 'nothing' : `"${declared}"`;
+    it(`is ${address} behind ${proxies} proxies that pass on ${said}`, async () => {
+      expect(await loggedAddress(proxies, declared)).to.equal(address);
+    });
+  }
+});

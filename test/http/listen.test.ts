@@ -1,0 +1,90 @@
+// Hosts that share a listener: each answers under its own name, and on one origin for its own paths (RFC 9110 section 7.2).
+import { once } from 'node:events';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect } from 'chai';
+import Koa from 'koa';
+import { closeAll, listenAll, ListenError, type ListeningHost } from '../../src/http/listen.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { rawRequest } from '../support/raw-request.ts';
+
+type Wanted = { url: string; port: number; owns?: (path: string) => boolean };
+
+/** A host that answers with its name. */
+function host(name: string, { url, port, owns = () => true }: Wanted): ListeningHost {
+  const app = new Koa();
+  app.use((ctx) => {
+    ctx.body = name;
+  });
+  return { app, url, listen: { host: '127.0.0.1', port }, setting: `the port of ${name}`, owns };
+}
+
+describe('A listener', () => {
+  let servers: Server[] = [];
+  let port: number;
+  beforeEach(async () => {
+    [port = 0] = await freePorts(1);
+  });
+  afterEach(async () => {
+    await closeAll(servers);
+    servers = [];
+  });
+
+  async function answer(path: string, name = `localhost:${port}`): Promise<string> {
+    const headers = { host: name };
+    return (await rawRequest(`http://127.0.0.1:${port}`, { path, headers })).body;
+  }
+
+  it('of two hosts with one origin asks the first that has the path, and else the first', async () => {
+    const url = `http://localhost:${port}`;
+    servers = await listenAll([
+      host('tools', { url, port, owns: (path) => path.startsWith('/tools') }),
+      host('sign-in', { url, port }),
+    ]);
+    expect(servers).to.have.length(1);
+    for (const path of ['/tools', '/tools/1', '/tools?x=/sign-in'])
+      expect(await answer(path)).to.equal('tools');
+    for (const path of ['/', '/sign-in', '/sign-in?x=/tools', '/x/tools'])
+      expect(await answer(path)).to.equal('sign-in');
+  });
+
+  it('of two hosts with two names asks the one that is named, whatever the path', async () => {
+    servers = await listenAll([
+      host('tools', { url: `http://127.0.0.1:${port}`, port, owns: (path) => path === '/tools' }),
+      host('sign-in', { url: `http://localhost:${port}`, port }),
+    ]);
+    expect(servers).to.have.length(1);
+    for (const path of ['/', '/tools']) {
+      expect(await answer(path, `127.0.0.1:${port}`)).to.equal('tools');
+      expect(await answer(path, `localhost:${port}`)).to.equal('sign-in');
+      expect(await answer(path, `LOCALHOST:${port}`)).to.equal('sign-in');
+    }
+  });
+
+  it('leaves a name that no host has to the first, which refuses it', async () => {
+    servers = await listenAll([
+      host('tools', { url: 'http://a.example', port }),
+      host('sign-in', { url: 'http://b.example', port }),
+    ]);
+    expect(await answer('/', 'b.example')).to.equal('sign-in');
+    for (const name of ['c.example', 'b.example:81', 'a.example.c.example'])
+      expect(await answer('/', name)).to.equal('tools');
+  });
+
+  it('that cannot be opened leaves none open, and names the setting that moves it', async () => {
+    const taken = new Koa().listen(0, '127.0.0.1');
+    servers = [taken];
+    await once(taken, 'listening');
+    const { port: busy } = taken.address() as AddressInfo;
+    const hosts = [
+      host('tools', { url: `http://localhost:${port}`, port }),
+      host('sign-in', { url: `http://localhost:${busy}`, port: busy }),
+    ];
+    const error: unknown = await listenAll(hosts).catch((thrown: unknown) => thrown);
+    expect(error).to.be.instanceOf(ListenError);
+    expect(String(error)).to.include(`port ${busy} is in use`).and.include('the port of sign-in');
+    await closeAll([taken]);
+    servers = await listenAll(hosts);
+    expect(servers).to.have.length(2);
+  });
+});
