@@ -38,7 +38,7 @@ describe('A listener', () => {
   it('of two hosts with one origin asks the first that has the path, and else the first', async () => {
     const url = `http://localhost:${port}`;
     servers = await listenAll([
-      host('tools', { url, port, owns: (path) => path.startsWith('/tools') }),
+      host('tools', { url, port, owns: (path) => /^\/tools(\/1)?$/.test(path) }),
       host('sign-in', { url, port }),
     ]);
     expect(servers).to.have.length(1);
@@ -51,7 +51,7 @@ describe('A listener', () => {
   it('of two hosts with two names asks the one that is named, whatever the path', async () => {
     servers = await listenAll([
       host('tools', { url: `http://127.0.0.1:${port}`, port, owns: (path) => path === '/tools' }),
-      host('sign-in', { url: `http://localhost:${port}`, port }),
+      host('sign-in', { url: `http://localhost:${port}`, port, owns: (path) => path === '/' }),
     ]);
     expect(servers).to.have.length(1);
     for (const path of ['/', '/tools']) {

@@ -1,0 +1,136 @@
+// Authorization server and resource server on one listener: one origin with the paths of both, or two names for one port.
+import { expect } from 'chai';
+import { startGatehouse } from '../../src/gatehouse.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import { createConnector } from '../support/administrator.ts';
+import { openBrowser } from '../support/browser.ts';
+import { restoreClock } from '../support/clock.ts';
+import { connect } from '../support/connection.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { discover, refresh } from '../support/oauth.ts';
+import { rawRequest } from '../support/raw-request.ts';
+import { connectSdkV1, connectSdkV2, type SdkClient, type SdkOptions } from '../support/sdk.ts';
+import { openPlace, startAt, type Place, type System } from '../support/system.ts';
+
+const SDKS: [string, (link: string, options: SdkOptions) => Promise<SdkClient>][] = [
+  ['SDK v1', connectSdkV1],
+  ['SDK v2', (link, options) => connectSdkV2(link, 'auto', options)],
+];
+
+/** One process, one listener for both hosts. */
+function whole(title: string, start: (place: Place) => Promise<System>, claims: Claims): void {
+  describe(title, () => {
+    let place: Place;
+    let system: System | undefined;
+    before(async () => {
+      place = await openPlace();
+      system = await start(place);
+    });
+    afterEach(restoreClock);
+    after(async () => {
+      await system?.stop();
+      await place.release();
+    });
+    const running = () => {
+      if (!system) throw new Error('the system runs only while a claim does');
+      return system;
+    };
+
+    for (const [name, connectSdk] of SDKS) {
+      it(`take ${name} from the link to a tool result`, async () => {
+        const { link } = await createConnector(running());
+        expect(new URL(link).origin).to.equal(running().resource);
+        const client = await connectSdk(link, {
+          browser: openBrowser(running().origins),
+          method: 'none',
+        });
+        expect(await client.callTool('club_overview')).to.have.property('members');
+        expect(client.signIns()).to.equal(1);
+        await client.close();
+      });
+    }
+
+    it('keep a client connected', async () => {
+      const connector = await createConnector(running());
+      const connection = await connect(running(), connector);
+      const { body } = await refresh(
+        connection.server,
+        connection.client,
+        connection.refreshToken,
+        { resource: connector.link },
+      );
+      expect(await isLetIn(connector.link, body.access_token)).to.equal(true);
+    });
+
+    claims(running);
+  });
+}
+
+type Claims = (system: () => System) => void;
+
+async function ask(base: string, path: string, accept = 'text/html') {
+  const { host } = new URL(base);
+  const { status, headers, body } = await rawRequest(base, { path, headers: { host, accept } });
+  return { status, type: String(headers['content-type']), body };
+}
+
+whole(
+  'On one origin, authorization server and resource server',
+  async (place) => {
+    const { auth, origins } = place.facts;
+    const settings = { GATEHOUSE_RESOURCE_URL: auth };
+    const system = await startAt(place, settings);
+    return { ...system, resource: auth, origins: [auth, ...origins.slice(2)] };
+  },
+  (system) => {
+    it('each answer for their own paths', async () => {
+      const { auth } = system();
+      const { id, link } = await createConnector(system());
+      const { resource, server } = await discover(link);
+      expect(resource.resource).to.equal(link);
+      expect(server.issuer).to.equal(auth);
+      const root = await ask(auth, '/.well-known/oauth-protected-resource');
+      expect(JSON.parse(root.body)).to.include({ resource: auth });
+      for (const path of ['/mcp', `/connect/${id}/mcp`, '/connect', '/connect/x', '/mcp/x']) {
+        const { status, type } = await ask(auth, path);
+        expect(status, path).to.be.oneOf([401, 404]);
+        // The authorization server has a page for whoever takes one, the resource server never.
+        expect(type, path).to.match(/^application\/json/);
+      }
+      for (const path of ['/connected', '/mcpx', '/x/connect', '/x/mcp', '/nothing']) {
+        const { status, type } = await ask(auth, path);
+        expect([status, type], path).to.deep.equal([404, 'text/html; charset=utf-8']);
+      }
+      for (const path of ['/', '/assets/style.css', '/oauth/jwks'])
+        expect((await ask(auth, path)).status, path).to.equal(200);
+    });
+  },
+);
+
+whole(
+  'Under two names for one port, authorization server and resource server',
+  async (place) => {
+    const { auth, origins } = place.facts;
+    const resource = auth.replace('localhost', '127.0.0.1');
+    // Said by no settings file, where each name has a socket of its own; the listener itself goes by name.
+    const settings = loadSettings(place.environment);
+    const listen = { ...settings.listen, resource: settings.listen.auth };
+    const { stop } = await startGatehouse({ ...settings, resourceUrl: resource, listen });
+    const system = { ...place.facts, signalStore: place.signalStore, stop };
+    return { ...system, resource, origins: [auth, resource, ...origins.slice(2)] };
+  },
+  (system) => {
+    it('each answer under their own name, whatever the path', async () => {
+      const { auth, resource } = system();
+      const { id } = await createConnector(system());
+      for (const path of ['/mcp', `/connect/${id}/mcp`]) {
+        expect((await ask(resource, path)).status, path).to.equal(401);
+        expect((await ask(auth, path)).status, path).to.equal(404);
+      }
+      for (const path of ['/', '/oauth/jwks', '/.well-known/oauth-authorization-server']) {
+        expect((await ask(auth, path)).status, path).to.equal(200);
+        expect((await ask(resource, path)).status, path).to.equal(404);
+      }
+    });
+  },
+);

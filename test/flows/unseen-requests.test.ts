@@ -1,0 +1,96 @@
+// What no person sees starts nothing: HEAD, and pages that a browser loads ahead, are refused on the pages of a sign-in (RFC 9110 section 9.2.1).
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import {
+  asksConsent,
+  openBrowser,
+  requireDeparture,
+  requirePage,
+  type Browser,
+} from '../support/browser.ts';
+import { registerClient } from '../support/connection.ts';
+import { cookieHeader } from '../support/cookie-jar.ts';
+import { authorizeUrl, discover } from '../support/oauth.ts';
+import { countStoredKeys } from '../support/stored-keys.ts';
+import { readStoredBytes } from '../support/stored-bytes.ts';
+import { useSystem } from '../support/system.ts';
+
+const UNSEEN: RequestInit[] = [
+  { method: 'HEAD' },
+  ...['prefetch', 'prefetch;prerender', 'prefetch;anonymous-client-ip', 'prerender'].map(
+    (purpose) => ({ headers: { 'sec-purpose': purpose } }),
+  ),
+  { headers: { purpose: 'prefetch' } },
+  { method: 'HEAD', headers: { 'sec-purpose': 'prefetch' } },
+];
+
+describe('A request that no person sees', () => {
+  const system = useSystem();
+
+  /** Up to the identity provider, with what the browser has there and on the way. */
+  async function start() {
+    const { link } = await createConnector(system());
+    const { server } = await discover(link);
+    const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+    const browser = openBrowser([system().auth]);
+    const signIn = requireDeparture(await browser.visit(url));
+    const page = browser.visited.at(-1);
+    if (!page?.pathname.startsWith('/interaction/')) throw new Error(`went to ${page?.href}`);
+    return { browser, signIn, page };
+  }
+
+  /** Each kind of unseen request, with the cookies of the browser, is refused and leaves everything as it was. */
+  async function expectNothingHappens(browser: Browser, url: URL): Promise<void> {
+    const stored = () => readStoredBytes(system().storeAddress);
+    const before = await stored();
+    for (const { method = 'GET', headers } of UNSEEN) {
+      const cookie = cookieHeader(browser.jar, url);
+      const response = await fetch(url, {
+        method,
+        redirect: 'manual',
+        headers: { ...headers, accept: 'text/html', cookie },
+      });
+      await response.text();
+      const what = `${method} ${JSON.stringify(headers)} ${url.pathname}`;
+      expect(response.status, what).to.equal(405);
+      expect(response.headers.get('allow'), what).to.match(/\bGET\b/);
+      for (const name of ['location', 'set-cookie'])
+        expect(response.headers.has(name), `${what}: ${name}`).to.equal(false);
+      expect(await stored(), what).to.deep.equal(before);
+    }
+  }
+
+  it('starts no sign-in, and the one that was started goes on', async () => {
+    const { browser, page } = await start();
+    const { 'sign-in': before = 0 } = await countStoredKeys(system());
+    await expectNothingHappens(browser, page);
+    requireDeparture(await browser.visit(page));
+    expect((await countStoredKeys(system()))['sign-in']).to.equal(before + 1);
+  });
+
+  it('uses up no answer of the identity provider, and shows no consent page', async () => {
+    const { browser, signIn, page } = await start();
+    const elsewhere = openBrowser([signIn.origin]);
+    const people = requirePage(await elsewhere.visit(signIn));
+    const callback = requireDeparture(await elsewhere.submit(people, { person: 'ada' }));
+    await expectNothingHappens(browser, callback);
+    const inFlow = new URL(`${page.pathname}/callback${callback.search}`, callback);
+    await expectNothingHappens(browser, inFlow);
+    const consent = requirePage(await browser.visit(callback));
+    expect(asksConsent(consent)).to.equal(true);
+    await expectNothingHappens(browser, consent.url);
+    const answer = requireDeparture(await browser.submit(consent, { decision: 'approve' }));
+    expect(answer.searchParams.has('code')).to.equal(true);
+  });
+
+  it('starts no authorization', async () => {
+    const { link } = await createConnector(system());
+    const { server } = await discover(link);
+    const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+    const { interaction: before } = await countStoredKeys(system());
+    const { status, headers } = await fetch(url, { method: 'HEAD', redirect: 'manual' });
+    expect([status, headers.get('allow')]).to.deep.equal([405, 'GET']);
+    expect(headers.has('set-cookie')).to.equal(false);
+    expect((await countStoredKeys(system())).interaction).to.equal(before);
+  });
+});
