@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { createConnector } from '../support/administrator.ts';
 import { openBrowser, requireDeparture, type Page, type Person } from '../support/browser.ts';
 import { obtainCode, redeem, registerClient } from '../support/connection.ts';
+import { fillIn } from '../support/html-forms.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
 import { LEVELS, levelsUpTo, type Level } from '../../src/permission-level.ts';
@@ -17,11 +18,12 @@ async function openConsent(system: System, { scope, level, person = 'ada' }: Ask
   const browser = openBrowser(system.origins);
   const { url, verifier } = authorizeUrl(server, client, { resource: link, scope });
   const page = await browser.openConsent(url, person);
+  const redeemAt = (callback: URL) => redeem({ link, server, client, callback, verifier });
   const approve = async (choices: { level?: Level; stay?: 'on' | false } = {}) => {
     const step = await browser.submit(page, { decision: 'approve', ...choices });
-    return redeem({ link, server, client, callback: requireDeparture(step), verifier });
+    return redeemAt(requireDeparture(step));
   };
-  return { link, server, client, page, approve };
+  return { link, server, client, browser, page, approve, redeemAt };
 }
 
 function controls(page: Page, name: string) {
@@ -133,6 +135,22 @@ describe('Staying connected on request', () => {
       expect(body.scope).to.equal(stays ? 'operations offline_access' : 'operations');
       const { page } = await openConsent(system(), { level: 'operations', scope });
       expect(controls(page, 'stay')).to.have.length(0);
+      const length = stays ? 'Up to 90 days' : 'It ends after 1 hour';
+      expect(page.html).to.include(length).and.not.include('Stay connected');
     });
   }
+
+  it('is granted to nobody who did not ask, whatever a form says', async () => {
+    const asked = { level: 'operations', scope: 'operations' } as const;
+    const { page, browser, redeemAt } = await openConsent(system(), asked);
+    const [form] = page.forms.filter(({ method }) => method === 'POST').slice(-1);
+    if (!form) throw new Error('the page has no form');
+    const body = fillIn(form, { decision: 'approve' });
+    body.set('stay', 'on');
+    const callback = requireDeparture(await browser.post(page, form.action, body));
+    const { status, body: given } = await redeemAt(callback);
+    expect(status).to.equal(200);
+    expect(given.scope).to.equal('operations');
+    expect(given).to.not.have.property('refresh_token');
+  });
 });

@@ -1,0 +1,84 @@
+// Clients that name no resource get the connector of the setting, by its id or its name, and no other (RFC 8707 section 2).
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { createConnector, revokeConnector, type Connector } from '../support/administrator.ts';
+import { asksWho, openBrowser, requirePage, type Page } from '../support/browser.ts';
+import { restoreClock } from '../support/clock.ts';
+import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
+import { authorizeUrl, discover } from '../support/oauth.ts';
+import { startAgainAt } from '../support/restart.ts';
+import { openPlace, startAt, type Place, type System } from '../support/system.ts';
+
+const NAME = 'The default link';
+
+describe('A request without a resource', () => {
+  let place: Place;
+  let system: System;
+  let revoked: Connector;
+  let chosen: Connector;
+  let other: Connector;
+  before(async () => {
+    place = await openPlace();
+    system = await startAt(place);
+    revoked = await createConnector(system, { name: NAME });
+    chosen = await createConnector(system, { name: NAME, level: 'analytics' });
+    other = await createConnector(system, { name: 'Another link' });
+    await revokeConnector(system, revoked.id);
+  });
+  afterEach(restoreClock);
+  after(async () => {
+    await system?.stop();
+    await place.release();
+  });
+
+  async function restartWith(defaultConnector: string): Promise<void> {
+    await system.stop();
+    system = await startAgainAt(place, {}, { GATEHOUSE_DEFAULT_CONNECTOR: defaultConnector });
+  }
+
+  /** What a person meets who is sent by a client that names no resource, or an empty one. */
+  async function pageWithout(resource?: ''): Promise<Page> {
+    const { server } = await discover(chosen.link);
+    const client = await registerClient(server);
+    const { url } = authorizeUrl(server, client, { resource });
+    return requirePage(await openBrowser(system.origins).visit(url));
+  }
+
+  async function audienceWithout(): Promise<unknown> {
+    const code = await obtainCode(system, chosen, { parameters: { resource: undefined } });
+    const { body } = await redeem(code);
+    return decodeJwt(String(body.access_token)).aud;
+  }
+
+  it('is refused when there is no default, and told what to do', async () => {
+    for (const resource of [undefined, ''] as const) {
+      const page = await pageWithout(resource);
+      expect(page.status).to.equal(400);
+      expect(page.html).to.match(/connect link/);
+    }
+  });
+
+  it('is for the connector with the id that is set', async () => {
+    await restartWith(other.id);
+    expect(await audienceWithout()).to.equal(other.link);
+  });
+
+  it('is for the connector with the name that is set, the one of that name that works', async () => {
+    await restartWith(NAME);
+    expect(await audienceWithout()).to.equal(chosen.link);
+    expect(asksWho(await pageWithout(''))).to.equal(true);
+  });
+
+  it('says nothing about requests that name one', async () => {
+    await restartWith(chosen.id);
+    const { accessToken } = await connect(system, other);
+    expect(decodeJwt(accessToken).aud).to.equal(other.link);
+  });
+
+  it('is refused when the connector that is set was revoked, or never was', async () => {
+    for (const setting of [revoked.id, 'No such link']) {
+      await restartWith(setting);
+      expect((await pageWithout()).status, setting).to.equal(400);
+    }
+  });
+});

@@ -1,0 +1,138 @@
+// Lifetimes are those of the settings: of access tokens, refresh tokens, sign-ins and registrations, and the consent page says so.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { createConnector } from '../support/administrator.ts';
+import {
+  asksConsent,
+  asksWho,
+  openBrowser,
+  requirePage,
+  type Browser,
+} from '../support/browser.ts';
+import { connect, registerClient } from '../support/connection.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { authorizeUrl, discover, refresh, type Client } from '../support/oauth.ts';
+import { setClock, stopClock } from '../support/stopped-clock.ts';
+import { useSystem } from '../support/system.ts';
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+
+describe('With lifetimes of their own', () => {
+  const system = useSystem({
+    file: {
+      lifetimes: {
+        accessToken: '10m',
+        refreshTokenIdle: '2h',
+        refreshTokenAbsolute: '5h',
+        session: '30m',
+        unusedClient: '1h',
+        usedClient: '6h',
+      },
+    },
+  });
+
+  async function open(link: string, client?: Client, browser?: Browser) {
+    const { server } = await discover(link);
+    const known = client ?? (await registerClient(server));
+    const { url } = authorizeUrl(server, known, { resource: link });
+    return requirePage(await (browser ?? openBrowser(system().origins)).visit(url));
+  }
+
+  it('access tokens say theirs, and end with it', async () => {
+    const now = stopClock();
+    const { link, server, client, accessToken, refreshToken } = await connect(
+      system(),
+      await createConnector(system()),
+    );
+    const { iat = 0, exp = 0 } = decodeJwt(accessToken);
+    expect(exp - iat).to.equal(10 * MINUTE);
+    setClock(now + 10 * MINUTE - 1);
+    expect(await isLetIn(link, accessToken)).to.equal(true);
+    setClock(now + 10 * MINUTE);
+    expect(await isLetIn(link, accessToken)).to.equal(false);
+    const { body } = await refresh(server, client, refreshToken);
+    expect(body.expires_in).to.equal(10 * MINUTE);
+  });
+
+  it('refresh tokens end when nobody used them for that long', async () => {
+    const now = stopClock();
+    const connector = await createConnector(system());
+    const used = await connect(system(), connector);
+    const unused = await connect(system(), connector, { person: 'grace' });
+    setClock(now + 2 * HOUR - 1);
+    expect((await refresh(used.server, used.client, used.refreshToken)).status).to.equal(200);
+    setClock(now + 2 * HOUR);
+    const { status, body } = await refresh(unused.server, unused.client, unused.refreshToken);
+    expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
+  });
+
+  it('connections end after theirs, however often they are used', async () => {
+    const now = stopClock();
+    const { server, client, refreshToken } = await connect(
+      system(),
+      await createConnector(system()),
+    );
+    let token = refreshToken;
+    for (const [after, left] of [
+      [HOUR, 10 * MINUTE],
+      [2 * HOUR, 10 * MINUTE],
+      [3.5 * HOUR, 10 * MINUTE],
+      [5 * HOUR - 60, 60],
+    ] as const) {
+      setClock(now + after);
+      const { body } = await refresh(server, client, token);
+      expect(body.expires_in, `after ${after} s`).to.equal(left);
+      token = body.refresh_token;
+    }
+    setClock(now + 5 * HOUR);
+    expect((await refresh(server, client, token)).body.error).to.equal('invalid_grant');
+  });
+
+  it('the consent page says how long', async () => {
+    const { link } = await createConnector(system());
+    const browser = openBrowser(system().origins);
+    const { server } = await discover(link);
+    const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+    const { html } = await browser.openConsent(url);
+    expect(html).to.include('up to 5 hours').and.include('ends after 10 minutes');
+  });
+
+  it('a sign-in counts for that long, however much it is used', async () => {
+    const now = stopClock();
+    const { link, client, browser } = await connect(system(), await createConnector(system()));
+    const [identityProvider] = system().origins.slice(-1);
+    for (const [after, isSent] of [
+      [15 * MINUTE, false],
+      [30 * MINUTE - 1, false],
+      [30 * MINUTE + 1, true],
+    ] as const) {
+      setClock(now + after);
+      browser.visited.length = 0;
+      await open(link, client, browser);
+      const origins = browser.visited.map(({ origin }) => origin);
+      expect(origins.includes(String(identityProvider)), `after ${after} s`).to.equal(isSent);
+    }
+  });
+
+  it('a registration that nobody used is gone after its own', async () => {
+    const now = stopClock();
+    const { link } = await createConnector(system());
+    const { server } = await discover(link);
+    const client = await registerClient(server);
+    setClock(now + HOUR - 1);
+    expect(asksWho(await open(link, client))).to.equal(true);
+    setClock(now + HOUR + 10);
+    expect((await open(link, client)).status).to.equal(400);
+  });
+
+  it('a registration that was used is gone after its own', async () => {
+    const now = stopClock();
+    const { link, client } = await connect(system(), await createConnector(system()));
+    setClock(now + 6 * HOUR - 1);
+    const page = await open(link, client);
+    expect(asksWho(page) || asksConsent(page)).to.equal(true);
+    setClock(now + 6 * HOUR + 10);
+    expect((await open(link, client)).status).to.equal(400);
+  });
+});
