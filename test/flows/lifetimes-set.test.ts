@@ -135,4 +135,21 @@ describe('With lifetimes of their own', () => {
     setClock(now + 6 * HOUR + 10);
     expect((await open(link, client)).status).to.equal(400);
   });
+
+  it('a registration counts from its last use, also when it lives for less than a day', async () => {
+    const now = stopClock();
+    const { link, server, client, refreshToken } = await connect(
+      system(),
+      await createConnector(system()),
+    );
+    let token = refreshToken;
+    for (const hours of [1.5, 3, 4.5]) {
+      setClock(now + hours * HOUR);
+      token = (await refresh(server, client, token)).body.refresh_token;
+    }
+    setClock(now + 10.5 * HOUR - 1);
+    expect(asksWho(await open(link, client))).to.equal(true);
+    setClock(now + 10.5 * HOUR + 10);
+    expect((await open(link, client)).status).to.equal(400);
+  });
 });

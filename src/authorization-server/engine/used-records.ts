@@ -9,7 +9,7 @@ export type ClientLifetimes = { unusedClient: number; usedClient: number };
 export type Used = { usedAt?: number };
 
 export type UsedRecords<T extends Used> = CachedReader<T> & {
-  /** Prolongs the record, at most once a day. Does nothing when there is none. */
+  /** Prolongs the record, at most once a day, or ten times in a shorter lifetime. Does nothing when there is none. */
   touch: (id: string) => Promise<void>;
 };
 
@@ -26,11 +26,12 @@ export function usedRecords<T extends Used>(
     usableFor,
     now,
   });
+  const interval = Math.min(DAY, lifetimes.usedClient / 10);
   return {
     ...reader,
     async touch(id) {
       const known = await reader.read(id);
-      if (!known || (known.usedAt !== undefined && now() - known.usedAt < DAY)) return;
+      if (!known || (known.usedAt !== undefined && now() - known.usedAt < interval)) return;
       await store.update<T>(keyOf(id), (record) =>
         record
           ? { value: { ...record, usedAt: Math.floor(now()) }, ttl: lifetimes.usedClient }
