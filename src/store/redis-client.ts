@@ -11,8 +11,8 @@ const OPENING_SECONDS = 5;
 const CLUSTER_RETRY_MS = 100;
 const CLUSTER_TRIES = 6;
 
-// Those who wait for a connection are told after the second attempt that there is none.
-const backoff = (attempt: number) => Math.min(50 * attempt, 200);
+// At once, then more slowly. Those who wait for a connection are told after the second attempt that there is none.
+const backoff = (attempt: number) => Math.min(50 * (attempt - 1), 200);
 
 const CONNECTION = {
   connectTimeout: 1000,
