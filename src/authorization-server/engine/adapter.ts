@@ -1,8 +1,8 @@
 // What the engine stores, on our store: grants and their tokens in one record, clients with a life of their own, the rest plain keys.
 import type { Adapter, AdapterPayload } from 'oidc-provider';
-import { StoreUnavailable, type Store } from '../../store/store.ts';
+import type { Store } from '../../store/store.ts';
 import type { Clients } from './clients.ts';
-import { temporarilyUnavailable } from './refusals.ts';
+import { guarded } from './refusals.ts';
 
 const nothing = async () => undefined;
 
@@ -60,17 +60,5 @@ function sessionModel(store: Store): Partial<Adapter> {
       const id = (await store.get<string>(uidKey(uid)))?.value;
       return id === undefined ? undefined : sessions.find?.(id);
     },
-  };
-}
-
-type Method = (...args: never[]) => Promise<unknown>;
-
-function guarded(method: Method): Method {
-  return async (...args) => {
-    try {
-      return await method(...args);
-    } catch (error) {
-      throw error instanceof StoreUnavailable ? temporarilyUnavailable(error) : error;
-    }
   };
 }

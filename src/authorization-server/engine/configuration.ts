@@ -11,6 +11,7 @@ import type { GrantModels } from './grant-models.ts';
 import { approvedGrantId, askEveryTime } from './interaction-policy.ts';
 import type { introspection } from './introspection.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
+import { guarded } from './refusals.ts';
 import { registration } from './registration.ts';
 import type { resourceIndicators } from './resource-indicators.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
@@ -93,8 +94,9 @@ export function configuration(options: ConfigurationOptions): Configuration {
       policy: askEveryTime(ttl.session),
       url: (_ctx, interaction) => `/interaction/${interaction.uid}`,
     },
-    findAccount: async (_ctx, id) =>
+    findAccount: guarded(async (_ctx: unknown, id: string) =>
       (await options.hasAccount(id)) ? { accountId: id, claims: () => ({ sub: id }) } : undefined,
+    ),
     loadExistingGrant: async (ctx) => {
       const grantId = approvedGrantId(ctx);
       const grant = grantId === undefined ? undefined : await ctx.oidc.provider.Grant.find(grantId);

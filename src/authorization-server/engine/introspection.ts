@@ -1,7 +1,6 @@
 // Token introspection (RFC 7662): for the resource servers of the settings only, and active is what the token endpoint would still stand by.
 import { errors } from 'oidc-provider';
-import { StoreUnavailable } from '../../store/store.ts';
-import { temporarilyUnavailable } from './refusals.ts';
+import { guarded } from './refusals.ts';
 import { requireLevel, type TokenPolicy } from './token-request.ts';
 
 /** A refresh token names its connect link as resource, an access token as audience. */
@@ -11,14 +10,14 @@ type FoundToken = { accountId?: string; resource?: unknown; aud?: unknown };
 export function introspection(policy: TokenPolicy, clients: readonly { id: string }[]) {
   return {
     enabled: true,
-    async allowedPolicy(
+    allowedPolicy: guarded(async function allowedPolicy(
       _ctx: unknown,
       { clientId }: { clientId: string },
       { accountId, resource, aud }: FoundToken,
     ): Promise<boolean> {
       const mayAsk = clients.some(({ id }) => id === clientId);
       return mayAsk && isStillAllowed(policy, { accountId, resource: resource ?? aud });
-    },
+    }),
   };
 }
 
@@ -31,6 +30,6 @@ async function isStillAllowed(
     return true;
   } catch (error) {
     if (error instanceof errors.InvalidGrant) return false;
-    throw error instanceof StoreUnavailable ? temporarilyUnavailable(error) : error;
+    throw error;
   }
 }

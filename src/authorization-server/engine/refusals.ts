@@ -1,5 +1,6 @@
 // The engine's errors with our words: descriptions that a person can act on, and faults that clients wait out.
 import { errors } from 'oidc-provider';
+import { StoreUnavailable } from '../../store/store.ts';
 
 /** RFC 6749 section 5.2; the engine's own description is the same for every cause. */
 export function invalidGrant(description: string): Error {
@@ -16,4 +17,17 @@ export function temporarilyUnavailable(cause: unknown): Error {
     expose: true,
     allow_redirect: false,
   });
+}
+
+/** For all that the engine calls and that reads the store: what else comes out of there the engine takes for a fault in the program. */
+export function guarded<Args extends unknown[], Result>(
+  method: (...args: Args) => Promise<Result>,
+): (...args: Args) => Promise<Result> {
+  return async (...args) => {
+    try {
+      return await method(...args);
+    } catch (error) {
+      throw error instanceof StoreUnavailable ? temporarilyUnavailable(error) : error;
+    }
+  };
 }

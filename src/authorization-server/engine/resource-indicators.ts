@@ -6,6 +6,7 @@ import { findConnector } from '../../connectors/connectors.ts';
 import { levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
 import type { Store } from '../../store/store.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
+import { guarded } from './refusals.ts';
 import { requireLevel, type TokenPolicy } from './token-request.ts';
 
 export const NO_RESOURCE = 'point the client at a connect link: the request names no resource';
@@ -21,7 +22,7 @@ export function resourceIndicators(store: Store, policy: TokenPolicy, signingKid
       throw new errors.InvalidTarget(NO_RESOURCE);
     },
     useGrantedResource: () => true,
-    async getResourceServerInfo(
+    getResourceServerInfo: guarded(async function resourceServerInfo(
       ctx: KoaContextWithOIDC,
       resource: string,
     ): Promise<ResourceServer> {
@@ -35,7 +36,7 @@ export function resourceIndicators(store: Store, policy: TokenPolicy, signingKid
         accessTokenFormat: 'jwt',
         jwt: { sign: { alg: SIGNING_ALGORITHM, kid: signingKid() } },
       };
-    },
+    }),
   };
 }
 
