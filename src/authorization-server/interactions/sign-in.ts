@@ -1,9 +1,9 @@
 // Signing in: off to the identity provider, and back into the flow that this browser started, once.
-import type { KeyObject } from 'node:crypto';
+import { randomUUID, type KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
 import { HttpError } from '../../http/errors.ts';
-import type { Store } from '../../store/store.ts';
+import { KEEP, type Store } from '../../store/store.ts';
 import { saveAccount } from '../engine/accounts.ts';
 import { finishFlow, type Flow, seeOther } from './flow.ts';
 import {
@@ -53,6 +53,19 @@ export function passToFlow(ctx: Koa.Context): void {
   seeOther(ctx, `/interaction/${uid}/callback${ctx.search}`);
 }
 
+type StoredChecks = SignInChecks & { takenBy?: string };
+
+/** Of all who ask, one gets them, also when its question had to be sent again over a new connection. */
+async function takeChecks(store: Store, state: string): Promise<SignInChecks | undefined> {
+  const takenBy = randomUUID();
+  const after = await store.update<StoredChecks>(signInKey(state), (checks) =>
+    checks && checks.takenBy === undefined
+      ? { value: { ...checks, takenBy }, ttl: SIGN_IN_LIFETIME }
+      : KEEP,
+  );
+  return after?.value.takenBy === takenBy ? after.value : undefined;
+}
+
 export async function completeSignIn(
   options: SignInOptions,
   ctx: Koa.Context,
@@ -60,9 +73,7 @@ export async function completeSignIn(
 ): Promise<void> {
   const { provider, store, identityProvider, accountKey, accountLifetime, now } = options;
   const state = String(ctx.query.state ?? '');
-  const checks = state.startsWith(`${flow.uid}.`)
-    ? await store.take<SignInChecks>(signInKey(state))
-    : undefined;
+  const checks = state.startsWith(`${flow.uid}.`) ? await takeChecks(store, state) : undefined;
   if (!checks)
     throw new HttpError(
       400,
