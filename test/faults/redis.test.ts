@@ -1,0 +1,181 @@
+// Whatever happens to the one Redis server: clients are told to wait, nobody is signed out, and everything works again by itself.
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { moveClock, restoreClock } from '../support/clock.ts';
+import { connect } from '../support/connection.ts';
+import { prepareEveryRequest, statusesWhen } from '../support/faults/every-request.ts';
+import { deadLeaves, violations } from '../support/faults/invariants.ts';
+import { renewAndCall } from '../support/faults/load.ts';
+import type { Fate } from '../support/faults/redis-proxy.ts';
+import { openScene, type Scene } from '../support/faults/scene.ts';
+import { callTool, isLetIn } from '../support/mcp.ts';
+import { refresh } from '../support/oauth.ts';
+import { SOAK } from '../support/scale-out/soak.ts';
+import { until } from '../store/condition.ts';
+
+type Fault = {
+  what: string;
+  begin: (scene: Scene) => unknown;
+  heal: (scene: Scene) => unknown;
+  /** What can still be answered; not said where it differs from one moment to the next. */
+  works?: Parameters<typeof statusesWhen>[0];
+  /** Milliseconds in which everything is answered. */
+  deadline?: number;
+};
+
+const HEALS_WITHIN = 10;
+const ROUNDS = SOAK ? 50 : 1;
+/** Where requests are granted, they take less time than a deadline. */
+const MORE_ROUNDS = 10 * ROUNDS;
+/** In seconds. */
+const CALLS_GO_ON = 45;
+const REVOKED_EVERYWHERE = 61;
+
+const FAULTS: Fault[] = [
+  {
+    what: 'stopped, and started again',
+    begin: ({ redis }) => redis.end('SIGTERM'),
+    heal: ({ redis }) => redis.start(),
+    works: [],
+  },
+  {
+    what: 'killed, and started again',
+    begin: ({ redis }) => redis.end('SIGKILL'),
+    heal: ({ redis }) => redis.start(),
+    works: [],
+  },
+  {
+    what: 'frozen',
+    begin: ({ redis }) => redis.signal('SIGSTOP'),
+    heal: ({ redis }) => redis.signal('SIGCONT'),
+    works: [],
+  },
+  {
+    what: 'out of reach',
+    begin: ({ proxy }) => proxy.sever(),
+    heal: ({ proxy }) => proxy.restore(),
+    works: [],
+  },
+  {
+    what: 'full',
+    begin: ({ redis }) => redis.command('CONFIG', 'SET', 'maxmemory', 1),
+    heal: ({ redis }) => redis.command('CONFIG', 'SET', 'maxmemory', 0),
+    works: ['reads', 'removes'],
+  },
+  {
+    what: 'without the replicas that it must have for a write',
+    begin: ({ redis }) => redis.command('CONFIG', 'SET', 'min-replicas-to-write', 1),
+    heal: ({ redis }) => redis.command('CONFIG', 'SET', 'min-replicas-to-write', 0),
+    works: ['reads'],
+  },
+  {
+    // The connection is made anew after every write that is refused, in the hope of a master.
+    what: 'a replica, as after a failover',
+    begin: ({ redis }) => redis.command('REPLICAOF', '127.0.0.1', 1),
+    heal: ({ redis }) => redis.command('REPLICAOF', 'NO', 'ONE'),
+  },
+  {
+    what: 'cut off in one command of ten',
+    begin: ({ proxy }) => proxy.rule(cutOneIn(10)),
+    heal: ({ proxy }) => proxy.rule(),
+  },
+  {
+    what: 'cut off in one command of five',
+    begin: ({ proxy }) => proxy.rule(cutOneIn(5)),
+    heal: ({ proxy }) => proxy.rule(),
+  },
+  {
+    what: 'slow',
+    begin: ({ proxy }) => proxy.delay(200),
+    heal: ({ proxy }) => proxy.delay(0),
+    // Nothing fails, and a page needs a dozen commands.
+    deadline: 3000,
+  },
+];
+
+/** By turns in the middle of the command, and after it ran. */
+function cutOneIn(every: number) {
+  let commands = 0;
+  return ({ kind }: { kind: string }): Fate => {
+    if (!kind || ++commands % every !== 0) return 'pass';
+    return commands % (2 * every) === 0 ? 'cut' : 'cut reply';
+  };
+}
+
+describe('While Redis is', () => {
+  let scene: Scene;
+  beforeEach(async () => {
+    scene = await openScene();
+  });
+  afterEach(async () => {
+    restoreClock();
+    await scene?.close();
+  });
+
+  for (const { what, begin, heal, works, deadline } of FAULTS)
+    it(`${what}: clients wait, nobody is signed out, and all is well again`, async () => {
+      const { system, connector, load } = scene;
+      const requests = await prepareEveryRequest(system, connector);
+      await begin(scene);
+      await load.rounds(works ? ROUNDS : MORE_ROUNDS);
+      if (works) expect(await requests.send()).to.deep.equal(statusesWhen(works));
+      await heal(scene);
+      await until('a full flow works', () => flowWorks(scene), HEALS_WITHIN);
+      if (works) expect(await requests.finish()).to.deep.equal([200, 200]);
+      await load.rounds(1);
+      await load.stop();
+      await everybodyGoesOn(scene);
+      expect(violations(scene.history, deadline ? { deadline } : {})).to.deep.equal([]);
+    }).timeout(40_000 + ROUNDS * 5000);
+
+  it(`out of reach for longer: calls go on for ${CALLS_GO_ON} s and wait then, without being sent to sign in`, async () => {
+    const { system, proxy, connector, load } = scene;
+    await load.stop();
+    const { accessToken } = await connect(system, connector);
+    const call = () => callTool(connector.link, accessToken, 'club_overview');
+    expect((await call()).status).to.equal(200);
+    proxy.sever();
+    moveClock(CALLS_GO_ON - 5);
+    expect((await call()).status).to.equal(200);
+    moveClock(6);
+    expect((await call()).status).to.equal(503);
+    proxy.restore();
+    await until('calls work', async () => (await call()).status === 200, HEALS_WITHIN);
+    expect(violations(scene.history)).to.deep.equal([]);
+  });
+
+  it('full: an administrator can still stop a connect link', async () => {
+    const { system, redis, load } = scene;
+    await load.stop();
+    const connector = await createConnector(system);
+    const { server, client, link, accessToken, refreshToken } = await connect(system, connector);
+    expect(await isLetIn(link, accessToken)).to.equal(true);
+    await redis.command('CONFIG', 'SET', 'maxmemory', 1);
+    await fetch(`${system.management}/api/v1/connectors/${connector.id}`, {
+      method: 'DELETE',
+      headers: { authorization: `Bearer ${system.managementKey}` },
+    });
+    await redis.command('CONFIG', 'SET', 'maxmemory', 0);
+    expect(await isLetIn(link, accessToken)).to.equal(false);
+    expect((await refresh(server, client, refreshToken)).body.error).to.equal('invalid_grant');
+  });
+});
+
+async function flowWorks({ system, connector }: Scene): Promise<boolean> {
+  try {
+    await renewAndCall(await connect(system, connector));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** With the last tokens each was given. Whoever revoked theirs, and whatever token nobody ever used, is out. */
+async function everybodyGoesOn({ history, load }: Scene): Promise<void> {
+  for (const { server, client, refreshToken } of load.connections)
+    expect((await refresh(server, client, refreshToken)).status).to.equal(200);
+  expect(deadLeaves(history)).to.deep.equal([]);
+  moveClock(REVOKED_EVERYWHERE);
+  for (const { link, accessToken } of load.revoked)
+    expect(await isLetIn(link, accessToken)).to.equal(false);
+}

@@ -1,0 +1,131 @@
+// The embedded store through kill -9, a full disk and a locked file: nothing that was acknowledged is lost, and the rest waits.
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect } from 'chai';
+import { createConnector, type Connector } from '../support/administrator.ts';
+import { connect, obtainCode, redeem } from '../support/connection.ts';
+import { type History, recordHistory } from '../support/faults/history.ts';
+import { violations } from '../support/faults/invariants.ts';
+import { renewAndCall, startLoad } from '../support/faults/load.ts';
+import { openSmallDisk } from '../support/faults/small-disk.ts';
+import { callTool } from '../support/mcp.ts';
+import { refresh, register } from '../support/oauth.ts';
+import {
+  type GatehouseProcess,
+  HOSTS,
+  startGatehouseProcess,
+} from '../support/scale-out/gatehouse-process.ts';
+import { SOAK } from '../support/scale-out/soak.ts';
+import { openPlace, type Place, type System } from '../support/system.ts';
+import { until } from '../store/condition.ts';
+
+const SECRET = 'a root secret that survives the process';
+const KILLS = SOAK ? 100 : 4;
+const HEALS_WITHIN = 10;
+const FAMILIES = 4;
+
+describe('The embedded store', () => {
+  let place: Place;
+  let system: System;
+  let running: GatehouseProcess;
+  let history: History;
+  const closers: (() => unknown)[] = [];
+  afterEach(async () => {
+    for (const close of closers.splice(0).toReversed()) await close();
+  });
+
+  /** A system in a process of its own, which can be killed and started again. */
+  async function open(storeAddress?: string): Promise<Connector> {
+    place = await openPlace(storeAddress === undefined ? {} : { storeAddress });
+    closers.push(place.release);
+    const listen = HOSTS.map((host) => {
+      const { port } = new URL(place.environment[`GATEHOUSE_${host}_URL`] ?? '');
+      return [`GATEHOUSE_${host}_LISTEN`, `127.0.0.1:${port}`];
+    });
+    Object.assign(place.environment, Object.fromEntries(listen), { GATEHOUSE_SECRET: SECRET });
+    const { facts, signalStore } = place;
+    system = { ...facts, signalStore, stop: async () => running.kill() };
+    await start();
+    closers.push(system.stop);
+    history = recordHistory([system.auth, system.resource]);
+    closers.push(history.stop);
+    return createConnector(system);
+  }
+
+  async function start(): Promise<void> {
+    running = await startGatehouseProcess(place.environment);
+  }
+
+  const openFile = () => new DatabaseSync(system.storeAddress.slice('sqlite:'.length));
+
+  function expectWhole(): void {
+    const db = openFile();
+    expect(db.prepare('PRAGMA integrity_check').get()).to.deep.equal({ integrity_check: 'ok' });
+    db.close();
+  }
+
+  it(`loses nothing when its process is killed ${KILLS} times while clients are at work`, async () => {
+    const connector = await open();
+    const steady = [await connect(system, connector), await connect(system, connector)];
+    const load = startLoad(system, connector, steady);
+    closers.push(load.stop);
+    for (let i = 0; i < KILLS; i++) {
+      await load.rounds(1);
+      await running.kill();
+      expectWhole();
+      await start();
+    }
+    await load.rounds(1);
+    await load.stop();
+    for (const { server, client, refreshToken } of load.connections)
+      expect((await refresh(server, client, refreshToken)).status).to.equal(200);
+    expect(violations(history.exchanges, { mayBreak: true })).to.deep.equal([]);
+  }).timeout(20_000 + KILLS * 8000);
+
+  it('makes clients wait while its disk is full, and goes on by itself when there is room', async () => {
+    const disk = await openSmallDisk();
+    closers.push(disk.close);
+    const connector = await open(`sqlite:${join(disk.dir, 'gatehouse.sqlite')}`);
+    const connection = await connect(system, connector);
+    const code = await obtainCode(system, connector);
+    const { server, client, link, refreshToken, accessToken } = connection;
+    disk.fill(running.pid);
+    expect((await refresh(server, client, refreshToken)).status).to.equal(503);
+    expect((await redeem(code)).status).to.equal(503);
+    expect((await register(server, { redirect_uris: [client.redirectUri] })).status).to.equal(503);
+    expect((await callTool(link, accessToken, 'club_overview')).status).to.equal(200);
+    expect((await fetch(server.jwks_uri)).status).to.equal(200);
+    disk.free(running.pid);
+    const refreshes = async () => (await refresh(server, client, refreshToken)).status === 200;
+    await until('refreshes work', refreshes, HEALS_WITHIN);
+    expect((await redeem(code)).status).to.equal(200);
+    await renewAndCall(await connect(system, connector));
+    expect(violations(history.exchanges)).to.deep.equal([]);
+    await running.kill();
+    expectWhole();
+  }).timeout(40_000);
+
+  it('makes clients wait while another program locks it, and serves all that needs no writing', async () => {
+    const connector = await open();
+    const families = [];
+    for (let i = 0; i < FAMILIES; i++) families.push(await connect(system, connector));
+    const db = openFile();
+    closers.push(() => db.close());
+    db.exec('BEGIN IMMEDIATE');
+    const refreshing = families.map(({ server, client, refreshToken }) =>
+      refresh(server, client, refreshToken),
+    );
+    const [server] = families.map((family) => family.server);
+    const documents = [`${server?.jwks_uri}`, `${system.resource}/livez`].map((url) => fetch(url));
+    const calling = families.map(({ link, accessToken }) =>
+      callTool(link, accessToken, 'club_overview'),
+    );
+    for (const { status } of await Promise.all([...documents, ...calling]))
+      expect(status).to.equal(200);
+    for (const { status } of await Promise.all(refreshing)) expect(status).to.equal(503);
+    db.exec('ROLLBACK');
+    for (const { server, client, refreshToken } of families)
+      expect((await refresh(server, client, refreshToken)).status).to.equal(200);
+    expect(violations(history.exchanges)).to.deep.equal([]);
+  }).timeout(40_000);
+});

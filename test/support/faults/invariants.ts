@@ -1,0 +1,151 @@
+// What must be true of every history, whatever went wrong meanwhile: each function lists in words what was not.
+import {
+  claimsOf,
+  type Families,
+  familiesIn,
+  type Family,
+  isTokenRequest,
+  presentedIn,
+} from './families.ts';
+import { type Answer, type Exchange, jsonOf } from './history.ts';
+
+export type Limits = {
+  /** Milliseconds within which everything is answered. */
+  deadline?: number;
+  /** Whether connections may break, because the process was killed. */
+  mayBreak?: boolean;
+};
+
+/** Seconds after which a revoked token must be refused everywhere. */
+const REVOCATION_TAKES_AT_MOST = 60;
+
+export function violations(
+  exchanges: readonly Exchange[],
+  { deadline = 1500, mayBreak = false }: Limits = {},
+): string[] {
+  const families = familiesIn(exchanges);
+  const found = exchanges.flatMap((exchange) => {
+    const { answer, began, ended } = exchange;
+    if (!answer) return mayBreak ? [] : [`${describe(exchange)}: the connection broke`];
+    const took = ended - began;
+    return [
+      ...(took > deadline ? [`${describe(exchange)}: took ${Math.round(took)} ms`] : []),
+      ...misshapenFault(exchange, answer),
+      ...undeservedRefusal(families, exchanges, exchange, answer),
+      ...givenAfterTheEnd(families, exchange, answer),
+    ];
+  });
+  return [...found, ...codesRedeemedTwice(exchanges)];
+}
+
+/** How a fault may look: 503 that says when to come back, in the form that whoever asked can read. */
+function misshapenFault(exchange: Exchange, answer: Answer): string[] {
+  const { status, headers, text } = answer;
+  const { pathname } = exchange.url;
+  if (status < 500 || pathname === '/readyz') return [];
+  const wrong: string[] = [];
+  if (status !== 503) wrong.push('not 503');
+  if (!(Number(headers.get('retry-after')) > 0)) wrong.push('no Retry-After');
+  if (headers.get('cache-control') !== 'no-store') wrong.push('may be cached');
+  if (headers.has('www-authenticate')) wrong.push('asks to sign in');
+  if (isDocument(pathname)) wrong.push('a document that needs no store');
+  if (isPage(pathname)) {
+    if (!/try again/i.test(text)) wrong.push('does not say "try again"');
+  } else if (codeIn(answer) !== 'temporarily_unavailable') wrong.push('another error code');
+  return wrong.length > 0 ? [`${describe(exchange)}: ${wrong.join(', ')}`] : [];
+}
+
+function isDocument(path: string): boolean {
+  return /^\/\.well-known\/oauth-(authorization-server|protected-resource)$|^\/oauth\/jwks$/.test(
+    path,
+  );
+}
+
+function isPage(path: string): boolean {
+  return /^\/(interaction|account|oauth\/authorize)(\/|$)/.test(path);
+}
+
+/** Of an OAuth error, or of one in JSON-RPC. */
+function codeIn(answer: Answer): unknown {
+  const { error } = jsonOf(answer) ?? {};
+  if (typeof error !== 'object' || error === null || !('data' in error)) return error;
+  return (error.data as Record<string, unknown>).error;
+}
+
+/** No client is told that something is wrong with what it holds, unless there is. */
+function undeservedRefusal(
+  families: Families,
+  exchanges: readonly Exchange[],
+  exchange: Exchange,
+  answer: Answer,
+): string[] {
+  const { status } = answer;
+  if (status < 400 || status >= 500) return [];
+  const isDeserved = isTokenRequest(exchange)
+    ? codeIn(answer) === 'invalid_grant' && isUsedUp(families, exchanges, exchange)
+    : isCall(exchange) && mayBeRefused(families, exchange);
+  return isDeserved ? [] : [`${describe(exchange)}: refused with ${String(codeIn(answer))}`];
+}
+
+function isUsedUp(families: Families, exchanges: readonly Exchange[], exchange: Exchange): boolean {
+  const presented = presentedIn(exchange);
+  if (wasAskedToEnd(families.of(presented), exchange)) return true;
+  return exchange.form.has('code') && exchanges.some((other) => mayHaveRedeemed(other, exchange));
+}
+
+/** A code is used up also when its first answer got lost on the way. */
+function mayHaveRedeemed(other: Exchange, { began, form }: Exchange): boolean {
+  const isEarlier = other.began < began && other.form.get('code') === form.get('code');
+  return isEarlier && (!other.answer || other.answer.status !== 400);
+}
+
+function isCall({ url }: Exchange): boolean {
+  return /^\/connect\/\w+\/mcp$/.test(url.pathname);
+}
+
+function mayBeRefused(families: Families, exchange: Exchange): boolean {
+  const { bearer, at } = exchange;
+  if (!bearer) return exchange.answer?.status === 401;
+  const { exp = 0 } = claimsOf(bearer);
+  return exp <= at || wasAskedToEnd(families.of(bearer), exchange);
+}
+
+function wasAskedToEnd(family: Family | undefined, { ended }: Exchange): boolean {
+  return family !== undefined && family.endAsked < ended;
+}
+
+/** Token requests are judged by the store, so at once; calls by what was read of it a moment ago. */
+function givenAfterTheEnd(families: Families, exchange: Exchange, { status }: Answer): string[] {
+  if (status !== 200) return [];
+  const isLate = isTokenRequest(exchange)
+    ? exchange.began > endOf(families, presentedIn(exchange)).endKnown
+    : exchange.at > endOf(families, exchange.bearer).endKnownAt + REVOCATION_TAKES_AT_MOST;
+  return isLate ? [`${describe(exchange)}: answered after the end of its grant`] : [];
+}
+
+function endOf(families: Families, token: string | undefined) {
+  return families.of(token) ?? { endKnown: Infinity, endKnownAt: Infinity };
+}
+
+function codesRedeemedTwice(exchanges: readonly Exchange[]): string[] {
+  const redeemed = exchanges
+    .filter((exchange) => isTokenRequest(exchange) && exchange.answer?.status === 200)
+    .map(({ form }) => form.get('code'))
+    .filter((code) => code !== null);
+  const twice = redeemed.filter((code, i) => redeemed.indexOf(code) !== i);
+  return twice.map((code) => `the code ${code} was redeemed twice`);
+}
+
+/** Refresh tokens that were answered and never presented, but for the newest of each family: past the grace none may work any more. */
+export function deadLeaves(exchanges: readonly Exchange[]): string[] {
+  return familiesIn(exchanges)
+    .all()
+    .flatMap(({ answered, presented }) =>
+      [...answered].slice(0, -1).filter((token) => !presented.has(token)),
+    );
+}
+
+function describe({ method, url, form, answer }: Exchange): string {
+  const what = form.get('grant_type') ?? '';
+  return `${method} ${url.pathname} ${what} ${answer?.status ?? ''}`.replace(/ +/g, ' ');
+}

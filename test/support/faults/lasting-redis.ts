@@ -1,0 +1,47 @@
+// One Redis server that keeps its data and its port through stops, kills and restarts.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { type RedisServer, startRedis } from '../redis-server.ts';
+
+export type LastingRedis = {
+  url: string;
+  port: number;
+  /** Resolves when the process is gone. `SIGTERM` is the orderly way. */
+  end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>;
+  /** Resolves when it answers, with all its data. `args` are for this server only. */
+  start(args?: string[]): Promise<void>;
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void;
+  /** Sends one command beside the system under test, also while the server loads its data. */
+  command(...words: [string, ...(string | number)[]]): Promise<unknown>;
+  close(): Promise<void>;
+};
+
+export async function startLastingRedis(): Promise<LastingRedis> {
+  const keepIn = await mkdtemp(join(tmpdir(), 'lasting-redis-'));
+  let server: RedisServer = await startRedis({ keepIn });
+  const { url, port } = server;
+  return {
+    url,
+    port,
+    end: (signal) => server.stop(signal),
+    async start(args = []) {
+      server = await startRedis({ keepIn, args, port });
+    },
+    signal: (signal) => server.kill(signal),
+    async command(name, ...words) {
+      const raw = new Redis(url, { enableReadyCheck: false, retryStrategy: () => null });
+      raw.on('error', () => undefined);
+      try {
+        return await raw.call(name, ...words);
+      } finally {
+        raw.disconnect();
+      }
+    },
+    async close() {
+      await server.stop();
+      await rm(keepIn, { recursive: true, force: true });
+    },
+  };
+}

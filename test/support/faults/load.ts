@@ -1,0 +1,92 @@
+// Clients at work: some refresh and call without rest, some connect anew, some connect and revoke what they got.
+import { setTimeout as delay } from 'node:timers/promises';
+import { until } from '../../store/condition.ts';
+import { connect, type Connection } from '../connection.ts';
+import { callTool } from '../mcp.ts';
+import { refresh } from '../oauth.ts';
+import type { System } from '../system.ts';
+
+export type Load = {
+  /** Every connection that nobody revoked, each with the last tokens it was given. */
+  connections: readonly Connection[];
+  /** Those whose revocation was acknowledged. */
+  revoked: readonly Connection[];
+  /** Resolves when every one of the first clients began and ended `count` rounds more, however they went. */
+  rounds(count: number): Promise<void>;
+  stop(): Promise<void>;
+};
+
+const PAUSE_MS = 10;
+const SECONDS = 30;
+
+/** `steady` are connections to refresh and to call with. */
+export function startLoad(
+  system: System,
+  connector: { link: string },
+  steady: readonly Connection[],
+): Load {
+  const stopped = new AbortController();
+  const connections = [...steady];
+  const revoked: Connection[] = [];
+  const repeat = async (round: () => Promise<void>, onRound = () => {}) => {
+    while (!stopped.signal.aborted) {
+      // What goes wrong is in the history.
+      await round().catch(() => undefined);
+      onRound();
+      await delay(PAUSE_MS);
+    }
+  };
+  const rounds = steady.map(() => 0);
+  const workers = [
+    ...steady.map((connection, i) =>
+      repeat(
+        () => renewAndCall(connection),
+        () => void (rounds[i] = (rounds[i] ?? 0) + 1),
+      ),
+    ),
+    repeat(async () => {
+      const connection = await connect(system, connector);
+      await renewAndCall(connection);
+      connections.push(connection);
+    }),
+    repeat(async () => {
+      const connection = await connect(system, connector);
+      while (!(await revoke(connection))) {
+        if (stopped.signal.aborted) return;
+        await delay(PAUSE_MS);
+      }
+      revoked.push(connection);
+      await renewAndCall(connection);
+    }),
+  ];
+  return {
+    connections,
+    revoked,
+    async rounds(count) {
+      const wanted = rounds.map((done) => done + count + 1);
+      const isDone = () => rounds.every((done, i) => done >= (wanted[i] ?? 0));
+      await until(`${count} rounds of every client`, isDone, SECONDS);
+    },
+    async stop() {
+      stopped.abort();
+      await Promise.all(workers);
+    },
+  };
+}
+
+/** As clients do: what was not answered with new tokens is tried again with the old ones. */
+export async function renewAndCall(connection: Connection): Promise<void> {
+  const { link, server, client } = connection;
+  const { body } = await refresh(server, client, connection.refreshToken);
+  connection.refreshToken = body.refresh_token ?? connection.refreshToken;
+  connection.accessToken = body.access_token ?? connection.accessToken;
+  await callTool(link, connection.accessToken, 'club_overview');
+}
+
+/** RFC 7009: all that came from the approval behind the refresh token. True when that was acknowledged. */
+export async function revoke({ server, client, refreshToken }: Connection): Promise<boolean> {
+  const body = new URLSearchParams({ client_id: client.id, token: refreshToken ?? '' });
+  const response = await fetch(server.revocation_endpoint, { method: 'POST', body });
+  await response.text();
+  return response.status === 200;
+}

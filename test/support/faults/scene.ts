@@ -1,0 +1,47 @@
+// A system on a Redis server behind a proxy, with clients at work and everything they see on record.
+import { createConnector, type Connector } from '../administrator.ts';
+import { connect } from '../connection.ts';
+import { type Exchange, recordHistory } from './history.ts';
+import { type LastingRedis, startLastingRedis } from './lasting-redis.ts';
+import { type Load, startLoad } from './load.ts';
+import { type RedisProxy, startRedisProxy } from './redis-proxy.ts';
+import { startSystem, type System } from '../system.ts';
+
+export type Scene = {
+  redis: LastingRedis;
+  proxy: RedisProxy;
+  system: System;
+  connector: Connector;
+  /** What clients and administrators sent so far, and what they were told. */
+  history: readonly Exchange[];
+  load: Load;
+  close(): Promise<void>;
+};
+
+const STEADY_CLIENTS = 2;
+
+export async function openScene(): Promise<Scene> {
+  const closers: (() => unknown)[] = [];
+  const close = async () => {
+    for (const step of closers.splice(0).toReversed()) await step();
+  };
+  try {
+    const redis = await startLastingRedis();
+    closers.push(redis.close);
+    const proxy = await startRedisProxy(redis);
+    closers.push(proxy.close);
+    const system = await startSystem({ storeAddress: proxy.url });
+    closers.push(system.stop);
+    const connector = await createConnector(system);
+    const recording = recordHistory([system.auth, system.resource, system.management]);
+    closers.push(recording.stop);
+    const steady = [];
+    for (let i = 0; i < STEADY_CLIENTS; i++) steady.push(await connect(system, connector));
+    const load = startLoad(system, connector, steady);
+    closers.push(load.stop);
+    return { redis, proxy, system, connector, history: recording.exchanges, load, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}

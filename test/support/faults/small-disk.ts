@@ -1,0 +1,70 @@
+// A disk that can be filled up: a small file system in memory where one may be mounted, else a limit on the size of a process's files.
+import { spawnSync } from 'node:child_process';
+import { closeSync, openSync, readdirSync, rmSync, statSync, writeSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export type SmallDisk = {
+  dir: string;
+  /** Leaves no room for the process `pid` to write any more than it has. */
+  fill(pid: number): void;
+  free(pid: number): void;
+  close(): Promise<void>;
+};
+
+const SIZE = '16m';
+const CHUNK = 4096;
+
+export async function openSmallDisk(): Promise<SmallDisk> {
+  const dir = await mkdtemp(join(tmpdir(), 'small-disk-'));
+  const isMounted = succeeds('mount', '-t', 'tmpfs', '-o', `size=${SIZE}`, 'tmpfs', dir);
+  return isMounted ? mountedDisk(dir) : limitedFiles(dir);
+}
+
+function mountedDisk(dir: string): SmallDisk {
+  const filler = join(dir, 'filler');
+  return {
+    dir,
+    fill: () => fillUp(filler),
+    free: () => rmSync(filler),
+    async close() {
+      require('umount', dir);
+      await rm(dir, { recursive: true });
+    },
+  };
+}
+
+function fillUp(file: string): void {
+  const descriptor = openSync(file, 'a');
+  try {
+    for (;;) writeSync(descriptor, Buffer.alloc(CHUNK));
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error;
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Node ignores SIGXFSZ, so that a write beyond the limit is an error. */
+function limitedFiles(dir: string): SmallDisk {
+  const limit = (pid: number, bytes: number | 'unlimited') =>
+    require('prlimit', `--pid=${pid}`, `--fsize=${bytes}:unlimited`);
+  return {
+    dir,
+    fill(pid) {
+      const sizes = readdirSync(dir).map((name) => statSync(join(dir, name)).size);
+      limit(pid, Math.max(...sizes));
+    },
+    free: (pid) => limit(pid, 'unlimited'),
+    close: () => rm(dir, { recursive: true }),
+  };
+}
+
+function require(command: string, ...args: string[]): void {
+  if (!succeeds(command, ...args)) throw new Error(`${command} ${args.join(' ')} failed`);
+}
+
+function succeeds(command: string, ...args: string[]): boolean {
+  return spawnSync(command, args, { stdio: 'ignore' }).status === 0;
+}

@@ -1,0 +1,79 @@
+// Processes to be killed in the middle of a token request: each has its own way to Redis, on which any command can be held up.
+import { rawRequest } from '../raw-request.ts';
+import { type GatehouseProcess, startGatehouseProcess } from '../scale-out/gatehouse-process.ts';
+import { type RedisProxy, startRedisProxy } from './redis-proxy.ts';
+
+export type Victim = { proxy: RedisProxy; process: GatehouseProcess; host: string };
+
+/** `environment` is that of the system which the process becomes a part of. */
+export async function startVictim(
+  environment: Record<string, string>,
+  redis: { port: number },
+): Promise<Victim> {
+  const proxy = await startRedisProxy(redis);
+  try {
+    const process = await startGatehouseProcess({
+      ...environment,
+      GATEHOUSE_STORE: proxy.url,
+      GATEHOUSE_ROLES: 'authorization-server',
+    });
+    return { proxy, process, host: new URL(environment.GATEHOUSE_AUTH_URL ?? '').host };
+  } catch (error) {
+    await proxy.close();
+    throw error;
+  }
+}
+
+async function close({ process, proxy }: Victim): Promise<void> {
+  await process.kill();
+  await proxy.close();
+}
+
+/** `take` hands over a process that runs, and has the next one started meanwhile. */
+export async function useVictims(
+  start: () => Promise<Victim>,
+  use: (take: () => Promise<Victim>) => Promise<void>,
+): Promise<void> {
+  const started: Promise<Victim>[] = [start()];
+  const take = () => {
+    const next = started.at(-1) ?? start();
+    started.push(start());
+    return next;
+  };
+  try {
+    await use(take);
+  } finally {
+    const all = await Promise.allSettled(started);
+    for (const each of all) if (each.status === 'fulfilled') await close(each.value);
+  }
+}
+
+/**
+ * Sends a token request and kills the process before its first command for Redis (`point` 0), or when Redis carried out the command of that
+ * number and the answer is still on its way. Resolves to that command, or to undefined when the request needs fewer and was granted.
+ */
+export async function killAt(
+  { proxy, process, host }: Victim,
+  point: number,
+  form: URLSearchParams,
+): Promise<string | undefined> {
+  let number = 0;
+  let reached = 'nothing';
+  proxy.rule(({ name, kind }) => {
+    if (!kind || ++number !== Math.max(point, 1)) return 'pass';
+    if (point > 0) reached = `${name} ${kind}`;
+    return point > 0 ? 'hold reply' : 'hold';
+  });
+  const answered = rawRequest(`http://127.0.0.1:${process.ports.AUTH}`, {
+    method: 'POST',
+    path: '/oauth/token',
+    headers: { host, 'content-type': 'application/x-www-form-urlencoded' },
+    chunks: [form.toString()],
+  }).catch(() => undefined);
+  const first = await Promise.race([proxy.held(), answered]);
+  await process.kill();
+  proxy.release();
+  if (first === undefined) return reached;
+  if (first.status !== 200) throw new Error(`${first.status} ${first.body}`);
+  return undefined;
+}
