@@ -1,5 +1,6 @@
 // What every host does alike, in order: health, log line, errors, security headers, canonical host and path.
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 import Koa from 'koa';
 import type { Logger } from 'pino';
@@ -56,11 +57,12 @@ function answerHealth({ isReady }: HostOptions): Koa.Middleware {
 function logRequests({ name, logger, proxies }: HostOptions): Koa.Middleware {
   return async function requestLog(ctx, next) {
     const started = performance.now();
-    ctx.state.requestId = randomBytes(9).toString('base64url');
+    ctx.state.requestId = randomUUID().slice(-12);
     ctx.state.address = clientAddress(ctx, proxies);
     ctx.set('X-Request-Id', ctx.state.requestId);
     const done = () => {
       const level = ctx.status >= 500 ? 'error' : 'info';
+      if (!logger.isLevelEnabled(level)) return;
       logger[level](
         {
           host: name,
@@ -130,11 +132,27 @@ function secureHeaders(url: string): Koa.Middleware {
     referrerPolicy: { policy: 'same-origin' },
     strictTransportSecurity: url.startsWith('https:') ? { maxAge: 31_536_000 } : false,
   });
-  return async function securityHeaders(ctx, next) {
-    await new Promise<void>((resolve, reject) => {
-      protect(ctx.req, ctx.res, (error?: unknown) => (error ? reject(error) : resolve()));
-    });
-    ctx.set('Permissions-Policy', 'camera=(), geolocation=(), microphone=(), payment=()');
+  const headers = {
+    ...headersOf(protect),
+    'Permissions-Policy': 'camera=(), geolocation=(), microphone=(), payment=()',
+  };
+  return function securityHeaders(ctx, next) {
+    ctx.set(headers);
     return next();
   };
+}
+
+type Middleware = (req: IncomingMessage, res: ServerResponse, next: () => void) => void;
+
+/** What a middleware puts on every answer alike, asked of it once and not for every answer. */
+function headersOf(middleware: Middleware): Record<string, string> {
+  const headers: Record<string, string> = {};
+  const res = {
+    setHeader: (name: string, value: string) => {
+      headers[name] = value;
+    },
+    removeHeader: () => {},
+  };
+  middleware({ headers: {} } as IncomingMessage, res as unknown as ServerResponse, () => {});
+  return headers;
 }

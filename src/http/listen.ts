@@ -80,12 +80,17 @@ async function listenOne(group: ListeningHost[]): Promise<Server> {
 
 /** By `Host`, then by path; a host that none of them has is answered by the first, with 421. */
 function dispatch(group: ListeningHost[], first: ListeningHost): RequestListener {
-  const callbacks = new Map(group.map((host) => [host, host.app.callback()]));
+  if (group.length === 1) return first.app.callback();
+  const known = group.map(({ app, owns, url }) => ({
+    answer: app.callback(),
+    name: new URL(url).host,
+    owns,
+  }));
   return (req, res) => {
     const path = (req.url ?? '/').split('?', 1)[0] ?? '/';
-    const named = group.filter(({ url }) => new URL(url).host === req.headers.host?.toLowerCase());
-    const host = named.find(({ owns }) => owns(path)) ?? named[0] ?? first;
-    void callbacks.get(host)?.(req, res);
+    const named = known.filter(({ name }) => name === req.headers.host?.toLowerCase());
+    const host = named.find(({ owns }) => owns(path)) ?? named[0] ?? known[0];
+    void host?.answer(req, res);
   };
 }
 

@@ -6,12 +6,15 @@ import {
   createHmac,
   randomBytes,
 } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 
 const ALGORITHM = 'aes-256-gcm';
 const VERSION = 1;
 const HEADER_BYTES = 2;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
+const POOL_BYTES = 4096;
+const NAMES_KEPT = 1000;
 
 /** `id` is one byte and stands in every value it sealed; it is a hint, not a name. A KeyObject, because Node turns a Buffer into one on every call. */
 export type RingKey = { id: number; key: KeyObject };
@@ -30,19 +33,38 @@ export interface Sealer {
 export type SealerKeys = { naming: KeyObject; ring: RingKey[] };
 
 /** The first key of the ring seals, every key of it opens. The naming key cannot change: that would lose every record. */
-export function openSealer({ naming, ring }: SealerKeys, random = randomBytes): Sealer {
+export function openSealer({ naming, ring }: SealerKeys, random = pooledRandom()): Sealer {
   const [active] = ring;
   if (!active) throw new TypeError('the key ring is empty');
   const hide = (text: string) => createHmac('sha256', naming).update(text).digest('base64url');
+  // A record is named when it is read and again when it is written.
+  const names = new LRUCache<string, string>({ max: NAMES_KEPT });
 
   return {
-    name: (key) => `${kindOf(key)}:${hide(key)}`,
+    name(key) {
+      const known = names.get(key);
+      if (known !== undefined) return known;
+      const name = `${kindOf(key)}:${hide(key)}`;
+      names.set(key, name);
+      return name;
+    },
     field: (name, member) => hide(`${name}\n${member}`),
     seal: (place, value) => encrypt(active, place, JSON.stringify(value), random(NONCE_BYTES)),
     open(place, sealed) {
       const text = decryptWithAny(ring, place, sealed);
       return text === undefined ? undefined : JSON.parse(text);
     },
+  };
+}
+
+/** Asks the generator for many bytes at once: a call costs more than all else about a nonce. */
+function pooledRandom(): (size: number) => Buffer {
+  let pool = Buffer.alloc(0);
+  return (size) => {
+    if (pool.length < size) pool = randomBytes(POOL_BYTES);
+    const bytes = pool.subarray(0, size);
+    pool = pool.subarray(size);
+    return bytes;
   };
 }
 

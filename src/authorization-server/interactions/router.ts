@@ -30,7 +30,8 @@ export function interactions(options: ConsentOptions): Koa.Middleware {
     const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
     return completeSignIn(options, ctx, flow);
   });
-  return router.routes() as Koa.Middleware;
+  const routes = router.routes() as Koa.Middleware;
+  return (ctx, next) => (ctx.path.startsWith('/interaction/') ? routes(ctx, next) : next());
 }
 
 /** What no person sees starts nothing: HEAD, and pages that a browser loads ahead. */
