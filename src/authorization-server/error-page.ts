@@ -62,8 +62,9 @@ const WORDS: Record<string, Words> = {
   },
   temporarily_unavailable: {
     title: 'Try again in a moment',
-    message: 'A part of this service cannot be reached just now. Nothing was lost.',
-    advice: 'Wait a few seconds, then reload this page.',
+    message: 'A part of this service cannot be reached just now. Nothing was changed.',
+    advice:
+      'Wait a few seconds, then reload this page. If it is out of date then, go back to the app and connect again.',
   },
   server_error: {
     title: 'Something went wrong',
