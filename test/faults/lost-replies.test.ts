@@ -23,84 +23,86 @@ const EXCHANGES = SOAK ? 200 : 10;
 const CLIENTS = 5;
 const EVERY = 10;
 
-let history: History | undefined;
-afterEach(() => history?.stop());
+describe('Answers that get lost:', () => {
+  let history: History | undefined;
+  afterEach(() => history?.stop());
 
-onEachStore('A client that never got its new tokens', (system) => {
-  for (const { pause, words } of LATER)
-    it(`gets some when it asks again ${words} later, and what it missed opens nothing`, async () => {
-      const connection = await connect(system(), await createConnector(system()));
-      const { server, client, link, refreshToken } = connection;
-      history = recordHistory([system().auth, system().resource]);
-      await refresh(server, client, refreshToken);
-      moveClock(pause);
-      const { status, body } = await refresh(server, client, refreshToken);
-      expect(status).to.equal(200);
-      expect(await isLetIn(link, body.access_token)).to.equal(true);
-      expect((await refresh(server, client, body.refresh_token)).status).to.equal(200);
-      expect(violations(history.exchanges)).to.deep.equal([]);
+  onEachStore('a client that never got its new tokens', (system) => {
+    for (const { pause, words } of LATER)
+      it(`gets some when it asks again ${words} later, and what it missed opens nothing`, async () => {
+        const connection = await connect(system(), await createConnector(system()));
+        const { server, client, link, refreshToken } = connection;
+        history = recordHistory([system().auth, system().resource]);
+        await refresh(server, client, refreshToken);
+        moveClock(pause);
+        const { status, body } = await refresh(server, client, refreshToken);
+        expect(status).to.equal(200);
+        expect(await isLetIn(link, body.access_token)).to.equal(true);
+        expect((await refresh(server, client, body.refresh_token)).status).to.equal(200);
+        expect(violations(history.exchanges)).to.deep.equal([]);
 
-      const missed = deadLeaves(history.exchanges);
-      expect(missed).to.have.length(pause < GRACE ? 0 : 1);
-      moveClock(GRACE + 1);
-      for (const token of missed)
-        expect((await refresh(server, client, token)).status).to.equal(400);
+        const missed = deadLeaves(history.exchanges);
+        expect(missed).to.have.length(pause < GRACE ? 0 : 1);
+        moveClock(GRACE + 1);
+        for (const token of missed)
+          expect((await refresh(server, client, token)).status).to.equal(400);
+      });
+  });
+
+  describe('when Redis carries out what it is told, and its answer is lost', () => {
+    let redis: RedisServer;
+    let proxy: RedisProxy;
+    let system: System;
+    before(async () => {
+      redis = await startRedis();
+      proxy = await startRedisProxy(redis);
+      system = await startSystem({ storeAddress: proxy.url });
     });
-});
+    afterEach(() => proxy.rule());
+    after(async () => {
+      await system?.stop();
+      await proxy?.close();
+      await redis?.stop();
+    });
 
-describe('When Redis carries out what it is told, and its answer is lost', () => {
-  let redis: RedisServer;
-  let proxy: RedisProxy;
-  let system: System;
-  before(async () => {
-    redis = await startRedis();
-    proxy = await startRedisProxy(redis);
-    system = await startSystem({ storeAddress: proxy.url });
-  });
-  afterEach(() => proxy.rule());
-  after(async () => {
-    await system?.stop();
-    await proxy?.close();
-    await redis?.stop();
-  });
-
-  it(`every ${EVERY}th time, ${REFRESHES} refreshes end no grant, and none is refused`, async () => {
-    const connector = await createConnector(system);
-    const families: Connection[] = [];
-    for (let i = 0; i < CLIENTS; i++) families.push(await connect(system, connector));
-    history = recordHistory([system.auth]);
-    let commands = 0;
-    proxy.rule(({ kind }) => (kind && ++commands % EVERY === 0 ? 'cut reply' : 'pass'));
-    let granted = 0;
-    const refreshOften = async (family: Connection) => {
-      while (granted < REFRESHES) {
-        const { status, body } = await refresh(family.server, family.client, family.refreshToken);
-        family.refreshToken = body.refresh_token ?? family.refreshToken;
-        if (status === 200) granted += 1;
-      }
-    };
-    await Promise.all(families.map(refreshOften));
-    proxy.rule();
-    expect(violations(history.exchanges)).to.deep.equal([]);
-    expect(commands).to.be.above(2 * REFRESHES);
-    // The client of Redis sends again what it got no answer to, so hardly anybody notices.
-    expect(history.exchanges.length).to.be.below(1.1 * granted);
-    const events = (await readAudit(system)).map(({ event }) => event);
-    expect(events).to.not.include('refresh_replay').and.to.not.include('grant_ended');
-  }).timeout(20_000 + REFRESHES * 100);
-
-  it(`once in each of ${EXCHANGES} exchanges, every code is redeemed, and once`, async () => {
-    const connector = await createConnector(system);
-    history = recordHistory([system.auth]);
-    for (let i = 0; i < EXCHANGES; i++) {
-      const code = await obtainCode(system, connector);
-      let left = i % EVERY;
-      proxy.rule(({ kind }) => (kind && left-- === 0 ? 'cut reply' : 'pass'));
-      const { status, body } = await redeem(code);
+    it(`every ${EVERY}th time, ${REFRESHES} refreshes end no grant, and none is refused`, async () => {
+      const connector = await createConnector(system);
+      const families: Connection[] = [];
+      for (let i = 0; i < CLIENTS; i++) families.push(await connect(system, connector));
+      history = recordHistory([system.auth]);
+      let commands = 0;
+      proxy.rule(({ kind }) => (kind && ++commands % EVERY === 0 ? 'cut reply' : 'pass'));
+      let granted = 0;
+      const refreshOften = async (family: Connection) => {
+        while (granted < REFRESHES) {
+          const { status, body } = await refresh(family.server, family.client, family.refreshToken);
+          family.refreshToken = body.refresh_token ?? family.refreshToken;
+          if (status === 200) granted += 1;
+        }
+      };
+      await Promise.all(families.map(refreshOften));
       proxy.rule();
-      expect(status).to.equal(200);
-      expect((await refresh(code.server, code.client, body.refresh_token)).status).to.equal(200);
-    }
-    expect(violations(history.exchanges)).to.deep.equal([]);
-  }).timeout(20_000 + EXCHANGES * 500);
+      expect(violations(history.exchanges)).to.deep.equal([]);
+      expect(commands).to.be.above(2 * REFRESHES);
+      // The client of Redis sends again what it got no answer to, so hardly anybody notices.
+      expect(history.exchanges.length).to.be.below(1.1 * granted);
+      const events = (await readAudit(system)).map(({ event }) => event);
+      expect(events).to.not.include('refresh_replay').and.to.not.include('grant_ended');
+    }).timeout(20_000 + REFRESHES * 100);
+
+    it(`once in each of ${EXCHANGES} exchanges, every code is redeemed, and once`, async () => {
+      const connector = await createConnector(system);
+      history = recordHistory([system.auth]);
+      for (let i = 0; i < EXCHANGES; i++) {
+        const code = await obtainCode(system, connector);
+        let left = i % EVERY;
+        proxy.rule(({ kind }) => (kind && left-- === 0 ? 'cut reply' : 'pass'));
+        const { status, body } = await redeem(code);
+        proxy.rule();
+        expect(status).to.equal(200);
+        expect((await refresh(code.server, code.client, body.refresh_token)).status).to.equal(200);
+      }
+      expect(violations(history.exchanges)).to.deep.equal([]);
+    }).timeout(20_000 + EXCHANGES * 500);
+  });
 });

@@ -17,7 +17,8 @@ export type Load = {
 };
 
 const PAUSE_MS = 10;
-const SECONDS = 30;
+const SECONDS = 20;
+const SECONDS_EACH = 3;
 
 /** `steady` are connections to refresh and to call with. */
 export function startLoad(
@@ -65,7 +66,7 @@ export function startLoad(
     async rounds(count) {
       const wanted = rounds.map((done) => done + count + 1);
       const isDone = () => rounds.every((done, i) => done >= (wanted[i] ?? 0));
-      await until(`${count} rounds of every client`, isDone, SECONDS);
+      await until(`${count} rounds`, isDone, SECONDS + count * SECONDS_EACH);
     },
     async stop() {
       stopped.abort();
