@@ -27,4 +27,4 @@ USER node
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
   CMD ["node", "-e", "Promise.any([4000, 4001, 4002].map((port) => fetch(`http://127.0.0.1:${port}/livez`))).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 
-CMD ["node", "src/main.ts"]
+CMD ["node", "--max-semi-space-size=8", "--max-old-space-size=768", "src/main.ts"]
