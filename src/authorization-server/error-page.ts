@@ -62,7 +62,7 @@ const WORDS: Record<string, Words> = {
   },
   temporarily_unavailable: {
     title: 'Try again in a moment',
-    message: 'A part of this service cannot be reached just now. Nothing was changed.',
+    message: 'A part of this service cannot be reached just now.',
     advice:
       'Wait a few seconds, then reload this page. If it is out of date then, go back to the app and connect again.',
   },
