@@ -58,6 +58,12 @@ const FAULTS: Fault[] = [
     works: [],
   },
   {
+    what: 'silent, on connections that stay open',
+    begin: ({ proxy }) => proxy.rule(() => 'drop'),
+    heal: ({ proxy }) => proxy.rule(),
+    works: [],
+  },
+  {
     what: 'full',
     begin: ({ redis }) => redis.command('CONFIG', 'SET', 'maxmemory', 1),
     heal: ({ redis }) => redis.command('CONFIG', 'SET', 'maxmemory', 0),

@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { isPush, openFrames, wordsOf } from './redis-frames.ts';
 
 /** `kind` is what stands before the colon in the key, such as `grant`; empty for a command without a key of ours. */
-export type Command = { name: string; kind: string; text: string };
+export type Command = { name: string; kind: string };
 
 /**
  * `cut`: the connection ends in the middle of the command, which never runs. `cut reply`: it runs, its answer is lost and the connection ends.
@@ -21,8 +21,6 @@ export type RedisProxy = {
   rule(rule?: Rule): void;
   /** Milliseconds that every answer is late from now on. */
   delay(milliseconds: number): void;
-  /** The commands with a key of ours since the last call, in the order they came. */
-  takeCommands(): Command[];
   /** Resolves when something is held up. */
   held(): Promise<void>;
   /** Lets go what is held up, also for a client that is gone by now. */
@@ -37,7 +35,6 @@ type State = {
   rule: Rule;
   delay: number;
   isSevered: boolean;
-  commands: Command[];
   holding: (() => void)[];
   held: PromiseWithResolvers<void>;
 };
@@ -49,7 +46,6 @@ export async function startRedisProxy(target: { port: number }): Promise<RedisPr
     rule: pass,
     delay: 0,
     isSevered: false,
-    commands: [],
     holding: [],
     held: Promise.withResolvers(),
   };
@@ -75,7 +71,6 @@ export async function startRedisProxy(target: { port: number }): Promise<RedisPr
     url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
     rule: (rule = pass) => void (state.rule = rule),
     delay: (milliseconds) => void (state.delay = milliseconds),
-    takeCommands: () => state.commands.splice(0),
     held: () => state.held.promise,
     release,
     sever,
@@ -89,19 +84,14 @@ export async function startRedisProxy(target: { port: number }): Promise<RedisPr
   };
 }
 
-type Waiting = { fate: Fate };
-
-/** Both directions of one connection. A held direction waits in line: what comes later never overtakes. */
+/** Both directions of one connection. Where one is held up, what comes later waits in line. */
 function carry(state: State, client: Socket, upstream: Socket): void {
-  const commands = openFrames();
-  const replies = openFrames();
-  const waiting: Waiting[] = [];
   const toUpstream = openLine((bytes) => upstream.write(bytes));
   const toClient = openLine((bytes) => client.write(bytes));
-  const late: Buffer[] = [];
+  const toClientLate = openDelay(() => state.delay, toClient.send);
+  /** Of the commands whose answers are still to come. */
+  const fates: Fate[] = [];
   let isDropped = false;
-  // The first in line, whosever time has come: the delay may change, the order never does.
-  const deliverNext = () => late.splice(0, 1).forEach(toClient.send);
   const end = () => {
     client.destroy();
     upstream.destroy();
@@ -112,38 +102,31 @@ function carry(state: State, client: Socket, upstream: Socket): void {
     state.held.resolve();
   };
   const decide = (frame: Buffer) => {
-    if (isDropped) return;
     const command = commandIn(frame);
-    if (command.kind) state.commands.push(command);
-    const fate = state.rule(command);
-    if (fate === 'drop') isDropped = true;
-    if (fate === 'drop') return;
-    if (fate === 'cut') upstream.end(frame.subarray(0, frame.length / 2), end);
-    if (fate === 'cut') return;
+    const fate = isDropped ? 'drop' : state.rule(command);
+    isDropped = fate === 'drop';
+    if (isDropped) return;
+    if (fate === 'cut') return void upstream.end(frame.subarray(0, frame.length / 2), end);
     if (fate === 'hold') hold(toUpstream);
-    if (!isSubscription(command)) waiting.push({ fate });
+    // In RESP3 a subscription is answered by a push.
+    if (!command.name.endsWith('subscribe')) fates.push(fate);
     toUpstream.send(frame);
   };
   const answer = (frame: Buffer) => {
-    const fate = isPush(frame) ? 'pass' : (waiting.shift()?.fate ?? 'pass');
+    const fate = isPush(frame) ? 'pass' : fates.shift();
     if (isDropped) return;
     if (fate === 'cut reply') return end();
     if (fate === 'hold reply') hold(toClient);
-    late.push(frame);
-    if (state.delay === 0 && late.length === 1) deliverNext();
-    else setTimeout(deliverNext, state.delay);
+    toClientLate(frame);
   };
+  const commands = openFrames();
+  const replies = openFrames();
   client.on('data', (chunk) => commands(chunk).forEach(decide));
   upstream.on('data', (chunk) => replies(chunk).forEach(answer));
   for (const socket of [client, upstream]) socket.on('error', () => undefined);
   upstream.on('close', end);
   // What is held up still arrives, as it would from a network that is slow to deliver it.
   client.on('close', () => toUpstream.whenIdle(() => upstream.end()));
-}
-
-/** In RESP3 a subscription is answered by a push. */
-function isSubscription({ name }: Command): boolean {
-  return name.endsWith('subscribe');
 }
 
 type Line = ReturnType<typeof openLine>;
@@ -168,15 +151,22 @@ function openLine(deliver: (bytes: Buffer) => void) {
   };
 }
 
+/** When a time is over the first in line is delivered, whosever it was: the delay may change, the order never does. */
+function openDelay(milliseconds: () => number, deliver: (bytes: Buffer) => void) {
+  const late: Buffer[] = [];
+  const deliverFirst = () => late.splice(0, 1).forEach(deliver);
+  return (bytes: Buffer) => {
+    late.push(bytes);
+    if (milliseconds() === 0 && late.length === 1) deliverFirst();
+    else setTimeout(deliverFirst, milliseconds());
+  };
+}
+
 const OUR_KEY = /^[a-z-]+(?=:)/;
 
 function commandIn(frame: Buffer): Command {
   const [name = '', ...words] = wordsOf(frame).map((word) => word.toString('latin1'));
   const isScript = /^eval/i.test(name);
   const key = (isScript ? words[2] : words[0]) ?? '';
-  return {
-    name: name.toLowerCase(),
-    kind: OUR_KEY.exec(key)?.[0] ?? '',
-    text: words.join(' '),
-  };
+  return { name: name.toLowerCase(), kind: OUR_KEY.exec(key)?.[0] ?? '' };
 }
