@@ -61,18 +61,26 @@ describe('the store on Redis with a replica', () => {
         return started;
       });
       assert.isFalse(waiting.isOver);
-      return (await waiting.over) < LONGEST_MS;
+      const inTime = (await waiting.over) < LONGEST_MS;
+      // A replica that was stopped may lose its connection, and then there is none to wait for.
+      if (!(await raw.info('replication')).includes('master_link_status:up')) return false;
+      if (inTime) assert.lengthOf(await raw.keys('kept:*'), 1);
+      return inTime;
     });
-    assert.lengthOf(await raw.keys('kept:*'), 1);
   });
 
   it('gives up after 0.3 s, and answers everything else meanwhile', () =>
     whileStopped(async () => {
       await store.set('late:1', 1, 60);
-      const waiting = Array.from({ length: 50 }, () => startWaiting('late:1'));
-      for (let i = 0; i < 10; i++) await store.set(`other:${i}`, i, 60);
-      assert.isTrue(waiting.every(({ isOver }) => !isOver));
-      for (const { over } of waiting) expect(await over).to.be.within(LONGEST_MS - 10, 900);
+      // A busy machine may stand still for longer than the wait; then it is tried again.
+      await until('other commands are answered while it waits', async () => {
+        const waiting = Array.from({ length: 50 }, () => startWaiting('late:1'));
+        for (let i = 0; i < 10; i++) await store.set(`other:${i}`, i, 60);
+        const answered = waiting.every(({ isOver }) => !isOver);
+        const times = await Promise.all(waiting.map(({ over }) => over));
+        for (const time of times) expect(time).to.be.above(LONGEST_MS - 10);
+        return answered && times.every((time) => time < 900);
+      });
     }));
 
   it('does not wait for a replica that is gone', async () => {
