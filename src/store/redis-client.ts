@@ -40,6 +40,7 @@ export async function connectRedis(
   logger: Logger | undefined,
 ): Promise<RedisClient> {
   const client = createClient(address);
+  connectAgainWhenEnded(client);
   warnWhenLost(client, logger);
   await whenReady(client);
   return client;
@@ -50,8 +51,25 @@ export async function connectSubscriber(client: RedisClient): Promise<RedisClien
   if (client instanceof Cluster) return client;
   // ioredis would subscribe again after every reconnection, but end the process when that is refused or late.
   const subscriber = client.duplicate({ autoResubscribe: false });
+  connectAgainWhenEnded(subscriber);
   await whenReady(subscriber);
   return subscriber;
+}
+
+/** For good, however the server is. */
+export async function closeRedis(client: RedisClient): Promise<void> {
+  closed.add(client);
+  await client.quit().catch(() => undefined);
+  client.disconnect();
+}
+
+const closed = new WeakSet<RedisClient>();
+
+/** ioredis gives up for ever when Sentinel names another master while it is connecting to the one before. */
+function connectAgainWhenEnded(client: RedisClient): void {
+  client.on('end', () => {
+    if (!closed.has(client)) client.connect().catch(() => undefined);
+  });
 }
 
 function createClient(address: RedisAddress): RedisClient {
@@ -87,7 +105,7 @@ function whenReady(client: RedisClient): Promise<void> {
     // The listener stays: ioredis prints errors that nobody listens to.
     client.on('error', remember);
     const timer = setTimeout(() => {
-      client.disconnect();
+      void closeRedis(client);
       reject(new Error(`${explain(reason)} (tried for ${OPENING_SECONDS} s)`, { cause: reason }));
     }, OPENING_SECONDS * 1000);
     client.once('ready', () => {

@@ -4,6 +4,7 @@ import type { ByteStore } from './byte-store.ts';
 import type { Logger } from './logger.ts';
 import { redisChannels } from './redis-channels.ts';
 import {
+  closeRedis,
   connectRedis,
   connectSubscriber,
   type RedisAddress,
@@ -77,10 +78,11 @@ export async function openRedis(address: RedisAddress, logger?: Logger): Promise
       ...redisChannels(client, subscriber, logger),
       replicated: waitForReplicas(client),
       ping: () => assertReady(client),
-      close: () => closeAll(new Set([client, subscriber])),
+      close: async () =>
+        void (await Promise.all([...new Set([client, subscriber])].map(closeRedis))),
     };
   } catch (error) {
-    client.disconnect();
+    await closeRedis(client);
     throw error;
   }
 }
@@ -166,13 +168,4 @@ async function refuseEviction(client: RedisClient): Promise<void> {
       `Redis drops records when memory is short: set maxmemory-policy to noeviction, not ${policy}`,
     );
   }
-}
-
-async function closeAll(clients: Set<RedisClient>): Promise<void> {
-  await Promise.all(
-    Array.from(clients, async (client) => {
-      await client.quit().catch(() => undefined);
-      client.disconnect();
-    }),
-  );
 }

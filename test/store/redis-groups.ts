@@ -131,6 +131,8 @@ export async function startWatched(name: string): Promise<WatchedRedis> {
     const file = join(dir, 'sentinel.conf');
     await writeFile(file, sentinelConf(name, masterPort));
     const sentinel = await start(sentinelPort, [file, '--sentinel']);
+    // Asked every ten seconds only, it often takes a replica for unfit to take over, and tries again much later.
+    await sentinel.raw.call('SENTINEL', 'DEBUG', 'INFO-PERIOD', 1000);
     await until(
       'the sentinel knows the replica',
       async () => {
