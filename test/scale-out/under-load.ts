@@ -1,4 +1,5 @@
 // Something happens while connected clients are at work, and what they noticed of it.
+import { until } from '../store/condition.ts';
 import { createConnector } from '../support/administrator.ts';
 import { connect } from '../support/connection.ts';
 import { type Noted, startLoad } from '../support/scale-out/load.ts';
@@ -13,7 +14,7 @@ export type Struck = {
   healedAfter: number;
 };
 
-/** Resolves when every client goes on after `strike`; throws when one never does. */
+/** Resolves when every client and every process goes on after `strike`; throws when one never does. */
 export async function underLoad(
   processes: Processes,
   strike: () => Promise<unknown>,
@@ -26,6 +27,11 @@ export async function underLoad(
   await strike();
   await load.goesOn(WAITED_FOR_SECONDS);
   await load.stop();
+  // The balancer would hide one that never comes back.
+  await until('every process is ready', async () => {
+    const ready = await Promise.all(processes.running().map((each) => each.isReady()));
+    return ready.every(Boolean);
+  });
   const last = load.noted.findLast(({ status }) => status !== 200)?.begun ?? struck;
   return { noted: load.noted, healedAfter: (last - struck) / 1000 };
 }

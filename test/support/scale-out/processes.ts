@@ -24,7 +24,10 @@ const SECRET = 'a root secret that all processes of the tests share';
 const BETWEEN_PROBES_MS = 100;
 const STARTING_MS = 60_000;
 
-/** Resolves when all are ready. Each one plays every role, the development identity provider included, on ports of its own. */
+/**
+ * Resolves when all are ready. Each one plays every role, the development identity provider included, on ports of its own behind a
+ * balancer, but for hosts for which `settings` say where to listen.
+ */
 export async function startProcesses(options: ProcessesOptions = {}): Promise<Processes> {
   const { count = 3, settings = {} } = options;
   const place = await openPlace(options);
@@ -43,7 +46,7 @@ export async function startProcesses(options: ProcessesOptions = {}): Promise<Pr
     await place.release();
   };
   try {
-    for (const host of HOSTS) {
+    for (const host of HOSTS.filter((name) => !(`GATEHOUSE_${name}_LISTEN` in settings))) {
       const { port } = new URL(environment[`GATEHOUSE_${host}_URL`] ?? '');
       const ports = () => takers().map((each) => each.ports[host]);
       const note = (answered: Answered) => answers.push({ host, ...answered });
