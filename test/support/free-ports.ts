@@ -1,12 +1,33 @@
 // Loopback ports that nothing listens on.
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 
-/** `count` different ports. All are held until the last is known, so that none is given twice. */
+// Below the ports that the system gives to outgoing connections and to whoever listens on port 0, which would take them any time.
+const LOWEST = 11_000;
+const EACH = 9000;
+
+/** Every worker of a run has a range of its own and goes through it from somewhere, so that a port is not given again soon. */
+const worker = Number(process.env.MOCHA_WORKER_ID ?? 0) % 2;
+let next = Math.floor(Math.random() * EACH);
+
+/** `count` different ports. */
 export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  await Promise.all(servers.map((server) => once(server, 'listening')));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => once(server.close(), 'close')));
+  const ports: number[] = [];
+  while (ports.length < count) {
+    const port = LOWEST + worker * EACH + (next++ % EACH);
+    if (await isFree(port)) ports.push(port);
+  }
   return ports;
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  try {
+    await once(server.listen(port, '127.0.0.1'), 'listening');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    if (server.listening) await once(server.close(), 'close');
+  }
 }
