@@ -329,6 +329,8 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
       await opened.second.subscribe(`${key} news`, (message) => heard.push(`second ${message}`));
       await opened.second.subscribe(`${key} other`, (message) => heard.push(`other ${message}`));
       await store.publish(`${key} news`, 'a');
+      // What two publish at once may be heard in either order.
+      await until('both hear the first', () => heard.length >= 2);
       await opened.second.publish(`${key} news`, 'b — 門');
       await until('four messages arrive', () => heard.length >= 4);
       assert.sameMembers(heard, ['first a', 'first b — 門', 'second a', 'second b — 門']);

@@ -32,7 +32,10 @@ export async function startGatehouseProcess(
 ): Promise<GatehouseProcess> {
   const free = await freePorts(HOSTS.length);
   const ports = {} as GatehouseProcess['ports'];
-  HOSTS.forEach((host, i) => (ports[host] = free[i] ?? 0));
+  HOSTS.forEach((host, i) => {
+    const given = environment[`GATEHOUSE_${host}_LISTEN`]?.split(':').at(-1);
+    ports[host] = Number(given ?? free[i]);
+  });
   const listen = HOSTS.map((host) => [`GATEHOUSE_${host}_LISTEN`, `127.0.0.1:${ports[host]}`]);
   const child = spawn(process.execPath, [MAIN], {
     env: { ...Object.fromEntries(listen), ...environment },
