@@ -51,8 +51,9 @@ export async function startGatehouse(
     if (isStopping) throw new Error('stopping');
     await store.ping();
   };
+  let close = async () => {};
   try {
-    const { hosts, close } = await openHosts({
+    const opened = await openHosts({
       settings,
       version: manifest.version,
       store,
@@ -62,7 +63,8 @@ export async function startGatehouse(
       now,
       ...(options.documentFetching ? { documentFetching: options.documentFetching } : {}),
     });
-    const { servers, served } = await listen(hosts);
+    close = opened.close;
+    const { servers, served } = await listen(opened.hosts);
     const resealing = store.startResealing(logger);
     return {
       store,
@@ -77,6 +79,7 @@ export async function startGatehouse(
       },
     };
   } catch (error) {
+    await close();
     await store.close();
     throw error;
   }

@@ -11,7 +11,7 @@ import { StoreNotOpened } from './store/open.ts';
 const WRONG_SETTINGS = 2;
 
 async function main(): Promise<void> {
-  const settings = await loadSettings();
+  const settings = loadSettings();
   const running = await startGatehouse(settings);
   stopOnSignal(running, settings.drain);
   console.log(await greeting(settings, running));
