@@ -1,0 +1,141 @@
+// The MCP conformance suite for servers, through a proxy that adds the token: what it finds wrong is what the analytics sample does not offer, and nothing else.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { z } from 'zod';
+import { createConnector } from '../support/administrator.ts';
+import { connect } from '../support/connection.ts';
+import { useSystem } from '../support/system.ts';
+import { openTokenProxy, type TokenProxy } from '../support/token-proxy.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+
+const checks = z.array(
+  z.looseObject({ id: z.string(), status: z.string(), errorMessage: z.string().optional() }),
+);
+type Check = { scenario: string; id: string; status: string; errorMessage: string };
+
+/** What must pass, with nothing left out. */
+const APPLY = {
+  '2025-06-18': ['server-initialize', 'ping', 'tools-list'],
+  '2025-11-25': ['server-initialize', 'ping', 'tools-list', 'dns-rebinding-protection'],
+  '2026-07-28': [
+    'tools-list',
+    'dns-rebinding-protection',
+    'http-header-validation',
+    'server-sse-multiple-streams',
+    'sep-2164-resource-not-found',
+    'input-required-result-unsupported-methods',
+    'input-required-result-validate-input',
+  ],
+} as const;
+
+/** The scenarios that fail, why, and what the suite has to say about each failure for this to be why. */
+const NOT_OFFERED = [
+  {
+    why: 'they call tools that a server has only to be tested; the sample has the tools of a club',
+    scenarios:
+      /^(tools-call-|elicitation-|json-schema-2020-12|server-stateless$|http-custom-header-server-validation$)/,
+    says: /no tool of this name|diagnostic tool|no tool with x-mcp-header|not found\. Available tools/,
+  },
+  {
+    why: 'none of its tools or prompts asks anything back in the middle of a call',
+    scenarios: /^input-required-result-/,
+    says: /no tool of this name|Method not found|InputRequiredResult/,
+  },
+  {
+    why: 'the sample has tools, and neither resources, prompts, completion nor logging',
+    scenarios:
+      /^(resources-|prompts-|completion-complete$|logging-set-level$|tools-call-with-logging$|caching$)/,
+    says: /Method not found/,
+  },
+  {
+    why: 'tasks are an extension, which the sample does not declare',
+    scenarios: /^tasks-/,
+    says: /./,
+  },
+];
+
+function reasonFor({ scenario, errorMessage }: Check): string | undefined {
+  return NOT_OFFERED.find(
+    ({ scenarios, says }) => scenarios.test(scenario) && says.test(errorMessage),
+  )?.why;
+}
+
+describe('The MCP conformance suite for servers', function () {
+  this.timeout(60_000);
+  const system = useSystem();
+  let proxy: TokenProxy;
+  before(async () => {
+    const connector = await createConnector(system(), { level: 'full' });
+    const { link, accessToken } = await connect(system(), connector);
+    proxy = await openTokenProxy(link, accessToken);
+  });
+  after(() => proxy?.close());
+
+  async function runSuite(more: readonly string[]): Promise<Check[]> {
+    const folder = await mkdtemp(join(tmpdir(), 'conformance-'));
+    const command = ['node_modules/.bin/conformance', 'server', '--url', proxy.url, '-o', folder];
+    const suite = spawn(process.execPath, [...command, ...more], { cwd: ROOT, stdio: 'ignore' });
+    await once(suite, 'exit');
+    const found = await Promise.all((await readdir(folder)).map((name) => read(folder, name)));
+    await rm(folder, { recursive: true });
+    return found.flat();
+  }
+
+  async function read(folder: string, name: string): Promise<Check[]> {
+    const [, scenario = name] = /^server-(.+)-\d{4}-\d\d-\d\dT/.exec(name) ?? [];
+    const found = checks.parse(
+      JSON.parse(await readFile(join(folder, name, 'checks.json'), 'utf8')),
+    );
+    return found.map(({ id, status, errorMessage = '' }) => ({
+      scenario,
+      id,
+      status,
+      errorMessage,
+    }));
+  }
+
+  for (const [revision, arguments_] of [
+    ['2025-06-18', ['--spec-version', '2025-06-18']],
+    ['2025-11-25', ['--requirements', '2025-11-25']],
+    ['2026-07-28', ['--requirements', '2026-07-28']],
+  ] as const) {
+    it(`finds nothing wrong with what there is, at revision ${revision}`, async () => {
+      const found = await runSuite(arguments_);
+      for (const scenario of APPLY[revision]) {
+        const own = found.filter((check) => check.scenario === scenario);
+        expect(
+          own.map(({ status }) => status),
+          scenario,
+        ).to.include('SUCCESS');
+        expect(
+          own.filter(({ status }) => status === 'FAILURE'),
+          scenario,
+        ).to.deep.equal([]);
+      }
+      const failures = found.filter(({ status }) => status === 'FAILURE');
+      expect(failures.filter((check) => reasonFor(check) === undefined)).to.deep.equal([]);
+      expect(failures).to.not.have.lengthOf(0);
+    });
+  }
+
+  it('finds the server stateless, but for what takes tools that exist to be tested', async () => {
+    const found = await runSuite([
+      '--scenario',
+      'server-stateless',
+      '--spec-version',
+      '2026-07-28',
+    ]);
+    expect(found.filter(({ status }) => status === 'SUCCESS')).to.have.length.above(20);
+    expect(found.flatMap(({ id, status }) => (status === 'FAILURE' ? [id] : []))).to.deep.equal([
+      'sep-2575-server-rejects-undeclared-capability',
+      'sep-2575-missing-capability-http-400',
+      'sep-2575-http-server-no-independent-requests-on-stream',
+      'sep-2575-server-no-log-without-loglevel',
+    ]);
+  });
+});
