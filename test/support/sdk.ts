@@ -18,6 +18,8 @@ import type { AuthMethod } from './oauth.ts';
 export type SdkClient = {
   /** The structured result of a tool. Throws what the SDK throws. */
   callTool(name: string, given?: Record<string, unknown>): Promise<unknown>;
+  /** Hands over the answer of the sign-in that a call has ended with (`UnauthorizedError`), as an application does; then call again. */
+  finishSignIn(): Promise<void>;
   protocolVersion(): string | undefined;
   /** How often a person was asked. */
   signIns(): number;
@@ -25,10 +27,14 @@ export type SdkClient = {
   close(): Promise<void>;
 };
 
-export type SdkOptions = { browser: Browser; method: AuthMethod; wishes?: Wishes };
+export type SdkOptions = {
+  browser: Pick<Browser, 'authorize'>;
+  method: AuthMethod;
+  wishes?: Wishes;
+};
 
 const INFO = { name: 'sdk-flow', version: '1.0.0' };
-const REDIRECT_URL = 'http://127.0.0.1:7171/callback';
+export const REDIRECT_URL = 'http://127.0.0.1:7171/callback';
 
 /** Goes on until the SDK says it is connected. */
 export async function connectSdkV1(link: string, options: SdkOptions): Promise<SdkClient> {
@@ -44,6 +50,7 @@ export async function connectSdkV1(link: string, options: SdkOptions): Promise<S
     ...person.facts,
     callTool: async (name, given = {}) =>
       (await client.callTool({ name, arguments: given })).structuredContent,
+    finishSignIn: () => transport.finishAuth(person.callback().searchParams.get('code') ?? ''),
     protocolVersion: () => transport.protocolVersion,
     close: () => client.close(),
   };
@@ -62,11 +69,13 @@ export async function connectSdkV2(
   await expectSignIn(() => openClient().connect(first), UnauthorizedV2);
   await first.finishAuth(person.callback().searchParams);
   const client = openClient();
-  await client.connect(openTransport());
+  const transport = openTransport();
+  await client.connect(transport);
   return {
     ...person.facts,
     callTool: async (name, given = {}) =>
       (await client.callTool({ name, arguments: given })).structuredContent,
+    finishSignIn: () => transport.finishAuth(person.callback().searchParams),
     protocolVersion: () => client.getNegotiatedProtocolVersion(),
     close: () => client.close(),
   };

@@ -1,0 +1,149 @@
+// An official SDK client that calls a tool above its level gets there when the person agrees, and stops where nobody can agree (MCP authorization, scope challenges).
+import { expect } from 'chai';
+import type { Browser as Chromium } from 'playwright-core';
+import { launchChromium } from '../http/chromium.ts';
+import type { Level } from '../../src/permission-level.ts';
+import { createConnector } from '../support/administrator.ts';
+import { openBrowser, type Wishes } from '../support/browser.ts';
+import {
+  connectSdkV1,
+  connectSdkV2,
+  REDIRECT_URL,
+  type SdkClient,
+  type SdkOptions,
+} from '../support/sdk.ts';
+import { useSystem } from '../support/system.ts';
+
+type Connect = (link: string, options: SdkOptions) => Promise<SdkClient>;
+const v2 =
+  (mode: 'legacy' | 'auto'): Connect =>
+  (link, options) =>
+    connectSdkV2(link, mode, options);
+
+const SDKS: [name: string, connect: Connect, keeps: boolean][] = [
+  // With a refresh token SDK v1 refreshes on `insufficient_scope`, and never asks the person.
+  ['SDK v1, without a refresh token', connectSdkV1, false],
+  ['SDK v2, 2025 revisions', v2('legacy'), true],
+  ['SDK v2, revision 2026-07-28', v2('auto'), true],
+];
+
+const CONTACT = ['member_contact', { memberId: 'M0001' }] as const;
+const PAYMENT = ['payment_details', { memberId: 'M0001' }] as const;
+
+async function failureOf(call: Promise<unknown>): Promise<string> {
+  return call.then(
+    () => 'none',
+    (error: unknown) => (error instanceof Error ? error.constructor.name : String(error)),
+  );
+}
+
+describe('A client that calls a tool above its level', () => {
+  const system = useSystem();
+
+  /** Connected with the level analytics; `wishes` is what the person wants the next time they are asked. */
+  async function connectLow(connect: Connect, ceiling: Level, first: Wishes = {}) {
+    const { link } = await createConnector(system(), { level: ceiling });
+    const browser = openBrowser(system().origins);
+    const asked: URL[] = [];
+    const person = { wishes: { level: 'analytics', ...first } as Wishes };
+    const authorize = (url: URL | string) => {
+      asked.push(new URL(url));
+      return browser.authorize(url, person.wishes);
+    };
+    const client = await connect(link, { browser: { authorize }, method: 'none' });
+    return { client, person, asked };
+  }
+
+  for (const [name, connect, keeps] of SDKS) {
+    const stay = keeps ? {} : { stay: false };
+
+    it(`asks the person for that level, and the call succeeds (${name})`, async () => {
+      const { client, person, asked } = await connectLow(connect, 'admin', stay);
+      person.wishes = stay;
+      expect(await failureOf(client.callTool(...CONTACT))).to.equal('UnauthorizedError');
+      expect(asked.at(-1)?.searchParams.get('scope')?.split(' ')).to.include('admin');
+      await client.finishSignIn();
+      expect(await client.callTool(...CONTACT)).to.include.keys('email', 'phone');
+      expect(asked).to.have.length(2);
+      await client.close();
+    });
+
+    it(`goes on at its own level when the person does not agree (${name})`, async () => {
+      const { client, asked } = await connectLow(connect, 'admin', stay);
+      expect(await failureOf(client.callTool(...CONTACT))).to.equal('UnauthorizedError');
+      await client.finishSignIn();
+      expect(await client.callTool('club_overview')).to.have.property('members');
+      expect(asked).to.have.length(2);
+      await client.close();
+    });
+
+    it(`is told so at once where the link ends, and asks nobody (${name})`, async () => {
+      const { client } = await connectLow(connect, 'admin', stay);
+      for (let attempt = 0; attempt < 3; attempt += 1)
+        expect(await client.callTool(...PAYMENT)).to.equal(undefined);
+      expect(client.signIns()).to.equal(1);
+      expect(await client.callTool('club_overview')).to.have.property('members');
+      await client.close();
+    });
+
+    it(`asks once at most for each call, and not in a loop, when the person may not hold that level (${name})`, async () => {
+      const first = { ...stay, person: 'grace' } as const;
+      const { client, person } = await connectLow(connect, 'full', first);
+      person.wishes = stay;
+      expect(await failureOf(client.callTool(...PAYMENT))).to.equal('UnauthorizedError');
+      await client.finishSignIn();
+      const again = await failureOf(client.callTool(...PAYMENT));
+      // SDK v1 remembers that it asked for this before.
+      expect(again).to.equal(keeps ? 'UnauthorizedError' : 'StreamableHTTPError');
+      expect(client.signIns()).to.equal(keeps ? 3 : 2);
+      expect(await client.callTool('club_overview')).to.have.property('members');
+      await client.close();
+    });
+  }
+
+  it('is not sent in a loop by SDK v1 with a refresh token, which asks nobody and keeps its level', async () => {
+    const { client, person } = await connectLow(connectSdkV1, 'admin');
+    person.wishes = {};
+    for (let attempt = 0; attempt < 2; attempt += 1)
+      expect(await failureOf(client.callTool(...CONTACT))).to.equal('StreamableHTTPError');
+    expect(client.signIns()).to.equal(1);
+    expect(await client.callTool('club_overview')).to.have.property('members');
+    await client.close();
+  });
+});
+
+describe('In a real browser, a client that calls a tool above its level', function () {
+  this.timeout(40_000);
+  const system = useSystem();
+  let chromium: Chromium;
+  before(async () => {
+    chromium = await launchChromium();
+  });
+  after(() => chromium?.close());
+
+  it('gets there when the person approves the page as it comes', async () => {
+    const { link } = await createConnector(system(), { level: 'admin' });
+    const context = await chromium.newContext();
+    const picks: Level[] = ['analytics'];
+    const authorize = async (url: URL | string) => {
+      const page = await context.newPage();
+      const called = page.waitForRequest((request) => request.url().startsWith(REDIRECT_URL));
+      await page.goto(String(url));
+      const person = page.getByRole('button', { name: 'Ada Lovelace' });
+      const approve = page.getByRole('button', { name: 'Approve' });
+      await person.or(approve).waitFor();
+      if (await person.isVisible()) await person.click();
+      const level = picks.shift();
+      if (level) await page.locator(`input[name=level][value=${level}]`).check();
+      await approve.click();
+      return new URL((await called).url());
+    };
+    const client = await connectSdkV2(link, 'auto', { browser: { authorize }, method: 'none' });
+    expect(await failureOf(client.callTool(...CONTACT))).to.equal('UnauthorizedError');
+    await client.finishSignIn();
+    expect(await client.callTool(...CONTACT)).to.include.keys('email', 'phone');
+    expect(client.signIns()).to.equal(2);
+    await client.close();
+    await context.close();
+  });
+});
