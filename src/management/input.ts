@@ -5,7 +5,7 @@ import type { NewConnector } from '../connectors/connectors.ts';
 import { HttpError } from '../http/errors.ts';
 import { MINTED_TOKEN_ID, type NewMintedToken } from '../minted-tokens/minted-tokens.ts';
 import { LEVELS } from '../permission-level.ts';
-import { duration } from '../settings/schema.ts';
+import { duration } from '../settings/value-forms.ts';
 
 /** Every use of a limited connector is kept in its record, which is read on every call. */
 const MOST_USES = 10_000;

@@ -30,6 +30,15 @@ export function redirectMistakes(source: Source, file: Partial<SettingsFile>): M
   return all.filter(isOwn).map(([path]) => mistakeAt(source, ['clients', ...path], expected));
 }
 
+/** A call would go round in a circle. */
+export function upstreamMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+  const url = file.resourceServer?.upstream?.url;
+  const own = [file.authUrl, file.resourceUrl, file.managementUrl, file.developmentIdp?.url];
+  if (url === undefined || !own.includes(new URL(url).origin)) return [];
+  const expected = 'the address of your MCP server, not one of our own';
+  return [mistakeAt(source, ['resourceServer', 'upstream', 'url'], expected)];
+}
+
 /** Both are clients of the authorization server, which knows a client by its id. */
 export function clientIdMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
   const taken = new Set(file.clients?.preRegistered.map(({ id }) => id));

@@ -5,6 +5,7 @@ import {
   documentMistakes,
   redirectMistakes,
   storeMistakes,
+  upstreamMistakes,
 } from './consistency.ts';
 import { misspeltVariables, type Environment } from './environment.ts';
 import { errorCode, PROJECT_ROOT } from './file.ts';
@@ -48,6 +49,7 @@ export function loadSettings(environment: Environment = process.env): Settings {
     ...redirectMistakes(source, sound),
     ...clientIdMistakes(source, sound),
     ...documentMistakes(source, sound),
+    ...upstreamMistakes(source, sound),
     ...(reason ? productionMistakes(source, sound, reason) : []),
     ...identityProvider.mistakes,
     ...secret.mistakes,

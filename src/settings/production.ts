@@ -6,6 +6,7 @@ import { isLoopback, isLoopbackUrl } from './loopback.ts';
 import type { Mistake } from './mistake.ts';
 import type { SettingsFile } from './schema.ts';
 import { mistakeAt, settingName, type Source } from './source.ts';
+import type { UpstreamSettings } from './upstream.ts';
 
 /** Why this is production, in words: NODE_ENV says so, or other computers can reach it. Undefined in development. */
 export function productionReason(
@@ -40,11 +41,15 @@ export function productionMistakes(
   const { authUrl, resourceUrl, managementUrl, identityProvider } = file;
   const isDevelopmentIdpGiven = valueAt(source.document, ['developmentIdp']) !== undefined;
   const https = 'an https address';
+  const upstream = file.resourceServer?.upstream;
+  const httpsUpstream =
+    'an https address (or resourceServer.upstream.privateNetwork: true where nobody can listen)';
   const refusals: [boolean, Path, string][] = [
     [isPlain(authUrl), ['authUrl'], https],
     [isPlain(resourceUrl), ['resourceUrl'], https],
     [isPlain(managementUrl) && isManagementReachable(file), ['managementUrl'], https],
     [isPlain(identityProvider?.issuer), ['identityProvider', 'issuer'], https],
+    [isOpenUpstream(upstream), ['resourceServer', 'upstream', 'url'], httpsUpstream],
     [isDevelopmentIdpGiven, ['developmentIdp'], 'nothing here, and identityProvider instead'],
   ];
   return refusals
@@ -56,6 +61,11 @@ export function productionMistakes(
 function isManagementReachable(file: Partial<SettingsFile>): boolean {
   const host = hosts(file).find(({ name }) => name === 'management');
   return isPublic(file.managementUrl) || (host !== undefined && !isLoopback(host.address.host));
+}
+
+/** What passes between us and it could be read and changed on the way. */
+function isOpenUpstream(upstream: UpstreamSettings | undefined): boolean {
+  return isPlain(upstream?.url) && isPublic(upstream?.url) && !upstream?.privateNetwork;
 }
 
 export function inProduction(reason: string): string {

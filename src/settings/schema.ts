@@ -3,42 +3,8 @@ import { z } from 'zod';
 import { LEVELS } from '../permission-level.ts';
 import { isRedirectUri, REDIRECT_URI } from './redirect-uri.ts';
 import { parseStoreAddress } from './store-address.ts';
-
-const UNITS = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
-
-const DURATION = 'a duration such as 90s, 15m, 12h or 30d';
-
-/** Written `<number><s|m|h|d>`, read as seconds. */
-export const duration = z
-  .string(DURATION)
-  .regex(/^[1-9]\d{0,5}[smhd]$/, { error: DURATION, abort: true })
-  .transform((text) => Number(text.slice(0, -1)) * UNITS[text.at(-1) as keyof typeof UNITS]);
-
-const ORIGIN =
-  'an address such as https://auth.example.com or http://localhost:4000, in lower case, without a path or a trailing slash';
-
-/** A base address: scheme, host and port, nothing after them. Kept as written, because the issuer is compared byte for byte. */
-export const origin = z.string(ORIGIN).refine((text) => {
-  const url = URL.parse(text);
-  return url !== null && /^https?:$/.test(url.protocol) && url.origin === text && url.port !== '0';
-}, ORIGIN);
-
-const ADDRESS = 'host:port, for example 0.0.0.0:4000';
-
-/** `host:port` to listen on; IPv6 hosts in brackets. */
-export const address = z
-  .string(ADDRESS)
-  .regex(/^([^:\s[\]]+|\[[0-9a-fA-F:.]+\]):\d{1,5}$/, ADDRESS)
-  .transform((text) => {
-    const colon = text.lastIndexOf(':');
-    return {
-      host: text.slice(0, colon).replace(/^\[|\]$/g, ''),
-      port: Number(text.slice(colon + 1)),
-    };
-  })
-  .refine(({ port }) => port <= 65_535, 'a port from 0 to 65535');
-
-export type Address = z.output<typeof address>;
+import { upstream } from './upstream.ts';
+import { address, duration, origin, wholeNumber } from './value-forms.ts';
 
 export const ROLES = ['authorization-server', 'resource-server', 'management'] as const;
 export const role = z.enum(ROLES);
@@ -71,11 +37,6 @@ export type Entitlement = z.output<typeof entitlement>;
 
 const httpsUrl = z.url({ protocol: /^https$/, error: 'an https address' });
 const redirectUri = z.string().refine(isRedirectUri, REDIRECT_URI);
-
-function wholeNumber(least: number, most: number) {
-  const expected = `a whole number from ${least} to ${most}`;
-  return z.int(expected).min(least, expected).max(most, expected);
-}
 
 function isDistinct(records: readonly { id: string }[]): boolean {
   return new Set(records.map(({ id }) => id)).size === records.length;
@@ -212,6 +173,7 @@ export const settingsSchema = z.strictObject({
     .strictObject({
       allowedOrigins: z.array(origin).default([]),
       maxBodyBytes: wholeNumber(1024, 64 * 1024 * 1024).default(1024 * 1024),
+      upstream: upstream.optional(),
     })
     .prefault({}),
 });

@@ -1,7 +1,7 @@
 // Values as people type them: a count, and a moment as a distance from now (30d) or a time in ISO 8601.
 import { InvalidArgumentError } from 'commander';
 import { z } from 'zod';
-import { duration } from '../../settings/schema.ts';
+import { duration } from '../../settings/value-forms.ts';
 import type { WantedExpiry } from '../client.ts';
 
 /** `distance` as typed, with its length in `seconds`; or `time`, ISO 8601 in UTC. */

@@ -1,0 +1,44 @@
+// The forms of single settings: durations, addresses, numbers; each says in words what it expects.
+import { z } from 'zod';
+
+const UNITS = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
+
+const DURATION = 'a duration such as 90s, 15m, 12h or 30d';
+
+/** Written `<number><s|m|h|d>`, read as seconds. */
+export const duration = z
+  .string(DURATION)
+  .regex(/^[1-9]\d{0,5}[smhd]$/, { error: DURATION, abort: true })
+  .transform((text) => Number(text.slice(0, -1)) * UNITS[text.at(-1) as keyof typeof UNITS]);
+
+const ORIGIN =
+  'an address such as https://auth.example.com or http://localhost:4000, in lower case, without a path or a trailing slash';
+
+/** A base address: scheme, host and port, nothing after them. Kept as written, because the issuer is compared byte for byte. */
+export const origin = z.string(ORIGIN).refine((text) => {
+  const url = URL.parse(text);
+  return url !== null && /^https?:$/.test(url.protocol) && url.origin === text && url.port !== '0';
+}, ORIGIN);
+
+const ADDRESS = 'host:port, for example 0.0.0.0:4000';
+
+/** `host:port` to listen on; IPv6 hosts in brackets. */
+export const address = z
+  .string(ADDRESS)
+  .regex(/^([^:\s[\]]+|\[[0-9a-fA-F:.]+\]):\d{1,5}$/, ADDRESS)
+  .transform((text) => {
+    const colon = text.lastIndexOf(':');
+    return {
+      host: text.slice(0, colon).replace(/^\[|\]$/g, ''),
+      port: Number(text.slice(colon + 1)),
+    };
+  })
+  .refine(({ port }) => port <= 65_535, 'a port from 0 to 65535');
+
+export type Address = z.output<typeof address>;
+
+/** From `least` to `most`, both included. */
+export function wholeNumber(least: number, most: number) {
+  const expected = `a whole number from ${least} to ${most}`;
+  return z.int(expected).min(least, expected).max(most, expected);
+}

@@ -1,0 +1,77 @@
+// The settings of the operator's own MCP server: what they are when nothing is said, and which mistakes are named.
+import { expect } from 'chai';
+import {
+  DEVELOPMENT,
+  load,
+  loadInProduction,
+  mistakesIn,
+  PRODUCTION,
+  refusal,
+} from './settings-file.ts';
+
+const URL = 'https://tools.example.com/mcp';
+
+function withUpstream<File extends object>(file: File, upstream: unknown): object {
+  return { ...file, resourceServer: { upstream } };
+}
+
+describe('resourceServer.upstream', () => {
+  it('is nothing unless it is set: the sample answers', () => {
+    expect(load(DEVELOPMENT).resourceServer.upstream).to.equal(undefined);
+  });
+
+  it('needs an address, and is careful about the rest', () => {
+    expect(load(withUpstream(DEVELOPMENT, { url: URL })).resourceServer.upstream).to.deep.equal({
+      url: URL,
+      privateNetwork: false,
+      timeout: 60,
+      silence: 300,
+      maxAnswerBytes: 16_777_216,
+      defaultLevel: 'full',
+      tools: [],
+    });
+  });
+
+  const MISTAKES: Record<string, [change: object, setting: string, expected: RegExp]> = {
+    'no address': [{ url: undefined }, 'url', /text|address/],
+    'an address of another kind': [{ url: 'ftp://tools.example.com' }, 'url', /MCP server/],
+    'no address at all': [{ url: 'tools' }, 'url', /MCP server/],
+    'a password in the address': [{ url: 'https://a:b@tools.example.com' }, 'url', /password/],
+    'a fragment': [{ url: `${URL}#tools` }, 'url', /#/],
+    'our own address': [{ url: `${DEVELOPMENT.resourceUrl}/mcp` }, 'url', /not one of our own/],
+    'a misspelt setting': [{ timeOut: '5s' }, 'timeOut', /did you mean timeout/],
+    'a timeout without a unit': [{ timeout: 30 }, 'timeout', /a duration such as/],
+    'a timeout without an end': [{ timeout: '2d' }, 'timeout', /at most 1h/],
+    'an unknown level': [{ defaultLevel: 'owner' }, 'defaultLevel', /analytics, operations/],
+    'a tool without a level': [{ tools: [{ name: 'a' }] }, 'tools[0].level', /analytics/],
+    'a tool with an unknown setting': [
+      { tools: [{ name: 'a', level: 'full', scope: 'x' }] },
+      'tools[0].scope',
+      /name, level/,
+    ],
+    'a tool that is named twice': [
+      { tools: [1, 2].map(() => ({ name: 'a', level: 'full' })) },
+      'tools',
+      /a name of its own/,
+    ],
+  };
+  for (const [name, [change, setting, expected]] of Object.entries(MISTAKES)) {
+    it(`with ${name} is refused`, () => {
+      const [mistake, ...more] = mistakesIn(withUpstream(DEVELOPMENT, { url: URL, ...change }));
+      expect(more).to.deep.equal([]);
+      expect(mistake?.setting).to.equal(`resourceServer.upstream.${setting}`);
+      expect(mistake?.expected).to.match(expected);
+    });
+  }
+
+  it('wants https in production, on this computer and on a network that is declared private not', () => {
+    const plain = (upstream: object) =>
+      loadInProduction(withUpstream(PRODUCTION, { url: 'http://tools.internal/mcp', ...upstream }));
+    const { mistakes } = refusal(() => plain({}));
+    expect(mistakes.map(({ setting }) => setting)).to.deep.equal(['resourceServer.upstream.url']);
+    expect(mistakes[0]?.expected).to.include('privateNetwork: true');
+    expect(plain({ privateNetwork: true }).production).to.equal(true);
+    expect(plain({ url: 'http://127.0.0.1:9000/mcp' }).production).to.equal(true);
+    expect(plain({ url: URL }).production).to.equal(true);
+  });
+});
