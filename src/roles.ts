@@ -38,9 +38,9 @@ export async function openHosts(options: RoleOptions): Promise<Hosts> {
     const signingKeys = await openSigningKeyRing(options.store, options.now, options.logger);
     closing.push(signingKeys.close);
     keys = signingKeys;
-    hosts.push(
-      host(options, 'auth', await authorizationServer({ ...options, signingKeys }), () => true),
-    );
+    const server = await authorizationServer({ ...options, signingKeys });
+    closing.push(server.close);
+    hosts.push(host(options, 'auth', server.app, () => true));
     if (options.settings.developmentIdp) hosts.push(await developmentIdpHost(options));
   }
   if (roles.includes('resource-server')) {

@@ -46,7 +46,12 @@ const TOKEN_LIMIT = 16 * 1024;
 const REGISTRATION_LIMIT = 56 * 1024;
 const DAY = 86_400;
 
-export async function authorizationServer(options: AuthorizationServerOptions): Promise<Koa> {
+/** `close` resolves when what requests left to be written is written. */
+export type AuthorizationServer = { app: Koa; close: () => Promise<void> };
+
+export async function authorizationServer(
+  options: AuthorizationServerOptions,
+): Promise<AuthorizationServer> {
   const { settings, store, pages, logger, isReady, now } = options;
   const cookieKeys = textKeyRing(settings, 'cookies');
   const accountKey = await keptKey(store, settings.secret, 'account-ids');
@@ -96,6 +101,7 @@ export async function authorizationServer(options: AuthorizationServerOptions): 
       grantLifetimes: engine.grantLifetimes,
       grantLifetime: settings.lifetimes.refreshTokenAbsolute,
       stayConnected: settings.consent.stayConnected,
+      prolongClient: engine.prolongClient,
     }),
   );
   const router = new Router({ sensitive: true, strict: true });
@@ -110,7 +116,7 @@ export async function authorizationServer(options: AuthorizationServerOptions): 
   clientEndpoints(router, engine.middleware, introspects);
   app.use(router.routes());
   app.use(router.allowedMethods());
-  return app;
+  return { app, close: engine.close };
 }
 
 /** The same for every client, so anyone may keep them a while: RFC 8414 metadata and the public keys (RFC 7517). */

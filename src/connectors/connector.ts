@@ -74,6 +74,25 @@ export function decidingGrants({ uses }: Connector, holder: string, now: number)
     .flatMap(({ grantIds }) => grantIds);
 }
 
+/** The grants behind all reservations. */
+export function reservedGrants({ uses }: Connector): string[] {
+  return uses.flatMap(({ reservedUntil, grantIds }) =>
+    reservedUntil === undefined ? [] : grantIds,
+  );
+}
+
+/** Keeps the reservations of grants that were exchanged (`standing`), whether or not they ran out since; the same connector when there are none. */
+export function settleUses(connector: Connector, standing: ReadonlySet<string>): Connector {
+  const isDue = ({ reservedUntil, grantIds }: Use) =>
+    reservedUntil !== undefined && grantIds.some((id) => standing.has(id));
+  const due = connector.uses.filter(isDue).length;
+  if (due === 0) return connector;
+  const uses = connector.uses.map((use) =>
+    isDue(use) ? { holder: use.holder, grantIds: use.grantIds } : use,
+  );
+  return { ...connector, used: connector.used + due, uses };
+}
+
 export type Reservation = { holder: string; grantId: string; reservedUntil: number };
 
 /**
@@ -81,17 +100,15 @@ export type Reservation = { holder: string; grantId: string; reservedUntil: numb
  * with a reservation, needs no second use. A reservation that ran out is given back, unless its code was exchanged in the last moment.
  */
 export function reserveUse(
-  connector: Connector,
+  before: Connector,
   { holder, grantId, reservedUntil }: Reservation,
   standing: ReadonlySet<string>,
   now: number,
 ): Connector | undefined {
+  const connector = settleUses(before, standing);
   if (connector.maxUses === undefined) return connector;
   const stands = ({ grantIds }: Use) => grantIds.some((id) => standing.has(id));
-  const uses = connector.uses
-    .filter((use) => !ranOut(use, now) || stands(use))
-    .map((use) => (ranOut(use, now) ? { holder: use.holder, grantIds: use.grantIds } : use));
-  const used = connector.used + uses.filter((use) => !connector.uses.includes(use)).length;
+  const uses = liveUses(connector, now);
   const own = uses.find(
     (use) => use.holder === holder && (use.reservedUntil !== undefined || stands(use)),
   );
@@ -103,7 +120,7 @@ export function reserveUse(
         ...(own.reservedUntil === undefined ? {} : { reservedUntil }),
       }
     : { holder, grantIds: [grantId], reservedUntil };
-  return { ...connector, used, uses: [...uses.filter((use) => use !== own), next] };
+  return { ...connector, uses: [...uses.filter((use) => use !== own), next] };
 }
 
 /** Counts the use of a grant whose code was exchanged. A use that is already kept is not counted again. */

@@ -10,7 +10,9 @@ import {
   isUsable,
   keepUse,
   type Reservation,
+  reservedGrants,
   reserveUse,
+  settleUses,
 } from './connector.ts';
 
 /** Carries the id of a connector that changed. */
@@ -164,14 +166,25 @@ async function tryReserving(
   return outcome;
 }
 
-/** The code of this grant was exchanged: its use counts from now on. */
-export async function keepTakenUse(
-  store: Store,
-  id: string,
-  holder: string,
-  grantId: string,
-): Promise<void> {
-  await change(store, id, (connector) => keepUse(connector, holder, grantId));
+export type TakenUse = { holder: string; grantId: string };
+
+/** The codes of these grants were exchanged: their uses count from now on. */
+export async function keepTakenUses(store: Store, id: string, uses: TakenUse[]): Promise<void> {
+  await change(store, id, (connector) =>
+    uses.reduce((kept, { holder, grantId }) => keepUse(kept, holder, grantId), connector),
+  );
+}
+
+/** The grant was exchanged and ends: nothing will say so a minute from now, so its use is kept if it is still only reserved. */
+export async function settleUseOf(store: Store, id: string, grantId: string): Promise<void> {
+  await change(store, id, (connector) => settleUses(connector, new Set([grantId])));
+}
+
+/** The connector as it is when what was exchanged a moment ago counts, judged without writing. */
+export async function withSettledUses(connector: Connector, stands: Stands): Promise<Connector> {
+  const known = new Map<string, boolean>();
+  await ask(reservedGrants(connector), known, stands);
+  return settleUses(connector, standing(known));
 }
 
 /** Writes what `next` returns; nothing when it returns undefined or the record is not there. */

@@ -44,6 +44,10 @@ export function isLive(stored: StoredGrant | undefined): stored is GrantRecord {
   return stored !== undefined && !('ended' in stored);
 }
 
+export function wasExchanged({ code, refresh }: GrantRecord): boolean {
+  return refresh !== undefined || code?.usedAt !== undefined;
+}
+
 /** All in seconds. */
 export type Lifetimes = {
   /** How long a turned refresh token still gets the current one: lost replies, and processes that race. */

@@ -8,6 +8,7 @@ import {
   type Lifetimes,
   type StoredGrant,
   timeToLive,
+  wasExchanged,
 } from './grant-record.ts';
 
 /** Carries the id of a grant that ended or changed what it allows. */
@@ -34,6 +35,12 @@ export async function createGrant(
     ...wanted,
   };
   await store.add(grantKey(id), record, timeToLive(record, lifetimes, now));
+}
+
+/** A grant counts from when its code was exchanged until it ends. */
+export async function isExchanged(store: Store, id: string): Promise<boolean> {
+  const record = (await findGrant(store, id))?.value;
+  return record !== undefined && wasExchanged(record);
 }
 
 export async function findGrant(store: Store, id: string): Promise<FoundGrant | undefined> {

@@ -2,12 +2,15 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { type AuditItem, readAudit, recordAudit } from '../audit/audit.ts';
+import type { Connector } from '../connectors/connector.ts';
 import {
   createConnector,
   findConnector,
   listConnectors,
   revokeConnector,
+  withSettledUses,
 } from '../connectors/connectors.ts';
+import { isExchanged } from '../grants/grants.ts';
 import { readJson } from '../http/body.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import type { Entry, Store } from '../store/store.ts';
@@ -41,24 +44,28 @@ export function managementApi(options: ApiOptions): Router {
     await next();
   });
 
+  const stands = (grantId: string) => isExchanged(store, grantId);
+  const document = async (connector: Connector) =>
+    connectorDocument(await withSettledUses(connector, stands), resourceUrl, now());
+
   router.post('/connectors', async function create(ctx) {
     const wanted = parseNewConnector(await readJson(ctx), now());
     const connector = await createConnector(store, wanted, now());
     await record(store, 'connector_created', connector.id, now());
     ctx.status = 201;
     ctx.set('Location', `/api/v1/connectors/${connector.id}`);
-    ctx.body = connectorDocument(connector, resourceUrl, now());
+    ctx.body = await document(connector);
   });
 
   router.get('/connectors', async function list(ctx) {
     const query = parseInput(connectorsQuery, { ...ctx.query });
     const { items, next } = pageOf(await listConnectors(store), query);
-    ctx.body = { items: items.map((item) => connectorDocument(item, resourceUrl, now())), next };
+    ctx.body = { items: await Promise.all(items.map(document)), next };
   });
 
   router.get('/connectors/:id', async function show(ctx) {
     const connector = await requireConnector(store, ctx.params.id);
-    ctx.body = connectorDocument(connector, resourceUrl, now());
+    ctx.body = await document(connector);
   });
 
   router.delete('/connectors/:id', async function revoke(ctx) {
@@ -66,7 +73,7 @@ export function managementApi(options: ApiOptions): Router {
     if (!revocation) throw unknownConnector();
     const { connector, first } = revocation;
     if (first) await record(store, 'connector_revoked', connector.id, now());
-    ctx.body = connectorDocument(connector, resourceUrl, now());
+    ctx.body = await document(connector);
   });
 
   mintedTokenRoutes(router, { ...options, now });

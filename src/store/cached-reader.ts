@@ -8,6 +8,8 @@ export type Freshness = { freshFor: number; usableFor: number; now?: () => numbe
 export type CachedReader<T> = {
   /** Rejects with StoreUnavailable when the store is away and nothing usable was read before. */
   read(id: string): Promise<T | undefined>;
+  /** Reads from the store whatever is known, and remembers it for `read`. */
+  readAgain(id: string): Promise<T | undefined>;
   drop(id: string): void;
 };
 
@@ -62,6 +64,7 @@ export function cachedReader<T extends object>(
         throw error;
       }
     },
+    readAgain: start,
     drop(id) {
       known.delete(id);
       loading.delete(id);

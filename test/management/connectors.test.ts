@@ -1,6 +1,6 @@
 // Connectors over the management API: created, shown, listed in pages and revoked.
 import { expect } from 'chai';
-import { findConnector, keepTakenUse, takeUse } from '../../src/connectors/connectors.ts';
+import { findConnector, keepTakenUses, takeUse } from '../../src/connectors/connectors.ts';
 import type { ConnectorDocument } from '../../src/management/documents.ts';
 import {
   type ManagementHost,
@@ -83,7 +83,7 @@ describe('connectors over the management API', () => {
     const now = Math.floor(Date.now() / 1000);
     const use = { grantId: 'g', holder: 'ada client', reservedUntil: now + 60 };
     expect(await takeUse(host.store, id, use, { now, stands: async () => true })).to.equal(true);
-    await keepTakenUse(host.store, id, use.holder, use.grantId);
+    await keepTakenUses(host.store, id, [use]);
     const { body } = await request(host, 'GET', `${CONNECTORS}/${id}`);
     expect(body).to.include({ state: 'used-up', uses: 1, maxUses: 1 });
   });

@@ -9,7 +9,7 @@ type StoredClient = Used & { metadata: AdapterPayload };
 
 export type Clients = {
   model: Partial<Adapter>;
-  /** Called when a person's approval was exchanged and at refreshes: prolongs what is known of the client, at most once a day. */
+  /** Called when a person approved and at refreshes: prolongs what is known of the client, at most once a day. */
   touch: (clientId: string) => Promise<void>;
 };
 
@@ -22,6 +22,7 @@ export function registeredClients(
   lifetimes: ClientLifetimes,
   now: () => number,
   copies: DocumentCopies,
+  preRegistered: ReadonlySet<string>,
 ): Clients {
   const records = usedRecords<StoredClient>(store, clientKey, lifetimes, {
     freshFor: CACHED_FOR,
@@ -48,6 +49,7 @@ export function registeredClients(
       },
     },
     async touch(id) {
+      if (preRegistered.has(id)) return;
       await (CLIENT_ID.test(id) ? records.touch(id) : copies.touch(id));
     },
   };

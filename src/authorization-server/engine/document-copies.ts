@@ -13,7 +13,7 @@ export type DocumentCopies = {
   find: (url: string) => Promise<Copy | undefined>;
   /** Keeps a document that may be used unchanged for `freshFor` seconds, within bounds of our own. */
   keep: (document: ClientDocument, freshFor: number) => Promise<void>;
-  /** Called when a person's approval was exchanged and at refreshes. */
+  /** Called when a person approved and at refreshes. */
   touch: (url: string) => Promise<void>;
 };
 

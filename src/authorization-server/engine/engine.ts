@@ -6,6 +6,7 @@ import { Provider, type ErrorOut } from 'oidc-provider';
 import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
+import { openUseKeeper } from '../../connectors/kept-uses.ts';
 import type { Lifetimes } from '../../grants/grant-record.ts';
 import type { SigningKeyRing } from '../../keys/signing-key-ring.ts';
 import { SIGNING_ALGORITHM, signingKey } from '../../keys/signing-keys.ts';
@@ -48,6 +49,9 @@ export type Engine = {
   middleware: Koa.Middleware;
   redirectPolicy: RedirectPolicy;
   grantLifetimes: Lifetimes;
+  prolongClient: (id: string) => Promise<void>;
+  /** Resolves when nothing is left to write. */
+  close: () => Promise<void>;
 };
 
 const REFRESH_GRACE = 60;
@@ -72,7 +76,11 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   const network = { ...INTERNET, ...options.documentFetching?.network };
   await requireGuard(network);
   const copies = documentCopies(store, settings.lifetimes, now);
-  const clients = registeredClients(store, settings.lifetimes, now, copies);
+  const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
+  const clients = registeredClients(store, settings.lifetimes, now, copies, preRegistered);
+  const uses = openUseKeeper(store, (error) =>
+    logger.error({ err: error, what: 'use' }, 'a follow-up failed'),
+  );
   const grants = grantModels({
     store,
     tokenKeys: options.tokenKeys,
@@ -84,7 +92,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
         .split(' ')
         .includes(OFFLINE_ACCESS),
     verifyAccessToken: accessTokenVerifier(settings.authUrl, signingKeys.verificationKeys),
-    ...grantEvents({ store, logger, clients, now }),
+    ...grantEvents({ store, logger, clients, uses, now }),
   });
   const redirectPolicy = redirectPolicyOf(settings);
   const documents = clientMetadataDocuments({
@@ -111,7 +119,6 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
         isHttps: settings.authUrl.startsWith('https:'),
         nameToken: grants.nameToken,
         resourceIndicators: resourceIndicators(
-          store,
           policy,
           () => signingKey(signingKeys.all(), now()).jwk.kid,
         ),
@@ -138,6 +145,8 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     middleware: (ctx, next) => current.middleware(ctx, next),
     redirectPolicy,
     grantLifetimes,
+    prolongClient: clients.touch,
+    close: uses.close,
   };
 }
 
@@ -151,6 +160,7 @@ async function tokenPolicy({ settings, store, now }: EngineOptions): Promise<Tok
     resourceUrl: settings.resourceUrl,
     now,
     readConnector: connectors.read,
+    readConnectorAgain: connectors.readAgain,
     readAccount: accounts.read,
     levelOf: (account) => entitledLevel(account, settings.entitlements),
   };

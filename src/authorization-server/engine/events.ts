@@ -3,7 +3,9 @@ import type Provider from 'oidc-provider';
 import type { Logger } from 'pino';
 import { recordAudit } from '../../audit/audit.ts';
 import { holderOf } from '../../connectors/connector.ts';
-import { keepTakenUse } from '../../connectors/connectors.ts';
+import { settleUseOf } from '../../connectors/connectors.ts';
+import type { UseKeeper } from '../../connectors/kept-uses.ts';
+import { wasExchanged } from '../../grants/grant-record.ts';
 import type { Store } from '../../store/store.ts';
 import type { Clients } from './clients.ts';
 import type { GrantModelOptions } from './grant-models.ts';
@@ -12,6 +14,7 @@ export type GrantEventOptions = {
   store: Store;
   logger: Logger;
   clients: Clients;
+  uses: UseKeeper;
   now: () => number;
 };
 
@@ -20,13 +23,15 @@ export function grantEvents({
   store,
   logger,
   clients,
+  uses,
   now,
 }: GrantEventOptions): Pick<GrantModelOptions, 'onEnded' | 'onExchanged' | 'onRefreshed'> {
   const attempt = async (what: string, work: Promise<unknown>) => {
     await work.catch((error: unknown) => logger.error({ err: error, what }, 'a follow-up failed'));
   };
   return {
-    async onEnded(grantId, { grant, connector }, reason) {
+    async onEnded(grantId, record, reason) {
+      const { grant, connector } = record;
       const event = reason.endsWith('_replay') ? reason : 'grant_ended';
       const item = {
         event,
@@ -37,17 +42,13 @@ export function grantEvents({
       };
       // Whose it was is in the audit log, which is sealed.
       logger[event === 'grant_ended' ? 'info' : 'warn']({ event, reason }, 'a grant ended');
-      await attempt(
-        'audit',
-        recordAudit(store, { ...item, outcome: 'grant_ended', reason }, now()),
-      );
-    },
-    async onExchanged(grantId, { grant, connector }) {
-      const holder = holderOf(grant.accountId, grant.clientId);
       await Promise.all([
-        attempt('use', keepTakenUse(store, connector, holder, grantId)),
-        attempt('client', clients.touch(grant.clientId)),
+        attempt('audit', recordAudit(store, { ...item, outcome: 'grant_ended', reason }, now())),
+        wasExchanged(record) && attempt('use', settleUseOf(store, connector, grantId)),
       ]);
+    },
+    onExchanged(grantId, { grant, connector }) {
+      uses.keep(connector, { holder: holderOf(grant.accountId, grant.clientId), grantId });
     },
     async onRefreshed(_grantId, { grant }) {
       await attempt('client', clients.touch(grant.clientId));

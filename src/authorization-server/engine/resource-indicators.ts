@@ -2,9 +2,7 @@
 import { errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider';
 import { isUsable } from '../../connectors/connector.ts';
 import { connectorIdOf } from '../../connectors/connect-link.ts';
-import { findConnector } from '../../connectors/connectors.ts';
 import { levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
-import type { Store } from '../../store/store.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
 import { guarded } from './refusals.ts';
 import { requireLevel, type TokenPolicy } from './token-request.ts';
@@ -13,7 +11,7 @@ export const NO_RESOURCE = 'point the client at a connect link: the request name
 const UNKNOWN_RESOURCE = 'this connect link is unknown, revoked or expired; ask for a fresh one';
 
 /** `signingKid`: the id of the key that signs at the time of the call. */
-export function resourceIndicators(store: Store, policy: TokenPolicy, signingKid: () => string) {
+export function resourceIndicators(policy: TokenPolicy, signingKid: () => string) {
   return {
     enabled: true,
     /** The request was given the default connector already, if there is one. */
@@ -29,7 +27,7 @@ export function resourceIndicators(store: Store, policy: TokenPolicy, signingKid
       const levels =
         ctx.oidc.route === 'token'
           ? levelsUpTo(await requireLevel(policy, grantedIn(ctx, resource)))
-          : levelsUpTo((await requireConnector(store, policy, ctx, resource)).level);
+          : levelsUpTo((await requireConnector(policy, ctx, resource)).level);
       return {
         scope: [...levels, OFFLINE_ACCESS].join(' '),
         audience: resource,
@@ -44,17 +42,15 @@ function grantedIn(ctx: KoaContextWithOIDC, resource: string) {
   return { resource, accountId: ctx.oidc.entities.Grant?.accountId };
 }
 
-/** A link without uses left is still a resource: only the person who approves may need a new use. */
-async function requireConnector(
-  store: Store,
-  policy: TokenPolicy,
-  ctx: KoaContextWithOIDC,
-  resource: string,
-) {
+/**
+ * Read afresh, which also leaves it at hand for the exchange a moment later. A link without uses left is still a resource: only the
+ * person who approves may need a new use.
+ */
+async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, resource: string) {
   if (Array.isArray(ctx.oidc.params?.resource))
     throw new errors.InvalidTarget('ask for one resource at a time');
   const id = connectorIdOf(policy.resourceUrl, resource);
-  const connector = id === undefined ? undefined : await findConnector(store, id);
+  const connector = id === undefined ? undefined : await policy.readConnectorAgain(id);
   if (!connector || !isUsable(connector, policy.now()))
     throw new errors.InvalidTarget(UNKNOWN_RESOURCE);
   return connector;

@@ -24,8 +24,8 @@ export type TokenModelOptions = RecordOptions & {
   settleTokenRequest: (ctx: KoaContextWithOIDC, granted: EnginePayload) => Promise<void>;
   /** Whether a refresh token is going to follow the code that is being exchanged. */
   refreshTokenFollows: (ctx: KoaContextWithOIDC, code: EnginePayload) => boolean;
-  /** Called once per code that was exchanged. */
-  onExchanged: (grantId: string, record: GrantRecord) => Promise<void>;
+  /** Called once per code that was exchanged, which does not wait for what follows. */
+  onExchanged: (grantId: string, record: GrantRecord) => void;
   onRefreshed: (grantId: string, record: GrantRecord) => Promise<void>;
 };
 
@@ -78,7 +78,7 @@ async function useCode(
       : KEEP;
   });
   if (!after || !first) throw invalidGrant('the authorization code was used already');
-  await onExchanged(grantId, after.value);
+  onExchanged(grantId, after.value);
 }
 
 export function refreshTokenModel(

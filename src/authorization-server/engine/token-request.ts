@@ -18,6 +18,7 @@ export type TokenPolicy = {
   resourceUrl: string;
   now: () => number;
   readConnector: (id: string) => Promise<Connector | undefined>;
+  readConnectorAgain: (id: string) => Promise<Connector | undefined>;
   readAccount: (id: string) => Promise<Account | undefined>;
   levelOf: (account: Account) => Level | undefined;
 };

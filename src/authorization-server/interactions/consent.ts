@@ -3,7 +3,7 @@ import type Koa from 'koa';
 import { holderOf } from '../../connectors/connector.ts';
 import { hasUseLeft, type Stands, takeUse } from '../../connectors/connectors.ts';
 import { type Lifetimes, unusedAfter } from '../../grants/grant-record.ts';
-import { createGrant, findGrant } from '../../grants/grants.ts';
+import { createGrant, isExchanged } from '../../grants/grants.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
@@ -36,6 +36,8 @@ export type ConsentOptions = ConsentRequestOptions &
     /** In seconds. */
     grantLifetime: number;
     stayConnected: 'offered' | 'on-request';
+    /** From now on the client has been used. */
+    prolongClient: (id: string) => Promise<void>;
   };
 
 const DENIED = 'the person refused the connection';
@@ -129,19 +131,16 @@ async function approve(
     return showConsent(options, ctx, flow, true);
   }
   const stays = options.stayConnected === 'offered' ? form.stay === 'on' : request.asksToStay;
-  await makeGrant(options, grantId, request, [
-    ...levelsUpTo(level),
-    ...(stays ? [OFFLINE_ACCESS] : []),
+  const scopes = [...levelsUpTo(level), ...(stays ? [OFFLINE_ACCESS] : [])];
+  await Promise.all([
+    makeGrant(options, grantId, request, scopes),
+    options.prolongClient(request.client.id),
   ]);
   await finishFlow(options.provider, ctx, { consent: { grantId } });
 }
 
-/** A grant counts from when its code was exchanged until it ends. */
 function standsIn({ store }: ConsentOptions): Stands {
-  return async (grantId) => {
-    const record = (await findGrant(store, grantId))?.value;
-    return record?.refresh !== undefined || record?.code?.usedAt !== undefined;
-  };
+  return (grantId) => isExchanged(store, grantId);
 }
 
 /**
