@@ -22,7 +22,7 @@ import {
 import { canonicalAuthorizationRequest } from './engine/authorization-request.ts';
 import type { DocumentFetching } from './engine/client-metadata-documents.ts';
 import { openEngine } from './engine/engine.ts';
-import { isOwnOrigin } from './engine/redirect-uris.ts';
+import { hasEmptyPort, isOwnOrigin } from './engine/redirect-uris.ts';
 import { registrationAnswer } from './engine/registration.ts';
 import { respondToError } from './error-page.ts';
 import { openIdentityProvider } from './interactions/identity-provider.ts';
@@ -145,11 +145,12 @@ function authorization(
     if (ctx.method === 'HEAD') throw methodNotAllowed({ Allow: 'GET' });
     return next();
   };
-  /** Loopback redirects match any port, so also the one that we listen on. */
-  const refuseOwnRedirect: Koa.Middleware = (ctx, next) => {
-    const uris = [ctx.query.redirect_uri].flat();
-    if (uris.some((uri) => uri !== undefined && isOwnOrigin(engine.redirectPolicy, uri))) {
-      throw new HttpError(400, 'invalid_redirect_uri', 'the return address is this server itself');
+  /** Loopback redirects match any port, so also the one that we listen on, and none at all behind a colon. */
+  const refuseRedirect: Koa.Middleware = (ctx, next) => {
+    for (const uri of [ctx.query.redirect_uri ?? []].flat()) {
+      const isOurs = isOwnOrigin(engine.redirectPolicy, uri);
+      if (isOurs || hasEmptyPort(uri))
+        throw new HttpError(400, 'invalid_redirect_uri', 'the return address cannot be used');
     }
     return next();
   };
@@ -164,7 +165,7 @@ function authorization(
   router.get(
     ENDPOINTS.authorization,
     refuseHead,
-    refuseOwnRedirect,
+    refuseRedirect,
     canonicalRequest,
     errorsAsPages,
     engine.middleware,

@@ -15,7 +15,7 @@ async function twoConnectors(system: System) {
 }
 
 onEachStore('The audience of an access token', (system) => {
-  it('is the connect link, as one string', async () => {
+  it('AUD-06 is the connect link, as one string', async () => {
     const { own } = await twoConnectors(system());
     const { accessToken, client } = await connect(system(), own);
     expect(decodeProtectedHeader(accessToken)).to.include({ typ: 'at+jwt', alg: 'ES256' });
@@ -55,7 +55,7 @@ onEachStore('Consent', (system) => {
     { scope: '' },
   ];
   for (const attempt of attempts) {
-    it(`is asked for another link after the first was approved (${JSON.stringify(attempt)})`, async () => {
+    it(`AUD-01 is asked for another link after the first was approved (${JSON.stringify(attempt)})`, async () => {
       const { own, other } = await twoConnectors(system());
       const { server, client, browser } = await connect(system(), own);
       const { url } = authorizeUrl(server, client, { ...attempt, resource: other.link });
@@ -64,7 +64,7 @@ onEachStore('Consent', (system) => {
       expect(page.html).to.include('Other link').and.not.include('Own link');
     });
 
-    it(`is asked again for the same link (${JSON.stringify(attempt)})`, async () => {
+    it(`CON-01 is asked again for the same link (${JSON.stringify(attempt)})`, async () => {
       const { own } = await twoConnectors(system());
       const { server, client, browser } = await connect(system(), own);
       const { url } = authorizeUrl(server, client, { ...attempt, resource: own.link });
@@ -83,7 +83,7 @@ onEachStore('Consent', (system) => {
     }
   });
 
-  it('is for one link at a time', async () => {
+  it('AUD-05 is for one link at a time', async () => {
     const { own, other } = await twoConnectors(system());
     const { server, client, browser } = await connect(system(), own);
     const { url } = authorizeUrl(server, client, { resource: [own.link, other.link] });
@@ -92,7 +92,7 @@ onEachStore('Consent', (system) => {
     expect(asksConsent(page)).to.equal(false);
   });
 
-  it('in two tabs is kept apart', async () => {
+  it('CON-13 in two tabs is kept apart', async () => {
     const { own, other } = await twoConnectors(system());
     const { server, client, browser } = await connect(system(), own);
     const first = authorizeUrl(server, client, { resource: own.link });
@@ -133,7 +133,7 @@ onEachStore('Consent', (system) => {
 });
 
 onEachStore('A code or refresh token', (system) => {
-  it('is not redeemed for another link, and still works for its own', async () => {
+  it('COD-04 is not redeemed for another link, and still works for its own', async () => {
     const { own, other } = await twoConnectors(system());
     const code = await obtainCode(system(), own);
     const wrong = [other.link, `${system().resource}/mcp`, system().resource, 'urn:x', 'x'];

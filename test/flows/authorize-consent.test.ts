@@ -49,7 +49,7 @@ describe('The consent page', () => {
     expect(html).to.match(/90 days/);
   });
 
-  it('answers with code, state as it was sent, and issuer, and nothing else', async () => {
+  it('AUD-10 answers with code, state as it was sent, and issuer, and nothing else', async () => {
     const state = 'ä =&?#%00"\'<>+ /\\';
     const { browser, page } = await open('ada', { state });
     const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
@@ -59,7 +59,7 @@ describe('The consent page', () => {
     expect(callback.searchParams.get('iss')).to.equal(system().auth);
   });
 
-  it('answers a refusal with access_denied, state and issuer', async () => {
+  it('AUD-10 CON-10 answers a refusal with access_denied, state and issuer', async () => {
     const { browser, page, state } = await open();
     const { searchParams } = requireDeparture(await browser.submit(page, { decision: 'deny' }));
     expect(Object.fromEntries(searchParams)).to.include({
@@ -106,7 +106,7 @@ describe('The consent page', () => {
     expect(answer.status).to.be.within(400, 499);
   }
 
-  it('accepts no form that was tampered with', async () => {
+  it('CON-06 accepts no form that was tampered with', async () => {
     const { browser, page } = await open();
     const { action, body } = approval(page);
     const changes: Record<string, string | undefined>[] = [
@@ -132,7 +132,7 @@ describe('The consent page', () => {
     expect(searchParams.has('code')).to.equal(true);
   });
 
-  it('accepts no form from another origin or another browser', async () => {
+  it('CON-06 accepts no form from another origin or another browser', async () => {
     const { browser, page, url } = await open();
     const { action, body } = approval(page);
     const evil = { ...page, url: new URL('https://evil.example/') };
@@ -156,7 +156,7 @@ describe('The consent page', () => {
     expect(Object.fromEntries(searchParams)).to.include({ error: 'access_denied', state });
   });
 
-  it('lets the person switch the account', async () => {
+  it('SES-06 lets the person switch the account', async () => {
     const { browser, page, link } = await open('alan');
     const picker = requirePage(await browser.submit(page, { decision: 'switch' }));
     expect(asksWho(picker)).to.equal(true);
@@ -175,7 +175,7 @@ describe('The consent page', () => {
     expect(next.scope).to.equal('operations offline_access');
   });
 
-  it('is shown again when another account signed in meanwhile', async () => {
+  it('CON-07 is shown again when another account signed in meanwhile', async () => {
     const { browser, page, link, server, client } = await open('ada');
     const { url } = authorizeUrl(server, client, { resource: link });
     const second = requirePage(await browser.visit(url));

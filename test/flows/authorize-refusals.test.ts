@@ -152,7 +152,7 @@ describe('An authorization request', () => {
     }
   });
 
-  it('ends at pages that nobody may frame, keep or script', async () => {
+  it('COD-06 CON-08 ends at pages that nobody may frame, keep or script', async () => {
     const { server } = await discover(connector.link);
     const client = await registerClient(server);
     const browser = openBrowser(system().origins);

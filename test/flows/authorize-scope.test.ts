@@ -50,7 +50,7 @@ describe('The scope', () => {
     [{ level: 'full', scope: 'analytics', person: 'grace' }, 'analytics'],
   ];
   for (const [asked, most] of cases) {
-    it(`${JSON.stringify(asked)} can be granted up to ${most}`, async () => {
+    it(`AUD-09 ${JSON.stringify(asked)} can be granted up to ${most}`, async () => {
       const { page, approve } = await openConsent(system(), asked);
       const offered = controls(page, 'level').map(({ value }) => value);
       expect(offered).to.deep.equal(levelsUpTo(most));

@@ -38,7 +38,7 @@ describe('Over time', () => {
     expect(asksWho(await open('login'))).to.equal(true);
   });
 
-  it('a person is sent to the identity provider again after half a day', async () => {
+  it('SES-04 a person is sent to the identity provider again after half a day', async () => {
     const connector = await createConnector(system());
     const { server, client, browser } = await connect(system(), connector);
     const [identityProvider] = system().origins.slice(-1);
@@ -54,7 +54,7 @@ describe('Over time', () => {
     }
   });
 
-  it('a code is good for a minute', async () => {
+  it('COD-03 a code is good for a minute', async () => {
     const connector = await createConnector(system());
     const early = await obtainCode(system(), connector);
     const late = await obtainCode(system(), connector);
@@ -64,7 +64,7 @@ describe('Over time', () => {
     expect((await redeem(late)).body.error).to.equal('invalid_grant');
   });
 
-  it('a code is bound to its verifier and redirect address, and survives a wrong try', async () => {
+  it('PKC-03 COD-03 a code is bound to its verifier and redirect address, and survives a wrong try', async () => {
     const connector = await createConnector(system());
     const code = await obtainCode(system(), connector);
     const wrong = [

@@ -106,7 +106,7 @@ describe('In a real browser', function () {
     expect(await isLetIn(started.link, body.access_token)).to.equal(true);
   });
 
-  it('denying tells the app, and whoever goes back is told that it is over', async () => {
+  it('CON-10 denying tells the app, and whoever goes back is told that it is over', async () => {
     const page = await context.newPage();
     await start(page);
     await page.getByRole('button', { name: 'Ada Lovelace' }).click();
@@ -118,7 +118,7 @@ describe('In a real browser', function () {
     await page.getByText('This page is out of date').waitFor();
   });
 
-  it('two tabs are approved each for its own link', async () => {
+  it('CON-13 two tabs are approved each for its own link', async () => {
     const tabs = [];
     for (const person of ['Ada Lovelace', undefined]) {
       const page = await context.newPage();

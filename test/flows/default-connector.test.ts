@@ -50,7 +50,7 @@ describe('A request without a resource', () => {
     return decodeJwt(String(body.access_token)).aud;
   }
 
-  it('is refused when there is no default, and told what to do', async () => {
+  it('AUD-04 is refused when there is no default, and told what to do', async () => {
     for (const resource of [undefined, ''] as const) {
       const page = await pageWithout(resource);
       expect(page.status).to.equal(400);

@@ -45,7 +45,7 @@ describe('Discovery', () => {
     });
   });
 
-  it('finds the authorization server, and promises nothing more than there is', async () => {
+  it('PKC-02 CIM-13 finds the authorization server, and promises nothing more than there is', async () => {
     const { auth } = system();
     const { status, headers, text } = await load(`${auth}${SERVER_METADATA}`);
     expect(status).to.equal(200);

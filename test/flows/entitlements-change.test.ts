@@ -112,7 +112,7 @@ describe('What a person may hold', () => {
       expect(answer.body.scope).to.equal('operations offline_access');
   });
 
-  it('is nothing while they are disabled, at code and refresh', async () => {
+  it('COD-05 is nothing while they are disabled, at code and refresh', async () => {
     const prepared = await prepare();
     const id = String(decodeJwt(prepared.connection.accessToken).sub);
     const { store } = await openSystemStore(running());

@@ -92,7 +92,7 @@ describe('The identity provider', () => {
     [{ email: 'ada@mail.example.com', email_verified: true }, undefined],
   ];
   for (const [claims, level] of cases) {
-    it(`that says ${JSON.stringify(claims)} gives ${level ?? 'nothing'}`, async () => {
+    it(`IDP-04 IDP-08 that says ${JSON.stringify(claims)} gives ${level ?? 'nothing'}`, async () => {
       const { page, approve } = await open({ sub: JSON.stringify(claims), ...claims });
       if (!level) {
         expect(page.status).to.equal(403);

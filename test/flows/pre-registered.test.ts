@@ -96,7 +96,7 @@ describe('A client that the operator registered', () => {
         ['for a resource that is no connect link', { resource: 'urn:x' }, 'invalid_target'],
       ];
       for (const [what, parameters, error] of mistakes) {
-        it(`is told ${error} for a request ${what}, with state and issuer`, async () => {
+        it(`AUD-10 is told ${error} for a request ${what}, with state and issuer`, async () => {
           const { answer, state } = await answerTo(client, parameters);
           expect(Object.fromEntries(answer.searchParams)).to.include({
             error,

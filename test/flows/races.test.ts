@@ -29,7 +29,7 @@ function turn({ server, client, link }: Connection, token: string | undefined) {
 
 onEachStore('One code', (system) => {
   for (const count of [2, 10]) {
-    it(`redeemed ${count} times at once is redeemed once, and what it gave lives`, async () => {
+    it(`COD-01 redeemed ${count} times at once is redeemed once, and what it gave lives`, async () => {
       const { link } = await createConnector(system());
       const code = await obtainCode(system(), { link });
       const answers = await times(count, () => redeem(code, { resource: link }));
@@ -43,7 +43,7 @@ onEachStore('One code', (system) => {
     });
   }
 
-  it('redeemed again later ends what it gave', async () => {
+  it('COD-02 redeemed again later ends what it gave', async () => {
     const { link } = await createConnector(system());
     const code = await obtainCode(system(), { link });
     const { body } = await redeem(code);

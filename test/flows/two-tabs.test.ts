@@ -48,7 +48,7 @@ describe('In one browser', () => {
     expect(late.html).to.include('out of date');
   });
 
-  it('a person who signs in between is asked themselves, and what the other approved is theirs alone', async () => {
+  it('SES-06 a person who signs in between is asked themselves, and what the other approved is theirs alone', async () => {
     const { connector, server, client, start, browser } = await prepare();
     const first = start();
     const adas = await browser.openConsent(first.url, 'ada');
@@ -70,7 +70,7 @@ describe('In one browser', () => {
     }
   });
 
-  it('a sign-in ends after its lifetime, however often it is used', async () => {
+  it('SES-04 a sign-in ends after its lifetime, however often it is used', async () => {
     const { start, browser } = await prepare();
     await browser.openConsent(start().url, 'ada');
     const idp = new URL(String(system().origins[2]));

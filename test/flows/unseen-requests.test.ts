@@ -60,7 +60,7 @@ describe('A request that no person sees', () => {
     }
   }
 
-  it('starts no sign-in, and the one that was started goes on', async () => {
+  it('CON-11 starts no sign-in, and the one that was started goes on', async () => {
     const { browser, page } = await start();
     const { 'sign-in': before = 0 } = await countStoredKeys(system());
     await expectNothingHappens(browser, page);
@@ -68,7 +68,7 @@ describe('A request that no person sees', () => {
     expect((await countStoredKeys(system()))['sign-in']).to.equal(before + 1);
   });
 
-  it('uses up no answer of the identity provider, and shows no consent page', async () => {
+  it('CON-11 uses up no answer of the identity provider, and shows no consent page', async () => {
     const { browser, signIn, page } = await start();
     const elsewhere = openBrowser([signIn.origin]);
     const people = requirePage(await elsewhere.visit(signIn));
@@ -83,7 +83,7 @@ describe('A request that no person sees', () => {
     expect(answer.searchParams.has('code')).to.equal(true);
   });
 
-  it('starts no authorization', async () => {
+  it('CON-11 starts no authorization', async () => {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
     const { url } = authorizeUrl(server, await registerClient(server), { resource: link });

@@ -98,7 +98,7 @@ for (const { title, stay } of KINDS) {
       await expectTakenBack(code, given);
     });
 
-    it('in wrong hands or with wrong words is refused and not used up', async () => {
+    it('PKC-05 in wrong hands or with wrong words is refused and not used up', async () => {
       const code = await newCode();
       const { link: other } = await createConnector(system());
       const stored = () => readStoredBytes(system().storeAddress, 'grant:');

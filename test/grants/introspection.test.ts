@@ -169,7 +169,7 @@ onEachStore(
       await untilInactive(family.accessToken, family.refreshToken);
     });
 
-    it('tells other clients nothing, not even about their own tokens', async () => {
+    it('AUD-12 tells other clients nothing, not even about their own tokens', async () => {
       for (const method of METHODS) {
         const family = await startFamily(system(), { method });
         const other = await registerClient(family.server, method);

@@ -95,7 +95,7 @@ describe('pages', () => {
     }
 
     for (const name of Object.keys(SAMPLES)) {
-      it(`${name} holds no script, no inline style, and no address elsewhere but the links it is meant to have`, async () => {
+      it(`COD-06 CON-05 ${name} holds no script, no inline style, and no address elsewhere but the links it is meant to have`, async () => {
         const html = await (await fetch(`${server.url}/${name}`)).text();
         expect(html).not.to.match(/<script|<style|\sstyle=|\son\w+=/i);
         const addresses = ['src', 'href', 'action', 'formaction'].flatMap((key) =>

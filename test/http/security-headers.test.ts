@@ -115,7 +115,7 @@ describe('Every answer', () => {
       await expectProtected(idp, kind);
   });
 
-  it('to a client and its person does too: redirects, pages, tool results, and links that are over', async () => {
+  it('CON-08 to a client and its person does too: redirects, pages, tool results, and links that are over', async () => {
     const { auth, resource } = system();
     const connector = await createConnector(system());
     const { link, accessToken } = await connect(system(), connector);

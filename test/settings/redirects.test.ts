@@ -49,7 +49,7 @@ describe('an allowed redirect address', () => {
     '',
   ];
   for (const uri of REFUSED) {
-    it(`is not ${JSON.stringify(uri)}`, () => {
+    it(`RED-03 RED-04 is not ${JSON.stringify(uri)}`, () => {
       expect(wrongSettings(withClients({ allowedRedirects: [uri] }))).to.deep.equal([
         'clients.allowedRedirects[0]',
       ]);
@@ -74,7 +74,7 @@ describe('a redirect address', () => {
     );
   });
 
-  it('is never one of our own', () => {
+  it('RED-06 is never one of our own', () => {
     const clients = {
       hostedCallbacks: ['https://claude.ai/api/mcp/auth_callback'],
       allowedRedirects: ['http://localhost:4001/callback', 'http://LOCALHOST:4000/callback'],

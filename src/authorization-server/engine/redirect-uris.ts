@@ -1,6 +1,8 @@
 // Which redirect addresses a client may have (RFC 6749 section 3.1.2, RFC 8252 section 7.3): exact strings of an allow-list, and loopback.
 
-const LOOPBACK = /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?([/?][^\s#\\]*)?$/;
+const LOOPBACK = /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?([/?][!-~]*)?$/;
+/** A fragment (RFC 6749 section 3.1.2), and what URL parsers disagree about. */
+const MISREAD = /[#\\]/;
 const MAX_LENGTH = 2000;
 
 export type RedirectPolicy = {
@@ -12,7 +14,7 @@ export type RedirectPolicy = {
 
 /** Loopback interface redirects, any port and path, with the host spelt as RFC 8252 does. */
 export function isLoopbackRedirect(uri: string): boolean {
-  return LOOPBACK.test(uri) && URL.canParse(uri);
+  return LOOPBACK.test(uri) && !MISREAD.test(uri) && URL.canParse(uri);
 }
 
 /** `documentUrl` is the client's id when it is a client ID metadata document, whose own https origin is accepted too. */
@@ -41,7 +43,13 @@ function isOnOrigin(uri: string, documentUrl: string | undefined): boolean {
   const document = documentUrl === undefined ? null : URL.parse(documentUrl);
   const url = URL.parse(uri);
   if (!document || url?.protocol !== 'https:') return false;
-  return /^https:\/\/[^\s#\\@*]+$/.test(uri) && url.origin === document.origin;
+  const isPlain = /^https:\/\/[!-~]+$/.test(uri) && !/[@*]/.test(uri) && !MISREAD.test(uri);
+  return isPlain && url.origin === document.origin;
+}
+
+/** The engine takes an address that ends its host with a colon for the one without a port. */
+export function hasEmptyPort(uri: string): boolean {
+  return /^http:\/\/[^/?]*:([/?]|$)/i.test(uri);
 }
 
 /** What the person is told: host and port of an http(s) address, the scheme of an app's own. */

@@ -56,7 +56,7 @@ describe('Attempts at documents', () => {
     expect(host.requests).to.have.length(2);
   });
 
-  it('that fail take equally long, whatever answers where', async () => {
+  it('CIM-02 that fail take equally long, whatever answers where', async () => {
     const failureTime = 0.6;
     const durations: number[] = [];
     const measure = async (network: DocumentHost['network']) => {
@@ -91,7 +91,7 @@ describe('Attempts at documents', () => {
     expect(host.requests).to.deep.equal(['/shared']);
   });
 
-  it('are few at once, in all and from one host', async () => {
+  it('CIM-05 are few at once, in all and from one host', async () => {
     const fetch = attempts({ ...QUICK, inAll: 3, perHost: 2 });
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     host.answer = (request, response) => void released.then(() => publish()(request, response));

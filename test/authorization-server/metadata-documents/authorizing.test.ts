@@ -28,7 +28,7 @@ function expectUnreadable(step: Step): void {
 describe('A new authorization', () => {
   const publishing = usePublishing('sqlite');
 
-  it('fetches the document once, and then not for as long as it may be kept', async () => {
+  it('CIM-08 fetches the document once, and then not for as long as it may be kept', async () => {
     const { host, newClient, visit } = publishing();
     host.answer = publish({}, { 'cache-control': 'max-age=7200' });
     const client = newClient();
@@ -112,7 +112,7 @@ describe('A new authorization', () => {
     expectUnreadable(await visit(client));
   });
 
-  it('that fails asks the host once, and not again for a minute', async () => {
+  it('CIM-06 that fails asks the host once, and not again for a minute', async () => {
     const { host, newClient, visit } = publishing();
     host.answer = answerWith(404);
     const client = newClient();
@@ -124,7 +124,7 @@ describe('A new authorization', () => {
     expectSignIn(await visit(client));
   });
 
-  it('asks no host for what cannot be the address of a document', async () => {
+  it('CIM-01 asks no host for what cannot be the address of a document', async () => {
     const { host, newClient, visit } = publishing();
     const connections = host.connections();
     const ids = [
@@ -204,7 +204,7 @@ describe('An authorization that leads to an address inside', () => {
     limits: { failureTime: 0 },
   }));
 
-  it('is refused like any other document that cannot be had, and nothing is connected', async () => {
+  it('CIM-02 CIM-14 is refused like any other document that cannot be had, and nothing is connected', async () => {
     const { host, newClient, visit } = publishing();
     expectUnreadable(await visit(newClient()));
     expect(host.connections()).to.equal(0);
@@ -212,7 +212,7 @@ describe('An authorization that leads to an address inside', () => {
 });
 
 describe('A Gatehouse whose guard does not hold', () => {
-  it('refuses to start', async () => {
+  it('CIM-03 refuses to start', async () => {
     const place = await openPlace();
     const host = await startDocumentHost('127.0.0.1');
     try {

@@ -46,7 +46,7 @@ describe('A person who is connected, when the document’s host', () => {
   });
 
   for (const [fault, answer] of Object.entries(BAD_DAYS)) {
-    it(`${fault}, stays so, and the host is not asked`, async () => {
+    it(`CIM-07 ${fault}, stays so, and the host is not asked`, async () => {
       const { host } = publishing();
       host.answer = answer;
       const asked = host.requests.length;
@@ -75,7 +75,7 @@ describe('A person who is connected, when the document’s host', () => {
     expect((await redeem(code, { resource: link })).status).to.equal(200);
   });
 
-  it('is not asked because of a token request for a client that nobody connected', async () => {
+  it('CIM-07 is not asked because of a token request for a client that nobody connected', async () => {
     const { host, newClient } = publishing();
     const connections = host.connections();
     const stranger = newClient();

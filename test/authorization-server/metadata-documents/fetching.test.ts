@@ -63,7 +63,7 @@ describe('A metadata document', () => {
   }
 
   for (const status of [301, 302, 303, 307, 308]) {
-    it(`is not looked for elsewhere on ${status}`, async () => {
+    it(`CIM-04 is not looked for elsewhere on ${status}`, async () => {
       host.answer = answerWith(status, { location: `https://other.${DOMAIN}/elsewhere` });
       expect(await failureOf(URL, host.network)).to.be.instanceOf(DocumentRefused);
       expect(host.requests).to.deep.equal(['/client.json']);
@@ -84,7 +84,7 @@ describe('A metadata document', () => {
     });
   }
 
-  it('has at most 5 kB, and the rest of a larger one is not read', async () => {
+  it('CIM-05 has at most 5 kB, and the rest of a larger one is not read', async () => {
     host.answer = answerWith(200, {}, 'x'.repeat(5 * KILOBYTE));
     expect((await fetchDocument(URL, host.network)).text).to.have.length(5 * KILOBYTE);
     host.answer = answerWith(200, {}, 'x'.repeat(5 * KILOBYTE + 1));
@@ -103,7 +103,7 @@ describe('A metadata document', () => {
     await cut;
   });
 
-  it('is given up after 2.5 s, however it comes', async () => {
+  it('CIM-05 is given up after 2.5 s, however it comes', async () => {
     const never = new Promise<string[]>(() => {});
     const slowName: Network = {
       ...host.network,
@@ -145,7 +145,7 @@ describe('A metadata document', () => {
     for (const failure of failures) expect(failure).to.be.instanceOf(DocumentUnreachable);
   });
 
-  it('comes from the address that was checked, however the name changes afterwards', async () => {
+  it('CIM-02 comes from the address that was checked, however the name changes afterwards', async () => {
     const elsewhere = await startDocumentHost('127.0.0.1');
     try {
       const answers = [[ALLOWED_ADDRESS], ['127.0.0.1'], ['127.0.0.1']];

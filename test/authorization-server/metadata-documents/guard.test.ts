@@ -32,7 +32,7 @@ describe('An address that is not public', () => {
     resolve: async () => addresses,
   });
 
-  it('is never connected to, alone or among others', async () => {
+  it('CIM-02 is never connected to, alone or among others', async () => {
     const before = connections;
     for (const addresses of [
       ['127.0.0.1'],

@@ -1,0 +1,216 @@
+// What a token is for (RFC 8707, RFC 9068): one approved connect link however it is written, nobody's consent for another, and no other kind of token.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { createConnector, type Connector, revokeConnector } from '../support/administrator.ts';
+import { asksWho, openBrowser, requirePage } from '../support/browser.ts';
+import {
+  connect,
+  obtainCode,
+  redeem,
+  registerClient,
+  REDIRECT_URI,
+} from '../support/connection.ts';
+import { callTool, isLetIn } from '../support/mcp.ts';
+import { authorizeUrl, discover, refresh, register, type Server } from '../support/oauth.ts';
+import { useSystem } from '../support/system.ts';
+
+describe('The resource of a request', () => {
+  const system = useSystem();
+  let connector: Connector;
+  let server: Server;
+  before(async () => {
+    connector = await createConnector(system());
+    ({ server } = await discover(connector.link));
+  });
+
+  async function pageFor(resource: string | string[]) {
+    const { url } = authorizeUrl(server, await registerClient(server), { resource, state: 'same' });
+    return requirePage(await openBrowser(system().origins).visit(url));
+  }
+
+  it('AUD-02 is one of the links that work: what never was is told as what was revoked', async () => {
+    const revoked = await createConnector(system());
+    await revokeConnector(system(), revoked.id);
+    const never = connector.link.replace(connector.id, 'x'.repeat(22));
+    const shown = [];
+    for (const resource of [revoked.link, never, 'https://evil.example/x', system().auth]) {
+      const { status, html } = await pageFor(resource);
+      expect(status).to.equal(400);
+      expect(html).to.not.include('evil.example');
+      shown.push(withoutReference(html));
+    }
+    expect(new Set(shown.slice(0, 2)).size).to.equal(1);
+  });
+
+  /** The one thing that differs from page to page, and the link back, which carries the client's own state. */
+  function withoutReference(html: string): string {
+    return html.replace(/<code[^>]*>[^<]*<\/code>|href="[^"]*"/g, '').replace(/[\da-f]{12}/g, '');
+  }
+
+  const writings = ({ link }: Connector) => {
+    const { origin, pathname } = new URL(link);
+    return [link, `${link}/`, origin.toUpperCase() + pathname, [link, `${link}/`]];
+  };
+  const strangers = ({ link, id }: Connector) => [
+    `${link}/extra`,
+    `${link}?x`,
+    `${link}#f`,
+    `${link}/%2e%2e`,
+    `${link}/..`,
+    `${link}//`,
+    `${link} `,
+    link.replace(id, id.toLowerCase() === id ? id.toUpperCase() : id.toLowerCase()),
+    link.replace('/connect/', '/connect/./'),
+    link.replace('localhost', 'localhost.'),
+    link.replace('localhost', '127.0.0.1'),
+    link.replace('http:', 'https:'),
+    link.slice(0, -1),
+  ];
+
+  it('AUD-03 may be written in every equal way, at both endpoints, with one audience', async () => {
+    for (const asked of writings(connector))
+      expect(asksWho(await pageFor(asked)), String(asked)).to.equal(true);
+    const audiences = new Set();
+    for (const told of [undefined, ...writings(connector)]) {
+      const code = await obtainCode(system(), connector, {
+        parameters: { resource: told ?? connector.link },
+      });
+      const { status, body } = await redeem(code, { resource: told });
+      expect(status, String(told)).to.equal(200);
+      audiences.add(decodeJwt(body.access_token ?? '').aud);
+      const again = await refresh(server, code.client, body.refresh_token, { resource: told });
+      audiences.add(decodeJwt(again.body.access_token ?? '').aud);
+    }
+    expect([...audiences]).to.deep.equal([connector.link]);
+  });
+
+  it('AUD-03 is no other however alike, at both endpoints, and costs nothing', async () => {
+    const code = await obtainCode(system(), connector);
+    for (const other of strangers(connector)) {
+      expect((await pageFor(other)).status, other).to.equal(400);
+      const { status, body } = await redeem(code, { resource: other });
+      expect([status, body.error], other).to.deep.equal([400, 'invalid_target']);
+    }
+    const { body } = await redeem(code);
+    for (const other of strangers(connector)) {
+      const refused = await refresh(server, code.client, body.refresh_token, { resource: other });
+      expect([refused.status, refused.body.error], other).to.deep.equal([400, 'invalid_target']);
+    }
+    expect((await refresh(server, code.client, body.refresh_token)).status).to.equal(200);
+  });
+
+  it('AUD-05 is one: several are refused, and no token is for two', async () => {
+    const other = await createConnector(system());
+    expect((await pageFor([connector.link, other.link])).status).to.equal(400);
+    const code = await obtainCode(system(), connector);
+    const both = [connector.link, other.link];
+    expect((await redeem(code, { resource: both })).body.error).to.equal('invalid_target');
+    const { body } = await redeem(code);
+    expect(decodeJwt(body.access_token ?? '').aud).to.equal(connector.link);
+  });
+});
+
+describe('A token', () => {
+  const system = useSystem();
+
+  it('AUD-07 of another kind opens nothing: refresh token, code, the key of management, none at all', async () => {
+    const connector = await createConnector(system());
+    const { link, refreshToken, server, client } = await connect(system(), connector);
+    const code = await obtainCode(system(), connector, { as: { client } });
+    for (const wrong of [
+      refreshToken,
+      code.callback.searchParams.get('code') ?? '',
+      system().managementKey,
+      client.id,
+      '',
+    ])
+      expect((await callTool(link, wrong, 'club_overview')).status).to.equal(401);
+    // There are no ID tokens that could be taken for access tokens.
+    const asked = await connect(system(), connector, {
+      parameters: { scope: 'openid profile operations offline_access' },
+    });
+    const { body } = await refresh(server, asked.client, asked.refreshToken);
+    expect(body).to.not.have.property('id_token');
+    expect(server.scopes_supported).to.not.include('openid');
+  });
+
+  it('AUD-08 is about a person: no client gets one for itself', async () => {
+    const connector = await createConnector(system());
+    const { server } = await discover(connector.link);
+    const metadata = { redirect_uris: [REDIRECT_URI], grant_types: ['client_credentials'] };
+    const { status, body } = await register(server, metadata);
+    expect([status, body.grant_types]).to.deep.equal([
+      201,
+      ['authorization_code', 'refresh_token'],
+    ]);
+    const answer = await fetch(server.token_endpoint, {
+      method: 'POST',
+      headers: { authorization: `Basic ${btoa(`${body.client_id}:${body.client_secret}`)}` },
+      body: new URLSearchParams({ grant_type: 'client_credentials', resource: connector.link }),
+    });
+    expect(answer.status).to.equal(400);
+    expect(((await answer.json()) as { error: string }).error).to.match(
+      /^unsupported_grant_type$|^unauthorized_client$/,
+    );
+    const { accessToken, client } = await connect(system(), connector);
+    expect(decodeJwt(accessToken).sub).to.not.equal(client.id);
+  });
+
+  it('AUD-09 is had by clients that register any scope, and says what was granted', async () => {
+    const connector = await createConnector(system());
+    const { server } = await discover(connector.link);
+    const { status, body } = await register(server, {
+      redirect_uris: [REDIRECT_URI],
+      scope: 'mcp:read openid *',
+      token_endpoint_auth_method: 'none',
+    });
+    expect(status).to.equal(201);
+    const client = { id: body.client_id ?? '', method: 'none', redirectUri: REDIRECT_URI } as const;
+    for (const scope of ['*', 'mcp:read', 'operations:*', undefined]) {
+      const { scope: granted } = await connect(system(), connector, {
+        as: { client },
+        parameters: { scope },
+      });
+      expect(granted, String(scope)).to.match(/^operations( offline_access)?$/);
+    }
+  });
+
+  it('AUD-10 comes with the issuer of the metadata, byte for byte', async () => {
+    const connector = await createConnector(system());
+    const { server, resource } = await discover(connector.link);
+    const { callback } = await obtainCode(system(), connector);
+    expect(server.issuer).to.equal(system().auth);
+    expect(resource.authorization_servers).to.deep.equal([server.issuer]);
+    expect(callback.searchParams.get('iss')).to.equal(server.issuer);
+    expect(server.authorization_response_iss_parameter_supported).to.equal(true);
+  });
+
+  it('AUD-11 is a bearer token whatever proof a client sends, and is not advertised as more', async () => {
+    const connector = await createConnector(system());
+    const code = await obtainCode(system(), connector);
+    const answer = await fetch(code.server.token_endpoint, {
+      method: 'POST',
+      headers: { dpop: 'e30.e30.c2ln' },
+      body: new URLSearchParams({
+        grant_type: 'authorization_code',
+        client_id: code.client.id,
+        code: code.callback.searchParams.get('code') ?? '',
+        redirect_uri: code.client.redirectUri,
+        code_verifier: code.verifier,
+      }),
+    });
+    const body = (await answer.json()) as { access_token: string; token_type: string };
+    expect([answer.status, body.token_type]).to.deep.equal([200, 'Bearer']);
+    expect(decodeJwt(body.access_token)).to.not.have.property('cnf');
+    expect(JSON.stringify(code.server)).to.not.match(/dpop/i);
+    expect(await isLetIn(connector.link, body.access_token)).to.equal(true);
+    const headers = { authorization: `DPoP ${body.access_token}`, dpop: 'e30.e30.c2ln' };
+    const message = { jsonrpc: '2.0', id: 1, method: 'ping' };
+    const asProof = await fetch(connector.link, {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: JSON.stringify(message),
+    });
+    expect(asProof.status).to.equal(401);
+  });
+});

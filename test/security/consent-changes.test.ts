@@ -1,0 +1,132 @@
+// What is approved is what was shown: whatever changes while the page is open, the page is shown again or refused, and nothing is approved.
+import { expect } from 'chai';
+import type { JWTPayload } from 'jose';
+import { publish } from '../authorization-server/metadata-documents/document-host.ts';
+import { usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
+import { createConnector } from '../support/administrator.ts';
+import {
+  asksConsent,
+  type Browser,
+  describePage,
+  openBrowser,
+  requireDeparture,
+  requirePage,
+} from '../support/browser.ts';
+import { moveClock, restoreClock } from '../support/clock.ts';
+import { registerClient } from '../support/connection.ts';
+import { authorizeUrl, discover } from '../support/oauth.ts';
+import { startOpenIdProvider, type OpenIdProvider } from '../support/openid-provider.ts';
+import { startSystem, type System } from '../support/system.ts';
+
+/** Longer than a document is kept unless it says so. */
+const KEPT = 400;
+
+describe('A published client that changes while the page is open', () => {
+  const publishing = usePublishing('sqlite');
+
+  /** The page of one person; then `changes` are published, and somebody else has them fetched. */
+  async function changed(changes: Record<string, unknown>) {
+    const { system, connector, host, newClient, visit } = publishing();
+    const client = newClient();
+    const { server } = await discover(connector.link);
+    const browser = openBrowser(system.origins);
+    const page = await browser.openConsent(
+      authorizeUrl(server, client, { resource: connector.link }).url,
+    );
+    expect(asksConsent(page), describePage(page)).to.equal(true);
+    host.answer = publish(changes);
+    moveClock(KEPT);
+    await visit(client);
+    return { browser, page };
+  }
+
+  it('RED-10 is not sent a code at an address that it gave up', async () => {
+    const { browser, page } = await changed({ redirect_uris: ['http://localhost/callback'] });
+    const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
+    expect(answer.status).to.equal(400);
+    expect(asksConsent(answer)).to.equal(false);
+  });
+
+  it('CON-07 under another name is shown again, and approved only then', async () => {
+    const { browser, page } = await changed({ client_name: 'Somebody else' });
+    const again = requirePage(await browser.submit(page, { decision: 'approve' }));
+    expect(again.status).to.equal(409);
+    expect(again.html).to.include('Somebody else').and.include('id="changed"');
+    const callback = requireDeparture(await browser.submit(again, { decision: 'approve' }));
+    expect(callback.searchParams.has('code')).to.equal(true);
+  });
+
+  it('CON-07 in nothing that is shown is approved as it was', async () => {
+    const { browser, page } = await changed({ software_version: '2.0' });
+    const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    expect(callback.searchParams.has('code')).to.equal(true);
+  });
+});
+
+describe('A person who changes while the page is open', () => {
+  let provider: OpenIdProvider;
+  let system: System;
+  before(async () => {
+    provider = await startOpenIdProvider();
+    system = await startSystem({
+      settings: { GATEHOUSE_DEVELOPMENT_IDP_URL: '' },
+      file: {
+        developmentIdp: undefined,
+        identityProvider: { issuer: provider.issuer, clientId: 'gatehouse' },
+        entitlements: [
+          { match: { group: 'owners' }, level: 'full' },
+          { match: { group: 'staff' }, level: 'operations' },
+        ],
+      },
+    });
+  });
+  afterEach(restoreClock);
+  after(async () => {
+    await system?.stop();
+    await provider.stop();
+  });
+
+  async function signIn(browser: Browser, url: URL, claims: JWTPayload) {
+    provider.behave({ claims: { name: 'Ada', email: 'ada@example.com', ...claims } });
+    const { searchParams } = requireDeparture(await browser.visit(url));
+    provider.expect(searchParams.get('nonce') ?? '');
+    const callback = new URL(searchParams.get('redirect_uri') ?? '');
+    callback.search = `code=c&state=${searchParams.get('state')}`;
+    return requirePage(await browser.visit(callback));
+  }
+
+  const LATER: [string, JWTPayload, RegExp][] = [
+    ['who may hold less', { groups: ['staff'] }, /id="changed"/],
+    ['under another name', { groups: ['owners'], name: 'Not Ada' }, /Not Ada/],
+    ['under another address', { groups: ['owners'], email: 'x@example.com' }, /x@example\.com/],
+    ['who is another person', { groups: ['owners'], sub: 'subject-2', name: 'Eve' }, /again/i],
+    ['who may hold nothing', { groups: [] }, /signed in/i],
+  ];
+  for (const [who, claims, shown] of LATER) {
+    it(`CON-07 ${who} is asked again: nothing of the first page counts`, async () => {
+      const { link } = await createConnector(system, { level: 'full' });
+      const { server } = await discover(link);
+      const client = await registerClient(server);
+      const start = (more = {}) => authorizeUrl(server, client, { resource: link, ...more }).url;
+      const browser = openBrowser([system.auth]);
+      const page = await signIn(browser, start(), { groups: ['owners'] });
+      await signIn(browser, start({ prompt: 'login' }), claims);
+      const again = requirePage(await browser.submit(page, { decision: 'approve', level: 'full' }));
+      expect(again.status, describePage(again)).to.be.within(400, 499);
+      expect(again.html).to.match(shown);
+    });
+  }
+
+  it('CON-07 in nothing that is shown approves what was shown', async () => {
+    const { link } = await createConnector(system, { level: 'full' });
+    const { server } = await discover(link);
+    const client = await registerClient(server);
+    const start = (more = {}) => authorizeUrl(server, client, { resource: link, ...more }).url;
+    const browser = openBrowser([system.auth]);
+    const page = await signIn(browser, start(), { groups: ['owners'] });
+    moveClock(5);
+    await signIn(browser, start({ prompt: 'login' }), { groups: ['owners', 'staff'] });
+    const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    expect(callback.searchParams.has('code')).to.equal(true);
+  });
+});
