@@ -3,7 +3,6 @@ import { Router } from '@koa/router';
 import type { JWTVerifyGetKey } from 'jose';
 import type Koa from 'koa';
 import type { Logger } from 'pino';
-import { recordAudit } from '../audit/audit.ts';
 import type { Connector } from '../connectors/connector.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
@@ -11,7 +10,7 @@ import { createHost } from '../http/host.ts';
 import { noteUse } from '../minted-tokens/minted-tokens.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
-import { openDataset } from './analytics/data.ts';
+import type { Answering } from './answering.ts';
 import {
   type BearerOptions,
   callerOf,
@@ -21,10 +20,11 @@ import {
 } from './bearer.ts';
 import { requireKnownOrigin, requireUsableConnector } from './guards.ts';
 import { respondWithJsonRpc } from './json-rpc.ts';
-import { type Caller, decide, neededLevel } from './level.ts';
-import { type Mcp, openMcp } from './mcp.ts';
+import { type Caller, decide, type Needed } from './level.ts';
+import { callRecorder } from './call-record.ts';
 import { readMessages } from './messages.ts';
 import { openRecords } from './records.ts';
+import { openSample } from './sample.ts';
 import { challenge, connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
 
 export type ResourceServerOptions = {
@@ -42,8 +42,7 @@ export type ResourceServer = { app: Koa; close: () => Promise<void> };
 export async function resourceServer(options: ResourceServerOptions): Promise<ResourceServer> {
   const { settings, store, logger, isReady, now } = options;
   const records = await openRecords(store, now);
-  const dataset = openDataset();
-  const mcp = openSample(options, dataset);
+  const answering = openAnswering(options);
   const app = createHost({
     name: 'resource-server',
     url: settings.resourceUrl,
@@ -68,48 +67,35 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
   const bodyOf = async (ctx: Koa.Context) =>
     ctx.method === 'POST' ? readMessages(ctx, settings.resourceServer.maxBodyBytes) : undefined;
   router.all('/connect/:connector/mcp', origins, async (ctx) => {
-    const connector = await requireConnector(String(ctx.params.connector));
-    const caller = await requireCaller(bearer, ctx, connector);
+    const judge = async () => {
+      const connector = await requireConnector(String(ctx.params.connector));
+      return { connector, caller: await requireCaller(bearer, ctx, connector) };
+    };
+    const { connector, caller } = await judge();
     const body = await bodyOf(ctx);
-    requireLevel(settings, { connector, caller, body, mcp });
-    ctx.respond = false;
-    await mcp.handle(ctx.req, ctx.res, caller, body);
+    requireLevel(settings, { connector, caller, needed: answering.neededLevel(body) });
+    await answering.answer(ctx, { caller, body, requireStillGood: judge });
   });
   router.all('/mcp', origins, async (ctx) => {
-    const caller = await requireMintedCaller(bearer, ctx);
+    const judge = () => requireMintedCaller(bearer, ctx);
+    const caller = await judge();
     const body = await bodyOf(ctx);
-    ctx.respond = false;
-    await mcp.handle(ctx.req, ctx.res, caller, body);
-    await noteUse(store, caller.record, now()).catch(() => undefined);
+    await answering.answer(ctx, { caller, body, requireStillGood: judge });
+    void noteUse(store, caller.record, now()).catch(() => undefined);
   });
   app.use(router.routes());
-  const close = async () => {
-    await mcp.close();
-    dataset.close();
-  };
-  return { app, close };
+  return { app, close: () => answering.close() };
 }
 
-function openSample(
-  { settings, version, store, logger, now }: ResourceServerOptions,
-  dataset: ReturnType<typeof openDataset>,
-): Mcp {
-  return openMcp({
-    dataset,
-    version,
-    productName: settings.productName,
-    record: ({ caller, tool, arguments: given, outcome }) => {
-      const { accountId: account, clientId, connector, grantId } = caller;
-      const who = {
-        account,
-        clientId,
-        ...(connector ? { connector } : {}),
-        ...(grantId ? { grantId } : {}),
-      };
-      return recordAudit(store, { event: 'call', ...who, tool, arguments: given, outcome }, now());
-    },
-    onError: (error) => logger.error({ err: error }, 'an MCP request failed'),
-  });
+function openAnswering({
+  settings,
+  version,
+  store,
+  logger,
+  now,
+}: ResourceServerOptions): Answering {
+  const { productName } = settings;
+  return openSample({ productName, version, record: callRecorder(store, now), logger });
 }
 
 /** RFC 9728: for the root, and for each connect link; readable from anywhere. Also of links whose uses are taken. */
@@ -158,11 +144,10 @@ async function requireCaller(
   throw new HttpError(401, code, message, { headers: { 'WWW-Authenticate': header } });
 }
 
-type Call = { connector: Connector; caller: Caller; body: unknown; mcp: Mcp };
+type Wish = { connector: Connector; caller: Caller; needed: Needed | undefined };
 
-/** RFC 6750 section 3.1: the person may grant what is missing. What no sign-in can give is a tool error, made by the MCP server. */
-function requireLevel(settings: Settings, { connector, caller, body, mcp }: Call): void {
-  const needed = neededLevel(body, mcp.levels);
+/** RFC 6750 section 3.1: the person may grant what is missing. What no sign-in can give is a tool error, made by what answers. */
+function requireLevel(settings: Settings, { connector, caller, needed }: Wish): void {
   if (!needed || decide(caller, needed.level) !== 'step-up') return;
   const header = challenge(settings, connector, {
     error: 'insufficient_scope',

@@ -30,6 +30,19 @@ export function decide(
   return !caller.minted && isAtLeast(caller.ceiling, needed) ? 'step-up' : 'never';
 }
 
+/** Says who can give what is missing. `step-up` comes here only in a batch whose highest call is beyond the link. */
+export function refusal(
+  productName: string,
+  caller: Caller,
+  { tool, level }: Needed,
+  decision: 'step-up' | 'never',
+): string {
+  const needs = `${tool} needs the permission level ${level}, and this call was made with ${caller.level}.`;
+  if (decision === 'step-up') return `${needs} Call it by itself to be asked for that level.`;
+  const asked = caller.minted ? 'token minted' : 'connect link';
+  return `${needs} No more can be had here. Ask whoever runs ${productName} for a ${asked} with the level ${level}.`;
+}
+
 /** The `tools/call` messages in a parsed JSON-RPC body, be it one message or a batch; whatever else it holds is passed over. */
 export function toolCallsIn(body: unknown): ToolCall[] {
   return (Array.isArray(body) ? body : [body]).flatMap((message: unknown) => {

@@ -4,19 +4,16 @@ import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, Server } from '@modelcontextprotocol/server';
 import type { AuthInfo, Tool as ListedTool } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import type { Level } from '../permission-level.ts';
 import { callTool } from './analytics/call.ts';
 import type { CallOptions } from './analytics/call.ts';
 import type { Tool } from './analytics/tool.ts';
-import { TOOL_LEVELS, TOOLS } from './analytics/tools.ts';
+import { TOOLS } from './analytics/tools.ts';
 import { decide } from './level.ts';
 import type { Caller } from './level.ts';
 
 export type McpOptions = CallOptions & { version: string };
 
 export type Mcp = {
-  /** The level each tool needs, for `neededLevel`. */
-  levels: ReadonlyMap<string, Level>;
   /** Answers one HTTP request. `body` is the parsed JSON, or undefined when there was none or it was not JSON. */
   handle(req: IncomingMessage, res: ServerResponse, caller: Caller, body: unknown): Promise<void>;
   /** Ends what is being answered. The data set stays open. */
@@ -27,7 +24,6 @@ export function openMcp(options: McpOptions): Mcp {
   const handler = createMcpHandler(({ authInfo }) => serverFor(options, callerOf(authInfo)));
   const answer = toNodeHandler(handler, { onerror: options.onError });
   return {
-    levels: TOOL_LEVELS,
     handle: (req, res, caller, body) =>
       answer(Object.assign(req, { auth: authInfoOf(caller) }), res, body),
     close: () => handler.close(),

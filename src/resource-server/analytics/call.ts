@@ -4,7 +4,8 @@ import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
 import type { CallToolRequestParams, CallToolResult } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import type { Level } from '../../permission-level.ts';
-import { decide } from '../level.ts';
+import { type RecordCall, UNRECORDED } from '../call-record.ts';
+import { decide, refusal } from '../level.ts';
 import type { Caller } from '../level.ts';
 import { redact } from './redact.ts';
 import { ToolRefusal } from './tool.ts';
@@ -14,13 +15,11 @@ import { TOOLS } from './tools.ts';
 /** Characters. */
 const LONGEST_REASONS = 500;
 
-export type CallRecord = { caller: Caller; tool: string; arguments: unknown; outcome: 'allowed' };
-
 export type CallOptions = {
   dataset: DatabaseSync;
   productName: string;
   /** Called, and waited for, before a call made with the level `full` runs; when it rejects the call is refused. */
-  record: (entry: CallRecord) => Promise<void>;
+  record: RecordCall;
   /** Told the cause whenever a caller is answered with an internal error. */
   onError?: (error: unknown) => void;
 };
@@ -42,7 +41,10 @@ export async function callTool(
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
   }
   const decision = decide(caller, tool.level);
-  if (decision !== 'allowed') return failed(refusal(options, caller, tool, decision));
+  if (decision !== 'allowed')
+    return failed(
+      refusal(options.productName, caller, { tool: name, level: tool.level }, decision),
+    );
   const input = tool.input.safeParse(given);
   if (!input.success) return failed(misfit(input.error));
   return answered(runTool(options, tool, input.data), caller.level);
@@ -58,9 +60,7 @@ async function recordCall(
     await record({ caller, tool, arguments: given, outcome: 'allowed' });
   } catch (error) {
     onError?.(error);
-    const message =
-      'Calls with the level full are recorded first, and this one could not be, so it was refused. Try again in a moment.';
-    throw new ProtocolError(ProtocolErrorCode.InternalError, message);
+    throw new ProtocolError(ProtocolErrorCode.InternalError, UNRECORDED);
   }
 }
 
@@ -97,17 +97,4 @@ function misfit(error: z.ZodError): string {
 
 function failed(text: string): CallToolResult {
   return { isError: true, content: [{ type: 'text', text }] };
-}
-
-/** Says who can give what is missing. `step-up` comes here only in a batch whose highest call is beyond the link. */
-function refusal(
-  { productName }: CallOptions,
-  caller: Caller,
-  { name, level }: Tool,
-  decision: 'step-up' | 'never',
-): string {
-  const needs = `${name} needs the permission level ${level}, and this call was made with ${caller.level}.`;
-  if (decision === 'step-up') return `${needs} Call it by itself to be asked for that level.`;
-  const asked = caller.minted ? 'token minted' : 'connect link';
-  return `${needs} No more can be had here. Ask whoever runs ${productName} for a ${asked} with the level ${level}.`;
 }

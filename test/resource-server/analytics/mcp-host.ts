@@ -8,7 +8,7 @@ import { Client, ProtocolError, StreamableHTTPClientTransport } from '@modelcont
 import { Client as FirstClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as FirstTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Level } from '../../../src/permission-level.ts';
-import type { CallRecord } from '../../../src/resource-server/analytics/call.ts';
+import type { CallRecord } from '../../../src/resource-server/call-record.ts';
 import { openDataset } from '../../../src/resource-server/analytics/data.ts';
 import type { Caller } from '../../../src/resource-server/level.ts';
 import { openMcp } from '../../../src/resource-server/mcp.ts';

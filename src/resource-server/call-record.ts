@@ -1,0 +1,26 @@
+// The record of a call that is made with the level `full`: written before the call runs, which is refused when it cannot be.
+import { recordAudit } from '../audit/audit.ts';
+import type { Store } from '../store/store.ts';
+import type { Caller } from './level.ts';
+
+export type CallRecord = { caller: Caller; tool: string; arguments: unknown; outcome: 'allowed' };
+
+/** Resolves when it is stored. */
+export type RecordCall = (entry: CallRecord) => Promise<void>;
+
+export const UNRECORDED =
+  'Calls with the level full are recorded first, and this one could not be, so it was refused. Try again in a moment.';
+
+/** `now` is seconds since the epoch. */
+export function callRecorder(store: Store, now: () => number): RecordCall {
+  return ({ caller, tool, arguments: given, outcome }) => {
+    const { accountId: account, clientId, connector, grantId } = caller;
+    const who = {
+      account,
+      clientId,
+      ...(connector ? { connector } : {}),
+      ...(grantId ? { grantId } : {}),
+    };
+    return recordAudit(store, { event: 'call', ...who, tool, arguments: given, outcome }, now());
+  };
+}
