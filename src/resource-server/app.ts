@@ -10,14 +10,8 @@ import { createHost } from '../http/host.ts';
 import { noteUse } from '../minted-tokens/minted-tokens.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
+import { requireCaller, requireMintedCaller } from './admission.ts';
 import type { Answering } from './answering.ts';
-import {
-  type BearerOptions,
-  callerOf,
-  type MintedCaller,
-  mintedCallerOf,
-  presentedToken,
-} from './bearer.ts';
 import { requireKnownOrigin, requireUsableConnector } from './guards.ts';
 import { respondWithJsonRpc } from './json-rpc.ts';
 import { type Caller, decide, type Needed } from './level.ts';
@@ -25,6 +19,7 @@ import { callRecorder } from './call-record.ts';
 import { readMessages } from './messages.ts';
 import { openRecords } from './records.ts';
 import { openSample } from './sample.ts';
+import { tokenVerifier } from './verified-tokens.ts';
 import { challenge, connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
 
 export type ResourceServerOptions = {
@@ -63,7 +58,9 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
     ]),
     allowLoopback: !settings.production,
   });
-  const bearer = { ...settings, ...records, verificationKeys: options.verificationKeys };
+  const { verificationKeys } = options;
+  const verifyToken = tokenVerifier({ issuer: settings.authUrl, verificationKeys, now });
+  const bearer = { ...settings, ...records, verifyToken };
   const bodyOf = async (ctx: Koa.Context) =>
     ctx.method === 'POST' ? readMessages(ctx, settings.resourceServer.maxBodyBytes) : undefined;
   router.all('/connect/:connector/mcp', origins, async (ctx) => {
@@ -126,24 +123,6 @@ function answerDocument(ctx: Koa.Context, document: Record<string, unknown>): vo
   ctx.body = document;
 }
 
-/** 401 with the way in, on every method and before anything is said about the message (RFC 9728 section 5.1). */
-async function requireCaller(
-  options: BearerOptions,
-  ctx: Koa.Context,
-  connector: Connector,
-): Promise<Caller> {
-  const { token, isPresent } = presentedToken(ctx.req.headers.authorization);
-  const caller = token === undefined ? undefined : await callerOf(options, connector, token);
-  if (caller) return caller;
-  const error = isPresent ? ({ error: 'invalid_token' } as const) : {};
-  const header = challenge(options, connector, { ...error, scope: connector.level });
-  const message = isPresent
-    ? 'the access token is not good for this connect link'
-    : 'an access token is needed: sign in first';
-  const code = isPresent ? 'invalid_token' : 'token_required';
-  throw new HttpError(401, code, message, { headers: { 'WWW-Authenticate': header } });
-}
-
 type Wish = { connector: Connector; caller: Caller; needed: Needed | undefined };
 
 /** RFC 6750 section 3.1: the person may grant what is missing. What no sign-in can give is a tool error, made by what answers. */
@@ -157,17 +136,4 @@ function requireLevel(settings: Settings, { connector, caller, needed }: Wish): 
   throw new HttpError(403, 'insufficient_scope', message, {
     headers: { 'WWW-Authenticate': header },
   });
-}
-
-/** No `resource_metadata` in the answer: there is nothing to sign in to here. */
-async function requireMintedCaller(
-  options: BearerOptions,
-  ctx: Koa.Context,
-): Promise<MintedCaller> {
-  const { token } = presentedToken(ctx.req.headers.authorization);
-  const caller = token === undefined ? undefined : await mintedCallerOf(options, token);
-  if (caller) return caller;
-  const message =
-    'this address takes minted tokens only: use a connect link (…/connect/<connector>/mcp) to sign in, or ask an administrator for a minted token';
-  throw new HttpError(401, 'invalid_token', message, { headers: { 'WWW-Authenticate': 'Bearer' } });
 }

@@ -1,0 +1,67 @@
+// What a client is told about a token that is not good: more than that only when we signed it (RFC 6750 section 3.1).
+import { expect } from 'chai';
+import { mint, revoke } from '../minted-tokens/minting.ts';
+import { createConnector } from '../support/administrator.ts';
+import { moveClock } from '../support/clock.ts';
+import { connect } from '../support/connection.ts';
+import { callTool } from '../support/mcp.ts';
+import { useSystem } from '../support/system.ts';
+
+describe('A refused token', () => {
+  const system = useSystem();
+
+  /** As a client reads it; the challenge is the same whatever is wrong. */
+  async function messageFor(link: string, token: string): Promise<string> {
+    const { status, headers, rpc } = await callTool(link, token, 'club_overview');
+    const challenge = headers.get('www-authenticate') ?? '';
+    expect(status).to.equal(401);
+    if (link.includes('/connect/'))
+      expect(challenge).to.match(/^Bearer error="invalid_token", res/);
+    else expect(challenge).to.equal('Bearer');
+    expect(challenge).to.not.include('error_description');
+    return rpc?.error?.message ?? '';
+  }
+
+  const forge = (token: string) => `${token.slice(0, -8)}AAAAAAAA`;
+
+  it('that has expired is called expired, and one that nobody signed is not', async () => {
+    const connector = await createConnector(system());
+    const { accessToken } = await connect(system(), connector);
+    moveClock(3601);
+    expect(await messageFor(connector.link, accessToken)).to.match(/has expired.*refresh/);
+    const forged = await messageFor(connector.link, forge(accessToken));
+    expect(forged).to.equal('the access token is not good for this connect link');
+  });
+
+  it('of another link is called that', async () => {
+    const [own, other] = [await createConnector(system()), await createConnector(system())];
+    const { accessToken } = await connect(system(), own);
+    expect(await messageFor(other.link, accessToken)).to.match(/for another address/);
+    expect(await messageFor(other.link, forge(accessToken))).to.not.match(/another/);
+  });
+
+  it('that was revoked is told to have ended, before and after it was used', async () => {
+    const connector = await createConnector(system());
+    for (const isUsed of [false, true]) {
+      const { server, client, accessToken } = await connect(system(), connector);
+      if (isUsed) await callTool(connector.link, accessToken, 'club_overview');
+      const body = new URLSearchParams({ client_id: client.id, token: accessToken });
+      await fetch(server.revocation_endpoint, { method: 'POST', body });
+      expect(await messageFor(connector.link, accessToken)).to.match(/has ended/);
+      expect(await messageFor(connector.link, forge(accessToken))).to.not.match(/ended/);
+    }
+  });
+
+  it('that was minted says which of these it is, and what to use instead', async () => {
+    const address = `${system().resource}/mcp`;
+    const [short, ended] = [await mint(system(), { expiresIn: '1h' }), await mint(system())];
+    const { link, accessToken } = await connect(system(), await createConnector(system()));
+    await revoke(system(), ended.id);
+    expect(await messageFor(address, ended.token)).to.match(/was revoked; .*connect link/);
+    expect(await messageFor(address, accessToken)).to.match(/another address; .*connect link/);
+    expect(await messageFor(link, short.token)).to.match(/another address/);
+    moveClock(3601);
+    expect(await messageFor(address, short.token)).to.match(/has expired; .*connect link/);
+    expect(await messageFor(address, forge(short.token))).to.match(/^this address takes/);
+  });
+});
