@@ -6,6 +6,7 @@ import { entitledLevel } from './authorization-server/engine/accounts.ts';
 import { CALLBACK_PATH } from './authorization-server/interactions/router.ts';
 import { ENDPOINTS } from './authorization-server/metadata.ts';
 import { developmentIdp } from './development-idp/app.ts';
+import { grantLifetimes } from './grants/grant-life.ts';
 import type { ListeningHost } from './http/listen.ts';
 import type { Pages } from './http/pages.ts';
 import { textKeyRing } from './keys/key-ring.ts';
@@ -127,6 +128,7 @@ function managementHost(options: RoleOptions): ListeningHost {
     authUrl: settings.authUrl,
     resourceUrl: settings.resourceUrl,
     accessTokenLifetime: settings.lifetimes.accessToken,
+    grantLifetimes: grantLifetimes(settings.lifetimes),
     key: settings.managementKey,
     proxies: settings.proxies,
   });

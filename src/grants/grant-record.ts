@@ -1,9 +1,18 @@
 // The one record of a grant, and the rules for its code and refresh tokens (RFC 6749 section 10.4, RFC 9700 section 4.14). Pure: no I/O.
 
+import { highestLevelIn, type Level } from '../permission-level.ts';
+import type { Reason } from './reasons.ts';
+
 /** What the engine stores of a model; opaque here but for the members named. */
 export type EnginePayload = Record<string, unknown>;
 
-type GrantPayload = EnginePayload & { accountId: string; clientId: string; exp: number };
+type GrantPayload = EnginePayload & {
+  accountId: string;
+  clientId: string;
+  exp: number;
+  /** The scope that was approved, or what the person left of it since. */
+  openid?: { scope?: string };
+};
 
 /**
  * Generations that were turned one after another within a few seconds: the first, the last, and when the last was. However often a client
@@ -30,13 +39,32 @@ export type GrantRecord = {
   refresh?: RefreshState;
   /** Access tokens revoked before they expire: jti to exp. */
   revoked?: Record<string, number>;
+  /** The last few refreshes that were refused while the grant stood. */
+  refusals?: Refusal[];
 };
+
+/** `at` in seconds. */
+export type Refusal = { reason: Reason; at: number };
 
 /** The client as the person saw it when approving. */
 export type ClientSnapshot = { name: string; redirectHost: string };
 
-/** What replaces a record that ended, for a minute: it counts as absent, and lets exactly one caller know that it ended the grant. */
-export type EndedMark = { version: 1; ended: string };
+/**
+ * What replaces a record that ended: it counts as absent, lets exactly one caller know that it ended the grant, and says for a month why. Times
+ * are seconds.
+ */
+export type EndedMark = {
+  version: 1;
+  ended: Reason;
+  endedAt: number;
+  connector: string;
+  client: ClientSnapshot;
+  clientId: string;
+  accountId: string;
+  level?: Level;
+  createdAt: number;
+  lastUsedAt?: number;
+};
 
 export type StoredGrant = GrantRecord | EndedMark;
 
@@ -44,31 +72,38 @@ export function isLive(stored: StoredGrant | undefined): stored is GrantRecord {
   return stored !== undefined && !('ended' in stored);
 }
 
-export function wasExchanged({ code, refresh }: GrantRecord): boolean {
-  return refresh !== undefined || code?.usedAt !== undefined;
+/** When the client last fetched tokens, in seconds; undefined until it exchanged the code. */
+export function lastUseOf({ code, refresh }: GrantRecord): number | undefined {
+  return refresh?.turns.at(-1)?.[2] ?? refresh?.payload.iat ?? code?.usedAt;
 }
 
-/** All in seconds. */
-export type Lifetimes = {
-  /** How long a turned refresh token still gets the current one: lost replies, and processes that race. */
-  refreshGrace: number;
-  /** How long a second use of a code is the same request sent twice. */
-  codeGrace: number;
-  refreshIdle: number;
-  /** From approval to the issue of the code, which is one redirect away. */
-  pending: number;
-  code: number;
-  accessToken: number;
-};
+export function markEnded(record: GrantRecord, reason: Reason, now: number): EndedMark {
+  const { connector, client, grant, createdAt } = record;
+  const level = grantedLevel(record);
+  const lastUsedAt = lastUseOf(record);
+  return {
+    version: 1,
+    ended: reason,
+    endedAt: Math.floor(now),
+    connector,
+    client,
+    clientId: grant.clientId,
+    accountId: grant.accountId,
+    ...(level === undefined ? {} : { level }),
+    createdAt,
+    ...(lastUsedAt === undefined ? {} : { lastUsedAt: Math.floor(lastUsedAt) }),
+  };
+}
 
-/** Until the code is either exchanged or beyond use, with room for an exchange that is under way. */
-export function unusedAfter({ pending, code }: Lifetimes): number {
-  return pending + code + 2 * CODE_MARGIN;
+/** The level that the grant allows now: tokens of a higher one are from before it was lowered. */
+export function grantedLevel({ grant }: GrantRecord): Level | undefined {
+  return highestLevelIn(grant.openid?.scope);
 }
 
 const TURNED_TOGETHER = 5;
 const REVOKED_KEPT = 50;
-const CODE_MARGIN = 5;
+const REFUSALS_KEPT = 5;
+const REFUSAL_GAP = 3600;
 
 /**
  * What presenting a generation means. `current`: the newest. `repeat`: turned within the grace, give or take a few seconds. `late`: the
@@ -142,25 +177,15 @@ function withoutExpiredRevocations(record: GrantRecord, now: number): GrantRecor
   return live.length > 0 ? { ...rest, revoked: Object.fromEntries(live) } : rest;
 }
 
-/** When the current refresh token stops working: idle since it was made, and never beyond the grant. */
-export function refreshExpiry({ refresh, grant }: GrantRecord, idle: number): number {
-  const made = refresh?.turns.at(-1)?.[2] ?? refresh?.payload.iat ?? 0;
-  return Math.min(Math.floor(made + idle), grant.exp);
-}
-
-/** How long the record must be kept: this only collects garbage, expiry is judged from the record. */
-export function timeToLive(record: GrantRecord, lifetimes: Lifetimes, now: number): number {
-  return Math.max(1, Math.ceil(keptUntil(record, lifetimes, now) - now));
-}
-
-function keptUntil(
+/** With the refusal; undefined when the same is noted already of the last hour, so that nobody can make us write at will. */
+export function withRefusal(
   record: GrantRecord,
-  { refreshIdle, pending, accessToken }: Lifetimes,
+  reason: Reason,
   now: number,
-): number {
-  const { code, refresh, grant } = record;
-  const lastAccessToken = Math.min(now + accessToken, grant.exp);
-  if (refresh) return Math.max(refreshExpiry(record, refreshIdle), lastAccessToken);
-  if (code?.usedAt !== undefined) return lastAccessToken;
-  return code ? code.payload.exp + CODE_MARGIN : now + pending;
+): GrantRecord | undefined {
+  const earlier = record.refusals ?? [];
+  const isNoted = earlier.some((known) => known.reason === reason && now - known.at < REFUSAL_GAP);
+  if (isNoted) return undefined;
+  const refusals = [...earlier, { reason, at: Math.floor(now) }].slice(-REFUSALS_KEPT);
+  return { ...record, refusals };
 }

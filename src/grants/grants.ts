@@ -1,26 +1,19 @@
 // The grants in the store: make, find, change, end, and prompt notice of changes.
 import { randomBytes } from 'node:crypto';
 import { type Found, KEEP, type Store, StoreFull } from '../store/store.ts';
-import {
-  type EndedMark,
-  type GrantRecord,
-  isLive,
-  type Lifetimes,
-  type StoredGrant,
-  timeToLive,
-  wasExchanged,
-} from './grant-record.ts';
+import { type Lifetimes, REASON_KEPT, stands, timeToLive } from './grant-life.ts';
+import { type GrantRecord, isLive, markEnded, type StoredGrant } from './grant-record.ts';
+import type { Reason } from './reasons.ts';
 
 /** Carries the id of a grant that ended or changed what it allows. */
 export const GRANTS_CHANNEL = 'grants';
-const MARK_KEPT = 60;
 const grantKey = (id: string) => `grant:${id}`;
 
 export type FoundGrant = Found<GrantRecord>;
 
 export type NewGrant = Pick<GrantRecord, 'connector' | 'client' | 'grant'>;
 
-/** Written once: where there is a grant of this id already, also one that ended a moment ago, nothing changes. */
+/** Written once: where there is a grant of this id already, also one that ended, nothing changes. */
 export async function createGrant(
   store: Store,
   id: string,
@@ -37,10 +30,20 @@ export async function createGrant(
   await store.add(grantKey(id), record, timeToLive(record, lifetimes, now));
 }
 
+/** Also what is left of a grant that ended. */
+export async function findStoredGrant(store: Store, id: string): Promise<StoredGrant | undefined> {
+  return (await store.get<StoredGrant>(grantKey(id)))?.value;
+}
+
 /** A grant counts from when its code was exchanged until it ends. */
-export async function isExchanged(store: Store, id: string): Promise<boolean> {
+export async function grantStands(
+  store: Store,
+  id: string,
+  lifetimes: Lifetimes,
+  now: number,
+): Promise<boolean> {
   const record = (await findGrant(store, id))?.value;
-  return record !== undefined && wasExchanged(record);
+  return record !== undefined && stands(record, lifetimes, now);
 }
 
 export async function findGrant(store: Store, id: string): Promise<FoundGrant | undefined> {
@@ -69,14 +72,14 @@ export async function updateGrant(
 export async function endGrant(
   store: Store,
   id: string,
-  reason: string,
+  reason: Reason,
+  now: number,
 ): Promise<GrantRecord | undefined> {
-  const mark: EndedMark = { version: 1, ended: reason };
   let ended: GrantRecord | undefined;
   try {
     await store.update<StoredGrant>(grantKey(id), (stored) => {
       ended = isLive(stored) ? stored : undefined;
-      return ended ? { value: mark, ttl: MARK_KEPT } : KEEP;
+      return ended ? { value: markEnded(ended, reason, now), ttl: REASON_KEPT } : KEEP;
     });
   } catch (error) {
     if (!(error instanceof StoreFull)) throw error;

@@ -10,7 +10,8 @@ import {
   revokeConnector,
   withSettledUses,
 } from '../connectors/connectors.ts';
-import { isExchanged } from '../grants/grants.ts';
+import type { Lifetimes } from '../grants/grant-life.ts';
+import { grantStands } from '../grants/grants.ts';
 import { readJson } from '../http/body.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import type { Entry, Store } from '../store/store.ts';
@@ -29,6 +30,7 @@ export type ApiOptions = {
   authUrl: string;
   resourceUrl: string;
   accessTokenLifetime: number;
+  grantLifetimes: Lifetimes;
   now?: () => number;
 };
 
@@ -44,7 +46,7 @@ export function managementApi(options: ApiOptions): Router {
     await next();
   });
 
-  const stands = (grantId: string) => isExchanged(store, grantId);
+  const stands = (grantId: string) => grantStands(store, grantId, options.grantLifetimes, now());
   const document = async (connector: Connector) =>
     connectorDocument(await withSettledUses(connector, stands), resourceUrl, now());
 

@@ -1,6 +1,7 @@
 // The management host: a listener of its own, on loopback unless an operator says otherwise, where connectors and tokens are made and revoked and keys rotated.
 import type Koa from 'koa';
 import type { Logger } from 'pino';
+import type { Lifetimes } from '../grants/grant-life.ts';
 import { createHost } from '../http/host.ts';
 import type { Store } from '../store/store.ts';
 import { refuseForeignOrigin, requireAdministrator } from './administrator.ts';
@@ -15,6 +16,7 @@ export type ManagementOptions = {
   resourceUrl: string;
   /** In seconds: how long what a replaced signing key signed is good. */
   accessTokenLifetime: number;
+  grantLifetimes: Lifetimes;
   store: Store;
   /** What an administrator sends as bearer token. */
   key: string;

@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { grantLifetimes } from '../../src/grants/grant-life.ts';
 import { managementApp } from '../../src/management/app.ts';
 import { openLogger } from '../../src/observability/logger.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -13,6 +14,10 @@ import type { Store } from '../../src/store/store.ts';
 export const KEY = 'a-management-key-of-43-characters-for-tests';
 /** In seconds. */
 export const ACCESS_TOKEN_LIFETIME = 3600;
+export const LIFETIMES = grantLifetimes({
+  accessToken: ACCESS_TOKEN_LIFETIME,
+  refreshTokenIdle: 30 * 86_400,
+});
 export const AUTH_URL = 'https://auth.example.com';
 export const RESOURCE_URL = 'https://mcp.example.com';
 
@@ -41,6 +46,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
     authUrl: AUTH_URL,
     resourceUrl,
     accessTokenLifetime: ACCESS_TOKEN_LIFETIME,
+    grantLifetimes: LIFETIMES,
     store,
     key: KEY,
     logger: openLogger('silent'),

@@ -7,7 +7,7 @@ import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
 import { openUseKeeper } from '../../connectors/kept-uses.ts';
-import type { Lifetimes } from '../../grants/grant-record.ts';
+import { grantLifetimes, type Lifetimes } from '../../grants/grant-life.ts';
 import type { SigningKeyRing } from '../../keys/signing-key-ring.ts';
 import { SIGNING_ALGORITHM, signingKey } from '../../keys/signing-keys.ts';
 import { OFFLINE_ACCESS } from '../../permission-level.ts';
@@ -54,24 +54,13 @@ export type Engine = {
   close: () => Promise<void>;
 };
 
-const REFRESH_GRACE = 60;
-const CODE_GRACE = 1;
-const CODE_LIFETIME = 60;
-const APPROVAL_LIFETIME = 45;
 /** How long a person may take to sign in and to consent, each. */
 const INTERACTION_LIFETIME = 900;
 const FRESH_FOR = 10;
 
 export async function openEngine(options: EngineOptions): Promise<Engine> {
   const { settings, store, logger, signingKeys, now } = options;
-  const grantLifetimes: Lifetimes = {
-    refreshGrace: REFRESH_GRACE,
-    codeGrace: CODE_GRACE,
-    refreshIdle: settings.lifetimes.refreshTokenIdle,
-    pending: APPROVAL_LIFETIME,
-    code: CODE_LIFETIME,
-    accessToken: settings.lifetimes.accessToken,
-  };
+  const lifetimes = grantLifetimes(settings.lifetimes);
   const policy = await tokenPolicy(options);
   const network = { ...INTERNET, ...options.documentFetching?.network };
   await requireGuard(network);
@@ -84,7 +73,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   const grants = grantModels({
     store,
     tokenKeys: options.tokenKeys,
-    lifetimes: grantLifetimes,
+    lifetimes,
     now,
     settleTokenRequest: (ctx, granted) => settleTokenRequest(policy, ctx, granted),
     refreshTokenFollows: (_ctx, code) =>
@@ -126,7 +115,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
           const account = await policy.readAccount(id);
           return account !== undefined && account.disabledAt === undefined;
         },
-        ttl: { ...settings.lifetimes, code: CODE_LIFETIME, interaction: INTERACTION_LIFETIME },
+        ttl: { ...settings.lifetimes, code: lifetimes.code, interaction: INTERACTION_LIFETIME },
         renderError: options.renderError,
       }),
     );
@@ -144,7 +133,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     provider: () => current.provider,
     middleware: (ctx, next) => current.middleware(ctx, next),
     redirectPolicy,
-    grantLifetimes,
+    grantLifetimes: lifetimes,
     prolongClient: clients.touch,
     close: uses.close,
   };

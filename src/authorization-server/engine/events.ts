@@ -5,7 +5,7 @@ import { recordAudit } from '../../audit/audit.ts';
 import { holderOf } from '../../connectors/connector.ts';
 import { settleUseOf } from '../../connectors/connectors.ts';
 import type { UseKeeper } from '../../connectors/kept-uses.ts';
-import { wasExchanged } from '../../grants/grant-record.ts';
+import { wasExchanged } from '../../grants/grant-life.ts';
 import type { Store } from '../../store/store.ts';
 import type { Clients } from './clients.ts';
 import type { GrantModelOptions } from './grant-models.ts';

@@ -1,10 +1,19 @@
 // The engine's errors with our words: descriptions that a person can act on, and faults that clients wait out.
 import { errors } from 'oidc-provider';
+import type { Reason } from '../../grants/reasons.ts';
 import { StoreUnavailable } from '../../store/store.ts';
 
-/** RFC 6749 section 5.2; the engine's own description is the same for every cause. */
-export function invalidGrant(description: string): Error {
-  return Object.assign(new errors.InvalidGrant(description), { error_description: description });
+/** RFC 6749 section 5.2; the engine's own description is the same for every cause. `reason`: what is noted in the grant. */
+export function invalidGrant(description: string, reason?: Reason): Error {
+  const error = new errors.InvalidGrant(description);
+  return Object.assign(error, { error_description: description, ...(reason ? { reason } : {}) });
+}
+
+/** What a refusal of ours says about why; undefined for any other error. */
+export function reasonOf(error: unknown): Reason | undefined {
+  return error instanceof errors.InvalidGrant && 'reason' in error
+    ? (error.reason as Reason)
+    : undefined;
 }
 
 /** Shaped so that the engine answers with JSON 503 and never redirects with it. */

@@ -1,7 +1,8 @@
 // The grant record of one engine request: read once, changed and ended through here.
 import type { KeyObject } from 'node:crypto';
 import { Provider, type KoaContextWithOIDC } from 'oidc-provider';
-import type { GrantRecord, Lifetimes } from '../../grants/grant-record.ts';
+import type { Lifetimes } from '../../grants/grant-life.ts';
+import type { GrantRecord } from '../../grants/grant-record.ts';
 import {
   announceGrant,
   endGrant,
@@ -9,6 +10,7 @@ import {
   type FoundGrant,
   updateGrant,
 } from '../../grants/grants.ts';
+import type { Reason } from '../../grants/reasons.ts';
 import { isOurs, parseTokenName } from '../../grants/token-name.ts';
 import type { KEEP, Store } from '../../store/store.ts';
 import { invalidGrant } from './refusals.ts';
@@ -20,7 +22,7 @@ export type RecordOptions = {
   lifetimes: Lifetimes;
   now: () => number;
   /** Called once per grant that ended, with why. */
-  onEnded: (grantId: string, record: GrantRecord, reason: string) => Promise<void>;
+  onEnded: (grantId: string, record: GrantRecord, reason: Reason) => Promise<void>;
 };
 
 export type RequestRecords = ReturnType<typeof requestRecords>;
@@ -51,11 +53,11 @@ export function requestRecords({ store, tokenKeys, lifetimes, now, onEnded }: Re
       const options = { lifetimes, now: now(), ...(seenBefore ? { seen: seenBefore } : {}) };
       return remember(id, await updateGrant(store, id, next, options));
     },
-    async end(id: string, reason: string) {
+    async end(id: string, reason: Reason) {
       // The engine ends a token and then its grant, which are one here.
       const known = remembered(id);
       if (known && !known.found) return;
-      const ended = await endGrant(store, id, reason);
+      const ended = await endGrant(store, id, reason, now());
       remember(id, undefined);
       if (ended) await Promise.all([announceGrant(store, id), onEnded(id, ended, reason)]);
     },
@@ -72,7 +74,7 @@ export function requestRecords({ store, tokenKeys, lifetimes, now, onEnded }: Re
 }
 
 /** Why the engine ends a grant, told from what it is doing. */
-export function endReason(): string {
+export function endReason(): Reason {
   const { route, params } = Provider.ctx?.oidc ?? {};
   if (route === 'revocation') return 'revoked_by_client';
   return params?.grant_type === 'authorization_code' ? 'code_replay' : 'refresh_replay';

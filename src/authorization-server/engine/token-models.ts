@@ -1,16 +1,18 @@
 // AuthorizationCode and RefreshToken of the engine, kept in the record of their grant (RFC 6749 sections 4.1.2 and 6).
 import { type Adapter, errors, type KoaContextWithOIDC } from 'oidc-provider';
+import { refreshExpiry } from '../../grants/grant-life.ts';
 import {
   type EnginePayload,
   type GrantRecord,
   judge,
-  refreshExpiry,
   turn,
   type Verdict,
+  withRefusal,
 } from '../../grants/grant-record.ts';
+import type { Reason } from '../../grants/reasons.ts';
 import { parseTokenName } from '../../grants/token-name.ts';
 import { KEEP } from '../../store/store.ts';
-import { invalidGrant } from './refusals.ts';
+import { invalidGrant, reasonOf } from './refusals.ts';
 import {
   endReason,
   grantIdOf,
@@ -106,7 +108,12 @@ export function refreshTokenModel(
       if (!hit || !refresh) return undefined;
       const ctx = requireRequest();
       const isOwn = ctx.oidc.client?.clientId === refresh.payload.clientId;
-      if (isOwn && ctx.oidc.route === 'token') await settleTokenRequest(ctx, refresh.payload);
+      if (isOwn && ctx.oidc.route === 'token') {
+        await settleTokenRequest(ctx, refresh.payload).catch(async (error: unknown) => {
+          await noteRefusal(options, records, hit.name.grantId, reasonOf(error));
+          throw error;
+        });
+      }
       const replayed =
         judge(refresh, Number(hit.name.part), now(), lifetimes.refreshGrace) === 'replay';
       return {
@@ -139,6 +146,21 @@ export function refreshTokenModel(
       await records.end(grantIdOf(id), endReason());
     },
   };
+}
+
+/**
+ * Kept with the grant, so that there is an answer to why when what stood in the way is over. What the client itself did wrong is in the log only:
+ * bad input changes nothing. The refusal does not depend on the write.
+ */
+async function noteRefusal(
+  { now }: TokenModelOptions,
+  records: RequestRecords,
+  grantId: string,
+  reason: Reason | undefined,
+): Promise<void> {
+  if (!reason) return;
+  const noted = records.change(grantId, (record) => withRefusal(record, reason, now()) ?? KEEP);
+  await noted.catch(() => undefined);
 }
 
 function isReplay(verdict: Verdict): boolean {

@@ -1,9 +1,9 @@
 // A token request settled against what was granted, before anything is used up: resource (RFC 8707), scope, connector and account.
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
-import type { Connector } from '../../connectors/connector.ts';
-import { isUsable } from '../../connectors/connector.ts';
+import { type Connector, connectorState } from '../../connectors/connector.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
 import type { EnginePayload } from '../../grants/grant-record.ts';
+import type { Reason } from '../../grants/reasons.ts';
 import {
   highestLevelIn,
   levelsUpTo,
@@ -70,10 +70,23 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
     id === undefined ? undefined : policy.readConnector(id),
     policy.readAccount(String(granted.accountId)),
   ]);
-  if (!connector || !isUsable(connector, policy.now())) {
-    throw invalidGrant('the connect link was revoked or has expired');
-  }
+  const over = connectorOverBecause(connector, policy.now());
+  if (!connector || over) throw invalidGrant('the connect link was revoked or has expired', over);
   const entitled = account && policy.levelOf(account);
-  if (!entitled) throw invalidGrant('the account may not use this connect link');
+  if (!entitled) {
+    throw invalidGrant('the account may not use this connect link', whyNotEntitled(account));
+  }
   return lowest(connector.level, entitled);
+}
+
+function connectorOverBecause(connector: Connector | undefined, now: number): Reason | undefined {
+  if (!connector) return 'connector_deleted';
+  const state = connectorState(connector, now);
+  if (state === 'revoked') return 'connector_revoked';
+  return state === 'expired' ? 'connector_expired' : undefined;
+}
+
+function whyNotEntitled(account: Account | undefined): Reason {
+  if (!account) return 'account_deleted';
+  return account.disabledAt === undefined ? 'not_entitled' : 'account_disabled';
 }

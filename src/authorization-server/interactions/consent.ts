@@ -2,8 +2,9 @@
 import type Koa from 'koa';
 import { holderOf } from '../../connectors/connector.ts';
 import { hasUseLeft, type Stands, takeUse } from '../../connectors/connectors.ts';
-import { type Lifetimes, unusedAfter } from '../../grants/grant-record.ts';
-import { createGrant, isExchanged } from '../../grants/grants.ts';
+import { type Lifetimes, unusedAfter } from '../../grants/grant-life.ts';
+import { listGrant } from '../../grants/grant-lists.ts';
+import { createGrant, grantStands } from '../../grants/grants.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
@@ -139,8 +140,8 @@ async function approve(
   await finishFlow(options.provider, ctx, { consent: { grantId } });
 }
 
-function standsIn({ store }: ConsentOptions): Stands {
-  return (grantId) => isExchanged(store, grantId);
+function standsIn({ store, grantLifetimes, now }: ConsentOptions): Stands {
+  return (grantId) => grantStands(store, grantId, grantLifetimes, now());
 }
 
 /**
@@ -166,6 +167,8 @@ async function makeGrant(
     resources: { [resource]: scope },
   };
   const snapshot = { name: client.name, redirectHost: redirectDestination(redirectUri) };
+  const owners = { account: account.id, client: client.id, connector: connector.id };
+  await listGrant(store, grantId, owners, { lifetime: grantLifetime, now: now() });
   await createGrant(
     store,
     grantId,

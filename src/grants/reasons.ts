@@ -1,0 +1,36 @@
+// Why connections end and why a refresh is refused: the closed list of reason codes, and what each means in words for people.
+
+/** The English words; sentences that a person without a technical background can act on. */
+export const REASONS = {
+  refresh_replay:
+    'The same refresh token was used twice. Somebody else may have had a copy, so the connection was ended.',
+  code_replay:
+    'The same authorization code was used twice. Somebody else may have had a copy, so the connection was ended.',
+  revoked_by_client: 'The app itself ended the connection.',
+  many_tokens_revoked: 'The app revoked so many access tokens that the connection was ended.',
+  disconnected: 'The person disconnected the app.',
+  revoked_by_administrator: 'An administrator ended the connection.',
+  client_revoked: 'An administrator ended all connections of this app.',
+  client_gone: 'The app is not registered any more.',
+  connector_revoked: 'The connect link was revoked.',
+  connector_expired: 'The connect link has expired.',
+  connector_deleted: 'The connect link was deleted.',
+  account_disabled: 'The account of the person was disabled.',
+  account_deleted: 'The account of the person is not known any more.',
+  not_entitled: 'The person may not use this connect link any more.',
+  idle: 'The connection was not used for so long that it ran out.',
+  absolute: 'The connection reached the longest time that one approval lasts.',
+  not_renewable: 'The person did not let the app stay connected, so the access ran out.',
+  never_used: 'The app never fetched what the person approved.',
+} as const;
+
+export type Reason = keyof typeof REASONS;
+
+/** A code that was stored by another version may not be in the list. */
+export function reasonText(reason: string): string {
+  return isReason(reason) ? REASONS[reason] : `The reason is recorded as ${reason}.`;
+}
+
+function isReason(reason: string): reason is Reason {
+  return Object.hasOwn(REASONS, reason);
+}

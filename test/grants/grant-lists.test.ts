@@ -1,0 +1,128 @@
+// The lists of grants per account, client and connector: written at approval only, read back whole, and rid of what is gone.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { grantLifetimes } from '../../src/grants/grant-life.ts';
+import {
+  connectedClients,
+  findListed,
+  listedGrants,
+  listGrant,
+  type Owner,
+} from '../../src/grants/grant-lists.ts';
+import { endGrant } from '../../src/grants/grants.ts';
+import type { Store } from '../../src/store/store.ts';
+import { createConnector } from '../support/administrator.ts';
+import { callTool } from '../support/mcp.ts';
+import { openSystemStore } from '../support/opened-store.ts';
+import { readStoredBytes } from '../support/stored-bytes.ts';
+import { onEachStore, type System } from '../support/system.ts';
+import { type Family, startFamily, times, turn } from './family.ts';
+
+const DAY = 86_400;
+const lifetime = 90 * DAY;
+const lifetimes = grantLifetimes({ accessToken: 3600, refreshTokenIdle: 30 * DAY });
+
+const seconds = () => Date.now() / 1000;
+
+onEachStore('The lists of grants', (system) => {
+  let store: Store;
+  before(async () => {
+    ({ store } = await openSystemStore(system()));
+  });
+  after(() => store.close());
+
+  const ownersOf = ({ accessToken }: Family): Owner[] => {
+    const { sub = '', client_id: client, connector } = decodeJwt(accessToken);
+    return [
+      { kind: 'account', id: sub },
+      { kind: 'client', id: String(client) },
+      { kind: 'connector', id: String(connector) },
+    ];
+  };
+  const grantOf = ({ accessToken }: Family) => String(decodeJwt(accessToken).grant_id);
+  const idsOf = async (owner: Owner, now = seconds()) =>
+    (await listedGrants(store, owner, { lifetime, now })).map(({ id }) => id);
+
+  it('have a grant that was approved under its account, its client and its connector', async () => {
+    const family = await startFamily(system());
+    for (const owner of ownersOf(family)) expect(await idsOf(owner)).to.include(grantOf(family));
+    const clients = await connectedClients(store, { lifetime, now: seconds() });
+    expect(clients).to.include(family.client.id);
+  });
+
+  it('have all grants of many who approve at the same time, once each, the oldest first', async () => {
+    const connector = await createConnector(system());
+    const families = await times(20, () => startFamily(system(), {}, connector));
+    const ids = await idsOf({ kind: 'connector', id: connector.id });
+    expect(ids).to.have.members(families.map(grantOf));
+    const later = await startFamily(system(), {}, connector);
+    expect(await idsOf({ kind: 'connector', id: connector.id })).to.include(grantOf(later));
+  });
+
+  it('are not written when a client refreshes or calls', async () => {
+    const family = await startFamily(system());
+    const before = await storedLists(system());
+    expect(before).to.not.deep.equal([]);
+    const { accessToken } = await turn(family, family.refreshToken);
+    expect((await callTool(family.link, accessToken, 'club_overview')).status).to.equal(200);
+    expect(await storedLists(system())).to.deep.equal(before);
+  });
+
+  it('have a grant once, however often its form was sent', async () => {
+    const owners = { account: 'a', client: 'c', connector: 'form' };
+    const now = seconds();
+    for (const at of [now, now + 1])
+      await listGrant(store, 'grant-of-a-form-sent-twice', owners, { lifetime, now: at });
+    expect(await idsOf({ kind: 'connector', id: 'form' })).to.have.length(1);
+  });
+
+  it('keep a member whose grant is about to be written, and drop it when that never came', async () => {
+    const owner: Owner = { kind: 'connector', id: 'crashed' };
+    const now = seconds();
+    const owners = { account: 'a', client: 'c', connector: 'crashed' };
+    await listGrant(store, 'a-grant-that-never-came', owners, { lifetime, now });
+    const find = async (at: number) => {
+      const [listed] = await listedGrants(store, owner, { lifetime, now: at });
+      if (listed) await findListed(store, owner, listed, { lifetimes, now: at });
+      return listed;
+    };
+    expect(await find(now + 60)).to.not.equal(undefined);
+    expect(await find(now + 130)).to.not.equal(undefined);
+    expect(await find(now + 130)).to.equal(undefined);
+  });
+
+  it('have what is left of a grant that ended', async () => {
+    const family = await startFamily(system());
+    const [owner] = ownersOf(family);
+    if (!owner) throw new Error('a grant has an account');
+    await endGrant(store, grantOf(family), 'disconnected', seconds());
+    const listed = (await listedGrants(store, owner, { lifetime, now: seconds() })).find(
+      ({ id }) => id === grantOf(family),
+    );
+    if (!listed) throw new Error('the grant is not listed');
+    const found = await findListed(store, owner, listed, { lifetimes, now: seconds() });
+    expect(found).to.deep.include({
+      ended: 'disconnected',
+      clientId: family.client.id,
+      level: 'operations',
+    });
+  });
+
+  it('reach back over the turn of every quarter for as long as a grant is remembered', async () => {
+    const start = 90 * DAY * 250 - 1;
+    const owner: Owner = { kind: 'account', id: 'quarters' };
+    const owners = { account: 'quarters', client: 'c', connector: 'k' };
+    await listGrant(store, 'a-grant-of-long-ago', owners, { lifetime, now: start });
+    await listGrant(store, 'a-grant-a-second-later', owners, { lifetime, now: start + 1 });
+    for (const days of [0, 30, 89, 119])
+      expect(await idsOf(owner, start + 1 + days * DAY)).to.deep.equal([
+        'a-grant-of-long-ago',
+        'a-grant-a-second-later',
+      ]);
+  });
+});
+
+async function storedLists({ storeAddress }: System) {
+  const all = await readStoredBytes(storeAddress);
+  return all.filter(({ name }) => /^(grants-of-|clients-connected)/.test(name));
+}
