@@ -10,6 +10,7 @@ import {
 import { misspeltVariables, type Environment } from './environment.ts';
 import { errorCode, PROJECT_ROOT } from './file.ts';
 import { readIdentityProvider } from './identity-provider.ts';
+import { resolveLimits } from './limits.ts';
 import { listenerMistakes, resolveListeners } from './listeners.ts';
 import { managementKeyMistakes } from './management-key.ts';
 import { SettingsError } from './mistake.ts';
@@ -71,6 +72,7 @@ export function loadSettings(environment: Environment = process.env): Settings {
     store: store.kind === 'sqlite' ? { ...store, file: resolve(dataDir, store.file) } : store,
     listen: resolveListeners(file),
     identityProvider: identityProvider.value,
+    limits: resolveLimits(file.limits, reason !== undefined),
     secret: secret.value ?? kept('secret'),
     previousSecret: previousSecret.value,
     managementKey:

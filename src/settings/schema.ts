@@ -1,6 +1,7 @@
 // What can be set, with defaults and limits: the one schema of the settings file.
 import { z } from 'zod';
 import { LEVELS } from '../permission-level.ts';
+import { limits } from './limits.ts';
 import { isRedirectUri, REDIRECT_URI } from './redirect-uri.ts';
 import { parseStoreAddress } from './store-address.ts';
 import { upstream } from './upstream.ts';
@@ -169,6 +170,7 @@ export const settingsSchema = z.strictObject({
     .strictObject({ stayConnected: z.enum(['offered', 'on-request']).default('offered') })
     .prefault({}),
   lifetimes: lifetimes.prefault({}),
+  limits,
   resourceServer: z
     .strictObject({
       allowedOrigins: z.array(origin).default([]),

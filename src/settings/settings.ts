@@ -1,10 +1,11 @@
 // The settings as the rest of the program sees them: checked, complete, every address and secret resolved.
 import type { IdentityProvider } from './identity-provider.ts';
+import type { Limits } from './limits.ts';
 import type { Listeners } from './listeners.ts';
 import type { SettingsFile } from './schema.ts';
 
 /** Durations in seconds, paths absolute. Holds secrets: never log it whole. */
-export type Settings = Omit<SettingsFile, 'listen' | 'identityProvider'> & {
+export type Settings = Omit<SettingsFile, 'listen' | 'identityProvider' | 'limits'> & {
   /** NODE_ENV is `production`, or other computers can reach it: development parts are refused. */
   production: boolean;
   environmentName: 'production' | 'development';
@@ -13,6 +14,7 @@ export type Settings = Omit<SettingsFile, 'listen' | 'identityProvider'> & {
   /** Where each host listens, in a process that plays its role. */
   listen: Listeners;
   identityProvider: IdentityProvider;
+  limits: Limits;
   /** The root secret, at least 32 characters: other keys are derived from it. */
   secret: string;
   /** The one before, while it is being replaced: what was made with it is still recognised. */

@@ -9,7 +9,12 @@ const DURATION = 'a duration such as 90s, 15m, 12h or 30d';
 export const duration = z
   .string(DURATION)
   .regex(/^[1-9]\d{0,5}[smhd]$/, { error: DURATION, abort: true })
-  .transform((text) => Number(text.slice(0, -1)) * UNITS[text.at(-1) as keyof typeof UNITS]);
+  .transform(secondsIn);
+
+/** For text that has this form. */
+export function secondsIn(text: string): number {
+  return Number(text.slice(0, -1)) * UNITS[text.at(-1) as keyof typeof UNITS];
+}
 
 const ORIGIN =
   'an address such as https://auth.example.com or http://localhost:4000, in lower case, without a path or a trailing slash';
