@@ -1,4 +1,5 @@
 // What a database does for the store: the store's verbs on names and sealed bytes, without knowing what they mean.
+import type { IRateLimiterOptions, RateLimiterAbstract } from 'rate-limiter-flexible';
 
 /** Any error means the database could not do it; `sealed.ts` turns it into `StoreUnavailable`. Times are seconds. */
 export interface ByteStore {
@@ -38,6 +39,9 @@ export interface ByteStore {
    * caller sets the pace. Streams cannot be rewritten.
    */
   rewrite(rewriting: Rewriting): AsyncGenerator<number>;
+
+  /** Of databases that several machines share: counts for all of them. Rejects at once while there is no connection. */
+  openLimiter?(options: IRateLimiterOptions): RateLimiterAbstract;
 
   publish(channel: string, message: Buffer): Promise<void>;
   subscribe(channel: string, listener: (message: Buffer) => void): Promise<void>;

@@ -3,6 +3,7 @@ import { createSecretKey, type KeyObject } from 'node:crypto';
 import { resolve } from 'node:path';
 import type { HostPort, StoreAddress } from '../settings/store-address.ts';
 import type { ByteStore } from './byte-store.ts';
+import { counters, type OpenCounter } from './counters.ts';
 import { deriveKeys } from './keys.ts';
 import type { Logger } from './logger.ts';
 import { openRedis } from './redis.ts';
@@ -25,6 +26,7 @@ export type StoreOptions = {
 };
 
 export type OpenedStore = Store & {
+  openCounter: OpenCounter;
   /** Seals anew in the background what the previous secret sealed; to be stopped before the store is closed. */
   startResealing(logger: ResealingLogger, pace?: Partial<Pace>): Resealing;
 };
@@ -46,9 +48,11 @@ export async function openStore(
   const bytes = await openBytes(address, options);
   try {
     const naming = await keepNamingKey(bytes, keys, keys.naming);
-    const store = sealedStore(bytes, openSealer({ ...keys, naming }));
+    const sealer = openSealer({ ...keys, naming });
+    const store = sealedStore(bytes, sealer);
     return {
       ...store,
+      openCounter: counters(bytes, sealer),
       ping: () => pingOwn(store, bytes, { ...keys, naming }),
       startResealing: (logger, pace) => startResealing(bytes, keys, logger, pace),
     };

@@ -1,5 +1,6 @@
 // The database of several machines: Redis 6.2 or later, alone, with Sentinel or as a Cluster; every command names one key.
 import type { Result } from 'ioredis';
+import { RateLimiterRedis } from 'rate-limiter-flexible';
 import type { ByteStore } from './byte-store.ts';
 import type { Logger } from './logger.ts';
 import { redisChannels } from './redis-channels.ts';
@@ -77,6 +78,8 @@ export async function openRedis(address: RedisAddress, logger?: Logger): Promise
       rewrite: rewriter(client),
       ...redisChannels(client, subscriber, logger),
       replicated: waitForReplicas(client),
+      openLimiter: (limits) =>
+        new RateLimiterRedis({ ...limits, storeClient: client, rejectIfRedisNotReady: true }),
       ping: () => assertReady(client),
       close: async () =>
         void (await Promise.all([...new Set([client, subscriber])].map(closeRedis))),
