@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import manifest from '../package.json' with { type: 'json' };
 import { closeAll, listenAll, ListenError, type ListeningHost } from './http/listen.ts';
 import { openPages } from './http/pages.ts';
+import { openRateLimits } from './http/rate-limits.ts';
 import { openLogger } from './observability/logger.ts';
 import { openHosts, type RoleOptions } from './roles.ts';
 import type { Settings } from './settings/settings.ts';
@@ -60,6 +61,7 @@ export async function startGatehouse(
       pages,
       logger,
       isReady,
+      rateLimits: openRateLimits(settings.limits, store.openCounter, now),
       now,
       ...(options.documentFetching ? { documentFetching: options.documentFetching } : {}),
     });

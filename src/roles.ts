@@ -9,6 +9,8 @@ import { developmentIdp } from './development-idp/app.ts';
 import { grantLifetimes } from './grants/grant-life.ts';
 import type { ListeningHost } from './http/listen.ts';
 import type { Pages } from './http/pages.ts';
+import type { RateLimits } from './http/rate-limits.ts';
+import { secretGuard } from './http/secret-guard.ts';
 import { textKeyRing } from './keys/key-ring.ts';
 import { openRemoteKeys, type RemoteKeys } from './keys/remote-keys.ts';
 import { openSigningKeyRing } from './keys/signing-key-ring.ts';
@@ -24,6 +26,7 @@ export type RoleOptions = {
   pages: Pages;
   logger: Logger;
   isReady: () => Promise<void>;
+  rateLimits: RateLimits;
   now: () => number;
   documentFetching?: DocumentFetching;
 };
@@ -130,6 +133,7 @@ function managementHost(options: RoleOptions): ListeningHost {
     accessTokenLifetime: settings.lifetimes.accessToken,
     grantLifetimes: grantLifetimes(settings.lifetimes),
     key: settings.managementKey,
+    guardKey: secretGuard(options.rateLimits.wrongSecrets),
     proxies: settings.proxies,
   });
   return host(options, 'management', app, () => true);

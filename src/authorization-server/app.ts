@@ -2,18 +2,19 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import type { Logger } from 'pino';
-import { limitBody } from '../http/body.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
-import { HttpError, methodNotAllowed, RETRY_AFTER } from '../http/errors.ts';
+import { HttpError, methodNotAllowed } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import type { Pages } from '../http/pages.ts';
+import { limitRate, type RateLimits } from '../http/rate-limits.ts';
+import { secretGuard } from '../http/secret-guard.ts';
 import { keyRing, textKeyRing } from '../keys/key-ring.ts';
 import { keptKey } from '../keys/kept-key.ts';
 import type { SigningKeyRing } from '../keys/signing-key-ring.ts';
-import { highestLevelIn, OFFLINE_ACCESS } from '../permission-level.ts';
 import type { Settings } from '../settings/settings.ts';
 import { deriveKey } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
+import { clientEndpoints } from './client-endpoints.ts';
 import {
   pageInsteadOfRedirect,
   pageInsteadOfScript,
@@ -23,11 +24,11 @@ import { canonicalAuthorizationRequest } from './engine/authorization-request.ts
 import type { DocumentFetching } from './engine/client-metadata-documents.ts';
 import { openEngine } from './engine/engine.ts';
 import { hasEmptyPort, isOwnOrigin } from './engine/redirect-uris.ts';
-import { registrationAnswer } from './engine/registration.ts';
 import { respondToError } from './error-page.ts';
 import { openIdentityProvider } from './interactions/identity-provider.ts';
 import { rememberAnswer } from './interactions/flow.ts';
 import { CALLBACK_PATH, interactions } from './interactions/router.ts';
+import { boundedQuery } from './request-bounds.ts';
 import { authorizationServerMetadata, ENDPOINTS, METADATA_PATH } from './metadata.ts';
 
 export type AuthorizationServerOptions = {
@@ -37,13 +38,11 @@ export type AuthorizationServerOptions = {
   logger: Logger;
   signingKeys: SigningKeyRing;
   isReady: () => Promise<void>;
+  rateLimits: RateLimits;
   now: () => number;
   documentFetching?: DocumentFetching;
 };
 
-const TOKEN_LIMIT = 16 * 1024;
-/** What the engine reads at most, a little less than the 64 kB beyond which nobody may go. */
-const REGISTRATION_LIMIT = 56 * 1024;
 const DAY = 86_400;
 
 /** `close` resolves when what requests left to be written is written. */
@@ -64,6 +63,7 @@ export async function authorizationServer(
     signingKeys: options.signingKeys,
     tokenKeys: keyRing(settings, 'codes and refresh tokens'),
     renderError: renderErrorPage(pages),
+    guardSecrets: secretGuard(options.rateLimits.wrongSecrets),
     now,
     ...(options.documentFetching ? { documentFetching: options.documentFetching } : {}),
   });
@@ -79,6 +79,7 @@ export async function authorizationServer(
   app.use(pages.middleware);
   app.use(
     interactions({
+      rateLimit: options.rateLimits.signIns,
       get provider() {
         return engine.provider();
       },
@@ -113,7 +114,11 @@ export async function authorizationServer(
     options.signingKeys.publicJwks,
   );
   authorization(router, options, engine, preRegistered);
-  clientEndpoints(router, engine.middleware, introspects);
+  clientEndpoints(router, {
+    engine: engine.middleware,
+    introspects,
+    rateLimits: options.rateLimits,
+  });
   app.use(router.routes());
   app.use(router.allowedMethods());
   return { app, close: engine.close };
@@ -137,7 +142,7 @@ function documents(router: Router, metadata: object, publicJwks: () => object): 
 /** RFC 6749 section 4.1.1. Only GET: a HEAD would start a flow that nobody sees. */
 function authorization(
   router: Router,
-  { settings, store, pages, now }: AuthorizationServerOptions,
+  { settings, store, pages, rateLimits, now }: AuthorizationServerOptions,
   engine: Awaited<ReturnType<typeof openEngine>>,
   preRegistered: ReadonlySet<string>,
 ): void {
@@ -165,6 +170,8 @@ function authorization(
   router.get(
     ENDPOINTS.authorization,
     refuseHead,
+    boundedQuery,
+    limitRate(rateLimits.authorizations),
     refuseRedirect,
     canonicalRequest,
     errorsAsPages,
@@ -177,60 +184,6 @@ function authorization(
     pageInsteadOfScript(pages),
     engine.middleware,
   );
-}
-
-/** What clients call themselves: JSON whatever they accept, never cached, open to clients in a browser. */
-function clientEndpoints(router: Router, engine: Koa.Middleware, introspects: boolean): void {
-  const answers: (readonly [path: string, limit: number, answer: (ctx: Koa.Context) => void])[] = [
-    [ENDPOINTS.token, TOKEN_LIMIT, answerTokens],
-    [ENDPOINTS.registration, REGISTRATION_LIMIT, answerRegistration],
-    [ENDPOINTS.revocation, TOKEN_LIMIT, () => {}],
-    ...(introspects ? [[ENDPOINTS.introspection, TOKEN_LIMIT, () => {}] as const] : []),
-  ];
-  for (const [path, limit, answer] of answers) {
-    router.options(path, allowAnyOrigin('POST'));
-    router.post(path, allowAnyOrigin('POST'), jsonOnly, limitBody(limit), async (ctx, next) => {
-      await engine(ctx, next);
-      answer(ctx);
-    });
-  }
-}
-
-const jsonOnly: Koa.Middleware = async (ctx, next) => {
-  ctx.req.headers.accept = 'application/json';
-  await next();
-  ctx.set('Cache-Control', 'no-store');
-  if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER);
-  sayWhatToDo(ctx.body);
-};
-
-/** In place of what the engine says of every cause: what helps with each of them. */
-const DESCRIPTIONS: Record<string, string> = {
-  'grant request is invalid':
-    'the code or refresh token is unknown, expired, used or revoked, or belongs to another client; connect again',
-  'client authentication failed':
-    'the client is not registered any more, or did not authenticate as it registered; register again',
-};
-
-function sayWhatToDo(body: unknown): void {
-  const refusal = body as { error_description?: string } | undefined;
-  const better = DESCRIPTIONS[refusal?.error_description ?? ''];
-  if (refusal && better) refusal.error_description = better;
-}
-
-/** RFC 6749 section 5.1: the scope is the one level, and `offline_access` when it was granted. */
-function answerTokens(ctx: Koa.Context): void {
-  const body = ctx.body as Record<string, unknown> | undefined;
-  if (ctx.status !== 200 || typeof body?.scope !== 'string') return;
-  const stays = body.scope.split(' ').includes(OFFLINE_ACCESS);
-  ctx.body = {
-    ...body,
-    scope: [highestLevelIn(body.scope), ...(stays ? [OFFLINE_ACCESS] : [])].join(' '),
-  };
-}
-
-function answerRegistration(ctx: Koa.Context): void {
-  if (ctx.status === 201) ctx.body = registrationAnswer(ctx.body as Record<string, unknown>);
 }
 
 /** The embedded provider knows us by a secret that both sides derive. */

@@ -66,6 +66,12 @@ const WORDS: Record<string, Words> = {
     advice:
       'Wait a few seconds, then reload this page. If it is out of date then, go back to the app and connect again.',
   },
+  too_many_requests: {
+    title: 'Too many requests at once',
+    message:
+      'Very many requests came from your network in a short time, so this one was not taken.',
+    advice: 'Wait a few minutes, then reload this page or connect again from the app.',
+  },
   server_error: {
     title: 'Something went wrong',
     message: 'The fault is on our side, and it was logged.',
@@ -120,7 +126,7 @@ export function respondToError(
     if (!isForPeople(ctx)) return respondWithJson(ctx, error);
     ctx.set(error.headers);
     await renderRefusal(pages, ctx, {
-      code: error.code,
+      code: error.status === 429 ? 'too_many_requests' : error.code,
       description: error.message,
       status: error.status,
     });

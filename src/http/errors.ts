@@ -45,6 +45,15 @@ export function unavailable(cause: unknown): HttpError {
   });
 }
 
+/** RFC 6585 section 4; `seconds` to wait. The code is one on which clients keep their tokens. */
+export function tooManyRequests(seconds: number): HttpError {
+  const wait = Math.max(1, Math.ceil(seconds));
+  const message = `too many requests: try again in ${wait} s`;
+  return new HttpError(429, 'temporarily_unavailable', message, {
+    headers: { 'Retry-After': String(wait) },
+  });
+}
+
 /** What the person or client is told about any error: unknown ones say nothing of their cause. */
 export function asHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error;

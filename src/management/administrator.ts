@@ -1,7 +1,8 @@
 // Who may manage: whoever sends the management key as a bearer token (RFC 6750 section 2.1), and no page of another origin.
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type Koa from 'koa';
-import { HttpError } from '../http/errors.ts';
+import { HttpError, tooManyRequests } from '../http/errors.ts';
+import type { SecretGuard } from '../http/secret-guard.ts';
 
 /** Refuses (403) what a browser sends on behalf of any origin but our own, `null` included. */
 export function refuseForeignOrigin(url: string): Koa.Middleware {
@@ -15,13 +16,23 @@ export function refuseForeignOrigin(url: string): Koa.Middleware {
   };
 }
 
-/** Refuses (401) every request without the management key, before anything else about it is looked at. */
-export function requireAdministrator(key: string): Koa.Middleware {
+const SUBJECT = 'management';
+
+/**
+ * Refuses every request without the management key (401), before anything else about it is looked at, and for a while (429) whoever tried
+ * too many wrong ones.
+ */
+export function requireAdministrator(key: string, guard: SecretGuard): Koa.Middleware {
   const expected = sha256(key);
-  return function administrator(ctx, next) {
+  return async function administrator(ctx, next) {
     const [, sent] = /^Bearer +(\S+) *$/i.exec(ctx.req.headers.authorization ?? '') ?? [];
+    if (sent === undefined) throw keyRequired(sent);
+    const attempt = { address: ctx.state.address, subject: SUBJECT, secret: sent };
     // Hashes are of one length, which the comparison needs and which hides the length of the key.
-    if (sent === undefined || !timingSafeEqual(sha256(sent), expected)) throw keyRequired(sent);
+    const isKey = () => timingSafeEqual(sha256(sent), expected);
+    const { isRight, wait } = await guard(attempt, isKey);
+    if (wait !== undefined) throw tooManyRequests(wait);
+    if (!isRight) throw keyRequired(sent);
     return next();
   };
 }

@@ -3,6 +3,7 @@ import type Koa from 'koa';
 import type { Logger } from 'pino';
 import type { Lifetimes } from '../grants/grant-life.ts';
 import { createHost } from '../http/host.ts';
+import type { SecretGuard } from '../http/secret-guard.ts';
 import type { Store } from '../store/store.ts';
 import { refuseForeignOrigin, requireAdministrator } from './administrator.ts';
 import { managementApi } from './api.ts';
@@ -20,6 +21,8 @@ export type ManagementOptions = {
   store: Store;
   /** What an administrator sends as bearer token. */
   key: string;
+  /** Bounds how often a wrong one may be tried. */
+  guardKey: SecretGuard;
   logger: Logger;
   isReady: () => Promise<void>;
   /** How many trusted proxies stand in front. */
@@ -29,10 +32,10 @@ export type ManagementOptions = {
 };
 
 export function managementApp(options: ManagementOptions): Koa {
-  const { url, key, logger, isReady, proxies = 0 } = options;
+  const { url, key, guardKey, logger, isReady, proxies = 0 } = options;
   const app = createHost({ name: 'management', url, proxies, logger, isReady });
   app.use(refuseForeignOrigin(url));
-  app.use(within('/api/v1', requireAdministrator(key)));
+  app.use(within('/api/v1', requireAdministrator(key, guardKey)));
   app.use(managementApi(options).routes());
   return app;
 }

@@ -49,6 +49,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
     grantLifetimes: LIFETIMES,
     store,
     key: KEY,
+    guardKey: async (_attempt, isRight) => ({ isRight: isRight() }),
     logger: openLogger('silent'),
     isReady: () => store.ping(),
     now: () => Math.floor(Date.now() / 1000) + clock.ahead,

@@ -1,6 +1,8 @@
 // Client secrets at rest: only their digests, which is enough for secrets of 256 random bits (RFC 6819 section 5.1.4.1.3).
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Provider } from 'oidc-provider';
+import { Provider } from 'oidc-provider';
+import type { SecretGuard } from '../../http/secret-guard.ts';
+import { tooManyAttempts } from './refusals.ts';
 
 export function secretDigest(secret: string): string {
   return createHash('sha256').update(secret).digest('base64url');
@@ -8,12 +10,23 @@ export function secretDigest(secret: string): string {
 
 /**
  * The engine compares through this method of its Client so that it can be replaced for stored digests. What it calls the secret is then the
- * digest, for registered clients and for those of the settings alike.
+ * digest, for registered clients and for those of the settings alike. Guesses are counted here, where a secret is known to be wrong.
  */
-export function compareByDigest(provider: Provider): void {
-  provider.Client.prototype.compareClientSecret = function compareDigests(actual: string): boolean {
-    const stored = Buffer.from(this.clientSecret ?? '');
-    const given = Buffer.from(secretDigest(actual));
-    return stored.length === given.length && timingSafeEqual(stored, given);
+export function compareByDigest(provider: Provider, guard: SecretGuard): void {
+  provider.Client.prototype.compareClientSecret = async function compareDigests(
+    actual: string,
+  ): Promise<boolean> {
+    const stored = this.clientSecret ?? '';
+    const ctx = Provider.ctx;
+    if (!ctx) return isSecret(stored, actual);
+    const attempt = { address: ctx.state.address, subject: this.clientId, secret: actual };
+    const { isRight, wait } = await guard(attempt, () => isSecret(stored, actual));
+    if (wait !== undefined) throw tooManyAttempts(ctx, wait);
+    return isRight;
   };
+}
+
+function isSecret(digest: string, given: string): boolean {
+  const [stored, actual] = [Buffer.from(digest), Buffer.from(secretDigest(given))];
+  return stored.length === actual.length && timingSafeEqual(stored, actual);
 }

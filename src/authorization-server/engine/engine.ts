@@ -8,6 +8,7 @@ import type { Logger } from 'pino';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
 import { openUseKeeper } from '../../connectors/kept-uses.ts';
 import { grantLifetimes, type Lifetimes } from '../../grants/grant-life.ts';
+import type { SecretGuard } from '../../http/secret-guard.ts';
 import type { SigningKeyRing } from '../../keys/signing-key-ring.ts';
 import { SIGNING_ALGORITHM, signingKey } from '../../keys/signing-keys.ts';
 import { OFFLINE_ACCESS } from '../../permission-level.ts';
@@ -39,6 +40,7 @@ export type EngineOptions = {
   tokenKeys: readonly KeyObject[];
   signingKeys: SigningKeyRing;
   renderError: (ctx: Koa.Context, out: ErrorOut, error: Error) => Promise<void>;
+  guardSecrets: SecretGuard;
   now: () => number;
   documentFetching?: DocumentFetching;
 };
@@ -120,7 +122,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
       }),
     );
     presentJwtsAsOpaque(provider);
-    compareByDigest(provider);
+    compareByDigest(provider, options.guardSecrets);
     logRefusals(provider, logger);
     return { provider, middleware: compose(provider.middleware) as Koa.Middleware };
   };

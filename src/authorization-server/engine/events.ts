@@ -1,5 +1,5 @@
 // What follows from the life of a grant: uses kept, clients prolonged, security events recorded, refusals explained to the log.
-import type Provider from 'oidc-provider';
+import type { KoaContextWithOIDC, Provider } from 'oidc-provider';
 import type { Logger } from 'pino';
 import { recordAudit } from '../../audit/audit.ts';
 import { holderOf } from '../../connectors/connector.ts';
@@ -70,7 +70,8 @@ type Refusal = Error & { error?: string; error_detail?: string; error_descriptio
 export function logRefusals(provider: Provider, logger: Logger): void {
   const emitter = provider as unknown as NodeJS.EventEmitter;
   for (const name of REFUSALS) {
-    emitter.on(name, (ctx: { state: Record<string, unknown> }, error: Refusal) => {
+    emitter.on(name, (ctx: Pick<KoaContextWithOIDC, 'state' | 'oidc'>, error: Refusal) => {
+      ctx.state.clientId = ctx.oidc?.client?.clientId;
       ctx.state.reason = error.error ?? 'server_error';
       ctx.state.detail = error.error_detail ?? error.error_description;
       if (name === 'server_error' || error.error === 'temporarily_unavailable')

@@ -1,6 +1,7 @@
 // The engine's errors with our words: descriptions that a person can act on, and faults that clients wait out.
-import { errors } from 'oidc-provider';
+import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import type { Reason } from '../../grants/reasons.ts';
+import { tooManyRequests } from '../../http/errors.ts';
 import { StoreUnavailable } from '../../store/store.ts';
 
 /** RFC 6749 section 5.2; the engine's own description is the same for every cause. `reason`: what is noted in the grant. */
@@ -23,6 +24,20 @@ export function temporarilyUnavailable(cause: unknown): Error {
     cause,
     status: 503,
     statusCode: 503,
+    expose: true,
+    allow_redirect: false,
+  });
+}
+
+/** The same for a client that was wrong too often. The engine sets no headers from errors. */
+export function tooManyAttempts(ctx: KoaContextWithOIDC, seconds: number): Error {
+  const { status, message, headers } = tooManyRequests(seconds);
+  ctx.set(headers);
+  const error = new errors.TemporarilyUnavailable(message);
+  return Object.assign(error, {
+    error_description: message,
+    status,
+    statusCode: status,
     expose: true,
     allow_redirect: false,
   });

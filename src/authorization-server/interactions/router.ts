@@ -2,15 +2,19 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
+import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
 import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
 import { findAnswer, requireFlow, seeOther } from './flow.ts';
 import { completeSignIn, passToFlow, startSignIn } from './sign-in.ts';
 
 export const CALLBACK_PATH = '/interaction/callback';
 
-export function interactions(options: ConsentOptions): Koa.Middleware {
+export type InteractionOptions = ConsentOptions & { rateLimit: RateLimit };
+
+export function interactions(options: InteractionOptions): Koa.Middleware {
   const router = new Router({ sensitive: true, strict: true });
   router.use(refuseUnseenRequests);
+  router.use(limitRate(options.rateLimit));
   router.get(CALLBACK_PATH, (ctx) => passToFlow(ctx));
   router.get('/interaction/:uid', async (ctx) => {
     const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));

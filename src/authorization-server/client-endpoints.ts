@@ -1,0 +1,96 @@
+// The endpoints that clients call themselves: registration, token, revocation, introspection, each with its limits.
+import type { Router } from '@koa/router';
+import type Koa from 'koa';
+import { limitBody } from '../http/body.ts';
+import { allowAnyOrigin } from '../http/cors.ts';
+import { RETRY_AFTER, tooManyRequests } from '../http/errors.ts';
+import { limitRate, type RateLimit, type RateLimits } from '../http/rate-limits.ts';
+import { highestLevelIn, OFFLINE_ACCESS } from '../permission-level.ts';
+import { registrationAnswer } from './engine/registration.ts';
+import { ENDPOINTS } from './metadata.ts';
+
+export type ClientEndpointOptions = {
+  engine: Koa.Middleware;
+  introspects: boolean;
+  rateLimits: RateLimits;
+};
+
+const TOKEN_LIMIT = 16 * 1024;
+/** What the engine reads at most, a little less than the 64 kB beyond which nobody may go. */
+const REGISTRATION_LIMIT = 56 * 1024;
+
+/** What clients call themselves: JSON whatever they accept, never cached, open to clients in a browser. */
+export function clientEndpoints(
+  router: Router,
+  { engine, introspects, rateLimits }: ClientEndpointOptions,
+): void {
+  const guesses = limitGuesses(rateLimits.wrongTokens);
+  const answers: (readonly [path: string, ...steps: Koa.Middleware[]])[] = [
+    [ENDPOINTS.token, limitBody(TOKEN_LIMIT), guesses, answerTokens],
+    [
+      ENDPOINTS.registration,
+      limitRate(rateLimits.registrations),
+      limitBody(REGISTRATION_LIMIT),
+      answerRegistration,
+    ],
+    [ENDPOINTS.revocation, limitBody(TOKEN_LIMIT), guesses],
+    ...(introspects ? [[ENDPOINTS.introspection, limitBody(TOKEN_LIMIT), guesses] as const] : []),
+  ];
+  for (const [path, ...steps] of answers) {
+    router.options(path, allowAnyOrigin('POST'));
+    router.post(path, allowAnyOrigin('POST'), jsonOnly, ...steps, engine);
+  }
+}
+
+/**
+ * Too many codes and tokens that are not good, or clients that are not known: the answer is "later" in place of "no". What is good is
+ * answered always, because people share addresses, and none of it can be guessed.
+ */
+function limitGuesses(limit: RateLimit): Koa.Middleware {
+  return async function guessesLimited(ctx, next) {
+    await next();
+    const { error } = (ctx.body ?? {}) as { error?: unknown };
+    if (error !== 'invalid_grant' && error !== 'invalid_client') return;
+    const wait = await limit.take(ctx.state.address, ctx.state.clientId);
+    if (wait !== undefined) throw tooManyRequests(wait);
+  };
+}
+
+const jsonOnly: Koa.Middleware = async (ctx, next) => {
+  ctx.req.headers.accept = 'application/json';
+  await next();
+  ctx.set('Cache-Control', 'no-store');
+  if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER);
+  sayWhatToDo(ctx.body);
+};
+
+/** In place of what the engine says of every cause: what helps with each of them. */
+const DESCRIPTIONS: Record<string, string> = {
+  'grant request is invalid':
+    'the code or refresh token is unknown, expired, used or revoked, or belongs to another client; connect again',
+  'client authentication failed':
+    'the client is not registered any more, or did not authenticate as it registered; register again',
+};
+
+function sayWhatToDo(body: unknown): void {
+  const refusal = body as { error_description?: string } | undefined;
+  const better = DESCRIPTIONS[refusal?.error_description ?? ''];
+  if (refusal && better) refusal.error_description = better;
+}
+
+/** RFC 6749 section 5.1: the scope is the one level, and `offline_access` when it was granted. */
+const answerTokens: Koa.Middleware = async (ctx, next) => {
+  await next();
+  const body = ctx.body as Record<string, unknown> | undefined;
+  if (ctx.status !== 200 || typeof body?.scope !== 'string') return;
+  const stays = body.scope.split(' ').includes(OFFLINE_ACCESS);
+  ctx.body = {
+    ...body,
+    scope: [highestLevelIn(body.scope), ...(stays ? [OFFLINE_ACCESS] : [])].join(' '),
+  };
+};
+
+const answerRegistration: Koa.Middleware = async (ctx, next) => {
+  await next();
+  if (ctx.status === 201) ctx.body = registrationAnswer(ctx.body as Record<string, unknown>);
+};
