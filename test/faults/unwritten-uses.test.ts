@@ -1,0 +1,104 @@
+// A code exchange does not wait for the connector's record to say that a use is kept: what happens when that is never written, or late.
+import { expect } from 'chai';
+import { Redis } from 'ioredis';
+import { createConnector, showConnector, type Connector } from '../support/administrator.ts';
+import { openBrowser, requirePage } from '../support/browser.ts';
+import { moveClock, restoreClock } from '../support/clock.ts';
+import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
+import { revoke } from '../support/faults/load.ts';
+import { type Command, type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { authorizeUrl } from '../support/oauth.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { startSystem, type System } from '../support/system.ts';
+import { until } from '../store/condition.ts';
+
+/** Seconds after which a reservation is given back unless its code was exchanged. */
+const RESERVED = 300;
+/** Keys that Redis lets be written, in the words of its access control. */
+const ALL_BUT_CONNECTORS = ['~[abd-z]*', '~c[a-np-z]*', '%R~connector*'];
+
+const isKeeping = ({ name, kind }: Command) => name === 'evalsha' && kind === 'connector';
+
+describe('A use that the connector’s record does not show', () => {
+  let redis: RedisServer;
+  let administrator: Redis;
+  let proxy: RedisProxy;
+  let system: System;
+  let connector: Connector;
+  before(async () => {
+    redis = await startRedis();
+    administrator = new Redis(redis.url);
+    proxy = await startRedisProxy(redis);
+    system = await startSystem({ storeAddress: proxy.url });
+  });
+  beforeEach(async () => {
+    connector = await createConnector(system, { maxUses: 1 });
+  });
+  afterEach(() => {
+    proxy.release();
+    restoreClock();
+  });
+  after(async () => {
+    await system?.stop();
+    await proxy?.close();
+    administrator?.disconnect();
+    await redis?.stop();
+  });
+
+  const usesOf = async () => {
+    const { uses, state } = await showConnector(system, connector.id);
+    return { uses, state };
+  };
+
+  /** Connects, and the write of the use is refused. */
+  async function connectUnwritten(): Promise<Connection> {
+    const code = await obtainCode(system, connector);
+    const refused = await refusals();
+    await administrator.acl('SETUSER', 'default', 'resetkeys', ...ALL_BUT_CONNECTORS);
+    const { body } = await redeem(code);
+    await until('the write is refused', async () => (await refusals()) === refused + 1);
+    await administrator.acl('SETUSER', 'default', 'allkeys');
+    const { access_token: accessToken = '', refresh_token: refreshToken, scope } = body;
+    return { ...code, browser: openBrowser(system.origins), accessToken, refreshToken, scope };
+  }
+
+  async function refusals(): Promise<number> {
+    const [, count = 0] = /NOPERM:count=(\d+)/.exec(await administrator.info('errorstats')) ?? [];
+    return Number(count);
+  }
+
+  async function isRefusedToGrace({ server, client, link }: Connection): Promise<boolean> {
+    const { url } = authorizeUrl(server, client, { resource: link });
+    const page = requirePage(await openBrowser(system.origins).openConsent(url, 'grace'));
+    return page.status === 403 && /used up/i.test(page.html);
+  }
+
+  it('counts from the exchange on, is not given back, and nobody else gets it', async () => {
+    const connection = await connectUnwritten();
+    expect(await isLetIn(connection.link, connection.accessToken)).to.equal(true);
+    expect(await usesOf()).to.deep.equal({ uses: 1, state: 'used-up' });
+    moveClock(RESERVED);
+    expect(await usesOf()).to.deep.equal({ uses: 1, state: 'used-up' });
+    expect(await isRefusedToGrace(connection)).to.equal(true);
+  });
+
+  it('counts also when the connection it stands for is ended before anybody looked', async () => {
+    const connection = await connectUnwritten();
+    expect(await revoke(connection)).to.equal(true);
+    moveClock(RESERVED);
+    expect(await usesOf()).to.deep.equal({ uses: 1, state: 'used-up' });
+    expect(await isRefusedToGrace(connection)).to.equal(true);
+  });
+
+  it('does not hold up the exchange, and counts once when it is written in the end', async () => {
+    const code = await obtainCode(system, connector);
+    proxy.rule((command) => (isKeeping(command) ? 'hold reply' : 'pass'));
+    const { status } = await redeem(code);
+    expect(status).to.equal(200);
+    await proxy.held();
+    proxy.release();
+    await connect(system, connector, { as: code });
+    expect(await usesOf()).to.deep.equal({ uses: 1, state: 'used-up' });
+  });
+});
