@@ -1,8 +1,17 @@
 // The grants in the store: make, find, change, end, and prompt notice of changes.
 import { randomBytes } from 'node:crypto';
+import type { Level } from '../permission-level.ts';
 import { type Found, KEEP, type Store, StoreFull } from '../store/store.ts';
 import { type Lifetimes, REASON_KEPT, stands, timeToLive } from './grant-life.ts';
-import { type GrantRecord, isLive, markEnded, type StoredGrant } from './grant-record.ts';
+import {
+  allowsLevel,
+  grantedLevel,
+  type GrantRecord,
+  isLive,
+  lowerLevel,
+  markEnded,
+  type StoredGrant,
+} from './grant-record.ts';
 import type { Reason } from './reasons.ts';
 
 /** Carries the id of a grant that ended or changed what it allows. */
@@ -88,6 +97,23 @@ export async function endGrant(
     ended = isLive(taken) ? taken : undefined;
   }
   return ended;
+}
+
+/** Effective at once: access tokens of a higher level are refused from now on. Undefined, and nothing is written, when it is not above `level`. */
+export async function lowerGrant(
+  store: Store,
+  id: string,
+  level: Level,
+  { lifetimes, now }: { lifetimes: Lifetimes; now: number },
+): Promise<GrantRecord | undefined> {
+  let before: GrantRecord | undefined;
+  const lower = (record: GrantRecord) => {
+    before = allowsLevel(record, level) && grantedLevel(record) !== level ? record : undefined;
+    return before ? lowerLevel(record, level) : KEEP;
+  };
+  await updateGrant(store, id, lower, { lifetimes, now });
+  if (before) await announceGrant(store, id);
+  return before;
 }
 
 /** To be called when something was taken away: tells all processes, and resolves when a failover would not give it back. */

@@ -1,7 +1,7 @@
 // The access token of a call (RFC 6750, RFC 9068): verified here, for this one link, and only while connector and grant stand.
 import type { Connector } from '../connectors/connector.ts';
 import { connectLink } from '../connectors/connect-link.ts';
-import type { GrantRecord } from '../grants/grant-record.ts';
+import { allowsLevel, type GrantRecord } from '../grants/grant-record.ts';
 import { type MintedToken, mintedAudience } from '../minted-tokens/minted-tokens.ts';
 import { isLevel, lowest } from '../permission-level.ts';
 import type { Caller } from './level.ts';
@@ -49,7 +49,8 @@ export async function callerOf(
   const grant = await options.readGrant(grantId);
   const isAlive =
     grant !== undefined && grant.revoked?.[jti] === undefined && grant.connector === connector.id;
-  if (!isAlive) return 'ended';
+  // A token of a higher level is from before the person lowered it: the client fetches another.
+  if (!isAlive || !allowsLevel(grant, scope)) return 'ended';
   return {
     accountId: sub,
     clientId,

@@ -1,8 +1,9 @@
 // Grant and AccessToken of the engine, and with the token models all that is kept in the one record of a grant.
 import type { Adapter } from 'oidc-provider';
-import { revokeAccessToken } from '../../grants/grant-record.ts';
+import { allowsLevel, revokeAccessToken } from '../../grants/grant-record.ts';
 import { announceGrant } from '../../grants/grants.ts';
 import { createTokenName, type Part } from '../../grants/token-name.ts';
+import { isLevel } from '../../permission-level.ts';
 import { KEEP } from '../../store/store.ts';
 import { presentedJwt } from './extensions.ts';
 import {
@@ -75,6 +76,7 @@ function accessTokenModel(options: GrantModelOptions, records: RequestRecords): 
       const claims = jwt === undefined ? undefined : await verifyAccessToken(jwt);
       const record = claims && (await records.load(claims.grantId))?.value;
       if (!record || record.revoked?.[claims.jti] !== undefined) return undefined;
+      if (!isLevel(claims.scope) || !allowsLevel(record, claims.scope)) return undefined;
       return { kind: 'AccessToken', format: 'opaque', ...claims, extra: {} };
     },
     async destroy(jti) {

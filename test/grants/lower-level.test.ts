@@ -1,0 +1,62 @@
+// A person lowers the level of a connection: refreshes give the lower one, and access tokens of the higher one are refused at once.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { grantLifetimes } from '../../src/grants/grant-life.ts';
+import { lowerGrant } from '../../src/grants/grants.ts';
+import type { Level } from '../../src/permission-level.ts';
+import { createConnector } from '../support/administrator.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { openSystemStore } from '../support/opened-store.ts';
+import { onEachStore } from '../support/system.ts';
+import { until } from '../store/condition.ts';
+import { type Family, present, startFamily, turn } from './family.ts';
+
+const lifetimes = grantLifetimes({ accessToken: 3600, refreshTokenIdle: 30 * 86_400 });
+const scopeOf = (token: string) => decodeJwt(token).scope;
+
+onEachStore('Lowering the level of a connection', (system) => {
+  async function lower({ accessToken }: Family, level: Level) {
+    const { store } = await openSystemStore(system());
+    const id = String(decodeJwt(accessToken).grant_id);
+    const before = await lowerGrant(store, id, level, { lifetimes, now: Date.now() / 1000 });
+    await store.close();
+    return before;
+  }
+
+  it('gives the lower level at every refresh, also when more is asked for', async () => {
+    const family = await startFamily(
+      system(),
+      {},
+      await createConnector(system(), { level: 'full' }),
+    );
+    expect(scopeOf(family.accessToken)).to.equal('full');
+    await lower(family, 'operations');
+    const { status, body } = await present(family, family.refreshToken);
+    expect([status, body.scope]).to.deep.equal([200, 'operations offline_access']);
+    const more = await present(family, body.refresh_token, { scope: 'full offline_access' });
+    expect(more.body.scope).to.equal('operations offline_access');
+    expect(await isLetIn(family.link, more.body.access_token)).to.equal(true);
+  });
+
+  it('shuts out what was issued before at once, and lets in what a refresh narrowed already', async () => {
+    const family = await startFamily(system());
+    const { body } = await present(family, family.refreshToken, { scope: 'analytics' });
+    for (const token of [family.accessToken, body.access_token])
+      expect(await isLetIn(family.link, token)).to.equal(true);
+    await lower(family, 'analytics');
+    // The resource server would read the grant again by itself after ten seconds.
+    await until('shut out', async () => !(await isLetIn(family.link, family.accessToken)), 3);
+    expect(await isLetIn(family.link, body.access_token)).to.equal(true);
+    const next = await turn(family, String(body.refresh_token));
+    expect(scopeOf(next.accessToken)).to.equal('analytics');
+    expect(await isLetIn(family.link, next.accessToken)).to.equal(true);
+  });
+
+  it('never raises it', async () => {
+    const family = await startFamily(system());
+    expect(await lower(family, 'operations')).to.equal(undefined);
+    expect(await lower(family, 'full')).to.equal(undefined);
+    expect(await isLetIn(family.link, family.accessToken)).to.equal(true);
+    expect(scopeOf((await turn(family, family.refreshToken)).accessToken)).to.equal('operations');
+  });
+});
