@@ -3,6 +3,7 @@ import { rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { measureCalls } from './calls.ts';
 import type { Visitor } from './families.ts';
 import { refreshWhile } from './load.ts';
 import { HELP, type Options, readOptions } from './options.ts';
@@ -37,6 +38,7 @@ async function main(options: Options): Promise<void> {
   const result = { starts, measurements, memory };
   const parts = [describeRates, describeStarts, describeMemory, describeTargets];
   console.log(parts.map((describe) => describe(result, options)).join('\n\n'));
+  console.log(`\n${await measureCalls(place)}`);
   if (failures.length === 0) return;
   console.error(`\n${failures.length} refreshes failed, the first with: ${failures[0]}`);
   process.exitCode = 1;

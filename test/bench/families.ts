@@ -16,8 +16,8 @@ export type Visitor = {
   openFamily(): Promise<Family>;
 };
 
-/** The refresh token that comes next. */
-export type Family = { refreshToken: string };
+/** The refresh token that comes next, and the first access token. */
+export type Family = { refreshToken: string; accessToken: string };
 
 const metadata = z.looseObject({
   issuer: z.string(),
@@ -43,7 +43,7 @@ export async function openVisitor({ issuer, origins, resource }: Subject): Promi
       const callback = await browser.authorize(url, { person: 'ada' });
       const { body } = await exchange(server, client, { callback, verifier }, { resource });
       if (!body.refresh_token) throw new Error(`${callback.search} gave ${JSON.stringify(body)}`);
-      return { refreshToken: body.refresh_token };
+      return { refreshToken: body.refresh_token, accessToken: String(body.access_token) };
     },
   };
 }

@@ -1,0 +1,168 @@
+// Tool calls per second with a token, next to the same MCP server without authorization; and fresh tokens per second, next to jose alone.
+import { mkdtemp } from 'node:fs/promises';
+import { Agent, request } from 'node:http';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { createLocalJWKSet, exportJWK, generateKeyPair, jwtVerify, SignJWT } from 'jose';
+import { tokenVerifier } from '../../src/resource-server/verified-tokens.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { openVisitor } from './families.ts';
+import { median } from './rates.ts';
+import { startProcess, untilAnswered } from './server-process.ts';
+import { type Place, startGatehouse } from './subjects.ts';
+
+const LEAST_CALLS = 0.9;
+const LEAST_FRESH = 0.8;
+const ROUNDS = 24;
+const TURN_MS = 250;
+const CONCURRENCY = 16;
+const FRESH_TOKENS = 100;
+
+type Target = { url: string; agent: Agent; token?: string };
+
+const CALL = JSON.stringify({
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
+  params: { name: 'club_overview', arguments: {} },
+});
+
+/** The lines for the report. Throws when a call fails. */
+export async function measureCalls(place: Place): Promise<string> {
+  const calls = await ratesOfCalls(place);
+  const fresh = await ratesOfFreshTokens();
+  return [
+    `Tool calls with a token the server has seen, at ${CONCURRENCY} connections, and tokens it has not (medians of ${ROUNDS} rounds)`,
+    line(LEAST_CALLS, 'calls per second next to the same server without authorization', calls),
+    line(LEAST_FRESH, 'fresh tokens verified per second next to jose alone', fresh),
+  ].join('\n');
+}
+
+/** Per second and round, both in the same round. */
+type Rates = { ours: number; bare: number }[];
+
+function line(least: number, what: string, rates: Rates): string {
+  const ratio = median(rates.map(({ ours, bare }) => ours / bare));
+  const [ours, bare] = [rates.map((rate) => rate.ours), rates.map((rate) => rate.bare)].map(median);
+  const measured = `${ratio.toFixed(2)} (${ours?.toFixed(0)} and ${bare?.toFixed(0)})`;
+  return `  ${ratio >= least ? 'met   ' : 'MISSED'}  ${what}, at least ${least}: ${measured}`;
+}
+
+async function ratesOfCalls(place: Place): Promise<Rates> {
+  const gatehouse = await startGatehouse('sqlite', place);
+  const open = await startOpenServer(place);
+  try {
+    const { accessToken: token } = await (await openVisitor(gatehouse)).openFamily();
+    const agent = () => new Agent({ keepAlive: true });
+    const ours = { url: gatehouse.resource, agent: agent(), token };
+    const bare = { url: open.url, agent: agent() };
+    return await takeTurns(
+      () => callsPerSecond(ours),
+      () => callsPerSecond(bare),
+    );
+  } finally {
+    await Promise.all([open.stop(), gatehouse.stop()]);
+  }
+}
+
+/** The first turns are the warm-up; who begins changes from round to round. */
+async function takeTurns(ours: () => Promise<number>, bare: () => Promise<number>): Promise<Rates> {
+  await ours();
+  await bare();
+  const rates: Rates = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const isFirst = round % 2 === 0;
+    const early = isFirst ? await ours() : undefined;
+    const other = await bare();
+    rates.push({ ours: early ?? (await ours()), bare: other });
+  }
+  return rates;
+}
+
+async function startOpenServer({ root, logLevel }: Place) {
+  const [port] = await freePorts(1);
+  const directory = await mkdtemp(join(root, 'open-'));
+  const args = [String(port), logLevel];
+  const { stop, ...server } = startProcess('test/bench/open-server.ts', { args, directory });
+  const url = `http://localhost:${port}`;
+  await untilAnswered({ stop, ...server }, `${url}/livez`);
+  return { url: `${url}/mcp`, stop };
+}
+
+async function callsPerSecond(target: Target): Promise<number> {
+  const begun = performance.now();
+  const end = begun + TURN_MS;
+  let answered = 0;
+  const connection = async () => {
+    while (performance.now() < end) {
+      await call(target);
+      answered += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: CONCURRENCY }, connection));
+  return answered / ((performance.now() - begun) / 1000);
+}
+
+function call({ url, agent, token }: Target): Promise<void> {
+  const headers = {
+    accept: 'application/json, text/event-stream',
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(CALL),
+    'mcp-protocol-version': '2025-11-25',
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  };
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method: 'POST', agent, headers }, (response) => {
+      const check = (reply: string) => {
+        if (response.statusCode === 200 && reply.includes('"structuredContent"')) resolve();
+        else reject(new Error(`a call was answered ${response.statusCode} ${reply}`));
+      };
+      text(response).then(check, reject);
+    });
+    sent.once('error', reject);
+    sent.end(CALL);
+  });
+}
+
+async function ratesOfFreshTokens(): Promise<Rates> {
+  const issuer = 'https://auth.example';
+  const audience = 'https://mcp.example/connect/AAAAAAAAAAAAAAAAAAAAAA/mcp';
+  const { privateKey, publicKey } = await generateKeyPair('ES256');
+  const jwk = { ...(await exportJWK(publicKey)), kid: 'bench', alg: 'ES256', use: 'sig' };
+  const keys = createLocalJWKSet({ keys: [jwk] });
+  const now = () => Date.now() / 1000;
+  const sign = (jti: string) =>
+    new SignJWT({ client_id: 'client', scope: 'operations', grant_id: 'grant' })
+      .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: jwk.kid })
+      .setIssuer(issuer)
+      .setAudience(audience)
+      .setSubject('ada')
+      .setJti(jti)
+      .setIssuedAt()
+      .setExpirationTime('1h')
+      .sign(privateKey);
+  const verifyToken = tokenVerifier({ issuer, verificationKeys: keys, now });
+  const ours = (token: string) => verifyToken(token, audience);
+  const bare = (token: string) => jwtVerify(token, keys, { issuer, audience, typ: 'at+jwt' });
+  const rates: Rates = [];
+  for (let round = 0; round <= ROUNDS; round += 1) {
+    const tokens = await Promise.all(
+      Array.from({ length: FRESH_TOKENS }, (_, index) => sign(`token-${round}-${index}`)),
+    );
+    const spent = { ours: 0, bare: 0 };
+    // One by one, so that a busy machine slows both alike.
+    for (const token of tokens) {
+      spent.bare += await millisecondsOf(() => bare(token));
+      spent.ours += await millisecondsOf(() => ours(token));
+    }
+    const perSecond = (milliseconds: number) => (FRESH_TOKENS * 1000) / milliseconds;
+    rates.push({ ours: perSecond(spent.ours), bare: perSecond(spent.bare) });
+  }
+  return rates.slice(1);
+}
+
+async function millisecondsOf(step: () => Promise<unknown>): Promise<number> {
+  const begun = performance.now();
+  await step();
+  return performance.now() - begun;
+}

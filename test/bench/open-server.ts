@@ -1,0 +1,37 @@
+// What authorized calls are compared with: the same MCP server on the same host, open to everybody, as a process of its own; the port is its argument.
+import { Router } from '@koa/router';
+import { createHost } from '../../src/http/host.ts';
+import { openLogger } from '../../src/observability/logger.ts';
+import { respondWithJsonRpc } from '../../src/resource-server/json-rpc.ts';
+import type { Caller } from '../../src/resource-server/level.ts';
+import { readMessages } from '../../src/resource-server/messages.ts';
+import { openSample } from '../../src/resource-server/sample.ts';
+
+const [, , port, logLevel = 'warn'] = process.argv;
+if (!port) throw new Error('needs a port');
+const logger = openLogger(logLevel);
+const anybody: Caller = {
+  accountId: 'anybody',
+  clientId: 'any',
+  tokenId: 'none',
+  level: 'operations',
+  ceiling: 'operations',
+  minted: false,
+};
+const sample = openSample({ productName: 'Open', version: '1', record: async () => {}, logger });
+const app = createHost({
+  name: 'open-server',
+  url: `http://localhost:${port}`,
+  proxies: 0,
+  logger,
+  isReady: async () => {},
+  respondToError: respondWithJsonRpc,
+});
+const router = new Router({ sensitive: true, strict: true });
+router.all('/mcp', async (ctx) => {
+  const body = await readMessages(ctx, 1024 * 1024);
+  await sample.answer(ctx, { caller: anybody, body, requireStillGood: async () => {} });
+});
+app.use(router.routes());
+app.listen(Number(port), 'localhost');
+process.once('SIGTERM', () => process.exit());
