@@ -2,6 +2,7 @@
 // The command line, `gatehouse`: puts the commands together and turns their outcome into an exit code.
 import { Command, CommanderError } from 'commander';
 import { ManagementError } from './management/client.ts';
+import { addAccountCommands } from './management/commands/account.ts';
 import { addAuditCommand } from './management/commands/audit.ts';
 import { addConnectorCommands } from './management/commands/connector.ts';
 import { addKeysCommands } from './management/commands/keys.ts';
@@ -17,6 +18,7 @@ const HELP = `
 Examples:
   $ gatehouse connector create --name "Ops" --level operations
   $ gatehouse connector list --json
+  $ gatehouse account list
   $ gatehouse token mint --name "Nightly report" --level analytics
   $ gatehouse keys rotate
   $ gatehouse audit --since 24h
@@ -44,6 +46,7 @@ const terminal: Terminal = {
 };
 
 addConnectorCommands(program, terminal);
+addAccountCommands(program, terminal);
 addTokenCommands(program, terminal);
 addKeysCommands(program, terminal);
 addAuditCommand(program, terminal);
@@ -54,9 +57,16 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 
 try {
-  await program.parseAsync();
+  await program.parseAsync(idsLast(process.argv.slice(2)), { from: 'user' });
 } catch (error) {
   process.exitCode = fail(error);
+}
+
+/** Ids that begin with a dash are no options, which are all shorter. */
+function idsLast(words: string[]): string[] {
+  const ids = words.filter((word) => /^-[\w-]{26,}$/.test(word));
+  if (ids.length === 0) return words;
+  return [...words.filter((word) => !ids.includes(word)), '--', ...ids];
 }
 
 function fail(error: unknown): number {

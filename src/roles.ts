@@ -1,8 +1,9 @@
 // Which Koa app answers on which address, for the roles this process plays.
 import type { Logger } from 'pino';
+import { accountLifetime } from './accounts/account.ts';
+import { entitledLevel } from './accounts/entitlement.ts';
 import { authorizationServer, identityProviderOf } from './authorization-server/app.ts';
 import type { DocumentFetching } from './authorization-server/engine/client-metadata-documents.ts';
-import { entitledLevel } from './authorization-server/engine/accounts.ts';
 import { CALLBACK_PATH } from './authorization-server/interactions/router.ts';
 import { ENDPOINTS } from './authorization-server/metadata.ts';
 import { developmentIdp } from './development-idp/app.ts';
@@ -132,6 +133,7 @@ function managementHost(options: RoleOptions): ListeningHost {
     resourceUrl: settings.resourceUrl,
     accessTokenLifetime: settings.lifetimes.accessToken,
     grantLifetimes: grantLifetimes(settings.lifetimes),
+    accountLifetime: accountLifetime(settings),
     key: settings.managementKey,
     guardKey: secretGuard(options.rateLimits.wrongSecrets),
     proxies: settings.proxies,

@@ -13,6 +13,7 @@ const BELOW_RECORDS = [...LEAVES, 'store/'];
 const BELOW_HOSTS = [
   ...BELOW_RECORDS,
   'http/',
+  'accounts/',
   'connectors/',
   'grants/',
   'keys/',
@@ -32,6 +33,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'settings/': ['permission-level.ts'],
   'store/': LEAVES,
   'http/': BELOW_RECORDS,
+  'accounts/': BELOW_RECORDS,
   'connectors/': BELOW_RECORDS,
   'grants/': BELOW_RECORDS,
   'keys/': BELOW_RECORDS,

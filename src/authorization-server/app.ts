@@ -2,6 +2,7 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import type { Logger } from 'pino';
+import { accountLifetime } from '../accounts/account.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError, methodNotAllowed } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
@@ -42,8 +43,6 @@ export type AuthorizationServerOptions = {
   now: () => number;
   documentFetching?: DocumentFetching;
 };
-
-const DAY = 86_400;
 
 /** `close` resolves when what requests left to be written is written. */
 export type AuthorizationServer = { app: Koa; close: () => Promise<void> };
@@ -96,7 +95,7 @@ export async function authorizationServer(
         settings.authUrl + CALLBACK_PATH,
       ),
       accountKey,
-      accountLifetime: settings.lifetimes.refreshTokenAbsolute + settings.lifetimes.session + DAY,
+      accountLifetime: accountLifetime(settings),
       sessionLifetime: settings.lifetimes.session,
       formKeys: keyRing(settings, 'forms'),
       grantLifetimes: engine.grantLifetimes,

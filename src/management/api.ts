@@ -1,4 +1,4 @@
-// The management API: connectors, minted tokens, signing keys and the audit log as JSON, for the command line, scripts and other programs.
+// The management API: connectors, accounts, minted tokens, signing keys and the audit log as JSON, for the command line, scripts and other programs.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { type AuditItem, readAudit, recordAudit } from '../audit/audit.ts';
@@ -15,6 +15,7 @@ import { grantStands } from '../grants/grants.ts';
 import { readJson } from '../http/body.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import type { Entry, Store } from '../store/store.ts';
+import { accountRoutes } from './accounts.ts';
 import { connectorDocument, firstPage, type Page } from './documents.ts';
 import { auditQuery, connectorsQuery, parseInput, parseNewConnector } from './input.ts';
 import { mintedTokenRoutes } from './minted-tokens.ts';
@@ -24,13 +25,14 @@ const AUDIT_BATCH = 100;
 /** Bytes, more or less: a page ends with the item that goes beyond it. */
 const AUDIT_PAGE = 1024 * 1024;
 
-/** `accessTokenLifetime` in seconds. `authUrl` is the issuer of minted tokens. */
+/** `accessTokenLifetime` and `accountLifetime` in seconds. `authUrl` is the issuer of minted tokens. */
 export type ApiOptions = {
   store: Store;
   authUrl: string;
   resourceUrl: string;
   accessTokenLifetime: number;
   grantLifetimes: Lifetimes;
+  accountLifetime: number;
   now?: () => number;
 };
 
@@ -78,6 +80,7 @@ export function managementApi(options: ApiOptions): Router {
     ctx.body = await document(connector);
   });
 
+  accountRoutes(router, { ...options, now });
   mintedTokenRoutes(router, { ...options, now });
   signingKeyRoutes(router, { ...options, now });
 
@@ -87,6 +90,9 @@ export function managementApi(options: ApiOptions): Router {
 
   router.all('/connectors', refuseMethod('GET, HEAD, POST'));
   router.all('/connectors/:id', refuseMethod('DELETE, GET, HEAD'));
+  router.all('/accounts', refuseMethod('GET, HEAD'));
+  router.all('/accounts/:id', refuseMethod('GET, HEAD'));
+  router.all(['/accounts/:id/disable', '/accounts/:id/enable'], refuseMethod('POST'));
   router.all('/tokens', refuseMethod('GET, HEAD, POST'));
   router.all('/tokens/:id', refuseMethod('DELETE'));
   router.all('/keys', refuseMethod('GET, HEAD'));

@@ -18,6 +18,8 @@ export type ManagementOptions = {
   /** In seconds: how long what a replaced signing key signed is good. */
   accessTokenLifetime: number;
   grantLifetimes: Lifetimes;
+  /** In seconds: how long the record of an account is kept after a sign-in. */
+  accountLifetime: number;
   store: Store;
   /** What an administrator sends as bearer token. */
   key: string;

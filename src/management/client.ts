@@ -2,6 +2,7 @@
 import type { AuditItem } from '../audit/audit.ts';
 import type { Level } from '../permission-level.ts';
 import type {
+  AccountDocument,
   ConnectorDocument,
   MintedTokenDocument,
   NewTokenDocument,
@@ -49,6 +50,23 @@ export function revokeConnector(access: Access, id: string): Promise<ConnectorDo
 /** All of them, oldest first. */
 export function listConnectors(access: Access): AsyncGenerator<ConnectorDocument> {
   return everyItem(access, '/connectors', {});
+}
+
+/** In no useful order. */
+export function listAccounts(access: Access): AsyncGenerator<AccountDocument> {
+  return everyItem(access, '/accounts', {});
+}
+
+export function showAccount(access: Access, id: string): Promise<AccountDocument> {
+  return call(access, 'GET', `/accounts/${encodeURIComponent(id)}`);
+}
+
+export function disableAccount(access: Access, id: string): Promise<AccountDocument> {
+  return call(access, 'POST', `/accounts/${encodeURIComponent(id)}/disable`);
+}
+
+export function enableAccount(access: Access, id: string): Promise<AccountDocument> {
+  return call(access, 'POST', `/accounts/${encodeURIComponent(id)}/enable`);
 }
 
 /** The answer has the token in it, which nobody is told again. */

@@ -1,4 +1,5 @@
-// What the management API speaks: connectors, minted tokens and signing keys as JSON, and pages of a list.
+// What the management API speaks: connectors, accounts, minted tokens and signing keys as JSON, and pages of a list.
+import type { Account } from '../accounts/account.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import { type Connector, connectorState, type ConnectorState } from '../connectors/connector.ts';
 import type { PublishedKey, SigningKeyState } from '../keys/signing-keys.ts';
@@ -16,6 +17,17 @@ export type ConnectorDocument = {
   expiresAt?: string;
   maxUses?: number;
   uses: number;
+};
+
+/** Times are ISO 8601. `signedInAt`: the last time. `identityProvider`: its issuer, where the person is `subject`. */
+export type AccountDocument = {
+  id: string;
+  name: string;
+  email?: string;
+  identityProvider: string;
+  subject: string;
+  signedInAt: string;
+  disabledAt?: string;
 };
 
 /** Times are ISO 8601. `publishedUntil`: when nothing that the key signed is good any more. */
@@ -63,6 +75,19 @@ export function connectorDocument(
     ...(expiresAt === undefined ? {} : { expiresAt: isoTime(expiresAt) }),
     ...(maxUses === undefined ? {} : { maxUses }),
     uses: used,
+  };
+}
+
+export function accountDocument(account: Account): AccountDocument {
+  const { id, name, email, issuer, subject, signedInAt, disabledAt } = account;
+  return {
+    id,
+    name,
+    ...(email === undefined ? {} : { email }),
+    identityProvider: issuer,
+    subject,
+    signedInAt: isoTime(signedInAt),
+    ...(disabledAt === undefined ? {} : { disabledAt: isoTime(disabledAt) }),
   };
 }
 

@@ -1,5 +1,6 @@
 // What the management API accepts, and one readable sentence about everything that is wrong with what was sent.
 import { z } from 'zod';
+import { ACCOUNT_ID } from '../accounts/account.ts';
 import { CONNECTOR_ID } from '../connectors/connector.ts';
 import type { NewConnector } from '../connectors/connectors.ts';
 import { HttpError } from '../http/errors.ts';
@@ -38,6 +39,11 @@ const place = 'the next of an earlier page';
 export const connectorsQuery = z.strictObject({
   limit,
   after: z.string(place).regex(CONNECTOR_ID, place).optional(),
+});
+
+export const accountsQuery = z.strictObject({
+  limit,
+  after: z.string(place).regex(ACCOUNT_ID, place).optional(),
 });
 
 export const tokensQuery = z.strictObject({

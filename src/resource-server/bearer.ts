@@ -1,4 +1,5 @@
-// The access token of a call (RFC 6750, RFC 9068): verified here, for this one link, and only while connector and grant stand.
+// The access token of a call (RFC 6750, RFC 9068): verified here, for this one link, and only while connector, grant and account stand.
+import { type Account, isHonoured } from '../accounts/account.ts';
 import type { Connector } from '../connectors/connector.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import { allowsLevel, type GrantRecord } from '../grants/grant-record.ts';
@@ -12,6 +13,7 @@ export type BearerOptions = {
   verifyToken: VerifyToken;
   /** As it was at most 10 s ago, or 45 s when the store is away. */
   readGrant: (id: string) => Promise<GrantRecord | undefined>;
+  readAccount: (id: string) => Promise<Account | undefined>;
   readMintedToken: (id: string) => Promise<MintedToken | undefined>;
 };
 
@@ -46,11 +48,15 @@ export async function callerOf(
     !isLevel(scope)
   )
     return 'unknown';
-  const grant = await options.readGrant(grantId);
+  const [grant, account] = await Promise.all([
+    options.readGrant(grantId),
+    options.readAccount(sub),
+  ]);
   const isAlive =
     grant !== undefined && grant.revoked?.[jti] === undefined && grant.connector === connector.id;
+  if (!isAlive || !account || !isHonoured(account, grant.createdAt)) return 'ended';
   // A token of a higher level is from before the person lowered it: the client fetches another.
-  if (!isAlive || !allowsLevel(grant, scope)) return 'ended';
+  if (!allowsLevel(grant, scope)) return 'ended';
   return {
     accountId: sub,
     clientId,

@@ -1,4 +1,6 @@
-// What a call is judged by: connectors, grants and minted tokens, as they were a moment ago, and dropped at once on notice.
+// What a call is judged by: connectors, grants, accounts and minted tokens, as they were a moment ago, and dropped at once on notice.
+import type { Account } from '../accounts/account.ts';
+import { ACCOUNTS_CHANNEL, findAccount } from '../accounts/accounts.ts';
 import type { Connector } from '../connectors/connector.ts';
 import { CONNECTORS_CHANNEL, findConnector } from '../connectors/connectors.ts';
 import type { GrantRecord } from '../grants/grant-record.ts';
@@ -15,6 +17,7 @@ import type { Store } from '../store/store.ts';
 export type Records = {
   readConnector: (id: string) => Promise<Connector | undefined>;
   readGrant: (id: string) => Promise<GrantRecord | undefined>;
+  readAccount: (id: string) => Promise<Account | undefined>;
   readMintedToken: (id: string) => Promise<MintedToken | undefined>;
 };
 
@@ -25,13 +28,16 @@ export async function openRecords(store: Store, now: () => number): Promise<Reco
   const freshness = { ...FRESHNESS, now };
   const connectors = cachedReader((id) => findConnector(store, id), freshness);
   const grants = cachedReader(async (id) => (await findGrant(store, id))?.value, freshness);
+  const accounts = cachedReader((id) => findAccount(store, id), freshness);
   const mintedTokens = cachedReader((id) => findMintedToken(store, id), freshness);
   await store.subscribe(CONNECTORS_CHANNEL, connectors.drop);
   await store.subscribe(GRANTS_CHANNEL, grants.drop);
+  await store.subscribe(ACCOUNTS_CHANNEL, accounts.drop);
   await store.subscribe(MINTED_TOKENS_CHANNEL, mintedTokens.drop);
   return {
     readConnector: connectors.read,
     readGrant: grants.read,
+    readAccount: accounts.read,
     readMintedToken: mintedTokens.read,
   };
 }

@@ -1,6 +1,7 @@
 // Who may hold what by the rules of the settings: addresses count when they are verified, and the highest rule that matches decides.
 import { expect } from 'chai';
-import { entitledLevel, type Account } from '../../src/authorization-server/engine/accounts.ts';
+import type { Account } from '../../src/accounts/account.ts';
+import { entitledLevel } from '../../src/accounts/entitlement.ts';
 import type { Level } from '../../src/permission-level.ts';
 import type { Entitlement } from '../../src/settings/schema.ts';
 

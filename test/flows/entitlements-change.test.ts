@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import type { Entitlement } from '../../src/settings/schema.ts';
-import type { Account } from '../../src/authorization-server/engine/accounts.ts';
+import type { Account } from '../../src/accounts/account.ts';
 import { createConnector } from '../support/administrator.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, type ConnectionWishes } from '../support/connection.ts';

@@ -18,6 +18,7 @@ export const LIFETIMES = grantLifetimes({
   accessToken: ACCESS_TOKEN_LIFETIME,
   refreshTokenIdle: 30 * 86_400,
 });
+export const ACCOUNT_LIFETIME = 90 * 86_400;
 export const AUTH_URL = 'https://auth.example.com';
 export const RESOURCE_URL = 'https://mcp.example.com';
 
@@ -36,7 +37,11 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
   const clock = { ahead: 0 };
   const store = await openStore(
     { kind: 'sqlite', file: 'test.sqlite' },
-    { secret: 'a root secret of more than 32 characters', dataDir: directory },
+    {
+      secret: 'a root secret of more than 32 characters',
+      dataDir: directory,
+      now: () => Date.now() / 1000 + clock.ahead,
+    },
   );
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -47,6 +52,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
     resourceUrl,
     accessTokenLifetime: ACCESS_TOKEN_LIFETIME,
     grantLifetimes: LIFETIMES,
+    accountLifetime: ACCOUNT_LIFETIME,
     store,
     key: KEY,
     guardKey: async (_attempt, isRight) => ({ isRight: isRight() }),

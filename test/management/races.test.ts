@@ -1,6 +1,8 @@
 // What several administrators ask for at the same instant happens once, and is recorded once.
 import { expect } from 'chai';
+import { decodeJwt } from 'jose';
 import { createConnector, readAudit } from '../support/administrator.ts';
+import { connect } from '../support/connection.ts';
 import { onEachStore } from '../support/system.ts';
 
 const AT_ONCE = 10;
@@ -23,6 +25,15 @@ onEachStore('Ten administrators at once', (system) => {
     const about = (await readAudit(system())).filter(({ connector }) => connector === id);
     const events = about.map(({ event }) => event);
     expect(events).to.deep.equal(['connector_created', 'connector_revoked']);
+  });
+
+  it('disable one account, and that is recorded once', async () => {
+    const { accessToken } = await connect(system(), await createConnector(system()));
+    const { sub } = decodeJwt(accessToken);
+    const statuses = await tenTimes('POST', `/accounts/${sub}/disable`);
+    expect(statuses).to.deep.equal(Array(AT_ONCE).fill(200));
+    const events = (await readAudit(system())).filter(({ account }) => account === sub);
+    expect(events.map(({ event }) => event)).to.deep.equal(['account_disabled']);
   });
 
   it('rotate the signing keys, and one of them does', async () => {

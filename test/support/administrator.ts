@@ -42,6 +42,19 @@ export async function revokeConnector(system: System, id: string): Promise<void>
   await manage(system, 'DELETE', `/connectors/${id}`);
 }
 
+/** Of a connector that is revoked or expired. */
+export async function deleteConnector(system: System, id: string): Promise<void> {
+  await manage(system, 'POST', `/connectors/${id}/delete`);
+}
+
+export async function changeAccount(
+  system: System,
+  id: string,
+  change: 'disable' | 'enable',
+): Promise<void> {
+  await manage(system, 'POST', `/accounts/${id}/${change}`);
+}
+
 /** Oldest first, at most a thousand. */
 export async function readAudit(system: System): Promise<AuditItem[]> {
   const page = z.object({ items: z.array(auditItem) });

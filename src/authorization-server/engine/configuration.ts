@@ -2,6 +2,7 @@
 import type Koa from 'koa';
 import type { JWK } from 'jose';
 import type { Adapter, Configuration, ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
+import type { Account } from '../../accounts/account.ts';
 import { highestLevelIn, LEVELS, OFFLINE_ACCESS } from '../../permission-level.ts';
 import { CLIENT_AUTH_METHODS, ENDPOINTS } from '../metadata.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
@@ -27,7 +28,7 @@ export type ConfigurationOptions = {
   nameToken: GrantModels['nameToken'];
   resourceIndicators: ReturnType<typeof resourceIndicators>;
   introspection: ReturnType<typeof introspection>;
-  hasAccount: (id: string) => Promise<boolean>;
+  readAccount: (id: string) => Promise<Account | undefined>;
   preRegistered: readonly { id: string; name: string; redirectUris: string[]; secret?: string }[];
   introspectionClients: readonly { id: string; secret: string }[];
   /** In seconds. */
@@ -94,9 +95,12 @@ export function configuration(options: ConfigurationOptions): Configuration {
       policy: askEveryTime(ttl.session),
       url: (_ctx, interaction) => `/interaction/${interaction.uid}`,
     },
-    findAccount: guarded(async (_ctx: unknown, id: string) =>
-      (await options.hasAccount(id)) ? { accountId: id, claims: () => ({ sub: id }) } : undefined,
-    ),
+    findAccount: guarded(async (_ctx: unknown, id: string) => {
+      const account = await options.readAccount(id);
+      if (!account || account.disabledAt !== undefined) return undefined;
+      const { overBefore } = account;
+      return { accountId: id, claims: () => ({ sub: id }), overBefore };
+    }),
     loadExistingGrant: async (ctx) => {
       const grantId = approvedGrantId(ctx);
       const grant = grantId === undefined ? undefined : await ctx.oidc.provider.Grant.find(grantId);

@@ -5,6 +5,8 @@ import compose from 'koa-compose';
 import { Provider, type ErrorOut } from 'oidc-provider';
 import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
+import { ACCOUNTS_CHANNEL, findAccount } from '../../accounts/accounts.ts';
+import { entitledLevel } from '../../accounts/entitlement.ts';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
 import { openUseKeeper } from '../../connectors/kept-uses.ts';
 import { grantLifetimes, type Lifetimes } from '../../grants/grant-life.ts';
@@ -15,7 +17,6 @@ import { OFFLINE_ACCESS } from '../../permission-level.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
 import type { Store } from '../../store/store.ts';
-import { entitledLevel, findAccount } from './accounts.ts';
 import { createAdapter } from './adapter.ts';
 import { compareByDigest } from './client-secrets.ts';
 import { clientMetadataDocuments, type DocumentFetching } from './client-metadata-documents.ts';
@@ -113,10 +114,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
           policy,
           () => signingKey(signingKeys.all(), now()).jwk.kid,
         ),
-        hasAccount: async (id) => {
-          const account = await policy.readAccount(id);
-          return account !== undefined && account.disabledAt === undefined;
-        },
+        readAccount: policy.readAccount,
         ttl: { ...settings.lifetimes, code: lifetimes.code, interaction: INTERACTION_LIFETIME },
         renderError: options.renderError,
       }),
@@ -147,6 +145,7 @@ async function tokenPolicy({ settings, store, now }: EngineOptions): Promise<Tok
   const connectors = cachedReader((id) => findConnector(store, id), freshness);
   const accounts = cachedReader((id) => findAccount(store, id), freshness);
   await store.subscribe(CONNECTORS_CHANNEL, connectors.drop);
+  await store.subscribe(ACCOUNTS_CHANNEL, accounts.drop);
   return {
     resourceUrl: settings.resourceUrl,
     now,

@@ -9,12 +9,14 @@ const { Check, Prompt } = interactionPolicy;
 
 /**
  * A grant counts only in the flow in which the person approved it, so consent for one connector never covers another. A sign-in counts for
- * `session` seconds, however much it is used.
+ * `session` seconds, however much it is used, and not when the account was disabled meanwhile.
  */
 export function askEveryTime(session: number): Policy.Prompt[] {
   const signIn = new Check('no_session', 'sign-in is required', 'interaction_required', (ctx) => {
     const { session: browser, result } = ctx.oidc;
-    const isOver = !result?.login && browser?.past(session);
+    const overBefore = Number(ctx.oidc.account?.overBefore ?? 0);
+    const isOver =
+      !result?.login && (browser?.past(session) || Number(browser?.loginTs) < overBefore);
     return browser?.accountId === undefined || isOver
       ? Check.REQUEST_PROMPT
       : Check.NO_NEED_TO_PROMPT;

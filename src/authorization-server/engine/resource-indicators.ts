@@ -39,7 +39,8 @@ export function resourceIndicators(policy: TokenPolicy, signingKid: () => string
 }
 
 function grantedIn(ctx: KoaContextWithOIDC, resource: string) {
-  return { resource, accountId: ctx.oidc.entities.Grant?.accountId };
+  const { accountId, iat } = ctx.oidc.entities.Grant ?? {};
+  return { resource, accountId, iat };
 }
 
 /**

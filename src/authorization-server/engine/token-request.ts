@@ -1,5 +1,6 @@
 // A token request settled against what was granted, before anything is used up: resource (RFC 8707), scope, connector and account.
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
+import { type Account, isHonoured } from '../../accounts/account.ts';
 import { type Connector, connectorState } from '../../connectors/connector.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
 import type { EnginePayload } from '../../grants/grant-record.ts';
@@ -11,7 +12,6 @@ import {
   type Level,
   OFFLINE_ACCESS,
 } from '../../permission-level.ts';
-import type { Account } from './accounts.ts';
 import { invalidGrant } from './refusals.ts';
 
 export type TokenPolicy = {
@@ -63,7 +63,7 @@ function narrowedScope(asked: unknown, granted: string): string | undefined {
     .join(' ');
 }
 
-/** The most this account may have through this connector now; read through caches, so that asking twice costs once. */
+/** The most this account may have now by what was granted through this connector; read through caches, so that asking twice costs once. */
 export async function requireLevel(policy: TokenPolicy, granted: EnginePayload): Promise<Level> {
   const id = connectorIdOf(policy.resourceUrl, String(granted.resource));
   const [connector, account] = await Promise.all([
@@ -72,9 +72,13 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
   ]);
   const over = connectorOverBecause(connector, policy.now());
   if (!connector || over) throw invalidGrant('the connect link was revoked or has expired', over);
+  if (account && !isHonoured(account, Number(granted.iat))) {
+    throw invalidGrant('the account was disabled after this was granted', 'account_disabled');
+  }
   const entitled = account && policy.levelOf(account);
   if (!entitled) {
-    throw invalidGrant('the account may not use this connect link', whyNotEntitled(account));
+    const reason = account ? 'not_entitled' : 'account_deleted';
+    throw invalidGrant('the account may not use this connect link', reason);
   }
   return lowest(connector.level, entitled);
 }
@@ -84,9 +88,4 @@ function connectorOverBecause(connector: Connector | undefined, now: number): Re
   const state = connectorState(connector, now);
   if (state === 'revoked') return 'connector_revoked';
   return state === 'expired' ? 'connector_expired' : undefined;
-}
-
-function whyNotEntitled(account: Account | undefined): Reason {
-  if (!account) return 'account_deleted';
-  return account.disabledAt === undefined ? 'not_entitled' : 'account_disabled';
 }

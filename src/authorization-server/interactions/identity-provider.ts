@@ -2,7 +2,7 @@
 import * as openid from 'openid-client';
 import { HttpError, unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
-import type { Identity } from '../engine/accounts.ts';
+import type { Identity } from '../../accounts/account.ts';
 
 const TIMEOUT = 5;
 

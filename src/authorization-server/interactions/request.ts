@@ -1,6 +1,9 @@
 // What the person is asked to approve: everything the consent page shows, read afresh for the page and again for the decision.
 import type Provider from 'oidc-provider';
 import { errors } from 'oidc-provider';
+import type { Account } from '../../accounts/account.ts';
+import { findAccount } from '../../accounts/accounts.ts';
+import { entitledLevel } from '../../accounts/entitlement.ts';
 import { type Connector, isUsable } from '../../connectors/connector.ts';
 import { connectorIdOf } from '../../connectors/connect-link.ts';
 import { findConnector } from '../../connectors/connectors.ts';
@@ -14,7 +17,6 @@ import {
 } from '../../permission-level.ts';
 import type { Entitlement } from '../../settings/schema.ts';
 import type { Store } from '../../store/store.ts';
-import { type Account, entitledLevel, findAccount } from '../engine/accounts.ts';
 import { isOwnOrigin, type RedirectPolicy } from '../engine/redirect-uris.ts';
 import type { Flow } from './flow.ts';
 

@@ -2,9 +2,9 @@
 import { randomUUID, type KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
+import { saveAccount } from '../../accounts/accounts.ts';
 import { HttpError } from '../../http/errors.ts';
 import { KEEP, type Store } from '../../store/store.ts';
-import { saveAccount } from '../engine/accounts.ts';
 import { finishFlow, type Flow, seeOther } from './flow.ts';
 import {
   createSignInChecks,

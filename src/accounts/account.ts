@@ -1,0 +1,65 @@
+// An account: a person as the identity provider described them last, and whether they may still do anything. Pure: no I/O, no clock.
+import { createHmac, type KeyObject } from 'node:crypto';
+import type { Settings } from '../settings/settings.ts';
+
+/** `id` is the `sub` of our tokens. Of the identity provider's tokens nothing else is kept. Times are seconds since the epoch. */
+export type Account = {
+  id: string;
+  issuer: string;
+  subject: string;
+  name: string;
+  email?: string;
+  emailVerified: boolean;
+  groups: string[];
+  signedInAt: number;
+  /** Nothing is granted to this person, and nothing that was granted is honoured, until an administrator enables the account. */
+  disabledAt?: number;
+  /** The account was disabled and is enabled again: sign-ins and grants from before this moment stay over. */
+  overBefore?: number;
+};
+
+export type Identity = Omit<Account, 'id' | 'signedInAt' | 'disabledAt' | 'overBefore'>;
+
+/** 27 characters of A-Za-z0-9_-. */
+export const ACCOUNT_ID = /^[\w-]{27}$/;
+
+/** Stable for one person at one identity provider, and tells nobody who that is. Never by e-mail (OpenID Connect Core section 5.7). */
+export function accountIdOf(key: KeyObject, issuer: string, subject: string): string {
+  return createHmac('sha256', key).update(`${issuer}\n${subject}`).digest('base64url').slice(0, 27);
+}
+
+/** Whether what was signed or granted at a moment (seconds) still counts for this person. */
+export function isHonoured({ disabledAt, overBefore = 0 }: Account, madeAt: number): boolean {
+  return disabledAt === undefined && madeAt >= overBefore;
+}
+
+/** The record after a sign-in, which enables nobody. */
+export function signedIn(
+  current: Account | undefined,
+  identity: Identity & { id: string },
+  now: number,
+): Account {
+  const { disabledAt, overBefore } = current ?? {};
+  return {
+    ...identity,
+    signedInAt: Math.floor(now),
+    ...(disabledAt === undefined ? {} : { disabledAt }),
+    ...(overBefore === undefined ? {} : { overBefore }),
+  };
+}
+
+export function disabled(account: Account, now: number): Account {
+  return { ...account, disabledAt: Math.floor(now) };
+}
+
+/** Whoever stole a session or a token before must not get it back with the account. */
+export function enabled({ disabledAt = 0, ...account }: Account, now: number): Account {
+  return { ...account, overBefore: Math.max(Math.floor(now), disabledAt + 1) };
+}
+
+const DAY = 86_400;
+
+/** Seconds: longer than anything lives that was granted in the session of the last sign-in. */
+export function accountLifetime({ lifetimes }: Pick<Settings, 'lifetimes'>): number {
+  return lifetimes.refreshTokenAbsolute + lifetimes.session + DAY;
+}

@@ -1,0 +1,115 @@
+// The accounts in the store: remember who signed in, find, list, disable, enable, and prompt notice of changes.
+import type { KeyObject } from 'node:crypto';
+import { KEEP, type Store } from '../store/store.ts';
+import {
+  type Account,
+  ACCOUNT_ID,
+  accountIdOf,
+  disabled,
+  enabled,
+  type Identity,
+  signedIn,
+} from './account.ts';
+
+/** Carries the id of an account that was disabled or enabled. */
+export const ACCOUNTS_CHANNEL = 'accounts';
+const ALL = 'accounts:all';
+const accountKey = (id: string) => `account:${id}`;
+
+/** `ttl`: how long the record of an account is kept, in seconds. A disabled one is kept for ever, or it would be enabled by time. */
+type Keeping = { now: number; ttl: number };
+
+function kept(account: Account, ttl: number) {
+  return { value: account, ttl: account.disabledAt === undefined ? ttl : Infinity };
+}
+
+/** Remembers what the identity provider says now; a person who was disabled stays disabled. */
+export async function saveAccount(
+  store: Store,
+  key: KeyObject,
+  identity: Identity,
+  { now, ttl }: Keeping,
+): Promise<Account> {
+  const id = accountIdOf(key, identity.issuer, identity.subject);
+  const stored = await store.update<Account>(accountKey(id), (current) =>
+    kept(signedIn(current, { id, ...identity }, now), ttl),
+  );
+  if (!stored) throw new Error('an account that was just written is not there');
+  await store.addMember(ALL, id, Infinity);
+  return stored.value;
+}
+
+export async function findAccount(store: Store, id: string): Promise<Account | undefined> {
+  return ACCOUNT_ID.test(id) ? (await store.get<Account>(accountKey(id)))?.value : undefined;
+}
+
+/** In the order of their ids, those after `after`, at most `limit`; ids whose record has run out are forgotten on the way. */
+export async function listAccounts(
+  store: Store,
+  { after = '', limit }: { after?: string; limit: number },
+): Promise<Account[]> {
+  const ids = (await store.members(ALL)).filter((id) => id > after).sort();
+  const found: Account[] = [];
+  while (ids.length > 0 && found.length < limit) {
+    const batch = ids.splice(0, limit - found.length);
+    const accounts = await Promise.all(batch.map((id) => findListed(store, id)));
+    found.push(...accounts.filter((account) => account !== undefined));
+  }
+  return found;
+}
+
+async function findListed(store: Store, id: string): Promise<Account | undefined> {
+  const account = await findAccount(store, id);
+  if (account) return account;
+  await store.removeMember(ALL, id);
+  // The person may have signed in between the two.
+  if (await findAccount(store, id)) await store.addMember(ALL, id, Infinity);
+  return undefined;
+}
+
+/** `first`: this call changed it, and not one before or at the same time. */
+export type AccountChange = { account: Account; first: boolean };
+
+/** Stops everything the person granted or was granted, also after a failover. Undefined when there is no such account. */
+export function disableAccount(
+  store: Store,
+  id: string,
+  { now, ttl }: Keeping,
+): Promise<AccountChange | undefined> {
+  return change(store, id, ttl, (account) =>
+    account.disabledAt === undefined ? disabled(account, now) : undefined,
+  );
+}
+
+/** The person may sign in again; what was theirs before stays over. */
+export function enableAccount(
+  store: Store,
+  id: string,
+  { now, ttl }: Keeping,
+): Promise<AccountChange | undefined> {
+  return change(store, id, ttl, (account) =>
+    account.disabledAt === undefined ? undefined : enabled(account, now),
+  );
+}
+
+async function change(
+  store: Store,
+  id: string,
+  ttl: number,
+  next: (account: Account) => Account | undefined,
+): Promise<AccountChange | undefined> {
+  if (!ACCOUNT_ID.test(id)) return undefined;
+  let first = false;
+  const after = await store.update<Account>(accountKey(id), (current) => {
+    const account = current && next(current);
+    first = account !== undefined;
+    return account ? kept(account, ttl) : KEEP;
+  });
+  if (!after) return undefined;
+  await Promise.all([
+    // Listeners read again every few seconds anyway, so a message that cannot be sent undoes nothing.
+    store.publish(ACCOUNTS_CHANNEL, id).catch(() => undefined),
+    store.replicated(accountKey(id)),
+  ]);
+  return { account: after.value, first };
+}

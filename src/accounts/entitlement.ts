@@ -1,0 +1,33 @@
+// Which level a person may hold, by the rules of the settings against what the identity provider said last.
+import { isAtLeast, type Level } from '../permission-level.ts';
+import type { Entitlement } from '../settings/schema.ts';
+import type { Account } from './account.ts';
+
+/** The highest level of the rules that match; undefined when none does or the person is disabled. */
+export function entitledLevel(account: Account, rules: readonly Entitlement[]): Level | undefined {
+  if (account.disabledAt !== undefined) return undefined;
+  return rules
+    .filter((rule) => matches(account, rule.match))
+    .map((rule) => rule.level)
+    .reduce<Level | undefined>(
+      (high, level) => (high && isAtLeast(high, level) ? high : level),
+      undefined,
+    );
+}
+
+/** An e-mail address counts only when the identity provider says that it was verified. */
+function matches(
+  { subject, email, emailVerified, groups }: Account,
+  match: Entitlement['match'],
+): boolean {
+  if (match.anyone) return true;
+  if (match.subject !== undefined) return match.subject === subject;
+  if (match.group !== undefined) return groups.includes(match.group);
+  const verified = emailVerified ? email?.toLowerCase() : undefined;
+  if (verified === undefined) return false;
+  if (match.email !== undefined) return verified === match.email.toLowerCase();
+  return (
+    match.emailDomain !== undefined &&
+    verified.split('@').at(-1) === match.emailDomain.toLowerCase()
+  );
+}

@@ -1,0 +1,42 @@
+// Accounts as people read them in a terminal.
+import type { AccountDocument } from '../documents.ts';
+import { minute, plain, table } from './terminal.ts';
+
+const NONE = 'Nobody has signed in yet.';
+
+export function listText({ items }: { items: AccountDocument[] }): string {
+  if (items.length === 0) return NONE;
+  const rows = items.map(({ id, name, email, signedInAt, disabledAt }) => [
+    id,
+    name,
+    email ?? '-',
+    minute(signedInAt),
+    disabledAt ? minute(disabledAt) : '-',
+  ]);
+  return table(['ID', 'NAME', 'E-MAIL', 'LAST SIGN-IN', 'DISABLED'], rows);
+}
+
+export function detailsText(account: AccountDocument): string {
+  const { id, name, email, identityProvider, subject, signedInAt, disabledAt } = account;
+  const facts = {
+    name: plain(name),
+    'e-mail': email === undefined ? '-' : plain(email),
+    id,
+    'identity provider': plain(identityProvider),
+    subject: plain(subject),
+    'last sign-in': minute(signedInAt),
+    disabled: disabledAt ? `since ${minute(disabledAt)}` : 'no',
+  };
+  return Object.entries(facts)
+    .map(([label, fact]) => `  ${label.padEnd(19)}${fact}`)
+    .join('\n');
+}
+
+export function disabledText({ name, id }: AccountDocument): string {
+  return `Disabled ${plain(name)} (${id}). Nothing they connected works any more. To let them in again:
+  gatehouse account enable ${id}`;
+}
+
+export function enabledText({ name, id }: AccountDocument): string {
+  return `Enabled ${plain(name)} (${id}). They may sign in and connect again; what they connected before stays over.`;
+}

@@ -1,0 +1,87 @@
+// A disabled account (RFC 6749 sections 5.2 and 10): nothing that a person signed in to or granted is honoured, and it does not come back with the account.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { changeAccount, createConnector, readAudit } from '../support/administrator.ts';
+import { asksConsent, openBrowser, requirePage } from '../support/browser.ts';
+import { moveClock } from '../support/clock.ts';
+import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
+import { callTool, isLetIn } from '../support/mcp.ts';
+import { authorizeUrl, refresh } from '../support/oauth.ts';
+import { onEachStore } from '../support/system.ts';
+
+onEachStore('A disabled account', (system) => {
+  // What is enabled in a second honours nothing of that second.
+  let elapsed = 0;
+  beforeEach(() => moveClock((elapsed += 60)));
+
+  const accountOf = ({ accessToken }: Connection) => String(decodeJwt(accessToken).sub);
+
+  const askAgain = ({ browser, server, client, link }: Connection) =>
+    browser.visit(authorizeUrl(server, client, { resource: link }).url);
+
+  async function expectRefused({ server, client, refreshToken }: Connection): Promise<void> {
+    const { status, body } = await refresh(server, client, refreshToken);
+    expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
+  }
+
+  it('RTK-08 gets nothing more: no call, no refresh, no token for its code', async () => {
+    const connector = await createConnector(system());
+    const ada = await connect(system(), connector);
+    const grace = await connect(system(), connector, { person: 'grace' });
+    const code = await obtainCode(system(), connector);
+    expect(await isLetIn(ada.link, ada.accessToken)).to.equal(true);
+    await changeAccount(system(), accountOf(ada), 'disable');
+    const { status, headers } = await callTool(ada.link, ada.accessToken, 'club_overview');
+    expect(status).to.equal(401);
+    expect(headers.get('www-authenticate')).to.include('error="invalid_token"');
+    await expectRefused(ada);
+    expect((await redeem(code)).body.error).to.equal('invalid_grant');
+    expect(await isLetIn(grace.link, grace.accessToken)).to.equal(true);
+    expect((await refresh(grace.server, grace.client, grace.refreshToken)).status).to.equal(200);
+    await changeAccount(system(), accountOf(ada), 'enable');
+  });
+
+  it('SES-07 is asked nothing with the session it had, nor after a new sign-in, and approves nothing', async () => {
+    const connector = await createConnector(system());
+    const ada = await connect(system(), connector);
+    const open = requirePage(await askAgain(ada));
+    expect(asksConsent(open)).to.equal(true);
+    await changeAccount(system(), accountOf(ada), 'disable');
+    const refused = requirePage(await ada.browser.submit(open, { decision: 'approve' }));
+    expect(asksConsent(refused)).to.equal(false);
+    const again = requirePage(await askAgain(ada));
+    expect([again.status, asksConsent(again)]).to.deep.equal([403, false]);
+    const elsewhere = openBrowser(system().origins);
+    const { url } = authorizeUrl(ada.server, ada.client, { resource: ada.link });
+    const anew = await elsewhere.openConsent(url, 'ada');
+    expect([anew.status, asksConsent(anew)]).to.deep.equal([403, false]);
+    await changeAccount(system(), accountOf(ada), 'enable');
+  });
+
+  it('that is enabled again signs in again and connects again, and what it had before stays over', async () => {
+    const connector = await createConnector(system());
+    const before = await connect(system(), connector);
+    const account = accountOf(before);
+    await changeAccount(system(), account, 'disable');
+    moveClock(5);
+    await changeAccount(system(), account, 'enable');
+    moveClock(5);
+    expect(await isLetIn(before.link, before.accessToken)).to.equal(false);
+    await expectRefused(before);
+    const { visited } = before.browser;
+    const legs = visited.length;
+    expect(asksConsent(requirePage(await askAgain(before)))).to.equal(true);
+    expect(visited.slice(legs).some(({ pathname }) => pathname.endsWith('/callback'))).to.equal(
+      true,
+    );
+    const after = await connect(system(), connector, { as: before });
+    expect(accountOf(after)).to.equal(account);
+    expect(await isLetIn(after.link, after.accessToken)).to.equal(true);
+    expect((await refresh(after.server, after.client, after.refreshToken)).status).to.equal(200);
+    const events = (await readAudit(system())).filter((item) => item.account === account);
+    expect(events.map(({ event }) => event).slice(-2)).to.deep.equal([
+      'account_disabled',
+      'account_enabled',
+    ]);
+  });
+});

@@ -1,0 +1,164 @@
+// The people who signed in, over the management API and on the command line.
+import { createSecretKey, randomBytes } from 'node:crypto';
+import { expect } from 'chai';
+import { accountIdOf } from '../../src/accounts/account.ts';
+import { findAccount, saveAccount } from '../../src/accounts/accounts.ts';
+import { readAudit } from '../../src/audit/audit.ts';
+import { accessTo, gatehouse } from './command-line.ts';
+import {
+  ACCOUNT_LIFETIME,
+  type ManagementHost,
+  openManagementHost,
+  request,
+} from './management-host.ts';
+
+const ISSUER = 'https://login.example.com';
+const KEY = createSecretKey(randomBytes(32));
+const ACCOUNTS = '/api/v1/accounts';
+
+describe('accounts', () => {
+  let host: ManagementHost;
+  beforeEach(async () => {
+    host = await openManagementHost();
+  });
+  afterEach(() => host.close());
+
+  const nowThere = () => Math.floor(Date.now() / 1000) + host.clock.ahead;
+
+  const signIn = (subject: string, more: { name?: string; email?: string } = {}) =>
+    saveAccount(
+      host.store,
+      KEY,
+      { issuer: ISSUER, subject, name: subject, emailVerified: true, groups: [], ...more },
+      { now: nowThere(), ttl: ACCOUNT_LIFETIME },
+    );
+
+  const change = (id: string, what: 'disable' | 'enable') =>
+    request(host, 'POST', `${ACCOUNTS}/${id}/${what}`);
+
+  async function events(): Promise<unknown[]> {
+    const entries = await readAudit(host.store, { limit: 100 });
+    return entries.map(({ value: { event, account, outcome } }) => [event, account, outcome]);
+  }
+
+  it('are shown with who they are, where they sign in and when they did last', async () => {
+    const { id, signedInAt } = await signIn('ada', { name: 'Ada', email: 'ada@example.com' });
+    const { status, body } = await request(host, 'GET', `${ACCOUNTS}/${id}`);
+    expect(status).to.equal(200);
+    expect(body).to.deep.equal({
+      id,
+      name: 'Ada',
+      email: 'ada@example.com',
+      identityProvider: ISSUER,
+      subject: 'ada',
+      signedInAt: new Date(signedInAt * 1000).toISOString(),
+    });
+  });
+
+  it('are listed once each, in pages without a gap', async () => {
+    const made = await Promise.all(Array.from({ length: 25 }, (_, n) => signIn(`person ${n}`)));
+    await signIn('person 3');
+    const ids: unknown[] = [];
+    for (let path: string | undefined = `${ACCOUNTS}?limit=10`; path;) {
+      const { body } = await request(host, 'GET', path);
+      const items = body['items'] as { id: string }[];
+      ids.push(...items.map(({ id }) => id));
+      const { next } = body;
+      path = next === undefined ? undefined : `${ACCOUNTS}?limit=10&after=${next}`;
+    }
+    expect(ids).to.deep.equal(made.map(({ id }) => id).sort());
+  });
+
+  it('whose record has run out are listed no more, and leave nothing behind', async () => {
+    const { id } = await signIn('ada');
+    await host.store.delete(`account:${id}`);
+    expect((await request(host, 'GET', ACCOUNTS)).body).to.deep.equal({ items: [] });
+    expect(await host.store.members('accounts:all')).to.deep.equal([]);
+  });
+
+  it('are disabled and enabled, once each however often that is asked, and both are recorded', async () => {
+    const { id } = await signIn('ada');
+    for (const _ of [1, 2]) {
+      const { status, body } = await change(id, 'disable');
+      expect(status).to.equal(200);
+      expect(body).to.have.property('disabledAt');
+    }
+    host.clock.ahead += 60;
+    for (const _ of [1, 2]) expect((await change(id, 'enable')).body).to.not.have.key('disabledAt');
+    expect(await events()).to.deep.equal([
+      ['account_disabled', id, 'done'],
+      ['account_enabled', id, 'done'],
+    ]);
+  });
+
+  it('tell every process that listens', async () => {
+    const { id } = await signIn('ada');
+    const told = new Promise((resolve) => {
+      void host.store.subscribe('accounts', resolve);
+    });
+    await change(id, 'disable');
+    expect(await told).to.equal(id);
+  });
+
+  it('that are disabled stay so when the person signs in, and are kept for ever', async () => {
+    const { id } = await signIn('ada');
+    await change(id, 'disable');
+    await signIn('ada', { name: 'Ada Lovelace' });
+    host.clock.ahead += 2 * ACCOUNT_LIFETIME;
+    const { disabledAt, name } = (await findAccount(host.store, id)) ?? {};
+    expect(disabledAt).to.be.a('number');
+    expect(name).to.equal('Ada Lovelace');
+  });
+
+  it('that are unknown are 404 to see, to disable and to enable, and nothing is recorded', async () => {
+    const unknown = accountIdOf(KEY, ISSUER, 'nobody');
+    for (const id of [unknown, 'x', '__proto__', '%E0%A4%A']) {
+      const show = await request(host, 'GET', `${ACCOUNTS}/${id}`);
+      for (const { status, body } of [
+        show,
+        await change(id, 'disable'),
+        await change(id, 'enable'),
+      ])
+        expect([status, body['error']], id).to.deep.equal([404, 'not_found']);
+    }
+    expect(await events()).to.deep.equal([]);
+  });
+
+  it('have no other page than that of the list', async () => {
+    for (const query of ['after=x', 'limit=0', 'name=ada'])
+      expect((await request(host, 'GET', `${ACCOUNTS}?${query}`)).status).to.equal(400);
+  });
+
+  describe('on the command line', () => {
+    const run = (...args: string[]) => gatehouse(args, accessTo(host));
+
+    it('are listed by name, shown, disabled and enabled, for people and for programs', async () => {
+      const { id } = await signIn('grace', { name: 'Grace', email: 'grace@example.com' });
+      await signIn('ada', { name: 'Ada' });
+      const { stdout: list } = await run('account', 'list');
+      expect(list).to.match(/^ID +NAME +E-MAIL +LAST SIGN-IN +DISABLED\n.+ Ada .+\n.+ Grace /);
+      const { stdout: disabled } = await run('account', 'disable', id);
+      expect(disabled).to.include('Disabled Grace').and.include(`gatehouse account enable ${id}`);
+      expect((await run('account', 'show', id)).stdout).to.match(/disabled +since \d{4}-/);
+      const shown = JSON.parse((await run('account', 'show', id, '--json')).stdout);
+      expect(shown).to.include({ id, name: 'Grace' }).and.have.property('disabledAt');
+      expect((await run('account', 'enable', id)).stdout).to.include('Enabled Grace');
+      const { items } = JSON.parse((await run('account', 'list', '--json')).stdout);
+      expect(items.map(({ name }: { name: string }) => name)).to.deep.equal(['Ada', 'Grace']);
+      const unknown = await run('account', 'disable', 'x'.repeat(27));
+      expect(unknown).to.include({ code: 1 });
+      expect(unknown.stderr).to.include('there is no account with this id');
+    }).timeout(20_000);
+
+    it('whose id begins with a dash are taken for what they are', async () => {
+      for (let n = 0; ; n += 1) {
+        if (!accountIdOf(KEY, ISSUER, `person ${n}`).startsWith('-')) continue;
+        const { id } = await signIn(`person ${n}`);
+        const { code, stdout } = await run('account', 'show', id, '--json');
+        expect(code).to.equal(0);
+        expect(JSON.parse(stdout)).to.include({ id });
+        return;
+      }
+    });
+  });
+});
