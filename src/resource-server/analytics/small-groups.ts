@@ -6,8 +6,8 @@ export const SMALLEST_GROUP = 5;
 /**
  * An object's numbers are shown only when its own `people` says that they are about enough people; otherwise they become
  * null and `suppressed: true` is added. The objects of one array are taken as the parts of a total that may be known:
- * when any is suppressed, the smallest of the others is too, so that what is missing from the total is never about fewer than
- * `SMALLEST_GROUP` people. A number of people that is nearly all of `members` or of `total` would say how few the others are: it
+ * when any is suppressed, the first of the others is too, so that what is missing from the total is never about fewer than
+ * `SMALLEST_GROUP` people. (Not the smallest of the others: that it is smaller than those shown would tell about both.) A number of people that is nearly all of `members` or of `total` would say how few the others are: it
  * becomes null by itself.
  */
 export function suppressSmallGroups(result: Record<string, unknown>): Record<string, unknown> {
@@ -47,14 +47,10 @@ function suppressRecord(record: Record<string, unknown>, hide: boolean): Record<
 
 function suppressList(items: unknown[], hide: boolean): unknown[] {
   const small = items.filter(isSmall);
-  const companion = small.length > 0 ? smallest(items.filter(isLarge)) : undefined;
+  const companion = small.length > 0 ? items.find(isLarge) : undefined;
   return items.map((item) =>
     suppress(item, hide || item === companion || typeof item === 'number'),
   );
-}
-
-function smallest(groups: Group[]): Group | undefined {
-  return groups.toSorted((a, b) => a.people - b.people)[0];
 }
 
 type Group = Record<string, unknown> & { people: number };

@@ -55,9 +55,9 @@ describe('a number of people that is nearly all of them', () => {
   });
 
   it('counts as large, and leaves the numbers of small groups hidden', () => {
-    const shown = suppressSmallGroups({ groups: groups(599, 3, 40), total: { people: 600 } });
+    const shown = suppressSmallGroups({ groups: groups(40, 599, 3), total: { people: 600 } });
     expect(peopleIn(shown)).to.deep.equal([null, null, null]);
-    expect((shown.groups as Row[]).map(({ visits }) => visits)).to.deep.equal([1797, null, null]);
+    expect((shown.groups as Row[]).map(({ visits }) => visits)).to.deep.equal([null, 1797, null]);
   });
 
   for (const seed of [2025, 1, 2, 3]) {

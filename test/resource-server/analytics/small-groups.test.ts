@@ -28,8 +28,8 @@ describe('small groups', () => {
     expect(suppressedIn(4, 6, 7)).to.include('g0');
   });
 
-  it('take the smallest other group with them, so that the total does not give one away', () => {
-    expect(suppressedIn(30, 2, 9, 40)).to.deep.equal(['g1', 'g2']);
+  it('take the first other group with them, so that the total does not give one away', () => {
+    expect(suppressedIn(30, 2, 9, 40)).to.deep.equal(['g0', 'g1']);
   });
 
   it('take another with them even when there are several, for together they may be the same few people', () => {
@@ -38,6 +38,14 @@ describe('small groups', () => {
 
   it('take only one of several groups of the same size', () => {
     expect(suppressedIn(3, 8, 8, 8)).to.deep.equal(['g0', 'g1']);
+  });
+
+  it('take one with them by its place and not by its size, which would be told by those shown', () => {
+    for (const sizes of [
+      [3, 90, 20, 30],
+      [3, 20, 90, 30],
+    ])
+      expect(suppressedIn(...sizes)).to.deep.equal(['g0', 'g1']);
   });
 
   it('include empty groups and groups of unknown size', () => {
