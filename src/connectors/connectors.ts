@@ -1,4 +1,4 @@
-// The connectors in the store: create, find, list, revoke, take a use, and prompt notice of changes.
+// The connectors in the store: create, find, list, revoke, delete, take a use, and prompt notice of changes.
 import type { Level } from '../permission-level.ts';
 import { KEEP, type Found, type Store, StoreFull } from '../store/store.ts';
 import {
@@ -75,13 +75,26 @@ export async function revokeConnector(
   now: number,
 ): Promise<Revocation | undefined> {
   const revocation = await markRevoked(store, id, now);
-  if (!revocation) return undefined;
+  if (revocation) await announce(store, id);
+  return revocation;
+}
+
+async function announce(store: Store, id: string): Promise<void> {
   await Promise.all([
     // Listeners read again every few seconds anyway, so a message that cannot be sent undoes nothing.
     store.publish(CONNECTORS_CHANNEL, id).catch(() => undefined),
     store.replicated(connectorKey(id)),
   ]);
-  return revocation;
+}
+
+/** Forgets a connector that is over; of many callers exactly one gets what it was. Ids are drawn anew every time, so this one never comes back. */
+export async function deleteConnector(store: Store, id: string): Promise<Connector | undefined> {
+  if (!CONNECTOR_ID.test(id)) return undefined;
+  const connector = await store.take<Connector>(connectorKey(id));
+  if (connector) await announce(store, id);
+  // Also when another caller died before it got here.
+  await store.removeMember(ALL, id);
+  return connector;
 }
 
 async function markRevoked(store: Store, id: string, now: number): Promise<Revocation | undefined> {

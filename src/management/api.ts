@@ -2,9 +2,10 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { type AuditItem, readAudit, recordAudit } from '../audit/audit.ts';
-import type { Connector } from '../connectors/connector.ts';
+import { type Connector, isUsable } from '../connectors/connector.ts';
 import {
   createConnector,
+  deleteConnector,
   findConnector,
   listConnectors,
   revokeConnector,
@@ -80,6 +81,14 @@ export function managementApi(options: ApiOptions): Router {
     ctx.body = await document(connector);
   });
 
+  router.post('/connectors/:id/delete', async function forget(ctx) {
+    const { id } = requireOver(await requireConnector(store, ctx.params.id), now());
+    const connector = await deleteConnector(store, id);
+    if (!connector) throw unknownConnector();
+    await record(store, 'connector_deleted', id, now());
+    ctx.body = await document(connector);
+  });
+
   accountRoutes(router, { ...options, now });
   mintedTokenRoutes(router, { ...options, now });
   signingKeyRoutes(router, { ...options, now });
@@ -90,6 +99,7 @@ export function managementApi(options: ApiOptions): Router {
 
   router.all('/connectors', refuseMethod('GET, HEAD, POST'));
   router.all('/connectors/:id', refuseMethod('DELETE, GET, HEAD'));
+  router.all('/connectors/:id/delete', refuseMethod('POST'));
   router.all('/accounts', refuseMethod('GET, HEAD'));
   router.all('/accounts/:id', refuseMethod('GET, HEAD'));
   router.all(['/accounts/:id/disable', '/accounts/:id/enable'], refuseMethod('POST'));
@@ -105,6 +115,13 @@ async function requireConnector(store: Store, id = '') {
   const connector = await findConnector(store, id);
   if (!connector) throw unknownConnector();
   return connector;
+}
+
+/** A slip of the hand cuts nobody off, and people are told for a while that the link was revoked before it is unknown. */
+function requireOver(connector: Connector, now: number): Connector {
+  if (!isUsable(connector, now)) return connector;
+  const message = 'this connector still works: revoke it first, then delete it';
+  throw new HttpError(409, 'still_in_use', message);
 }
 
 function unknownConnector(): HttpError {

@@ -47,6 +47,11 @@ export function revokeConnector(access: Access, id: string): Promise<ConnectorDo
   return call(access, 'DELETE', `/connectors/${encodeURIComponent(id)}`);
 }
 
+/** One that is revoked or expired; answers what it was. */
+export function deleteConnector(access: Access, id: string): Promise<ConnectorDocument> {
+  return call(access, 'POST', `/connectors/${encodeURIComponent(id)}/delete`);
+}
+
 /** All of them, oldest first. */
 export function listConnectors(access: Access): AsyncGenerator<ConnectorDocument> {
   return everyItem(access, '/connectors', {});

@@ -205,6 +205,7 @@ describe('the management host refuses', () => {
     for (const [path, allow, methods] of [
       [CONNECTORS, 'GET, HEAD, POST', ['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND']],
       [`${CONNECTORS}/AAAAAAAAAAAAAAAAAAAAAA`, 'DELETE, GET, HEAD', ['POST', 'PUT', 'PATCH']],
+      [`${CONNECTORS}/AAAAAAAAAAAAAAAAAAAAAA/delete`, 'POST', ['GET', 'PUT', 'DELETE']],
       ['/api/v1/accounts', 'GET, HEAD', ['POST', 'PUT', 'PATCH', 'DELETE']],
       [`/api/v1/accounts/${'A'.repeat(27)}`, 'GET, HEAD', ['POST', 'PUT', 'DELETE']],
       [`/api/v1/accounts/${'A'.repeat(27)}/disable`, 'POST', ['GET', 'PUT', 'DELETE']],

@@ -33,6 +33,10 @@ export function revokedText({ name, id }: ConnectorDocument): string {
   return `Revoked "${plain(name)}" (${id}). Its link and everything granted through it no longer work.`;
 }
 
+export function deletedText({ name, id }: ConnectorDocument): string {
+  return `Deleted "${plain(name)}" (${id}). Its link is unknown now, and the id is never used again.`;
+}
+
 const NONE = `There are no connectors yet. Create one:
   gatehouse connector create --name "Ops" --level operations`;
 

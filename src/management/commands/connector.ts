@@ -1,15 +1,16 @@
-// The commands `connector create`, `list`, `show` and `revoke`.
+// The commands `connector create`, `list`, `show`, `revoke` and `delete`.
 import { type Command, Option } from 'commander';
 import { LEVELS } from '../../permission-level.ts';
 import {
   createConnector,
+  deleteConnector,
   listConnectors,
   revokeConnector,
   showConnector,
   type WantedConnector,
 } from '../client.ts';
 import { expiryOf, parseCount, parseMoment, type Moment } from './argument.ts';
-import { createdText, detailsText, listText, revokedText } from './connector-text.ts';
+import { createdText, deletedText, detailsText, listText, revokedText } from './connector-text.ts';
 import type { Terminal } from './terminal.ts';
 
 const EXAMPLES = `
@@ -20,12 +21,13 @@ Examples:
 export function addConnectorCommands(program: Command, terminal: Terminal): void {
   const connector = program
     .command('connector')
-    .description('create, see and revoke connectors: the links people add to their AI apps')
+    .description('create, see, revoke and delete connectors: the links people add to their AI apps')
     .addHelpText('after', EXAMPLES);
   addCreate(connector, terminal);
   addList(connector, terminal);
   addShow(connector, terminal);
   addRevoke(connector, terminal);
+  addDelete(connector, terminal);
 }
 
 type CreateOptions = Pick<WantedConnector, 'name' | 'level' | 'maxUses'> & { expires?: Moment };
@@ -75,5 +77,22 @@ function addRevoke(connector: Command, { findAccess, print }: Terminal): void {
     .argument('<id>', 'the 22 characters in the connect link')
     .action(async (id: string) => {
       print(await revokeConnector(findAccess(), id), revokedText);
+    });
+}
+
+const DELETING = `
+A link that was revoked says so to whoever still has it, and asks them to get a fresh one. Once deleted it is unknown, as if it had
+never been. Its id is never given out again. A connector that still works is not deleted, unless --yes says to revoke it as well.`;
+
+function addDelete(connector: Command, { findAccess, print }: Terminal): void {
+  connector
+    .command('delete')
+    .description('forget a connector that was revoked or has expired')
+    .argument('<id>', 'the 22 characters in the connect link')
+    .option('--yes', 'also when it still works: revoke it, then delete it')
+    .addHelpText('after', DELETING)
+    .action(async (id: string, { yes = false }: { yes?: boolean }) => {
+      if (yes) await revokeConnector(findAccess(), id);
+      print(await deleteConnector(findAccess(), id), deletedText);
     });
 }
