@@ -1,7 +1,7 @@
 // The endpoints that clients call themselves: registration, token, revocation, introspection, each with its limits.
 import type { Router } from '@koa/router';
 import type Koa from 'koa';
-import { limitBody } from '../http/body.ts';
+import { limitBody, readJson } from '../http/body.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { RETRY_AFTER, tooManyRequests } from '../http/errors.ts';
 import { limitRate, type RateLimit, type RateLimits } from '../http/rate-limits.ts';
@@ -16,8 +16,8 @@ export type ClientEndpointOptions = {
 };
 
 const TOKEN_LIMIT = 16 * 1024;
-/** What the engine reads at most, a little less than the 64 kB beyond which nobody may go. */
-const REGISTRATION_LIMIT = 56 * 1024;
+const REGISTRATION_LIMIT = 64 * 1024;
+const READ_BY_ENGINE = 56 * 1024;
 
 /** What clients call themselves: JSON whatever they accept, never cached, open to clients in a browser. */
 export function clientEndpoints(
@@ -31,6 +31,7 @@ export function clientEndpoints(
       ENDPOINTS.registration,
       limitRate(rateLimits.registrations),
       limitBody(REGISTRATION_LIMIT),
+      parseLargeBody,
       answerRegistration,
     ],
     [ENDPOINTS.revocation, limitBody(TOKEN_LIMIT), guesses],
@@ -88,6 +89,14 @@ const answerTokens: Koa.Middleware = async (ctx, next) => {
     ...body,
     scope: [highestLevelIn(body.scope), ...(stays ? [OFFLINE_ACCESS] : [])].join(' '),
   };
+};
+
+/** The engine takes a body that was parsed before it, and says on the console that it would rather not: so only what it might not read. */
+const parseLargeBody: Koa.Middleware = async (ctx, next) => {
+  const isLarge = (ctx.request.length ?? Infinity) > READ_BY_ENGINE;
+  if (isLarge && ctx.is('application/json'))
+    Object.assign(ctx.req, { body: await readJson(ctx, REGISTRATION_LIMIT) });
+  return next();
 };
 
 const answerRegistration: Koa.Middleware = async (ctx, next) => {

@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import { clientAddress, requireCanonicalHost } from './canonical-host.ts';
 import {
   asHttpError,
+  HttpError,
   methodNotAllowed,
   notFound,
   type RespondToError,
@@ -34,6 +35,7 @@ export function createHost(options: HostOptions): Koa {
   app.use(logRequests(options));
   app.use(answerErrors(options));
   app.use(secureHeaders(options.url));
+  app.use(limitHeaders);
   app.use(requireCanonicalHost(options.url));
   return app;
 }
@@ -111,6 +113,17 @@ function answerErrors({ respondToError = respondWithJson }: HostOptions): Koa.Mi
 function refuseUnanswered(status: number): void {
   if (status === 404) throw notFound();
   if (status === 405 || status === 501) throw methodNotAllowed();
+}
+
+const MOST_HEADERS = 100;
+
+/** Their size is limited where they are parsed, to 16 kB (RFC 6585 section 5). */
+function limitHeaders(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+  if (ctx.req.rawHeaders.length / 2 > MOST_HEADERS) {
+    const message = `the request has more than ${MOST_HEADERS} headers`;
+    throw new HttpError(431, 'invalid_request', message);
+  }
+  return next();
 }
 
 /**

@@ -1,7 +1,8 @@
 // Who is let in with the token of a call, and what everybody else is told (RFC 6750 section 3, RFC 9728 section 5.1).
 import type Koa from 'koa';
 import type { Connector } from '../connectors/connector.ts';
-import { HttpError } from '../http/errors.ts';
+import { HttpError, tooManyRequests } from '../http/errors.ts';
+import type { RateLimit } from '../http/rate-limits.ts';
 import {
   type BearerOptions,
   callerOf,
@@ -21,15 +22,21 @@ const REFUSALS: Record<Refusal, string> = {
   ended: 'this access token, or the sign-in behind it, has ended: refresh it, or sign in again',
 };
 
+export type AdmissionOptions = BearerOptions & {
+  /** Of tokens that we did not make. Good ones, and those of ours that are over, never count. */
+  wrongTokens: RateLimit;
+};
+
 /** 401 with the way in, on every method and before anything is said about the message (RFC 9728 section 5.1). */
 export async function requireCaller(
-  options: BearerOptions & Addresses,
+  options: AdmissionOptions & Addresses,
   ctx: Koa.Context,
   connector: Connector,
 ): Promise<Caller> {
   const { token, isPresent } = presentedToken(ctx.req.headers.authorization);
   const caller = token === undefined ? 'unknown' : await callerOf(options, connector, token);
   if (typeof caller !== 'string') return caller;
+  if (isPresent && caller === 'unknown') await limitForgeries(options, ctx);
   const error = isPresent ? ({ error: 'invalid_token' } as const) : {};
   const header = challenge(options, connector, { ...error, scope: connector.level });
   const message = isPresent ? REFUSALS[caller] : 'an access token is needed: sign in first';
@@ -39,14 +46,20 @@ export async function requireCaller(
 
 /** No `resource_metadata` in the answer: there is nothing to sign in to here. */
 export async function requireMintedCaller(
-  options: BearerOptions,
+  options: AdmissionOptions,
   ctx: Koa.Context,
 ): Promise<MintedCaller> {
-  const { token } = presentedToken(ctx.req.headers.authorization);
+  const { token, isPresent } = presentedToken(ctx.req.headers.authorization);
   const caller = token === undefined ? 'unknown' : await mintedCallerOf(options, token);
   if (typeof caller !== 'string') return caller;
+  if (isPresent && caller === 'unknown') await limitForgeries(options, ctx);
   const message = `${MINTED_REFUSALS[caller]}${MINTED_ONLY}`;
   throw new HttpError(401, 'invalid_token', message, { headers: { 'WWW-Authenticate': 'Bearer' } });
+}
+
+async function limitForgeries({ wrongTokens }: AdmissionOptions, ctx: Koa.Context): Promise<void> {
+  const wait = await wrongTokens.take(ctx.state.address);
+  if (wait !== undefined) throw tooManyRequests(wait);
 }
 
 const MINTED_REFUSALS: Record<Refusal, string> = {

@@ -7,6 +7,7 @@ import type { Connector } from '../connectors/connector.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
+import type { RateLimits } from '../http/rate-limits.ts';
 import { noteUse } from '../minted-tokens/minted-tokens.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
@@ -29,13 +30,14 @@ export type ResourceServerOptions = {
   verificationKeys: JWTVerifyGetKey;
   logger: Logger;
   isReady: () => Promise<void>;
+  rateLimits: RateLimits;
   now: () => number;
 };
 
 export type ResourceServer = { app: Koa; close: () => Promise<void> };
 
 export async function resourceServer(options: ResourceServerOptions): Promise<ResourceServer> {
-  const { settings, store, logger, isReady, now } = options;
+  const { settings, store, logger, isReady, rateLimits, now } = options;
   const records = await openRecords(store, now);
   const answering = openAnswering(options);
   const app = createHost({
@@ -60,7 +62,7 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
   });
   const { verificationKeys } = options;
   const verifyToken = tokenVerifier({ issuer: settings.authUrl, verificationKeys, now });
-  const bearer = { ...settings, ...records, verifyToken };
+  const bearer = { ...settings, ...records, verifyToken, wrongTokens: rateLimits.wrongTokens };
   const bodyOf = async (ctx: Koa.Context) =>
     ctx.method === 'POST' ? readMessages(ctx, settings.resourceServer.maxBodyBytes) : undefined;
   router.all('/connect/:connector/mcp', origins, async (ctx) => {
