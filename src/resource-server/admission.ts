@@ -58,7 +58,7 @@ export async function requireMintedCaller(
 }
 
 async function limitForgeries({ wrongTokens }: AdmissionOptions, ctx: Koa.Context): Promise<void> {
-  const wait = await wrongTokens.take(ctx.state.address);
+  const wait = await wrongTokens.take(ctx.state.address, 'access token');
   if (wait !== undefined) throw tooManyRequests(wait);
 }
 

@@ -1,0 +1,88 @@
+// Counting for rate limits: all processes together on Redis, hidden names, and on as before when Redis is away, without waiting for it.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { Redis } from 'ioredis';
+import { type OpenedStore, openStore } from '../../src/store/open.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { until } from './condition.ts';
+
+const WHO = '203.0.113.9';
+const MOST_MS = 500;
+
+describe('A counter', () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'gatehouse-counters-'));
+  const options = { secret: 'a root secret of more than 32 characters', dataDir };
+  const opened: OpenedStore[] = [];
+  let redis: RedisServer;
+
+  before(async () => {
+    redis = await startRedis();
+  });
+  after(async () => {
+    await Promise.all(opened.map((store) => store.close()));
+    await redis.stop();
+    rmSync(dataDir, { recursive: true });
+  });
+
+  async function open(kind: 'redis' | 'sqlite'): Promise<OpenedStore> {
+    const address = kind === 'redis' ? { kind, url: redis.url } : { kind, file: 'test.sqlite' };
+    const store = await openStore(address, options);
+    opened.push(store);
+    return store;
+  }
+
+  for (const kind of ['redis', 'sqlite'] as const) {
+    it(`counts each one apart, and begins anew when the time is over, on ${kind}`, async () => {
+      const store = await open(kind);
+      const count = store.openCounter('test', 1);
+      const other = store.openCounter('other', 60);
+      const tallies = await Promise.all(Array.from({ length: 50 }, () => count(WHO)));
+      expect(tallies.map((tally) => tally.count).toSorted((a, b) => a - b)).to.deep.equal(
+        Array.from({ length: 50 }, (_, n) => n + 1),
+      );
+      expect((await other(WHO)).count).to.equal(1);
+      expect((await count('203.0.113.10')).count).to.equal(1);
+      for (const { secondsLeft } of tallies) expect(secondsLeft).to.be.within(0, 1);
+      await until('counting begins anew', async () => (await count(WHO)).count === 1);
+    });
+  }
+
+  it('is one for all processes on Redis, and shows nobody whom it counts', async () => {
+    const [one, two] = [await open('redis'), await open('redis')];
+    await one.openCounter('shared', 60)(WHO);
+    expect((await two.openCounter('shared', 60)(WHO)).count).to.equal(2);
+    const client = new Redis(redis.url);
+    const names = await client.keys('limit:*');
+    const lives = await Promise.all(names.map((name) => client.pttl(name)));
+    client.disconnect();
+    expect(names).to.not.deep.equal([]);
+    expect(names.join()).to.not.include('203.0');
+    for (const life of lives) expect(life, 'for ever').to.be.above(0);
+  });
+
+  it('goes on by itself while Redis is stalled, at once, and together again afterwards', async () => {
+    const store = await open('redis');
+    const count = store.openCounter('stalled', 60);
+    await count(WHO);
+    redis.kill('SIGSTOP');
+    const counts: number[] = [];
+    try {
+      for (let n = 0; n < 3; n += 1) {
+        const started = performance.now();
+        counts.push((await count(WHO)).count);
+        expect(performance.now() - started).to.be.below(MOST_MS);
+      }
+    } finally {
+      redis.kill('SIGCONT');
+    }
+    expect(counts).to.deep.equal([1, 2, 3]);
+    const other = await open('redis');
+    const reference = other.openCounter('stalled', 60);
+    await until('both count together', async () => {
+      const { count: mine } = await count(WHO);
+      return (await reference(WHO)).count === mine + 1 && mine > 3;
+    });
+  });
+});
