@@ -34,6 +34,16 @@ export async function recordAudit(
   await store.append<AuditItem>(STREAM, { time, ...item, ...shortened(item) }, KEPT);
 }
 
+/** As `recordAudit`, for what nobody may learn of before it is recorded: a failover does not undo it either. */
+export async function recordLastingly(
+  store: Store,
+  item: Omit<AuditItem, 'time'>,
+  now: number,
+): Promise<void> {
+  await recordAudit(store, item, now);
+  await store.replicated(STREAM);
+}
+
 /** What a caller sends is kept for more than a year, so it must not be able to fill the store. */
 function shortened(item: Partial<AuditItem>): Partial<AuditItem> {
   return {

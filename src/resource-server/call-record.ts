@@ -1,5 +1,5 @@
 // The record of a call that is made with the level `full`: written before the call runs, which is refused when it cannot be.
-import { recordAudit } from '../audit/audit.ts';
+import { recordLastingly } from '../audit/audit.ts';
 import type { Store } from '../store/store.ts';
 import type { Caller } from './level.ts';
 
@@ -21,6 +21,7 @@ export function callRecorder(store: Store, now: () => number): RecordCall {
       ...(connector ? { connector } : {}),
       ...(grantId ? { grantId } : {}),
     };
-    return recordAudit(store, { event: 'call', ...who, tool, arguments: given, outcome }, now());
+    const item = { event: 'call', ...who, tool, arguments: given, outcome };
+    return recordLastingly(store, item, now());
   };
 }

@@ -89,7 +89,10 @@ describe('The embedded store', () => {
     const connection = await connect(system, connector);
     const code = await obtainCode(system, connector);
     const { server, client, link, refreshToken, accessToken } = connection;
+    const full = await connect(system, await createConnector(system, { level: 'full' }));
     disk.fill(running.pid);
+    const recorded = await callTool(full.link, full.accessToken, 'club_overview');
+    expect(recorded.rpc?.error?.message).to.match(/recorded first, and this one could not be/);
     expect((await refresh(server, client, refreshToken)).status).to.equal(503);
     expect((await redeem(code)).status).to.equal(503);
     expect((await register(server, { redirect_uris: [client.redirectUri] })).status).to.equal(503);

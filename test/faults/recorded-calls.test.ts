@@ -1,0 +1,181 @@
+// A call with the level full whose record cannot be written is refused, and nothing of its result gets out, whatever keeps the record from being written.
+import { DatabaseSync } from 'node:sqlite';
+import { expect } from 'chai';
+import { addressOf, mint } from '../minted-tokens/minting.ts';
+import { until } from '../store/condition.ts';
+import { createConnector, readAudit } from '../support/administrator.ts';
+import { connect } from '../support/connection.ts';
+import { type LastingRedis, startLastingRedis } from '../support/faults/lasting-redis.ts';
+import { type Command, type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
+import { callTool, isLetIn, type RpcAnswer } from '../support/mcp.ts';
+import { startSystem, type System } from '../support/system.ts';
+
+/** Whoever calls: a person through a link, and a program with a minted token; each at full and below. */
+type Caller = { title: string; link: string; full: string; lower: string };
+
+const DETAILS = { memberId: 'M0001' };
+const details = (link: string, token: string) => callTool(link, token, 'payment_details', DETAILS);
+
+async function callersOf(system: System): Promise<Caller[]> {
+  const connector = await createConnector(system, { level: 'full' });
+  const [person, lower] = [
+    await connect(system, connector),
+    await connect(system, connector, { level: 'admin' }),
+  ];
+  const [token, other] = [
+    await mint(system, { level: 'full' }),
+    await mint(system, { level: 'admin' }),
+  ];
+  const { link } = connector;
+  return [
+    { title: 'a person', link, full: person.accessToken, lower: lower.accessToken },
+    { title: 'a program', link: addressOf(system), full: token.token, lower: other.token },
+  ];
+}
+
+async function recordedCalls(system: System): Promise<number> {
+  return (await readAudit(system)).filter(({ event }) => event === 'call').length;
+}
+
+function expectRefused({ status, rpc, text }: RpcAnswer, title: string): void {
+  expect(status, title).to.equal(200);
+  expect(rpc?.error?.message, title).to.match(/recorded first, and this one could not be/);
+  expect(text, title).to.not.match(/iban|GB00|\*{4}|store|redis|sqlite/i);
+}
+
+/** At full nothing, below full everything; nothing more is on record afterwards. */
+async function expectNothingOut(callers: Caller[]): Promise<void> {
+  for (const { title, link, full, lower } of callers) {
+    expectRefused(await details(link, full), title);
+    expectRefused(await callTool(link, full, 'club_overview'), title);
+    const below = await callTool(link, lower, 'member_contact', DETAILS);
+    expect(below.rpc?.result?.structuredContent, title).to.include.keys('email');
+  }
+}
+
+async function expectWorks(system: System, callers: Caller[]): Promise<void> {
+  for (const { title, link, full, lower } of callers) {
+    const before = await recordedCalls(system);
+    expect(await isLetIn(link, lower), title).to.equal(true);
+    const { rpc } = await details(link, full);
+    expect(rpc?.result?.structuredContent, title).to.include.keys('iban', 'card');
+    expect(await recordedCalls(system), title).to.equal(before + 1);
+  }
+}
+
+/** It is written by a script. */
+const isRecord = ({ name, kind }: Command) => kind === 'audit' && name.startsWith('eval');
+
+describe('A call with the level full, on Redis', () => {
+  let redis: LastingRedis;
+  let proxy: RedisProxy;
+  let system: System;
+  let callers: Caller[];
+  before(async () => {
+    redis = await startLastingRedis();
+    proxy = await startRedisProxy(redis);
+    system = await startSystem({ storeAddress: proxy.url });
+    callers = await callersOf(system);
+    await expectWorks(system, callers);
+  });
+  after(async () => {
+    await system?.stop();
+    await proxy?.close();
+    await redis?.close();
+  });
+
+  const heals = () =>
+    until('the store to be there again', async () => {
+      const [caller] = callers;
+      const { rpc } = await details(String(caller?.link), String(caller?.full));
+      if (!rpc?.result) return false;
+      return readAudit(system).then(
+        () => true,
+        () => false,
+      );
+    });
+
+  const FAULTS: [what: string, begin: () => unknown, end: () => unknown][] = [
+    [
+      'the connection is cut in the middle of every record',
+      () => proxy.rule((command) => (isRecord(command) ? 'cut' : 'pass')),
+      () => proxy.rule(),
+    ],
+    [
+      'records get no answer',
+      () => proxy.rule((command) => (isRecord(command) ? 'drop' : 'pass')),
+      () => proxy.rule(),
+    ],
+    [
+      'the database is full',
+      () => redis.command('CONFIG', 'SET', 'maxmemory', 1),
+      () => redis.command('CONFIG', 'SET', 'maxmemory', 0),
+    ],
+    [
+      'the database takes no writes',
+      () => redis.command('CONFIG', 'SET', 'min-replicas-to-write', 1),
+      () => redis.command('CONFIG', 'SET', 'min-replicas-to-write', 0),
+    ],
+  ];
+
+  for (const [what, begin, end] of FAULTS)
+    it(`is refused while ${what}, and works afterwards`, async () => {
+      const before = await recordedCalls(system);
+      await begin();
+      try {
+        await expectNothingOut(callers);
+      } finally {
+        await end();
+      }
+      await heals();
+      // A record that nobody waited for any more may have been written all the same.
+      expect(await recordedCalls(system)).to.be.above(before);
+      await expectWorks(system, callers);
+    }).timeout(40_000);
+
+  it('has its answer held back until the record is written', async () => {
+    for (const { title, link, full } of callers) {
+      proxy.rule((command) => (isRecord(command) ? 'hold reply' : 'pass'));
+      let isAnswered = false;
+      const answer = details(link, full).finally(() => (isAnswered = true));
+      await proxy.held();
+      expect(isAnswered, title).to.equal(false);
+      proxy.release();
+      expect((await answer).rpc?.result?.structuredContent, title).to.include.keys('iban');
+    }
+  });
+});
+
+describe('A call with the level full, on SQLite', () => {
+  let system: System;
+  let callers: Caller[];
+  let other: DatabaseSync;
+  before(async () => {
+    system = await startSystem();
+    callers = await callersOf(system);
+    other = new DatabaseSync(system.storeAddress.slice('sqlite:'.length));
+  });
+  after(async () => {
+    other?.close();
+    await system?.stop();
+  });
+
+  const refusing = (error: string) =>
+    `CREATE TRIGGER refuse BEFORE INSERT ON stream BEGIN SELECT RAISE(FAIL, '${error}'); END`;
+
+  for (const [what, begin, end] of [
+    ['the table takes no record', refusing('attempt to write'), 'DROP TRIGGER refuse'],
+    ['another program has the file locked', 'BEGIN IMMEDIATE', 'ROLLBACK'],
+  ] as const)
+    it(`is refused while ${what}, and works afterwards`, async () => {
+      const before = await recordedCalls(system);
+      other.exec(begin);
+      try {
+        await expectNothingOut(callers);
+      } finally {
+        other.exec(end);
+      }
+      expect(await recordedCalls(system)).to.equal(before);
+      await expectWorks(system, callers);
+    }).timeout(40_000);
+});
