@@ -15,6 +15,7 @@ import { secretGuard } from './http/secret-guard.ts';
 import { textKeyRing } from './keys/key-ring.ts';
 import { openRemoteKeys, type RemoteKeys } from './keys/remote-keys.ts';
 import { openSigningKeyRing } from './keys/signing-key-ring.ts';
+import { signingKey } from './keys/signing-keys.ts';
 import { managementApp } from './management/app.ts';
 import { resourceServer } from './resource-server/app.ts';
 import type { Settings } from './settings/settings.ts';
@@ -38,22 +39,27 @@ export async function openHosts(options: RoleOptions): Promise<Hosts> {
   const { roles, authUrl } = options.settings;
   const hosts: ListeningHost[] = [];
   const closing: (() => void | Promise<void>)[] = [];
-  let keys: RemoteKeys | undefined;
-  if (roles.includes('authorization-server')) {
-    const signingKeys = await openSigningKeyRing(options.store, options.now, options.logger);
-    closing.push(signingKeys.close);
-    keys = signingKeys;
+  const signingKeys = needsSigningKeys(options.settings)
+    ? await openSigningKeyRing(options.store, options.now, options.logger)
+    : undefined;
+  if (signingKeys) closing.push(signingKeys.close);
+  if (roles.includes('authorization-server') && signingKeys) {
     const server = await authorizationServer({ ...options, signingKeys });
     closing.push(server.close);
     hosts.push(host(options, 'auth', server.app, () => true));
     if (options.settings.developmentIdp) hosts.push(await developmentIdpHost(options));
   }
   if (roles.includes('resource-server')) {
+    let keys: RemoteKeys | undefined = signingKeys;
     if (!keys) {
       keys = await openRemoteKeys(authUrl + ENDPOINTS.jwks, options.store, options.logger);
       closing.push(keys.close);
     }
-    const server = await resourceServer({ ...options, verificationKeys: keys.verificationKeys });
+    const { verificationKeys } = keys;
+    const signing = signingKeys
+      ? { signingKey: () => signingKey(signingKeys.all(), options.now()) }
+      : {};
+    const server = await resourceServer({ ...options, ...signing, verificationKeys });
     closing.push(server.close);
     // Before the authorization server: on one origin it has a few paths and the authorization server the rest.
     hosts.unshift(host(options, 'resource', server.app, isResourcePath));
@@ -63,6 +69,14 @@ export async function openHosts(options: RoleOptions): Promise<Hosts> {
     for (const step of closing) await step();
   };
   return { hosts, close };
+}
+
+/** A resource server alone signs nothing, unless it tells an upstream who calls. */
+function needsSigningKeys({ roles, resourceServer: { upstream } }: Settings): boolean {
+  return (
+    roles.includes('authorization-server') ||
+    (roles.includes('resource-server') && upstream !== undefined)
+  );
 }
 
 function isResourcePath(path: string): boolean {

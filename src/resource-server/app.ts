@@ -9,6 +9,8 @@ import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import type { RateLimits } from '../http/rate-limits.ts';
 import { noteUse } from '../minted-tokens/minted-tokens.ts';
+import { keyRing } from '../keys/key-ring.ts';
+import type { SigningKey } from '../keys/signing-keys.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 import { requireCaller, requireMintedCaller } from './admission.ts';
@@ -18,9 +20,11 @@ import { respondWithJsonRpc } from './json-rpc.ts';
 import { type Caller, decide, type Needed } from './level.ts';
 import { callRecorder } from './call-record.ts';
 import { readMessages } from './messages.ts';
-import { openRecords } from './records.ts';
+import { openRecords, type Records } from './records.ts';
+import { openCalls } from './open-calls.ts';
 import { openSample } from './sample.ts';
 import { tokenVerifier } from './verified-tokens.ts';
+import { openUpstream } from './upstream/upstream.ts';
 import { challenge, connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
 
 export type ResourceServerOptions = {
@@ -28,6 +32,8 @@ export type ResourceServerOptions = {
   version: string;
   store: Store;
   verificationKeys: JWTVerifyGetKey;
+  /** The key that signs now; with an upstream only. */
+  signingKey?: () => SigningKey;
   logger: Logger;
   isReady: () => Promise<void>;
   rateLimits: RateLimits;
@@ -39,7 +45,7 @@ export type ResourceServer = { app: Koa; close: () => Promise<void> };
 export async function resourceServer(options: ResourceServerOptions): Promise<ResourceServer> {
   const { settings, store, logger, isReady, rateLimits, now } = options;
   const records = await openRecords(store, now);
-  const answering = openAnswering(options);
+  const answering = openAnswering(options, records);
   const app = createHost({
     name: 'resource-server',
     url: settings.resourceUrl,
@@ -86,15 +92,30 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
   return { app, close: () => answering.close() };
 }
 
-function openAnswering({
-  settings,
-  version,
-  store,
-  logger,
-  now,
-}: ResourceServerOptions): Answering {
-  const { productName } = settings;
-  return openSample({ productName, version, record: callRecorder(store, now), logger });
+/** The operator's own MCP server where there is one, else the sample. */
+function openAnswering(options: ResourceServerOptions, { onChange }: Records): Answering {
+  const { settings, version, store, logger, signingKey, now } = options;
+  const { productName, authUrl: issuer } = settings;
+  const { upstream } = settings.resourceServer;
+  const shared = { productName, version, record: callRecorder(store, now), logger };
+  if (!upstream) return openSample(shared);
+  if (!signingKey) throw new Error('an upstream is told who calls, which takes the signing keys');
+  const handleKeys = keyRing(settings, 'handles of the upstream');
+  const calls = openCalls(onChange);
+  const answering = openUpstream({
+    ...shared,
+    upstream,
+    issuer,
+    handleKeys,
+    signingKey,
+    calls,
+    now,
+  });
+  const close = async () => {
+    calls.close();
+    await answering.close();
+  };
+  return { ...answering, close };
 }
 
 /** RFC 9728: for the root, and for each connect link; readable from anywhere. Also of links whose uses are taken. */

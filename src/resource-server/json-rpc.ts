@@ -4,13 +4,23 @@ import { type HttpError, respondWithJson } from '../http/errors.ts';
 
 /** -32000 to -32099 are the server's own. */
 const REFUSED = -32_000;
+const CODES: Readonly<Record<string, number>> = {
+  parse_error: -32_700,
+  invalid_message: -32_600,
+  header_mismatch: -32_020,
+};
 
+/** `ctx.state.messageId` is the id of the one request that is answered, when it is known; `ctx.state.rpcError` an error that was made elsewhere. */
 export function respondWithJsonRpc(ctx: Koa.Context, error: HttpError): void {
   respondWithJson(ctx, error);
   if (!/^(\/connect\/[^/]+)?\/mcp$/.test(ctx.path)) return;
   ctx.body = {
     jsonrpc: '2.0',
-    id: null,
-    error: { code: REFUSED, message: error.message, data: { error: error.code } },
+    id: ctx.state.messageId ?? null,
+    error: ctx.state.rpcError ?? {
+      code: CODES[error.code] ?? REFUSED,
+      message: error.message,
+      data: { error: error.code },
+    },
   };
 }

@@ -19,6 +19,8 @@ export type Records = {
   readGrant: (id: string) => Promise<GrantRecord | undefined>;
   readAccount: (id: string) => Promise<Account | undefined>;
   readMintedToken: (id: string) => Promise<MintedToken | undefined>;
+  /** The listener is told the id of whatever changed, when it is read afresh. */
+  onChange: (listener: (id: string) => void) => void;
 };
 
 /** Seconds. A revocation takes effect within `freshFor` when its notice is lost, and within `usableFor` when the store is away. */
@@ -30,14 +32,22 @@ export async function openRecords(store: Store, now: () => number): Promise<Reco
   const grants = cachedReader(async (id) => (await findGrant(store, id))?.value, freshness);
   const accounts = cachedReader((id) => findAccount(store, id), freshness);
   const mintedTokens = cachedReader((id) => findMintedToken(store, id), freshness);
-  await store.subscribe(CONNECTORS_CHANNEL, connectors.drop);
-  await store.subscribe(GRANTS_CHANNEL, grants.drop);
-  await store.subscribe(ACCOUNTS_CHANNEL, accounts.drop);
-  await store.subscribe(MINTED_TOKENS_CHANNEL, mintedTokens.drop);
+  const listeners: ((id: string) => void)[] = [];
+  const dropFrom = ({ drop }: { drop: (id: string) => void }) => {
+    return (id: string) => {
+      drop(id);
+      for (const listener of listeners) listener(id);
+    };
+  };
+  await store.subscribe(CONNECTORS_CHANNEL, dropFrom(connectors));
+  await store.subscribe(GRANTS_CHANNEL, dropFrom(grants));
+  await store.subscribe(ACCOUNTS_CHANNEL, dropFrom(accounts));
+  await store.subscribe(MINTED_TOKENS_CHANNEL, dropFrom(mintedTokens));
   return {
     readConnector: connectors.read,
     readGrant: grants.read,
     readAccount: accounts.read,
     readMintedToken: mintedTokens.read,
+    onChange: (listener) => listeners.push(listener),
   };
 }

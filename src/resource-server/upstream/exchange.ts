@@ -1,0 +1,122 @@
+// One request to the upstream and its answer, for as long as patience lasts, the client is there and the call may go on.
+import type Koa from 'koa';
+import type { Logger } from 'pino';
+import type { Dispatcher } from 'undici';
+import { asHttpError } from '../../http/errors.ts';
+import { type Answered, answerWith } from './answer.ts';
+import { passEvents } from './event-stream.ts';
+import { clientGone, faultOf } from './faults.ts';
+import { isRequest, type Message } from './message.ts';
+import { openPatience } from './patience.ts';
+
+export type ExchangeOptions = {
+  /** Sends to the upstream. No redirect is followed, and nothing is sent twice. */
+  send: (request: Outbound) => Promise<Answered>;
+  /** Seconds: until the answer is there or its stream begins, and while the stream is silent. */
+  timeout: number;
+  silence: number;
+  /** Bytes. */
+  maxAnswerBytes: number;
+  logger: Logger;
+};
+
+export type Outbound = {
+  method: Dispatcher.HttpMethod;
+  headers: Record<string, string>;
+  body?: string;
+  signal: AbortSignal;
+};
+
+export type Exchange = Omit<Outbound, 'signal'> & {
+  messages: readonly Message[];
+  /** Aborted when the call may not go on. */
+  signal: AbortSignal;
+  pass: (message: unknown) => unknown;
+  bindSession: (id: string) => string;
+  bindEvent: (id: string) => string;
+  /** Called once, when all is over. */
+  end: () => void;
+};
+
+/** After this a client that reads nothing any more is cut off. Milliseconds. */
+const LAST_WORDS = 1000;
+
+/** Resolves when the answer is there, or its stream has begun. Throws what the caller is to be told. */
+export async function exchange(
+  ctx: Koa.Context,
+  options: ExchangeOptions,
+  call: Exchange,
+): Promise<void> {
+  const watch = watchOver(ctx, options, call);
+  const { method, headers, body, messages } = call;
+  try {
+    const outbound = { method, headers, ...(body === undefined ? {} : { body }) };
+    const answered = await options.send({ ...outbound, signal: watch.signal });
+    const isStreaming = await answerWith(ctx, answered, {
+      ...call,
+      isAnswerDue: messages.some(isRequest),
+      limit: options.maxAnswerBytes,
+      stream: (source) => streamed(ctx, source, options, call, watch),
+    });
+    if (!isStreaming) watch.end();
+  } catch (error) {
+    const fault = faultOf(watch.signal, error);
+    // What is left of an answer that nobody reads would keep its connection.
+    watch.leave();
+    throw fault;
+  }
+}
+
+type Watch = ReturnType<typeof watchOver>;
+
+function watchOver(ctx: Koa.Context, { timeout }: ExchangeOptions, { signal, end }: Exchange) {
+  const patience = openPatience(timeout);
+  const gone = new AbortController();
+  const leave = () => {
+    gone.abort(clientGone());
+    patience.end();
+    end();
+  };
+  ctx.res.once('close', leave);
+  if (ctx.res.destroyed) leave();
+  return {
+    patience,
+    signal: AbortSignal.any([signal, patience.signal, gone.signal]),
+    leave,
+    end() {
+      ctx.res.off('close', leave);
+      patience.end();
+      end();
+    },
+  };
+}
+
+async function* streamed(
+  ctx: Koa.Context,
+  source: AsyncIterable<Buffer>,
+  { silence, maxAnswerBytes, logger }: ExchangeOptions,
+  { messages, pass, bindEvent }: Exchange,
+  { patience, signal, end }: Watch,
+): AsyncGenerator<string> {
+  patience.waitOnly(silence);
+  const cutOff = () => void setTimeout(() => ctx.res.destroy(), LAST_WORDS).unref();
+  signal.addEventListener('abort', cutOff, { once: true });
+  try {
+    yield* passEvents(source, {
+      limit: maxAnswerBytes,
+      pass,
+      bindEvent,
+      awaited: messages.filter(isRequest).flatMap(({ id }) => (id === undefined ? [] : [id])),
+      heard: patience.heard,
+      explain(error) {
+        const fault = asHttpError(faultOf(signal, error));
+        if (fault.status >= 500)
+          logger.warn({ err: fault.cause ?? fault }, 'a stream of the upstream broke');
+        return fault;
+      },
+    });
+  } finally {
+    signal.removeEventListener('abort', cutOff);
+    end();
+  }
+}

@@ -1,0 +1,101 @@
+// The JSON-RPC messages of a call (JSON-RPC 2.0), rebuilt from what was understood, so that the upstream reads them as we did.
+import { HttpError } from '../../http/errors.ts';
+
+export type MessageId = string | number;
+
+/** A request, a notification, or the client's answer to a request of the upstream. */
+export type Message = {
+  jsonrpc: '2.0';
+  id?: MessageId;
+  method?: string;
+  params?: Record<string, unknown>;
+  result?: unknown;
+  error?: unknown;
+};
+
+/** What a request is about, by method: the header `Mcp-Name` repeats it (MCP 2026-07-28, Streamable HTTP). */
+const SUBJECTS: Readonly<Record<string, string>> = {
+  'tools/call': 'name',
+  'prompts/get': 'name',
+  'resources/read': 'uri',
+  'tasks/get': 'taskId',
+  'tasks/update': 'taskId',
+  'tasks/cancel': 'taskId',
+};
+
+/** One, or those of a batch. Throws HttpError 400. */
+export function requireMessages(body: unknown): Message[] {
+  if (body === undefined) throw new HttpError(400, 'parse_error', 'the body is not JSON');
+  const messages = Array.isArray(body) ? body : [body];
+  if (messages.length === 0) throw invalid('the batch is empty');
+  return messages.map(requireMessage);
+}
+
+function requireMessage(given: unknown): Message {
+  const { jsonrpc, id, method, params, result, error } = membersOf(given);
+  const isAnswer = id !== undefined && (result !== undefined || error !== undefined);
+  const isKnown = jsonrpc === '2.0' && (method === undefined ? isAnswer : isMethod(method));
+  if (!isKnown) throw invalid('this is no JSON-RPC 2.0 message');
+  if (!isId(id)) throw invalid('the id of a message is text or a number');
+  if (params !== undefined && !isObject(params)) throw invalid('params is an object in MCP');
+  if (params) refuseAmbiguous(String(method), params);
+  return {
+    jsonrpc,
+    ...(id === undefined ? {} : { id }),
+    ...(method === undefined
+      ? result === undefined
+        ? { error }
+        : { result }
+      : { method: String(method), ...(params ? { params } : {}) }),
+  } as Message;
+}
+
+/** Some parsers take member names in any case: they would call another tool than the one that was judged. */
+function refuseAmbiguous(method: string, params: Record<string, unknown>): void {
+  const subject = subjectMember(method);
+  const isNearly = (name: string) =>
+    name !== subject && name.toLowerCase() === subject?.toLowerCase();
+  if (Object.keys(params).some(isNearly))
+    throw invalid(`params has ${subject} and something that only looks like it`);
+}
+
+/** A request wants an answer; a notification has no id. */
+export function isRequest({ id, method }: Message): boolean {
+  return method !== undefined && id !== undefined;
+}
+
+/** Undefined when the request has none, or none that is text. */
+export function subjectOf({ method = '', params = {} }: Message): string | undefined {
+  const subject = params[subjectMember(method) ?? ''];
+  return typeof subject === 'string' ? subject : undefined;
+}
+
+/** Whether `Mcp-Name` means anything on this request. */
+export function hasSubject({ method = '' }: Message): boolean {
+  return subjectMember(method) !== undefined;
+}
+
+function subjectMember(method: string): string | undefined {
+  return Object.hasOwn(SUBJECTS, method) ? SUBJECTS[method] : undefined;
+}
+
+function isMethod(method: unknown): boolean {
+  return typeof method === 'string' && method !== '';
+}
+
+function isId(id: unknown): boolean {
+  return id === undefined || typeof id === 'string' || typeof id === 'number';
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Every member that an object has, none for anything else. */
+export function membersOf(value: unknown): Record<string, unknown> {
+  return isObject(value) ? value : {};
+}
+
+function invalid(message: string): HttpError {
+  return new HttpError(400, 'invalid_message', message);
+}

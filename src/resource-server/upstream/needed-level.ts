@@ -1,0 +1,49 @@
+// Which level the messages of a call need at the upstream, as the settings declare it.
+import { isAtLeast, type Level } from '../../permission-level.ts';
+import type { UpstreamSettings } from '../../settings/upstream.ts';
+import type { Needed } from '../level.ts';
+import { membersOf } from './message.ts';
+
+export type LevelRules = { tools: ReadonlyMap<string, Level>; defaultLevel: Level };
+
+/** What opens and keeps up a connection, and lists, which are filtered on their way back. */
+const FREE: ReadonlySet<unknown> = new Set([
+  'initialize',
+  'ping',
+  'server/discover',
+  'subscriptions/listen',
+  'logging/setLevel',
+  'tools/list',
+  'resources/list',
+  'resources/templates/list',
+  'prompts/list',
+]);
+
+export function levelRules({ tools, defaultLevel }: UpstreamSettings): LevelRules {
+  return { tools: new Map(tools.map(({ name, level }) => [name, level])), defaultLevel };
+}
+
+export function levelOfTool({ tools, defaultLevel }: LevelRules, name: unknown): Level {
+  return tools.get(String(name)) ?? defaultLevel;
+}
+
+/** Undefined for notifications, for answers of the client, and for what everybody may ask. `tool` is the method of what is no tool. */
+export function neededBy(rules: LevelRules, message: unknown): Needed | undefined {
+  const { method, params } = membersOf(message);
+  if (typeof method !== 'string' || FREE.has(method) || method.startsWith('notifications/'))
+    return undefined;
+  if (method !== 'tools/call') return { tool: method, level: rules.defaultLevel };
+  const { name } = membersOf(params);
+  return { tool: String(name), level: levelOfTool(rules, name) };
+}
+
+/** The highest of a batch. */
+export function highestNeeded(rules: LevelRules, body: unknown): Needed | undefined {
+  const messages: unknown[] = Array.isArray(body) ? body : [body];
+  return messages
+    .map((message) => neededBy(rules, message))
+    .reduce((highest, needed) => {
+      if (!needed || (highest && isAtLeast(highest.level, needed.level))) return highest;
+      return needed;
+    }, undefined);
+}

@@ -1,0 +1,157 @@
+// The operator's own MCP server as what answers calls: each is judged here, and sent on with who calls in place of the token.
+import type Koa from 'koa';
+import type { Logger } from 'pino';
+import { Pool } from 'undici';
+import { HttpError, methodNotAllowed } from '../../http/errors.ts';
+import type { KeyRing } from '../../keys/key-ring.ts';
+import type { SigningKey } from '../../keys/signing-keys.ts';
+import type { UpstreamSettings } from '../../settings/upstream.ts';
+import type { Answering, CheckedCall } from '../answering.ts';
+import { type RecordCall, UNRECORDED } from '../call-record.ts';
+import type { Caller } from '../level.ts';
+import type { OpenCalls } from '../open-calls.ts';
+import { callerHeader } from './caller-header.ts';
+import { exchange, type ExchangeOptions, type Outbound } from './exchange.ts';
+import { openHandles } from './handles.ts';
+import { type Message, requireMessages } from './message.ts';
+import { highestNeeded, levelRules, neededBy } from './needed-level.ts';
+import { failuresFor, refusalOf } from './refusals.ts';
+import { outboundHeaders } from './request-headers.ts';
+import { visible } from './visible.ts';
+
+export type UpstreamOptions = {
+  upstream: UpstreamSettings;
+  issuer: string;
+  productName: string;
+  version: string;
+  /** Bind the upstream's handles to their owners. */
+  handleKeys: KeyRing;
+  signingKey: () => SigningKey;
+  record: RecordCall;
+  calls: OpenCalls;
+  logger: Logger;
+  /** Seconds since the epoch. */
+  now: () => number;
+};
+
+const METHODS = ['GET', 'POST', 'DELETE'] as const;
+
+type Parts = ReturnType<typeof partsOf>;
+
+export function openUpstream(options: UpstreamOptions): Answering {
+  const pool = new Pool(new URL(options.upstream.url).origin, { allowH2: false });
+  const parts = partsOf(options, pool);
+  return {
+    neededLevel: (body) => highestNeeded(parts.rules, body),
+    answer: (ctx, call) => answer(ctx, call, options, parts),
+    close: () => pool.destroy(),
+  };
+}
+
+function partsOf(
+  { upstream, issuer, handleKeys, signingKey, logger, now }: UpstreamOptions,
+  pool: Pool,
+) {
+  const { url, timeout, silence, maxAnswerBytes } = upstream;
+  const { pathname, search } = new URL(url);
+  const unlimited = { headersTimeout: 0, bodyTimeout: 0 };
+  const send = (request: Outbound) =>
+    pool.request({ ...request, ...unlimited, path: pathname + search });
+  const exchanging: ExchangeOptions = { send, timeout, silence, maxAnswerBytes, logger };
+  return {
+    rules: levelRules(upstream),
+    handles: openHandles(handleKeys, url),
+    headerOf: callerHeader({ issuer, audience: url, signingKey, now }),
+    exchanging,
+  };
+}
+
+async function answer(
+  ctx: Koa.Context,
+  { caller, body, requireStillGood }: CheckedCall,
+  options: UpstreamOptions,
+  parts: Parts,
+): Promise<void> {
+  const method = requireMethod(ctx);
+  const messages = method === 'POST' ? requirePosted(ctx, body) : [];
+  ctx.state.messageId = messages.length === 1 ? messages[0]?.id : undefined;
+  const { rules, handles, headerOf, exchanging } = parts;
+  const headers = outboundHeaders(
+    { headers: ctx.req.headers, messages },
+    { handles, caller, signedCaller: await headerOf(caller), version: options.version },
+  );
+  const refused =
+    refusalOf({ rules, productName: options.productName }, caller, messages) ??
+    (await unrecorded(options, parts, caller, messages));
+  if (refused) return answerHere(ctx, body, refused);
+  const open = options.calls.open(idsOf(caller), requireStillGood);
+  await exchange(ctx, exchanging, {
+    method,
+    headers,
+    ...(method === 'POST' ? { body: textOf(body, messages) } : {}),
+    messages,
+    signal: open.signal,
+    pass: (message) => visible(rules, caller, message),
+    bindSession: (id) => handles.bind('session', caller, id),
+    bindEvent: (id) => handles.bind('event', caller, id),
+    end: open.end,
+  });
+}
+
+function requireMethod(ctx: Koa.Context): (typeof METHODS)[number] {
+  const method = METHODS.find((name) => name === ctx.method);
+  if (method) return method;
+  throw methodNotAllowed({ Allow: METHODS.join(', ') });
+}
+
+/** The type keeps out forms of foreign web pages, which no browser asks about first. */
+function requirePosted(ctx: Koa.Context, body: unknown): Message[] {
+  if (ctx.is('application/json')) return requireMessages(body);
+  throw new HttpError(415, 'invalid_request', 'send JSON (application/json)');
+}
+
+/** Written anew from what was judged: of two members with one name, a parser there might take the other one. */
+function textOf(body: unknown, messages: readonly Message[]): string {
+  return JSON.stringify(Array.isArray(body) ? messages : messages[0]);
+}
+
+/** Answers to all requests when calls with the level `full` cannot be recorded; undefined when they are. */
+async function unrecorded(
+  { record, logger }: UpstreamOptions,
+  { rules }: Parts,
+  caller: Caller,
+  messages: readonly Message[],
+): Promise<object[] | undefined> {
+  if (caller.level !== 'full') return undefined;
+  try {
+    for (const message of messages) {
+      const needed = neededBy(rules, message);
+      if (needed) await record(entryFor(caller, needed.tool, message));
+    }
+    return undefined;
+  } catch (error) {
+    logger.error({ err: error }, 'a call could not be recorded');
+    return failuresFor(messages, UNRECORDED);
+  }
+}
+
+/** What is no tool goes by its method, with all that it asks for. */
+function entryFor(caller: Caller, tool: string, { method, params = {} }: Message) {
+  const given = method === 'tools/call' ? (params['arguments'] ?? {}) : params;
+  return { caller, tool, arguments: given, outcome: 'allowed' } as const;
+}
+
+function answerHere(ctx: Koa.Context, body: unknown, messages: object[]): void {
+  ctx.set('Cache-Control', 'no-store');
+  if (messages.length > 0) {
+    ctx.body = Array.isArray(body) ? messages : messages[0];
+    return;
+  }
+  ctx.body = null;
+  ctx.status = 202;
+}
+
+/** What is told to `OpenCalls` when it changes. */
+function idsOf({ accountId, connector, grantId, tokenId }: Caller): string[] {
+  return [accountId, connector, grantId, tokenId].filter((id) => id !== undefined);
+}
