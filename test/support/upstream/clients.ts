@@ -1,0 +1,78 @@
+// The official SDK clients with a token in hand: what they list, call, follow and cancel, in one form for both versions.
+import {
+  Client as ClientV2,
+  StreamableHTTPClientTransport as TransportV2,
+} from '@modelcontextprotocol/client';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+
+export type Following = { onProgress?: (progress: number) => void; signal?: AbortSignal };
+
+export type TokenClient = {
+  listTools(): Promise<string[]>;
+  callTool(name: string, given?: Record<string, unknown>, following?: Following): Promise<Result>;
+  sessionId(): string | undefined;
+  protocolVersion(): string | undefined;
+  /** Tells the server that the session is over. */
+  terminate(): Promise<void>;
+  close(): Promise<void>;
+};
+
+export type Result = {
+  isError?: boolean | undefined;
+  structuredContent?: Record<string, unknown> | undefined;
+};
+
+export type ConnectWithToken = (link: string, token: string) => Promise<TokenClient>;
+
+const INFO = { name: 'token-client', version: '1.0.0' };
+
+/** Without undefined members, which exact optional types refuse. */
+function requestOptions({ onProgress, signal }: Following) {
+  return {
+    ...(onProgress
+      ? { onprogress: ({ progress }: { progress: number }) => onProgress(progress) }
+      : {}),
+    ...(signal ? { signal } : {}),
+  };
+}
+
+function requestInit(token: string) {
+  return { requestInit: { headers: { authorization: `Bearer ${token}` } } };
+}
+
+export const connectV1: ConnectWithToken = async (link, token) => {
+  const client = new ClientV1(INFO);
+  const transport = new TransportV1(new URL(link), requestInit(token));
+  await client.connect(transport as Parameters<ClientV1['connect']>[0]);
+  return {
+    listTools: async () => (await client.listTools()).tools.map(({ name }) => name),
+    callTool: async (name, given = {}, following = {}) =>
+      (await client.callTool(
+        { name, arguments: given },
+        undefined,
+        requestOptions(following),
+      )) as Result,
+    sessionId: () => transport.sessionId,
+    protocolVersion: () => transport.protocolVersion,
+    terminate: () => transport.terminateSession(),
+    close: () => client.close(),
+  };
+};
+
+export const connectV2 =
+  (mode: 'auto' | 'legacy'): ConnectWithToken =>
+  async (link, token) => {
+    const client = new ClientV2(INFO, { versionNegotiation: { mode } });
+    const transport = new TransportV2(new URL(link), requestInit(token));
+    await client.connect(transport);
+    return {
+      listTools: async () => (await client.listTools()).tools.map(({ name }) => name),
+      callTool: async (name, given = {}, following = {}) =>
+        (await client.callTool({ name, arguments: given }, requestOptions(following))) as Result,
+      sessionId: () => transport.sessionId,
+      protocolVersion: () => client.getNegotiatedProtocolVersion(),
+      terminate: () => transport.terminateSession(),
+      close: () => client.close(),
+    };
+  };

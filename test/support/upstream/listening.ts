@@ -1,0 +1,122 @@
+// An MCP server of an operator: it lets in whoever comes with a caller header that Gatehouse signed, and remembers all it was sent.
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createRemoteJWKSet, type JWTPayload, jwtVerify } from 'jose';
+
+export type Received = {
+  method: string;
+  url: string;
+  headers: IncomingMessage['headers'];
+  body: unknown;
+  caller: JWTPayload;
+  /** Resolves when the connection or the answer ended. */
+  closed: Promise<void>;
+};
+
+export type Upstream = {
+  url: string;
+  /** Everything that came over the wire, as text. */
+  wire: () => string;
+  received: readonly Received[];
+  /** Calls that are under way at this moment. */
+  waiting: () => number;
+  /** Lets calls of `wait` that are under way end. */
+  release(): void;
+  /** Makes it believe this authorization server. */
+  trust(issuer: string): void;
+  close(): Promise<void>;
+};
+
+export type Handle = (
+  req: IncomingMessage,
+  res: ServerResponse,
+  body: unknown,
+  caller: JWTPayload,
+) => unknown;
+
+/** What the README tells operators to do. */
+async function verifyCaller(
+  header: unknown,
+  keys: ReturnType<typeof createRemoteJWKSet>,
+  expected: { issuer: string; audience: string },
+): Promise<JWTPayload> {
+  const { payload } = await jwtVerify(String(header), keys, {
+    ...expected,
+    typ: 'gatehouse-caller+jwt',
+    algorithms: ['ES256'],
+  });
+  return payload;
+}
+
+export type Gate = { wait(signal: AbortSignal): Promise<void> };
+
+/** `open` gets the gate at which calls of the tool `wait` stand. */
+export async function startUpstream(open: (gate: Gate) => Handle): Promise<Upstream> {
+  const received: Received[] = [];
+  const wire: string[] = [];
+  const gate = openGate();
+  const handle = open(gate);
+  let issuer = '';
+  let keys: ReturnType<typeof createRemoteJWKSet> | undefined;
+  const server = createServer(async (req, res) => {
+    const text = await textOf(req);
+    wire.push(JSON.stringify([req.method, req.url, req.rawHeaders]), text);
+    try {
+      if (!keys) throw new Error('nobody is trusted yet');
+      const caller = await verifyCaller(req.headers['gatehouse-caller'], keys, {
+        issuer,
+        audience: url,
+      });
+      const body: unknown = text === '' ? undefined : JSON.parse(text);
+      const closed = once(res, 'close').then(() => undefined);
+      const { method = '', url: path = '', headers } = req;
+      received.push({ method, url: path, headers, body, caller, closed });
+      await handle(req, res, body, caller);
+    } catch (error) {
+      if (!res.headersSent) res.writeHead(401).end(String(error));
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+  return {
+    url,
+    received,
+    wire: () => wire.join('\n'),
+    waiting: gate.waiting,
+    release: gate.release,
+    trust(trusted) {
+      issuer = trusted;
+      keys = createRemoteJWKSet(new URL(`${trusted}/oauth/jwks`));
+    },
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, 'close');
+    },
+  };
+}
+
+function openGate() {
+  const waiting = new Set<() => void>();
+  return {
+    waiting: () => waiting.size,
+    release: () => waiting.forEach((leave) => leave()),
+    wait: (signal: AbortSignal) =>
+      new Promise<void>((resolve) => {
+        const leave = () => {
+          waiting.delete(leave);
+          resolve();
+        };
+        waiting.add(leave);
+        signal.addEventListener('abort', leave, { once: true });
+      }),
+  };
+}
+
+async function textOf(req: IncomingMessage): Promise<string> {
+  let text = '';
+  for await (const chunk of req.setEncoding('utf8')) text += chunk;
+  return text;
+}
