@@ -35,11 +35,11 @@ export async function startGatehouse(
   options: StartOptions = {},
 ): Promise<Running> {
   const { logger = openLogger(settings.logLevel), now = epochSeconds } = options;
-  const { secret, previousSecret, dataDir, productName, supportContact } = settings;
-  const pages = openPages({
-    productName,
-    ...(supportContact === undefined ? {} : { supportContact }),
-  });
+  const { secret, previousSecret, dataDir, productName, supportContact, links, theme } = settings;
+  const pages = openPages(
+    { productName, links, ...(supportContact === undefined ? {} : { supportContact }) },
+    theme,
+  );
   const store = await openStore(settings.store, {
     secret,
     previousSecret,

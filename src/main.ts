@@ -2,6 +2,7 @@
 import { connectLink } from './connectors/connect-link.ts';
 import { firstConnector } from './connectors/first-connector.ts';
 import { type Running, startGatehouse } from './gatehouse.ts';
+import { ThemeError } from './http/pages/theme-error.ts';
 import { ListenError } from './http/listen.ts';
 import { loadSettings } from './settings/load.ts';
 import { SettingsError } from './settings/mistake.ts';
@@ -65,7 +66,8 @@ function stopOnSignal(running: Running, drain: number): void {
 try {
   await main();
 } catch (error) {
-  const isWrongSetting = error instanceof SettingsError || error instanceof ListenError;
+  const isWrongSetting =
+    error instanceof SettingsError || error instanceof ListenError || error instanceof ThemeError;
   const isExplained = isWrongSetting || error instanceof StoreNotOpened;
   console.error(isExplained ? error.message : error);
   process.exit(isWrongSetting ? WRONG_SETTINGS : 1);

@@ -3,13 +3,9 @@ import type Koa from 'koa';
 import { type RespondToError, respondWithJson } from '../http/errors.ts';
 import type { Pages } from '../http/pages.ts';
 
-export function renderProblem(pages: Pages, ctx: Koa.Context, status: number, message: string) {
-  const values = {
-    title: 'Sign-in stopped',
-    message,
-    advice: 'Go back to the app and start again.',
-    reference: String(ctx.state.requestId),
-  };
+export function renderProblem(pages: Pages, ctx: Koa.Context, status: number, detail: string) {
+  const reference = String(ctx.state.requestId);
+  const values = { about: 'development_sign_in', detail, reference };
   return pages.render(ctx, 'error', values, status);
 }
 

@@ -60,7 +60,9 @@ async function requireInteraction(engine: Provider, ctx: Koa.Context, uid: strin
 
 async function findInteraction(engine: Provider, ctx: Koa.Context) {
   try {
-    return await engine.interactionDetails(ctx.req, ctx.res);
+    const interaction = await engine.interactionDetails(ctx.req, ctx.res);
+    ctx.state.uiLocales = interaction.params.ui_locales;
+    return interaction;
   } catch (error) {
     if (error instanceof errors.SessionNotFound) return undefined;
     throw error;

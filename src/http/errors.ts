@@ -7,19 +7,21 @@ export class HttpError extends Error {
   readonly status: number;
   readonly code: string;
   readonly headers: Record<string, string>;
+  readonly about: string;
 
-  /** `code` is the RFC's error code, for example `invalid_request` (RFC 6749 section 5.2). */
+  /** `code` is the RFC's error code, for example `invalid_request` (RFC 6749 section 5.2); `about`, where the code says too little, names the text of the page. */
   constructor(
     status: number,
     code: string,
     message: string,
-    options: ErrorOptions & { headers?: Record<string, string> } = {},
+    options: ErrorOptions & { headers?: Record<string, string>; about?: string } = {},
   ) {
     super(message, options);
     this.name = 'HttpError';
     this.status = status;
     this.code = code;
     this.headers = options.headers ?? {};
+    this.about = options.about ?? code;
   }
 }
 
@@ -38,9 +40,10 @@ export function methodNotAllowed(headers: { Allow?: string } = {}): HttpError {
 }
 
 /** An infrastructure fault. Clients keep their tokens on this code, and drop them on most others. */
-export function unavailable(cause: unknown): HttpError {
+export function unavailable(cause: unknown, about?: string): HttpError {
   return new HttpError(503, 'temporarily_unavailable', 'try again in a moment', {
     cause,
+    ...(about === undefined ? {} : { about }),
     headers: { 'Retry-After': RETRY_AFTER },
   });
 }
@@ -50,6 +53,7 @@ export function tooManyRequests(seconds: number): HttpError {
   const wait = Math.max(1, Math.ceil(seconds));
   const message = `too many requests: try again in ${wait} s`;
   return new HttpError(429, 'temporarily_unavailable', message, {
+    about: 'too_many_requests',
     headers: { 'Retry-After': String(wait) },
   });
 }

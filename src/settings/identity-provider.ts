@@ -7,7 +7,8 @@ import { mistakeAt, settingName, type Source } from './source.ts';
 
 /** `clientSecret` is absent for a public client, and for the embedded provider, whose secret comes from the root secret. */
 export type IdentityProvider = {
-  name: string;
+  /** Absent: people are told that it is their company account, in their language. */
+  name?: string;
   issuer: string;
   clientId: string;
   clientSecret?: string;

@@ -68,6 +68,7 @@ export function loadSettings(environment: Environment = process.env): Settings {
     production: reason !== undefined,
     environmentName: reason ? 'production' : 'development',
     dataDir,
+    ...(file.theme === undefined ? {} : { theme: resolve(PROJECT_ROOT, file.theme) }),
     drain: file.drain ?? (reason ? DRAIN_IN_PRODUCTION : 0),
     store: store.kind === 'sqlite' ? { ...store, file: resolve(dataDir, store.file) } : store,
     listen: resolveListeners(file),

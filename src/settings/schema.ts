@@ -36,6 +36,10 @@ const entitlement = z.strictObject({
 });
 export type Entitlement = z.output<typeof entitlement>;
 
+const linkAddress = z.url({
+  protocol: /^(https|mailto)$/,
+  error: 'an https or mailto address',
+});
 const httpsUrl = z.url({ protocol: /^https$/, error: 'an https address' });
 const redirectUri = z.string().refine(isRedirectUri, REDIRECT_URI);
 
@@ -69,7 +73,7 @@ const person = z.strictObject({
 
 export const identityProvider = z
   .strictObject({
-    name: z.string().min(1).max(60).default('your company account'),
+    name: z.string().min(1).max(60).optional(),
     issuer: z.url({ protocol: /^https?$/, error: 'an address such as https://login.example.com' }),
     clientId: z.string().min(1),
     clientSecret: z.string().min(1).optional(),
@@ -108,6 +112,11 @@ const lifetimes = z
 export const settingsSchema = z.strictObject({
   productName: z.string().min(1).max(60).default('Gatehouse'),
   supportContact: z.string().max(200).optional(),
+  links: z
+    .array(z.strictObject({ label: z.string().min(1).max(60), href: linkAddress }))
+    .max(5, 'at most 5 links')
+    .default([]),
+  theme: z.string().min(1).optional(),
   authUrl: origin,
   resourceUrl: origin,
   managementUrl: origin.default('http://127.0.0.1:4002'),

@@ -60,10 +60,12 @@ describe('An identity provider', () => {
     expect(searchParams.has('prompt')).to.equal(false);
     expect(checks.state).to.match(/^flow-0123456789abcdef\.[\w-]{32,}$/);
     const google = open({ switchAccountPrompt: 'select_account' });
-    expect((await google.signInUrl(checks, 'switch')).searchParams.get('prompt')).to.equal(
-      'select_account',
-    );
-    expect((await google.signInUrl(checks, 'login')).searchParams.get('prompt')).to.equal('login');
+    expect(
+      (await google.signInUrl(checks, { prompt: 'switch' })).searchParams.get('prompt'),
+    ).to.equal('select_account');
+    expect(
+      (await google.signInUrl(checks, { prompt: 'login' })).searchParams.get('prompt'),
+    ).to.equal('login');
   });
 
   it('is believed about name, address and groups that its ID token carries', async () => {

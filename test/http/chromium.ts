@@ -1,7 +1,7 @@
 // The sample pages in the system's Chromium, headless.
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { openPages } from '../../src/http/pages.ts';
-import { type Sample, serveSamples } from './sample-pages.ts';
+import { type Sample, serveSamples, SHARED } from './sample-pages.ts';
 
 export function launchChromium(): Promise<Browser> {
   return chromium.launch({
@@ -18,7 +18,7 @@ export function useChromium(samples: Record<string, Sample>): () => Shown {
   let server: Awaited<ReturnType<typeof serveSamples>> | undefined;
   let page: Page | undefined;
   before(async () => {
-    const pages = openPages({ productName: 'Gatehouse', supportContact: 'it-desk@example.com' });
+    const pages = openPages(SHARED);
     server = await serveSamples(pages, samples);
     browser = await launchChromium();
   });

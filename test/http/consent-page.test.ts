@@ -1,10 +1,11 @@
 // What a person meets on the consent page, in a real browser: every fact before the decision, and a form that says what was chosen.
 import { expect } from 'chai';
-import type { ViewValues } from '../../src/http/pages.ts';
+import { openPages, type ViewValues } from '../../src/http/pages.ts';
 import { useChromium } from './chromium.ts';
 import { CONSENT, levelChoices, SAMPLES, type Sample } from './sample-pages.ts';
 
 const ADDRESS = 'reports.example.com';
+const DAY = 86_400;
 
 function consent(changes: Partial<ViewValues['consent']>): Sample {
   return (pages, ctx) => pages.render(ctx, 'consent', { ...CONSENT, ...changes });
@@ -14,11 +15,11 @@ const CASES: Record<string, Sample> = {
   'self-registered': consent({}),
   document: consent({ client: { name: 'Claude', kind: 'metadata-document', host: 'claude.ai' } }),
   'pre-registered': consent({ client: { name: 'Reporting Bot', kind: 'pre-registered' } }),
-  elsewhere: consent({ redirect: { destination: ADDRESS, thisComputer: false } }),
+  elsewhere: consent({ redirect: { destination: ADDRESS, kind: 'elsewhere' } }),
   'every-level': consent({ levels: levelChoices('full') }),
   'no-box': consent({ stay: undefined }),
-  renewable: consent({ stay: undefined, renewableFor: '90 days' }),
-  unticked: consent({ stay: { checked: false, lifetime: '90 days' } }),
+  renewable: consent({ stay: undefined, renewableFor: 90 * DAY }),
+  unticked: consent({ stay: { checked: false, lifetime: 90 * DAY } }),
   changed: consent({ changed: true }),
 };
 
@@ -73,11 +74,15 @@ describe('the pages a person decides on', () => {
 
     it('says of every level what it sees, what stays hidden, and an example', async () => {
       await open('every-level');
-      for (const { level, title, sees, hidden, example } of levelChoices('full')) {
+      const { say } = openPages({ productName: 'Gatehouse' }).speak(['en']);
+      for (const { level } of levelChoices('full')) {
+        const [title = '', ...facts] = ['title', 'sees', 'hidden', 'example'].map((part) =>
+          say(`levels.${level}.${part}`),
+        );
         const choice = shown().page.getByRole('radio', { name: title, exact: true });
         expect(await choice.getAttribute('value')).to.equal(level);
-        const facts = await text(`#${await choice.getAttribute('aria-describedby')}`);
-        expect(facts).to.include(sees).and.include(hidden).and.include(example);
+        const shownFacts = await text(`#${await choice.getAttribute('aria-describedby')}`);
+        for (const fact of facts) expect(shownFacts).to.include(fact);
       }
       const group = shown().page.getByRole('group', { name: 'What may it see?' });
       expect(await group.getByRole('radio').count()).to.equal(4);

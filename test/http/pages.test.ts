@@ -4,20 +4,27 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { openPages } from '../../src/http/pages.ts';
-import { CONSENT, ERROR, NO_ACCESS, SAMPLES, serveSamples, type Sample } from './sample-pages.ts';
+import {
+  CONSENT,
+  ERROR,
+  NO_ACCESS,
+  SAMPLES,
+  serveSamples,
+  SHARED,
+  type Sample,
+} from './sample-pages.ts';
 
 const VIEWS = join(import.meta.dirname, '../../views');
-const SHARED = { productName: 'Gatehouse', supportContact: 'it-desk@example.com' };
 const ATTACK = `<img src=x onerror=1>"'</title><script>\u202E`;
 
-/** The same values with every text replaced by an attack; `kind` and `reason` only choose a branch of the template. */
+/** The same values with every text replaced by an attack; `kind`, `reason`, `decision` and `about` only choose a branch of the template. */
 function poison<T>(values: T): T {
   if (typeof values === 'string') return ATTACK as T;
   if (Array.isArray(values)) return values.map((item) => poison(item)) as T;
   if (typeof values !== 'object' || values === null) return values;
   const entries = Object.entries(values).map(([key, value]) => [
     key,
-    key === 'kind' || key === 'reason' ? value : poison(value),
+    ['kind', 'reason', 'decision', 'about'].includes(key) ? value : poison(value),
   ]);
   return Object.fromEntries(entries) as T;
 }
@@ -33,7 +40,7 @@ const POISONED: Record<string, Sample> = {
       poison({
         ...CONSENT,
         client: { name: 'x', kind: 'metadata-document', host: 'x' },
-        redirect: { destination: 'x', thisComputer: false },
+        redirect: { destination: 'x', kind: 'elsewhere' },
       }),
     ),
   'pre-registered': (pages, ctx) =>
@@ -44,7 +51,7 @@ const POISONED: Record<string, Sample> = {
         ...CONSENT,
         client: { name: 'x', kind: 'pre-registered' },
         stay: undefined,
-        renewableFor: 'x',
+        renewableFor: 60,
       }),
     ),
   'no-access': (pages, ctx) => pages.render(ctx, 'no-access', poison(NO_ACCESS)),
@@ -53,6 +60,8 @@ const POISONED: Record<string, Sample> = {
   error: (pages, ctx) => pages.render(ctx, 'error', poison(ERROR)),
   'development-sign-in': (pages, ctx) =>
     pages.render(ctx, 'development-sign-in', poison({ action: 'x', people: [PERSON] })),
+  done: (pages, ctx) =>
+    pages.render(ctx, 'done', poison({ decision: 'denied', destination: 'x' } as const)),
   home: (pages, ctx) => pages.render(ctx, 'home', poison({ resourceUrl: 'x' })),
 };
 
@@ -104,7 +113,9 @@ describe('pages', () => {
         const meant: Record<string, string[]> = {
           error: ['http://localhost:53682/callback'],
         };
-        expect(addresses).to.include('/assets/style.css');
+        expect(
+          addresses.some((address) => /^\/assets\/style\.css\?v=[\w-]{22}$/.test(address)),
+        ).to.equal(true);
         const elsewhere = addresses.filter((address) => !/^\/(?!\/)/.test(address));
         expect(elsewhere).to.deep.equal(meant[name] ?? []);
       });
@@ -133,7 +144,7 @@ describe('pages', () => {
   });
 
   describe('the stylesheet', () => {
-    it('may be kept five minutes, and is not sent again while it is the same', async () => {
+    it('may be kept for good under the address of its version, five minutes under another, and is not sent again while it is the same', async () => {
       const first = await fetch(`${server.url}/assets/style.css`);
       expect(first.status).to.equal(200);
       expect(first.headers.get('content-type')).to.equal('text/css; charset=utf-8');
@@ -161,23 +172,6 @@ describe('pages', () => {
   });
 
   describe('opening', () => {
-    const broken = { 'home.ejs': '<% if (', 'partials/account.ejs': '<%= name' };
-    for (const [file, text] of Object.entries(broken)) {
-      it(`refuses the broken template ${file} and names it`, () => {
-        const directory = copyViews();
-        writeFileSync(join(directory, file), text);
-        expect(() => openPages(SHARED, directory)).to.throw(join(directory, file));
-      });
-    }
-
-    for (const file of ['error.ejs', 'assets/style.css']) {
-      it(`refuses to do without ${file} and names it`, () => {
-        const directory = copyViews();
-        rmSync(join(directory, file));
-        expect(() => openPages(SHARED, directory)).to.throw(join(directory, file));
-      });
-    }
-
     it('reads every template once: what is written over one later is not shown', async () => {
       const directory = copyViews();
       const opened = await serveSamples(openPages(SHARED, directory));

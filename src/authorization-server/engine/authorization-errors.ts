@@ -1,6 +1,6 @@
 // Errors at the authorization endpoint: a page as long as the person has done nothing, so that we redirect nobody for a stranger (RFC 9700 section 4.11.2).
 import type Koa from 'koa';
-import type { ErrorOut } from 'oidc-provider';
+import type { ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
 import { RETRY_AFTER } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
 import { type Refusal, renderRefusal } from '../error-page.ts';
@@ -14,15 +14,21 @@ export function renderErrorPage(pages: Pages) {
       ctx.status >= 500 && out.error !== 'temporarily_unavailable' ? 'server_error' : out.error;
     const { error_description: cause } = (error.cause ?? {}) as { error_description?: string };
     const description = cause ?? out.error_description;
-    const refusal: Refusal = { code: pageCode(code, out.error_description), status: ctx.status };
+    const refusal: Refusal = { about: aboutOf(code, out.error_description), status: ctx.status };
     if (description) refusal.description = description;
     if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER);
+    speakAsAsked(ctx as KoaContextWithOIDC);
     await renderRefusal(pages, ctx, refusal);
   };
 }
 
+/** The query of the request that started the flow is not there any more when it is resumed. */
+function speakAsAsked(ctx: KoaContextWithOIDC): void {
+  ctx.state.uiLocales ??= ctx.oidc?.params?.ui_locales;
+}
+
 /** The engine has one code for several things that a person needs different words for. */
-function pageCode(code: string, description = ''): string {
+function aboutOf(code: string, description = ''): string {
   if (code === 'invalid_request' && /session|expired|interaction/i.test(description))
     return 'expired';
   if (description === NO_RESOURCE) return 'no_resource';
@@ -46,7 +52,7 @@ export function pageInsteadOfRedirect(
     const answer = answerIn(location);
     ctx.remove('Location');
     await renderRefusal(pages, ctx, {
-      code: pageCode(answer.get('error') ?? 'server_error', answer.get('error_description') ?? ''),
+      about: aboutOf(answer.get('error') ?? 'server_error', answer.get('error_description') ?? ''),
       description: answer.get('error_description') ?? 'the request was refused',
       status: 400,
       returnTo: { href: location, host: redirectDestination(location) },
@@ -64,6 +70,6 @@ function answerIn(location: string): URLSearchParams {
 export function pageInsteadOfScript(pages: Pages): Koa.Middleware {
   return async function scriptsAsPages(ctx, next) {
     await next();
-    if (ctx.status === 200) await renderRefusal(pages, ctx, { code: 'expired', status: 400 });
+    if (ctx.status === 200) await renderRefusal(pages, ctx, { about: 'expired', status: 400 });
   };
 }

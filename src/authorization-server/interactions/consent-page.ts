@@ -1,6 +1,5 @@
 // The values of the consent page, in words (contract of the view: http/pages.ts).
 import { connectLink } from '../../connectors/connect-link.ts';
-import { LEVEL_TEXTS } from '../../http/level-texts.ts';
 import type { ViewValues } from '../../http/pages.ts';
 import { isLoopbackRedirect, redirectDestination } from '../engine/redirect-uris.ts';
 import type { ConsentOptions } from './consent.ts';
@@ -18,25 +17,18 @@ export function consentValues(
 ): ViewValues['consent'] {
   const { client, redirectUri, connector, levels, asksToStay } = request;
   const offered = options.stayConnected === 'offered';
-  const lifetime = inWords(options.grantLifetime);
+  const lifetime = options.grantLifetime;
   return {
     action,
     token,
     client: askingClient(client),
-    redirect: {
-      destination: redirectDestination(redirectUri),
-      thisComputer: staysOnThisComputer(redirectUri),
-    },
+    redirect: { destination: redirectDestination(redirectUri), kind: redirectKind(redirectUri) },
     connector: connectorValues(options, connector),
-    levels: levels.map((level) => ({
-      level,
-      ...LEVEL_TEXTS[level],
-      selected: level === levels.at(-1),
-    })),
+    levels: levels.map((level) => ({ level, selected: level === levels.at(-1) })),
     account: accountValues(request, options.identityProvider.name),
     ...(offered ? { stay: { checked: true, lifetime } } : {}),
     ...(!offered && asksToStay ? { renewableFor: lifetime } : {}),
-    accessLifetime: inWords(options.grantLifetimes.accessToken),
+    accessLifetime: options.grantLifetimes.accessToken,
     changed,
   };
 }
@@ -63,14 +55,15 @@ function connectorValues(
 }
 
 /** Loopback addresses and the schemes of apps both end on this computer, where any program may be listening. */
-function staysOnThisComputer(redirectUri: string): boolean {
-  return isLoopbackRedirect(redirectUri) || !/^https?:/.test(redirectUri);
+function redirectKind(redirectUri: string): ViewValues['consent']['redirect']['kind'] {
+  if (isLoopbackRedirect(redirectUri)) return 'this-computer';
+  return /^https?:/.test(redirectUri) ? 'elsewhere' : 'app';
 }
 
-function accountValues({ account }: Pick<ConsentRequest, 'account'>, provider: string) {
+function accountValues({ account }: Pick<ConsentRequest, 'account'>, provider: string | undefined) {
   return {
     name: account.name,
-    provider,
+    ...(provider === undefined ? {} : { provider }),
     ...(account.email === undefined ? {} : { email: account.email }),
   };
 }
@@ -81,20 +74,4 @@ function askingClient({
   kind,
 }: ConsentRequest['client']): ViewValues['consent']['client'] {
   return kind === 'metadata-document' ? { name, kind, host: new URL(id).host } : { name, kind };
-}
-
-const UNITS: [string, number][] = [
-  ['day', 86_400],
-  ['hour', 3600],
-  ['minute', 60],
-  ['second', 1],
-];
-
-/** A duration in the largest unit that divides it: "90 days", "1 hour". */
-export function inWords(seconds: number): string {
-  const [unit, size] = UNITS.find(
-    ([, candidate]) => seconds % candidate === 0 && seconds >= candidate,
-  ) ?? ['second', 1];
-  const count = seconds / size;
-  return `${count} ${unit}${count === 1 ? '' : 's'}`;
 }

@@ -17,6 +17,7 @@ export async function requireFlow(
 ): Promise<Flow> {
   try {
     const flow = await provider.interactionDetails(ctx.req, ctx.res);
+    ctx.state.uiLocales = flow.params.ui_locales;
     if (flow.uid === uid) return flow;
   } catch (error) {
     if (!(error instanceof errors.SessionNotFound)) throw error;

@@ -5,6 +5,7 @@ import type { IdentityProvider as IdentityProviderSettings } from '../../setting
 import type { Identity } from '../../accounts/account.ts';
 
 const TIMEOUT = 5;
+const UNAVAILABLE = 'sign_in_unavailable';
 
 /** What must come back: kept by us, for one browser, once. */
 export type SignInChecks = { state: string; nonce: string; verifier: string };
@@ -13,9 +14,12 @@ export type SignInChecks = { state: string; nonce: string; verifier: string };
 export type SignInPrompt = 'login' | 'switch';
 
 export type IdentityProvider = {
-  name: string;
+  name?: string;
   /** Where to send the person. */
-  signInUrl: (checks: SignInChecks, prompt?: SignInPrompt) => Promise<URL>;
+  signInUrl: (
+    checks: SignInChecks,
+    options?: { prompt?: SignInPrompt; uiLocales?: string },
+  ) => Promise<URL>;
   /** Who came back, from the query of the callback. Refuses with an HttpError that says what to do. */
   identify: (query: string, checks: SignInChecks) => Promise<Identity>;
 };
@@ -26,8 +30,8 @@ export function openIdentityProvider(
 ): IdentityProvider {
   const discovered = discoverOnce(settings);
   return {
-    name: settings.name,
-    async signInUrl({ state, nonce, verifier }, prompt) {
+    ...(settings.name === undefined ? {} : { name: settings.name }),
+    async signInUrl({ state, nonce, verifier }, { prompt, uiLocales } = {}) {
       return openid.buildAuthorizationUrl(await discovered(), {
         redirect_uri: callbackUrl,
         scope: settings.scopes.join(' '),
@@ -35,6 +39,7 @@ export function openIdentityProvider(
         nonce,
         code_challenge: await openid.calculatePKCECodeChallenge(verifier),
         code_challenge_method: 'S256',
+        ...(uiLocales ? { ui_locales: uiLocales } : {}),
         ...(prompt ? { prompt: prompt === 'login' ? 'login' : settings.switchAccountPrompt } : {}),
       });
     },
@@ -65,7 +70,7 @@ function discoverOnce(settings: IdentityProviderSettings): () => Promise<openid.
   return () => {
     known ??= discover(settings).catch((cause: unknown) => {
       known = undefined;
-      throw unavailable(cause);
+      throw unavailable(cause, UNAVAILABLE);
     });
     return known;
   };
@@ -122,7 +127,7 @@ async function exchange(
         400,
         'access_denied',
         'the sign-in was not completed at the identity provider',
-        { cause },
+        { cause, about: 'sign_in_stopped' },
       );
     }
     if (cause instanceof openid.ClientError && !isFault(cause)) {
@@ -130,10 +135,10 @@ async function exchange(
         400,
         'access_denied',
         'what the identity provider answered cannot be trusted',
-        { cause },
+        { cause, about: 'sign_in_not_trusted' },
       );
     }
-    throw unavailable(cause);
+    throw unavailable(cause, UNAVAILABLE);
   }
 }
 
@@ -150,13 +155,17 @@ type Claims = Record<string, unknown> & { iss: string; sub: string };
  */
 async function claimsOf(config: openid.Configuration, tokens: Tokens): Promise<Claims> {
   const claims = tokens.claims();
-  if (!claims) throw new HttpError(400, 'access_denied', 'the identity provider sent no ID token');
+  if (!claims) {
+    throw new HttpError(400, 'access_denied', 'the identity provider sent no ID token', {
+      about: 'sign_in_not_trusted',
+    });
+  }
   const isThin = claims.email === undefined || claims.name === undefined;
   if (!isThin || !config.serverMetadata().userinfo_endpoint) return { ...claims };
   const more = await openid
     .fetchUserInfo(config, tokens.access_token, claims.sub)
     .catch((cause: unknown) => {
-      throw unavailable(cause);
+      throw unavailable(cause, UNAVAILABLE);
     });
   // Whether an address was verified is said by whoever says the address.
   const { email, email_verified } = claims.email === undefined ? more : claims;

@@ -36,9 +36,17 @@ export async function startSignIn(
   prompt?: SignInPrompt,
 ): Promise<void> {
   const checks = createSignInChecks(flow.uid);
-  const url = await options.identityProvider.signInUrl(checks, prompt);
+  const url = await options.identityProvider.signInUrl(checks, {
+    ...(prompt ? { prompt } : {}),
+    ...uiLocalesOf(flow),
+  });
   await options.store.set<SignInChecks>(signInKey(checks.state), checks, SIGN_IN_LIFETIME);
   seeOther(ctx, url.href);
+}
+
+/** The languages that the app asked for are the person's at the identity provider, too. */
+function uiLocalesOf({ params }: Flow): { uiLocales?: string } {
+  return typeof params.ui_locales === 'string' ? { uiLocales: params.ui_locales } : {};
 }
 
 /** The provider knows one callback; the flow's cookie is only sent below the flow's own path, so the answer is passed on to there. */

@@ -1,0 +1,111 @@
+// Sample values for every page: a theme is tried out with them at the start, the tests and the screenshots show them.
+import { LEVELS, type Level, levelsUpTo } from '../../permission-level.ts';
+import type { Account, Connector, ViewName, ViewValues } from './values.ts';
+
+export type Sample = {
+  [Name in ViewName]: { view: Name; values: ViewValues[Name]; status?: number };
+}[ViewName];
+
+const LINK = 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp';
+const CONNECTOR: Connector = { name: 'Club numbers', link: LINK };
+const ACCOUNT: Account = { name: 'Ada Lovelace', email: 'ada@example.com' };
+const COMPANY_ACCOUNT: Account = { name: 'Grace Hopper', provider: 'Example Corp' };
+const LONG = 'Donaudampfschifffahrtsgesellschaftskapitän'.repeat(6);
+
+export function levelChoices(highest: Level): ViewValues['consent']['levels'] {
+  return levelsUpTo(highest).map((level) => ({ level, selected: level === highest }));
+}
+
+/** A desktop app that registered itself and listens on this computer. */
+export const CONSENT: ViewValues['consent'] = {
+  action: '/interaction/abc',
+  token: 'form-token',
+  client: { name: 'Claude Code', kind: 'self-registered' },
+  redirect: { destination: 'localhost:53682', kind: 'this-computer' },
+  connector: CONNECTOR,
+  levels: levelChoices('operations'),
+  account: ACCOUNT,
+  stay: { checked: true, lifetime: 7_776_000 },
+  accessLifetime: 3600,
+  changed: false,
+};
+
+export const NO_ACCESS: ViewValues['no-access'] = {
+  action: '/interaction/abc',
+  token: 'form-token',
+  account: { ...ACCOUNT, name: 'Alan Turing', email: 'alan@example.com' },
+  connector: CONNECTOR,
+  reason: 'not-entitled',
+};
+
+export const ERROR: ViewValues['error'] = {
+  about: 'invalid_target',
+  detail: 'this connect link is unknown, revoked or expired; ask for a fresh one',
+  reference: 'Zr8kT2mQp1Vx',
+  returnTo: { href: 'http://localhost:53682/callback', host: 'localhost:53682' },
+};
+
+export const PEOPLE: ViewValues['development-sign-in'] = {
+  action: '/interaction/def',
+  people: [
+    { id: 'ada', name: 'Ada Lovelace', email: 'ada@example.com', may: 'full' },
+    { id: 'grace', name: 'Grace Hopper', email: 'grace@example.com', may: 'operations' },
+    { id: 'alan', name: 'Alan Turing', email: 'alan@example.com', may: 'nothing' },
+  ],
+};
+
+function consent(changes: Partial<ViewValues['consent']> = {}): Sample {
+  return { view: 'consent', values: { ...CONSENT, ...changes } };
+}
+
+/** By name; the key is only for people. */
+export const SAMPLES: Record<string, Sample> = {
+  consent: consent(),
+  'consent-every-level': consent({
+    client: { name: 'Claude', kind: 'metadata-document', host: 'claude.ai' },
+    redirect: { destination: 'claude.ai', kind: 'elsewhere' },
+    levels: levelChoices(LEVELS.at(-1) ?? 'full'),
+  }),
+  'consent-changed': consent({
+    client: { name: 'Reporting Bot', kind: 'pre-registered' },
+    redirect: { destination: 'cursor', kind: 'app' },
+    levels: levelChoices('analytics'),
+    stay: undefined,
+    changed: true,
+  }),
+  'consent-hostile': consent({
+    client: { name: `Claude” from claude.ai to “\u202Eedualc ${LONG}`, kind: 'self-registered' },
+    redirect: { destination: `${LONG.toLowerCase()}.example:65535`, kind: 'elsewhere' },
+    connector: { name: LONG, link: LINK },
+    account: { name: LONG, email: `${LONG}@example.com`, provider: LONG },
+    levels: levelChoices('full'),
+    stay: undefined,
+    renewableFor: 7_776_000,
+  }),
+  'no-access': { view: 'no-access', values: NO_ACCESS, status: 403 },
+  'used-up': {
+    view: 'no-access',
+    values: { ...NO_ACCESS, account: COMPANY_ACCOUNT, reason: 'used-up' },
+    status: 403,
+  },
+  approved: { view: 'done', values: { decision: 'approved', destination: 'cursor' }, status: 400 },
+  denied: { view: 'done', values: { decision: 'denied', destination: 'claude.ai' }, status: 400 },
+  error: { view: 'error', values: ERROR, status: 400 },
+  'error-without-a-way-back': {
+    view: 'error',
+    values: { about: 'server_error', reference: 'Zr8kT2mQp1Vx' },
+    status: 500,
+  },
+  'development-sign-in': { view: 'development-sign-in', values: PEOPLE },
+  home: { view: 'home', values: { resourceUrl: 'https://mcp.example.com' } },
+};
+
+/** Besides the values of a page: all that there may be. */
+export const SHARED_SAMPLES: readonly object[] = [
+  {
+    productName: 'Gatehouse',
+    supportContact: 'it-desk@example.com',
+    links: [{ label: 'Privacy', href: 'https://example.com/privacy' }],
+    assets: { style: '', icon: '', logo: '', darkLogo: '' },
+  },
+];

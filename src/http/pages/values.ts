@@ -1,0 +1,65 @@
+// What each page is told: plain values, no words; views/README.md explains them to whoever writes a template.
+
+/** Without `provider` it is the person's company account. */
+export type Account = { name: string; email?: string; provider?: string };
+export type Connector = { name: string; link: string };
+
+export type AskingClient =
+  | { name: string; kind: 'self-registered' | 'pre-registered' }
+  /** `host` is where the Client ID Metadata Document lives: the client's identity. */
+  | { name: string; kind: 'metadata-document'; host: string };
+
+/** `destination` is the host and port, or the private scheme, that the answer is sent to. */
+export type Redirect = { destination: string; kind: 'elsewhere' | 'this-computer' | 'app' };
+
+/** Durations are seconds; `action` is a path on the same host; every `href` was checked by the caller; what a text is called is its key in the message files. */
+export type ViewValues = {
+  consent: {
+    action: string;
+    token: string;
+    client: AskingClient;
+    redirect: Redirect;
+    connector: Connector;
+    /** Those that may be granted, lowest first. */
+    levels: { level: string; selected: boolean }[];
+    account: Account;
+    /** Present: the person is offered to stay connected, for `lifetime` at most. */
+    stay?: { checked: boolean; lifetime: number };
+    /** Without `stay`: for how long the app may renew its access, when it asked for that. */
+    renewableFor?: number;
+    accessLifetime: number;
+    /** Something changed since the person looked. */
+    changed: boolean;
+  };
+  'no-access': {
+    action: string;
+    token: string;
+    account: Account;
+    connector: Connector;
+    /** `used-up`: the connector's limit is reached, whoever asks. */
+    reason: 'not-entitled' | 'used-up';
+  };
+  done: { decision: 'approved' | 'denied'; destination: string };
+  error: {
+    /** The key below `errors` of what happened and what to do. */
+    about: string;
+    /** For whoever makes the app, in English. */
+    detail?: string;
+    reference: string;
+    returnTo?: { href: string; host: string };
+  };
+  'development-sign-in': {
+    action: string;
+    people: { id: string; name: string; email: string; may: string }[];
+  };
+  home: { resourceUrl: string };
+};
+
+export type ViewName = keyof ViewValues;
+
+/** What every page is told besides. */
+export type SharedValues = {
+  productName: string;
+  supportContact?: string;
+  links: { label: string; href: string }[];
+};

@@ -1,0 +1,51 @@
+// The message files: every language says everything, with the same values and marks, and nothing that a page would show wrongly.
+import { join } from 'node:path';
+import { expect } from 'chai';
+import {
+  ingredientsOf,
+  messageMistakes,
+  readMessageFiles,
+} from '../../src/http/pages/message-files.ts';
+
+const FILES = readMessageFiles(join(import.meta.dirname, '../../views/messages'));
+const ENGLISH = FILES.get('en') ?? new Map();
+const LANGUAGES = ['de', 'en', 'es', 'fr', 'ja', 'pt'];
+
+describe('the messages', () => {
+  it('are there in six languages, without a mistake', () => {
+    expect([...FILES.keys()].sort()).to.deep.equal(LANGUAGES);
+    expect(ENGLISH.size).to.be.above(100);
+    expect(messageMistakes(FILES, ENGLISH)).to.deep.equal([]);
+  });
+
+  for (const language of LANGUAGES) {
+    const file = FILES.get(language) ?? new Map();
+
+    it(`${language}: nothing is missing`, () => {
+      expect([...ENGLISH.keys()].filter((key) => !file.has(key))).to.deep.equal([]);
+    });
+
+    it(`${language}: every text uses the values and marks that the English one uses`, () => {
+      for (const [key, { text }] of ENGLISH) {
+        const translated = ingredientsOf(file.get(key)?.text ?? '', language);
+        expect(translated, key).to.deep.equal(ingredientsOf(text, 'en'));
+      }
+    });
+
+    it(`${language}: no text has what nobody sees, a typewriter apostrophe, or space at its ends`, () => {
+      const odd = [...file].filter(([, { text }]) =>
+        /[\p{Bidi_Control}\p{Cc}\u00AD\u200B\u2060\uFEFF]|'|^\s|\s$|\s\s/u.test(text),
+      );
+      expect(odd.map(([key]) => key)).to.deep.equal([]);
+    });
+  }
+
+  it('of other languages are not left in English', () => {
+    const same = LANGUAGES.filter((language) => language !== 'en').flatMap((language) =>
+      [...(FILES.get(language) ?? [])]
+        .filter(([key, { text }]) => /\s.*\s/.test(text) && text === ENGLISH.get(key)?.text)
+        .map(([key]) => `${language}: ${key}`),
+    );
+    expect(same).to.deep.equal([]);
+  });
+});
