@@ -66,7 +66,8 @@ function brokenLine(text: string): number {
 
 function failingLine(source: string): number {
   try {
-    return new Script(source, { filename: 'template' }) && Infinity;
+    const parsed = new Script(source, { filename: 'template' });
+    return parsed ? Infinity : 0;
   } catch (error) {
     const [, line] = /^template:(\d+)/.exec((error as Error).stack ?? '') ?? [];
     return Number(line) - 1;
