@@ -4,11 +4,12 @@ import type Koa from 'koa';
 import type { Logger } from 'pino';
 import { accountLifetime } from '../accounts/account.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
-import { HttpError, methodNotAllowed } from '../http/errors.ts';
+import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import type { Pages } from '../http/pages.ts';
 import { limitRate, type RateLimits } from '../http/rate-limits.ts';
 import { secretGuard } from '../http/secret-guard.ts';
+import { refuseUnseenRequests } from '../http/unseen-requests.ts';
 import { keyRing, textKeyRing } from '../keys/key-ring.ts';
 import { keptKey } from '../keys/kept-key.ts';
 import type { SigningKeyRing } from '../keys/signing-key-ring.ts';
@@ -138,17 +139,14 @@ function documents(router: Router, metadata: object, publicJwks: () => object): 
   }
 }
 
-/** RFC 6749 section 4.1.1. Only GET: a HEAD would start a flow that nobody sees. */
+/** RFC 6749 section 4.1.1. */
 function authorization(
   router: Router,
   { settings, store, pages, rateLimits, now }: AuthorizationServerOptions,
   engine: Awaited<ReturnType<typeof openEngine>>,
   preRegistered: ReadonlySet<string>,
 ): void {
-  const refuseHead: Koa.Middleware = (ctx, next) => {
-    if (ctx.method === 'HEAD') throw methodNotAllowed({ Allow: 'GET' });
-    return next();
-  };
+  const refuseUnseen = refuseUnseenRequests('GET');
   /** Loopback redirects match any port, so also the one that we listen on, and none at all behind a colon. */
   const refuseRedirect: Koa.Middleware = (ctx, next) => {
     for (const uri of [ctx.query.redirect_uri ?? []].flat()) {
@@ -168,7 +166,7 @@ function authorization(
   const errorsAsPages = pageInsteadOfRedirect(pages, preRegistered);
   router.get(
     ENDPOINTS.authorization,
-    refuseHead,
+    refuseUnseen,
     boundedQuery,
     limitRate(rateLimits.authorizations),
     refuseRedirect,
@@ -178,7 +176,7 @@ function authorization(
   );
   router.get(
     `${ENDPOINTS.authorization}/:flow`,
-    refuseHead,
+    refuseUnseen,
     rememberAnswer(store),
     pageInsteadOfScript(pages),
     engine.middleware,

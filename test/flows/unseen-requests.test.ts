@@ -87,10 +87,12 @@ describe('A request that no person sees', () => {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
     const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
-    const { interaction: before } = await countStoredKeys(system());
-    const { status, headers } = await fetch(url, { method: 'HEAD', redirect: 'manual' });
-    expect([status, headers.get('allow')]).to.deep.equal([405, 'GET']);
-    expect(headers.has('set-cookie')).to.equal(false);
-    expect((await countStoredKeys(system())).interaction).to.equal(before);
+    await expectNothingHappens(openBrowser([system().auth]), url);
+  });
+
+  it('CON-11 ends no authorization, though it comes with the cookies of one', async () => {
+    const { browser, page } = await start();
+    const resumed = new URL(page.pathname.replace('/interaction/', '/oauth/authorize/'), page);
+    await expectNothingHappens(browser, resumed);
   });
 });

@@ -3,6 +3,7 @@ import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
 import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
+import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
 import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
 import { findAnswer, requireFlow, seeOther } from './flow.ts';
 import { completeSignIn, passToFlow, startSignIn } from './sign-in.ts';
@@ -13,7 +14,7 @@ export type InteractionOptions = ConsentOptions & { rateLimit: RateLimit };
 
 export function interactions(options: InteractionOptions): Koa.Middleware {
   const router = new Router({ sensitive: true, strict: true });
-  router.use(refuseUnseenRequests);
+  router.use(refuseUnseenRequests('GET, POST'));
   router.use(limitRate(options.rateLimit));
   router.get(CALLBACK_PATH, (ctx) => passToFlow(ctx));
   router.get('/interaction/:uid', async (ctx) => {
@@ -36,15 +37,4 @@ export function interactions(options: InteractionOptions): Koa.Middleware {
   });
   const routes = router.routes() as Koa.Middleware;
   return (ctx, next) => (ctx.path.startsWith('/interaction/') ? routes(ctx, next) : next());
-}
-
-/** What no person sees starts nothing: HEAD, and pages that a browser loads ahead. */
-async function refuseUnseenRequests(ctx: Koa.Context, next: Koa.Next): Promise<void> {
-  const isPrefetch = /prefetch|prerender/.test(`${ctx.get('Sec-Purpose')} ${ctx.get('Purpose')}`);
-  if (ctx.method === 'HEAD' || isPrefetch) {
-    throw new HttpError(405, 'invalid_request', 'open this page in a browser', {
-      headers: { Allow: 'GET, POST' },
-    });
-  }
-  await next();
 }
