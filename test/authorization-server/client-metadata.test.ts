@@ -37,6 +37,19 @@ describe('The name of a client', () => {
     expect(cleanName(`q${[...marks].join('\u034F')}z`)).to.equal(`q${marks.slice(0, 4)}z`);
   });
 
+  it('CON-04 is the fallback when a word mixes alphabets to look like another', () => {
+    for (const name of [
+      'Cl\u0430ude',
+      '\u0421laude',
+      'G\u03BFogle',
+      'Our V\u0405 Code',
+      '\u13DFlaude',
+    ])
+      expect(cleanName(name), name).to.equal(UNNAMED);
+    for (const name of ['Яндекс GPT', 'Ελλάδα Reports', 'LINE アプリ', 'Наш Claude', '5µm Scanner'])
+      expect(cleanName(name), name).to.equal(name.normalize('NFKC'));
+  });
+
   it('is kept in the scripts of the world', () => {
     for (const name of [
       'Zürich',

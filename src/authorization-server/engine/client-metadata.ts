@@ -93,9 +93,15 @@ const UNSEEN =
   /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800\u{1D159}]/gu;
 /** More would be piled over the lines above and below. */
 const PILED_MARKS = /(\p{M}{4})\p{M}+/gu;
+/** Alphabets with letters that look alike: a word that mixes them is made to look like another (UTS 39 section 5.1). */
+const LOOK_ALIKE = ['Latin', 'Cyrillic', 'Greek', 'Armenian', 'Cherokee', 'Coptic'].map(
+  (script) => new RegExp(`\\p{Script=${script}}`, 'u'),
+);
+const WORD = /[\p{L}\p{M}\p{N}]+/gu;
+const UNITS = /[μΩ]/g;
 const VISIBLE = /[\p{L}\p{N}\p{P}\p{S}]/u;
 
-/** NFKC, only what can be seen, one line, at most 80 characters and four combining marks in a row. */
+/** NFKC, only what can be seen, one line, at most 80 characters and four combining marks in a row; no name at all when it is a disguise. */
 export function cleanName(sent: unknown): string {
   if (typeof sent !== 'string') return UNNAMED;
   const clean = sent
@@ -105,7 +111,13 @@ export function cleanName(sent: unknown): string {
     .replace(PILED_MARKS, '$1')
     .replace(/\s+/g, ' ')
     .trim();
-  return VISIBLE.test(clean) ? [...clean].slice(0, MAX_NAME_LENGTH).join('') : UNNAMED;
+  if (!VISIBLE.test(clean) || isDisguise(clean)) return UNNAMED;
+  return [...clean].slice(0, MAX_NAME_LENGTH).join('');
+}
+
+function isDisguise(name: string): boolean {
+  const words = name.replace(UNITS, '').match(WORD) ?? [];
+  return words.some((word) => LOOK_ALIKE.filter((script) => script.test(word)).length > 1);
 }
 
 function optional<K extends string>(
