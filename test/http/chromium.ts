@@ -3,10 +3,10 @@ import { type Browser, chromium, type Page } from 'playwright-core';
 import { openPages } from '../../src/http/pages.ts';
 import { type Sample, serveSamples, SHARED } from './sample-pages.ts';
 
-export function launchChromium(): Promise<Browser> {
+export function launchChromium(more: readonly string[] = []): Promise<Browser> {
   return chromium.launch({
     executablePath: '/usr/bin/chromium',
-    args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
+    args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', ...more],
   });
 }
 

@@ -13,6 +13,7 @@ import {
 } from '../support/browser.ts';
 import { redeem, registerClient, REDIRECT_URI } from '../support/connection.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
+import type { Filling } from '../support/html-forms.ts';
 import { authorizeUrl, type Client, discover, register, type Server } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 
@@ -237,7 +238,7 @@ describe('Consent', () => {
       page: await browser.visit(url),
       async go() {
         const page = requirePage(self.page);
-        const filling = asksWho(page) ? { person: 'ada' } : { decision: 'approve' };
+        const filling: Filling = asksWho(page) ? { person: 'ada' } : { decision: 'approve' };
         self.page = await browser.submit(page, filling);
       },
     };
