@@ -2,7 +2,7 @@
 import type Koa from 'koa';
 import { LRUCache } from 'lru-cache';
 import { type Limit, type Limits, networkList } from '../settings/limits.ts';
-import type { Counter, OpenCounter } from '../store/counters.ts';
+import type { OpenCounter } from '../store/counters.ts';
 import { canonicalAddress, groupOf } from './address-group.ts';
 import { tooManyRequests } from './errors.ts';
 
@@ -16,7 +16,12 @@ export type RateLimit = {
 
 export type RateLimits = Record<Exclude<keyof Limits, 'sharedNetworks'>, RateLimit>;
 
-const REMEMBERED = 10_000;
+const REMEMBERED = 50_000;
+/**
+ * When all together are too many, an address gets a tenth of what it may have: so whoever comes from thousands of addresses cannot keep out
+ * everybody else. At ten times as many nobody gets any, because there is an end to every store.
+ */
+const IN_CROWD = 10;
 
 export function openRateLimits(
   limits: Limits,
@@ -48,50 +53,52 @@ function rateLimit(
   openCounter: OpenCounter,
   { isShared, now }: Surroundings,
 ): RateLimit {
-  const own = spender(openCounter('address', perAddress.seconds), perAddress.count, now);
-  const all = spender(openCounter('all', inAll.seconds), inAll.count, now);
+  const countOwn = openCounter('address', perAddress.seconds);
+  const countAll = openCounter('all', inAll.seconds);
+  const waiting = openWaiting(now);
+  const inCrowd = Math.max(1, Math.floor(perAddress.count / IN_CROWD));
 
-  const whose = (address: string, subject: string) => {
+  const takeShared = async () => {
+    const all = await countAll('shared');
+    return all.count > inAll.count ? waiting.add('shared', all.secondsLeft) : undefined;
+  };
+  const takeOwn = async (who: string) => {
+    const [all, own] = await Promise.all([countAll('all'), countOwn(who)]);
+    if (all.count > inAll.count * IN_CROWD) return waiting.add('all', all.secondsLeft);
+    const isCrowd = all.count > inAll.count;
+    if (own.count > perAddress.count) return waiting.add(who, own.secondsLeft);
+    if (!isCrowd || own.count <= inCrowd) return undefined;
+    return waiting.add(who, Math.min(own.secondsLeft, all.secondsLeft));
+  };
+  const ownName = (address: string, subject: string) => {
     const canonical = canonicalAddress(address);
-    const sharing = canonical !== undefined && isShared(canonical);
-    return {
-      together: sharing ? 'shared' : 'all',
-      alone: sharing ? undefined : `${groupOf(address)} ${subject}`,
-    };
+    if (canonical !== undefined && isShared(canonical)) return undefined;
+    return `${groupOf(address)} ${subject}`;
   };
   return {
     async take(address, subject = '') {
-      const { together, alone } = whose(address, subject);
-      // First, so that nobody is counted any more, and nothing grows, once all together are too many.
-      const known = all.wait(together) ?? (alone === undefined ? undefined : own.wait(alone));
-      if (known !== undefined) return known;
-      const [first, second] = await Promise.all([
-        all.spend(together),
-        alone === undefined ? undefined : own.spend(alone),
-      ]);
-      return first ?? second;
+      const who = ownName(address, subject);
+      if (who === undefined) return waiting.left('shared') ?? takeShared();
+      return waiting.left('all') ?? waiting.left(who) ?? takeOwn(who);
     },
     wait(address, subject = '') {
-      const { alone } = whose(address, subject);
-      return alone === undefined ? undefined : own.wait(alone);
+      const who = ownName(address, subject);
+      return who === undefined ? undefined : waiting.left(who);
     },
   };
 }
 
-/** Remembers who has nothing left, so that they cost the store nothing. */
-function spender(count: Counter, most: number, now: () => number) {
-  const spentUntil = new LRUCache<string, number>({ max: REMEMBERED });
-  const wait = (who: string) => {
-    const left = (spentUntil.get(who) ?? 0) - now();
-    return left > 0 ? left : undefined;
-  };
+/** Who was told to wait, so that asking again costs the store nothing. Times are seconds. */
+function openWaiting(now: () => number) {
+  const until = new LRUCache<string, number>({ max: REMEMBERED });
   return {
-    wait,
-    async spend(who: string): Promise<number | undefined> {
-      const tally = await count(who);
-      if (tally.count < most) return undefined;
-      spentUntil.set(who, now() + tally.secondsLeft);
-      return tally.count > most ? wait(who) : undefined;
+    left(who: string): number | undefined {
+      const left = (until.get(who) ?? 0) - now();
+      return left > 0 ? left : undefined;
+    },
+    add(who: string, seconds: number): number {
+      until.set(who, now() + seconds);
+      return seconds;
     },
   };
 }
