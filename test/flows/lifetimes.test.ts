@@ -20,7 +20,7 @@ describe('A registration', () => {
     return requirePage(await openBrowser(system().origins).visit(url));
   }
 
-  it('that nobody used is gone after a day, and the page says what to do', async () => {
+  it('DCR-03 that nobody used is gone after a day, and the page says what to do', async () => {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
     const client = await registerClient(server);
@@ -34,7 +34,7 @@ describe('A registration', () => {
     expect([status, body.error]).to.deep.equal([401, 'invalid_client']);
   });
 
-  it('that was used stays for ninety days after its last use', async () => {
+  it('DCR-03 that was used stays for ninety days after its last use', async () => {
     const connector = await createConnector(system());
     const { server, client, refreshToken } = await connect(system(), connector);
     moveClock(29 * DAY);

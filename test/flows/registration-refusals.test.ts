@@ -71,7 +71,7 @@ onEachStore('A registration', (system) => {
     });
   }
 
-  it('is refused with three thousand addresses', async () => {
+  it('DCR-01 is refused with three thousand addresses', async () => {
     const many = Array.from({ length: 3000 }, (_, n) => `http://[::1]/${n}`);
     expect((await refused(system(), withRedirects(...many))).status).to.be.oneOf([400, 413]);
   });

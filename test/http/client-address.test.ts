@@ -27,7 +27,7 @@ async function loggedAddress(proxies: number, declared: string | undefined): Pro
   return JSON.parse(line).address;
 }
 
-describe('The address of a client', () => {
+describe('HDR-02 The address of a client', () => {
   const cases: [number, string | undefined, string][] = [
     [0, undefined, CONNECTION],
     [0, '203.0.113.9', CONNECTION],

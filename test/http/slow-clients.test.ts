@@ -33,7 +33,7 @@ async function trickle(base: string, start: string): Promise<End> {
 describe('A client that sends slowly', () => {
   const system = useSystem();
 
-  it('is cut off after about fifteen seconds, with 408', async function () {
+  it('DOS-01 is cut off after about fifteen seconds, with 408', async function () {
     this.timeout(30_000);
     const { auth, resource, management } = system();
     const head = (base: string, path: string) =>
@@ -49,5 +49,29 @@ describe('A client that sends slowly', () => {
       expect(answer).to.match(/^HTTP\/1\.1 408 /);
       expect(seconds).to.be.within(LEAST_SECONDS, MOST_SECONDS);
     }
+  });
+
+  it('DOS-01 keeps nobody else waiting, not as one of a thousand', async () => {
+    const { auth } = system();
+    const { port, host } = new URL(auth);
+    const head = `POST /oauth/token HTTP/1.1\r\nHost: ${host}\r\nContent-Length: 1000\r\n`;
+    const sockets = Array.from({ length: 1000 }, () => connect(Number(port), '127.0.0.1'));
+    await Promise.all(
+      sockets.map(async (socket) => {
+        socket.on('error', () => {});
+        await once(socket, 'connect');
+        socket.write(head);
+      }),
+    );
+    const times: number[] = [];
+    for (let n = 0; n < 20; n += 1) {
+      const started = performance.now();
+      const body = new URLSearchParams({ grant_type: 'refresh_token', client_id: 'x' });
+      const response = await fetch(`${auth}/oauth/token`, { method: 'POST', body });
+      expect(response.status).to.be.oneOf([400, 401]);
+      times.push(performance.now() - started);
+    }
+    sockets.forEach((socket) => socket.destroy());
+    expect(times.toSorted((a, b) => a - b)[10]).to.be.below(SECOND / 2);
   });
 });

@@ -89,7 +89,7 @@ describe('Remote keys without notices', () => {
     expect(await refusal(connection.accessToken)).to.be.instanceOf(errors.JWKSNoMatchingKey);
   });
 
-  it('are asked for once a second at most when tokens name made-up ones', async () => {
+  it('DOS-06 are asked for once a second at most when tokens name made-up ones', async () => {
     const began = Date.now();
     await verify(connection.accessToken);
     for (let second = 0; second < 3; second += 1) {

@@ -1,0 +1,122 @@
+// Requests that are larger than any client sends are refused early and quickly, and leave nothing behind.
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { connect, registerClient } from '../support/connection.ts';
+import { callTool } from '../support/mcp.ts';
+import { authorizeUrl, discover, type Parameters, requestToken } from '../support/oauth.ts';
+import { rawRequest } from '../support/raw-request.ts';
+import { countStoredKeys } from '../support/stored-keys.ts';
+import { type System, useSystem } from '../support/system.ts';
+
+const QUICK_MS = 2000;
+
+async function quickly<T>(work: Promise<T>): Promise<T> {
+  const started = performance.now();
+  const result = await work;
+  expect(performance.now() - started).to.be.below(QUICK_MS);
+  return result;
+}
+
+describe('A request that is too large', () => {
+  const system = useSystem();
+
+  for (const host of ['auth', 'resource', 'management'] as const) {
+    it(`DOS-01 is refused for its headers, more than a hundred or more than 16 kB, at ${host}`, async () => {
+      const base = system()[host];
+      const many = Array.from({ length: 101 }, (_, n) => [`x-filler-${n}`, 'x']);
+      const ask = (headers: Record<string, string>) =>
+        quickly(rawRequest(base, { headers: { host: new URL(base).host, ...headers } }));
+      const { status, body } = await ask(Object.fromEntries(many));
+      expect(status).to.equal(431);
+      expect(body).to.include('100 headers');
+      expect((await ask({ 'x-filler': 'x'.repeat(17_000) })).status).to.equal(431);
+      expect((await ask(Object.fromEntries(many.slice(0, 50)))).status).to.not.equal(431);
+    });
+  }
+
+  async function authorizeWith(sent: Parameters) {
+    const { link } = await createConnector(system());
+    const { server } = await discover(link);
+    const client = await registerClient(server);
+    const before = await countStoredKeys(system());
+    const { url } = authorizeUrl(server, client, { resource: link, ...sent });
+    const response = await quickly(fetch(url, { redirect: 'manual' }));
+    const isStored = (await countStoredKeys(system())).interaction !== before.interaction;
+    return { status: response.status, type: response.headers.get('content-type'), isStored };
+  }
+
+  const manyParameters = Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`p${n}`, 'x']));
+  const tooMuch: [string, Parameters, number][] = [
+    ['8 kB of state', { state: 's'.repeat(8192) }, 414],
+    ['3 kB of state', { state: 's'.repeat(3000) }, 400],
+    ['a hundred unknown parameters', manyParameters, 400],
+    ['six resources', { resource: Array.from({ length: 6 }, (_, n) => `https://a/${n}`) }, 400],
+    ['five thousand resources', { resource: Array(1000).fill('a') }, 414],
+    ['31 scopes', { scope: Array(31).fill('s').join(' ') }, 400],
+    ['five thousand scopes', { scope: Array(5000).fill('s').join(' ') }, 414],
+  ];
+  for (const [what, sent, status] of tooMuch) {
+    it(`DOS-02 DOS-05 is refused with a page when a person is sent with ${what}, and nothing is stored`, async () => {
+      const answer = await authorizeWith(sent);
+      expect(answer).to.include({ status, isStored: false });
+      expect(answer.type).to.match(/^text\/html/);
+    });
+  }
+
+  for (const [what, sent] of [
+    ['2000 characters of state', { state: 's'.repeat(2000) }],
+    ['thirty scopes', { scope: Array(30).fill('s').join(' ') }],
+    ['parameters of other protocols', { nonce: 'n', display: 'page' }],
+  ] as const) {
+    it(`DOS-02 is not what real clients send: ${what}`, async () => {
+      expect(await authorizeWith(sent)).to.include({ status: 303, isStored: true });
+    });
+  }
+
+  it('DOS-05 is refused at the token endpoint, in JSON, and the refresh token stays good', async () => {
+    const connector = await createConnector(system());
+    const { server, client, refreshToken, link } = await connect(system(), connector);
+    const ask = (more: Parameters) =>
+      quickly(
+        requestToken(server, client, {
+          grant_type: 'refresh_token',
+          refresh_token: refreshToken,
+          ...more,
+        }),
+      );
+    const many = Object.fromEntries(Array.from({ length: 3000 }, (_, n) => [`p${n}`, 'x']));
+    expect((await ask(many)).status).to.equal(413);
+    expect((await ask({ resource: Array(5000).fill('a') })).status).to.equal(413);
+    expect((await ask({ resource: Array(1000).fill('a') })).body.error).to.equal('invalid_target');
+    expect((await ask({ scope: Array(5000).fill('s').join(' ') })).status).to.equal(200);
+    const again = await requestToken(server, client, {
+      grant_type: 'refresh_token',
+      refresh_token: refreshToken,
+      resource: link,
+    });
+    expect(again.status).to.equal(200);
+  });
+
+  it('DOS-05 is answered quickly when it is nested deeply', async () => {
+    for (const open of ['[', '{"a":']) {
+      const depth = Math.floor(60_000 / open.length);
+      const nested = `{"redirect_uris":["http://localhost/cb"],"x":${open.repeat(depth)}`;
+      const response = await quickly(post(system(), nested));
+      expect(response.status).to.equal(400);
+      const closed = `${'['.repeat(20_000)}${']'.repeat(20_000)}`;
+      const whole = `{"redirect_uris":["http://localhost/cb"],"jwks":${closed}}`;
+      expect((await quickly(post(system(), whole))).status).to.be.oneOf([201, 400]);
+    }
+  });
+
+  it('DOS-06 is refused when its token is longer than 8 kB, before anything is verified', async () => {
+    const { link } = await createConnector(system());
+    const answer = await quickly(callTool(link, 'x'.repeat(9000), 'club_overview'));
+    expect(answer.status).to.equal(401);
+  });
+});
+
+function post({ auth }: System, body: string): Promise<Response> {
+  const headers = { 'content-type': 'application/json' };
+  return fetch(`${auth}/oauth/register`, { method: 'POST', headers, body });
+}
