@@ -27,7 +27,7 @@ describe('The name of a client', () => {
     it(`is the fallback for ${what}`, () => expect(cleanName(name)).to.equal(UNNAMED));
   }
 
-  it('loses what cannot be seen in it', () => {
+  it('DCR-01 loses what cannot be seen in it', () => {
     expect(cleanName('Re\u3164port\u2800ing\uD800')).to.equal('Reporting');
   });
 
@@ -71,7 +71,7 @@ describe('The redirect addresses of a client', () => {
     );
   const accept = (uris: string[]) => acceptedMetadata({ redirect_uris: uris }, POLICY);
 
-  it('are kept up to 8 kB together', () => {
+  it('DCR-01 are kept up to 8 kB together', () => {
     expect(accept(addresses(8, 1024)).redirect_uris).to.have.lengthOf(8);
   });
 
