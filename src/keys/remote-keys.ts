@@ -12,6 +12,8 @@ const READ_EVERY = 60_000;
 const KEPT_AT_MOST = 86_400_000;
 /** After a rotation at once a new token may come before the notice does. Whoever makes up key ids causes one request a second. */
 const BETWEEN_UNKNOWN_KEYS = 1000;
+/** A call whose token names a key not read yet waits for it. */
+const LONGEST_READ = 2000;
 const RETRIES = 20;
 const BETWEEN_RETRIES = 250;
 
@@ -24,6 +26,7 @@ export async function openRemoteKeys(
   const keySet = createRemoteJWKSet(new URL(jwksUri), {
     cacheMaxAge: KEPT_AT_MOST,
     cooldownDuration: BETWEEN_UNKNOWN_KEYS,
+    timeoutDuration: LONGEST_READ,
     // What a cache on the way kept may still have a key that leaked.
     headers: { 'cache-control': 'no-cache' },
   });

@@ -53,7 +53,11 @@ export async function callerOf(
     options.readAccount(sub),
   ]);
   const isAlive =
-    grant !== undefined && grant.revoked?.[jti] === undefined && grant.connector === connector.id;
+    grant !== undefined &&
+    grant.revoked?.[jti] === undefined &&
+    grant.connector === connector.id &&
+    grant.grant.accountId === sub &&
+    grant.grant.clientId === clientId;
   if (!isAlive || !account || !isHonoured(account, grant.createdAt)) return 'ended';
   // A token of a higher level is from before the person lowered it: the client fetches another.
   if (!allowsLevel(grant, scope)) return 'ended';

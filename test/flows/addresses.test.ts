@@ -36,7 +36,7 @@ describe('A host', () => {
     }
   });
 
-  it('gives the same challenge whatever the request says', async () => {
+  it('RSV-04 gives the same challenge whatever the request says', async () => {
     const { link } = await createConnector(system());
     const { resource } = system();
     const answer = await rawRequest(resource, {
@@ -46,7 +46,7 @@ describe('A host', () => {
     expect(answer.headers['www-authenticate']).to.include(`${resource}/.well-known`);
   });
 
-  it('is misdirected when it is asked for another name, except about its health', async () => {
+  it('RSV-08 is misdirected when it is asked for another name, except about its health', async () => {
     for (const base of [system().auth, system().resource, system().management]) {
       for (const host of ['evil.example', `evil.example:${new URL(base).port}`, 'localhost']) {
         const answer = await rawRequest(base, { path: SERVER_METADATA, headers: { host } });

@@ -32,7 +32,7 @@ onEachStore('The audience of an access token', (system) => {
     expect(sub).to.not.match(/ada/i);
   });
 
-  it('is the only address the token opens', async () => {
+  it('RSV-01 is the only address the token opens', async () => {
     const { own, other } = await twoConnectors(system());
     const { accessToken } = await connect(system(), own);
     expect(await isLetIn(own.link, accessToken)).to.equal(true);

@@ -17,7 +17,7 @@ async function load(url: string, options: RequestInit = {}) {
 describe('Discovery', () => {
   const system = useSystem();
 
-  it('finds a connect link, with the levels up to its own', async () => {
+  it('RSV-05 finds a connect link, with the levels up to its own', async () => {
     const { id, link } = await createConnector(system(), { name: 'Ops & more', level: 'admin' });
     const { status, headers, text } = await load(
       `${system().resource}${RESOURCE_METADATA}/connect/${id}/mcp`,
@@ -140,7 +140,7 @@ describe('Discovery', () => {
     }
   });
 
-  it('still finds a link that is used up, and no longer one that was revoked', async () => {
+  it('RSV-05 still finds a link that is used up, and no longer one that was revoked', async () => {
     const connector = await createConnector(system(), { maxUses: 1 });
     const { id } = connector;
     const url = `${system().resource}${RESOURCE_METADATA}/connect/${id}/mcp`;

@@ -63,7 +63,7 @@ describe('A permission level', () => {
     });
   }
 
-  it('below what a tool needs is answered with how to get there, and getting there works', async () => {
+  it('RSV-04 below what a tool needs is answered with how to get there, and getting there works', async () => {
     const memberId = await someMember();
     const connector = await createConnector(system(), { level: 'admin' });
     const low = await connect(system(), connector, { level: 'analytics' });

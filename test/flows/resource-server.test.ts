@@ -25,7 +25,7 @@ describe('Without a good token', () => {
     return rawRequest(link, { path: pathname, ...options, headers: { host, ...options.headers } });
   }
 
-  it('every method is challenged, before anything about the message', async () => {
+  it('RSV-04 every method is challenged, before anything about the message', async () => {
     const connector = await createConnector(system());
     const messages: RawRequest[] = [
       {},
@@ -45,7 +45,7 @@ describe('Without a good token', () => {
     }
   });
 
-  it('a bad token is called that', async () => {
+  it('RSV-04 a bad token is called that', async () => {
     const connector = await createConnector(system());
     for (const token of ['x', 'a.b.c', 'x'.repeat(9000), 'Bearer', '"', 'ey.ey.ey']) {
       const headers = { authorization: `Bearer ${token}` };
@@ -56,7 +56,7 @@ describe('Without a good token', () => {
     }
   });
 
-  it('a token made by somebody else is a bad one', async () => {
+  it('RSV-01 a token made by somebody else is a bad one', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
     const claims = decodeJwt(accessToken);
@@ -79,7 +79,7 @@ describe('Without a good token', () => {
     expect(await isLetIn(connector.link, accessToken)).to.equal(true);
   });
 
-  it('a token anywhere but in the header counts for nothing', async () => {
+  it('RSV-03 a token anywhere but in the header counts for nothing', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
     const { pathname } = new URL(connector.link);
@@ -95,7 +95,7 @@ describe('Without a good token', () => {
       expect((await ask(connector, { method: 'POST', ...request })).status).to.equal(401);
   });
 
-  it('an expired token is a bad one', async () => {
+  it('RSV-01 an expired token is a bad one', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
     moveClock(3540);
@@ -106,7 +106,7 @@ describe('Without a good token', () => {
     expect(headers.get('www-authenticate')).to.include('error="invalid_token"');
   });
 
-  it('a page of another site is refused before anything else', async () => {
+  it('RSV-08 a page of another site is refused before anything else', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
     for (const origin of ['https://evil.example', 'null', 'http://localhost.evil.example']) {

@@ -155,7 +155,7 @@ for (const [title, roles, beside] of [
       return `${input}.${signature(Buffer.from(input)).toString('base64url')}`;
     }
 
-    it('AUD-07 every forged token, by name, and looks nowhere else for keys', async () => {
+    it('AUD-07 RSV-01 RSV-09 every forged token, by name, and looks nowhere else for keys', async () => {
       const { link, accessToken } = connection;
       expect(await isLetIn(link, accessToken)).to.equal(true);
       for (const forgery of forgeries(published, elsewhere)) {

@@ -21,6 +21,7 @@ describe('Remote keys without notices', () => {
   let quietStore: Store;
   let proxy: Server;
   let requests: number;
+  let isStalled = false;
   let keys: RemoteKeys;
   let connection: Connection;
 
@@ -30,6 +31,7 @@ describe('Remote keys without notices', () => {
     requests = 0;
     proxy = createServer(async (_request, response) => {
       requests += 1;
+      if (isStalled) return;
       const answer = await fetch(`${system.auth}/oauth/jwks`);
       response.writeHead(answer.status).end(await answer.text());
     }).listen(0, '127.0.0.1');
@@ -89,7 +91,7 @@ describe('Remote keys without notices', () => {
     expect(await refusal(connection.accessToken)).to.be.instanceOf(errors.JWKSNoMatchingKey);
   });
 
-  it('DOS-06 are asked for once a second at most when tokens name made-up ones', async () => {
+  it('RSV-09 DOS-06 are asked for once a second at most when tokens name made-up ones', async () => {
     const began = Date.now();
     await verify(connection.accessToken);
     for (let second = 0; second < 3; second += 1) {
@@ -103,13 +105,21 @@ describe('Remote keys without notices', () => {
     expect(requests).to.be.within(2, 2 + Math.floor(seconds));
   });
 
-  it('are good for a day while the authorization server is away', async () => {
+  it('RSV-09 are good for a day while the authorization server is away', async () => {
     await verify(connection.accessToken);
     await closeProxy();
     moveClock(3500);
     await verify(connection.accessToken);
     moveClock(86_400);
     expect(await refusal(connection.accessToken)).to.not.be.instanceOf(errors.JOSEError);
+  });
+
+  it('RSV-09 that do not come in time say nothing about a token, and are asked for again', async () => {
+    isStalled = true;
+    expect(await refusal(connection.accessToken)).to.be.instanceOf(errors.JWKSTimeout);
+    isStalled = false;
+    await verify(connection.accessToken);
+    expect(requests).to.equal(2);
   });
 
   it('that were never read say nothing about a token', async () => {

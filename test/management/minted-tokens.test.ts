@@ -84,7 +84,7 @@ describe('minted tokens over the management API', () => {
     expect(expiresAt).to.equal(new Date(`${moment}+02:00`).toISOString());
   });
 
-  it('a list shows what a token is for and how it ends, and never the token', async () => {
+  it('STK-01 a list shows what a token is for and how it ends, and never the token', async () => {
     const { token, ...minted } = await mint();
     const { status, body } = await request(host, 'GET', TOKENS);
     expect(status).to.equal(200);
@@ -157,7 +157,7 @@ describe('minted tokens over the management API', () => {
     expect(await list()).to.deep.equal(before);
   });
 
-  it('minting and revoking are recorded once each, and the token is not', async () => {
+  it('STK-05 minting and revoking are recorded once each, and the token is not', async () => {
     const { id, token, expiresAt } = await mint();
     for (const _ of [1, 2]) await request(host, 'DELETE', `${TOKENS}/${id}`);
     await request(host, 'POST', TOKENS, { body: { ...GOOD, level: 'root' } });
@@ -192,7 +192,7 @@ describe('minted tokens over the management API', () => {
     ['a limit of uses', { maxUses: 5 }, /not known here: maxUses/],
     ['a token of its own', { token: 'x' }, /not known here: token/],
   ] as const) {
-    it(`a token with ${title} is refused, and nothing is minted`, async () => {
+    it(`STK-02 a token with ${title} is refused, and nothing is minted`, async () => {
       const { status, body } = await request(host, 'POST', TOKENS, { body: { ...GOOD, ...wrong } });
       expect(status).to.equal(400);
       expect(body).to.include({ error: 'invalid_request' });

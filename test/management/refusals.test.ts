@@ -41,7 +41,7 @@ describe('the management host refuses', () => {
     ['another scheme', `Basic ${Buffer.from(`admin:${KEY}`).toString('base64')}`],
     ['the key without a scheme', KEY],
   ] as const) {
-    it(`${title} on every address of the API, whatever else is wrong`, async () => {
+    it(`STK-05 ${title} on every address of the API, whatever else is wrong`, async () => {
       const headers = { Authorization: authorization };
       const records = ['connectors', 'connectors/x', 'tokens', 'tokens/x'];
       const under = [...records, 'keys', 'keys/rotate', 'audit', 'nothing'];

@@ -20,7 +20,7 @@ describe('The authorization server', () => {
     },
   });
 
-  it('gives nothing for a minted token, knows nothing of it, and cannot revoke it', async () => {
+  it('STK-04 gives nothing for a minted token, knows nothing of it, and cannot revoke it', async () => {
     const { id, token } = await mint(system());
     const { link } = await createConnector(system());
     const { server } = await discover(link);

@@ -131,7 +131,7 @@ for (const store of STORES)
       ['audit', 'token_revoked'],
       ['list', '"lastFour"'],
     ] as const)
-      it(`the ${where} has neither the token nor any part of it`, () => {
+      it(`STK-01 the ${where} has neither the token nor any part of it`, () => {
         expect(left[where]).to.include(sign);
         for (const token of left.tokens)
           for (const part of token.split('.').slice(1)) {

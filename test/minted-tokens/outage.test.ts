@@ -8,7 +8,7 @@ import { addressOf, askRaw, mint } from './minting.ts';
 describe('While the store is away', () => {
   const system = useSystem({ store: 'redis' });
 
-  it('a minted token is told to wait, not to be replaced, and nothing is minted or revoked', async () => {
+  it('STK-03 STK-06 a minted token is told to wait, not to be replaced, and nothing is minted or revoked', async () => {
     const [known, unread] = [await mint(system()), await mint(system())];
     expect(await isLetIn(addressOf(system()), known.token)).to.equal(true);
     system().signalStore('SIGSTOP');

@@ -1,13 +1,13 @@
 // Which tokens /mcp refuses and when, what the refusal says, and that no token of one address works at another (RFC 6750, RFC 8707).
 import { expect } from 'chai';
-import { decodeJwt, importJWK, type JWTPayload, SignJWT } from 'jose';
-import { openSigningKeys, signingKey } from '../../src/keys/signing-keys.ts';
+import { decodeJwt, type JWTPayload } from 'jose';
 import { until } from '../store/condition.ts';
 import { createConnector } from '../support/administrator.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { call, callTool, isLetIn } from '../support/mcp.ts';
 import { openSystemStore } from '../support/opened-store.ts';
+import { signAnew } from '../support/own-signature.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
 import { addressOf, findListed, mint, revoke } from './minting.ts';
 
@@ -31,19 +31,8 @@ function tamper(token: string, claims: JWTPayload): string {
   return [header, Buffer.from(changed).toString('base64url'), signature].join('.');
 }
 
-/** As `token`, with other claims, signed by the key that Gatehouse itself signs with. */
-async function forge(system: System, token: string, claims: JWTPayload): Promise<string> {
-  const now = Date.now() / 1000;
-  const { store } = await openSystemStore(system);
-  const { jwk } = signingKey(await openSigningKeys(store, now), now);
-  await store.close();
-  return new SignJWT({ ...decodeJwt(token), ...claims })
-    .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: jwk.kid })
-    .sign(await importJWK(jwk, 'ES256'));
-}
-
 onEachStore('A minted token', (system) => {
-  it('is refused at once when it is revoked', async () => {
+  it('STK-03 is refused at once when it is revoked', async () => {
     const { id, token } = await mint(system());
     const other = await mint(system());
     expect(await isLetIn(addressOf(system()), token)).to.equal(true);
@@ -56,7 +45,7 @@ onEachStore('A minted token', (system) => {
     expect(await findListed(system(), id)).to.equal(undefined);
   });
 
-  it('is refused within ten seconds when the notice of its revocation is lost', async () => {
+  it('STK-03 is refused within ten seconds when its record is lost, without a notice', async () => {
     const { id, token } = await mint(system());
     expect(await isLetIn(addressOf(system()), token)).to.equal(true);
     const { store } = await openSystemStore(system());
@@ -86,7 +75,7 @@ onEachStore('A minted token', (system) => {
     expect(await findListed(system(), id)).to.equal(undefined);
   });
 
-  it('of one address is refused at every other', async () => {
+  it('STK-02 STK-04 of one address is refused at every other', async () => {
     const connection = await connect(system(), await createConnector(system()));
     const { token } = await mint(system());
     expect(await isLetIn(connection.link, connection.accessToken)).to.equal(true);
@@ -146,9 +135,9 @@ describe('/mcp', () => {
     expect(await isLetIn(addressOf(system()), token)).to.equal(true);
   });
 
-  it('refuses what nobody minted, even when the right key signed it', async () => {
+  it('STK-03 refuses what nobody minted, even when the right key signed it', async () => {
     const { id, token } = await mint(system());
-    expect(await isLetIn(addressOf(system()), await forge(system(), token, {}))).to.equal(true);
+    expect(await isLetIn(addressOf(system()), await signAnew(system(), token, {}))).to.equal(true);
     for (const claims of [
       { jti: '0'.repeat(32) },
       { jti: `${id}0` },
@@ -163,17 +152,17 @@ describe('/mcp', () => {
       { exp: undefined },
       { sub: undefined },
     ])
-      await expectRefused(system(), await forge(system(), token, claims));
+      await expectRefused(system(), await signAnew(system(), token, claims));
   });
 
   it('gives a token no more than it was minted for, even when the right key signed it', async () => {
     const { token } = await mint(system(), { level: 'analytics' });
-    const raised = await forge(system(), token, { scope: 'full' });
+    const raised = await signAnew(system(), token, { scope: 'full' });
     const { rpc } = await callTool(addressOf(system()), raised, 'find_members');
     expect(rpc?.result?.isError).to.equal(true);
   });
 
-  it('takes the token from the header only', async () => {
+  it('RSV-03 takes the token from the header only', async () => {
     const { token } = await mint(system());
     const headers = { 'content-type': 'application/json', cookie: `access_token=${token}` };
     const response = await fetch(`${addressOf(system())}?access_token=${token}`, {

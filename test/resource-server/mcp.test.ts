@@ -150,7 +150,7 @@ describe('the MCP server', () => {
     });
   });
 
-  it('leaves no stream open that could outlive the token', async () => {
+  it('RSV-10 leaves no stream open that could outlive the token', async () => {
     const { url } = await serve(callerWith('full'));
     const params = {
       notifications: { toolsListChanged: true },

@@ -75,7 +75,7 @@ describe('An origin that the operator allowed', () => {
     expect(headers.get('vary')).to.match(/\borigin\b/i);
   });
 
-  it('lets no other in, however similar', async () => {
+  it('RSV-08 lets no other in, however similar', async () => {
     for (const origin of OTHERS) {
       for (const { status, headers } of [await ask(origin), await askFirst(origin)]) {
         expect(status, origin).to.equal(403);
@@ -109,7 +109,7 @@ describe('In production', () => {
     return asked.map(({ status }) => status);
   }
 
-  it('no origin on this computer is let in', async () => {
+  it('RSV-08 no origin on this computer is let in', async () => {
     for (const origin of [...LOOPBACK, ...OTHERS])
       expect(await statuses(origin), origin).to.deep.equal([403, 403]);
   });

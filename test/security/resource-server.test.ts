@@ -1,0 +1,256 @@
+// The resource server against tokens of the right signature and the wrong content, against addresses in disguise, and against what others left behind (RFC 9068, RFC 8707).
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { mint } from '../minted-tokens/minting.ts';
+import { createConnector, type Connector } from '../support/administrator.ts';
+import { connect, type Connection } from '../support/connection.ts';
+import { call, callTool, isLetIn } from '../support/mcp.ts';
+import { signAnew } from '../support/own-signature.ts';
+import { rawRequest } from '../support/raw-request.ts';
+import { useSystem } from '../support/system.ts';
+
+const LIST = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
+const JSON_HEADERS = {
+  'content-type': 'application/json',
+  accept: 'application/json, text/event-stream',
+};
+type Claims = Record<string, unknown>;
+
+describe('A token of our own signature', () => {
+  const system = useSystem();
+  let own: Connector;
+  let other: Connector;
+  let connection: Connection;
+  let strange: Connection;
+  before(async () => {
+    own = await createConnector(system());
+    other = await createConnector(system());
+    connection = await connect(system(), own);
+    strange = await connect(system(), other);
+  });
+
+  const statusOf = async (claims: Claims, header: Claims = {}) => {
+    const token = await signAnew(system(), connection.accessToken, claims, header);
+    return (await call(own.link, token, LIST)).status;
+  };
+
+  it('is good with the content that it was given', async () => {
+    expect(await statusOf({})).to.equal(200);
+  });
+
+  it('RSV-01 is refused when one claim or header is not as it must be', async () => {
+    const now = Math.floor(Date.now() / 1000);
+    const { link } = own;
+    const grant = decodeJwt(strange.accessToken).grant_id;
+    const wrong: Claims[] = [
+      { aud: other.link },
+      { aud: `${link}/` },
+      { aud: `${link}?` },
+      { aud: link.toUpperCase() },
+      { aud: link.slice(0, -1) },
+      { aud: system().resource },
+      { aud: `${system().resource}/mcp` },
+      { aud: [link] },
+      { aud: [link, other.link] },
+      { aud: '' },
+      { aud: undefined },
+      { iss: system().resource },
+      { iss: `${system().auth}/` },
+      { iss: [system().auth] },
+      { iss: undefined },
+      { exp: now },
+      { exp: now - 1 },
+      { exp: String(now + 60) },
+      { exp: undefined },
+      { nbf: now + 60 },
+      { nbf: 'now' },
+      { iat: undefined },
+      { iat: 'now' },
+      { jti: undefined },
+      { jti: '' },
+      { sub: undefined },
+      { sub: '' },
+      { sub: decodeJwt(strange.accessToken).jti },
+      { client_id: undefined },
+      { client_id: 7 },
+      { grant_id: undefined },
+      { grant_id: grant },
+      { grant_id: 'x'.repeat(43) },
+      { grant_id: `../connector:${own.id}` },
+    ];
+    for (const claims of wrong)
+      expect(await statusOf(claims), JSON.stringify(claims)).to.equal(401);
+    for (const typ of ['JWT', 'id_token+jwt', 'refresh+jwt', '', undefined])
+      expect(await statusOf({}, { typ }), `typ ${typ}`).to.equal(401);
+  });
+
+  it('RSV-07 opens nothing without exactly one level, not even the list of tools', async () => {
+    for (const scope of [
+      undefined,
+      '',
+      ' ',
+      'offline_access',
+      'root',
+      'OPERATIONS',
+      'operations admin',
+      'operations ',
+      ['operations'],
+      null,
+    ])
+      expect(await statusOf({ scope }), JSON.stringify(scope)).to.equal(401);
+  });
+
+  it('RSV-07 gives no more than the person approved, whatever level it names', async () => {
+    const low = await connect(system(), own, { level: 'analytics' });
+    const raised = await signAnew(system(), low.accessToken, { scope: 'operations' });
+    expect((await callTool(own.link, raised, 'find_members')).status).to.equal(401);
+  });
+
+  it('DOS-06 of more than 8 kB is refused unread, and one of less is not', async () => {
+    const long = (length: number) =>
+      signAnew(system(), connection.accessToken, { padding: 'x'.repeat(length) });
+    expect(await isLetIn(own.link, await long(3000))).to.equal(true);
+    const { status } = await call(own.link, await long(6200), LIST);
+    expect(status).to.equal(401);
+  });
+});
+
+describe('The address that a token is judged for', () => {
+  const system = useSystem();
+  let own: Connector;
+  let other: Connector;
+  let token: string;
+  before(async () => {
+    own = await createConnector(system());
+    other = await createConnector(system());
+    ({ accessToken: token } = await connect(system(), own));
+  });
+
+  const post = async (path: string, headers: Record<string, string> = {}) => {
+    const { host } = new URL(system().resource);
+    const sent = { host, authorization: `Bearer ${token}`, ...JSON_HEADERS, ...headers };
+    const chunks = [JSON.stringify(LIST)];
+    return (await rawRequest(system().resource, { method: 'POST', path, headers: sent, chunks }))
+      .status;
+  };
+  const pathOf = ({ id }: Connector) => `/connect/${id}/mcp`;
+
+  it('RSV-02 is that of the path, in its one spelling', async () => {
+    expect(await post(pathOf(own))).to.equal(200);
+    expect(await post(pathOf(other))).to.equal(401);
+    expect(await post('/mcp')).to.equal(401);
+    for (const path of [
+      `/connect/${own.id.toUpperCase()}x/mcp`,
+      `/connect/${own.id}/../${other.id}/mcp`,
+      `/connect/${own.id}%2f..%2f${other.id}/mcp`,
+      `/connect/${own.id};${other.id}/mcp`,
+      `/connect/${own.id},${other.id}/mcp`,
+      `/connect/${own.id}%00/mcp`,
+      `/connect/%${own.id.charCodeAt(0).toString(16)}${own.id.slice(1)}/mcp`,
+      `/connect/${own.id}/mcp/${other.id}`,
+      `/${pathOf(own)}`,
+      `${pathOf(own)}/`,
+      `${pathOf(own)}\\..\\..\\${other.id}\\mcp`,
+    ])
+      expect(await post(path), path).to.equal(404);
+    expect(await post(`http://evil.example${pathOf(own)}`), 'absolute form').to.be.oneOf([
+      404, 421,
+    ]);
+  });
+
+  it('RSV-02 is not moved by a query or by any header', async () => {
+    const elsewhere = [pathOf(other), other.link, new URL(other.link).host, other.id];
+    const names = [
+      'x-original-url',
+      'x-rewrite-url',
+      'x-forwarded-host',
+      'x-forwarded-path',
+      'x-forwarded-prefix',
+      'x-forwarded-uri',
+      'forwarded',
+      'referer',
+      'resource',
+      'mcp-session-id',
+      'x-http-method-override',
+    ];
+    for (const name of names)
+      for (const value of elsewhere) {
+        expect(await post(pathOf(own), { [name]: value }), `${name}: ${value}`).to.equal(200);
+        const toOwn = value.replaceAll(other.id, own.id);
+        expect(await post(pathOf(other), { [name]: toOwn }), `${name}: ${toOwn}`).to.equal(401);
+      }
+    for (const name of ['resource', 'connector', 'aud'])
+      expect(await post(`${pathOf(other)}?${name}=${own.id}`)).to.equal(401);
+  });
+
+  it('RSV-02 RSV-08 is nothing under another name of the host', async () => {
+    const { port } = new URL(system().resource);
+    for (const host of ['evil.example', `evil.example:${port}`, 'localhost', `127.0.0.1:${port}`])
+      expect(await post(pathOf(own), { host }), host).to.equal(421);
+  });
+
+  it('RSV-08 takes JSON only, so that no form of a page gets through', async () => {
+    for (const type of [
+      'text/plain',
+      'application/x-www-form-urlencoded',
+      'multipart/form-data; boundary=x',
+      'text/plain; application/json',
+    ])
+      expect(await post(pathOf(own), { 'content-type': type }), type).to.equal(415);
+  });
+});
+
+describe('What one caller has', () => {
+  const system = useSystem();
+
+  it('RSV-11 is of no use to another: no session is opened, and the id of one changes nothing', async () => {
+    const connector = await createConnector(system(), { level: 'full' });
+    const high = await connect(system(), connector, { person: 'ada' });
+    const low = await connect(system(), connector, { person: 'grace', level: 'analytics' });
+    const clientInfo = { name: 'test', version: '1' };
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo };
+    const hello = { jsonrpc: '2.0', id: 1, method: 'initialize', params };
+    const opened = await call(connector.link, high.accessToken, hello);
+    expect(opened.status).to.equal(200);
+    expect(opened.headers.has('mcp-session-id')).to.equal(false);
+    for (const id of ['x', '1', crypto.randomUUID(), high.client.id]) {
+      const headers = { 'mcp-session-id': id, 'last-event-id': '1' };
+      const name = { name: 'find_members', arguments: {} };
+      const wanted = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: name };
+      const answer = await call(connector.link, low.accessToken, wanted, { headers });
+      expect(answer.status).to.equal(403);
+      for (const method of ['GET', 'DELETE']) {
+        const authorization = `Bearer ${low.accessToken}`;
+        const sent = { ...JSON_HEADERS, ...headers, authorization };
+        expect((await fetch(connector.link, { method, headers: sent })).status).to.equal(405);
+      }
+    }
+    expect(await isLetIn(connector.link, high.accessToken)).to.equal(true);
+  });
+
+  it('RSV-11 is not taken over by a token of another person for the same link', async () => {
+    const connector = await createConnector(system());
+    const one = await connect(system(), connector, { person: 'ada' });
+    const two = await connect(system(), connector, { person: 'grace' });
+    const claims = decodeJwt(two.accessToken);
+    const mixed = await signAnew(system(), one.accessToken, { grant_id: claims.grant_id });
+    expect(await isLetIn(connector.link, mixed)).to.equal(false);
+    const client = await signAnew(system(), one.accessToken, { client_id: claims.client_id });
+    expect(await isLetIn(connector.link, client)).to.equal(false);
+  });
+});
+
+describe('A minted token', () => {
+  const system = useSystem();
+
+  it('STK-01 is signed, as long as its key is, and its id is not to be guessed', async () => {
+    const minted = await Promise.all(Array.from({ length: 20 }, () => mint(system())));
+    for (const { id, token } of minted) {
+      expect(token.split('.')[2]).to.have.lengthOf(86);
+      expect(decodeJwt(token).jti).to.equal(id);
+    }
+    const random = minted.map(({ id }) => id.slice(12));
+    expect(new Set(random).size).to.equal(20);
+    for (const tail of random) expect(tail).to.match(/^[0-9a-f]{20}$/);
+  });
+});
