@@ -1,10 +1,11 @@
-// What Gatehouse is compared with: oidc-provider alone with its in-memory adapter, as a process of its own; the port is its argument.
+// What Gatehouse is compared with: oidc-provider alone, as a process of its own; arguments are the port and, in place of memory, a Redis.
 import { exportJWK, generateKeyPair } from 'jose';
 import { type Configuration, type KoaContextWithOIDC, Provider } from 'oidc-provider';
+import { redisAdapter } from './redis-adapter.ts';
 
 const LEVELS = ['analytics', 'operations', 'admin', 'full'];
 
-const [, , port] = process.argv;
+const [, , port, redisUrl] = process.argv;
 if (!port) throw new Error('needs a port');
 const { privateKey } = await generateKeyPair('ES256', { extractable: true });
 const signingKey = { ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig', kid: 'bench' };
@@ -16,6 +17,7 @@ process.once('SIGTERM', () => process.exit());
 /** What a token request does is the same in Gatehouse: public clients, JWT access tokens for one resource, rotating refresh tokens. */
 function configuration(): Configuration {
   return {
+    ...(redisUrl === undefined ? {} : { adapter: redisAdapter(redisUrl) }),
     jwks: { keys: [signingKey] } as Configuration['jwks'],
     cookies: { keys: ['a key for the cookies of the benchmark'] },
     scopes: [...LEVELS, 'offline_access'],

@@ -1,9 +1,10 @@
-// The benchmark (npm run bench): refreshes per second next to the bare engine, time to serve, and resident memory.
+// The benchmark (npm run bench): refreshes, exchanges and calls next to the bare engine, what the store costs, time to serve, and memory.
 import { rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { measureCalls } from './calls.ts';
+import { measureExchanges } from './exchanges.ts';
 import type { Visitor } from './families.ts';
 import { refreshWhile } from './load.ts';
 import { HELP, type Options, readOptions } from './options.ts';
@@ -24,6 +25,7 @@ import {
   type Result,
 } from './report.ts';
 import { residentMemory } from './server-process.ts';
+import { measureStoreCost } from './store-cost.ts';
 import { KINDS, NAMES, type Place, startGatehouse, startSubject, STORES } from './subjects.ts';
 
 const WARM_UP_CONCURRENCY = 16;
@@ -38,7 +40,8 @@ async function main(options: Options): Promise<void> {
   const result = { starts, measurements, memory };
   const parts = [describeRates, describeStarts, describeMemory, describeTargets];
   console.log(parts.map((describe) => describe(result, options)).join('\n\n'));
-  console.log(`\n${await measureCalls(place)}`);
+  for (const measure of [measureStoreCost, measureExchanges, measureCalls])
+    console.log(`\n${await measure(place)}`);
   if (failures.length === 0) return;
   console.error(`\n${failures.length} refreshes failed, the first with: ${failures[0]}`);
   process.exitCode = 1;

@@ -7,9 +7,9 @@ import { createLocalJWKSet, exportJWK, generateKeyPair, jwtVerify, SignJWT } fro
 import { tokenVerifier } from '../../src/resource-server/verified-tokens.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { openVisitor } from './families.ts';
-import { median } from './rates.ts';
 import { startProcess, untilAnswered } from './server-process.ts';
 import { type Place, startGatehouse } from './subjects.ts';
+import { type Rates, ratioLine, takeTurns } from './turns.ts';
 
 const LEAST_CALLS = 0.9;
 const LEAST_FRESH = 0.8;
@@ -33,19 +33,9 @@ export async function measureCalls(place: Place): Promise<string> {
   const fresh = await ratesOfFreshTokens();
   return [
     `Tool calls with a token the server has seen, at ${CONCURRENCY} connections, and tokens it has not (medians of ${ROUNDS} rounds)`,
-    line(LEAST_CALLS, 'calls per second next to the same server without authorization', calls),
-    line(LEAST_FRESH, 'fresh tokens verified per second next to jose alone', fresh),
+    ratioLine('calls per second next to the same server without authorization', calls, LEAST_CALLS),
+    ratioLine('fresh tokens verified per second next to jose alone', fresh, LEAST_FRESH),
   ].join('\n');
-}
-
-/** Per second and round, both in the same round. */
-type Rates = { ours: number; bare: number }[];
-
-function line(least: number, what: string, rates: Rates): string {
-  const ratio = median(rates.map(({ ours, bare }) => ours / bare));
-  const [ours, bare] = [rates.map((rate) => rate.ours), rates.map((rate) => rate.bare)].map(median);
-  const measured = `${ratio.toFixed(2)} (${ours?.toFixed(0)} and ${bare?.toFixed(0)})`;
-  return `  ${ratio >= least ? 'met   ' : 'MISSED'}  ${what}, at least ${least}: ${measured}`;
 }
 
 async function ratesOfCalls(place: Place): Promise<Rates> {
@@ -57,26 +47,13 @@ async function ratesOfCalls(place: Place): Promise<Rates> {
     const ours = { url: gatehouse.resource, agent: agent(), token };
     const bare = { url: open.url, agent: agent() };
     return await takeTurns(
+      ROUNDS,
       () => callsPerSecond(ours),
       () => callsPerSecond(bare),
     );
   } finally {
     await Promise.all([open.stop(), gatehouse.stop()]);
   }
-}
-
-/** The first turns are the warm-up; who begins changes from round to round. */
-async function takeTurns(ours: () => Promise<number>, bare: () => Promise<number>): Promise<Rates> {
-  await ours();
-  await bare();
-  const rates: Rates = [];
-  for (let round = 0; round < ROUNDS; round += 1) {
-    const isFirst = round % 2 === 0;
-    const early = isFirst ? await ours() : undefined;
-    const other = await bare();
-    rates.push({ ours: early ?? (await ours()), bare: other });
-  }
-  return rates;
 }
 
 async function startOpenServer({ root, logLevel }: Place) {

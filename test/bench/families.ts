@@ -13,8 +13,12 @@ export type Visitor = {
   tokenEndpoint: string;
   clientId: string;
   resource: string;
+  openCode(): Promise<Code>;
   openFamily(): Promise<Family>;
 };
+
+/** A code that came back through the pages. */
+export type Code = { exchange(): Promise<Family> };
 
 /** The refresh token that comes next, and the first access token. */
 export type Family = { refreshToken: string; accessToken: string };
@@ -32,18 +36,24 @@ export async function openVisitor({ issuer, origins, resource }: Subject): Promi
   const server = metadata.parse(await (await fetch(issuer + METADATA_PATH)).json());
   const client = await registerClient(server);
   const browser = openBrowser(origins);
+  const openCode = async (): Promise<Code> => {
+    const parameters = { resource, scope: 'operations offline_access' };
+    const { url, verifier } = authorizeUrl(server, client, parameters);
+    const callback = await browser.authorize(url, { person: 'ada' });
+    return {
+      async exchange() {
+        const { body } = await exchange(server, client, { callback, verifier }, { resource });
+        if (!body.refresh_token) throw new Error(`${callback.search} gave ${JSON.stringify(body)}`);
+        return { refreshToken: body.refresh_token, accessToken: String(body.access_token) };
+      },
+    };
+  };
   return {
     agent: new Agent({ keepAlive: true }),
     tokenEndpoint: server.token_endpoint,
     clientId: client.id,
     resource,
-    async openFamily() {
-      const parameters = { resource, scope: 'operations offline_access' };
-      const { url, verifier } = authorizeUrl(server, client, parameters);
-      const callback = await browser.authorize(url, { person: 'ada' });
-      const { body } = await exchange(server, client, { callback, verifier }, { resource });
-      if (!body.refresh_token) throw new Error(`${callback.search} gave ${JSON.stringify(body)}`);
-      return { refreshToken: body.refresh_token, accessToken: String(body.access_token) };
-    },
+    openCode,
+    openFamily: async () => (await openCode()).exchange(),
   };
 }

@@ -41,7 +41,7 @@ export function forSeconds(seconds: number): () => boolean {
 }
 
 /** What went wrong, if anything. */
-async function refresh(
+export async function refresh(
   { agent, tokenEndpoint, clientId, resource }: Visitor,
   family: Family,
 ): Promise<string | undefined> {

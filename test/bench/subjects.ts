@@ -46,11 +46,13 @@ export function startSubject(kind: Kind, place: Place): Promise<Subject> {
   return kind === 'bare' ? startBareEngine(place) : startGatehouse(kind, place);
 }
 
-async function startBareEngine({ root }: Place): Promise<Subject> {
+/** With its in-memory adapter, unless there is a Redis. */
+export async function startBareEngine({ root }: Place, redisUrl?: string): Promise<Subject> {
   return onFreePorts(async () => {
     const [port] = await freePorts(1);
     const directory = await mkdtemp(join(root, 'bare-'));
-    const server = startProcess('test/bench/bare-engine.ts', { args: [String(port)], directory });
+    const args = [String(port), ...(redisUrl === undefined ? [] : [redisUrl])];
+    const server = startProcess('test/bench/bare-engine.ts', { args, directory });
     const issuer = `http://localhost:${port}`;
     await untilAnswered(server, issuer + METADATA_PATH);
     const origins = [issuer];
@@ -77,10 +79,16 @@ export function startGatehouse(kind: StoreKind, place: Place): Promise<StartedGa
   });
 }
 
+/** On a Redis that is there already. */
+export function startGatehouseOn(redisUrl: string, place: Place, script = MAIN): Promise<Subject> {
+  return onFreePorts(() => startOn('redis', redisUrl, place, script));
+}
+
 async function startOn(
   kind: StoreKind,
   redisUrl: string | undefined,
   { root, logLevel }: Place,
+  script = MAIN,
 ): Promise<StartedGatehouse> {
   const directory = await mkdtemp(join(root, `${kind}-`));
   const [auth, resource, management, idp] = await freePorts(4);
@@ -88,7 +96,7 @@ async function startOn(
   const resourceUrl = `http://localhost:${resource}`;
   const idpUrl = `http://localhost:${idp}`;
   const spawned = performance.now();
-  const server = startProcess(MAIN, {
+  const server = startProcess(script, {
     directory,
     environment: {
       GATEHOUSE_CONFIG: 'config/development.yaml',

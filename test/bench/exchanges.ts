@@ -1,0 +1,67 @@
+// Code exchanges (RFC 6749 section 4.1.3) next to the bare engine, each of a client that registered and a person who went through the pages.
+import { type Code, openVisitor } from './families.ts';
+import { median } from './rates.ts';
+import { type Place, startBareEngine, startGatehouse, type Subject } from './subjects.ts';
+import { type Rates, ratioLine, takeTurns } from './turns.ts';
+
+const ROUNDS = 6;
+const CODES = 48;
+const PEOPLE = 8;
+const CONCURRENCY = 16;
+
+/** The lines for the report. Throws when an exchange fails. */
+export async function measureExchanges(place: Place): Promise<string> {
+  const gatehouse = await startGatehouse('redis', place);
+  const bare = await startBareEngine(place);
+  const whole: number[] = [];
+  try {
+    const rates = await takeTurns(
+      ROUNDS,
+      () => exchangesPerSecond(gatehouse, whole),
+      () => exchangesPerSecond(bare, []),
+    );
+    return describe(rates, whole);
+  } finally {
+    await Promise.all([gatehouse.stop(), bare.stop()]);
+  }
+}
+
+function describe(rates: Rates, whole: readonly number[]): string {
+  return [
+    `Code exchanges of Gatehouse on Redis at ${CONCURRENCY} connections, ${CODES} codes at a time (medians of ${ROUNDS} rounds)`,
+    ratioLine('exchanges per second next to the bare engine', rates),
+    `          whole connections per second, from registration through sign-in and consent to tokens: ${median(whole).toFixed(0)}`,
+  ].join('\n');
+}
+
+/** Adds to `whole` how many went all the way per second. */
+async function exchangesPerSecond(subject: Subject, whole: number[]): Promise<number> {
+  const begun = performance.now();
+  const codes = await obtainCodes(subject);
+  const obtained = performance.now();
+  await each(codes, CONCURRENCY, (code) => code.exchange());
+  const ended = performance.now();
+  whole.push((CODES * 1000) / (ended - begun));
+  return (CODES * 1000) / (ended - obtained);
+}
+
+/** People work side by side, each with a browser of their own and a new client for every code. */
+async function obtainCodes(subject: Subject): Promise<Code[]> {
+  const codes: Code[] = [];
+  await each([...Array(CODES).keys()], PEOPLE, async () => {
+    codes.push(await (await openVisitor(subject)).openCode());
+  });
+  return codes;
+}
+
+async function each<Item>(
+  items: readonly Item[],
+  concurrency: number,
+  act: (item: Item) => Promise<unknown>,
+): Promise<void> {
+  const left = [...items];
+  const work = async () => {
+    for (let item = left.shift(); item !== undefined; item = left.shift()) await act(item);
+  };
+  await Promise.all(Array.from({ length: concurrency }, work));
+}

@@ -1,0 +1,36 @@
+// Two subjects that take short turns, so that whatever else the machine does slows both alike; and what came of it, in a line.
+import { median } from './rates.ts';
+
+/** Per second and round, both in the same round. */
+export type Rates = { ours: number; bare: number }[];
+
+/** The first turns are the warm-up; who begins changes from round to round. */
+export async function takeTurns(
+  rounds: number,
+  ours: () => Promise<number>,
+  bare: () => Promise<number>,
+): Promise<Rates> {
+  await ours();
+  await bare();
+  const rates: Rates = [];
+  for (let round = 0; round < rounds; round += 1) {
+    const isFirst = round % 2 === 0;
+    const early = isFirst ? await ours() : undefined;
+    const other = await bare();
+    rates.push({ ours: early ?? (await ours()), bare: other });
+  }
+  return rates;
+}
+
+/** `what` says next to what, and `least` what the ratio should be; NaN where there is no target. */
+export function ratioLine(what: string, rates: Rates, least = NaN): string {
+  const ratio = median(rates.map(({ ours, bare }) => ours / bare));
+  const [ours, bare] = [rates.map((rate) => rate.ours), rates.map((rate) => rate.bare)].map(median);
+  const measured = `${ratio.toFixed(2)} (${ours?.toFixed(0)} and ${bare?.toFixed(0)})`;
+  if (Number.isNaN(least)) return `          ${what}: ${measured}`;
+  return targetLine(ratio >= least, `${what}, at least ${least}`, measured);
+}
+
+export function targetLine(isMet: boolean, what: string, measured: string): string {
+  return `  ${isMet ? 'met   ' : 'MISSED'}  ${what}: ${measured}`;
+}
