@@ -69,8 +69,11 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
   const { verificationKeys } = options;
   const verifyToken = tokenVerifier({ issuer: settings.authUrl, verificationKeys, now });
   const bearer = { ...settings, ...records, verifyToken, wrongTokens: rateLimits.wrongTokens };
+  const { maxBodyBytes: limit, upstream } = settings.resourceServer;
   const bodyOf = async (ctx: Koa.Context) =>
-    ctx.method === 'POST' ? readMessages(ctx, settings.resourceServer.maxBodyBytes) : undefined;
+    ctx.method === 'POST'
+      ? readMessages(ctx, limit, { exactly: upstream !== undefined })
+      : undefined;
   router.all('/connect/:connector/mcp', origins, async (ctx) => {
     const judge = async () => {
       const connector = await requireConnector(String(ctx.params.connector));

@@ -5,12 +5,22 @@ import { HttpError } from '../http/errors.ts';
 
 const MOST_MESSAGES = 20;
 const DEEPEST = 100;
+const LONG_NUMBER = /\d{16}/;
+/** In the language since 2025, and not yet in the types of the compiler. */
+const { rawJSON } = JSON as typeof JSON & { rawJSON: (text: string) => object };
+
+/** `exactly`: integers of any size are kept, as objects that only `JSON.stringify` understands. */
+export type Reading = { exactly: boolean };
 
 /**
  * The parsed body, of at most `limit` bytes. What is not JSON is undefined: the MCP server says so in its own words. Throws
  * HttpError 400 for JSON that is nested too deeply and for too many messages in a batch.
  */
-export async function readMessages(ctx: Koa.Context, limit: number): Promise<unknown> {
+export async function readMessages(
+  ctx: Koa.Context,
+  limit: number,
+  { exactly }: Reading = { exactly: false },
+): Promise<unknown> {
   const text = await readText(ctx, limit);
   // Before it is parsed: whatever walks through it afterwards does so by recursion.
   if (isDeeperThan(text, DEEPEST))
@@ -19,7 +29,7 @@ export async function readMessages(ctx: Koa.Context, limit: number): Promise<unk
       'invalid_request',
       `JSON is nested at most ${DEEPEST} levels deep here`,
     );
-  const body = parsed(text);
+  const body = parsed(text, exactly);
   if (Array.isArray(body) && body.length > MOST_MESSAGES)
     throw new HttpError(
       400,
@@ -29,12 +39,19 @@ export async function readMessages(ctx: Koa.Context, limit: number): Promise<unk
   return body;
 }
 
-function parsed(text: string): unknown {
+function parsed(text: string, exactly: boolean): unknown {
   try {
-    return JSON.parse(text);
+    return exactly && LONG_NUMBER.test(text) ? JSON.parse(text, exactInteger) : JSON.parse(text);
   } catch {
     return undefined;
   }
+}
+
+/** What no double holds stays as it was written: `JSON.stringify` writes it again digit by digit. */
+function exactInteger(_name: string, value: unknown, context?: { source?: string }): unknown {
+  const source = context?.source;
+  const isRounded = typeof value === 'number' && !Number.isSafeInteger(value);
+  return isRounded && source && /^-?\d+$/.test(source) ? rawJSON(source) : value;
 }
 
 /** Each character is looked at once, whatever it is. Of text that is not JSON it may say anything. */

@@ -1,8 +1,6 @@
 // Clients of both SDKs through Gatehouse to an MCP server of either SDK: connect, list, call, follow, cancel, end.
 import { expect } from 'chai';
 import type { Level } from '../../../src/permission-level.ts';
-import { createConnector } from '../../support/administrator.ts';
-import { connect } from '../../support/connection.ts';
 import {
   connectV1,
   connectV2,
@@ -32,20 +30,11 @@ for (const [server, open] of Object.entries({
       for (const client of clients.splice(0)) await client.close();
     });
 
-    const connections = new Map<string, ReturnType<typeof connectPerson>>();
-    async function connectPerson(level: Level, ceiling: Level) {
-      const connector = await createConnector(behind().system, { level: ceiling });
-      return { connector, connection: await connect(behind().system, connector, { level }) };
-    }
-
     async function connectAt(sdk: ConnectWithToken, level: Level, ceiling: Level = level) {
-      const name = `${level} ${ceiling}`;
-      const person = connections.get(name) ?? connectPerson(level, ceiling);
-      connections.set(name, person);
-      const { connector, connection } = await person;
-      const client = await sdk(connector.link, connection.accessToken);
+      const person = await behind().connected(level, ceiling);
+      const client = await sdk(person.link, person.token);
       clients.push(client);
-      return { client, connector, connection };
+      return { client, ...person };
     }
 
     for (const [name, sdk] of Object.entries(CLIENTS)) {

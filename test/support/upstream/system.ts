@@ -1,29 +1,45 @@
 // A whole Gatehouse in front of an MCP server of an operator.
+import type { Level } from '../../../src/permission-level.ts';
+import { type Connector, createConnector } from '../administrator.ts';
 import { restoreClock } from '../clock.ts';
+import { connect, type Connection } from '../connection.ts';
 import { startSystem, type System, type SystemOptions } from '../system.ts';
 import type { Upstream } from './listening.ts';
 import { DECLARED } from './tools.ts';
 
-export type Behind = { system: System; upstream: Upstream };
+export type Connected = {
+  connector: Connector;
+  connection: Connection;
+  link: string;
+  token: string;
+};
 
-/** Settings of the upstream besides its address and its tools. */
-export type UpstreamSettings = Record<string, unknown>;
+export type Behind<Server extends Upstream = Upstream> = {
+  system: System;
+  upstream: Server;
+  /** Somebody who is connected at `level` through a link of the level `ceiling`: the same one whenever it is asked for. */
+  connected(level: Level, ceiling?: Level): Promise<Connected>;
+};
+
+export type BehindOptions = {
+  /** Of the upstream, besides its address and its tools. */
+  settings?: Record<string, unknown>;
+  system?: Omit<SystemOptions, 'file'>;
+};
 
 /** One of each for all claims of the `describe` around it. */
-export function useUpstream(
-  open: () => Promise<Upstream>,
-  settings: UpstreamSettings = {},
-  options: SystemOptions = {},
-): () => Behind {
-  let behind: Behind | undefined;
+export function useUpstream<Server extends Upstream>(
+  open: () => Promise<Server>,
+  options: BehindOptions = {},
+): () => Behind<Server> {
+  let behind: Behind<Server> | undefined;
   before(async () => {
     const upstream = await open();
-    const system = await startSystem({
-      ...options,
-      file: { resourceServer: { upstream: { url: upstream.url, tools: DECLARED, ...settings } } },
-    });
+    const settings = { url: upstream.url, tools: DECLARED, ...options.settings };
+    const file = { resourceServer: { upstream: settings } };
+    const system = await startSystem({ ...options.system, file });
     upstream.trust(system.auth);
-    behind = { system, upstream };
+    behind = { system, upstream, connected: rememberPeople(system) };
   });
   afterEach(restoreClock);
   after(async () => {
@@ -34,4 +50,25 @@ export function useUpstream(
     if (!behind) throw new Error('the system runs only while a claim does');
     return behind;
   };
+}
+
+function rememberPeople(system: System): Behind['connected'] {
+  const people = new Map<string, Promise<Connected>>();
+  return (level, ceiling = level) => {
+    const name = `${level} ${ceiling}`;
+    const person = people.get(name) ?? connectPerson(system, level, ceiling);
+    people.set(name, person);
+    return person;
+  };
+}
+
+/** Somebody new. */
+export async function connectPerson(
+  system: System,
+  level: Level,
+  ceiling: Level = level,
+): Promise<Connected> {
+  const connector = await createConnector(system, { level: ceiling });
+  const connection = await connect(system, connector, { level });
+  return { connector, connection, link: connector.link, token: connection.accessToken };
 }

@@ -1,0 +1,217 @@
+// What reaches the operator's MCP server of a request, and what reaches the client of its answer: nothing that is not on a list.
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { expect } from 'chai';
+import { call } from '../../support/mcp.ts';
+import { echo, json, PING, startScripted, toolCall } from '../../support/upstream/scripted.ts';
+import { useUpstream } from '../../support/upstream/system.ts';
+
+const CANARY = 'canary-7f3a';
+
+describe('To the MCP server behind it, Gatehouse', () => {
+  const behind = useUpstream(startScripted);
+  afterEach(() => behind().upstream.answer(echo));
+
+  /** Headers go out exactly as given, in this order, doubles included. */
+  async function sendRaw(headers: [string, string][], path = ''): Promise<number> {
+    const { link } = await behind().connected('analytics');
+    const url = new URL(link + path);
+    const sent = request({
+      host: url.hostname,
+      port: url.port,
+      path: url.pathname + url.search,
+      method: 'POST',
+    });
+    sent.removeHeader('connection');
+    const raw: [string, string][] = [
+      ['Host', url.host],
+      ['Content-Type', 'application/json'],
+      ['Accept', 'application/json, text/event-stream'],
+      ...headers,
+    ];
+    for (const name of new Set(raw.map(([each]) => each.toLowerCase())))
+      sent.setHeader(
+        name,
+        raw.filter(([each]) => each.toLowerCase() === name).map(([, value]) => value),
+      );
+    sent.end(JSON.stringify(PING));
+    const [response] = await once(sent, 'response');
+    response.resume();
+    await once(response, 'end');
+    return response.statusCode;
+  }
+
+  it('RSV-06 never sends the token, cookies, or who forwarded what', async () => {
+    const { token } = await behind().connected('analytics');
+    const before = behind().upstream.received.length;
+    const status = await sendRaw(
+      [
+        ['AUTHORIZATION', `Bearer ${token}`],
+        ['Cookie', `session=${CANARY}`],
+        ['cOOkie', `__Host-session=${CANARY}`],
+        ['Forwarded', `for=${CANARY}`],
+        ['X-Forwarded-For', CANARY],
+        ['x-FORWARDED-host', CANARY],
+        ['X-Forwarded-Proto', CANARY],
+        ['X-Real-IP', CANARY],
+        ['X-Original-URL', `/${CANARY}`],
+        ['Proxy-Authorization', `Basic ${CANARY}`],
+        ['Connection', 'authorization, cookie, gatehouse-caller, close'],
+        ['Keep-Alive', `timeout=${CANARY}`],
+        ['TE', 'trailers'],
+        ['Origin', behind().system.resource],
+        ['Referer', `https://example.com/${CANARY}`],
+        ['X-Anything', CANARY],
+        ['Mcp-Param-Token', token],
+        ['Mcp-Param-Region', 'eu'],
+        ['Gatehouse-Caller', CANARY],
+        ['GATEHOUSE-CALLER', token],
+      ],
+      `?access_token=${CANARY}`,
+    );
+    expect(status).to.equal(200);
+    const { upstream } = behind();
+    expect(upstream.received).to.have.length(before + 1);
+    expect(upstream.wire()).to.not.include(CANARY).and.not.include(token);
+    const sent = upstream.received.at(-1);
+    expect(Object.keys(sent?.headers ?? {})).to.have.members([
+      'host',
+      'connection',
+      'content-length',
+      'content-type',
+      'accept',
+      'accept-encoding',
+      'user-agent',
+      'mcp-param-region',
+      'gatehouse-caller',
+    ]);
+    expect(sent?.headers['host']).to.equal(new URL(upstream.url).host);
+    expect(sent?.url).to.equal('/mcp');
+  });
+
+  it('sends nothing of two tokens either', async () => {
+    const { token } = await behind().connected('analytics');
+    const { token: other } = await behind().connected('operations');
+    const before = behind().upstream.received.length;
+    const statuses = [
+      await sendRaw([
+        ['Authorization', `Bearer ${token}`],
+        ['authorization', `Bearer ${other}`],
+      ]),
+      await sendRaw([
+        ['Authorization', `Bearer ${other}`],
+        ['authorization', `Bearer ${token}`],
+      ]),
+    ];
+    for (const status of statuses) expect(status).to.be.oneOf([200, 400, 401]);
+    const passed = statuses.filter((status) => status === 200).length;
+    expect(behind().upstream.received).to.have.length(before + passed);
+    expect(behind().upstream.wire()).to.not.include(token).and.not.include(other);
+  });
+
+  it('sends what MCP says in headers', async () => {
+    const { link, token } = await behind().connected('analytics');
+    const headers = {
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': 'tools/call',
+      'mcp-name': `=?base64?${Buffer.from('whoami').toString('base64')}?=`,
+      'mcp-param-region': 'eu',
+    };
+    expect((await call(link, token, toolCall('whoami'), { headers })).status).to.equal(200);
+    expect(behind().upstream.received.at(-1)?.headers).to.include(headers);
+  });
+
+  it('refuses headers that name another method or another tool than the body', async () => {
+    const { link, token } = await behind().connected('analytics');
+    const before = behind().upstream.received.length;
+    const wrong: Record<string, string>[] = [
+      { 'mcp-method': 'ping' },
+      { 'mcp-name': 'wait' },
+      { 'mcp-name': `=?base64?${Buffer.from('wait').toString('base64')}?=` },
+    ];
+    for (const headers of wrong) {
+      const { status, rpc } = await call(link, token, toolCall('whoami'), { headers });
+      expect([status, rpc?.error?.code], JSON.stringify(headers)).to.deep.equal([400, -32_020]);
+    }
+    expect(behind().upstream.received).to.have.length(before);
+  });
+
+  it('sends numbers with every digit, and of two members with one name the one it judged', async () => {
+    const { link, token } = await behind().connected('analytics');
+    const big = '12345678901234567890';
+    const response = await fetch(link, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"cards","name":"whoami","arguments":{"id":${big}}}}`,
+    });
+    expect(response.status).to.equal(200);
+    const sent = behind().upstream.wire().split('\n').at(-1);
+    expect(sent).to.include(`"id":${big}`).and.include('"name":"whoami"').and.not.include('cards');
+  });
+
+  it('refuses a call that could be read in two ways', async () => {
+    const { link, token } = await behind().connected('analytics');
+    const before = behind().upstream.received.length;
+    const params = { name: 'whoami', Name: 'cards', arguments: {} };
+    const { status } = await call(link, token, { ...toolCall('whoami'), params });
+    expect(status).to.equal(400);
+    const second = { ...toolCall('whoami'), Method: 'tools/call', Params: { name: 'cards' } };
+    expect((await call(link, token, second)).status).to.equal(200);
+    expect(JSON.stringify(behind().upstream.received.at(-1)?.body)).to.not.include('cards');
+    expect(behind().upstream.received).to.have.length(before + 1);
+  });
+});
+
+describe('Of the answer of the MCP server behind it, Gatehouse', () => {
+  const behind = useUpstream(startScripted);
+  afterEach(() => behind().upstream.answer(echo));
+
+  it("passes on no header that is not its own or MCP's", async () => {
+    const { link, token } = await behind().connected('analytics');
+    const plain = await call(link, token, PING);
+    behind().upstream.answer((req, res, body, caller) => {
+      const headers = {
+        'set-cookie': `a=${CANARY}`,
+        'access-control-allow-origin': CANARY,
+        'access-control-allow-credentials': 'true',
+        'www-authenticate': `Bearer ${CANARY}`,
+        'content-security-policy': CANARY,
+        'strict-transport-security': CANARY,
+        location: `https://${CANARY}.example`,
+        server: CANARY,
+        'x-powered-by': CANARY,
+        'x-request-id': CANARY,
+        'cache-control': 'public, max-age=600',
+        link: CANARY,
+        'mcp-protocol-version': '2025-11-25',
+      };
+      for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
+      return echo(req, res, body, caller);
+    });
+    const { status, headers } = await call(link, token, PING);
+    expect(status).to.equal(200);
+    expect(JSON.stringify([...headers])).to.not.include(CANARY);
+    expect(headers.get('mcp-protocol-version')).to.equal('2025-11-25');
+    expect([...headers.keys()].filter((name) => name !== 'mcp-protocol-version')).to.deep.equal([
+      ...plain.headers.keys(),
+    ]);
+    expect(headers.get('cache-control')).to.equal('no-store');
+  });
+
+  it('passes on what a refusal says in the words of MCP, and else that it was one', async () => {
+    const { link, token } = await behind().connected('analytics');
+    const error = { code: -32_004, message: 'Unsupported', data: { supported: ['2025-11-25'] } };
+    behind().upstream.answer((_req, res) => json(res, { jsonrpc: '2.0', id: 1, error }, 400));
+    const known = await call(link, token, PING);
+    expect(known.status).to.equal(400);
+    expect(known.rpc).to.deep.equal({ jsonrpc: '2.0', id: 1, error });
+    behind().upstream.answer((_req, res) =>
+      res.writeHead(405, { allow: `POST, ${CANARY}`, 'content-type': 'text/html' }).end(CANARY),
+    );
+    const foreign = await call(link, token, PING);
+    expect(foreign.status).to.equal(405);
+    expect(foreign.headers.get('allow')).to.equal('POST');
+    expect(foreign.text).to.not.include(CANARY);
+    expect(foreign.rpc?.error).to.include.keys('code', 'message');
+  });
+});

@@ -1,0 +1,244 @@
+// Levels in front of an operator's MCP server: what is listed, what may be called, what else there is, and what a batch cannot do.
+import { expect } from 'chai';
+import type { Level } from '../../../src/permission-level.ts';
+import { addressOf, mint } from '../../minted-tokens/minting.ts';
+import { call, callTool } from '../../support/mcp.ts';
+import type { Handle } from '../../support/upstream/listening.ts';
+import {
+  answerTo,
+  echo,
+  event,
+  json,
+  startScripted,
+  stream,
+  toolCall,
+} from '../../support/upstream/scripted.ts';
+import { useUpstream } from '../../support/upstream/system.ts';
+import { LISTED } from '../../support/upstream/tools.ts';
+
+const LISTS = {
+  tools: LISTED,
+  resources: [{ uri: 'file:///report', name: 'report' }],
+  resourceTemplates: [{ uriTemplate: 'file:///{name}', name: 'any' }],
+  prompts: [{ name: 'brief' }],
+};
+
+function ask(method: string, params: object = {}, id: unknown = 1) {
+  return { jsonrpc: '2.0', id, method, params };
+}
+
+function namesIn(text: string): string[] {
+  return [...text.matchAll(/"description":"The tool (\w+)"/g)].map(([, name = '']) => name);
+}
+
+describe('In front of an MCP server, a level', () => {
+  const behind = useUpstream(startScripted);
+  afterEach(() => behind().upstream.answer(echo));
+
+  const sent = () => behind().upstream.received.length;
+
+  async function attempt(level: Level, ceiling: Level, message: object) {
+    const { link, token } = await behind().connected(level, ceiling);
+    return call(link, token, message);
+  }
+
+  it('below what a tool needs is answered with how to get there, and the server does not hear of it', async () => {
+    const before = sent();
+    const { connector } = await behind().connected('analytics', 'full');
+    for (const [tool, needed] of [
+      ['contacts', 'admin'],
+      ['cards', 'full'],
+      ['undeclared', 'full'],
+    ]) {
+      const { status, headers } = await attempt('analytics', 'full', toolCall(tool));
+      expect(status).to.equal(403);
+      const challenge = headers.get('www-authenticate');
+      expect(challenge).to.include('error="insufficient_scope"').and.include(`scope="${needed}"`);
+      expect(challenge).to.include(`/connect/${connector.id}/mcp"`);
+    }
+    expect(sent()).to.equal(before);
+  });
+
+  it('that a link can never give is a tool error, and the server does not hear of it', async () => {
+    const before = sent();
+    const { status, headers, rpc } = await attempt('operations', 'operations', toolCall('cards'));
+    expect([status, headers.has('www-authenticate')]).to.deep.equal([200, false]);
+    expect(rpc?.result?.isError).to.equal(true);
+    expect(rpc?.result?.content?.[0]?.text).to.match(/needs the permission level full/);
+    expect(sent()).to.equal(before);
+  });
+
+  it('of a minted token is all it ever has', async () => {
+    const { token } = await mint(behind().system, { level: 'operations' });
+    const link = addressOf(behind().system);
+    const before = sent();
+    expect((await callTool(link, token, 'contacts')).rpc?.result?.isError).to.equal(true);
+    expect(sent()).to.equal(before);
+    expect((await callTool(link, token, 'whoami')).status).to.equal(200);
+    const { caller } = behind().upstream.received.at(-1) ?? {};
+    expect(caller).to.include({ level: 'operations' }).and.not.have.property('connector');
+    expect(caller?.sub)
+      .to.match(/^minted:/)
+      .and.to.equal(caller?.['client_id']);
+  });
+
+  it('is needed for what is no tool, too: the one for all that is not declared', async () => {
+    const before = sent();
+    for (const message of [
+      ask('resources/read', { uri: 'file:///report' }),
+      ask('resources/subscribe', { uri: 'file:///report' }),
+      ask('prompts/get', { name: 'brief' }),
+      ask('completion/complete'),
+      ask('tasks/result', { taskId: '1' }),
+      ask('something/new'),
+    ]) {
+      expect((await attempt('analytics', 'full', message)).status, message.method).to.equal(403);
+      const never = await attempt('operations', 'operations', message);
+      expect(never.status, message.method).to.equal(200);
+      expect(never.rpc?.error?.message).to.match(/needs the permission level full/);
+    }
+    expect(sent()).to.equal(before);
+  });
+
+  it('is not needed to connect, to list, or to say something', async () => {
+    const before = sent();
+    const free = [
+      ask('initialize'),
+      ask('server/discover'),
+      ask('ping'),
+      ask('tools/list'),
+      ask('resources/list'),
+      ask('prompts/list'),
+      ask('logging/setLevel'),
+      { jsonrpc: '2.0', method: 'notifications/initialized' },
+      { jsonrpc: '2.0', id: 7, result: {} },
+    ];
+    for (const message of free)
+      expect((await attempt('analytics', 'full', message)).status).to.be.oneOf([200, 202]);
+    expect(sent()).to.equal(before + free.length);
+  });
+
+  it('that a batch needs is the highest of its calls, wherever it stands', async () => {
+    const before = sent();
+    const calls = [toolCall('whoami', 1), toolCall('contacts', 2), toolCall('wait', 3)];
+    expect((await attempt('analytics', 'full', calls)).status).to.equal(403);
+    expect((await attempt('analytics', 'full', calls.toReversed())).status).to.equal(403);
+    expect(sent()).to.equal(before);
+    expect((await attempt('admin', 'admin', calls)).status).to.equal(200);
+    expect(sent()).to.equal(before + 1);
+  });
+
+  it('that a link can never give holds up the whole batch: nothing of it runs', async () => {
+    const before = sent();
+    const calls = [toolCall('whoami', 'a'), toolCall('cards', 'b'), toolCall('undeclared', 'c')];
+    const { status, text } = await attempt('operations', 'operations', calls);
+    expect(status).to.equal(200);
+    const [first, second, third] = JSON.parse(text);
+    expect(first).to.deep.include({ id: 'a' }).and.have.property('error');
+    expect(second).to.deep.include({ id: 'b' }).and.nested.include({ 'result.isError': true });
+    expect(third).to.deep.include({ id: 'c' }).and.nested.include({ 'result.isError': true });
+    expect(sent()).to.equal(before);
+  });
+
+  it('is judged for what is no message as well: it is refused', async () => {
+    const before = sent();
+    const { link, token } = await behind().connected('full');
+    const bodies = ['', '{', 'null', '7', '[]', '{}', '[[]]', '{"jsonrpc":"2.0","id":1}']
+      .concat('{"jsonrpc":"1.0","id":1,"method":"ping"}', '{"jsonrpc":"2.0","method":7,"id":1}')
+      .concat('{"jsonrpc":"2.0","id":{},"method":"ping"}', '{"jsonrpc":"2.0","id":1,"method":""}')
+      .concat('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["whoami"]}');
+    for (const body of bodies) {
+      const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+      const response = await fetch(link, { method: 'POST', headers, body });
+      expect(response.status, body).to.equal(400);
+      expect(await response.text(), body).to.match(/"code":-32(700|600)/);
+    }
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'text/plain' };
+    const body = JSON.stringify(toolCall('whoami'));
+    expect((await fetch(link, { method: 'POST', headers, body })).status).to.equal(415);
+    expect((await fetch(link, { method: 'PUT', headers, body })).status).to.equal(405);
+    expect(sent()).to.equal(before);
+  });
+
+  const WAYS: Record<string, Handle> = {
+    'as JSON': (_req, res) => json(res, answerTo({ id: 1 }, LISTS)),
+    'as a stream': (_req, res) => {
+      stream(res, event(answerTo({ id: 1 }, LISTS)));
+      res.end();
+    },
+    'in pieces of a byte': (_req, res) => {
+      stream(res);
+      for (const byte of Buffer.from(event(answerTo({ id: 1 }, LISTS)))) res.write(Buffer.of(byte));
+      res.end();
+    },
+    'with other ends of lines': (_req, res) => {
+      stream(res, `data: ${JSON.stringify(answerTo({ id: 1 }, LISTS))}\r\n\r\n`);
+      res.end();
+    },
+    'in several lines': (_req, res) => {
+      const lines = JSON.stringify(answerTo({ id: 1 }, LISTS), null, 1).split('\n');
+      stream(res, `${lines.map((line) => `data: ${line}`).join('\n')}\n\n`);
+      res.end();
+    },
+    'in a batch': (_req, res) => json(res, [answerTo({ id: 1 }, LISTS), answerTo({ id: 2 })]),
+    'under another id': (_req, res) => {
+      stream(res, event(answerTo({ id: 99 }, LISTS)), event(answerTo({ id: 1 })));
+      res.end();
+    },
+  };
+  for (const [way, handle] of Object.entries(WAYS)) {
+    it(`decides what is listed, when the list comes ${way}`, async () => {
+      behind().upstream.answer(handle);
+      const low = await attempt('analytics', 'analytics', ask('tools/list'));
+      expect(namesIn(low.text)).to.deep.equal(['whoami', 'wait']);
+      expect(low.text).to.not.include('report');
+      expect(low.text).to.not.include('brief');
+      const all = await attempt('analytics', 'full', ask('tools/list'));
+      expect(namesIn(all.text)).to.have.length(5);
+      expect(all.text).to.include('report').and.include('brief');
+    });
+  }
+
+  it('decides what is listed on a stream of its own too, where a client takes up a broken one', async () => {
+    behind().upstream.answer(WAYS['as a stream'] ?? echo);
+    const { link, token } = await behind().connected('analytics');
+    const headers = { authorization: `Bearer ${token}`, accept: 'text/event-stream' };
+    const text = await (await fetch(link, { headers })).text();
+    expect(namesIn(text)).to.deep.equal(['whoami', 'wait']);
+  });
+
+  it('makes a list one that caches do not share', async () => {
+    behind().upstream.answer((_req, res) =>
+      json(res, answerTo({ id: 1 }, { ...LISTS, ttlMs: 5000, cacheScope: 'public' })),
+    );
+    const { text } = await attempt('analytics', 'analytics', ask('tools/list'));
+    expect(JSON.parse(text).result).to.include({ ttlMs: 5000, cacheScope: 'private' });
+  });
+
+  it('leaves every other answer as it was sent', async () => {
+    const body = '{"jsonrpc":"2.0",  "id":1,"result":{"big":12345678901234567890,"content":[]}}';
+    behind().upstream.answer((_req, res) =>
+      res.writeHead(200, { 'content-type': 'application/json; charset=utf-8' }).end(body),
+    );
+    expect((await attempt('analytics', 'analytics', toolCall('whoami'))).text).to.equal(body);
+    behind().upstream.answer((_req, res) => {
+      stream(res, `data: ${body}\n\n`);
+      res.end();
+    });
+    const streamed = await attempt('analytics', 'analytics', toolCall('whoami'));
+    expect(streamed.text).to.equal(`data: ${body}\n\n`);
+  });
+});
+
+describe('In front of an MCP server, the default level', () => {
+  const behind = useUpstream(startScripted, { settings: { defaultLevel: 'operations' } });
+
+  it('is what undeclared tools, resources and prompts need', async () => {
+    const { link, token } = await behind().connected('operations');
+    for (const message of [toolCall('undeclared'), ask('prompts/get', { name: 'brief' })])
+      expect((await call(link, token, message)).rpc?.result).to.deep.equal({});
+    const low = await behind().connected('analytics', 'admin');
+    const { headers } = await call(low.link, low.token, toolCall('undeclared'));
+    expect(headers.get('www-authenticate')).to.include('scope="operations"');
+  });
+});

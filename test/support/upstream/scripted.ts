@@ -1,0 +1,54 @@
+// An MCP server of an operator that answers what a test tells it to.
+import type { ServerResponse } from 'node:http';
+import { type Handle, startUpstream, type Upstream } from './listening.ts';
+
+export type Scripted = Upstream & {
+  /** From now on every request is answered like this. */
+  answer(handle: Handle): void;
+};
+
+export async function startScripted(): Promise<Scripted> {
+  let current: Handle = echo;
+  const upstream = await startUpstream(
+    () =>
+      (...call) =>
+        current(...call),
+  );
+  return { ...upstream, answer: (handle) => void (current = handle) };
+}
+
+type Request = { id?: unknown; method?: string };
+
+/** Answers every request with nothing in particular, and the rest with 202. */
+export const echo: Handle = (_req, res, body) => {
+  const requests = [body].flat().filter((message) => (message as Request)?.id !== undefined);
+  if (requests.length === 0) return res.writeHead(202).end();
+  const answers = requests.map((message) => answerTo(message as Request));
+  return json(res, Array.isArray(body) ? answers : answers[0]);
+};
+
+export function answerTo({ id }: Request, result: object = {}): object {
+  return { jsonrpc: '2.0', id, result };
+}
+
+export function json(res: ServerResponse, body: unknown, status = 200): void {
+  res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+/** Begins a stream; each of `events` is written as it is. */
+export function stream(res: ServerResponse, ...events: string[]): void {
+  res.writeHead(200, { 'content-type': 'text/event-stream' });
+  res.flushHeaders();
+  for (const event of events) res.write(event);
+}
+
+export function event(message: unknown): string {
+  return `event: message\ndata: ${JSON.stringify(message)}\n\n`;
+}
+
+/** A message that opens nothing and needs no level. */
+export const PING = { jsonrpc: '2.0', id: 1, method: 'ping' };
+
+export function toolCall(name: unknown, id: unknown = 1, given: object = {}): object {
+  return { jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: given } };
+}
