@@ -201,7 +201,7 @@ describe('While the MCP server behind it', () => {
     await away.close();
     expectFailure(await call(link, token, PING), 502);
     const back = createHttpServer((_req, res) => json(res, answerTo(PING)));
-    back.listen(new URL(away.address()).port, '127.0.0.1');
+    back.listen(Number(new URL(away.address()).port), '127.0.0.1');
     await once(back, 'listening');
     expect((await call(link, token, PING)).status).to.equal(200);
     back.close();
