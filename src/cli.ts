@@ -4,7 +4,9 @@ import { Command, CommanderError } from 'commander';
 import { ManagementError } from './management/client.ts';
 import { addAccountCommands } from './management/commands/account.ts';
 import { addAuditCommand } from './management/commands/audit.ts';
+import { addClientCommands } from './management/commands/client.ts';
 import { addConnectorCommands } from './management/commands/connector.ts';
+import { addGrantCommands } from './management/commands/grant.ts';
 import { addKeysCommands } from './management/commands/keys.ts';
 import { plain, type Terminal } from './management/commands/terminal.ts';
 import { addTokenCommands } from './management/commands/token.ts';
@@ -19,6 +21,7 @@ Examples:
   $ gatehouse connector create --name "Ops" --level operations
   $ gatehouse connector list --json
   $ gatehouse account list
+  $ gatehouse grant why <id>
   $ gatehouse token mint --name "Nightly report" --level analytics
   $ gatehouse keys rotate
   $ gatehouse audit --since 24h
@@ -47,6 +50,8 @@ const terminal: Terminal = {
 
 addConnectorCommands(program, terminal);
 addAccountCommands(program, terminal);
+addGrantCommands(program, terminal);
+addClientCommands(program, terminal);
 addTokenCommands(program, terminal);
 addKeysCommands(program, terminal);
 addAuditCommand(program, terminal);

@@ -19,6 +19,8 @@ const BELOW_HOSTS = [
   'keys/',
   'minted-tokens/',
   'audit/',
+  'clients/',
+  'connections/',
 ];
 const AUTHORIZATION_SERVER = 'authorization-server/';
 const SERVER_PARTS = ['metadata.ts', 'error-page.ts', 'engine/', 'interactions/'].map(
@@ -39,6 +41,8 @@ const MAY_IMPORT: Record<string, string[]> = {
   'keys/': BELOW_RECORDS,
   'minted-tokens/': [...BELOW_RECORDS, 'keys/'],
   'audit/': BELOW_RECORDS,
+  'clients/': BELOW_RECORDS,
+  'connections/': [...BELOW_RECORDS, 'accounts/', 'audit/', 'connectors/', 'grants/'],
   'authorization-server/metadata.ts': BELOW_HOSTS,
   'authorization-server/error-page.ts': BELOW_HOSTS,
   'authorization-server/engine/': [...BELOW_HOSTS, ...SERVER_PARTS.slice(0, 2)],

@@ -1,8 +1,10 @@
-// The management API: connectors, accounts, minted tokens, signing keys and the audit log as JSON, for the command line, scripts and other programs.
+// The management API: connectors, grants, clients, accounts, minted tokens, signing keys and the audit log as JSON, for the command line, scripts and other programs.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
+import type { Account } from '../accounts/account.ts';
 import { type AuditItem, readAudit, recordAudit } from '../audit/audit.ts';
 import { type Connector, isUsable } from '../connectors/connector.ts';
+import type { ClientSettings } from '../clients/clients.ts';
 import {
   createConnector,
   deleteConnector,
@@ -15,9 +17,12 @@ import type { Lifetimes } from '../grants/grant-life.ts';
 import { grantStands } from '../grants/grants.ts';
 import { readJson } from '../http/body.ts';
 import { HttpError, notFound } from '../http/errors.ts';
+import type { Level } from '../permission-level.ts';
 import type { Entry, Store } from '../store/store.ts';
 import { accountRoutes } from './accounts.ts';
+import { clientRoutes } from './clients.ts';
 import { connectorDocument, firstPage, type Page } from './documents.ts';
+import { grantRoutes } from './grants.ts';
 import { auditQuery, connectorsQuery, parseInput, parseNewConnector } from './input.ts';
 import { mintedTokenRoutes } from './minted-tokens.ts';
 import { signingKeyRoutes } from './signing-keys.ts';
@@ -26,7 +31,7 @@ const AUDIT_BATCH = 100;
 /** Bytes, more or less: a page ends with the item that goes beyond it. */
 const AUDIT_PAGE = 1024 * 1024;
 
-/** `accessTokenLifetime` and `accountLifetime` in seconds. `authUrl` is the issuer of minted tokens. */
+/** `accessTokenLifetime`, `accountLifetime` and `grantLifetime` in seconds. `authUrl` is the issuer of minted tokens. */
 export type ApiOptions = {
   store: Store;
   authUrl: string;
@@ -34,6 +39,9 @@ export type ApiOptions = {
   accessTokenLifetime: number;
   grantLifetimes: Lifetimes;
   accountLifetime: number;
+  grantLifetime: number;
+  entitledLevel: (account: Account) => Level | undefined;
+  clients: ClientSettings;
   now?: () => number;
 };
 
@@ -89,6 +97,8 @@ export function managementApi(options: ApiOptions): Router {
     ctx.body = await document(connector);
   });
 
+  grantRoutes(router, { ...options, lifetimes: options.grantLifetimes, now });
+  clientRoutes(router, { ...options, lifetimes: options.grantLifetimes, now });
   accountRoutes(router, { ...options, now });
   mintedTokenRoutes(router, { ...options, now });
   signingKeyRoutes(router, { ...options, now });
@@ -103,6 +113,10 @@ export function managementApi(options: ApiOptions): Router {
   router.all('/accounts', refuseMethod('GET, HEAD'));
   router.all('/accounts/:id', refuseMethod('GET, HEAD'));
   router.all(['/accounts/:id/disable', '/accounts/:id/enable'], refuseMethod('POST'));
+  router.all('/grants', refuseMethod('GET, HEAD'));
+  router.all('/grants/:id', refuseMethod('DELETE, GET, HEAD'));
+  router.all('/clients', refuseMethod('GET, HEAD'));
+  router.all(['/clients/revoke', '/clients/allow'], refuseMethod('POST'));
   router.all('/tokens', refuseMethod('GET, HEAD, POST'));
   router.all('/tokens/:id', refuseMethod('DELETE'));
   router.all('/keys', refuseMethod('GET, HEAD'));

@@ -1,9 +1,12 @@
 // The management host: a listener of its own, on loopback unless an operator says otherwise, where connectors and tokens are made and revoked and keys rotated.
 import type Koa from 'koa';
 import type { Logger } from 'pino';
+import type { Account } from '../accounts/account.ts';
+import type { ClientSettings } from '../clients/clients.ts';
 import type { Lifetimes } from '../grants/grant-life.ts';
 import { createHost } from '../http/host.ts';
 import type { SecretGuard } from '../http/secret-guard.ts';
+import type { Level } from '../permission-level.ts';
 import type { Store } from '../store/store.ts';
 import { refuseForeignOrigin, requireAdministrator } from './administrator.ts';
 import { managementApi } from './api.ts';
@@ -20,6 +23,12 @@ export type ManagementOptions = {
   grantLifetimes: Lifetimes;
   /** In seconds: how long the record of an account is kept after a sign-in. */
   accountLifetime: number;
+  /** In seconds: the absolute lifetime of a grant. */
+  grantLifetime: number;
+  /** The level that a person may hold. */
+  entitledLevel: (account: Account) => Level | undefined;
+  /** What the settings say of clients. */
+  clients: ClientSettings;
   store: Store;
   /** What an administrator sends as bearer token. */
   key: string;

@@ -9,6 +9,7 @@ import type {
   Page,
   SigningKeyDocument,
 } from './documents.ts';
+import type { ClientDocument, GrantDocument, RevokedClientDocument } from './grant-documents.ts';
 
 /** The base address of the management host, and its key. */
 export type Access = { url: string; key: string };
@@ -16,6 +17,8 @@ export type Access = { url: string; key: string };
 /** `expiresIn` is from now, such as `30d`; `expiresAt` is ISO 8601. At most one of them. */
 export type WantedExpiry = { expiresIn?: string; expiresAt?: string };
 export type WantedToken = WantedExpiry & { name: string; level: Level };
+/** Ids; `state` as in the grant documents. */
+export type WantedGrants = Partial<Record<'account' | 'client' | 'connector' | 'state', string>>;
 export type WantedConnector = WantedToken & { maxUses?: number };
 
 /** `code` is the API's error code, or `unreachable`, `timeout`, `not_gatehouse` when there was no answer of its own. */
@@ -72,6 +75,44 @@ export function disableAccount(access: Access, id: string): Promise<AccountDocum
 
 export function enableAccount(access: Access, id: string): Promise<AccountDocument> {
   return call(access, 'POST', `/accounts/${encodeURIComponent(id)}/enable`);
+}
+
+/** The oldest first, without a filter connector by connector. */
+export function listGrants(access: Access, wanted: WantedGrants): AsyncGenerator<GrantDocument> {
+  return everyItem(access, '/grants', wanted);
+}
+
+export function showGrant(access: Access, id: string): Promise<GrantDocument> {
+  return call(access, 'GET', `/grants/${encodeURIComponent(id)}`);
+}
+
+/** What is left of it afterwards. */
+export function revokeGrant(access: Access, id: string): Promise<GrantDocument> {
+  return call(access, 'DELETE', `/grants/${encodeURIComponent(id)}`);
+}
+
+/** Those that somebody connected with, and those that are revoked. */
+export function listClients(access: Access): AsyncGenerator<ClientDocument> {
+  return everyItem(access, '/clients', {});
+}
+
+export async function showClient(access: Access, id: string): Promise<ClientDocument> {
+  const page: Page<ClientDocument> = await call(
+    access,
+    'GET',
+    `/clients?${new URLSearchParams({ id })}`,
+  );
+  const [client] = page.items;
+  if (client) return client;
+  throw new ManagementError('not_found', 'there is no client with this id');
+}
+
+export function revokeClient(access: Access, id: string): Promise<RevokedClientDocument> {
+  return call(access, 'POST', '/clients/revoke', { id });
+}
+
+export function allowClient(access: Access, id: string): Promise<ClientDocument> {
+  return call(access, 'POST', '/clients/allow', { id });
 }
 
 /** The answer has the token in it, which nobody is told again. */

@@ -1,6 +1,7 @@
 // What the management API accepts, and one readable sentence about everything that is wrong with what was sent.
 import { z } from 'zod';
 import { ACCOUNT_ID } from '../accounts/account.ts';
+import { CONNECTION_STATES } from '../connections/connection.ts';
 import { CONNECTOR_ID } from '../connectors/connector.ts';
 import type { NewConnector } from '../connectors/connectors.ts';
 import { HttpError } from '../http/errors.ts';
@@ -60,7 +61,29 @@ export const auditQuery = z.strictObject({
   since: instant.optional(),
 });
 
+const identifier = (what: string) => z.string(what).min(1, what).max(500, what);
+
+export const grantsQuery = z.strictObject({
+  limit,
+  after: z
+    .string(place)
+    .regex(/^\d{12}\.[\w-]{16,64}( [A-Za-z0-9]{22})?$/, place)
+    .optional(),
+  connector: identifier('the id of a connector').optional(),
+  account: identifier('the id of an account').optional(),
+  client: identifier('the id of a client').optional(),
+  state: z.enum(CONNECTION_STATES, `one of ${CONNECTION_STATES.join(', ')}`).optional(),
+});
+
+export const clientsQuery = z.strictObject({
+  limit,
+  after: identifier(place).optional(),
+  id: identifier('the id of a client').optional(),
+});
+
 const OBJECT = 'the body must be a JSON object';
+
+export const clientBody = z.strictObject({ id: identifier('the id of a client') }, OBJECT);
 
 export const rotationBody = z.strictObject(
   { atOnce: z.boolean('true or false').optional() },

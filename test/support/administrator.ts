@@ -55,13 +55,36 @@ export async function changeAccount(
   await manage(system, 'POST', `/accounts/${id}/${change}`);
 }
 
+const grant = z.looseObject({
+  id: z.string(),
+  state: z.string(),
+  reason: z.string().optional(),
+  explanation: z.string().optional(),
+  level: z.string().optional(),
+  endedAt: z.string().optional(),
+  refusals: z.array(z.looseObject({ time: z.string(), reason: z.string() })),
+});
+
+export type Grant = z.output<typeof grant>;
+
+export async function showGrant(system: System, id: string): Promise<Grant> {
+  return grant.parse(await manage(system, 'GET', `/grants/${id}`));
+}
+
+/** The first page; `query` as the management API takes it. */
+export async function listGrants(system: System, query: Record<string, string>) {
+  const page = z.object({ items: z.array(grant), next: z.string().optional() });
+  return page.parse(await manage(system, 'GET', `/grants?${new URLSearchParams(query)}`));
+}
+
 /** Oldest first, at most a thousand. */
 export async function readAudit(system: System): Promise<AuditItem[]> {
   const page = z.object({ items: z.array(auditItem) });
   return page.parse(await manage(system, 'GET', '/audit?limit=1000')).items;
 }
 
-async function manage(
+/** A request to the management API; throws when it is refused. */
+export async function manage(
   system: System,
   method: string,
   path: string,

@@ -1,11 +1,10 @@
 // Registered clients in the store: a day for one that nobody approved, months after its last use for one that somebody did.
 import type { Adapter, AdapterPayload } from 'oidc-provider';
+import { CLIENT_ID, clientKey, type StoredClient } from '../../clients/stored-clients.ts';
 import type { Store } from '../../store/store.ts';
 import { secretDigest } from './client-secrets.ts';
 import type { DocumentCopies } from './document-copies.ts';
-import { type ClientLifetimes, type Used, usedRecords } from './used-records.ts';
-
-type StoredClient = Used & { metadata: AdapterPayload };
+import { type ClientLifetimes, usedRecords } from './used-records.ts';
 
 export type Clients = {
   model: Partial<Adapter>;
@@ -13,9 +12,7 @@ export type Clients = {
   touch: (clientId: string) => Promise<void>;
 };
 
-const CLIENT_ID = /^[\w-]{16,64}$/;
 const CACHED_FOR = 5;
-const clientKey = (id: string) => `client:${id}`;
 
 export function registeredClients(
   store: Store,
@@ -24,7 +21,7 @@ export function registeredClients(
   copies: DocumentCopies,
   preRegistered: ReadonlySet<string>,
 ): Clients {
-  const records = usedRecords<StoredClient>(store, clientKey, lifetimes, {
+  const records = usedRecords<StoredClient<AdapterPayload>>(store, clientKey, lifetimes, {
     freshFor: CACHED_FOR,
     usableFor: CACHED_FOR,
     now,
@@ -37,7 +34,11 @@ export function registeredClients(
           secret === undefined
             ? metadata
             : { ...metadata, client_secret: secretDigest(String(secret)) };
-        await store.set<StoredClient>(clientKey(id), { metadata: stored }, lifetimes.unusedClient);
+        await store.set<StoredClient<AdapterPayload>>(
+          clientKey(id),
+          { metadata: stored },
+          lifetimes.unusedClient,
+        );
       },
       async find(id) {
         // A metadata document's URL is never a registered client.

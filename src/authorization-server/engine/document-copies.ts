@@ -1,12 +1,12 @@
 // The last good copies of client ID metadata documents, shared through the store, and at hand in this process while the store is away.
+import { documentKey, type StoredDocument } from '../../clients/stored-clients.ts';
 import type { Store } from '../../store/store.ts';
 import type { StoredMetadata } from './client-metadata.ts';
-import { type ClientLifetimes, type Used, usedRecords } from './used-records.ts';
+import { type ClientLifetimes, usedRecords } from './used-records.ts';
 
 export type ClientDocument = StoredMetadata & { client_id: string };
 
-/** `freshUntil` in seconds: from then on the document is fetched again before anybody new is asked to trust it. */
-export type Copy = Used & { document: ClientDocument; freshUntil: number };
+export type Copy = StoredDocument<ClientDocument>;
 
 export type DocumentCopies = {
   /** Rejects with StoreUnavailable when the store is away and the copy was not read within the hour. */
@@ -23,8 +23,6 @@ const READ_AGAIN = 60;
 const USABLE = 3600;
 /** Seconds that one person may take from the first request to the exchange: a copy must not end meanwhile. */
 const FLOW = 1900;
-
-const documentKey = (url: string) => `metadata-document:${url}`;
 
 export function documentCopies(
   store: Store,

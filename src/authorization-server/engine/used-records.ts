@@ -1,12 +1,10 @@
 // Records of clients, in the store: they live a day while nobody approved the client, and months after its last use.
+import type { Used } from '../../clients/stored-clients.ts';
 import { cachedReader, type CachedReader, type Freshness } from '../../store/cached-reader.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 
 /** Both in seconds. */
 export type ClientLifetimes = { unusedClient: number; usedClient: number };
-
-/** `usedAt` in seconds; absent until the first consent was completed. */
-export type Used = { usedAt?: number };
 
 export type UsedRecords<T extends Used> = CachedReader<T> & {
   /** Prolongs the record, at most once a day, or ten times in a shorter lifetime. Does nothing when there is none. */

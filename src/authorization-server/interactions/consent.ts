@@ -1,10 +1,11 @@
 // Consent: the page that says what is asked, and the decision (RFC 6749 section 4.1.1), which counts only for what was shown.
 import type Koa from 'koa';
+import { revokedSince } from '../../clients/clients.ts';
 import { holderOf } from '../../connectors/connector.ts';
 import { hasUseLeft, type Stands, takeUse } from '../../connectors/connectors.ts';
 import { type Lifetimes, unusedAfter } from '../../grants/grant-life.ts';
 import { listGrant } from '../../grants/grant-lists.ts';
-import { createGrant, grantStands } from '../../grants/grants.ts';
+import { createGrant, endGrant, grantStands } from '../../grants/grants.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
@@ -137,6 +138,11 @@ async function approve(
     makeGrant(options, grantId, request, scopes),
     options.prolongClient(request.client.id),
   ]);
+  // Whoever revoked the client meanwhile may have looked for its grants before this one was there.
+  if ((await revokedSince(store, request.client.id)) !== undefined) {
+    await endGrant(store, grantId, 'client_revoked', now());
+    return showConsent(options, ctx, flow, true);
+  }
   await finishFlow(options.provider, ctx, { consent: { grantId } });
 }
 

@@ -4,6 +4,7 @@ import { errors } from 'oidc-provider';
 import type { Account } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { entitledLevel } from '../../accounts/entitlement.ts';
+import { revokedSince } from '../../clients/clients.ts';
 import { type Connector, isUsable } from '../../connectors/connector.ts';
 import { connectorIdOf } from '../../connectors/connect-link.ts';
 import { findConnector } from '../../connectors/connectors.ts';
@@ -77,11 +78,14 @@ export async function requireConsentRequest(
 
 /** The redirect address is checked again here, because the client may have changed since the flow began. */
 async function requireClient(
-  { provider, preRegistered, redirectPolicy }: ConsentRequestOptions,
+  { provider, store, preRegistered, redirectPolicy }: ConsentRequestOptions,
   id: string,
   redirectUri: string,
 ): Promise<ConsentRequest['client']> {
-  const client = await provider.Client.find(id).catch(refused);
+  const [client] = await Promise.all([
+    provider.Client.find(id).catch(refused),
+    requireAllowedClient(store, id),
+  ]);
   if (!client) throw new HttpError(400, 'invalid_client', 'the app is not registered any more');
   if (!client.redirectUriAllowed(redirectUri) || isOwnOrigin(redirectPolicy, redirectUri)) {
     throw new HttpError(400, 'invalid_redirect_uri', 'the app no longer has this return address');
@@ -92,6 +96,16 @@ async function requireClient(
       ? 'metadata-document'
       : 'self-registered';
   return { id, name: client.clientName ?? id, kind };
+}
+
+/** Refuses a client that an administrator revoked. */
+export async function requireAllowedClient(store: Store, id: string): Promise<void> {
+  if ((await revokedSince(store, id)) === undefined) return;
+  throw new HttpError(
+    403,
+    'client_revoked',
+    'an administrator does not let anybody connect this app',
+  );
 }
 
 /** Of a client that is not usable any more the engine says no; a fault of ours stays one. */

@@ -6,6 +6,7 @@ import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
 import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
 import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
 import { findAnswer, requireFlow, seeOther } from './flow.ts';
+import { requireAllowedClient } from './request.ts';
 import { completeSignIn, passToFlow, startSignIn } from './sign-in.ts';
 
 export const CALLBACK_PATH = '/interaction/callback';
@@ -20,6 +21,7 @@ export function interactions(options: InteractionOptions): Koa.Middleware {
   router.get('/interaction/:uid', async (ctx) => {
     const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
     if (flow.prompt.name === 'consent') return showConsent(options, ctx, flow);
+    await requireAllowedClient(options.store, String(flow.params.client_id));
     const isAsked = flow.prompt.reasons.includes('login_prompt');
     return startSignIn(options, ctx, flow, isAsked ? 'login' : undefined);
   });

@@ -1,0 +1,64 @@
+// Connections are ended, or their level is lowered: effective at once in every process, and recorded.
+import { recordAudit } from '../audit/audit.ts';
+import { settleUseOf } from '../connectors/connectors.ts';
+import type { GrantRecord } from '../grants/grant-record.ts';
+import { announceGrant, endGrant, lowerGrant } from '../grants/grants.ts';
+import type { Reason } from '../grants/reasons.ts';
+import type { Level } from '../permission-level.ts';
+import type { Connection } from './connection.ts';
+import { type ConnectionOptions, listConnections, type Wanted } from './connections.ts';
+
+const AT_ONCE = 50;
+
+/** Ends it for good and at once; one that is over already is left as it is. True for the one call that ended it. */
+export async function endConnection(
+  { store, now }: ConnectionOptions,
+  { id, state }: Pick<Connection, 'id' | 'state'>,
+  reason: Reason,
+): Promise<boolean> {
+  const ended = state === 'ended' ? undefined : await endGrant(store, id, reason, now());
+  if (!ended) return false;
+  const item = { event: 'grant_ended', ...about(id, ended), outcome: 'grant_ended', reason };
+  await Promise.all([
+    announceGrant(store, id),
+    // A use that was not written yet counts all the same.
+    settleUseOf(store, ended.connector, id),
+    recordAudit(store, item, now()),
+  ]);
+  return true;
+}
+
+/** Ends all that are not over; resolves to how many. */
+export async function endConnections(
+  options: ConnectionOptions,
+  wanted: Wanted,
+  reason: Reason,
+): Promise<number> {
+  const connections = await Array.fromAsync(listConnections(options, wanted));
+  let count = 0;
+  while (connections.length > 0) {
+    const batch = connections.splice(0, AT_ONCE);
+    const ended = await Promise.all(
+      batch.map(({ connection }) => endConnection(options, connection, reason)),
+    );
+    count += ended.filter(Boolean).length;
+  }
+  return count;
+}
+
+/** True when the level was above `level`, and is not any more. */
+export async function lowerConnection(
+  { store, lifetimes, now }: ConnectionOptions,
+  id: string,
+  level: Level,
+): Promise<boolean> {
+  const before = await lowerGrant(store, id, level, { lifetimes, now: now() });
+  if (!before) return false;
+  const lowered = { event: 'level_lowered', ...about(id, before), arguments: { level } };
+  await recordAudit(store, { ...lowered, outcome: 'done' }, now());
+  return true;
+}
+
+function about(grantId: string, { grant, connector }: GrantRecord) {
+  return { account: grant.accountId, clientId: grant.clientId, connector, grantId };
+}

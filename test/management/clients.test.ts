@@ -1,0 +1,179 @@
+// Clients over the management API: the ones people connected are listed; revoking one ends all its grants and keeps it out until it is allowed.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import {
+  createConnector,
+  listGrants,
+  manage,
+  readAudit,
+  showGrant,
+} from '../support/administrator.ts';
+import { openBrowser, requirePage } from '../support/browser.ts';
+import { connect, REDIRECT_URI, registerClient } from '../support/connection.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { METADATA_DOCUMENTS } from '../support/metadata-documents.ts';
+import { authorizeUrl, type Client, discover, exchange } from '../support/oauth.ts';
+import { onEachStore } from '../support/system.ts';
+import { until } from '../store/condition.ts';
+import { expectAlive, present, startFamily, times } from '../grants/family.ts';
+
+const [DOCUMENT] = METADATA_DOCUMENTS;
+if (!DOCUMENT) throw new Error('there is a document');
+const FIXED = { id: 'desk-app', name: 'Desk app', redirectUris: [REDIRECT_URI] };
+
+const KINDS: { kind: string; client: Client | undefined }[] = [
+  { kind: 'self-registered', client: undefined },
+  {
+    kind: 'metadata-document',
+    client: { id: DOCUMENT.url, method: 'none', redirectUri: DOCUMENT.redirectUri },
+  },
+  {
+    kind: 'pre-registered',
+    client: { id: FIXED.id, method: 'none', redirectUri: REDIRECT_URI },
+  },
+];
+
+const file = {
+  clients: {
+    preRegistered: [FIXED],
+    metadataDocuments: [{ url: DOCUMENT.url, document: DOCUMENT.document }],
+  },
+};
+
+onEachStore(
+  'Clients over the management API',
+  (system) => {
+    const list = async (query = '') =>
+      (await manage(system(), 'GET', `/clients?limit=1000${query}`)) as {
+        items: { id: string; kind: string; state: string }[];
+        next?: string;
+      };
+    const change = async (name: 'revoke' | 'allow', id: string) =>
+      (await manage(system(), 'POST', `/clients/${name}`, { id })) as Record<string, unknown>;
+
+    for (const { kind, client } of KINDS) {
+      const wishes = client ? { as: { client } } : {};
+
+      it(`DCR-09: revoking a client ends all its grants, refreshes and calls (${kind})`, async () => {
+        const connectors = await times(2, () => createConnector(system()));
+        const bystander = await startFamily(system());
+        const first = await startFamily(system(), { ...wishes, person: 'ada' }, connectors[0]);
+        const again = { as: { client: first.client } };
+        const second = await startFamily(system(), { ...again, person: 'grace' }, connectors[1]);
+        for (const { link, accessToken } of [first, second])
+          expect(await isLetIn(link, accessToken)).to.equal(true);
+        expect(await change('revoke', first.client.id)).to.include({
+          state: 'revoked',
+          kind,
+          endedGrants: 2,
+        });
+        for (const family of [first, second]) {
+          await until('shut out', async () => !(await isLetIn(family.link, family.accessToken)), 3);
+          const { status, body } = await present(family, family.refreshToken);
+          expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
+          const id = String(decodeJwt(family.accessToken).grant_id);
+          expect(await showGrant(system(), id)).to.include({ reason: 'client_revoked' });
+        }
+        await expectAlive(bystander, bystander);
+        expect(await change('revoke', first.client.id)).to.include({ endedGrants: 0 });
+        const events = (await readAudit(system())).filter(
+          ({ event, clientId }) => event === 'client_revoked' && clientId === first.client.id,
+        );
+        expect(events).to.have.length(1);
+        await change('allow', first.client.id);
+      });
+
+      it(`nobody is asked to connect a revoked client until it is allowed again (${kind})`, async () => {
+        const connector = await createConnector(system());
+        const family = await startFamily(system(), wishes, connector);
+        await change('revoke', family.client.id);
+        const { server } = await discover(connector.link);
+        const { url } = authorizeUrl(server, family.client, { resource: connector.link });
+        for (const browser of [openBrowser(system().origins), family.browser]) {
+          const page = requirePage(await browser.visit(url));
+          expect([page.status, page.forms.length]).to.deep.equal([403, 0]);
+        }
+        expect(await change('allow', family.client.id)).to.include({ state: 'allowed' });
+        await connect(system(), connector, { as: { client: family.client } });
+        expect(await present(family, family.refreshToken)).to.have.nested.property(
+          'body.error',
+          'invalid_grant',
+        );
+      });
+
+      it(`a consent page that was open when the client was revoked connects nothing (${kind})`, async () => {
+        const connector = await createConnector(system());
+        const { server } = await discover(connector.link);
+        const asking = client ?? (await registerClient(server));
+        const { url } = authorizeUrl(server, asking, { resource: connector.link });
+        const browser = openBrowser(system().origins);
+        const page = await browser.openConsent(url);
+        if (client) await change('revoke', asking.id);
+        else {
+          await connect(system(), connector, { as: { client: asking } });
+          await change('revoke', asking.id);
+        }
+        const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
+        expect(answer.status).to.equal(403);
+        const { items } = await listGrants(system(), { client: asking.id, state: 'active' });
+        expect(items).to.deep.equal([]);
+        await change('allow', asking.id);
+      });
+
+      it(`those that somebody connected are listed (${kind})`, async () => {
+        const { server } = await discover((await createConnector(system())).link);
+        const unused = await registerClient(server);
+        const { client: used } = await startFamily(system(), wishes);
+        const { items } = await list();
+        expect(items.filter(({ id }) => id === used.id)).to.have.length(1);
+        expect(items.map(({ id }) => id)).to.not.include(unused.id);
+        const [shown, ...others] = (await list(`&id=${encodeURIComponent(used.id)}`)).items;
+        expect(others).to.deep.equal([]);
+        expect(shown).to.include({ id: used.id, kind, state: 'allowed' });
+      });
+    }
+
+    it('of many who approve while the client is revoked, nobody ends up connected', async () => {
+      const connector = await createConnector(system());
+      const { server, client } = await startFamily(system(), {}, connector);
+      const asked = await times(10, async () => {
+        const browser = openBrowser(system().origins);
+        const { url, verifier } = authorizeUrl(server, client, { resource: connector.link });
+        return { browser, verifier, page: await browser.openConsent(url) };
+      });
+      const approving = asked.map(({ browser, page }) =>
+        browser.submit(page, { decision: 'approve' }),
+      );
+      const [steps] = await Promise.all([Promise.all(approving), change('revoke', client.id)]);
+      for (const [index, step] of steps.entries()) {
+        if (step.kind === 'page' || !step.url.searchParams.has('code')) continue;
+        const { verifier } = asked[index] ?? { verifier: '' };
+        const { body } = await exchange(server, client, { callback: step.url, verifier });
+        expect(body.error).to.equal('invalid_grant');
+      }
+      for (const state of ['active', 'pending'])
+        expect((await listGrants(system(), { client: client.id, state })).items).to.deep.equal([]);
+    });
+
+    it('a client of which nothing is known cannot be revoked or allowed', async () => {
+      for (const name of ['revoke', 'allow'] as const) {
+        expect(await change(name, 'nobody-we-know-anything-of').catch(String)).to.match(/ 404 /);
+        for (const body of [{}, { id: '' }, { id: 7 }, { id: 'x', and: 'more' }])
+          expect(
+            String(await manage(system(), 'POST', `/clients/${name}`, body).catch(String)),
+          ).to.match(/ 400 .*invalid_request/);
+      }
+    });
+
+    it('pages follow one another without a gap', async () => {
+      await times(3, () => startFamily(system()));
+      const all = (await list()).items.map(({ id }) => id);
+      const first = (await manage(system(), 'GET', '/clients?limit=2')) as Awaited<
+        ReturnType<typeof list>
+      >;
+      const rest = await list(`&after=${encodeURIComponent(first.next ?? '')}`);
+      expect([...first.items, ...rest.items].map(({ id }) => id)).to.deep.equal(all);
+    });
+  },
+  { file },
+);

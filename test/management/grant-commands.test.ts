@@ -1,0 +1,180 @@
+// The commands for grants and clients: tables and words for people, JSON for scripts, exit codes for both.
+import { expect } from 'chai';
+import type { GrantRecord } from '../../src/grants/grant-record.ts';
+import { listGrant } from '../../src/grants/grant-lists.ts';
+import { createGrant, endGrant } from '../../src/grants/grants.ts';
+import { createConnector } from '../../src/connectors/connectors.ts';
+import { clientKey } from '../../src/clients/stored-clients.ts';
+import { gatehouse, accessTo } from './command-line.ts';
+import { LIFETIMES, type ManagementHost, openManagementHost } from './management-host.ts';
+
+const NOW = Math.floor(Date.now() / 1000);
+const CLIENT = 'a-client-that-registered-itself';
+const ACCOUNT = 'the-account-of-one-person-1';
+const GRANT = 'the-grant-of-one-person-12345678';
+
+describe('the commands for grants and clients', () => {
+  let host: ManagementHost;
+  let connector: string;
+  beforeEach(async () => {
+    host = await openManagementHost();
+    ({ id: connector } = await createConnector(host.store, { name: 'Ops', level: 'admin' }, NOW));
+  });
+  afterEach(() => host.close());
+
+  /** As approval, exchange and registration leave them. */
+  async function makeGrant(clientName = 'An app'): Promise<void> {
+    const { store } = host;
+    const owners = { account: ACCOUNT, client: CLIENT, connector };
+    const exp = NOW + 90 * 86_400;
+    const scope = 'analytics offline_access';
+    const grant: GrantRecord['grant'] = {
+      accountId: ACCOUNT,
+      clientId: CLIENT,
+      exp,
+      openid: { scope },
+    };
+    await listGrant(store, GRANT, owners, { lifetime: 90 * 86_400, now: NOW });
+    const client = { name: clientName, redirectHost: 'app.example.com' };
+    await createGrant(store, GRANT, { connector, client, grant }, LIFETIMES, NOW);
+    await store.update<GrantRecord>(`grant:${GRANT}`, (record) => {
+      if (!record) throw new Error('it was just made');
+      const refresh = { payload: { iat: NOW }, generation: 0, turns: [] };
+      return { value: { ...record, refresh }, ttl: 3600 };
+    });
+    const person = { issuer: 'https://idp.example', subject: 's', name: 'Ada', groups: [] };
+    const account = { id: ACCOUNT, ...person, emailVerified: false, signedInAt: NOW };
+    await store.set(`account:${ACCOUNT}`, account, 3600);
+    const metadata = { client_name: clientName, redirect_uris: ['https://app.example.com/cb'] };
+    await store.set(clientKey(CLIENT), { metadata, usedAt: NOW }, 3600);
+  }
+
+  const run = (...args: string[]) => gatehouse(args, accessTo(host));
+
+  async function done(...args: string[]): Promise<string> {
+    const { code, stdout, stderr } = await run(...args);
+    expect([code, stderr]).to.deep.equal([0, '']);
+    return stdout;
+  }
+
+  const time = `${new Date(NOW * 1000).toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+
+  it('lists without anything in them say so', async () => {
+    expect(await done('grant', 'list')).to.include('There are no grants');
+    expect(await done('client', 'list')).to.include('Nobody connected an app yet');
+    for (const what of ['grant', 'client'])
+      expect(JSON.parse(await done(what, 'list', '--json'))).to.deep.equal({ items: [] });
+  });
+
+  it('a list of grants is a table with a line for each', async () => {
+    await makeGrant();
+    const [headings, line, ...others] = (await done('grant', 'list')).trimEnd().split('\n');
+    expect(headings?.split(/ {2,}/)).to.deep.equal([
+      'ID',
+      'CLIENT',
+      'PERSON',
+      'CONNECTOR',
+      'LEVEL',
+      'SINCE',
+      'LAST USED',
+      'STATE',
+    ]);
+    expect(line?.split(/ {2,}/)).to.deep.equal([
+      GRANT,
+      'An app',
+      'Ada',
+      'Ops',
+      'analytics',
+      time,
+      time,
+      'active',
+    ]);
+    expect(others).to.deep.equal([]);
+    const filters = ['--connector', connector, '--account', ACCOUNT, '--client', CLIENT];
+    expect(await done('grant', 'list', ...filters, '--state', 'active')).to.include(GRANT);
+    expect(await done('grant', 'list', ...filters, '--state', 'ended')).to.include('no grants');
+  });
+
+  it('a grant is shown with its facts', async () => {
+    await makeGrant();
+    const text = await done('grant', 'show', GRANT);
+    for (const fact of [
+      GRANT,
+      'active',
+      CLIENT,
+      'app.example.com',
+      'Ada',
+      'Ops',
+      'analytics',
+      'runs out',
+    ])
+      expect(text).to.include(fact);
+  });
+
+  it('why says in words what is the matter, and as JSON with the code', async () => {
+    await makeGrant();
+    expect(await done('grant', 'why', GRANT)).to.equal('"An app" of Ada is connected.\n');
+    await endGrant(host.store, GRANT, 'refresh_replay', NOW);
+    expect(await done('grant', 'why', GRANT)).to.equal(
+      `"An app" of Ada is disconnected since ${time}.
+The same refresh token was used twice. Somebody else may have had a copy, so the connection was ended. (refresh_replay)
+`,
+    );
+    expect(JSON.parse(await done('grant', 'why', GRANT, '--json'))).to.include({
+      state: 'ended',
+      reason: 'refresh_replay',
+      account: ACCOUNT,
+      clientId: CLIENT,
+      connector,
+    });
+  });
+
+  it('a grant is revoked, and why says so', async () => {
+    await makeGrant();
+    expect(await done('grant', 'revoke', GRANT)).to.include('(revoked_by_administrator)');
+  });
+
+  it('a client is listed, shown, revoked and allowed again', async () => {
+    await makeGrant();
+    const [, line] = (await done('client', 'list')).split('\n');
+    expect(line?.split(/ {2,}/)).to.deep.equal([
+      CLIENT,
+      'An app',
+      'self-registered',
+      time,
+      'allowed',
+    ]);
+    expect(await done('client', 'show', CLIENT)).to.include('https://app.example.com/cb');
+    expect(await done('client', 'revoke', CLIENT)).to.include('Revoked An app: 1 grant was ended');
+    expect(await done('client', 'show', CLIENT)).to.match(/revoked +since 20/);
+    expect(await done('client', 'allow', CLIENT)).to.include('Allowed An app');
+  });
+
+  it('what is unknown fails with exit code 1, what is not a command with 2', async () => {
+    for (const args of [
+      ['grant', 'why'],
+      ['client', 'show'],
+    ]) {
+      const { code, stderr } = await run(...args, 'nobody');
+      expect(code).to.equal(1);
+      expect(stderr).to.include(`gatehouse: there is no ${args[0]} with this id`);
+    }
+    expect((await run('grant', 'list', '--state', 'odd')).code).to.equal(2);
+  });
+
+  it('nothing that a client calls itself moves the cursor of a terminal', async () => {
+    await makeGrant('\u001B[2Jnice\u202Eapp\n');
+    const commands = [
+      ['grant', 'list'],
+      ['grant', 'show', GRANT],
+      ['grant', 'why', GRANT],
+      ['client', 'list'],
+      ['client', 'show', CLIENT],
+    ];
+    for (const args of commands) {
+      const text = await done(...args);
+      for (const unseen of ['\u001B', '\u202E']) expect(text).to.not.include(unseen);
+      expect(text, args.join(' ')).to.include('nice');
+    }
+  });
+});

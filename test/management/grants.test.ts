@@ -1,0 +1,113 @@
+// Grants over the management API: listed by connector, account and client in pages, shown, and ended at once.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { createConnector, listGrants, manage, showGrant } from '../support/administrator.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { onEachStore } from '../support/system.ts';
+import { until } from '../store/condition.ts';
+import { type Family, expectAlive, expectEnded, startFamily, times } from '../grants/family.ts';
+
+const claimOf = ({ accessToken }: Pick<Family, 'accessToken'>, name: string) =>
+  String(decodeJwt(accessToken)[name]);
+
+onEachStore('Grants over the management API', (system) => {
+  const refused = async (method: string, path: string) =>
+    String(await manage(system(), method, path).catch(String));
+
+  it('a grant says who connected what with which link at which level, and since when', async () => {
+    const connector = await createConnector(system(), { name: 'Figures', level: 'admin' });
+    const family = await startFamily(system(), { level: 'analytics' }, connector);
+    const grant = await showGrant(system(), claimOf(family, 'grant_id'));
+    expect(grant).to.deep.include({
+      state: 'active',
+      level: 'analytics',
+      connector: connector.id,
+      connectorName: 'Figures',
+      account: claimOf(family, 'sub'),
+      accountName: 'Ada Lovelace',
+      clientId: family.client.id,
+      clientName: 'Test client',
+      redirectHost: '127.0.0.1:7070',
+      refusals: [],
+    });
+    for (const member of ['createdAt', 'lastUsedAt', 'expiresAt'])
+      expect(grant[member], member).to.match(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+    expect(grant).to.not.have.any.keys('reason', 'endedAt', 'explanation');
+  });
+
+  it('are listed by connector, account, client and state, and by all of these together', async () => {
+    const [one, other] = await times(2, () => createConnector(system()));
+    const ada = await startFamily(system(), { person: 'ada' }, one);
+    const grace = await startFamily(system(), { person: 'grace' }, one);
+    const elsewhere = await startFamily(
+      system(),
+      { person: 'ada', as: { client: ada.client } },
+      other,
+    );
+    const idsOf = async (query: Record<string, string>) =>
+      (await listGrants(system(), { limit: '1000', ...query })).items.map(({ id }) => id);
+    const [a, g, e] = [ada, grace, elsewhere].map((family) => claimOf(family, 'grant_id'));
+    expect(await idsOf({ connector: claimOf(ada, 'connector') })).to.have.members([a, g]);
+    expect(await idsOf({ client: ada.client.id })).to.have.members([a, e]);
+    expect(await idsOf({ account: claimOf(grace, 'sub') }))
+      .to.include(g)
+      .and.not.include(a);
+    const both = { client: ada.client.id, connector: claimOf(elsewhere, 'connector') };
+    expect(await idsOf(both)).to.deep.equal([e]);
+    expect(await idsOf({})).to.include.members([a, g, e]);
+    await manage(system(), 'DELETE', `/grants/${a}`);
+    expect(await idsOf({ client: ada.client.id, state: 'active' })).to.deep.equal([e]);
+    expect(await idsOf({ client: ada.client.id, state: 'ended' })).to.deep.equal([a]);
+    expect(await idsOf({ client: 'nobody' })).to.deep.equal([]);
+  });
+
+  it('pages follow one another without a gap, on one connector and on all', async () => {
+    const connectors = await times(3, () => createConnector(system()));
+    const families = (
+      await Promise.all(
+        connectors.map((connector) => times(3, () => startFamily(system(), {}, connector))),
+      )
+    ).flat();
+    const pagesOf = async (query: Record<string, string>) => {
+      const ids: string[] = [];
+      for (let after: string | undefined; ;) {
+        const page = await listGrants(system(), {
+          limit: '2',
+          ...query,
+          ...(after ? { after } : {}),
+        });
+        expect(page.items.length).to.be.within(0, 2);
+        ids.push(...page.items.map(({ id }) => id));
+        after = page.next;
+        if (after === undefined) return ids;
+      }
+    };
+    const all = await pagesOf({});
+    expect(all).to.include.members(families.map((family) => claimOf(family, 'grant_id')));
+    expect(new Set(all).size).to.equal(all.length);
+    const [connector] = connectors;
+    expect(await pagesOf({ connector: String(connector?.id) })).to.have.length(3);
+  });
+
+  it('one that is revoked is over at once, and stays what it was when it is revoked again', async () => {
+    const [family, bystander] = await times(2, () => startFamily(system()));
+    if (!family || !bystander) throw new Error('two were started');
+    expect(await isLetIn(family.link, family.accessToken)).to.equal(true);
+    const path = `/grants/${claimOf(family, 'grant_id')}`;
+    const first = await manage(system(), 'DELETE', path);
+    expect(first).to.include({ state: 'ended', reason: 'revoked_by_administrator' });
+    await until('shut out', async () => !(await isLetIn(family.link, family.accessToken)), 3);
+    await expectEnded(family, { accessTokens: [], refreshTokens: [family.refreshToken] });
+    expect(await manage(system(), 'DELETE', path)).to.deep.equal(first);
+    await expectAlive(bystander, bystander);
+  });
+
+  it('what is unknown or asked for in a wrong way is refused in words', async () => {
+    for (const id of ['AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA', 'x', '__proto__'])
+      for (const method of ['GET', 'DELETE'])
+        expect(await refused(method, `/grants/${id}`)).to.match(/ 404 .*no grant with this id/);
+    for (const query of ['state=gone', 'after=x', 'limit=0', 'connector=', 'colour=red'])
+      expect(await refused('GET', `/grants?${query}`), query).to.match(/ 400 .*invalid_request/);
+    expect(await refused('POST', '/grants')).to.match(/ 405 /);
+  });
+});
