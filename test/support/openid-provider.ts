@@ -1,16 +1,21 @@
 // An OpenID provider that can be made to misbehave: what it signs, says about a person and answers with is up to the claim that runs.
 import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { text } from 'node:stream/consumers';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 
 export type Behaviour = {
   /** Over the right ones. */
   claims?: JWTPayload;
-  /** `none`: unsigned. `stranger`: by a key that is not published. */
-  signature?: 'ours' | 'stranger' | 'none';
+  /** `none`: unsigned. `stranger`: by a key that is not published. `secret`: with the secret of the client. */
+  signature?: 'ours' | 'stranger' | 'none' | 'secret';
   userinfo?: { status: number; body: object };
   tokenStatus?: number;
+  /** Over the members of the token answer. */
+  tokens?: object;
+  /** In place of the right answer at a path. */
+  answers?: Record<string, RequestListener>;
 };
 
 export type OpenIdProvider = {
@@ -19,16 +24,20 @@ export type OpenIdProvider = {
   /** What the next ID token belongs to. */
   expect: (nonce: string) => void;
   requests: string[];
+  /** What the token endpoint was sent. */
+  exchanges: URLSearchParams[];
   stop: () => Promise<void>;
 };
 
 const CLIENT_ID = 'gatehouse';
+export const CLIENT_SECRET = 'the-secret-of-the-client-that-is-long-enough';
 
 export async function startOpenIdProvider(): Promise<OpenIdProvider> {
   const ours = await generateKeyPair('RS256', { extractable: true });
   const stranger = await generateKeyPair('RS256');
   const jwk = { ...(await exportJWK(ours.publicKey)), kid: 'one', alg: 'RS256', use: 'sig' };
   const requests: string[] = [];
+  const exchanges: URLSearchParams[] = [];
   let behaviour: Behaviour = {};
   let nonce = '';
 
@@ -44,6 +53,10 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
     };
     const claims = { ...right, ...behaviour.claims };
     if (behaviour.signature === 'none') return new UnsecuredJWT(claims).encode();
+    if (behaviour.signature === 'secret')
+      return new SignJWT(claims)
+        .setProtectedHeader({ alg: 'HS256' })
+        .sign(Buffer.from(CLIENT_SECRET));
     const { privateKey } = behaviour.signature === 'stranger' ? stranger : ours;
     return new SignJWT(claims).setProtectedHeader({ alg: 'RS256', kid: 'one' }).sign(privateKey);
   };
@@ -52,7 +65,12 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
     '/jwks': async () => [200, { keys: [jwk] }],
     '/token': async (issuer) => [
       behaviour.tokenStatus ?? 200,
-      { access_token: 'at', token_type: 'Bearer', id_token: await idToken(issuer) },
+      {
+        access_token: 'at',
+        token_type: 'Bearer',
+        id_token: await idToken(issuer),
+        ...behaviour.tokens,
+      },
     ],
     '/userinfo': async () => {
       const { status, body } = behaviour.userinfo ?? { status: 404, body: {} };
@@ -62,7 +80,10 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
   const server = createServer(async (req, res) => {
     const path = new URL(req.url ?? '/', 'http://provider').pathname;
     requests.push(path);
-    req.resume();
+    const own = behaviour.answers?.[path];
+    if (own) return own(req, res);
+    const sent = await text(req);
+    if (path === '/token') exchanges.push(new URLSearchParams(sent));
     const [status, body] = (await answers[path]?.(issuerOf(server))) ?? [404, {}];
     res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
@@ -70,6 +91,7 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
   return {
     issuer: issuerOf(server),
     requests,
+    exchanges,
     behave: (next) => {
       behaviour = next;
     },

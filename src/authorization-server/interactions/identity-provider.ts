@@ -3,6 +3,7 @@ import * as openid from 'openid-client';
 import { HttpError, unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
 import type { Identity } from '../../accounts/account.ts';
+import { fetchFromProvider } from './provider-fetch.ts';
 
 const TIMEOUT = 5;
 const UNAVAILABLE = 'sign_in_unavailable';
@@ -85,6 +86,7 @@ async function discover({
   const found = await openid.discovery(new URL(issuer), clientId, undefined, openid.None(), {
     execute,
     timeout: TIMEOUT,
+    [openid.customFetch]: fetchFromProvider,
   });
   const server = found.serverMetadata();
   const config = new openid.Configuration(
@@ -94,6 +96,7 @@ async function discover({
     authentication(server, clientSecret),
   );
   config.timeout = TIMEOUT;
+  config[openid.customFetch] = fetchFromProvider;
   for (const apply of execute) apply(config);
   // The connection vouches for the ID token; its signature is checked all the same.
   openid.enableNonRepudiationChecks(config);
@@ -155,8 +158,10 @@ type Claims = Record<string, unknown> & { iss: string; sub: string };
  */
 async function claimsOf(config: openid.Configuration, tokens: Tokens): Promise<Claims> {
   const claims = tokens.claims();
-  if (!claims) {
-    throw new HttpError(400, 'access_denied', 'the identity provider sent no ID token', {
+  // OpenID Connect Core section 3.1.3.7: whom the token was made for is also said when it has one audience.
+  const { client_id: clientId } = config.clientMetadata();
+  if (!claims || (claims.azp ?? clientId) !== clientId) {
+    throw new HttpError(400, 'access_denied', 'the identity provider sent no ID token for us', {
       about: 'sign_in_not_trusted',
     });
   }
