@@ -39,7 +39,7 @@ for (const store of STORES)
       return system;
     }
 
-    it('keeps tokens, sessions and open pages good; without the one before, the process does not start', async () => {
+    it('SES-03 keeps tokens, sessions and open pages good; without the one before, the process does not start', async () => {
       const before = await restart({ GATEHOUSE_SECRET: OLD });
       const connector = await createConnector(before);
       const { server, client, accessToken, refreshToken, browser } = await connect(

@@ -1,0 +1,204 @@
+// The browser's session (RFC 6265bis section 4.1.3, RFC 9700): cookies that no neighbour can plant or read, a new one with every sign-in, and an end.
+import { expect } from 'chai';
+import { createConnector, type Connector } from '../support/administrator.ts';
+import {
+  asksConsent,
+  asksWho,
+  type Browser,
+  openBrowser,
+  requirePage,
+} from '../support/browser.ts';
+import { registerClient } from '../support/connection.ts';
+import { type CookieJar, cookieHeader, storeCookies } from '../support/cookie-jar.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { authorizeUrl, type Client, discover, register, type Server } from '../support/oauth.ts';
+import { startOpenIdProvider, type OpenIdProvider } from '../support/openid-provider.ts';
+import { rawRequest } from '../support/raw-request.ts';
+import { startSystem, type System, useSystem } from '../support/system.ts';
+
+describe('A session', () => {
+  const system = useSystem();
+  let connector: Connector;
+  let server: Server;
+  let client: Client;
+  before(async () => {
+    connector = await createConnector(system());
+    ({ server } = await discover(connector.link));
+    client = await registerClient(server);
+  });
+
+  const newBrowser = () => openBrowser(system().origins);
+  const start = (more = {}) => authorizeUrl(server, client, { resource: connector.link, ...more });
+  const sessionIn = ({ jar }: Browser) => jar.find(({ name }) => name === 'gatehouse-session');
+
+  async function signedIn(person: 'ada' | 'grace'): Promise<Browser> {
+    const browser = newBrowser();
+    expect(asksConsent(await browser.openConsent(start().url, person))).to.equal(true);
+    return browser;
+  }
+
+  /** The page of a fresh authorization in a browser that has these cookies at the authorization server only. */
+  async function pageWith(jar: CookieJar) {
+    const browser = newBrowser();
+    browser.jar.push(...jar.filter(({ name }) => name.startsWith('gatehouse-session')));
+    return requirePage(await browser.visit(start().url));
+  }
+
+  it('SES-02 is another after every sign-in, and the one before is nobody’s', async () => {
+    const attacker = await signedIn('grace');
+    const planted = attacker.jar.map((cookie) => ({ ...cookie }));
+    expect(asksConsent(await pageWith(planted))).to.equal(true);
+    const victim = newBrowser();
+    victim.jar.push(...planted.map((cookie) => ({ ...cookie })));
+    const page = requirePage(await victim.visit(start({ prompt: 'login' }).url));
+    const after = requirePage(await victim.submit(page, { person: 'ada' }));
+    expect(after.html).to.include('Ada Lovelace');
+    expect(sessionIn(victim)?.value).to.not.equal(sessionIn(attacker)?.value);
+    const replayed = await pageWith(planted);
+    expect(asksWho(replayed)).to.equal(true);
+    expect(asksConsent(await pageWith(victim.jar))).to.equal(true);
+  });
+
+  it('SES-02 is not one that a visitor made up', async () => {
+    const browser = newBrowser();
+    const { hostname: host } = new URL(system().auth);
+    const made = { host, path: '/', secure: false, expiresAt: Infinity };
+    browser.jar.push({ ...made, name: 'gatehouse-session', value: 'x'.repeat(43) });
+    const page = requirePage(await browser.visit(start().url));
+    expect(asksWho(page)).to.equal(true);
+    await browser.submit(page, { person: 'ada' });
+    expect(sessionIn(browser)?.value).to.not.equal('x'.repeat(43));
+  });
+
+  it('SES-03 counts for nothing when a letter of it or of its signature is another', async () => {
+    const { jar } = await signedIn('ada');
+    expect(asksConsent(await pageWith(jar))).to.equal(true);
+    for (const name of ['gatehouse-session', 'gatehouse-session.sig'])
+      for (const change of [
+        (value: string) => (value.startsWith('A') ? 'B' : 'A') + value.slice(1),
+        (value: string) => value.slice(0, -3),
+        () => '',
+      ]) {
+        const changed = jar.map((cookie) =>
+          cookie.name === name ? { ...cookie, value: change(cookie.value) } : cookie,
+        );
+        expect(asksWho(await pageWith(changed)), `${name} ${change}`).to.equal(true);
+      }
+    const unsigned = jar.filter(({ name }) => !name.endsWith('.sig'));
+    expect(asksWho(await pageWith(unsigned))).to.equal(true);
+  });
+
+  it('SES-05 is ended by no link and by no form of another site', async () => {
+    const browser = await signedIn('ada');
+    for (const path of ['/session/end', '/session/end/confirm', '/oauth/logout', '/oauth/session'])
+      for (const method of ['GET', 'POST']) {
+        const url = `${system().auth}${path}?post_logout_redirect_uri=https://evil.example`;
+        const { status, headers } = await fetch(url, {
+          method,
+          redirect: 'manual',
+          headers: { cookie: cookieHeader(browser.jar, new URL(url)) },
+        });
+        expect(status, `${method} ${path}`).to.equal(404);
+        expect(headers.has('location') || headers.has('set-cookie')).to.equal(false);
+      }
+    expect(asksConsent(requirePage(await browser.visit(start().url)))).to.equal(true);
+  });
+});
+
+describe('Behind a proxy that ends TLS, a cookie', () => {
+  let provider: OpenIdProvider;
+  let system: System;
+  let listener: string;
+  let auth: string;
+  before(async () => {
+    provider = await startOpenIdProvider();
+    provider.behave({ claims: { name: 'Ada', email: 'ada@example.com' } });
+    const [publicPort, port] = await freePorts(2);
+    auth = `https://localhost:${publicPort}`;
+    listener = `http://127.0.0.1:${port}`;
+    system = await startSystem({
+      settings: {
+        GATEHOUSE_AUTH_URL: auth,
+        GATEHOUSE_AUTH_LISTEN: `127.0.0.1:${port}`,
+        GATEHOUSE_DEVELOPMENT_IDP_URL: '',
+      },
+      file: {
+        developmentIdp: undefined,
+        identityProvider: { issuer: provider.issuer, clientId: 'gatehouse' },
+        entitlements: [{ match: { anyone: true }, level: 'full' }],
+      },
+    });
+  });
+  after(async () => {
+    await system?.stop();
+    await provider.stop();
+  });
+
+  /** As a proxy passes it on; `said` is what it, or a client through it, adds. */
+  async function pass(url: URL, jar: CookieJar, said: Record<string, string> = {}) {
+    const cookie = cookieHeader(jar, url);
+    const { status, headers } = await rawRequest(listener, {
+      path: url.pathname + url.search,
+      headers: { host: url.host, accept: 'text/html', ...(cookie ? { cookie } : {}), ...said },
+    });
+    const set = headers['set-cookie'] ?? [];
+    storeCookies(jar, url, set);
+    return { status, set, location: headers.location ?? '' };
+  }
+
+  /** All the cookies that are set from the first request to the consent page. */
+  async function cookiesOfSignIn(said: Record<string, string>): Promise<string[]> {
+    const { link } = await createConnector(system);
+    const jar: CookieJar = [];
+    const all: string[] = [];
+    const redirectUri = 'http://127.0.0.1:7070/callback';
+    const { body } = await registerThrough(redirectUri);
+    const client = { id: body.client_id, method: 'none', redirectUri } as Client;
+    const endpoints = { authorization_endpoint: `${auth}/oauth/authorize` } as Server;
+    let { url } = authorizeUrl(endpoints, client, { resource: link });
+    for (let step = 0; step < 10; step += 1) {
+      const { status, set, location } = await pass(url, jar, said);
+      all.push(...set);
+      if (status === 200) return all;
+      expect(status, url.pathname).to.equal(303);
+      url = new URL(location, url);
+      if (url.origin !== provider.issuer) continue;
+      provider.expect(url.searchParams.get('nonce') ?? '');
+      const state = url.searchParams.get('state') ?? '';
+      url = new URL(url.searchParams.get('redirect_uri') ?? '');
+      url.search = new URLSearchParams({ code: 'c', state }).toString();
+    }
+    throw new Error(`never came to the page, last to ${url.href}`);
+  }
+
+  async function registerThrough(redirectUri: string) {
+    const { body } = await rawRequest(listener, {
+      method: 'POST',
+      path: '/oauth/register',
+      headers: { host: new URL(auth).host, 'content-type': 'application/json' },
+      chunks: [
+        JSON.stringify({ redirect_uris: [redirectUri], token_endpoint_auth_method: 'none' }),
+      ],
+    });
+    return { body: JSON.parse(body) as Awaited<ReturnType<typeof register>>['body'] };
+  }
+
+  for (const said of [{}, { 'x-forwarded-proto': 'http' }, { forwarded: 'proto=http' }]) {
+    it(`SES-01 is for this host, over https, out of reach of scripts (${JSON.stringify(said)})`, async () => {
+      const cookies = await cookiesOfSignIn(said as Record<string, string>);
+      const kept = cookies.filter((cookie) => !/^[^=]+=;/.test(cookie));
+      expect(kept.some((cookie) => /^__Host-gatehouse-session=/.test(cookie))).to.equal(true);
+      for (const cookie of kept) {
+        expect(cookie)
+          .to.match(/; secure(;|$)/i)
+          .and.match(/; httponly(;|$)/i);
+        expect(cookie)
+          .to.match(/; samesite=lax(;|$)/i)
+          .and.not.match(/; domain=/i);
+        if (cookie.startsWith('__Host-')) expect(cookie).to.match(/; path=\/(;|$)/i);
+        else
+          expect(cookie).to.match(/^__Secure-.*; path=\/(interaction|oauth\/authorize)\/[\w-]+/i);
+      }
+    });
+  }
+});
