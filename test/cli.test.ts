@@ -370,6 +370,29 @@ describe('the command line', () => {
       expect(eventsOf(await json('audit', '--since', time))).to.deep.equal(['recent']);
     });
 
+    it('takes every way to say since when', async () => {
+      for (const ago of [90_000, 4000, 1000, 60]) await record(`ago_${ago}`, ago);
+      const iso = new Date((NOW - 3600) * 1000).toISOString();
+      const forms: [string, number][] = [
+        ['90s', 1],
+        ['30m', 2],
+        ['2h', 3],
+        ['7d', 4],
+        [iso, 2],
+        [iso.replace('.000Z', 'Z'), 2],
+        [iso.replace('.000Z', '+00:00'), 2],
+        [new Date((NOW - 2 * 86_400) * 1000).toISOString().slice(0, 10), 4],
+      ];
+      for (const [since, count] of forms)
+        expect(eventsOf(await json('audit', '--since', since)), since).to.have.length(count);
+    });
+
+    it('reads on to the end, however many pages there are', async () => {
+      await Promise.all(Array.from({ length: 1005 }, () => record('many', 0)));
+      const events = eventsOf(await json('audit', '--limit', '5000'));
+      expect(events).to.have.length(1005);
+    });
+
     it('is cut to the newest, the newest last', async () => {
       for (const event of ['first', 'second', 'third']) await record(event, 0);
       expect(eventsOf(await json('audit', '--limit', '2'))).to.deep.equal(['second', 'third']);

@@ -118,7 +118,9 @@ describe('A permission level', () => {
       const items = await recorded();
       expect(items).to.have.length(n + 1);
       expect(items.at(-1)).to.deep.include({ tool, arguments: sent, outcome: 'allowed' });
-      expect(items.at(-1)).to.include.keys('account', 'connector', 'grantId', 'time');
+      const members = 'time event account clientId connector grantId tool arguments outcome';
+      expect(items.at(-1)).to.have.all.keys(members.split(' '));
+      expect(items.at(-1)?.time).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
     }
   });
 

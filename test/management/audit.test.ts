@@ -1,7 +1,8 @@
 // The audit log over the management API: what managing leaves in it, and how it is read in pages.
 import { expect } from 'chai';
 import { type AuditItem, recordAudit } from '../../src/audit/audit.ts';
-import { type ManagementHost, openManagementHost, request } from './management-host.ts';
+import { listAudit } from '../../src/management/client.ts';
+import { KEY, type ManagementHost, openManagementHost, request } from './management-host.ts';
 
 const AUDIT = '/api/v1/audit';
 
@@ -80,5 +81,35 @@ describe('the audit log over the management API', () => {
     await record('recent', '2030-01-02T00:00:00Z');
     const { items } = await read('?since=2030-01-01T12:00:00Z&limit=1');
     expect(items.map(({ event }) => event)).to.deep.equal(['recent']);
+  });
+
+  it('says where to go on, maybe without an item, when there is much before the time asked for', async () => {
+    const old = Array.from({ length: 1001 }, () => record('old', '2030-01-01T00:00:00Z'));
+    await Promise.all(old);
+    for (const event of ['recent', 'newest']) await record(event, '2030-01-02T00:00:00Z');
+    const since = '2030-01-01T12:00:00Z';
+    const first = await read(`?since=${since}`);
+    expect(first.items).to.deep.equal([]);
+    const second = await read(`?since=${since}&after=${first.next}`);
+    expect(second.items.map(({ event }) => event)).to.deep.equal(['recent', 'newest']);
+    expect(second).not.to.have.property('next');
+    const newest = [];
+    for await (const { event } of listAudit({ url: host.url, key: KEY }, since)) newest.push(event);
+    expect(newest).to.deep.equal(['recent', 'newest']);
+  });
+
+  it('ends with the last page, also when that is full', async () => {
+    for (const event of ['first', 'second']) await record(event, '2030-01-01T00:00:00Z');
+    const page = await read('?limit=2');
+    expect(page.items).to.have.length(2);
+    expect(page).not.to.have.property('next');
+  });
+
+  it('refuses times that are none, and says what a time looks like', async () => {
+    for (const since of ['yesterday', '24h', '2030-13-01T00:00:00Z', '2030-01-31', '', '0']) {
+      const { status, body } = await request(host, 'GET', `${AUDIT}?since=${since}`);
+      expect(status, since).to.equal(400);
+      expect(body['error_description']).to.equal('since: a time such as 2030-01-31T12:00:00Z');
+    }
   });
 });
