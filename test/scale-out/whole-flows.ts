@@ -64,7 +64,7 @@ export function flowsAreWhole(processes: () => Processes): void {
     expect({ uses, state }).to.deep.equal({ uses: 5, state: 'used-up' });
     for (const answer of connected)
       expect(await isLetIn(connector.link, answer?.body.access_token)).to.equal(true);
-  });
+  }).timeout(60_000);
 
   it('all publish the same keys', async () => {
     const { host } = new URL(processes().auth);
