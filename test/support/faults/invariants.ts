@@ -50,7 +50,7 @@ function misshapenFault(exchange: Exchange, answer: Answer): string[] {
   if (headers.has('www-authenticate')) wrong.push('asks to sign in');
   if (isDocument(pathname)) wrong.push('a document that needs no store');
   if (isPage(pathname)) {
-    if (!/try again/i.test(text)) wrong.push('does not say "try again"');
+    if (!/try again|reload this page/i.test(text)) wrong.push('does not say what to do');
   } else if (codeIn(answer) !== 'temporarily_unavailable') wrong.push('another error code');
   return wrong.length > 0 ? [`${describe(exchange)}: ${wrong.join(', ')}`] : [];
 }
