@@ -43,6 +43,14 @@ const linkAddress = z.url({
 const httpsUrl = z.url({ protocol: /^https$/, error: 'an https address' });
 const redirectUri = z.string().refine(isRedirectUri, REDIRECT_URI);
 
+/** A path has to end with a slash: what begins alike is not below it. */
+const documentHost = z
+  .string()
+  .regex(
+    /^([a-z0-9-]+\.)+[a-z][a-z0-9-]*(\/([\w.~-]+\/)*)?$/,
+    'a host such as app.example.com, or one with a path that ends with /',
+  );
+
 function isDistinct(records: readonly { id: string }[]): boolean {
   return new Set(records.map(({ id }) => id)).size === records.length;
 }
@@ -173,6 +181,7 @@ export const settingsSchema = z.strictObject({
       metadataDocuments: z
         .array(z.strictObject({ url: httpsUrl, document: z.record(z.string(), z.unknown()) }))
         .default([]),
+      metadataDocumentHosts: z.array(documentHost).optional(),
     })
     .prefault({}),
   consent: z

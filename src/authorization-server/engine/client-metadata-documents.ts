@@ -24,6 +24,8 @@ export type DocumentOptions = {
   redirectPolicy: RedirectPolicy;
   /** Copies pinned by the operator: never fetched. */
   pinned: readonly { url: string; document: Record<string, unknown> }[];
+  /** Hosts, or hosts with the beginning of a path, whose documents are taken; undefined for all. */
+  hosts: readonly string[] | undefined;
   network: Network;
   limits: AttemptLimits;
   now: () => number;
@@ -51,6 +53,7 @@ export function clientMetadataDocuments(options: DocumentOptions) {
       ack: 'draft-02',
       async allowFetch(ctx: KoaContextWithOIDC | undefined, url: string): Promise<boolean> {
         if (!CLIENT_ID_URL.test(url) || url.length > MAX_URL_LENGTH) return false;
+        if (!isTaken(options, url)) return false;
         const isNew = ctx?.oidc.route === 'authorization';
         const document = await findDocument(options, url, isNew ? fetchCurrent : undefined);
         if (document) found.set(url, document);
@@ -66,6 +69,11 @@ export function clientMetadataDocuments(options: DocumentOptions) {
       return Response.json(document);
     },
   };
+}
+
+function isTaken({ hosts, pinned }: DocumentOptions, url: string): boolean {
+  if (!hosts || pinned.some((candidate) => candidate.url === url)) return true;
+  return hosts.some((host) => url.startsWith(`https://${host}${host.includes('/') ? '' : '/'}`));
 }
 
 /** Without `fetchCurrent` only what is stored: people who are connected do not depend on the document's host. */

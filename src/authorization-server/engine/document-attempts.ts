@@ -11,6 +11,8 @@ export type AttemptLimits = {
   /** How many at once, in all and from one host. */
   inAll: number;
   perHost: number;
+  /** How many in a minute from one host: strangers decide what we ask it for. */
+  perMinute: number;
   /** Seconds that a failure takes at least: how fast one came would tell what answers where. */
   failureTime: number;
   /** Seconds for which a failed document is not tried again. */
@@ -20,6 +22,7 @@ export type AttemptLimits = {
 export const ATTEMPT_LIMITS: AttemptLimits = {
   inAll: 64,
   perHost: 4,
+  perMinute: 30,
   failureTime: TIME_LIMIT,
   remembered: 60,
 };
@@ -34,6 +37,7 @@ export function limitedAttempts<T>(
 ): (url: string) => Promise<T> {
   const failures = new LRUCache<string, { error: unknown; at: number }>({ max: MAX_REMEMBERED });
   const underWay = new Map<string, Promise<T>>();
+  const requireTurn = turns(limits.perMinute, now);
 
   const remember = (url: string, error: unknown) => failures.set(url, { error, at: now() });
 
@@ -43,6 +47,7 @@ export function limitedAttempts<T>(
     const known = underWay.get(url);
     if (known) return known;
     requireRoom(underWay, url, limits);
+    requireTurn(new URL(url).host);
     const making = slowFailure(attempt(url), limits.failureTime, (error) => remember(url, error));
     underWay.set(url, making);
     try {
@@ -62,6 +67,21 @@ function requireRoom(
   const sameHost = [...underWay.keys()].filter((other) => new URL(other).host === host);
   if (underWay.size >= inAll || sameHost.length >= perHost)
     throw new TooManyAttempts('too many documents are being fetched');
+}
+
+const MINUTE = 60;
+const MAX_COUNTED = 5000;
+
+/** Counts what is asked of each host, minute by minute. */
+function turns(perMinute: number, now: () => number): (host: string) => void {
+  const counts = new LRUCache<string, { since: number; count: number }>({ max: MAX_COUNTED });
+  return (host) => {
+    const last = counts.get(host);
+    const current = last && now() - last.since < MINUTE ? last : { since: now(), count: 0 };
+    if (current.count >= perMinute)
+      throw new TooManyAttempts('too many documents were fetched from this host');
+    counts.set(host, { ...current, count: current.count + 1 });
+  };
 }
 
 /** A fault of the store is none of the document's, and is passed on as it comes. */

@@ -91,6 +91,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     copies,
     redirectPolicy,
     pinned: settings.clients.metadataDocuments,
+    hosts: settings.clients.metadataDocumentHosts,
     network,
     limits: { ...ATTEMPT_LIMITS, ...options.documentFetching?.limits },
     now,

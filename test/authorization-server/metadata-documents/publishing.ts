@@ -28,12 +28,13 @@ export function usePublishing(
   store: StoreKind,
   fetching: (host: DocumentHost) => DocumentFetching = ({ network }) => ({
     network,
-    limits: { failureTime: 0 },
+    limits: { failureTime: 0, perMinute: Infinity },
   }),
+  file: Record<string, unknown> = {},
 ): () => Publishing {
   let publishing: Publishing | undefined;
   before(async () => {
-    publishing = await open(store, fetching);
+    publishing = await open(store, fetching, file);
   });
   beforeEach(() => {
     if (publishing) publishing.host.answer = publish();
@@ -52,8 +53,9 @@ export function usePublishing(
 async function open(
   kind: StoreKind,
   fetching: (host: DocumentHost) => DocumentFetching,
+  file: Record<string, unknown>,
 ): Promise<Publishing> {
-  const place = await openPlace({ store: kind });
+  const place = await openPlace({ store: kind, file });
   const host = await startDocumentHost();
   const running = await startGatehouse(loadSettings(place.environment), {
     documentFetching: fetching(host),

@@ -1,0 +1,27 @@
+// Hosts where anybody may publish: an address there says nothing about who is behind it.
+
+const SHARED = [
+  'bitbucket.org',
+  'cdn.jsdelivr.net',
+  'codeberg.org',
+  'docs.google.com',
+  'drive.google.com',
+  'dropbox.com',
+  'dropboxusercontent.com',
+  'firebasestorage.googleapis.com',
+  'github.com',
+  'githubusercontent.com',
+  'gitlab.com',
+  'huggingface.co',
+  'pastebin.com',
+  'storage.googleapis.com',
+  'unpkg.com',
+];
+/** S3 with the bucket in the path. */
+const SHARED_REGIONS = /^s3[.-]([a-z0-9-]+\.)?amazonaws\.com$/;
+
+/** `host` without a port, in lower case. */
+export function isSharedHost(host: string): boolean {
+  const isListed = SHARED.some((name) => host === name || host.endsWith(`.${name}`));
+  return isListed || SHARED_REGIONS.test(host);
+}
