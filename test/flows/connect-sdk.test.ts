@@ -4,33 +4,8 @@ import { createConnector } from '../support/administrator.ts';
 import { openBrowser } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import type { AuthMethod } from '../support/oauth.ts';
-import { connectSdkV1, connectSdkV2, type SdkClient, type SdkOptions } from '../support/sdk.ts';
+import { type Sdk, type SdkClient, SDKS } from '../support/sdk.ts';
 import { onEachStore, type System } from '../support/system.ts';
-
-type Sdk = {
-  name: string;
-  version: RegExp;
-  connect: (link: string, options: SdkOptions) => Promise<SdkClient>;
-};
-
-const SDKS: Sdk[] = [
-  { name: 'SDK v1', version: /^2025-/, connect: connectSdkV1 },
-  {
-    name: 'SDK v2, 2025 revisions',
-    version: /^2025-/,
-    connect: (link, options) => connectSdkV2(link, 'legacy', options),
-  },
-  {
-    name: 'SDK v2, revision 2026-07-28',
-    version: /^2026-07-28$/,
-    connect: (link, options) => connectSdkV2(link, { pin: '2026-07-28' }, options),
-  },
-  {
-    name: 'SDK v2, whatever the server speaks',
-    version: /^2026-07-28$/,
-    connect: (link, options) => connectSdkV2(link, 'auto', options),
-  },
-];
 
 const METHODS: AuthMethod[] = ['none', 'client_secret_basic', 'client_secret_post'];
 const ACCESS_TOKEN_SECONDS = 3600;

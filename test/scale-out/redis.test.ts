@@ -11,6 +11,7 @@ import { startProxy } from '../store/tcp-proxy.ts';
 import { nothingLeaks } from './discretion.ts';
 import { racesAreFair } from './races.ts';
 import { revocationIsHeard } from './revocation.ts';
+import { revocationHoldsUnderLoad } from './revocation-under-load.ts';
 import { flowsAreWhole } from './whole-flows.ts';
 
 const ROUNDS = 200;
@@ -21,6 +22,7 @@ describe('Three processes on one Redis', () => {
 
   flowsAreWhole(processes);
   revocationIsHeard(processes);
+  revocationHoldsUnderLoad(processes);
   racesAreFair(processes, ROUNDS);
 
   it('take no refresh of all these for theft', async () => {
@@ -30,7 +32,7 @@ describe('Three processes on one Redis', () => {
   });
 
   if (SOAK)
-    it('refuse after a minute what was revoked, also one that has lost the store', async () => {
+    it('CNX-02 refuse after a minute what was revoked, also one that has lost the store', async () => {
       const { port } = new URL(processes().storeAddress);
       const wire = await startProxy(Number(port));
       const cut = await processes().add({ GATEHOUSE_STORE: `redis://127.0.0.1:${wire.port}` });
@@ -64,7 +66,7 @@ describe('Three processes on one Redis', () => {
       return { everywhere, revoke: () => revokeConnector(processes(), id) };
     };
 
-    it('a revoked connect link is gone at all of them within ten seconds', async () => {
+    it('CNX-02 a revoked connect link is gone at all of them within ten seconds', async () => {
       const { everywhere, revoke } = await connected();
       const read = performance.now();
       await revoke();

@@ -33,6 +33,12 @@ export type SdkOptions = {
   wishes?: Wishes;
 };
 
+export type Sdk = {
+  name: string;
+  version: RegExp;
+  connect: (link: string, options: SdkOptions) => Promise<SdkClient>;
+};
+
 const INFO = { name: 'sdk-flow', version: '1.0.0' };
 export const REDIRECT_URL = 'http://127.0.0.1:7171/callback';
 
@@ -80,6 +86,26 @@ export async function connectSdkV2(
     close: () => client.close(),
   };
 }
+
+/** Every version, with every habit it has about revisions of the protocol. */
+export const SDKS: readonly Sdk[] = [
+  { name: 'SDK v1', version: /^2025-/, connect: connectSdkV1 },
+  {
+    name: 'SDK v2, 2025 revisions',
+    version: /^2025-/,
+    connect: (link, options) => connectSdkV2(link, 'legacy', options),
+  },
+  {
+    name: 'SDK v2, revision 2026-07-28',
+    version: /^2026-07-28$/,
+    connect: (link, options) => connectSdkV2(link, { pin: '2026-07-28' }, options),
+  },
+  {
+    name: 'SDK v2, whatever the server speaks',
+    version: /^2026-07-28$/,
+    connect: (link, options) => connectSdkV2(link, 'auto', options),
+  },
+];
 
 async function expectSignIn(
   connect: () => Promise<void>,

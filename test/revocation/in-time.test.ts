@@ -1,0 +1,145 @@
+// A revocation takes effect in time on every path: at once with messages, within ten seconds without, within a minute without the store.
+import { expect } from 'chai';
+import { Redis } from 'ioredis';
+import { revokeConnector } from '../../src/connectors/connectors.ts';
+import { revokeMintedToken } from '../../src/minted-tokens/minted-tokens.ts';
+import type { Store } from '../../src/store/store.ts';
+import { mint } from '../minted-tokens/minting.ts';
+import { until } from '../store/condition.ts';
+import { createConnector } from '../support/administrator.ts';
+import { openBrowser } from '../support/browser.ts';
+import { restoreClock } from '../support/clock.ts';
+import { type EveryPath, openEveryPath, PATHS } from '../support/every-path.ts';
+import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
+import { openSystemStore } from '../support/opened-store.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { SDKS, type SdkClient } from '../support/sdk.ts';
+import { startSystem, type System } from '../support/system.ts';
+import { lastSuccesses, tryAll, tryAt, type Tried } from './moved-clock.ts';
+
+/** Seconds. */
+const READ_AGAIN = 10;
+const MOMENTS = [0, 1, 5, 9, 10.1, 30, 44, 59];
+
+describe('After a revocation', () => {
+  let redis: RedisServer;
+  let proxy: RedisProxy;
+  let system: System;
+  /** Another process, with a way of its own to the database. */
+  let elsewhere: Store;
+  let raw: Redis;
+  before(async () => {
+    redis = await startRedis();
+    proxy = await startRedisProxy(redis);
+    system = await startSystem({ storeAddress: proxy.url });
+    ({ store: elsewhere } = await openSystemStore({ ...system, storeAddress: redis.url }));
+    raw = new Redis(redis.url);
+  });
+  afterEach(restoreClock);
+  after(async () => {
+    raw?.disconnect();
+    await elsewhere?.close();
+    await system?.stop();
+    await proxy?.close();
+    await redis?.stop();
+  });
+
+  async function connected() {
+    const connector = await createConnector(system);
+    const minted = await mint(system);
+    const every = await openEveryPath(system, connector, minted.token, MOMENTS.length + 2);
+    const sdks = await connectSdks(connector.link);
+    // From here on time stands still, so that what was read a moment ago is of this very moment.
+    const start = Date.now() / 1000 + READ_AGAIN;
+    const before = await tryAt(every, start, [0]);
+    expect(before.filter(({ isSuccess }) => !isSuccess)).to.deep.equal([]);
+    const revoke = async () => {
+      await revokeConnector(elsewhere, connector.id, Date.now() / 1000);
+      await revokeMintedToken(elsewhere, minted.id);
+    };
+    return { every, sdks, revoke, start };
+  }
+
+  async function connectSdks(link: string): Promise<SdkClient[]> {
+    const clients = SDKS.map(({ connect }) =>
+      connect(link, { browser: openBrowser(system.origins), method: 'none' }),
+    );
+    return Promise.all(clients);
+  }
+
+  /** What the official clients make of it, whatever they are told. */
+  async function expectNoBrowser(clients: readonly SdkClient[], told: RegExp): Promise<void> {
+    for (const client of clients) {
+      const failure = await client.callTool('club_overview').then(
+        () => new Error('nothing'),
+        (error: unknown) => error,
+      );
+      expect(String(failure)).to.match(told);
+      expect(client.signIns()).to.equal(1);
+    }
+  }
+
+  async function expectOver(every: EveryPath): Promise<void> {
+    expectRefused(await tryAll(every, 0));
+  }
+
+  function expectRefused(tried: readonly Tried[]): void {
+    const statuses = { authorize: 400, approve: 400, exchange: 400, refresh: 400, call: 410 };
+    for (const { path, status, said, at } of tried) {
+      expect(status, `${path} after ${at} s: ${said}`).to.equal({ ...statuses, minted: 401 }[path]);
+      if (path === 'exchange' || path === 'refresh') expect(said).to.equal('invalid_grant');
+      if (path === 'call') expect(said).to.include('ask for a fresh one');
+    }
+  }
+
+  it('CNX-01 nothing succeeds a second later, on any path, while messages flow', async () => {
+    const { every, sdks, revoke, start } = await connected();
+    await revoke();
+    const started = performance.now();
+    await until('a call is refused', async () => (await every.call()).status === 410);
+    await until('a minted token is refused', async () => (await every.minted()).status === 401);
+    expect(performance.now() - started).to.be.below(1000);
+    expectRefused(await tryAt(every, start, MOMENTS));
+    await expectNoBrowser(sdks, /410|fresh one/);
+  });
+
+  it('CNX-02 nothing succeeds ten seconds later when messages are lost', async () => {
+    const { every, sdks, revoke, start } = await connected();
+    await raw.call('ACL', 'SETUSER', 'default', 'resetchannels');
+    await raw.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+    try {
+      await tryAll(every, 0);
+      await revoke();
+      const tried = await tryAt(every, start, MOMENTS);
+      const last = lastSuccesses(tried);
+      for (const path of PATHS) expect(last[path] ?? 0, path).to.be.at.most(10);
+      // Otherwise the messages were not lost.
+      expect([last.call, last.minted]).to.deep.equal([9, 9]);
+      expectRefused(tried.filter(({ at }) => at > 10));
+      await expectNoBrowser(sdks, /410|fresh one/);
+    } finally {
+      await raw.call('ACL', 'SETUSER', 'default', 'allchannels');
+    }
+  });
+
+  it('CNX-02 nothing succeeds a minute later when the store is cut off, which is 503 and heals alone', async () => {
+    const { every, sdks, revoke, start } = await connected();
+    proxy.sever();
+    await revoke();
+    const tried = await tryAt(every, start, [0, 9, 30, 44, 46, 59]);
+    const last = lastSuccesses(tried);
+    for (const path of PATHS) expect(last[path] ?? 0, path).to.be.at.most(45);
+    expect([last.call, last.minted]).to.deep.equal([44, 44]);
+    const refused = tried.filter(({ isSuccess }) => !isSuccess);
+    for (const { path, status, said, at } of refused) {
+      expect(status, `${path} after ${at} s: ${said}`).to.equal(503);
+      if (path === 'exchange' || path === 'refresh')
+        expect(said).to.equal('temporarily_unavailable');
+    }
+    await expectNoBrowser(sdks, /503|moment/);
+    proxy.restore();
+    await until('a call is gone', async () => (await every.call()).status === 410);
+    await expectOver(every);
+    await expectNoBrowser(sdks, /410|fresh one/);
+  });
+});

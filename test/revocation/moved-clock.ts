@@ -1,0 +1,31 @@
+// All paths tried at chosen moments after a revocation, by a clock that stands still at each of them.
+import { type EveryPath, type Outcome, type Path, PATHS } from '../support/every-path.ts';
+import { setClock } from '../support/stopped-clock.ts';
+
+/** `at`: seconds since the revocation. */
+export type Tried = Outcome & { path: Path; at: number };
+
+/** All paths side by side. */
+export async function tryAll(every: EveryPath, at: number): Promise<Tried[]> {
+  return Promise.all(PATHS.map(async (path) => ({ path, at, ...(await every[path]()) })));
+}
+
+/** At each of the moments after `start`, seconds since the epoch. */
+export async function tryAt(
+  every: EveryPath,
+  start: number,
+  moments: readonly number[],
+): Promise<Tried[]> {
+  const tried: Tried[] = [];
+  for (const at of moments) {
+    setClock(start + at);
+    tried.push(...(await tryAll(every, at)));
+  }
+  return tried;
+}
+
+/** Seconds from the revocation to the last success of each path; undefined for a path without one. */
+export function lastSuccesses(tried: readonly Tried[]): Partial<Record<Path, number>> {
+  const successes = tried.filter(({ isSuccess }) => isSuccess);
+  return Object.fromEntries(successes.map(({ path, at }) => [path, at]));
+}

@@ -1,0 +1,73 @@
+// Every path on which a connect link or a minted token gives something, each ready to be tried again and again by one person and their client.
+import { asksConsent } from './browser.ts';
+import { connect, obtainCode, redeem } from './connection.ts';
+import { callTool } from './mcp.ts';
+import { authorizeUrl, refresh } from './oauth.ts';
+import type { System } from './system.ts';
+
+export const PATHS = ['authorize', 'approve', 'exchange', 'refresh', 'call', 'minted'] as const;
+export type Path = (typeof PATHS)[number];
+
+/** `said`: the OAuth error, or of a call the text. */
+export type Outcome = { isSuccess: boolean; status: number; said: string };
+
+export type EveryPath = Record<Path, () => Promise<Outcome>>;
+
+/** `tries`: how often approving and exchanging can be tried, because each takes a page or a code that is made now. */
+export async function openEveryPath(
+  system: System,
+  { link }: { link: string },
+  minted: string,
+  tries: number,
+): Promise<EveryPath> {
+  const connection = await connect(system, { link });
+  const { browser, server, client, accessToken } = connection;
+  let { refreshToken } = connection;
+  const asking = () => authorizeUrl(server, client, { resource: link }).url;
+  const [pages, codes] = [[], []] as [
+    Awaited<ReturnType<typeof browser.openConsent>>[],
+    Awaited<ReturnType<typeof obtainCode>>[],
+  ];
+  for (let n = 0; n < tries; n += 1) {
+    pages.push(await browser.openConsent(asking()));
+    codes.push(await obtainCode(system, { link }, { as: connection }));
+  }
+  const called = async (address: string, token: string): Promise<Outcome> => {
+    const { status, text } = await callTool(address, token, 'club_overview');
+    return { isSuccess: status === 200 && text.includes('members'), status, said: text };
+  };
+  return {
+    async authorize() {
+      const step = await browser.visit(asking());
+      if (step.kind === 'left') return { isSuccess: true, status: 303, said: '' };
+      return { isSuccess: asksConsent(step), status: step.status, said: step.html };
+    },
+    async approve() {
+      const step = await browser.submit(next(pages), { decision: 'approve' });
+      if (step.kind === 'page') return { isSuccess: false, status: step.status, said: step.html };
+      const { searchParams } = step.url;
+      return {
+        isSuccess: searchParams.has('code'),
+        status: 303,
+        said: searchParams.get('error') ?? '',
+      };
+    },
+    async exchange() {
+      const { status, body } = await redeem(next(codes));
+      return { isSuccess: status === 200, status, said: body.error ?? '' };
+    },
+    async refresh() {
+      const { status, body } = await refresh(server, client, refreshToken);
+      refreshToken = body.refresh_token ?? refreshToken;
+      return { isSuccess: status === 200, status, said: body.error ?? '' };
+    },
+    call: () => called(link, accessToken),
+    minted: () => called(`${system.resource}/mcp`, minted),
+  };
+}
+
+function next<T>(prepared: T[]): T {
+  const first = prepared.shift();
+  if (first === undefined) throw new Error('more tries than were prepared');
+  return first;
+}
