@@ -11,6 +11,7 @@ import type { Processes } from '../support/scale-out/processes.ts';
 import { connectSdkV2 } from '../support/sdk.ts';
 
 const STEPS = 6;
+const FORMS = 16;
 
 export function flowsAreWhole(processes: () => Processes): void {
   it('an authorization goes from process to process with every step, and its tokens are good at each', async () => {
@@ -65,6 +66,20 @@ export function flowsAreWhole(processes: () => Processes): void {
     for (const answer of connected)
       expect(await isLetIn(connector.link, answer?.body.access_token)).to.equal(true);
   }).timeout(60_000);
+
+  it('many forms that one browser sends at once are each answered with a code or a page that says what to do', async () => {
+    const connector = await createConnector(processes());
+    const { browser, server, client, link } = await connect(processes(), connector);
+    const pages = [];
+    for (let n = 0; n < FORMS; n += 1)
+      pages.push(await browser.openConsent(authorizeUrl(server, client, { resource: link }).url));
+    const submitting = pages.map((page) => browser.submit(page, { decision: 'approve' }));
+    const statuses = (await Promise.all(submitting)).map((step) =>
+      step.kind === 'page' ? step.status : 303,
+    );
+    expect(new Set(statuses)).to.include(303);
+    expect(statuses.filter((status) => status !== 303 && status !== 400)).to.deep.equal([]);
+  });
 
   it('all publish the same keys', async () => {
     const { host } = new URL(processes().auth);

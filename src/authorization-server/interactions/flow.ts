@@ -20,9 +20,16 @@ export async function requireFlow(
     ctx.state.uiLocales = flow.params.ui_locales;
     if (flow.uid === uid) return flow;
   } catch (error) {
-    if (!(error instanceof errors.SessionNotFound)) throw error;
+    throw over(error);
   }
-  throw new HttpError(400, 'expired', 'this sign-in is over, or belongs to another browser');
+  throw over(new errors.SessionNotFound('another interaction'));
+}
+
+/** In the words of a page, when the engine says that it is over. */
+function over(error: unknown): unknown {
+  if (!(error instanceof errors.SessionNotFound)) return error;
+  const message = 'this sign-in is over, or belongs to another browser';
+  return new HttpError(400, 'expired', message, { cause: error });
 }
 
 /** Stores the result and goes back to the engine. 303, so that a form is never sent on (RFC 9700 section 4.12). */
@@ -31,9 +38,13 @@ export async function finishFlow(
   ctx: Koa.Context,
   result: Parameters<Provider['interactionResult']>[2],
 ): Promise<void> {
-  const returnTo = await provider.interactionResult(ctx.req, ctx.res, result, {
-    mergeWithLastSubmission: true,
-  });
+  const merged = { mergeWithLastSubmission: true };
+  const returnTo = await provider
+    .interactionResult(ctx.req, ctx.res, result, merged)
+    // Another tab of the same browser may have finished meanwhile, which gives the session a new id.
+    .catch((error: unknown) => {
+      throw over(error);
+    });
   seeOther(ctx, returnTo);
 }
 
