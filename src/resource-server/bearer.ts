@@ -11,7 +11,7 @@ import type { BadToken, VerifyToken } from './verified-tokens.ts';
 export type BearerOptions = {
   resourceUrl: string;
   verifyToken: VerifyToken;
-  /** As it was at most 10 s ago, or 45 s when the store is away. */
+  /** As it was at most 9 s ago, or 45 s when the store is away. */
   readGrant: (id: string) => Promise<GrantRecord | undefined>;
   readAccount: (id: string) => Promise<Account | undefined>;
   readMintedToken: (id: string) => Promise<MintedToken | undefined>;

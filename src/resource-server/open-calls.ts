@@ -1,4 +1,4 @@
-// Calls that are under way for long are judged again: at once when something they stand on changed, and every few seconds.
+// Calls that are under way for long are judged again: at once when something they stand on changed, and every second.
 
 export type OpenCalls = {
   /** `ids` are what the call stands on; `judge` rejects when it may not go on. */
@@ -12,8 +12,8 @@ export type OpenCall = {
   end(): void;
 };
 
-/** Milliseconds. Notices may be lost, and nobody gives notice of a token that expires. */
-const JUDGED_EVERY = 5000;
+/** Milliseconds. Notices may be lost, and nobody gives notice of a token that expires. With the age of what is read it makes ten seconds. */
+const JUDGED_EVERY = 1000;
 
 type Watched = { ids: readonly string[]; judge: () => Promise<unknown>; stop: AbortController };
 

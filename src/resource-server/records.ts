@@ -24,7 +24,7 @@ export type Records = {
 };
 
 /** Seconds. A revocation takes effect within `freshFor` when its notice is lost, and within `usableFor` when the store is away. */
-const FRESHNESS = { freshFor: 10, usableFor: 45 };
+const FRESHNESS = { freshFor: 9, usableFor: 45 };
 
 export async function openRecords(store: Store, now: () => number): Promise<Records> {
   const freshness = { ...FRESHNESS, now };

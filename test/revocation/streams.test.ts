@@ -1,0 +1,161 @@
+// Open streams end with what they stand on: link, grant, account and token, with messages and without, and when the store is cut off.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { Redis } from 'ioredis';
+import { revokeConnector } from '../../src/connectors/connectors.ts';
+import type { Store } from '../../src/store/store.ts';
+import { mint, revoke as revokeMinted } from '../minted-tokens/minting.ts';
+import { until } from '../store/condition.ts';
+import * as administrator from '../support/administrator.ts';
+import type { Person } from '../support/browser.ts';
+import { moveClock, restoreClock } from '../support/clock.ts';
+import { connect, type Connection } from '../support/connection.ts';
+import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
+import { callTool } from '../support/mcp.ts';
+import { openSystemStore } from '../support/opened-store.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { startSystem, type System } from '../support/system.ts';
+import { askAboutToken } from '../support/token-endpoints.ts';
+import type { Upstream } from '../support/upstream/listening.ts';
+import { startUpstreamV1 } from '../support/upstream/sdk-v1.ts';
+import { startUpstreamV2 } from '../support/upstream/sdk-v2.ts';
+import { DECLARED } from '../support/upstream/tools.ts';
+import { openListening, openSessionStreams, type Streams } from './open-streams.ts';
+
+const AT_ONCE_SECONDS = 1;
+/** Beside the moved clock: streams are judged again every second. */
+const JUDGED_SECONDS = 3;
+const ACCESS_TOKEN_SECONDS = 3600;
+
+const KINDS = {
+  'a stream of notifications and one of a call, in a session': [
+    startUpstreamV1,
+    openSessionStreams,
+  ],
+  'a subscription of revision 2026-07-28': [startUpstreamV2, openListening],
+} as const;
+
+for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
+  describe(`RSV-10 ${kind}`, () => {
+    let redis: RedisServer;
+    let proxy: RedisProxy;
+    let upstream: Upstream;
+    let system: System;
+    let elsewhere: Store;
+    let raw: Redis;
+    before(async () => {
+      redis = await startRedis();
+      raw = new Redis(redis.url);
+      proxy = await startRedisProxy(redis);
+      upstream = await openUpstream();
+      const file = { resourceServer: { upstream: { url: upstream.url, tools: DECLARED } } };
+      system = await startSystem({ storeAddress: proxy.url, file });
+      upstream.trust(system.auth);
+      ({ store: elsewhere } = await openSystemStore({ ...system, storeAddress: redis.url }));
+    });
+    afterEach(() => {
+      restoreClock();
+      upstream.release();
+    });
+    after(async () => {
+      raw?.disconnect();
+      await elsewhere?.close();
+      await system?.stop();
+      await upstream?.close();
+      await proxy?.close();
+      await redis?.stop();
+    });
+
+    async function streaming(person: Person = 'ada') {
+      const connector = await administrator.createConnector(system);
+      const connection = await connect(system, connector, { person });
+      const streams = await openStreams(connector.link, connection.accessToken);
+      return { connector, connection, streams };
+    }
+
+    async function expectEnd({ areClosed }: Streams, seconds: number): Promise<void> {
+      await until('the streams end', areClosed, seconds);
+      // Neither is any left between Gatehouse and the upstream.
+      await Promise.all(upstream.received.map(({ closed }) => closed));
+    }
+
+    const revoking = (held: 'accessToken' | 'refreshToken') => (connection: Connection) =>
+      askAboutToken(connection.server.revocation_endpoint, connection.client, connection[held]);
+
+    const ENDS: Record<string, [(connection: Connection, id: string) => unknown, status: number]> =
+      {
+        'its link is revoked': [(_, id) => administrator.revokeConnector(system, id), 410],
+        'its grant ends': [revoking('refreshToken'), 401],
+        'its token is revoked': [revoking('accessToken'), 401],
+        'its account is disabled': [
+          ({ accessToken }) =>
+            administrator.changeAccount(system, String(decodeJwt(accessToken).sub), 'disable'),
+          401,
+        ],
+      };
+    for (const [what, [end, status]] of Object.entries(ENDS)) {
+      it(`ends at once when ${what}, and a new call is answered with ${status}`, async () => {
+        // Whose account is disabled connects no more.
+        const person = what.includes('account') ? 'grace' : 'ada';
+        const { connector, connection, streams } = await streaming(person);
+        expect(streams.areClosed()).to.equal(false);
+        await end(connection, connector.id);
+        await expectEnd(streams, AT_ONCE_SECONDS);
+        const answer = await callTool(connector.link, connection.accessToken, 'whoami');
+        expect(answer.status).to.equal(status);
+      });
+    }
+
+    it('ends at once when its minted token is revoked', async () => {
+      const minted = await mint(system);
+      const streams = await openStreams(`${system.resource}/mcp`, minted.token);
+      expect(streams.areClosed()).to.equal(false);
+      await revokeMinted(system, minted.id);
+      await expectEnd(streams, AT_ONCE_SECONDS);
+    });
+
+    it('ends when its token expires', async () => {
+      const { streams } = await streaming();
+      expect(streams.areClosed()).to.equal(false);
+      moveClock(ACCESS_TOKEN_SECONDS + 1);
+      await expectEnd(streams, JUDGED_SECONDS);
+    });
+
+    it('stays open for as long as nothing happens to what it stands on', async () => {
+      const { streams } = await streaming();
+      const { id } = await administrator.createConnector(system);
+      moveClock(ACCESS_TOKEN_SECONDS - 60);
+      await administrator.revokeConnector(system, id);
+      const call = await streaming();
+      expect(streams.areClosed()).to.equal(false);
+      for (const each of [streams, call.streams]) await each.leave();
+    });
+
+    it('ends within ten seconds when messages are lost', async () => {
+      const { connector, streams } = await streaming();
+      await raw.call('ACL', 'SETUSER', 'default', 'resetchannels');
+      await raw.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+      await revokeConnector(elsewhere, connector.id, Date.now() / 1000);
+      expect(streams.areClosed()).to.equal(false);
+      moveClock(9);
+      await expectEnd(streams, JUDGED_SECONDS);
+      await raw.call('ACL', 'SETUSER', 'default', 'allchannels');
+    });
+
+    it('ends within a minute when the store is cut off, and then calls are told to wait', async () => {
+      const { connector, connection, streams } = await streaming();
+      proxy.sever();
+      moveClock(30);
+      expect(streams.areClosed()).to.equal(false);
+      moveClock(16);
+      await expectEnd(streams, JUDGED_SECONDS);
+      const { status, headers } = await callTool(connector.link, connection.accessToken, 'whoami');
+      expect([status, headers.has('www-authenticate')]).to.deep.equal([503, false]);
+      proxy.restore();
+      await until('calls are answered again', async () => {
+        const answer = await callTool(connector.link, connection.accessToken, 'whoami');
+        return ![401, 410, 503].includes(answer.status);
+      });
+    });
+  });
+}
