@@ -9,6 +9,7 @@ import { useProcesses } from '../support/scale-out/processes.ts';
 import { SOAK } from '../support/scale-out/soak.ts';
 import { startProxy } from '../store/tcp-proxy.ts';
 import { nothingLeaks } from './discretion.ts';
+import { limitIsExact } from './limit.ts';
 import { racesAreFair } from './races.ts';
 import { revocationIsHeard } from './revocation.ts';
 import { revocationHoldsUnderLoad } from './revocation-under-load.ts';
@@ -90,4 +91,6 @@ describe('Three processes on one Redis', () => {
   });
 
   nothingLeaks(processes);
+
+  describe('that come and go', () => limitIsExact(processes));
 });
