@@ -115,7 +115,7 @@ describe('In a real browser', function () {
     expect(callbacks[0]?.searchParams.get('error')).to.equal('access_denied');
     await page.goBack();
     expect(await page.getByRole('button', { name: 'Approve' }).count()).to.equal(0);
-    await page.getByText('This page is out of date').waitFor();
+    await page.getByText('You have denied this already').waitFor();
   });
 
   it('CON-13 two tabs are approved each for its own link', async () => {

@@ -45,7 +45,7 @@ describe('In one browser', () => {
     moveClock(60);
     const late = requirePage(await browser.submit(page, { decision: 'approve' }));
     expect(late.status).to.equal(400);
-    expect(late.html).to.include('out of date');
+    expect(late.html).to.include('You have approved this already');
   });
 
   it('SES-06 a person who signs in between is asked themselves, and what the other approved is theirs alone', async () => {

@@ -6,6 +6,7 @@ import { errors } from 'oidc-provider';
 import { HttpError } from '../../http/errors.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import type { Store } from '../../store/store.ts';
+import { redirectDestination } from '../engine/redirect-uris.ts';
 
 export type Flow = Awaited<ReturnType<Provider['interactionDetails']>>;
 
@@ -49,18 +50,36 @@ export async function finishFlow(
 }
 
 const ANSWER_KEPT = 15;
+const OUTCOME_KEPT = 900;
 const answerKey = (uid: string) => `answer:${uid}`;
+const outcomeKey = (uid: string) => `outcome:${uid}`;
 
-/** Remembers, for the browser of the flow, where a resumed flow went: a second click on Approve comes after the flow is over. */
+/** What the person decided, for as long as the page may still stand in a tab. */
+export type Outcome = { decision: 'approved' | 'denied'; destination: string };
+
+/**
+ * Remembers, for the browser of the flow, where a resumed flow went: a second click comes after the flow is over. Longer than the answer, in
+ * which a code is, it remembers what was decided, for whoever comes back to the page.
+ */
 export function rememberAnswer(store: Store): Koa.Middleware {
   return async function answerRemembered(ctx, next) {
     const uid = String(ctx.params.flow);
     await next();
     const location = ctx.response.get('Location');
-    if (ctx.status !== 303 || !/[?&]code=/.test(location)) return;
+    const decision = decisionIn(location);
+    if (ctx.status !== 303 || !decision) return;
+    const outcome: Outcome = { decision, destination: redirectDestination(location) };
     // The person is on the way already: a second click is all that is lost when this fails.
-    await store.set(answerKey(uid), location, ANSWER_KEPT).catch(() => undefined);
+    await Promise.all([
+      store.set(answerKey(uid), location, ANSWER_KEPT),
+      store.set(outcomeKey(uid), outcome, OUTCOME_KEPT),
+    ]).catch(() => undefined);
   };
+}
+
+function decisionIn(location: string): Outcome['decision'] | undefined {
+  if (/[?&]code=/.test(location)) return 'approved';
+  return /[?&]error=access_denied(&|$)/.test(location) ? 'denied' : undefined;
 }
 
 /** Where this browser's flow went a moment ago, if it did. */
@@ -69,8 +88,24 @@ export async function findAnswer(
   ctx: Koa.Context,
   uid: string,
 ): Promise<string | undefined> {
-  const cookie = ctx.cookies.get(provider.cookieName('interaction'), { signed: true });
-  return cookie === uid ? (await store.get<string>(answerKey(uid)))?.value : undefined;
+  return isOfThisBrowser(provider, ctx, uid)
+    ? (await store.get<string>(answerKey(uid)))?.value
+    : undefined;
+}
+
+/** What this browser's flow ended with, if it did not long ago. */
+export async function findOutcome(
+  { provider, store }: { provider: Provider; store: Store },
+  ctx: Koa.Context,
+  uid: string,
+): Promise<Outcome | undefined> {
+  return isOfThisBrowser(provider, ctx, uid)
+    ? (await store.get<Outcome>(outcomeKey(uid)))?.value
+    : undefined;
+}
+
+function isOfThisBrowser(provider: Provider, ctx: Koa.Context, uid: string): boolean {
+  return ctx.cookies.get(provider.cookieName('interaction'), { signed: true }) === uid;
 }
 
 export function seeOther(ctx: Koa.Context, location: string): void {

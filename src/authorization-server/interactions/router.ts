@@ -5,7 +5,7 @@ import { HttpError } from '../../http/errors.ts';
 import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
 import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
 import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
-import { findAnswer, requireFlow, seeOther } from './flow.ts';
+import { findAnswer, findOutcome, requireFlow, seeOther } from './flow.ts';
 import { requireAllowedClient } from './request.ts';
 import { completeSignIn, passToFlow, startSignIn } from './sign-in.ts';
 
@@ -18,6 +18,7 @@ export function interactions(options: InteractionOptions): Koa.Middleware {
   router.use(refuseUnseenRequests('GET, POST'));
   router.use(limitRate(options.rateLimit));
   router.get(CALLBACK_PATH, (ctx) => passToFlow(ctx));
+  router.use('/interaction/:uid', doneInsteadOfExpired(options));
   router.get('/interaction/:uid', async (ctx) => {
     const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
     if (flow.prompt.name === 'consent') return showConsent(options, ctx, flow);
@@ -39,4 +40,18 @@ export function interactions(options: InteractionOptions): Koa.Middleware {
   });
   const routes = router.routes() as Koa.Middleware;
   return (ctx, next) => (ctx.path.startsWith('/interaction/') ? routes(ctx, next) : next());
+}
+
+/** Who comes back to a flow that they have answered is told so, and not that something is wrong. */
+function doneInsteadOfExpired(options: InteractionOptions): Koa.Middleware {
+  return async function doneAsPage(ctx, next) {
+    try {
+      await next();
+    } catch (error) {
+      if (!(error instanceof HttpError) || error.code !== 'expired') throw error;
+      const outcome = await findOutcome(options, ctx, String(ctx.params.uid));
+      if (!outcome) throw error;
+      await options.pages.render(ctx, 'done', outcome, error.status);
+    }
+  };
 }
