@@ -7,7 +7,7 @@ import { wishesOf } from './pages/languages.ts';
 import { readMessageFiles } from './pages/message-files.ts';
 import { openLanguages, type Speech } from './pages/messages.ts';
 import { compileTemplates, findTemplates } from './pages/templates.ts';
-import { refuseBrokenTheme } from './pages/theme.ts';
+import { explained, refuseBrokenTheme } from './pages/theme.ts';
 import type { SharedValues, ViewName, ViewValues } from './pages/values.ts';
 
 export type { ViewName, ViewValues } from './pages/values.ts';
@@ -29,6 +29,8 @@ export type Pages = {
   languages: string[];
 };
 
+export type PageSettings = Omit<SharedValues, 'links'> & Partial<SharedValues>;
+
 const DIRECTORY = join(import.meta.dirname, '../../views');
 
 /** Reading our own message files takes longer than all the rest, and they are the same for everybody in this process. */
@@ -38,10 +40,11 @@ let ownMessages: ReturnType<typeof readMessageFiles> | undefined;
  * Reads and compiles everything once. A file in `theme` takes the place of ours with the same name. Throws an error that names file and
  * line when something in the theme cannot be used: every page is tried out with sample values before anybody sees it.
  */
-export function openPages(
-  shared: Omit<SharedValues, 'links'> & Partial<SharedValues>,
-  theme?: string,
-): Pages {
+export function openPages(shared: PageSettings, theme?: string): Pages {
+  return theme === undefined ? open(shared) : explained(theme, () => open(shared, theme));
+}
+
+function open(shared: PageSettings, theme?: string): Pages {
   ownMessages ??= readMessageFiles(join(DIRECTORY, 'messages'));
   const directories = [DIRECTORY, ...(theme === undefined ? [] : [theme])];
   const themeMessages = theme === undefined ? new Map() : readMessageFiles(join(theme, 'messages'));

@@ -13,12 +13,12 @@ export function launchChromium(more: readonly string[] = []): Promise<Browser> {
 export type Shown = { page: Page; url: string; posts: URLSearchParams[] };
 
 /** A fresh page for every claim of the `describe` around it; call the result while a claim runs. */
-export function useChromium(samples: Record<string, Sample>): () => Shown {
+export function useChromium(samples: Record<string, Sample>, theme?: string): () => Shown {
   let browser: Browser | undefined;
   let server: Awaited<ReturnType<typeof serveSamples>> | undefined;
   let page: Page | undefined;
   before(async () => {
-    const pages = openPages(SHARED);
+    const pages = openPages(SHARED, theme);
     server = await serveSamples(pages, samples);
     browser = await launchChromium();
   });

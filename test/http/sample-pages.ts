@@ -1,6 +1,7 @@
 // Sample values for every page, and a server that shows them under the content security policy of the real hosts.
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import Koa from 'koa';
 import type { Pages } from '../../src/http/pages.ts';
 import { type Sample as Values, SAMPLES as VALUES } from '../../src/http/pages/samples.ts';
@@ -8,6 +9,8 @@ import { type Sample as Values, SAMPLES as VALUES } from '../../src/http/pages/s
 export { CONSENT, ERROR, levelChoices, NO_ACCESS } from '../../src/http/pages/samples.ts';
 
 export type Sample = (pages: Pages, ctx: Koa.Context) => Promise<void>;
+
+export const EXAMPLE_THEME = join(import.meta.dirname, '../../config/example-theme');
 
 /** What an operator says of themselves. */
 export const SHARED = { productName: 'Gatehouse', supportContact: 'it-desk@example.com' };

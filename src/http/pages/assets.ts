@@ -14,6 +14,10 @@ type Asset = { name: string; body: Buffer; etag: string };
 /** `colours.css` of a theme comes after the stylesheet. Throws an error that names a file that is missing or cannot be used. */
 export function openAssets(directories: readonly string[]): Assets {
   const colours = findFile(directories, 'colours.css');
+  if (colours && /@import|url\(/i.test(colours.toString()))
+    throw new Error(
+      'colours.css loads something: pages load nothing but their stylesheet and logo',
+    );
   const sheets = [requireFile(directories, 'assets/style.css'), ...(colours ? [colours] : [])];
   const style = asset('style.css', Buffer.concat(sheets));
   const icon = asset('icon.svg', requireFile(directories, 'assets/icon.svg'));

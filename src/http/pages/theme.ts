@@ -19,6 +19,19 @@ export type ThemeParts = {
   always: object;
 };
 
+/** Whatever makes a theme unusable is an error about the theme. */
+export function explained<T>(theme: string, open: () => T): T {
+  try {
+    return open();
+  } catch (error) {
+    if (error instanceof ThemeError) throw error;
+    const { message } = error as Error;
+    throw new ThemeError([message.includes(theme) ? message : `${theme}: ${message}`], {
+      cause: error,
+    });
+  }
+}
+
 /** Throws an error with everything that is wrong, a line each. */
 export function refuseBrokenTheme(parts: ThemeParts): void {
   const { theme, own, ownMessages, themeMessages } = parts;
