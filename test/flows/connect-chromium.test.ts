@@ -13,127 +13,131 @@ import { useSystem } from '../support/system.ts';
 
 const BACK_IN_THE_APP = 'back in the app';
 
-describe('In a real browser', function () {
-  this.timeout(40_000);
-  const system = useSystem();
-  let chromium: Browser;
-  let context: BrowserContext;
-  let app: HttpServer;
-  let callbacks: URL[];
-  let redirectUri: string;
+for (const [looks, file] of [
+  ['', {}],
+  [', in the example theme', { theme: 'config/example-theme' }],
+] as const)
+  describe(`In a real browser${looks}`, function () {
+    this.timeout(40_000);
+    const system = useSystem({ file });
+    let chromium: Browser;
+    let context: BrowserContext;
+    let app: HttpServer;
+    let callbacks: URL[];
+    let redirectUri: string;
 
-  before(async () => {
-    chromium = await launchChromium();
-    const [port = 0] = await freePorts(1);
-    redirectUri = `http://127.0.0.1:${port}/callback`;
-    app = await listen(port);
-  });
-  beforeEach(async () => {
-    callbacks = [];
-    context = await chromium.newContext();
-  });
-  afterEach(() => context.close());
-  after(async () => {
-    await chromium.close();
-    app.closeAllConnections();
-    app.close();
-  });
-
-  /** The app's own address sends the browser on to another origin, as hosted clients do on the way to their program. */
-  async function listen(port: number): Promise<HttpServer> {
-    const server = createServer((req, res) => {
-      const url = new URL(req.url ?? '/', redirectUri);
-      if (url.pathname !== '/callback') return void res.end(BACK_IN_THE_APP);
-      callbacks.push(url);
-      res.writeHead(307, { location: `http://localhost:${port}/done` }).end();
+    before(async () => {
+      chromium = await launchChromium();
+      const [port = 0] = await freePorts(1);
+      redirectUri = `http://127.0.0.1:${port}/callback`;
+      app = await listen(port);
     });
-    await once(server.listen(port, '127.0.0.1'), 'listening');
-    return server;
-  }
+    beforeEach(async () => {
+      callbacks = [];
+      context = await chromium.newContext();
+    });
+    afterEach(() => context.close());
+    after(async () => {
+      await chromium.close();
+      app.closeAllConnections();
+      app.close();
+    });
 
-  async function start(page: Page) {
-    const { link } = await createConnector(system(), { level: 'admin' });
-    const { server } = await discover(link);
-    const client = await registerClient(server, 'none', redirectUri);
-    const { url, verifier, state } = authorizeUrl(server, client, { resource: link });
-    await page.goto(url.href);
-    return { link, server, client, verifier, state };
-  }
-
-  it('two clicks lead from the authorization request to a working token', async () => {
-    const page = await context.newPage();
-    const { state, ...started } = await start(page);
-    await page.getByRole('button', { name: 'Ada Lovelace' }).click();
-    await page.getByRole('button', { name: 'Approve' }).click();
-    await page.getByText(BACK_IN_THE_APP).waitFor();
-    const [callback, ...more] = callbacks;
-    expect(more).to.have.length(0);
-    expect(callback?.searchParams.get('state')).to.equal(state);
-    if (!callback) throw new Error('the app was not called back');
-    const { body } = await redeem({ ...started, callback });
-    expect(body.scope).to.equal('admin offline_access');
-    expect(await isLetIn(started.link, body.access_token)).to.equal(true);
-  });
-
-  it('a lower level, not to stay connected and another account are a click each', async () => {
-    const page = await context.newPage();
-    const { state, ...started } = await start(page);
-    await page.getByRole('button', { name: 'Grace Hopper' }).click();
-    await page.getByRole('button', { name: 'Use another account' }).click();
-    await page.getByRole('button', { name: 'Ada Lovelace' }).click();
-    await page.locator('input[name=level][value=analytics]').check();
-    await page.getByLabel('Stay connected').uncheck();
-    await page.getByRole('button', { name: 'Approve' }).click();
-    await page.getByText(BACK_IN_THE_APP).waitFor();
-    const [callback] = callbacks;
-    if (!callback) throw new Error(`no callback for ${state}`);
-    const { body } = await redeem({ ...started, callback });
-    expect(body.scope).to.equal('analytics');
-    expect(body).to.not.have.property('refresh_token');
-  });
-
-  it('a double click on Approve connects the app, however slowly it answers', async () => {
-    const page = await context.newPage();
-    const { state: _state, ...started } = await start(page);
-    await page.getByRole('button', { name: 'Ada Lovelace' }).click();
-    await page.getByRole('button', { name: 'Approve' }).dblclick({ delay: 20 });
-    await page.getByText(BACK_IN_THE_APP).waitFor();
-    const codes = new Set(callbacks.map(({ searchParams }) => searchParams.get('code')));
-    expect(codes.size).to.equal(1);
-    const [callback] = callbacks;
-    if (!callback) throw new Error('the app was not called back');
-    const { body } = await redeem({ ...started, callback });
-    expect(await isLetIn(started.link, body.access_token)).to.equal(true);
-  });
-
-  it('CON-10 denying tells the app, and whoever goes back is told that it is over', async () => {
-    const page = await context.newPage();
-    await start(page);
-    await page.getByRole('button', { name: 'Ada Lovelace' }).click();
-    await page.getByRole('button', { name: 'Deny' }).click();
-    await page.getByText(BACK_IN_THE_APP).waitFor();
-    expect(callbacks[0]?.searchParams.get('error')).to.equal('access_denied');
-    await page.goBack();
-    expect(await page.getByRole('button', { name: 'Approve' }).count()).to.equal(0);
-    await page.getByText('You have denied this already').waitFor();
-  });
-
-  it('CON-13 two tabs are approved each for its own link', async () => {
-    const tabs = [];
-    for (const person of ['Ada Lovelace', undefined]) {
-      const page = await context.newPage();
-      const started = await start(page);
-      if (person) await page.getByRole('button', { name: person }).click();
-      await page.getByRole('button', { name: 'Approve' }).waitFor();
-      tabs.push({ page, ...started });
+    /** The app's own address sends the browser on to another origin, as hosted clients do on the way to their program. */
+    async function listen(port: number): Promise<HttpServer> {
+      const server = createServer((req, res) => {
+        const url = new URL(req.url ?? '/', redirectUri);
+        if (url.pathname !== '/callback') return void res.end(BACK_IN_THE_APP);
+        callbacks.push(url);
+        res.writeHead(307, { location: `http://localhost:${port}/done` }).end();
+      });
+      await once(server.listen(port, '127.0.0.1'), 'listening');
+      return server;
     }
-    for (const { page, state, ...started } of tabs) {
+
+    async function start(page: Page) {
+      const { link } = await createConnector(system(), { level: 'admin' });
+      const { server } = await discover(link);
+      const client = await registerClient(server, 'none', redirectUri);
+      const { url, verifier, state } = authorizeUrl(server, client, { resource: link });
+      await page.goto(url.href);
+      return { link, server, client, verifier, state };
+    }
+
+    it('two clicks lead from the authorization request to a working token', async () => {
+      const page = await context.newPage();
+      const { state, ...started } = await start(page);
+      await page.getByRole('button', { name: 'Ada Lovelace' }).click();
       await page.getByRole('button', { name: 'Approve' }).click();
       await page.getByText(BACK_IN_THE_APP).waitFor();
-      const callback = callbacks.find(({ searchParams }) => searchParams.get('state') === state);
+      const [callback, ...more] = callbacks;
+      expect(more).to.have.length(0);
+      expect(callback?.searchParams.get('state')).to.equal(state);
+      if (!callback) throw new Error('the app was not called back');
+      const { body } = await redeem({ ...started, callback });
+      expect(body.scope).to.equal('admin offline_access');
+      expect(await isLetIn(started.link, body.access_token)).to.equal(true);
+    });
+
+    it('a lower level, not to stay connected and another account are a click each', async () => {
+      const page = await context.newPage();
+      const { state, ...started } = await start(page);
+      await page.getByRole('button', { name: 'Grace Hopper' }).click();
+      await page.getByRole('button', { name: 'Use another account' }).click();
+      await page.getByRole('button', { name: 'Ada Lovelace' }).click();
+      await page.locator('input[name=level][value=analytics]').check();
+      await page.getByLabel('Stay connected').uncheck();
+      await page.getByRole('button', { name: 'Approve' }).click();
+      await page.getByText(BACK_IN_THE_APP).waitFor();
+      const [callback] = callbacks;
+      if (!callback) throw new Error(`no callback for ${state}`);
+      const { body } = await redeem({ ...started, callback });
+      expect(body.scope).to.equal('analytics');
+      expect(body).to.not.have.property('refresh_token');
+    });
+
+    it('a double click on Approve connects the app, however slowly it answers', async () => {
+      const page = await context.newPage();
+      const { state: _state, ...started } = await start(page);
+      await page.getByRole('button', { name: 'Ada Lovelace' }).click();
+      await page.getByRole('button', { name: 'Approve' }).dblclick({ delay: 20 });
+      await page.getByText(BACK_IN_THE_APP).waitFor();
+      const codes = new Set(callbacks.map(({ searchParams }) => searchParams.get('code')));
+      expect(codes.size).to.equal(1);
+      const [callback] = callbacks;
       if (!callback) throw new Error('the app was not called back');
       const { body } = await redeem({ ...started, callback });
       expect(await isLetIn(started.link, body.access_token)).to.equal(true);
-    }
+    });
+
+    it('CON-10 denying tells the app, and whoever goes back is told that it is over', async () => {
+      const page = await context.newPage();
+      await start(page);
+      await page.getByRole('button', { name: 'Ada Lovelace' }).click();
+      await page.getByRole('button', { name: 'Deny' }).click();
+      await page.getByText(BACK_IN_THE_APP).waitFor();
+      expect(callbacks[0]?.searchParams.get('error')).to.equal('access_denied');
+      await page.goBack();
+      expect(await page.getByRole('button', { name: 'Approve' }).count()).to.equal(0);
+      await page.getByText('You have denied this already').waitFor();
+    });
+
+    it('CON-13 two tabs are approved each for its own link', async () => {
+      const tabs = [];
+      for (const person of ['Ada Lovelace', undefined]) {
+        const page = await context.newPage();
+        const started = await start(page);
+        if (person) await page.getByRole('button', { name: person }).click();
+        await page.getByRole('button', { name: 'Approve' }).waitFor();
+        tabs.push({ page, ...started });
+      }
+      for (const { page, state, ...started } of tabs) {
+        await page.getByRole('button', { name: 'Approve' }).click();
+        await page.getByText(BACK_IN_THE_APP).waitFor();
+        const callback = callbacks.find(({ searchParams }) => searchParams.get('state') === state);
+        if (!callback) throw new Error('the app was not called back');
+        const { body } = await redeem({ ...started, callback });
+        expect(await isLetIn(started.link, body.access_token)).to.equal(true);
+      }
+    });
   });
-});

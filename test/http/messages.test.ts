@@ -1,4 +1,5 @@
 // The message files: every language says everything, with the same values and marks, and nothing that a page would show wrongly.
+import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import {
@@ -10,6 +11,8 @@ import {
 const FILES = readMessageFiles(join(import.meta.dirname, '../../views/messages'));
 const ENGLISH = FILES.get('en') ?? new Map();
 const LANGUAGES = ['de', 'en', 'es', 'fr', 'ja', 'pt'];
+
+const ABOUT_THE_REQUEST = ['invalid_request', 'misdirected_request'];
 
 describe('the messages', () => {
   it('are there in six languages, without a mistake', () => {
@@ -47,5 +50,19 @@ describe('the messages', () => {
         .map(([key]) => `${language}: ${key}`),
     );
     expect(same).to.deep.equal([]);
+  });
+
+  it('there are of every error that people can meet; those about the request alone share one', () => {
+    const src = join(import.meta.dirname, '../../src');
+    const sources = globSync('{authorization-server,http,accounts}/**/*.ts', { cwd: src });
+    const text = sources.map((path) => readFileSync(join(src, path), 'utf8')).join('\n');
+    const codes = [...text.matchAll(/new HttpError\(\s*\d+,\s*'(\w+)'|about: '(\w+)'/g)];
+    const names = new Set(codes.map(([, code, about]) => code ?? about ?? ''));
+    expect([...names]).to.include.members(['expired', 'sign_in_stopped', 'too_many_requests']);
+    const silent = [...names].filter((name) => !ENGLISH.has(`errors.${name}.title`));
+    expect(silent.sort()).to.deep.equal(ABOUT_THE_REQUEST);
+    for (const name of [...names].filter((each) => !silent.includes(each)))
+      for (const part of ['title', 'message', 'advice'])
+        expect(ENGLISH.has(`errors.${name}.${part}`), `${name}.${part}`).to.equal(true);
   });
 });

@@ -23,7 +23,7 @@ export function makeCertificate(name: string): Certificate {
   const body = sequence(content, ECDSA_WITH_SHA256, signature).toString('base64');
   return {
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
-    cert: `-----BEGIN CERTIFICATE-----\n${body.replace(/.{64}/g, '$&\n')}\n-----END CERTIFICATE-----\n`,
+    cert: `-----BEGIN CERTIFICATE-----\n${body.replace(/.{64}(?!$)/g, '$&\n')}\n-----END CERTIFICATE-----\n`,
   };
 }
 

@@ -1,0 +1,215 @@
+// What a person with a real browser meets when things are not as they should be, and callbacks of every kind; the browser has nothing to complain about.
+import { once } from 'node:events';
+import { createServer, type Server as HttpsServer } from 'node:https';
+import { expect } from 'chai';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
+import { launchChromium } from '../http/chromium.ts';
+import { createConnector, revokeConnector, type Wanted } from '../support/administrator.ts';
+import { moveClock, restoreClock } from '../support/clock.ts';
+import { connect, redeem, registerClient } from '../support/connection.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { authorizeUrl, discover } from '../support/oauth.ts';
+import { startSystem, type System } from '../support/system.ts';
+
+const APP = 'app.example.com';
+const QUARTER_OF_AN_HOUR = 900;
+
+describe('In a real browser, off the straight way', function () {
+  this.timeout(40_000);
+  let system: System;
+  let chromium: Browser;
+  let context: BrowserContext;
+  let page: Page;
+  let app: HttpsServer;
+  let origin: string;
+  let callbacks: URL[];
+  let said: string[];
+
+  before(async () => {
+    const [port = 0] = await freePorts(1);
+    origin = `https://${APP}:${port}`;
+    app = await listen(port);
+    const allowedRedirects = [
+      `${origin}/callback`,
+      `${origin}/to-the-app`,
+      'example-app://callback',
+    ];
+    system = await startSystem({ file: { clients: { allowedRedirects } } });
+    chromium = await launchChromium([`--host-resolver-rules=MAP ${APP} 127.0.0.1`]);
+  });
+  beforeEach(async () => {
+    callbacks = [];
+    said = [];
+    context = await chromium.newContext({ ignoreHTTPSErrors: true });
+    page = await context.newPage();
+    page.on('console', (message) => said.push(message.text()));
+    page.on('pageerror', (error) => said.push(String(error)));
+  });
+  afterEach(async () => {
+    restoreClock();
+    await context.close();
+    // Pages that say no have the status of an error, and going back to one is something that Chromium mentions.
+    expect(said.filter((line) => !/status of [45]\d\d/.test(line))).to.deep.equal([]);
+  });
+  after(async () => {
+    await chromium.close();
+    app.closeAllConnections();
+    app.close();
+    await system.stop();
+  });
+
+  /** A hosted app: one callback says that all is well, the other hands the code on to a program with a scheme of its own. */
+  async function listen(port: number): Promise<HttpsServer> {
+    const server = createServer(makeCertificate(APP), (req, res) => {
+      const url = new URL(req.url ?? '/', origin);
+      if (url.pathname === '/favicon.ico') return void res.writeHead(204).end();
+      callbacks.push(url);
+      server.emit('callback', url);
+      if (url.pathname === '/to-the-app')
+        res.writeHead(302, { location: `example-app://callback${url.search}` }).end();
+      else res.end('back in the app');
+    });
+    await once(server.listen(port, '127.0.0.1'), 'listening');
+    return server;
+  }
+
+  async function prepare(wanted: Wanted = {}, redirectUri = `${origin}/callback`) {
+    const connector = await createConnector(system, wanted);
+    const { link } = connector;
+    const { server } = await discover(link);
+    const client = await registerClient(server, 'none', redirectUri);
+    return { connector, link, server, client, ...authorizeUrl(server, client, { resource: link }) };
+  }
+
+  async function consentAs(url: URL, person = 'Ada Lovelace') {
+    await page.goto(url.href);
+    await page.getByRole('button', { name: person }).click();
+    await page.getByRole('heading', { level: 1 }).waitFor();
+  }
+
+  const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+  const heading = () => page.getByRole('heading', { level: 1 }).innerText();
+
+  it('a hosted app gets the code at its https callback', async () => {
+    const { url, ...started } = await prepare();
+    await consentAs(url);
+    expect(await page.locator('#local-warning').count()).to.equal(0);
+    await press('Approve');
+    await page.getByText('back in the app').waitFor();
+    const [callback] = callbacks;
+    if (!callback) throw new Error('the app was not called back');
+    const { body } = await redeem({ ...started, callback });
+    expect(await isLetIn(started.link, body.access_token)).to.equal(true);
+  });
+
+  it('a hosted app may hand it on to a program with a scheme of its own', async () => {
+    const { url, ...started } = await prepare({}, `${origin}/to-the-app`);
+    await consentAs(url);
+    const called = once(app, 'callback');
+    await press('Approve');
+    const [callback] = (await called) as [URL];
+    expect((await redeem({ ...started, callback })).status).to.equal(200);
+  });
+
+  it('a program with a scheme of its own gets the code, and the page left behind says that it was approved', async () => {
+    const { url } = await prepare({}, 'example-app://callback');
+    await consentAs(url);
+    expect(await page.locator('#local-warning').innerText()).to.include(
+      'This opens an app on this computer',
+    );
+    const consent = page.url();
+    const answered = page.waitForResponse(
+      (response) => response.status() === 303 && response.url() !== consent,
+    );
+    await press('Approve');
+    const location = (await (await answered).allHeaders())['location'];
+    expect(location).to.match(/^example-app:\/\/callback\?code=/);
+    await page.goto(consent);
+    expect(await heading()).to.equal('You have approved this already');
+    expect(await page.locator('main').innerText()).to.include('example-app');
+  });
+
+  it('a page that lay about for too long says what to do', async () => {
+    const { url } = await prepare();
+    await consentAs(url);
+    moveClock(QUARTER_OF_AN_HOUR + 1);
+    await press('Approve');
+    expect(await heading()).to.equal('This page is out of date');
+    expect(await page.locator('#advice + p').innerText()).to.include('connect again from there');
+    expect(callbacks).to.deep.equal([]);
+  });
+
+  it('a link that was revoked meanwhile is not approved any more', async () => {
+    const { url, connector } = await prepare();
+    await consentAs(url);
+    await revokeConnector(system, connector.id);
+    await press('Approve');
+    expect(await heading()).to.equal('This connect link does not work');
+    await page.goto(url.href);
+    expect(await heading()).to.equal('This connect link does not work');
+    expect(callbacks).to.deep.equal([]);
+  });
+
+  it('a link that is used up says so, and leads back to the app', async () => {
+    const { url, connector } = await prepare({ maxUses: 1 });
+    await connect(system, connector, { person: 'grace' });
+    await consentAs(url);
+    expect(await heading()).to.equal(`The connect link for ${connector.name} is used up`);
+    await press('Cancel and go back to the app');
+    await page.getByText('back in the app').waitFor();
+    expect(callbacks[0]?.searchParams.get('error')).to.equal('access_denied');
+    await page.goBack();
+    expect(await heading()).to.equal('You have denied this already');
+  });
+
+  it('a person without access is told, and may be somebody else', async () => {
+    const { url, connector } = await prepare();
+    await consentAs(url, 'Alan Turing');
+    expect(await heading()).to.equal(`You may not use ${connector.name}`);
+    await press('Use another account');
+    await page.getByRole('button', { name: 'Grace Hopper' }).click();
+    await press('Approve');
+    await page.getByText('back in the app').waitFor();
+    expect(callbacks[0]?.searchParams.has('code')).to.equal(true);
+  });
+
+  it('an error has a reference that is in the answer’s headers, and so in the log', async () => {
+    const { url } = await prepare();
+    url.searchParams.set('client_id', 'nobody');
+    const response = await page.goto(url.href);
+    const reference = await page.locator('.reference dd').first().innerText();
+    expect(reference)
+      .to.match(/^[\w-]{6,}$/)
+      .and.to.equal(response?.headers()['x-request-id']);
+  });
+});
+
+describe('In a real browser, while the identity provider is down', () => {
+  it('the page says that signing in is what does not work', async () => {
+    const [port = 0] = await freePorts(1);
+    const system = await startSystem({
+      settings: { GATEHOUSE_DEVELOPMENT_IDP_URL: '' },
+      file: {
+        developmentIdp: undefined,
+        identityProvider: { issuer: `http://localhost:${port}`, clientId: 'gatehouse' },
+      },
+    });
+    const chromium = await launchChromium();
+    try {
+      const { link } = await createConnector(system);
+      const { server } = await discover(link);
+      const client = await registerClient(server);
+      const page = await chromium.newPage();
+      const { url } = authorizeUrl(server, client, { resource: link });
+      expect((await page.goto(url.href))?.status()).to.equal(503);
+      expect(await page.getByRole('heading', { level: 1 }).innerText()).to.equal(
+        'Signing in does not work just now',
+      );
+    } finally {
+      await chromium.close();
+      await system.stop();
+    }
+  });
+});
