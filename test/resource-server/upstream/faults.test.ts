@@ -15,7 +15,7 @@ import {
   stream,
 } from '../../support/upstream/scripted.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../store/condition.ts';
 
 const CANARY = 'at /srv/app/secret-canary.js:42';
 const SETTINGS = { timeout: '1s', silence: '1s', maxAnswerBytes: 2000 };
@@ -181,7 +181,7 @@ describe('When the MCP server behind it', () => {
     const body = JSON.stringify(PING);
     const sent = fetch(link, { method: 'POST', headers, body, signal: stop.signal });
     const failed = sent.catch(() => 'gone');
-    await until(() => behind().upstream.received.length > before);
+    await until('the call is there', () => behind().upstream.received.length > before);
     stop.abort();
     expect(await failed).to.equal('gone');
     await behind().upstream.received[before]?.closed;

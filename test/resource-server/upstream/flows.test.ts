@@ -10,7 +10,7 @@ import {
 import { startUpstreamV1 } from '../../support/upstream/sdk-v1.ts';
 import { startUpstreamV2 } from '../../support/upstream/sdk-v2.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
-import { until } from '../../support/until.ts';
+import { until } from '../../store/condition.ts';
 
 const CLIENTS: Record<string, ConnectWithToken> = {
   'SDK v1': connectV1,
@@ -76,7 +76,10 @@ for (const [server, open] of Object.entries({
           const seen: number[] = [];
           const call = client.callTool('wait', {}, { onProgress: (n) => void seen.push(n) });
           // The call is still at its gate there when its first events are here.
-          await until(() => seen.length === 2 && behind().upstream.waiting() === 1);
+          await until(
+            'two events are here',
+            () => seen.length === 2 && behind().upstream.waiting() === 1,
+          );
           behind().upstream.release();
           expect((await call).structuredContent).to.include({ tool: 'wait' });
           expect(seen.slice(0, 2)).to.deep.equal([1, 2]);
@@ -86,13 +89,13 @@ for (const [server, open] of Object.entries({
           const { client } = await connectAt(sdk, 'analytics');
           const stop = new AbortController();
           const call = client.callTool('wait', {}, { signal: stop.signal }).catch(() => 'stopped');
-          await until(() => behind().upstream.waiting() === 1);
+          await until('the call is there', () => behind().upstream.waiting() === 1);
           stop.abort();
           expect(await call).to.equal('stopped');
           // Without sessions, the 2025 revisions have no word for it that the server could match to the call.
           if (server === 'SDK v2' && client.protocolVersion()?.startsWith('2025-'))
             await client.close();
-          await until(() => behind().upstream.waiting() === 0);
+          await until('the call ended there', () => behind().upstream.waiting() === 0);
         });
 
         it('has a tool error for what its link can never give', async () => {

@@ -1,0 +1,93 @@
+// The caller header: what it says, for how long, and that it never passes for an access token, nor an access token for it.
+import { expect } from 'chai';
+import { decodeJwt, decodeProtectedHeader, importJWK, type JWK, SignJWT } from 'jose';
+import { openSigningKeys } from '../../../src/keys/signing-keys.ts';
+import { moveClock } from '../../support/clock.ts';
+import { call, callTool } from '../../support/mcp.ts';
+import { openSystemStore } from '../../support/opened-store.ts';
+import { askAboutToken } from '../../support/token-endpoints.ts';
+import { PING, startScripted } from '../../support/upstream/scripted.ts';
+import { useUpstream } from '../../support/upstream/system.ts';
+
+describe('The caller header', () => {
+  const behind = useUpstream(startScripted);
+
+  async function headerOf(level: 'analytics' | 'operations', ceiling = level): Promise<string> {
+    const { link, token } = await behind().connected(level, ceiling);
+    await call(link, token, PING);
+    return String(behind().upstream.received.at(-1)?.headers['gatehouse-caller']);
+  }
+
+  it('says who calls, with which app, through which link, at which level, for a minute', async () => {
+    const { connector, connection, token } = await behind().connected('operations');
+    const header = await headerOf('operations');
+    expect(decodeProtectedHeader(header)).to.include({ alg: 'ES256', typ: 'gatehouse-caller+jwt' });
+    const { iat = 0, exp = 0, ...claims } = decodeJwt(header);
+    expect(claims).to.deep.equal({
+      iss: behind().system.auth,
+      aud: behind().upstream.url,
+      sub: decodeJwt(token).sub,
+      client_id: connection.client.id,
+      connector: connector.id,
+      level: 'operations',
+    });
+    expect(exp - iat).to.equal(60);
+  });
+
+  it('is signed once in half a minute for a caller, and never shared by two', async () => {
+    const first = await headerOf('operations');
+    expect(await headerOf('operations')).to.equal(first);
+    expect(await headerOf('analytics')).to.not.equal(first);
+    moveClock(31);
+    const later = await headerOf('operations');
+    expect(later).to.not.equal(first);
+    expect((decodeJwt(later).exp ?? 0) - Date.now() / 1000).to.be.above(29);
+  });
+
+  it('is no access token: not for calls, not for the authorization server', async () => {
+    const { link, connection } = await behind().connected('operations');
+    const header = await headerOf('operations');
+    for (const at of [link, `${behind().system.resource}/mcp`])
+      expect((await call(at, header, PING)).status).to.equal(401);
+    const { client, server } = connection;
+    await askAboutToken(server.revocation_endpoint, client, header);
+    expect((await call(link, connection.accessToken, PING)).status).to.equal(200);
+  });
+
+  it('would be no access token for any address: its type says so', async () => {
+    const { link, token } = await behind().connected('operations');
+    const { store } = await openSystemStore(behind().system);
+    const [key] = await openSigningKeys(store, Date.now() / 1000);
+    await store.close();
+    const sign = async (typ: string) =>
+      new SignJWT(decodeJwt(token))
+        .setProtectedHeader({ alg: 'ES256', typ, kid: key?.jwk.kid ?? '' })
+        .sign(await importJWK(key?.jwk as JWK, 'ES256'));
+    expect((await call(link, await sign('at+jwt'), PING)).status).to.equal(200);
+    expect((await call(link, await sign('gatehouse-caller+jwt'), PING)).status).to.equal(401);
+  });
+
+  it('cannot be replaced by an access token, nor left out, nor come from a client', async () => {
+    const { link, token } = await behind().connected('operations');
+    const { upstream } = behind();
+    const header = await headerOf('operations');
+    const before = upstream.received.length;
+    const direct = (caller?: string) =>
+      fetch(upstream.url, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          ...(caller ? { 'gatehouse-caller': caller } : {}),
+        },
+        body: JSON.stringify(PING),
+      });
+    for (const caller of [undefined, token, `${header}x`])
+      expect((await direct(caller)).status).to.equal(401);
+    expect(upstream.received).to.have.length(before);
+    expect((await direct(header)).status).to.equal(200);
+    const headers = { 'gatehouse-caller': 'made.up.it' };
+    expect((await callTool(link, token, 'whoami', {})).status).to.equal(200);
+    expect((await call(link, token, PING, { headers })).status).to.equal(200);
+    expect(upstream.wire()).to.not.include('made.up.it');
+  });
+});

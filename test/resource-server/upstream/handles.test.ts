@@ -1,0 +1,143 @@
+// RSV-11: a session or an event of one caller at the operator's MCP server is of no use to any other.
+import { randomUUID } from 'node:crypto';
+import { expect } from 'chai';
+import { addressOf, mint } from '../../minted-tokens/minting.ts';
+import { connect } from '../../support/connection.ts';
+import { call } from '../../support/mcp.ts';
+import { connectV1 } from '../../support/upstream/clients.ts';
+import {
+  answerTo,
+  echo,
+  json,
+  PING,
+  startScripted,
+  stream,
+} from '../../support/upstream/scripted.ts';
+import { startUpstreamV1 } from '../../support/upstream/sdk-v1.ts';
+import { connectPerson, useUpstream } from '../../support/upstream/system.ts';
+
+const INITIALIZE = { jsonrpc: '2.0', id: 1, method: 'initialize', params: {} };
+
+describe('A session at the MCP server behind Gatehouse', () => {
+  const behind = useUpstream(startScripted);
+  const id = randomUUID();
+  afterEach(() => behind().upstream.answer(echo));
+
+  async function begin(link: string, token: string): Promise<string> {
+    behind().upstream.answer((_req, res) => {
+      res.setHeader('mcp-session-id', id);
+      json(res, answerTo(INITIALIZE));
+    });
+    const session = (await call(link, token, INITIALIZE)).headers.get('mcp-session-id') ?? '';
+    behind().upstream.answer(echo);
+    return session;
+  }
+
+  const go = (link: string, token: string, session: string, method = 'POST') =>
+    fetch(link, {
+      method,
+      headers: {
+        authorization: `Bearer ${token}`,
+        'content-type': 'application/json',
+        'mcp-session-id': session,
+      },
+      ...(method === 'POST' ? { body: JSON.stringify(PING) } : {}),
+    });
+
+  it('RSV-11 works for whoever opened it, and for nobody else', async () => {
+    const { link, token, connector, connection } = await behind().connected('operations');
+    const session = await begin(link, token);
+    expect((await go(link, token, session)).status).to.equal(200);
+    expect(behind().upstream.received.at(-1)?.headers['mcp-session-id']).to.equal(id);
+
+    const { system } = behind();
+    const otherPerson = await connect(system, connector, {
+      person: 'grace',
+      as: { client: connection.client },
+    });
+    const otherClient = await connect(system, connector, { as: { browser: connection.browser } });
+    const otherLink = await connectPerson(system, 'operations');
+    const minted = await mint(system, { level: 'operations' });
+    const before = behind().upstream.received.length;
+    for (const [at, held] of [
+      [link, otherPerson.accessToken],
+      [link, otherClient.accessToken],
+      [otherLink.link, otherLink.token],
+      [addressOf(system), minted.token],
+    ] as const)
+      for (const method of ['POST', 'GET', 'DELETE'])
+        expect((await go(at, held, session, method)).status, method).to.equal(404);
+    expect(behind().upstream.received).to.have.length(before);
+  });
+
+  it('stays with its owner when the owner connects anew', async () => {
+    const { link, token, connector, connection } = await behind().connected('operations');
+    const session = await begin(link, token);
+    const again = await connect(behind().system, connector, { as: connection });
+    expect((await go(link, again.accessToken, session)).status).to.equal(200);
+  });
+
+  it('is not found under what somebody made up', async () => {
+    const { link, token } = await behind().connected('operations');
+    const session = await begin(link, token);
+    const before = behind().upstream.received.length;
+    const [mark = '', handle = ''] = session.split('.');
+    for (const made of [
+      '',
+      '.',
+      id,
+      `.${id}`,
+      `${mark}.`,
+      `${mark}.${randomUUID()}`,
+      `${mark.slice(0, -1)}.${handle}`,
+      `${mark}x.${handle}`,
+      session.toUpperCase(),
+      `${session}, ${session}`,
+    ])
+      expect((await go(link, token, made)).status, made).to.equal(404);
+    expect(behind().upstream.received).to.have.length(before);
+  });
+
+  it('RSV-11 has events that only its owner can go on from', async () => {
+    const { link, token, connection, connector } = await behind().connected('operations');
+    behind().upstream.answer((_req, res) => {
+      stream(res, 'id: one\ndata: \n\n');
+      res.end();
+    });
+    const [, event = ''] = /^id: (.*)$/m.exec((await call(link, token, PING)).text) ?? [];
+    behind().upstream.answer((_req, res) => {
+      stream(res);
+      res.end();
+    });
+    const resume = async (held: string, last: string) => {
+      const headers = { authorization: `Bearer ${held}`, 'last-event-id': last };
+      return (await fetch(link, { headers })).status;
+    };
+    expect(await resume(token, event)).to.equal(200);
+    expect(behind().upstream.received.at(-1)?.headers['last-event-id']).to.equal('one');
+    const before = behind().upstream.received.length;
+    const other = await connect(behind().system, connector, {
+      person: 'grace',
+      as: { client: connection.client },
+    });
+    expect(await resume(other.accessToken, event)).to.equal(404);
+    expect(await resume(token, 'one')).to.equal(404);
+    // An event is no session.
+    expect((await go(link, token, event)).status).to.equal(404);
+    expect(behind().upstream.received).to.have.length(before);
+  });
+});
+
+describe('A session at an MCP server built with SDK v1', () => {
+  const behind = useUpstream(startUpstreamV1);
+
+  it('is ended by its client, and is then not found', async () => {
+    const { link, token } = await behind().connected('analytics');
+    const client = await connectV1(link, token);
+    const session = client.sessionId() ?? '';
+    await client.terminate();
+    const headers = { 'mcp-session-id': session };
+    expect((await call(link, token, PING, { headers })).status).to.equal(404);
+    await client.close();
+  });
+});

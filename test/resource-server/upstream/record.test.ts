@@ -1,0 +1,86 @@
+// Calls made with the level full in front of an operator's MCP server: on record before the server hears of them.
+import { expect } from 'chai';
+import { readAudit } from '../../support/administrator.ts';
+import { call, callTool } from '../../support/mcp.ts';
+import {
+  answerTo,
+  echo,
+  json,
+  PING,
+  startScripted,
+  toolCall,
+} from '../../support/upstream/scripted.ts';
+import { useUpstream } from '../../support/upstream/system.ts';
+
+const READ = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'resources/read',
+  params: { uri: 'file:///report' },
+};
+
+describe('A call with the level full, in front of an MCP server,', () => {
+  const behind = useUpstream(startScripted, { system: { store: 'redis' } });
+  afterEach(() => {
+    behind().system.signalStore('SIGCONT');
+    behind().upstream.answer(echo);
+  });
+
+  const recorded = async () =>
+    (await readAudit(behind().system)).filter(({ event }) => event === 'call');
+
+  it('is on record when the server hears of it: who, with what, through which link, which tool', async () => {
+    const { link, token, connector, connection } = await behind().connected('full');
+    let onRecord: Awaited<ReturnType<typeof recorded>> = [];
+    behind().upstream.answer(async (_req, res) => {
+      onRecord = await recorded();
+      json(res, answerTo(PING));
+    });
+    await callTool(link, token, 'cards', { member: 'M1' });
+    expect(onRecord.at(-1)).to.deep.include({
+      event: 'call',
+      clientId: connection.client.id,
+      connector: connector.id,
+      tool: 'cards',
+      arguments: { member: 'M1' },
+      outcome: 'allowed',
+    });
+    expect(onRecord.at(-1)).to.include.keys('account', 'grantId', 'time');
+    await call(link, token, READ);
+    expect(onRecord.at(-1)).to.deep.include({ tool: 'resources/read', arguments: READ.params });
+  });
+
+  it('is on record call by call in a batch; connecting and listing are not', async () => {
+    const { link, token } = await behind().connected('full');
+    const before = (await recorded()).length;
+    await call(link, token, [toolCall('whoami', 1), PING, toolCall('cards', 2)]);
+    await call(link, token, { ...PING, method: 'tools/list' });
+    const tools = (await recorded()).slice(before).map(({ tool }) => tool);
+    expect(tools).to.deep.equal(['whoami', 'cards']);
+  });
+
+  it('below full is not on record', async () => {
+    const { link, token } = await behind().connected('admin');
+    const before = (await recorded()).length;
+    await callTool(link, token, 'contacts');
+    expect(await recorded()).to.have.length(before);
+  });
+
+  it('is refused when it cannot be recorded, and the server does not hear of it', async () => {
+    const { link, token } = await behind().connected('full');
+    const { upstream, system } = behind();
+    await call(link, token, PING);
+    const before = upstream.received.length;
+    system.signalStore('SIGSTOP');
+    const { status, rpc } = await callTool(link, token, 'cards');
+    expect([status, rpc?.error?.code]).to.deep.equal([200, -32_603]);
+    expect(rpc?.error?.message).to.match(/recorded first/);
+    const batch = await call(link, token, [toolCall('whoami', 1), toolCall('cards', 2)]);
+    expect(JSON.parse(batch.text)).to.have.length(2);
+    expect(upstream.received).to.have.length(before);
+    // What needs no record goes on, for as long as what is known is fresh enough.
+    expect((await call(link, token, PING)).status).to.equal(200);
+    system.signalStore('SIGCONT');
+    expect((await callTool(link, token, 'cards')).rpc?.result).to.deep.equal({});
+  });
+});

@@ -1,0 +1,49 @@
+// A resource server in a process of its own tells the MCP server behind it who calls, with the keys that the authorization server publishes.
+import { expect } from 'chai';
+import { rotateSigningKeys } from '../../../src/keys/signing-keys.ts';
+import { until } from '../../store/condition.ts';
+import { call } from '../../support/mcp.ts';
+import { openSystemStore } from '../../support/opened-store.ts';
+import { openPlace, type Place, startAt, type System } from '../../support/system.ts';
+import type { Upstream } from '../../support/upstream/listening.ts';
+import { PING, startScripted } from '../../support/upstream/scripted.ts';
+import { connectPerson } from '../../support/upstream/system.ts';
+import { DECLARED } from '../../support/upstream/tools.ts';
+
+describe('A resource server apart from the authorization server', () => {
+  let upstream: Upstream;
+  let place: Place;
+  let parts: System[] = [];
+  before(async () => {
+    upstream = await startScripted();
+    const file = { resourceServer: { upstream: { url: upstream.url, tools: DECLARED } } };
+    place = await openPlace({ store: 'redis', file });
+    for (const roles of ['resource-server', 'authorization-server,management'])
+      parts.push(await startAt(place, { GATEHOUSE_ROLES: roles }));
+    upstream.trust(place.facts.auth);
+  });
+  after(async () => {
+    for (const part of parts.splice(0).toReversed()) await part.stop();
+    await place?.release();
+    await upstream?.close();
+  });
+
+  it('sends a caller header that the published keys verify, also after keys were replaced at once', async () => {
+    const [, system] = parts;
+    if (!system) throw new Error('the system runs only while a claim does');
+    const before = await connectPerson(system, 'operations');
+    expect((await call(before.link, before.token, PING)).status).to.equal(200);
+    const { store } = await openSystemStore(system);
+    const now = Date.now() / 1000;
+    await rotateSigningKeys(store, { accessTokenLifetime: 3600, atOnce: true }, now);
+    await store.close();
+    await until('the old key is good no longer', async () => {
+      return (await call(before.link, before.token, PING)).status === 401;
+    });
+    // The verifier of the test keeps keys for a while: it starts anew, as one with a cold cache.
+    upstream.trust(place.facts.auth);
+    const after = await connectPerson(system, 'operations');
+    expect((await call(after.link, after.token, PING)).status).to.equal(200);
+    expect(upstream.received.at(-1)?.caller).to.include({ connector: after.connector.id });
+  });
+});
