@@ -1,8 +1,7 @@
 // The store on a Redis Cluster keeps every promise of a store, through failovers and while slots move.
 import { assert } from 'chai';
 import type { StoreAddress } from '../../src/settings/store-address.ts';
-import { openStore } from '../../src/store/open.ts';
-import type { Store } from '../../src/store/store.ts';
+import { type OpenedStore, openStore } from '../../src/store/open.ts';
 import { until } from './condition.ts';
 import { storeContract } from './contract.ts';
 import { assertUnavailable } from './outage.ts';
@@ -53,7 +52,7 @@ describe('the store on a Redis Cluster', () => {
   });
 
   describe('in trouble', () => {
-    let store: Store;
+    let store: OpenedStore;
     beforeEach(async () => {
       store = await openStore(address, options);
     });
@@ -64,6 +63,19 @@ describe('the store on a Redis Cluster', () => {
       const held = await Promise.all(cluster.masters.map(({ raw }) => raw.keys('spread:*')));
       assert.equal(held.flat().length, 60);
       held.forEach((keys) => assert.isNotEmpty(keys));
+    });
+
+    it('counts for all processes together, wherever a counter is', async () => {
+      const second = await openStore(address, options);
+      const counters = [store, second].map((each) => each.openCounter('spread', 60));
+      for (const expected of [1, 2]) {
+        const counter = counters[expected - 1];
+        for (let i = 0; i < 20; i++)
+          assert.equal((await counter?.(`address ${i}`))?.count, expected);
+      }
+      const held = await Promise.all(cluster.masters.map(({ raw }) => raw.keys('limit:*')));
+      assert.equal(held.flat().length, 20);
+      await second.close();
     });
 
     it('goes on while the slot of a record moves to another master', async () => {

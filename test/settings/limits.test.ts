@@ -1,0 +1,49 @@
+// Limits on how often: what holds where nothing is set, in development and in production, and what is refused.
+import { expect } from 'chai';
+import { DEVELOPMENT, load, loadInProduction, mistakesIn, PRODUCTION } from './settings-file.ts';
+
+const TEN_MINUTES = 600;
+
+describe('limits', () => {
+  it('are a hundred times as high in development', () => {
+    const [production, development] = [loadInProduction(PRODUCTION), load(DEVELOPMENT)];
+    const names = ['registrations', 'authorizations', 'signIns', 'wrongSecrets', 'wrongTokens'];
+    for (const name of names as (keyof Omit<typeof production.limits, 'sharedNetworks'>)[]) {
+      for (const part of ['perAddress', 'inAll'] as const) {
+        const { count, seconds } = production.limits[name][part];
+        const expected = { count: count * 100, seconds };
+        expect(development.limits[name][part], `${name}.${part}`).to.deep.equal(expected);
+      }
+    }
+    expect(production.limits.registrations.perAddress).to.deep.equal({
+      count: 30,
+      seconds: TEN_MINUTES,
+    });
+  });
+
+  it('that are set hold as they are, and the rest as it was', () => {
+    const limits = { registrations: { perAddress: '7/30s' }, sharedNetworks: ['2001:db8::/48'] };
+    const loaded = load({ ...DEVELOPMENT, limits }).limits;
+    expect(loaded.registrations.perAddress).to.deep.equal({ count: 7, seconds: 30 });
+    expect(loaded.registrations.inAll.count).to.equal(50_000);
+    expect(loaded.sharedNetworks).to.deep.equal(['2001:db8::/48']);
+  });
+
+  for (const wrong of ['30', '30/', '0/10m', '30/10', '30 / 10m', '30/2d', '-1/1m', 30, '1/1w']) {
+    it(`are refused when they are written ${JSON.stringify(wrong)}`, () => {
+      const limits = { authorizations: { inAll: wrong } };
+      const [mistake, ...more] = mistakesIn({ ...DEVELOPMENT, limits });
+      expect(mistake?.setting).to.equal('limits.authorizations.inAll');
+      expect(mistake?.expected).to.include('30/10m');
+      expect(more).to.deep.equal([]);
+    });
+  }
+
+  for (const wrong of ['10.0.0.1', '10.0.0.0/33', '2001:db8::/129', 'evil/24', '10.0.0/8', '/8']) {
+    it(`are refused with a shared network written ${JSON.stringify(wrong)}`, () => {
+      const [mistake] = mistakesIn({ ...DEVELOPMENT, limits: { sharedNetworks: [wrong] } });
+      expect(mistake?.setting).to.match(/^limits\.sharedNetworks\W0/);
+      expect(mistake?.expected).to.include('203.0.113.0/24');
+    });
+  }
+});
