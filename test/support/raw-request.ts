@@ -11,12 +11,13 @@ export type RawRequest = {
   headers?: Record<string, string>;
   /** Sent chunk by chunk, without Content-Length. */
   chunks?: string[];
+  signal?: AbortSignal;
 };
 
 /** `base` says where to connect; on loopback addresses only. */
 export async function rawRequest(base: string, options: RawRequest = {}): Promise<RawAnswer> {
   const { hostname, port } = new URL(base);
-  const { method = 'GET', path = '/', headers = {}, chunks = [] } = options;
+  const { method = 'GET', path = '/', headers = {}, chunks = [], signal } = options;
   const framing = chunks.length > 0 ? { 'transfer-encoding': 'chunked' } : {};
   const sent = request({
     host: hostname,
@@ -25,6 +26,7 @@ export async function rawRequest(base: string, options: RawRequest = {}): Promis
     path,
     headers: { ...headers, ...framing },
     agent: false,
+    ...(signal ? { signal } : {}),
   });
   // A server that refuses early closes while we still write; the answer is read all the same.
   sent.on('error', () => {});

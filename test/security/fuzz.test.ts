@@ -1,0 +1,218 @@
+// Nonsense of every kind, for a few seconds here and for minutes with `npm run fuzz`: no 5xx, no hang, no unescaped echo, nothing stored by what was refused.
+import { expect } from 'chai';
+import * as fc from 'fast-check';
+import type { Arbitrary } from 'fast-check';
+import { createConnector } from '../support/administrator.ts';
+import { connect, obtainCode, type Connection, REDIRECT_URI } from '../support/connection.ts';
+import { authorizeUrl, refresh } from '../support/oauth.ts';
+import { rawRequest, type RawRequest } from '../support/raw-request.ts';
+import { countStoredKeys } from '../support/stored-keys.ts';
+import { useSystem } from '../support/system.ts';
+import { headers, MARKUP, mcpBody, parameters, path, registrationBody } from './nonsense.ts';
+
+const SECONDS = Number(process.env.FUZZ_SECONDS ?? 6);
+const CLAIMS = 6;
+const LONGEST_ANSWER_MS = 5000;
+const UNLIMITED = { perAddress: '99999999/1m', inAll: '99999999/1m' };
+const KINDS = ['registrations', 'authorizations', 'signIns', 'wrongSecrets', 'wrongTokens'];
+
+const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
+const JSON_BODY = { 'content-type': 'application/json' };
+const COMMON = ['accept', 'content-type', 'cookie', 'origin', 'x-forwarded-for', 'forwarded'];
+
+describe('Nonsense', function () {
+  this.timeout(SECONDS * 1000 + 60_000);
+  const system = useSystem({
+    file: { limits: Object.fromEntries(KINDS.map((kind) => [kind, UNLIMITED])) },
+  });
+  let connection: Connection;
+  let stored: Record<string, number> = {};
+  before(async () => {
+    connection = await connect(system(), await createConnector(system()));
+  });
+
+  async function expectHarmless(base: string, request: RawRequest): Promise<void> {
+    const signal = AbortSignal.timeout(LONGEST_ANSWER_MS);
+    const all = { host: new URL(base).host, ...request.headers };
+    const {
+      status,
+      headers: said,
+      body,
+    } = await rawRequest(base, { ...request, headers: all, signal });
+    expect(status, body).to.be.within(200, 499);
+    expect(said).to.not.have.property('x-injected');
+    expect(said['x-content-type-options']).to.equal('nosniff');
+    if (/html/.test(said['content-type'] ?? ''))
+      for (const markup of MARKUP) expect(body).to.not.include(markup);
+    const before = stored;
+    stored = await countStoredKeys(system());
+    // Some of what was stored ends by itself meanwhile.
+    const grown = Object.keys(stored).filter((kind) => (stored[kind] ?? 0) > (before[kind] ?? 0));
+    if (status >= 400) expect(grown, body).to.deep.equal([]);
+  }
+
+  /** Until this claim's share of the time is over; a failure says with which seed it comes again. */
+  async function tryOut<T>(
+    nonsense: Arbitrary<T>,
+    attempt: (sent: T) => Promise<void>,
+  ): Promise<void> {
+    stored = await countStoredKeys(system());
+    await fc.assert(fc.asyncProperty(nonsense, attempt), {
+      numRuns: Infinity,
+      interruptAfterTimeLimit: (SECONDS / CLAIMS) * 1000,
+    });
+  }
+
+  it('in a registration is refused or cleaned', async () => {
+    const right = {
+      client_name: 'Fuzz',
+      redirect_uris: [REDIRECT_URI],
+      grant_types: ['authorization_code'],
+      response_types: ['code'],
+      token_endpoint_auth_method: 'none',
+    };
+    const request = fc.tuple(registrationBody(right), headers(JSON_BODY, COMMON));
+    await tryOut(request, ([body, sent]) =>
+      expectHarmless(system().auth, {
+        method: 'POST',
+        path: '/oauth/register',
+        headers: sent,
+        chunks: [body],
+      }),
+    );
+  });
+
+  it('in an authorization request ends at a page', async () => {
+    const { server, client, link } = connection;
+    const { url } = authorizeUrl(server, client, { resource: link, scope: 'operations' });
+    const right = Object.fromEntries(url.searchParams);
+    const more = [
+      'prompt',
+      'response_mode',
+      'nonce',
+      'max_age',
+      'request',
+      'request_uri',
+      'claims',
+      'ui_locales',
+      'login_hint',
+      'id_token_hint',
+      'display',
+      'registration',
+      'code',
+      'iss',
+    ];
+    const request = fc.tuple(parameters(right, more), headers({ accept: 'text/html' }, COMMON));
+    await tryOut(request, ([query, sent]) =>
+      expectHarmless(system().auth, { path: `${url.pathname}?${query}`, headers: sent }),
+    );
+  });
+
+  it('in a token request is refused, and leaves the refresh token good', async () => {
+    const { client, link, refreshToken = '', server } = connection;
+    const code = await obtainCode(system(), { link }, { as: { client } });
+    const exchanging = {
+      grant_type: 'authorization_code',
+      client_id: client.id,
+      code: code.callback.searchParams.get('code') ?? '',
+      redirect_uri: client.redirectUri,
+      code_verifier: 'not-the-verifier-not-the-verifier-not-the-verifier',
+      resource: link,
+    };
+    const refreshing = {
+      grant_type: 'refresh_token',
+      client_id: client.id,
+      refresh_token: refreshToken.replace(/.$/, (last) => (last === 'A' ? 'B' : 'A')),
+      scope: 'operations',
+    };
+    const more = [
+      'client_secret',
+      'client_assertion',
+      'client_assertion_type',
+      'assertion',
+      'token',
+      'token_type_hint',
+      'audience',
+      'username',
+    ];
+    const form = fc.oneof(parameters(exchanging, more), parameters(refreshing, more));
+    const request = fc.tuple(
+      form,
+      headers(FORM, [...COMMON, 'authorization', 'dpop']),
+      fc.constantFrom('/oauth/token', '/oauth/token', '/oauth/revoke'),
+    );
+    await tryOut(request, ([body, sent, at]) =>
+      expectHarmless(new URL(server.token_endpoint).origin, {
+        method: 'POST',
+        path: at,
+        headers: sent,
+        chunks: [body],
+      }),
+    );
+    expect((await refresh(server, client, refreshToken)).status).to.equal(200);
+  });
+
+  it('in a call is refused or answered as MCP says', async () => {
+    const { link, accessToken } = connection;
+    const right = {
+      ...JSON_BODY,
+      accept: 'application/json, text/event-stream',
+      authorization: `Bearer ${accessToken}`,
+    };
+    const more = [
+      'mcp-protocol-version',
+      'mcp-session-id',
+      'mcp-method',
+      'mcp-name',
+      'last-event-id',
+      'origin',
+      'cookie',
+      'dpop',
+    ];
+    const request = fc.tuple(
+      mcpBody(),
+      headers(right, more),
+      fc.constantFrom('POST', 'POST', 'POST', 'GET', 'DELETE', 'PUT', 'OPTIONS'),
+      fc.constantFrom(new URL(link).pathname, new URL(link).pathname, '/mcp'),
+    );
+    await tryOut(request, ([body, sent, method, at]) =>
+      expectHarmless(system().resource, { method, path: at, headers: sent, chunks: [body] }),
+    );
+  });
+
+  it('on the pages of a sign-in starts nothing', async () => {
+    const form = parameters({ decision: 'approve', level: 'full', token: 'x.y' }, [
+      'stay',
+      'state',
+      'code',
+      'iss',
+    ]);
+    const request = fc.tuple(
+      form,
+      headers(FORM, [...COMMON, 'sec-fetch-site']),
+      fc.boolean(),
+      path,
+    );
+    await tryOut(request, ([sent, said, posted, at]) => {
+      const target = `/interaction${at}`;
+      return expectHarmless(
+        system().auth,
+        posted
+          ? { method: 'POST', path: target, headers: said, chunks: [sent] }
+          : { path: `${target}?${sent}`, headers: said },
+      );
+    });
+  });
+
+  it('in a path finds nothing, on any host', async () => {
+    const request = fc.tuple(
+      path,
+      fc.constantFrom('GET', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'HEAD', 'PATCH', 'PROPFIND'),
+      headers({}, COMMON),
+      fc.constantFrom('auth', 'resource', 'management'),
+    );
+    await tryOut(request, ([at, method, sent, host]) =>
+      expectHarmless(system()[host as 'auth'], { method, path: at, headers: sent }),
+    );
+  });
+});
