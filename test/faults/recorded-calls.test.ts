@@ -63,6 +63,7 @@ async function expectWorks(system: System, callers: Caller[]): Promise<void> {
   }
 }
 
+const isAskingForReplicas = ({ name, kind }: Command) => kind === 'audit' && name === 'exists';
 /** It is written by a script. */
 const isRecord = ({ name, kind }: Command) => kind === 'audit' && name.startsWith('eval');
 
@@ -133,17 +134,21 @@ describe('A call with the level full, on Redis', () => {
       await expectWorks(system, callers);
     }).timeout(40_000);
 
-  it('has its answer held back until the record is written', async () => {
-    for (const { title, link, full } of callers) {
-      proxy.rule((command) => (isRecord(command) ? 'hold reply' : 'pass'));
-      let isAnswered = false;
-      const answer = details(link, full).finally(() => (isAnswered = true));
-      await proxy.held();
-      expect(isAnswered, title).to.equal(false);
-      proxy.release();
-      expect((await answer).rpc?.result?.structuredContent, title).to.include.keys('iban');
-    }
-  });
+  for (const [what, isAwaited] of [
+    ['the record is written', isRecord],
+    ['it is known whether a replica must have it, too', isAskingForReplicas],
+  ] as const)
+    it(`has its answer held back until ${what}`, async () => {
+      for (const { title, link, full } of callers) {
+        proxy.rule((command) => (isAwaited(command) ? 'hold reply' : 'pass'));
+        let isAnswered = false;
+        const answer = details(link, full).finally(() => (isAnswered = true));
+        await proxy.held();
+        expect(isAnswered, title).to.equal(false);
+        proxy.release();
+        expect((await answer).rpc?.result?.structuredContent, title).to.include.keys('iban');
+      }
+    });
 });
 
 describe('A call with the level full, on SQLite', () => {
