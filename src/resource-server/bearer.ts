@@ -23,8 +23,8 @@ export type Presented = { token?: string; isPresent: boolean };
 
 /** RFC 6750 section 2.1; the scheme in any case (RFC 9110 section 11.1). Another scheme is no token. */
 export function presentedToken(authorization = ''): Presented {
-  const [, token] = /^bearer +([\w.~+/-]+=*) *$/i.exec(authorization) ?? [];
   const isPresent = /^bearer( |$)/i.test(authorization);
+  const token = isPresent ? authorization.slice('bearer '.length).trim() : '';
   return { isPresent, ...(token && token.length <= MAX_LENGTH ? { token } : {}) };
 }
 

@@ -28,6 +28,7 @@ export function cachedReader<T extends object>(
     sizeCalculation: ({ value }, id) => id.length + JSON.stringify(value).length,
     // This only frees memory: `at` and `now` say what is still usable.
     ttl: usableFor * 1000,
+    ttlResolution: 1000,
     ttlAutopurge: true,
   });
   const loading = new Map<string, Promise<T | undefined>>();
