@@ -4,6 +4,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { measureCalls } from './calls.ts';
+import { measureConsentPage } from './consent-page.ts';
 import { measureExchanges } from './exchanges.ts';
 import type { Visitor } from './families.ts';
 import { refreshWhile } from './load.ts';
@@ -40,7 +41,7 @@ async function main(options: Options): Promise<void> {
   const result = { starts, measurements, memory };
   const parts = [describeRates, describeStarts, describeMemory, describeTargets];
   console.log(parts.map((describe) => describe(result, options)).join('\n\n'));
-  for (const measure of [measureStoreCost, measureExchanges, measureCalls])
+  for (const measure of [measureStoreCost, measureExchanges, measureCalls, measureConsentPage])
     console.log(`\n${await measure(place)}`);
   if (failures.length === 0) return;
   console.error(`\n${failures.length} refreshes failed, the first with: ${failures[0]}`);

@@ -1,0 +1,71 @@
+// The consent page: bytes and requests until it can be read, and the time that the server takes for it.
+import { openBrowser } from '../support/browser.ts';
+import { cookieHeader } from '../support/cookie-jar.ts';
+import { registerClient } from '../support/connection.ts';
+import { authorizeUrl, discover } from '../support/oauth.ts';
+import { median } from './rates.ts';
+import { type Place, startGatehouse } from './subjects.ts';
+import { targetLine } from './turns.ts';
+
+const MOST_BYTES = 40_000;
+const MOST_REQUESTS = 2;
+const LONGEST_MS = 10;
+const LOADS = 200;
+const WARM_UP = 50;
+
+/** The lines for the report: one person who loads the page again and again. Throws when the page does not come. */
+export async function measureConsentPage(place: Place): Promise<string> {
+  const gatehouse = await startGatehouse('sqlite', place);
+  try {
+    const { server } = await discover(gatehouse.resource);
+    const client = await registerClient(server);
+    const browser = openBrowser(gatehouse.origins);
+    const { url } = authorizeUrl(server, client, { resource: gatehouse.resource });
+    const page = await browser.openConsent(url, 'ada');
+    const headers = { cookie: cookieHeader(browser.jar, page.url), accept: 'text/html' };
+    const times = [];
+    for (let load = 0; load < WARM_UP + LOADS; load += 1)
+      times.push(await timeOf(() => load200(page.url, headers)));
+    const parts = await Promise.all(
+      neededBy(page.html).map((path) => load200(new URL(path, page.url), headers)),
+    );
+    const bytes = [page.html, ...parts].reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+    const ms = median(times.slice(WARM_UP));
+    return [
+      `The consent page, loaded ${LOADS} times by one person`,
+      targetLine(bytes <= MOST_BYTES, `bytes in all, at most ${MOST_BYTES}`, String(bytes)),
+      targetLine(
+        parts.length + 1 <= MOST_REQUESTS,
+        `requests until it is shown, at most ${MOST_REQUESTS}`,
+        String(parts.length + 1),
+      ),
+      targetLine(
+        ms < LONGEST_MS,
+        `ms until it is there (median), below ${LONGEST_MS}`,
+        ms.toFixed(1),
+      ),
+    ].join('\n');
+  } finally {
+    await gatehouse.stop();
+  }
+}
+
+async function timeOf(run: () => Promise<unknown>): Promise<number> {
+  const begun = performance.now();
+  await run();
+  return performance.now() - begun;
+}
+
+async function load200(url: URL, headers: Record<string, string>): Promise<string> {
+  const response = await fetch(url, { headers, redirect: 'manual' });
+  if (response.status === 200) return response.text();
+  throw new Error(`${url.pathname} was answered ${response.status}`);
+}
+
+/** What a browser fetches before it shows the page; the icon of the tab comes when it likes. */
+function neededBy(html: string): string[] {
+  const found = html.matchAll(
+    /<link rel="stylesheet" href="([^"]+)"|<(?:img|script)[^>]* src="([^"]+)"/g,
+  );
+  return [...found].map(([, style, other]) => style ?? other ?? '');
+}

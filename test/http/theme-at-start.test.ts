@@ -1,0 +1,23 @@
+// A server whose theme cannot be used says where the mistake is, and ends with the code of wrong settings.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { runServer } from '../support/main-process.ts';
+import { openPlace, type Place } from '../support/system.ts';
+
+describe('A server whose theme cannot be used', () => {
+  let place: Place;
+  afterEach(() => place.release());
+
+  it('names file and line, and starts nothing', async () => {
+    const theme = mkdtempSync(join(tmpdir(), 'theme-'));
+    place = await openPlace({ file: { theme } });
+    writeFileSync(join(theme, 'home.ejs'), '<h1>\n<%= page.nobody %>\n</h1>');
+    const { code, stdout, stderr } = await runServer(place.environment);
+    expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
+    expect(stderr).to.include(`${join(theme, 'home.ejs')}:2: page.nobody is not among the values`);
+    expect(stderr).not.to.include('    at ');
+    rmSync(theme, { recursive: true });
+  });
+});
