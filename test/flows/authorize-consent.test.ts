@@ -145,7 +145,7 @@ describe('The consent page', () => {
     await expectNothingApproved(other, victim, body, approval(victim).action);
   });
 
-  it('offers nothing to a person who may hold nothing', async () => {
+  it('CNX-08 offers nothing to a person who may hold nothing', async () => {
     const { browser, page, state } = await open('alan');
     expect(page.status).to.equal(403);
     expect(asksConsent(page)).to.equal(false);

@@ -64,7 +64,7 @@ describe('What a person may hold', () => {
   const renew = ({ connection }: Awaited<ReturnType<typeof prepare>>, token?: string) =>
     refresh(connection.server, connection.client, token ?? connection.refreshToken);
 
-  it('ends with the last rule for them, at code and refresh, and comes back with the rule', async () => {
+  it('CNX-08 ends with the last rule for them, at code and refresh, and comes back with the rule', async () => {
     const prepared = await prepare();
     for (const rules of [OTHERS, [{ match: { group: 'owners' }, level: 'full' } as const]]) {
       await restart(rules);

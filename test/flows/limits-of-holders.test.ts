@@ -56,7 +56,7 @@ onEachStore('A holder of a limited connect link', (system) => {
     expect(await usesOf(system(), connector)).to.deep.equal({ uses: 1, state: 'used-up' });
   });
 
-  it('whose connection ended is told that the link is used up, on the page and in the answer to the client', async () => {
+  it('CNX-05 whose connection ended is told that the link is used up, on the page and in the answer to the client', async () => {
     const connector = await createConnector(system(), { maxUses: 1 });
     const connection = await connect(system(), connector);
     await revoke(connection);

@@ -1,7 +1,7 @@
 // A connect link with a limit is used exactly that often: in a race, after codes that nobody redeemed, and by the same person again.
 import { expect } from 'chai';
 import { createConnector, showConnector, type Connector } from '../support/administrator.ts';
-import { openBrowser, type Person } from '../support/browser.ts';
+import { asksConsent, openBrowser, type Person } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
@@ -37,7 +37,7 @@ onEachStore('A connect link with a limit', (system) => {
       expect(await isLetIn(connector.link, answer?.body.access_token)).to.equal(true);
   });
 
-  it('keeps working for who is connected', async () => {
+  it('CNX-07 keeps working for who is connected', async () => {
     const connector = await createConnector(system(), { maxUses: 1 });
     const { server, client, refreshToken } = await connect(system(), connector);
     const { status, body } = await refresh(server, client, refreshToken);
@@ -54,6 +54,23 @@ onEachStore('A connect link with a limit', (system) => {
       expect(await isLetIn(connector.link, accessToken)).to.equal(true);
       expect((await refresh(server, client, refreshToken)).status).to.equal(200);
     }
+  });
+
+  it('CNX-06 is not used by calls without a good token, by who denies, and by who may hold nothing', async () => {
+    const connector = await createConnector(system(), { maxUses: 1 });
+    const other = await connect(system(), await createConnector(system()));
+    for (const token of [undefined, 'x', other.accessToken])
+      expect(await isLetIn(connector.link, token)).to.equal(false);
+    const { server, client } = other;
+    const ask = () => authorizeUrl(server, client, { resource: connector.link }).url;
+    await openBrowser(system().origins).authorize(ask(), { decision: 'deny' });
+    const alan = openBrowser(system().origins);
+    expect(asksConsent(await alan.openConsent(ask(), 'alan'))).to.equal(false);
+    const wrong = await obtainCode(system(), connector, { as: other });
+    expect((await redeem({ ...wrong, verifier: 'x'.repeat(43) })).status).to.equal(400);
+    moveClock(400);
+    const { uses, state } = await showConnector(system(), connector.id);
+    expect({ uses, state }).to.deep.equal({ uses: 0, state: 'active' });
   });
 
   it('gets its use back when the code is never redeemed', async () => {

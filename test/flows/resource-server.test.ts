@@ -128,7 +128,7 @@ describe('Without a good token', () => {
 describe('A connect link', () => {
   const system = useSystem();
 
-  it('that never was is not found', async () => {
+  it('CNX-09 that never was is not found, and says nothing of those that are', async () => {
     for (const id of ['x', 'x'.repeat(22), 'x'.repeat(23), 'a b']) {
       const link = `${system().resource}/connect/${encodeURIComponent(id)}/mcp`;
       const { status, headers } = await call(link, undefined, PING);
@@ -149,7 +149,7 @@ describe('A connect link', () => {
     }
   }
 
-  it('that was revoked is gone at once, with everything it gave', async () => {
+  it('CNX-07 that was revoked is gone at once, with everything it gave', async () => {
     const connector = await createConnector(system());
     const { server, client, accessToken, refreshToken } = await connect(system(), connector);
     const code = await obtainCode(system(), connector, { person: 'grace' });
@@ -162,7 +162,7 @@ describe('A connect link', () => {
     expect([redeemed.status, redeemed.body.error]).to.deep.equal([400, 'invalid_grant']);
   });
 
-  it('that expired is gone too', async () => {
+  it('CNX-07 that expired is gone too', async () => {
     const expiresAt = new Date(Date.now() + 600_000).toISOString();
     const connector = await createConnector(system(), { expiresAt });
     const { server, client, accessToken, refreshToken } = await connect(system(), connector);

@@ -8,7 +8,7 @@ import { mint } from '../minted-tokens/minting.ts';
 import { until } from '../store/condition.ts';
 import { createConnector } from '../support/administrator.ts';
 import { openBrowser } from '../support/browser.ts';
-import { restoreClock } from '../support/clock.ts';
+import { moveClock, restoreClock } from '../support/clock.ts';
 import { type EveryPath, openEveryPath, PATHS } from '../support/every-path.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
 import { openSystemStore } from '../support/opened-store.ts';
@@ -100,6 +100,14 @@ describe('After a revocation', () => {
     await until('a minted token is refused', async () => (await every.minted()).status === 401);
     expect(performance.now() - started).to.be.below(1000);
     expectRefused(await tryAt(every, start, MOMENTS));
+    await expectNoBrowser(sdks, /410|fresh one/);
+  });
+
+  it('CNX-07 an expired link is gone for the official clients too, and they ask nobody to sign in', async () => {
+    const expiresAt = new Date(Date.now() + 600_000).toISOString();
+    const { link } = await createConnector(system, { expiresAt });
+    const sdks = await connectSdks(link);
+    moveClock(601);
     await expectNoBrowser(sdks, /410|fresh one/);
   });
 
