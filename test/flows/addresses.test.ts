@@ -10,7 +10,7 @@ describe('A host', () => {
   const system = useSystem();
   const hostOf = (url: string) => new URL(url).host;
 
-  it('says the same, byte for byte, whatever proxies are said to stand before it', async () => {
+  it('HDR-01 says the same, byte for byte, whatever proxies are said to stand before it', async () => {
     const { link } = await createConnector(system());
     const { auth, resource } = system();
     for (const [base, path] of [
@@ -46,7 +46,7 @@ describe('A host', () => {
     expect(answer.headers['www-authenticate']).to.include(`${resource}/.well-known`);
   });
 
-  it('RSV-08 is misdirected when it is asked for another name, except about its health', async () => {
+  it('HDR-01 RSV-08 is misdirected when it is asked for another name, except about its health', async () => {
     for (const base of [system().auth, system().resource, system().management]) {
       for (const host of ['evil.example', `evil.example:${new URL(base).port}`, 'localhost']) {
         const answer = await rawRequest(base, { path: SERVER_METADATA, headers: { host } });
@@ -59,7 +59,7 @@ describe('A host', () => {
     }
   });
 
-  it('does not know paths that are not in their one spelling', async () => {
+  it('HDR-05 does not know paths that are not in their one spelling', async () => {
     const { link, id } = await createConnector(system());
     const { pathname } = new URL(link);
     const { auth, resource } = system();

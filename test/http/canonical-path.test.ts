@@ -32,7 +32,7 @@ describe('A path with an escape in it', () => {
     }
   });
 
-  it('is nothing on any host, also when it is malformed', async () => {
+  it('HDR-05 is nothing on any host, also when it is malformed', async () => {
     const { auth, resource, management } = system();
     for (const base of [auth, resource, management]) {
       for (const path of ['/%', '/%zz', '/%78', '/interaction/%', '/assets/%2e%2e/x'])

@@ -99,7 +99,7 @@ describe('Every answer', () => {
   }
 
   for (const host of ['auth', 'resource', 'management'] as const) {
-    it(`of the ${host} host says how it may be used, and nothing of https`, async () => {
+    it(`HDR-03 of the ${host} host says how it may be used, and nothing of https`, async () => {
       for (const kind of KINDS[host]) await expectProtected(system()[host], kind);
     });
   }
@@ -158,7 +158,7 @@ describe('In production, every answer', () => {
   after(() => production?.stop());
 
   for (const host of ['auth', 'resource'] as const) {
-    it(`of the ${host} host says to come back over https only`, async () => {
+    it(`HDR-03 of the ${host} host says to come back over https only`, async () => {
       for (const kind of KINDS[host]) {
         const { status, headers } = await production.ask(host, kind);
         expect(status, nameOf(host, kind)).to.equal(kind.status);

@@ -26,7 +26,7 @@ describe('the audit log over the management API', () => {
     expect(await read()).to.deep.equal({ items: [] });
   });
 
-  it('records a creation and a revocation, once each', async () => {
+  it('ADM-06 records a creation and a revocation, once each', async () => {
     const body = { name: 'Ops', level: 'operations' };
     const { body: created } = await request(host, 'POST', '/api/v1/connectors', { body });
     const path = `/api/v1/connectors/${String(created['id'])}`;

@@ -41,7 +41,7 @@ describe('the management host refuses', () => {
     ['another scheme', `Basic ${Buffer.from(`admin:${KEY}`).toString('base64')}`],
     ['the key without a scheme', KEY],
   ] as const) {
-    it(`STK-05 ${title} on every address of the API, whatever else is wrong`, async () => {
+    it(`ADM-05 STK-05 ${title} on every address of the API, whatever else is wrong`, async () => {
       const headers = { Authorization: authorization };
       const records = ['connectors', 'connectors/x', 'tokens', 'tokens/x'];
       const under = [...records, 'keys', 'keys/rotate', 'audit', 'nothing'];
@@ -64,7 +64,7 @@ describe('the management host refuses', () => {
     await refused(401, 'POST', CONNECTORS, { headers, body });
   });
 
-  it('pages of every origin but its own, with or without the key', async () => {
+  it('ADM-04 pages of every origin but its own, with or without the key', async () => {
     const { port } = new URL(host.url);
     for (const origin of [
       'https://evil.example',
@@ -81,7 +81,7 @@ describe('the management host refuses', () => {
     expect(own.status).to.equal(200);
   });
 
-  it('hosts other than its own', async () => {
+  it('ADM-04 hosts other than its own', async () => {
     for (const name of ['rebind.example', 'localhost', `localhost:${new URL(host.url).port}`]) {
       expect(await statusForHost(name), name).to.equal(421);
     }
@@ -104,7 +104,7 @@ describe('the management host refuses', () => {
     }
   });
 
-  it('a body of any other type, also when it is JSON in disguise', async () => {
+  it('ADM-04 a body of any other type, also when it is JSON in disguise', async () => {
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data']) {
       await refused(415, 'POST', CONNECTORS, { body: GOOD, headers: { 'Content-Type': type } });
     }

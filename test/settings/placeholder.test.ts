@@ -51,7 +51,7 @@ describe('A placeholder of a secret', () => {
 
 describe('A management key', () => {
   for (const key of ['a key with spaces in it, which is long enough', 'é'.repeat(40)]) {
-    it(`is a mistake that is not shown when it is ${key.slice(0, 5)}…`, () => {
+    it(`ADM-02 is a mistake that is not shown when it is ${key.slice(0, 5)}…`, () => {
       expect(mistakesIn(DEVELOPMENT, { GATEHOUSE_MANAGEMENT_KEY: key })).to.deep.equal([
         {
           setting: 'GATEHOUSE_MANAGEMENT_KEY',

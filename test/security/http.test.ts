@@ -1,0 +1,174 @@
+// What HTTP itself can be used for: pages of other sites read nothing of a person's, machines get JSON, and odd requests are refused in words.
+import { createConnection } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { gzipSync } from 'node:zlib';
+import { expect } from 'chai';
+import { createConnector, type Connector } from '../support/administrator.ts';
+import { connect } from '../support/connection.ts';
+import { rawRequest } from '../support/raw-request.ts';
+import { countStoredKeys } from '../support/stored-keys.ts';
+import { useSystem } from '../support/system.ts';
+
+const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
+const JSON_BODY = { 'content-type': 'application/json' };
+
+describe('An answer', () => {
+  const system = useSystem();
+  let connector: Connector;
+  before(async () => {
+    connector = await createConnector(system());
+  });
+
+  /** Whether any page may read it, and what a person alone may. */
+  const routes = (): [base: string, path: string, isOpen: boolean][] => {
+    const { auth, resource, management } = system();
+    const link = new URL(connector.link).pathname;
+    return [
+      [auth, '/.well-known/oauth-authorization-server', true],
+      [auth, '/oauth/jwks', true],
+      [auth, '/oauth/token', true],
+      [auth, '/oauth/register', true],
+      [auth, '/oauth/revoke', true],
+      [resource, '/.well-known/oauth-protected-resource', true],
+      [resource, `/.well-known/oauth-protected-resource${link}`, true],
+      [auth, '/oauth/authorize', false],
+      [auth, `/interaction/${'x'.repeat(22)}`, false],
+      [auth, '/', false],
+      [auth, '/nothing', false],
+      [management, '/api/v1/connectors', false],
+    ];
+  };
+
+  it('HDR-04 is open to other sites where clients need it, and nowhere with a person’s cookies', async () => {
+    for (const [base, path, isOpen] of routes())
+      for (const origin of ['https://evil.example', 'null', 'http://localhost:1', system().auth])
+        for (const method of ['GET', 'POST', 'OPTIONS']) {
+          const { headers, status } = await rawRequest(base, {
+            method,
+            path,
+            headers: {
+              host: new URL(base).host,
+              origin,
+              cookie: 'gatehouse-session=x',
+              ...(method === 'OPTIONS' ? { 'access-control-request-method': 'POST' } : {}),
+            },
+          });
+          const what = `${method} ${path} from ${origin}: ${status}`;
+          expect(headers, what).to.not.have.property('access-control-allow-credentials');
+          const allowed = headers['access-control-allow-origin'];
+          expect(allowed, what).to.be.oneOf(isOpen ? ['*', undefined] : [undefined]);
+          if (isOpen && status < 300) expect(allowed, what).to.equal('*');
+        }
+  });
+
+  it('HDR-06 to a machine is JSON, whatever it says it accepts and whatever is wrong', async () => {
+    const { auth } = system();
+    const long = 'x'.repeat(70_000);
+    const asked: [string, string, Record<string, string>, string, number][] = [
+      ['POST', '/oauth/token', FORM, 'grant_type=x', 400],
+      ['POST', '/oauth/token', FORM, `x=${long}`, 413],
+      ['POST', '/oauth/token', JSON_BODY, '{}', 400],
+      ['GET', '/oauth/token', {}, '', 405],
+      ['POST', '/oauth/register', JSON_BODY, '{', 400],
+      ['POST', '/oauth/register', JSON_BODY, `{"x":"${long}"}`, 413],
+      ['DELETE', '/oauth/register', {}, '', 405],
+      ['POST', '/oauth/revoke', FORM, 'token=x', 401],
+      ['POST', '/oauth/jwks', {}, '', 405],
+      ['GET', '/oauth/nothing', {}, '', 404],
+      ['GET', '/.well-known/openid-configuration', {}, '', 404],
+      ['GET', '/.well-known/oauth-authorization-server', {}, '', 200],
+    ];
+    for (const [method, path, headers, body, status] of asked) {
+      const answer = await rawRequest(auth, {
+        method,
+        path,
+        headers: { host: new URL(auth).host, accept: 'text/html', ...headers },
+        ...(body ? { chunks: [body] } : {}),
+      });
+      const what = `${method} ${path}: ${answer.status} ${answer.body.slice(0, 100)}`;
+      expect(answer.headers['content-type'], what).to.match(/^application\/json/);
+      expect(JSON.parse(answer.body), what).to.be.an('object');
+      expect(Math.floor(answer.status / 100), what).to.equal(Math.floor(status / 100));
+    }
+  });
+
+  /** Exactly these bytes; whatever comes back until the connection ends. */
+  async function send(bytes: (string | Buffer)[]): Promise<string> {
+    const { hostname, port } = new URL(system().auth);
+    const socket = createConnection(Number(port), hostname);
+    for (const part of bytes) socket.write(part);
+    return text(socket);
+  }
+
+  const request = (line: string, ...headers: string[]) =>
+    `${[line, `Host: ${new URL(system().auth).host}`, 'Connection: close', ...headers].join('\r\n')}\r\n\r\n`;
+
+  it('HDR-07 to an odd request is a refusal, and nothing is stored', async () => {
+    const before = await countStoredKeys(system());
+    const packed = gzipSync('{"redirect_uris":["http://localhost/cb"]}');
+    const json = 'Content-Type: application/json';
+    const odd: [string, (string | Buffer)[]][] = [
+      [
+        'a packed body',
+        [
+          request(
+            'POST /oauth/register HTTP/1.1',
+            json,
+            'Content-Encoding: gzip',
+            `Content-Length: ${packed.length}`,
+          ),
+          packed,
+        ],
+      ],
+      [
+        'two lengths',
+        [request('POST /oauth/token HTTP/1.1', 'Content-Length: 3', 'Content-Length: 4'), 'x=y'],
+      ],
+      [
+        'a length and chunks',
+        [
+          request('POST /oauth/token HTTP/1.1', 'Content-Length: 3', 'Transfer-Encoding: chunked'),
+          '0\r\n\r\n',
+        ],
+      ],
+      ['a NUL in the path', ['GET /oauth/\u0000token HTTP/1.1\r\nHost: x\r\n\r\n']],
+      ['bytes that are no UTF-8', [request('GET /oauth/authorize?client_id=%ff%fe HTTP/1.1')]],
+      ['an unknown method', [request('BREW /oauth/token HTTP/1.1')]],
+      ['another address in the first line', [request('GET http://evil.example/ HTTP/1.1')]],
+      ['no host', ['GET / HTTP/1.1\r\nConnection: close\r\n\r\n']],
+    ];
+    for (const [what, bytes] of odd) {
+      const answer = await send(bytes);
+      expect(answer, what).to.match(/^HTTP\/1\.1 4\d\d /);
+      expect(answer, what).to.not.match(/evil|\bat \S+\.(ts|js):\d/);
+    }
+    expect(await countStoredKeys(system())).to.deep.equal(before);
+  });
+});
+
+describe('The management API', () => {
+  const system = useSystem();
+  const at = (base: string, path: string, token: string) =>
+    rawRequest(base, {
+      path,
+      headers: { host: new URL(base).host, authorization: `Bearer ${token}` },
+    });
+
+  it('ADM-01 is at its own address, and at no other with the right key', async () => {
+    const { auth, resource, management, managementKey } = system();
+    const paths = ['/api/v1/connectors', '/api/v1/audit', '/API/v1/connectors', '//api/v1/tokens'];
+    for (const base of [auth, resource])
+      for (const path of [...paths, '/%61pi/v1/connectors', '/api', '/metrics'])
+        expect((await at(base, path, managementKey)).status, base + path).to.equal(404);
+    expect((await at(management, '/api/v1/connectors', managementKey)).status).to.equal(200);
+  });
+
+  it('ADM-05 takes its key, and nothing that the authorization server gave', async () => {
+    const connector = await createConnector(system(), { level: 'full' });
+    const { accessToken, refreshToken = '', client } = await connect(system(), connector);
+    for (const token of [accessToken, refreshToken, client.id, connector.id]) {
+      const { status, body } = await at(system().management, '/api/v1/connectors', token);
+      expect(status, body).to.equal(401);
+    }
+  });
+});
