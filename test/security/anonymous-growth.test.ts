@@ -13,8 +13,8 @@ import { until } from '../store/condition.ts';
 /** However many requests come from a thousand addresses, with the limits of production. */
 const MOST_BYTES = 40_000_000;
 const MOST_BYTES_EACH = 1000;
-/** Accepted, redirected to sign in, or told to wait. */
-const TOLD = /^(201|303|429)$/;
+/** Accepted, redirected to sign in, or told to wait: by the limits, or now and then on a busy machine for the store. */
+const TOLD = /^(201|303|429|503)$/;
 const [AUTHORIZATIONS, REGISTRATIONS, FLOWS] = SOAK ? [100_000, 10_000, 60] : [1000, 100, 10];
 /** Requests in a second: what leaves a core of a busy machine some room. */
 const PACE = SOAK ? 250 : 150;
@@ -63,7 +63,9 @@ onEachStore(
         pace: AS_FAST_AS_CAN_BE,
       });
       expect(Object.keys(statuses)).to.include.members(SOAK ? ['429'] : ['201', '303']);
-      expect(statuses).to.have.all.keys(Object.keys(statuses).filter((it) => TOLD.test(it)));
+      const { 503: late = 0 } = statuses;
+      expect(late, 'a store that is late').to.be.at.most((AUTHORIZATIONS + REGISTRATIONS) / 1000);
+      for (const status of Object.keys(statuses)) expect(status).to.match(TOLD);
       expect((await storedBytes(system())) - before).to.be.below(
         Math.min(MOST_BYTES, (AUTHORIZATIONS + REGISTRATIONS) * MOST_BYTES_EACH),
       );
