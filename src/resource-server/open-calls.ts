@@ -19,8 +19,11 @@ type Watched = { ids: readonly string[]; judge: () => Promise<unknown>; stop: Ab
 
 export function openCalls(onChange: (listener: (id: string) => void) => void): OpenCalls {
   const open = new Set<Watched>();
-  const judgeAgain = ({ judge, stop }: Watched) => {
-    judge().catch((reason: unknown) => stop.abort(reason));
+  const judgeAgain = (call: Watched) => {
+    call.judge().catch((reason: unknown) => {
+      open.delete(call);
+      call.stop.abort(reason);
+    });
   };
   onChange((id) => {
     for (const call of open) if (call.ids.includes(id)) judgeAgain(call);

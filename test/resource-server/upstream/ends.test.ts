@@ -1,0 +1,38 @@
+// What a caller is told when its link is revoked while the operator's MCP server still works on the call.
+import { expect } from 'chai';
+import { until } from '../../store/condition.ts';
+import { revokeConnector } from '../../support/administrator.ts';
+import { call } from '../../support/mcp.ts';
+import { PING, startScripted, stream } from '../../support/upstream/scripted.ts';
+import { connectPerson, useUpstream } from '../../support/upstream/system.ts';
+
+describe('A call that is under way when its link is revoked', () => {
+  const behind = useUpstream(startScripted);
+
+  it('is answered with what a new one would be answered with, and ends there', async () => {
+    const { system, upstream } = behind();
+    const { link, token, connector } = await connectPerson(system, 'analytics');
+    const before = upstream.received.length;
+    upstream.answer(() => undefined);
+    const answer = call(link, token, PING);
+    await until('the call is there', () => upstream.received.length > before);
+    await revokeConnector(system, connector.id);
+    const { status, rpc } = await answer;
+    expect(status).to.equal(410);
+    expect(rpc?.error?.message).to.match(/revoked; ask for a fresh one/);
+    await upstream.received[before]?.closed;
+  });
+
+  it('has an error in its stream, which ends', async () => {
+    const { system, upstream } = behind();
+    const { link, token, connector } = await connectPerson(system, 'analytics');
+    const before = upstream.received.length;
+    upstream.answer((_req, res) => stream(res, ':\n\n'));
+    const answer = call(link, token, PING);
+    await until('the call is there', () => upstream.received.length > before);
+    await revokeConnector(system, connector.id);
+    const { text } = await answer;
+    expect(text).to.match(/"id":1,"error":\{.*revoked; ask for a fresh one.*\}\n\n$/);
+    await upstream.received[before]?.closed;
+  });
+});
