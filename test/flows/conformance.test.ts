@@ -58,7 +58,7 @@ describe('The MCP conformance suite', function () {
   }
 
   for (const more of [[], ['--spec-version', '2026-07-28'], ['--resource']]) {
-    it(`passes with no failure (${more.join(' ') || 'as it comes'})`, async () => {
+    it(`SUP-05 passes with no failure (${more.join(' ') || 'as it comes'})`, async () => {
       const { code, output } = await runSuite(more.includes('--resource') ? [...more, link] : more);
       expect(output).to.match(/^Total: [3-9] passed, 0 failed$/m);
       expect(output).to.include('✓ authorization-code-grant: 1 passed, 0 failed');

@@ -9,7 +9,7 @@ import { useSystem } from '../support/system.ts';
 describe('The engine, extended', () => {
   const system = useSystem();
 
-  it('codes and refresh tokens are named after their grant', async () => {
+  it('SUP-04 codes and refresh tokens are named after their grant', async () => {
     const connector = await createConnector(system());
     const obtained = await obtainCode(system(), connector);
     const { body } = await redeem(obtained);
@@ -20,7 +20,7 @@ describe('The engine, extended', () => {
     expect(body.refresh_token).to.match(new RegExp(`^${grantId}~0~[\\w-]{43}$`));
   });
 
-  it('a client revokes its own access token', async () => {
+  it('SUP-04 a client revokes its own access token', async () => {
     const connector = await createConnector(system());
     const { link, client, accessToken } = await connect(system(), connector);
     expect(await isLetIn(link, accessToken)).to.equal(true);

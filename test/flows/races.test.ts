@@ -102,7 +102,7 @@ onEachStore('One refresh token', (system) => {
     expect((await turn(connection, found.body.refresh_token)).status).to.equal(200);
   });
 
-  it('used again after its successor was, by eight thieves at once, ends the family with one event', async () => {
+  it('LOG-04 used again after its successor was, by eight thieves at once, ends the family with one event', async () => {
     const connection = await newConnection(system());
     const second = await turn(connection, connection.refreshToken);
     const third = await turn(connection, second.body.refresh_token);

@@ -101,7 +101,7 @@ for (const store of STORES)
       expect(findCanaries(life.canaries, written)).to.deep.equal([]);
     });
 
-    it('COD-06 no secret and no name is in the log, which says what happened', () => {
+    it('LOG-01 LOG-04 COD-06 no secret and no name is in the log, which says what happened', () => {
       const { life, log } = known();
       const lines = log.toString().trim().split('\n');
       const logged = lines.map((line) => JSON.parse(line));

@@ -79,7 +79,7 @@ describe('production', () => {
     });
   });
 
-  it('refuses the development identity provider', () => {
+  it('SUP-03 refuses the development identity provider', () => {
     const { developmentIdp } = DEVELOPMENT;
     const { identityProvider: _, ...embedded } = { ...PRODUCTION, developmentIdp };
     expect(refusedInProduction(embedded)).to.deep.equal(['developmentIdp']);
@@ -90,11 +90,11 @@ describe('production', () => {
     expect(refusedInProduction(file)).to.deep.equal(['identityProvider']);
   });
 
-  it('refuses to make a root secret of its own', () => {
+  it('SUP-03 refuses to make a root secret of its own', () => {
     expect(wrongSettings(PRODUCTION)).to.deep.equal(['GATEHOUSE_SECRET']);
   });
 
-  it('refuses plain http for every public address and for the identity provider', () => {
+  it('SUP-03 refuses plain http for every public address and for the identity provider', () => {
     const identityProvider = { issuer: 'http://login.example.com', clientId: 'gatehouse' };
     const environment = {
       GATEHOUSE_AUTH_URL: 'http://auth.example.com',

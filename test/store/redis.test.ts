@@ -114,7 +114,7 @@ describe('the store on Redis', () => {
     assert.equal(newest?.value, appended);
   });
 
-  it('is refused while Redis would evict records, and is not ready once that is set', async () => {
+  it('SUP-03 is refused while Redis would evict records, and is not ready once that is set', async () => {
     const careless = await start({ args: ['--maxmemory-policy', 'allkeys-lru'] });
     const raw = connectRaw(careless);
     const error = await refusal(open(at(careless.port)));

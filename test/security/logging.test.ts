@@ -1,0 +1,66 @@
+// What the log and the answers give away: one line of JSON for whatever was sent, the same words for every token that is not good, and health that says only that.
+import { PassThrough } from 'node:stream';
+import { expect } from 'chai';
+import { openLogger } from '../../src/observability/logger.ts';
+import { createConnector } from '../support/administrator.ts';
+import { moveClock } from '../support/clock.ts';
+import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
+import { refresh, requestToken } from '../support/oauth.ts';
+import { useSystem } from '../support/system.ts';
+
+describe('A line of the log', () => {
+  it('LOG-02 is one line of JSON, whatever is in it', () => {
+    const written = new PassThrough();
+    const evil = 'a\n{"level":60,"msg":"forged"}\r\n\u001b[2J\u0000\u2028';
+    const error = Object.assign(new Error(evil), { token: 'canary' });
+    openLogger('info', written).info({ reason: evil, err: error }, evil);
+    const text = String(written.read());
+    expect(text.trimEnd().split('\n')).to.have.length(1);
+    for (const hidden of ['\u001b', '\r', 'canary']) expect(text).to.not.include(hidden);
+    expect(JSON.parse(text)).to.include({ reason: evil, msg: evil });
+  });
+});
+
+describe('An answer about', () => {
+  const system = useSystem();
+
+  it('LOG-03 a code or refresh token that is not good is the same whatever the reason', async () => {
+    const connector = await createConnector(system());
+    const used = await obtainCode(system(), connector);
+    const { server, client } = used;
+    const old = await redeem(used);
+    const other = await connect(system(), connector);
+    const expired = await obtainCode(system(), connector, { as: { client } });
+    moveClock(61);
+    const code = (value: string) =>
+      requestToken(server, client, {
+        grant_type: 'authorization_code',
+        code: value,
+        redirect_uri: client.redirectUri,
+        code_verifier: expired.verifier,
+      });
+    const stranger = await registerClient(server);
+    const answers = await Promise.all([
+      code('unknown'),
+      code(`${expired.callback.searchParams.get('code')}x`),
+      redeem(expired),
+      redeem({ ...expired, client: stranger }),
+      refresh(server, client, 'unknown'),
+      refresh(server, stranger, old.body.refresh_token),
+      refresh(server, client, other.refreshToken),
+    ]);
+    expect(answers.every(({ status }) => status === 400)).to.equal(true);
+    expect(new Set(answers.map(({ body }) => JSON.stringify(body))).size).to.equal(1);
+    expect(JSON.stringify(answers[0]?.body)).to.not.match(/detail|stack/);
+  });
+
+  it('LOG-06 health says that and nothing more, and there are no figures in public', async () => {
+    const { auth, resource } = system();
+    for (const base of [auth, resource]) {
+      for (const path of ['/livez', '/readyz'])
+        expect(await (await fetch(base + path)).json()).to.deep.equal({ status: 'ok' });
+      for (const path of ['/metrics', '/healthz', '/status', '/debug'])
+        expect((await fetch(base + path)).status, path).to.equal(404);
+    }
+  });
+});
