@@ -58,6 +58,21 @@ onEachStore('A disabled account', (system) => {
     await changeAccount(system(), accountOf(ada), 'enable');
   });
 
+  it('SES-07 that is enabled again approves nothing on a page from before without a new sign-in', async () => {
+    const ada = await connect(system(), await createConnector(system()));
+    const other = openBrowser(system().origins);
+    const { url } = authorizeUrl(ada.server, ada.client, { resource: ada.link });
+    const open = await other.openConsent(url, 'ada');
+    await changeAccount(system(), accountOf(ada), 'disable');
+    moveClock(5);
+    await changeAccount(system(), accountOf(ada), 'enable');
+    moveClock(5);
+    const legs = other.visited.length;
+    await other.submit(open, { decision: 'approve' });
+    const trip = other.visited.slice(legs).map(({ pathname }) => pathname);
+    expect(trip.some((path) => path.endsWith('/callback'))).to.equal(true);
+  });
+
   it('that is enabled again signs in again and connects again, and what it had before stays over', async () => {
     const connector = await createConnector(system());
     const before = await connect(system(), connector);

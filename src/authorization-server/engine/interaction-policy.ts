@@ -15,8 +15,9 @@ export function askEveryTime(session: number): Policy.Prompt[] {
   const signIn = new Check('no_session', 'sign-in is required', 'interaction_required', (ctx) => {
     const { session: browser, result } = ctx.oidc;
     const overBefore = Number(ctx.oidc.account?.overBefore ?? 0);
+    // The sign-in may be of this flow, and the account disabled and enabled since.
     const isOver =
-      !result?.login && (browser?.past(session) || Number(browser?.loginTs) < overBefore);
+      (!result?.login && browser?.past(session)) || Number(browser?.loginTs) < overBefore;
     return browser?.accountId === undefined || isOver
       ? Check.REQUEST_PROMPT
       : Check.NO_NEED_TO_PROMPT;
