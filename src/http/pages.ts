@@ -26,7 +26,6 @@ export type Pages = {
   knows: (about: string) => boolean;
   /** What can be said to somebody who wishes for these languages. */
   speak: (wishes: readonly string[]) => Speech;
-  languages: string[];
 };
 
 export type PageSettings = Omit<SharedValues, 'links'> & Partial<SharedValues>;
@@ -68,7 +67,6 @@ function open(shared: PageSettings, theme?: string): Pages {
 
   return {
     middleware: assets.middleware,
-    languages: languages.names,
     speak: languages.speak,
     knows: (about) => languages.speak([]).has(`errors.${about}.title`),
     async render(ctx, view, values, status = 200) {

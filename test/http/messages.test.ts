@@ -2,6 +2,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { openPages } from '../../src/http/pages.ts';
 import {
   ingredientsOf,
   messageMistakes,
@@ -64,5 +65,32 @@ describe('the messages', () => {
     for (const name of [...names].filter((each) => !silent.includes(each)))
       for (const part of ['title', 'message', 'advice'])
         expect(ENGLISH.has(`errors.${name}.${part}`), `${name}.${part}`).to.equal(true);
+  });
+
+  it('come with durations and days as each language says them', () => {
+    const { speak } = openPages({ productName: 'Gatehouse' });
+    const said = LANGUAGES.map((language) => {
+      const { duration, date } = speak([language]);
+      return [duration(7_776_000), duration(3600), duration(5400), date(1_790_000_000)];
+    });
+    // Which spaces may not be broken differs between versions of the data.
+    const spaced = said.map((texts) => texts.map((text) => text.replaceAll(/\s/g, ' ')));
+    expect(spaced).to.deep.equal([
+      ['90 Tage', '1 Stunde', '90 Minuten', '21. September 2026'],
+      ['90 days', '1 hour', '90 minutes', 'September 21, 2026'],
+      ['90 días', '1 hora', '90 minutos', '21 de septiembre de 2026'],
+      ['90 jours', '1 heure', '90 minutes', '21 septembre 2026'],
+      ['90 日', '1 時間', '90 分', '2026年9月21日'],
+      ['90 dias', '1 hora', '90 minutos', '21 de setembro de 2026'],
+    ]);
+  });
+
+  it('are the key where there is no such text, and never an error', () => {
+    const { say, mark, has } = openPages({ productName: 'Gatehouse' }).speak(['de']);
+    expect([say('no.such'), mark('{', { a: 1 }), has('no.such')]).to.deep.equal([
+      'no.such',
+      ['{'],
+      false,
+    ]);
   });
 });

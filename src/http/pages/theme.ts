@@ -61,7 +61,7 @@ function strayFiles(theme: string, own: string): string[] {
 type Renderings = Pick<ThemeParts, 'languages' | 'render' | 'always'>;
 
 /** Every page with every sample in every language, and nothing asked for that is not there. */
-export function renderingMistakes({ languages, render, always }: Renderings): string[] {
+function renderingMistakes({ languages, render, always }: Renderings): string[] {
   const found = languages.names.flatMap((language) => {
     const speech = strictSpeech(languages.speak([language]));
     return Object.entries(SAMPLES).flatMap(([name, { view, values }]) => {
