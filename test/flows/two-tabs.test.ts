@@ -36,6 +36,20 @@ describe('In one browser', () => {
     expect(status).to.equal(200);
   });
 
+  it('a refusal that is sent twice leads to the client twice, and cannot be turned into an approval', async () => {
+    const { start, browser } = await prepare();
+    const page = await browser.openConsent(start().url, 'ada');
+    const answers = [];
+    for (const decision of ['deny', 'deny', 'approve'])
+      answers.push(requireDeparture(await browser.submit(page, { decision })).href);
+    expect(new Set(answers).size).to.equal(1);
+    expect(answers[0]).to.include('error=access_denied');
+    moveClock(60);
+    const late = requirePage(await browser.submit(page, { decision: 'approve' }));
+    expect(late.status).to.equal(400);
+    expect(late.html).to.include('You have denied this already');
+  });
+
   it('a form that is sent again a minute later, or from elsewhere, is told that it is over', async () => {
     const { start, browser } = await prepare();
     const page = await browser.openConsent(start().url, 'ada');
