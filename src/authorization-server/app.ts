@@ -2,7 +2,8 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import type { Logger } from 'pino';
-import { accountLifetime } from '../accounts/account.ts';
+import { type Account, accountLifetime } from '../accounts/account.ts';
+import { entitledLevel } from '../accounts/entitlement.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
@@ -29,6 +30,8 @@ import { hasEmptyPort, isOwnOrigin } from './engine/redirect-uris.ts';
 import { respondToError } from './error-page.ts';
 import { openIdentityProvider } from './interactions/identity-provider.ts';
 import { rememberAnswer } from './interactions/flow.ts';
+import { ACCOUNT_PATH } from './interactions/account-session.ts';
+import { connectedApps } from './interactions/connected-apps.ts';
 import { CALLBACK_PATH, interactions } from './interactions/router.ts';
 import { boundedQuery } from './request-bounds.ts';
 import { authorizationServerMetadata, ENDPOINTS, METADATA_PATH } from './metadata.ts';
@@ -77,36 +80,41 @@ export async function authorizationServer(
   });
   app.keys = cookieKeys;
   app.use(pages.middleware);
-  app.use(
-    interactions({
-      rateLimit: options.rateLimits.signIns,
-      get provider() {
-        return engine.provider();
-      },
-      store,
-      pages,
-      now,
-      authUrl: settings.authUrl,
-      resourceUrl: settings.resourceUrl,
-      redirectPolicy: engine.redirectPolicy,
-      entitlements: settings.entitlements,
-      preRegistered,
-      identityProvider: openIdentityProvider(
-        identityProviderOf(settings),
-        settings.authUrl + CALLBACK_PATH,
-      ),
-      accountKey,
-      accountLifetime: accountLifetime(settings),
-      sessionLifetime: settings.lifetimes.session,
-      formKeys: keyRing(settings, 'forms'),
-      grantLifetimes: engine.grantLifetimes,
-      grantLifetime: settings.lifetimes.refreshTokenAbsolute,
-      stayConnected: settings.consent.stayConnected,
-      prolongClient: engine.prolongClient,
-    }),
-  );
+  const people = {
+    rateLimit: options.rateLimits.signIns,
+    get provider() {
+      return engine.provider();
+    },
+    store,
+    pages,
+    now,
+    authUrl: settings.authUrl,
+    resourceUrl: settings.resourceUrl,
+    redirectPolicy: engine.redirectPolicy,
+    entitlements: settings.entitlements,
+    preRegistered,
+    identityProvider: openIdentityProvider(
+      identityProviderOf(settings),
+      settings.authUrl + CALLBACK_PATH,
+    ),
+    accountKey,
+    accountLifetime: accountLifetime(settings),
+    sessionLifetime: settings.lifetimes.session,
+    formKeys: keyRing(settings, 'forms'),
+    grantLifetimes: engine.grantLifetimes,
+    grantLifetime: settings.lifetimes.refreshTokenAbsolute,
+    stayConnected: settings.consent.stayConnected,
+    prolongClient: engine.prolongClient,
+    isHttps: settings.authUrl.startsWith('https:'),
+    lifetimes: engine.grantLifetimes,
+    entitledLevel: (account: Account) => entitledLevel(account, settings.entitlements),
+  };
+  app.use(interactions(people));
+  app.use(connectedApps(people));
   const router = new Router({ sensitive: true, strict: true });
-  router.get('/', (ctx) => pages.render(ctx, 'home', { resourceUrl: settings.resourceUrl }));
+  router.get('/', (ctx) =>
+    pages.render(ctx, 'home', { resourceUrl: settings.resourceUrl, account: ACCOUNT_PATH }),
+  );
   const introspects = settings.authorization.introspectionClients.length > 0;
   documents(
     router,

@@ -62,7 +62,8 @@ const POISONED: Record<string, Sample> = {
     pages.render(ctx, 'development-sign-in', poison({ action: 'x', people: [PERSON] })),
   done: (pages, ctx) =>
     pages.render(ctx, 'done', poison({ decision: 'denied', destination: 'x' } as const)),
-  home: (pages, ctx) => pages.render(ctx, 'home', poison({ resourceUrl: 'x' })),
+  home: (pages, ctx) =>
+    pages.render(ctx, 'home', poison({ resourceUrl: 'x', account: '/account' })),
 };
 
 /** The values of an attribute, wherever it occurs. */

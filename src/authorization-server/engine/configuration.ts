@@ -43,7 +43,8 @@ export type ConfigurationOptions = {
   renderError: (ctx: Koa.Context, out: ErrorOut, error: Error) => Promise<void>;
 };
 
-const COOKIE = { signed: true, httpOnly: true, sameSite: 'lax', overwrite: true } as const;
+/** What every cookie is. */
+export const COOKIE = { signed: true, httpOnly: true, sameSite: 'lax', overwrite: true } as const;
 
 export function configuration(options: ConfigurationOptions): Configuration {
   const { ttl, nameToken, documents } = options;

@@ -60,7 +60,10 @@ function redirectKind(redirectUri: string): ViewValues['consent']['redirect']['k
   return /^https?:/.test(redirectUri) ? 'elsewhere' : 'app';
 }
 
-function accountValues({ account }: Pick<ConsentRequest, 'account'>, provider: string | undefined) {
+export function accountValues(
+  { account }: Pick<ConsentRequest, 'account'>,
+  provider: string | undefined,
+) {
   return {
     name: account.name,
     ...(provider === undefined ? {} : { provider }),

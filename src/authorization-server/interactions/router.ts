@@ -4,6 +4,7 @@ import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
 import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
 import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
+import { ACCOUNT_PATH, isAccountTrip } from './account-session.ts';
 import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
 import { findAnswer, findOutcome, requireFlow, seeOther } from './flow.ts';
 import { requireAllowedClient } from './request.ts';
@@ -17,7 +18,9 @@ export function interactions(options: InteractionOptions): Koa.Middleware {
   const router = new Router({ sensitive: true, strict: true });
   router.use(refuseUnseenRequests('GET, POST'));
   router.use(limitRate(options.rateLimit));
-  router.get(CALLBACK_PATH, (ctx) => passToFlow(ctx));
+  router.get(CALLBACK_PATH, (ctx) =>
+    passToFlow(ctx, (uid) => (isAccountTrip(uid) ? ACCOUNT_PATH : `/interaction/${uid}`)),
+  );
   router.use('/interaction/:uid', doneInsteadOfExpired(options));
   router.get('/interaction/:uid', async (ctx) => {
     const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));

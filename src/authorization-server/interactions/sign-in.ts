@@ -2,6 +2,7 @@
 import { randomUUID, type KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
+import type { Account } from '../../accounts/account.ts';
 import { saveAccount } from '../../accounts/accounts.ts';
 import { HttpError } from '../../http/errors.ts';
 import { KEEP, type Store } from '../../store/store.ts';
@@ -35,13 +36,23 @@ export async function startSignIn(
   flow: Flow,
   prompt?: SignInPrompt,
 ): Promise<void> {
-  const checks = createSignInChecks(flow.uid);
-  const url = await options.identityProvider.signInUrl(checks, {
+  const url = await beginSignIn(options, flow.uid, {
     ...(prompt ? { prompt } : {}),
     ...uiLocalesOf(flow),
   });
-  await options.store.set<SignInChecks>(signInKey(checks.state), checks, SIGN_IN_LIFETIME);
   seeOther(ctx, url.href);
+}
+
+/** Where to send the person, whose answer is good for `uid` only. */
+export async function beginSignIn(
+  { identityProvider, store }: SignInOptions,
+  uid: string,
+  wishes: Parameters<IdentityProvider['signInUrl']>[1] = {},
+): Promise<URL> {
+  const checks = createSignInChecks(uid);
+  const url = await identityProvider.signInUrl(checks, wishes);
+  await store.set<SignInChecks>(signInKey(checks.state), checks, SIGN_IN_LIFETIME);
+  return url;
 }
 
 /** The languages that the app asked for are the person's at the identity provider, too. */
@@ -50,7 +61,7 @@ function uiLocalesOf({ params }: Flow): { uiLocales?: string } {
 }
 
 /** The provider knows one callback; the flow's cookie is only sent below the flow's own path, so the answer is passed on to there. */
-export function passToFlow(ctx: Koa.Context): void {
+export function passToFlow(ctx: Koa.Context, pathOf: (uid: string) => string): void {
   const [, uid] = STATE.exec(String(ctx.query.state ?? '')) ?? [];
   if (uid === undefined)
     throw new HttpError(
@@ -58,7 +69,7 @@ export function passToFlow(ctx: Koa.Context): void {
       'expired',
       'the answer of the identity provider belongs to no sign-in',
     );
-  seeOther(ctx, `/interaction/${uid}/callback${ctx.search}`);
+  seeOther(ctx, `${pathOf(uid)}/callback${ctx.search}`);
 }
 
 type StoredChecks = SignInChecks & { takenBy?: string };
@@ -79,9 +90,20 @@ export async function completeSignIn(
   ctx: Koa.Context,
   flow: Flow,
 ): Promise<void> {
-  const { provider, store, identityProvider, accountKey, accountLifetime, now } = options;
+  const account = await endSignIn(options, ctx, flow.uid);
+  const ts = Math.floor(options.now());
+  await finishFlow(options.provider, ctx, { login: { accountId: account.id, ts } });
+  await switchAccount(options, ctx, account.id);
+}
+
+/** Who came back from the trip that began with `uid`: remembered, once. */
+export async function endSignIn(
+  { store, identityProvider, accountKey, accountLifetime, now }: SignInOptions,
+  ctx: Koa.Context,
+  uid: string,
+): Promise<Account> {
   const state = String(ctx.query.state ?? '');
-  const checks = state.startsWith(`${flow.uid}.`) ? await takeChecks(store, state) : undefined;
+  const checks = state.startsWith(`${uid}.`) ? await takeChecks(store, state) : undefined;
   if (!checks)
     throw new HttpError(
       400,
@@ -89,12 +111,7 @@ export async function completeSignIn(
       'this answer of the identity provider was used already, or is too old',
     );
   const identity = await identityProvider.identify(ctx.search, checks);
-  const account = await saveAccount(store, accountKey, identity, {
-    now: now(),
-    ttl: accountLifetime,
-  });
-  await finishFlow(provider, ctx, { login: { accountId: account.id, ts: Math.floor(now()) } });
-  await switchAccount(options, ctx, account.id);
+  return saveAccount(store, accountKey, identity, { now: now(), ttl: accountLifetime });
 }
 
 /** The engine refuses to change the account of a session when it resumes, so the session is given to the new one before. */

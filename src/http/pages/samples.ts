@@ -45,6 +45,48 @@ export const ERROR: ViewValues['error'] = {
   returnTo: { href: 'http://localhost:53682/callback', host: 'localhost:53682' },
 };
 
+const APRIL = 1_775_000_000;
+
+export const CONNECTED_APPS: ViewValues['connected-apps'] = {
+  action: '/account',
+  token: 'form-token',
+  account: ACCOUNT,
+  apps: [
+    {
+      grant: 'grant-of-claude-code',
+      client: { name: 'Claude Code' },
+      destination: 'localhost:53682',
+      connector: 'Club numbers',
+      level: 'admin',
+      lower: ['analytics', 'operations'],
+      since: APRIL,
+      lastUsed: APRIL + 86_400,
+      until: APRIL + 31 * 86_400,
+    },
+    {
+      grant: 'grant-of-claude',
+      client: { name: 'Claude', host: 'claude.ai' },
+      destination: 'claude.ai',
+      connector: 'Auditors',
+      level: 'analytics',
+      lower: [],
+      since: APRIL,
+      lastUsed: APRIL,
+      until: APRIL + 30 * 86_400,
+      reason: 'not_entitled',
+    },
+  ],
+  activity: [
+    {
+      client: { name: 'Claude', host: 'claude.ai' },
+      connector: 'Club numbers',
+      at: APRIL,
+      reason: 'refresh_replay',
+    },
+    { client: { name: 'Reporting Bot' }, connector: 'Auditors', reason: 'connector_deleted' },
+  ],
+};
+
 export const PEOPLE: ViewValues['development-sign-in'] = {
   action: '/interaction/def',
   people: [
@@ -97,7 +139,28 @@ export const SAMPLES: Record<string, Sample> = {
     status: 500,
   },
   'development-sign-in': { view: 'development-sign-in', values: PEOPLE },
-  home: { view: 'home', values: { resourceUrl: 'https://mcp.example.com' } },
+  'connected-apps': { view: 'connected-apps', values: CONNECTED_APPS },
+  'connected-apps-after-lowering': {
+    view: 'connected-apps',
+    values: { ...CONNECTED_APPS, account: COMPANY_ACCOUNT, done: 'lowered' },
+  },
+  'connected-apps-hostile': {
+    view: 'connected-apps',
+    values: {
+      ...CONNECTED_APPS,
+      apps: CONNECTED_APPS.apps.map((app) => ({
+        ...app,
+        client: { name: `Claude\u202E ${LONG}` },
+        connector: LONG,
+      })),
+    },
+  },
+  'nothing-connected': {
+    view: 'connected-apps',
+    values: { ...CONNECTED_APPS, apps: [], activity: [], done: 'disconnected-all' },
+  },
+  'signed-out': { view: 'signed-out', values: { signIn: '/account/sign-in' } },
+  home: { view: 'home', values: { resourceUrl: 'https://mcp.example.com', account: '/account' } },
 };
 
 /** Besides the values of a page: all that there may be. */

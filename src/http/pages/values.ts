@@ -9,6 +9,9 @@ export type AskingClient =
   /** `host` is where the Client ID Metadata Document lives: the client's identity. */
   | { name: string; kind: 'metadata-document'; host: string };
 
+/** `host` is where its Client ID Metadata Document lives, if it has one. */
+export type ConnectedClient = { name: string; host?: string };
+
 /** `destination` is the host and port, or the private scheme, that the answer is sent to. */
 export type Redirect = { destination: string; kind: 'elsewhere' | 'this-computer' | 'app' };
 
@@ -52,7 +55,45 @@ export type ViewValues = {
     action: string;
     people: { id: string; name: string; email: string; may: string }[];
   };
-  home: { resourceUrl: string };
+  'connected-apps': {
+    action: string;
+    token: string;
+    account: Account;
+    /** The newest first. Times are seconds since 1970. */
+    apps: {
+      /** Posted back as `grant`. */
+      grant: string;
+      client: ConnectedClient;
+      /** The host and port, or the private scheme, that the answer was sent to. */
+      destination: string;
+      connector: string;
+      level: string;
+      /** The levels below it, lowest first. */
+      lower: string[];
+      since: number;
+      /** When it last fetched tokens. */
+      lastUsed: number;
+      /** When it ends, unless it is used before. */
+      until: number;
+      /** The key below `reasons` of why it does not work at present. */
+      reason?: string;
+    }[];
+    /** What ended in the last 30 days, the newest first. */
+    activity: {
+      client: ConnectedClient;
+      connector: string;
+      /** Absent when nobody knows. */
+      at?: number;
+      /** The key below `reasons`. */
+      reason: string;
+    }[];
+    /** What the person has just done here. */
+    done?: 'disconnected' | 'disconnected-all' | 'lowered';
+  };
+  /** `signIn` is a path on the same host. */
+  'signed-out': { signIn: string };
+  /** `account` is the path of the connected apps. */
+  home: { resourceUrl: string; account: string };
 };
 
 export type ViewName = keyof ViewValues;

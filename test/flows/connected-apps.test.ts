@@ -1,0 +1,269 @@
+// The page of connected apps: a person signs in, sees what is connected and why something ended, lowers a level, disconnects, signs out.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { changeAccount, createConnector, readAudit, showGrant } from '../support/administrator.ts';
+import {
+  asksConsent,
+  asksWho,
+  type Browser,
+  openBrowser,
+  type Page,
+  type Person,
+  requirePage,
+} from '../support/browser.ts';
+import { cookieHeader } from '../support/cookie-jar.ts';
+import { moveClock } from '../support/clock.ts';
+import { registerClient } from '../support/connection.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { authorizeUrl, discover } from '../support/oauth.ts';
+import { onEachStore, useSystem } from '../support/system.ts';
+import { until } from '../store/condition.ts';
+import { expectAlive, type Family, present, startFamily, turn } from '../grants/family.ts';
+
+type Choice = { decision?: string; grant?: string; level?: string; token?: string };
+
+const claimOf = ({ accessToken }: Pick<Family, 'accessToken'>, name: string) =>
+  String(decodeJwt(accessToken)[name]);
+const grantOf = (family: Pick<Family, 'accessToken'>) => claimOf(family, 'grant_id');
+const tokenOf = ({ html }: Page) => /name="token" value="([^"]+)"/.exec(html)?.[1] ?? '';
+const textOf = ({ html }: Page) => html.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
+
+/** As the form does that has this button. */
+async function press(browser: Browser, page: Page, choice: Choice): Promise<Page> {
+  const body = new URLSearchParams({ token: tokenOf(page), ...choice });
+  return requirePage(await browser.post(page, new URL('/account', page.url), body));
+}
+
+onEachStore('The page of connected apps', (system) => {
+  const at = (path = '/account') => new URL(path, system().auth);
+
+  async function open(browser: Browser, person: Person = 'ada'): Promise<Page> {
+    const page = requirePage(await browser.visit(at()));
+    return asksWho(page) ? requirePage(await browser.submit(page, { person })) : page;
+  }
+
+  it('asks who it is, and shows what that person connected, through which link, at which level', async () => {
+    const connector = await createConnector(system(), { name: 'Yoga numbers', level: 'full' });
+    const family = await startFamily(system(), { level: 'admin' }, connector);
+    const other = await startFamily(system(), { person: 'grace' });
+    const browser = openBrowser(system().origins);
+    expect(asksWho(requirePage(await browser.visit(at())))).to.equal(true);
+    const page = await open(browser);
+    expect([page.status, page.url.pathname]).to.deep.equal([200, '/account']);
+    const today = new Intl.DateTimeFormat('en', { dateStyle: 'long', timeZone: 'UTC' });
+    for (const text of ['Ada Lovelace', 'Yoga numbers', 'Test client', '127.0.0.1:7070'])
+      expect(textOf(page)).to.include(text);
+    expect(textOf(page)).to.include('Names and contact details').and.include(today.format());
+    expect(page.html).to.include(grantOf(family)).and.not.include(grantOf(other));
+    expect(page.headers.get('cache-control')).to.equal('no-store');
+  });
+
+  it('disconnects one app at once, and nothing else, and then says so', async () => {
+    const [family, bystander] = [await startFamily(system()), await startFamily(system())];
+    expect(await isLetIn(family.link, family.accessToken)).to.equal(true);
+    const browser = openBrowser(system().origins);
+    const choice = { decision: 'disconnect', grant: grantOf(family) };
+    const page = await open(browser);
+    const answer = await press(browser, page, choice);
+    expect(textOf(answer)).to.include('The app is disconnected.').and.include('You disconnected');
+    expect(answer.html).to.not.include(grantOf(family));
+    await until('shut out', async () => !(await isLetIn(family.link, family.accessToken)), 3);
+    expect((await present(family, family.refreshToken)).body.error).to.equal('invalid_grant');
+    await expectAlive(bystander, bystander);
+    expect((await press(browser, page, choice)).status).to.equal(200);
+    const events = (await readAudit(system())).filter(({ grantId }) => grantId === grantOf(family));
+    expect(events).to.have.length(1);
+    expect(events[0]).to.include({ event: 'grant_ended', reason: 'disconnected' });
+  });
+
+  it('lowers the level at once: the app refreshes and sees less', async () => {
+    const family = await startFamily(system());
+    const browser = openBrowser(system().origins);
+    const lower = { decision: 'lower', grant: grantOf(family), level: 'analytics' };
+    const page = await open(browser);
+    const answer = await press(browser, page, lower);
+    expect(textOf(answer)).to.include('sees less from now on');
+    await until('shut out', async () => !(await isLetIn(family.link, family.accessToken)), 3);
+    const next = await turn(family, family.refreshToken);
+    expect(claimOf(next, 'scope')).to.equal('analytics');
+    expect(await isLetIn(family.link, next.accessToken)).to.equal(true);
+    await press(browser, answer, { ...lower, level: 'full' });
+    expect(claimOf(await turn(family, next.refreshToken), 'scope')).to.equal('analytics');
+    expect((await press(browser, answer, { ...lower, level: 'boss' })).status).to.equal(400);
+  });
+
+  it('disconnects all apps of the person, and those of nobody else', async () => {
+    const own = [await startFamily(system()), await startFamily(system())];
+    const other = await startFamily(system(), { person: 'grace' });
+    const browser = openBrowser(system().origins);
+    const answer = await press(browser, await open(browser), { decision: 'disconnect-all' });
+    expect(textOf(answer))
+      .to.include('All apps are disconnected')
+      .and.include('No app is connected');
+    for (const family of own)
+      expect((await present(family, family.refreshToken)).body.error).to.equal('invalid_grant');
+    await expectAlive(other, other);
+  });
+
+  it('says of what ended why, in words', async () => {
+    const family = await startFamily(system());
+    const { refreshToken } = await turn(family, family.refreshToken);
+    await turn(family, refreshToken);
+    moveClock(120);
+    await present(family, family.refreshToken);
+    const page = await open(openBrowser(system().origins));
+    expect(textOf(page)).to.include('Session ended: the refresh token was used twice.');
+  });
+
+  it('shares the session with consent, both ways, under a new id after each sign-in', async () => {
+    const connector = await createConnector(system());
+    const { server } = await discover(connector.link);
+    const { url } = authorizeUrl(server, await registerClient(server), {
+      resource: connector.link,
+    });
+    const first = openBrowser(system().origins);
+    await open(first);
+    expect(asksConsent(requirePage(await first.visit(url)))).to.equal(true);
+    const second = openBrowser(system().origins);
+    await second.openConsent(url);
+    expect(textOf(requirePage(await second.visit(at())))).to.include('Apps you connected');
+    const sessionIn = ({ jar }: Browser) =>
+      /gatehouse-session=([^;]+)/.exec(cookieHeader(jar, at()) ?? '')?.[1];
+    const before = sessionIn(second);
+    moveClock(13 * 3600);
+    await open(second);
+    expect(sessionIn(second)).to.be.a('string').and.not.equal(before);
+  });
+
+  it('signs out: the page asks again, and a form of before does nothing', async () => {
+    const family = await startFamily(system());
+    const browser = openBrowser(system().origins);
+    const page = await open(browser);
+    const stolen = openBrowser(system().origins);
+    stolen.jar.push(...structuredClone(browser.jar));
+    const answer = await press(browser, page, { decision: 'sign-out' });
+    expect([answer.status, answer.url.pathname]).to.deep.equal([200, '/account/signed-out']);
+    for (const one of [stolen, browser]) {
+      const before = one.visited.length;
+      // The identity provider remembers the person; the session here is another one.
+      await press(one, page, { decision: 'disconnect', grant: grantOf(family) });
+      const since = one.visited.slice(before).map(({ pathname }) => pathname);
+      expect(since).to.include('/account/callback');
+      expect(await showGrant(system(), grantOf(family))).to.include({ state: 'active' });
+      const late = await press(one, page, { decision: 'disconnect', grant: grantOf(family) });
+      expect(late.status).to.equal(403);
+    }
+    expect(asksWho(requirePage(await browser.visit(at('/account/sign-in'))))).to.equal(true);
+  });
+});
+
+describe('The forms of connected apps', () => {
+  const system = useSystem();
+  const at = (path = '/account') => new URL(path, system().auth);
+
+  async function open(browser: Browser, person: Person = 'ada'): Promise<Page> {
+    const page = requirePage(await browser.visit(at()));
+    return asksWho(page) ? requirePage(await browser.submit(page, { person })) : page;
+  }
+
+  const post = (browser: Browser, headers: Record<string, string>, body: Record<string, string>) =>
+    fetch(at(), {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { cookie: cookieHeader(browser.jar, at()) ?? '', ...headers },
+      body: new URLSearchParams(body),
+    });
+
+  it('are refused when another site sent them, or without the token of this session', async () => {
+    const family = await startFamily(system());
+    const browser = openBrowser(system().origins);
+    const page = await open(browser);
+    const grace = await open(openBrowser(system().origins), 'grace');
+    const again = await open(openBrowser(system().origins));
+    const form = { token: tokenOf(page), decision: 'disconnect', grant: grantOf(family) };
+    const own = { origin: system().auth, 'sec-fetch-site': 'same-origin' };
+    const attempts: [Record<string, string>, Record<string, string>][] = [
+      [{ ...own, origin: 'https://evil.example' }, form],
+      [{ ...own, origin: 'null' }, form],
+      [{ 'sec-fetch-site': 'cross-site' }, form],
+      [{ 'sec-fetch-site': 'same-site' }, form],
+      [own, { ...form, token: '' }],
+      [own, { ...form, token: tokenOf(grace) }],
+      [own, { ...form, token: tokenOf(again) }],
+    ];
+    for (const [headers, body] of attempts)
+      expect((await post(browser, headers, body)).status).to.equal(403);
+    expect((await post(browser, own, { ...form, decision: 'win' })).status).to.equal(400);
+    expect(await showGrant(system(), grantOf(family))).to.include({ state: 'active' });
+    expect((await post(browser, own, form)).status).to.equal(303);
+    expect(await showGrant(system(), grantOf(family))).to.include({ state: 'ended' });
+  });
+
+  it('cannot touch what another person connected', async () => {
+    const family = await startFamily(system(), { person: 'grace' });
+    const browser = openBrowser(system().origins);
+    const page = await open(browser, 'ada');
+    for (const choice of [{ decision: 'disconnect' }, { decision: 'lower', level: 'analytics' }]) {
+      const answer = await press(browser, page, { ...choice, grant: grantOf(family) });
+      expect(answer.status).to.equal(404);
+    }
+    expect(await showGrant(system(), grantOf(family))).to.include({
+      state: 'active',
+      level: 'operations',
+    });
+  });
+
+  it('take a sign-in that began in this browser, once', async () => {
+    const mine = openBrowser(system().origins);
+    const pick = requirePage(await mine.visit(at()));
+    await mine.submit(pick, { person: 'ada' });
+    const callback = mine.visited.find(({ pathname }) => pathname === '/account/callback');
+    if (!callback) throw new Error('the trip ends at the callback');
+    const again = requirePage(await mine.visit(callback));
+    const elsewhere = requirePage(await openBrowser(system().origins).visit(callback));
+    for (const { status } of [again, elsewhere]) expect(status).to.equal(400);
+
+    const victim = openBrowser(system().origins);
+    await victim.visit(at());
+    const attacker = openBrowser(system().origins);
+    const theirs = requirePage(await attacker.visit(at()));
+    const answer = new URL(theirs.url);
+    await attacker.submit(theirs, { person: 'grace' });
+    const planted = attacker.visited.find(({ pathname }) => pathname === '/interaction/callback');
+    expect(answer.origin).to.not.equal(system().auth);
+    const page = requirePage(await victim.visit(planted ?? at()));
+    expect(page.status).to.equal(400);
+    expect(asksWho(requirePage(await victim.visit(at())))).to.equal(true);
+  });
+
+  it('are not shown to somebody whose account was disabled, who is told why', async () => {
+    const family = await startFamily(system(), { person: 'grace' });
+    const browser = openBrowser(system().origins);
+    await open(browser, 'grace');
+    await changeAccount(system(), claimOf(family, 'sub'), 'disable');
+    const page = await open(browser, 'grace');
+    expect([page.status, textOf(page)]).to.satisfy(
+      ([status, text]: [number, string]) => status === 403 && /Your account is disabled/.test(text),
+    );
+    await changeAccount(system(), claimOf(family, 'sub'), 'enable');
+  });
+
+  it('are in the language of the browser', async () => {
+    const browser = openBrowser(system().origins);
+    await open(browser);
+    const headers = {
+      cookie: cookieHeader(browser.jar, at()) ?? '',
+      'accept-language': 'de-AT, en;q=0.5',
+    };
+    const html = await (await fetch(at(), { headers })).text();
+    expect(html).to.include('<html lang="de"').and.include('Abmelden');
+  });
+
+  it('start nothing for what no person sees, and nothing lies beside them', async () => {
+    for (const headers of [{ 'sec-purpose': 'prefetch' }, { purpose: 'prefetch' }])
+      expect((await fetch(at(), { headers, redirect: 'manual' })).status).to.equal(405);
+    expect((await fetch(at(), { method: 'HEAD', redirect: 'manual' })).status).to.equal(405);
+    for (const path of ['/account/', '/Account', '/account/x'])
+      expect((await fetch(at(path), { redirect: 'manual' })).status, path).to.equal(404);
+  });
+});
