@@ -146,7 +146,7 @@ function managementHost(options: RoleOptions): ListeningHost {
     authUrl: settings.authUrl,
     resourceUrl: settings.resourceUrl,
     accessTokenLifetime: settings.lifetimes.accessToken,
-    grantLifetimes: grantLifetimes(settings.lifetimes),
+    lifetimes: grantLifetimes(settings.lifetimes),
     accountLifetime: accountLifetime(settings),
     grantLifetime: settings.lifetimes.refreshTokenAbsolute,
     entitledLevel: (account) => entitledLevel(account, settings.entitlements),

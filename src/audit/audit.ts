@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto';
 import type { Entry, Store } from '../store/store.ts';
 
 /**
- * `event` is `call` or a security event such as `refresh_replay`; `time` is ISO 8601. Arguments of more than 4 kB are kept as
+ * `event` is `call` or a security event such as `refresh_replay`; `time` is ISO 8601; `by` is the account of the administrator who did it in the
+ * console, and absent for whoever has the management key. Arguments of more than 4 kB are kept as
  * `{bytes, sha256}` of their JSON.
  */
 export type AuditItem = {
@@ -13,6 +14,7 @@ export type AuditItem = {
   clientId?: string;
   connector?: string;
   grantId?: string;
+  by?: string | undefined;
   tool?: string;
   arguments?: unknown;
   outcome: string;

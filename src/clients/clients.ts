@@ -9,7 +9,8 @@ import {
   type StoredDocument,
 } from './stored-clients.ts';
 
-export type ClientKind = 'self-registered' | 'metadata-document' | 'pre-registered';
+export const CLIENT_KINDS = ['self-registered', 'metadata-document', 'pre-registered'] as const;
+export type ClientKind = (typeof CLIENT_KINDS)[number];
 
 /** Times are seconds. Without a `name` and redirects: the registration or the copy of the document has run out. */
 export type Client = {

@@ -10,15 +10,18 @@ import { type ConnectionOptions, listConnections, type Wanted } from './connecti
 
 const AT_ONCE = 50;
 
+/** `by`: the account of the administrator who does it in the console. */
+export type EndingOptions = ConnectionOptions & { by?: string | undefined };
+
 /** Ends it for good and at once; one that is over already is left as it is. True for the one call that ended it. */
 export async function endConnection(
-  { store, now }: ConnectionOptions,
+  { store, by, now }: EndingOptions,
   { id, state }: Pick<Connection, 'id' | 'state'>,
   reason: Reason,
 ): Promise<boolean> {
   const ended = state === 'ended' ? undefined : await endGrant(store, id, reason, now());
   if (!ended) return false;
-  const item = { event: 'grant_ended', ...about(id, ended), outcome: 'grant_ended', reason };
+  const item = { event: 'grant_ended', ...about(id, ended), by, outcome: 'grant_ended', reason };
   await Promise.all([
     announceGrant(store, id),
     // A use that was not written yet counts all the same.
@@ -30,7 +33,7 @@ export async function endConnection(
 
 /** Ends all that are not over; resolves to how many. */
 export async function endConnections(
-  options: ConnectionOptions,
+  options: EndingOptions,
   wanted: Wanted,
   reason: Reason,
 ): Promise<number> {

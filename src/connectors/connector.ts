@@ -23,7 +23,8 @@ export type Connector = {
   uses: Use[];
 };
 
-export type ConnectorState = 'active' | 'used-up' | 'expired' | 'revoked';
+export const CONNECTOR_STATES = ['active', 'used-up', 'expired', 'revoked'] as const;
+export type ConnectorState = (typeof CONNECTOR_STATES)[number];
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 const ID_LENGTH = 22;

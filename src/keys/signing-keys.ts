@@ -24,7 +24,8 @@ export type SigningKey = {
 export type Rotation = { accessTokenLifetime: number; atOnce?: boolean };
 
 /** `next` waits to sign, `retiring` signed before. */
-export type SigningKeyState = 'next' | 'signing' | 'retiring';
+export const SIGNING_KEY_STATES = ['next', 'signing', 'retiring'] as const;
+export type SigningKeyState = (typeof SIGNING_KEY_STATES)[number];
 
 export type PublishedKey = SigningKey & { state: SigningKeyState };
 

@@ -1,62 +1,91 @@
-// Accounts over the management API: the people who signed in, listed, and cut off or let in again.
-import type { Router } from '@koa/router';
+// Accounts as administrators manage them: the people who signed in, listed, and cut off or let in again.
 import {
-  type AccountChange,
-  disableAccount,
-  enableAccount,
+  disableAccount as disableRecord,
+  enableAccount as enableRecord,
   findAccount,
-  listAccounts,
+  listAccounts as listRecords,
 } from '../accounts/accounts.ts';
 import { recordAudit } from '../audit/audit.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
-import type { Store } from '../store/store.ts';
-import { accountDocument, firstPage } from './documents.ts';
-import { accountsQuery, parseInput } from './input.ts';
+import {
+  accountDocument,
+  type AccountDocument,
+  accountPage,
+  accountSchema,
+  firstPage,
+  type Page,
+} from './documents.ts';
+import { accountsQuery } from './input.ts';
+import { type ManagementTools, NOT_FOUND, route } from './route.ts';
 
-export type AccountOptions = {
-  store: Store;
-  /** How long the record of an account is kept after a sign-in, in seconds. */
-  accountLifetime: number;
-  /** Seconds since the epoch. */
-  now: () => number;
-};
+export const accountRoutes = [
+  route({
+    method: 'get',
+    path: '/accounts',
+    name: 'listAccounts',
+    summary: 'Lists everybody who signed in, in no useful order.',
+    query: accountsQuery,
+    answer: accountPage,
+    handle: (tools, { query }) => listAccounts(tools, query),
+  }),
+  route({
+    method: 'get',
+    path: '/accounts/:id',
+    name: 'showAccount',
+    summary: 'Shows an account.',
+    answer: accountSchema,
+    refusals: NOT_FOUND,
+    handle: (tools, { id }) => showAccount(tools, id),
+  }),
+  route({
+    method: 'post',
+    path: '/accounts/:id/disable',
+    name: 'disableAccount',
+    summary: 'Cuts a person off: nothing they connected works any more, and they cannot connect.',
+    answer: accountSchema,
+    refusals: NOT_FOUND,
+    handle: (tools, { id }) => changeAccount(tools, id, 'disable'),
+  }),
+  route({
+    method: 'post',
+    path: '/accounts/:id/enable',
+    name: 'enableAccount',
+    summary: 'Lets a person sign in and connect again.',
+    answer: accountSchema,
+    refusals: NOT_FOUND,
+    handle: (tools, { id }) => changeAccount(tools, id, 'enable'),
+  }),
+];
 
-const CHANGES = { disable: disableAccount, enable: enableAccount } as const;
-
-export function accountRoutes(router: Router, options: AccountOptions): void {
-  const { store, accountLifetime, now } = options;
-
-  router.get('/accounts', async function list(ctx) {
-    const { limit, after } = parseInput(accountsQuery, { ...ctx.query });
-    const more = await listAccounts(store, { after, limit: limit + 1 });
-    const { items, next } = firstPage(more, limit);
-    ctx.body = { items: items.map(accountDocument), next };
-  });
-
-  router.get('/accounts/:id', async function show(ctx) {
-    const account = await findAccount(store, ctx.params.id ?? '');
-    if (!account) throw unknownAccount();
-    ctx.body = accountDocument(account);
-  });
-
-  for (const [name, change] of Object.entries(CHANGES)) {
-    router.post(`/accounts/:id/${name}`, async function changeAccount(ctx) {
-      const keeping = { now: now(), ttl: accountLifetime };
-      const changed = await change(store, ctx.params.id ?? '', keeping);
-      if (!changed) throw unknownAccount();
-      await auditChange(store, `account_${name}d`, changed, keeping.now);
-      ctx.body = accountDocument(changed.account);
-    });
-  }
+export async function listAccounts(
+  { store }: ManagementTools,
+  { limit, after }: { limit: number; after?: string | undefined },
+): Promise<Page<AccountDocument>> {
+  const { items, next } = firstPage(await listRecords(store, { after, limit: limit + 1 }), limit);
+  return { items: items.map(accountDocument), next };
 }
 
-async function auditChange(
-  store: Store,
-  event: string,
-  { account, first }: AccountChange,
-  now: number,
-): Promise<void> {
-  if (first) await recordAudit(store, { event, account: account.id, outcome: 'done' }, now);
+export async function showAccount(
+  { store }: ManagementTools,
+  id: string,
+): Promise<AccountDocument> {
+  const account = await findAccount(store, id);
+  if (!account) throw unknownAccount();
+  return accountDocument(account);
+}
+
+const CHANGES = { disable: disableRecord, enable: enableRecord } as const;
+
+export async function changeAccount(
+  { store, accountLifetime, by, now }: ManagementTools,
+  id: string,
+  change: keyof typeof CHANGES,
+): Promise<AccountDocument> {
+  const changed = await CHANGES[change](store, id, { now: now(), ttl: accountLifetime });
+  if (!changed) throw unknownAccount();
+  const item = { event: `account_${change}d`, account: changed.account.id, by, outcome: 'done' };
+  if (changed.first) await recordAudit(store, item, now());
+  return accountDocument(changed.account);
 }
 
 function unknownAccount(): HttpError {

@@ -1,35 +1,17 @@
 // The management host: a listener of its own, on loopback unless an operator says otherwise, where connectors and tokens are made and revoked and keys rotated.
 import type Koa from 'koa';
 import type { Logger } from 'pino';
-import type { Account } from '../accounts/account.ts';
-import type { ClientSettings } from '../clients/clients.ts';
-import type { Lifetimes } from '../grants/grant-life.ts';
 import { createHost } from '../http/host.ts';
 import type { SecretGuard } from '../http/secret-guard.ts';
-import type { Level } from '../permission-level.ts';
-import type { Store } from '../store/store.ts';
 import { refuseForeignOrigin, requireAdministrator } from './administrator.ts';
 import { managementApi } from './api.ts';
+import { PREFIX } from './mounted-routes.ts';
+import type { ManagementTools } from './route.ts';
 
-export type ManagementOptions = {
+export type ManagementOptions = Omit<ManagementTools, 'by' | 'now'> & {
   /** The public base address of this host. */
   url: string;
-  /** The base address of the authorization server: the issuer of minted tokens. */
-  authUrl: string;
-  /** The base address that connect links start with. */
-  resourceUrl: string;
-  /** In seconds: how long what a replaced signing key signed is good. */
-  accessTokenLifetime: number;
-  grantLifetimes: Lifetimes;
-  /** In seconds: how long the record of an account is kept after a sign-in. */
-  accountLifetime: number;
-  /** In seconds: the absolute lifetime of a grant. */
-  grantLifetime: number;
-  /** The level that a person may hold. */
-  entitledLevel: (account: Account) => Level | undefined;
-  /** What the settings say of clients. */
-  clients: ClientSettings;
-  store: Store;
+  version: string;
   /** What an administrator sends as bearer token. */
   key: string;
   /** Bounds how often a wrong one may be tried. */
@@ -42,12 +24,14 @@ export type ManagementOptions = {
   now?: () => number;
 };
 
+const epochSeconds = () => Math.floor(Date.now() / 1000);
+
 export function managementApp(options: ManagementOptions): Koa {
-  const { url, key, guardKey, logger, isReady, proxies = 0 } = options;
+  const { url, version, key, guardKey, logger, isReady, proxies = 0, now = epochSeconds } = options;
   const app = createHost({ name: 'management', url, proxies, logger, isReady });
   app.use(refuseForeignOrigin(url));
-  app.use(within('/api/v1', requireAdministrator(key, guardKey)));
-  app.use(managementApi(options).routes());
+  app.use(within(PREFIX, requireAdministrator(key, guardKey)));
+  app.use(managementApi({ ...options, now }, url, version).routes());
   return app;
 }
 

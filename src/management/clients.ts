@@ -1,68 +1,96 @@
-// Clients over the management API: those that people connected with, revoked with all their grants, and allowed again.
-import type { Router } from '@koa/router';
+// Clients as administrators manage them: those that people connected with, revoked with all their grants, and allowed again.
 import { recordAudit } from '../audit/audit.ts';
 import {
-  allowClient,
+  allowClient as allowRecord,
   type Client,
-  type ClientSettings,
   findClient,
-  revokeClient,
+  revokeClient as revokeRecord,
   revokedClients,
 } from '../clients/clients.ts';
-import type { ConnectionOptions } from '../connections/connections.ts';
 import { endConnections } from '../connections/ending.ts';
 import { connectedClients } from '../grants/grant-lists.ts';
-import { readJson } from '../http/body.ts';
 import { notFound } from '../http/errors.ts';
-import { firstPage } from './documents.ts';
-import { clientDocument, type RevokedClientDocument } from './grant-documents.ts';
-import { clientBody, clientsQuery, parseInput } from './input.ts';
-
-export type ClientRouteOptions = ConnectionOptions & { clients: ClientSettings };
+import { firstPage, type Page } from './documents.ts';
+import {
+  clientDocument,
+  type ClientDocument,
+  clientPage,
+  clientSchema,
+  type RevokedClientDocument,
+  revokedClientSchema,
+} from './grant-documents.ts';
+import { clientBody, clientsQuery, type ClientsQuery } from './input.ts';
+import { type ManagementTools, NOT_FOUND, route } from './route.ts';
 
 /** An id may be a URL, so it is never part of a path. */
-export function clientRoutes(router: Router, options: ClientRouteOptions): void {
-  const { store, now } = options;
+export const clientRoutes = [
+  route({
+    method: 'get',
+    path: '/clients',
+    name: 'listClients',
+    summary:
+      'Lists clients that somebody connected with, and those that are revoked; or one by its id.',
+    query: clientsQuery,
+    answer: clientPage,
+    handle: (tools, { query }) => listClients(tools, query),
+  }),
+  route({
+    method: 'post',
+    path: '/clients/revoke',
+    name: 'revokeClient',
+    summary: 'Revokes a client: all its grants end, and nobody can connect it.',
+    body: () => clientBody,
+    answer: revokedClientSchema,
+    refusals: NOT_FOUND,
+    handle: (tools, { body }) => revokeClient(tools, body.id),
+  }),
+  route({
+    method: 'post',
+    path: '/clients/allow',
+    name: 'allowClient',
+    summary: 'Lets people connect a client again that was revoked.',
+    body: () => clientBody,
+    answer: clientSchema,
+    refusals: NOT_FOUND,
+    handle: (tools, { body }) => allowClient(tools, body.id),
+  }),
+];
 
-  router.get('/clients', async function list(ctx) {
-    const { limit, after = '', id } = parseInput(clientsQuery, { ...ctx.query });
-    const ids = id === undefined ? await knownIds(options) : [id];
-    const found = await firstKnown(
-      options,
-      ids.filter((candidate) => candidate > after),
-      limit + 1,
-    );
-    const { items, next } = firstPage(found, limit);
-    ctx.body = { items: items.map(clientDocument), next };
-  });
-
-  router.post('/clients/revoke', async function revoke(ctx) {
-    const { id } = parseInput(clientBody, await readJson(ctx));
-    await requireClient(options, id);
-    // First refused and then ended: an approval under way either sees that it is refused, or is among those that are ended.
-    const first = await revokeClient(store, id, now());
-    const endedGrants = await endConnections(options, { client: id }, 'client_revoked');
-    if (first)
-      await recordAudit(store, { event: 'client_revoked', clientId: id, outcome: 'done' }, now());
-    const document: RevokedClientDocument = {
-      ...clientDocument(await requireClient(options, id)),
-      endedGrants,
-    };
-    ctx.body = document;
-  });
-
-  router.post('/clients/allow', async function allow(ctx) {
-    const { id } = parseInput(clientBody, await readJson(ctx));
-    const client = await requireClient(options, id);
-    const first = await allowClient(store, id);
-    if (first)
-      await recordAudit(store, { event: 'client_allowed', clientId: id, outcome: 'done' }, now());
-    const { revokedAt: _over, ...allowed } = client;
-    ctx.body = clientDocument(allowed);
-  });
+export async function listClients(
+  tools: ManagementTools,
+  { limit, after = '', id }: ClientsQuery,
+): Promise<Page<ClientDocument>> {
+  const ids = id === undefined ? await knownIds(tools) : [id];
+  const later = ids.filter((candidate) => candidate > after);
+  const { items, next } = firstPage(await firstKnown(tools, later, limit + 1), limit);
+  return { items: items.map(clientDocument), next };
 }
 
-async function knownIds({ store, grantLifetime, now }: ClientRouteOptions): Promise<string[]> {
+export async function revokeClient(
+  tools: ManagementTools,
+  id: string,
+): Promise<RevokedClientDocument> {
+  await requireClient(tools, id);
+  // First refused and then ended: an approval under way either sees that it is refused, or is among those that are ended.
+  const first = await revokeRecord(tools.store, id, tools.now());
+  const endedGrants = await endConnections(tools, { client: id }, 'client_revoked');
+  if (first) await record(tools, 'client_revoked', id);
+  return { ...clientDocument(await requireClient(tools, id)), endedGrants };
+}
+
+export async function allowClient(tools: ManagementTools, id: string): Promise<ClientDocument> {
+  const client = await requireClient(tools, id);
+  const first = await allowRecord(tools.store, id);
+  if (first) await record(tools, 'client_allowed', id);
+  const { revokedAt: _over, ...allowed } = client;
+  return clientDocument(allowed);
+}
+
+async function record({ store, by, now }: ManagementTools, event: string, clientId: string) {
+  await recordAudit(store, { event, clientId, by, outcome: 'done' }, now());
+}
+
+async function knownIds({ store, grantLifetime, now }: ManagementTools): Promise<string[]> {
   const [connected, revoked] = await Promise.all([
     connectedClients(store, { lifetime: grantLifetime, now: now() }),
     revokedClients(store),
@@ -72,7 +100,7 @@ async function knownIds({ store, grantLifetime, now }: ClientRouteOptions): Prom
 
 /** Ids of which nothing is known any more are left out. */
 async function firstKnown(
-  { store, clients }: ClientRouteOptions,
+  { store, clients }: ManagementTools,
   ids: string[],
   count: number,
 ): Promise<Client[]> {
@@ -86,7 +114,7 @@ async function firstKnown(
   return found;
 }
 
-async function requireClient({ store, clients }: ClientRouteOptions, id: string): Promise<Client> {
+async function requireClient({ store, clients }: ManagementTools, id: string): Promise<Client> {
   const client = await findClient(store, id, clients);
   if (!client) throw notFound('there is no client with this id');
   return client;

@@ -1,63 +1,106 @@
-// What the management API speaks: connectors, accounts, minted tokens and signing keys as JSON, and pages of a list.
+// What the management API answers: connectors, accounts, minted tokens, signing keys and the audit log as JSON, with their schemas; all times are ISO 8601.
+import { z } from 'zod';
 import type { Account } from '../accounts/account.ts';
 import { connectLink } from '../connectors/connect-link.ts';
-import { type Connector, connectorState, type ConnectorState } from '../connectors/connector.ts';
-import type { PublishedKey, SigningKeyState } from '../keys/signing-keys.ts';
+import { type Connector, CONNECTOR_STATES, connectorState } from '../connectors/connector.ts';
+import { type PublishedKey, SIGNING_KEY_STATES } from '../keys/signing-keys.ts';
 import type { MintedToken } from '../minted-tokens/minted-tokens.ts';
-import type { Level } from '../permission-level.ts';
+import { LEVELS } from '../permission-level.ts';
 
-/** Times are ISO 8601. `uses` counts the grants that took a use and kept it. */
-export type ConnectorDocument = {
-  id: string;
-  name: string;
-  level: Level;
-  link: string;
-  state: ConnectorState;
-  createdAt: string;
-  expiresAt?: string;
-  maxUses?: number;
-  uses: number;
-};
+export const time = z.iso.datetime();
+export const level = z.enum(LEVELS);
 
-/** Times are ISO 8601. `signedInAt`: the last time. `identityProvider`: its issuer, where the person is `subject`. */
-export type AccountDocument = {
-  id: string;
-  name: string;
-  email?: string;
-  identityProvider: string;
-  subject: string;
-  signedInAt: string;
-  disabledAt?: string;
-};
+export const connectorSchema = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    level,
+    link: z.url(),
+    state: z.enum(CONNECTOR_STATES),
+    createdAt: time,
+    expiresAt: time.optional(),
+    maxUses: z.int().optional(),
+    uses: z.int().describe('Grants that took a use and kept it.'),
+  })
+  .meta({ id: 'Connector' });
 
-/** Times are ISO 8601. `publishedUntil`: when nothing that the key signed is good any more. */
-export type SigningKeyDocument = {
-  id: string;
-  state: SigningKeyState;
-  signsFrom: string;
-  publishedUntil?: string;
-};
+export const accountSchema = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    email: z.string().optional(),
+    identityProvider: z.string().describe('Its issuer, where the person is `subject`.'),
+    subject: z.string(),
+    signedInAt: time.describe('The last time.'),
+    disabledAt: time.optional(),
+  })
+  .meta({ id: 'Account' });
 
-/** Times are ISO 8601. */
-export type MintedTokenDocument = {
-  id: string;
-  name: string;
-  level: Level;
-  createdAt: string;
-  expiresAt: string;
-  lastFour: string;
-  lastUsedAt?: string;
-  /** The key that signed it was replaced at once: it is good no longer. */
-  keyReplaced?: true;
-};
+export const signingKeySchema = z
+  .strictObject({
+    id: z.string(),
+    state: z.enum(SIGNING_KEY_STATES),
+    signsFrom: time,
+    publishedUntil: time.optional().describe('When nothing that it signed is good any more.'),
+  })
+  .meta({ id: 'SigningKey' });
 
-/** The answer to minting, and the only one with the token in it. */
-export type NewTokenDocument = Pick<MintedTokenDocument, 'id' | 'name' | 'level' | 'expiresAt'> & {
-  token: string;
-};
+export const mintedTokenSchema = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    level,
+    createdAt: time,
+    expiresAt: time,
+    lastFour: z.string(),
+    lastUsedAt: time.optional(),
+    keyReplaced: z
+      .literal(true)
+      .optional()
+      .describe('The key that signed it was replaced at once: it is good no longer.'),
+  })
+  .meta({ id: 'MintedToken' });
+
+export const newTokenSchema = z
+  .strictObject({ id: z.string(), name: z.string(), level, expiresAt: time, token: z.string() })
+  .meta({ id: 'NewToken', description: 'The answer to minting, and the only one with the token.' });
+
+export const auditItemSchema = z
+  .strictObject({
+    time,
+    event: z.string().describe('`call`, or a security event.'),
+    account: z.string().optional(),
+    clientId: z.string().optional(),
+    connector: z.string().optional(),
+    grantId: z.string().optional(),
+    by: z
+      .string()
+      .optional()
+      .describe('The account of the administrator who did it in the console.'),
+    tool: z.string().optional(),
+    arguments: z.unknown().optional(),
+    outcome: z.string(),
+    reason: z.string().optional(),
+  })
+  .meta({ id: 'AuditItem' });
 
 /** `next`, when there is more, goes into the query parameter `after`. */
-export type Page<T> = { items: T[]; next?: string };
+export function pageOf<Item extends z.ZodType>(id: string, item: Item) {
+  return z.strictObject({ items: z.array(item), next: z.string().optional() }).meta({ id });
+}
+
+export const connectorPage = pageOf('ConnectorPage', connectorSchema);
+export const accountPage = pageOf('AccountPage', accountSchema);
+export const signingKeyPage = pageOf('SigningKeyPage', signingKeySchema);
+export const mintedTokenPage = pageOf('MintedTokenPage', mintedTokenSchema);
+export const auditPage = pageOf('AuditPage', auditItemSchema);
+
+export type ConnectorDocument = z.output<typeof connectorSchema>;
+export type AccountDocument = z.output<typeof accountSchema>;
+export type SigningKeyDocument = z.output<typeof signingKeySchema>;
+export type MintedTokenDocument = z.output<typeof mintedTokenSchema>;
+export type NewTokenDocument = z.output<typeof newTokenSchema>;
+export type Page<T> = { items: T[]; next?: string | undefined };
 
 export function connectorDocument(
   connector: Connector,
@@ -114,7 +157,7 @@ export function mintedTokenDocument(
     expiresAt: isoTime(expiresAt),
     lastFour,
     ...(lastUsedAt === undefined ? {} : { lastUsedAt: isoTime(lastUsedAt) }),
-    ...(publishedIds.includes(keyId) ? {} : { keyReplaced: true }),
+    ...(publishedIds.includes(keyId) ? {} : { keyReplaced: true as const }),
   };
 }
 

@@ -1,58 +1,67 @@
-// What the management API says of grants and clients: JSON, with the reasons in words.
-import type { Client, ClientKind } from '../clients/clients.ts';
-import type { Connection, ConnectionState } from '../connections/connection.ts';
-import { type Reason, reasonText } from '../grants/reasons.ts';
-import type { Level } from '../permission-level.ts';
-import { isoTime } from './documents.ts';
+// What the management API says of grants and clients: JSON, with the reasons in words, and the schemas of it; all times are ISO 8601.
+import { z } from 'zod';
+import { type Client, CLIENT_KINDS } from '../clients/clients.ts';
+import { type Connection, CONNECTION_STATES } from '../connections/connection.ts';
+import { reasonText } from '../grants/reasons.ts';
+import { isoTime, level, pageOf, time } from './documents.ts';
 
-/**
- * Times are ISO 8601. Names are missing where nobody knows them any more. `lastUsedAt`: when the client last fetched tokens. `expiresAt`: when
- * it runs out unless it is used. `endedAt` is missing when nobody knows when.
- */
-export type GrantDocument = {
-  id: string;
-  state: ConnectionState;
-  reason?: Reason;
-  explanation?: string;
-  level?: Level;
-  connector: string;
-  connectorName?: string;
-  account: string;
-  accountName?: string;
-  accountEmail?: string;
-  clientId: string;
-  clientName: string;
-  redirectHost: string;
-  createdAt: string;
-  lastUsedAt?: string;
-  expiresAt?: string;
-  endedAt?: string;
-  /** Refreshes that were refused while the grant stood: the last few, of one reason once an hour at most. */
-  refusals: { time: string; reason: Reason; explanation: string }[];
-};
+/** Names are missing where nobody knows them any more. */
+export const grantSchema = z
+  .strictObject({
+    id: z.string(),
+    state: z.enum(CONNECTION_STATES),
+    reason: z.string().optional().describe('Why it ended or is refused, as a code.'),
+    explanation: z.string().optional().describe('The same in words.'),
+    level: level.optional(),
+    connector: z.string(),
+    connectorName: z.string().optional(),
+    account: z.string(),
+    accountName: z.string().optional(),
+    accountEmail: z.string().optional(),
+    clientId: z.string(),
+    clientName: z.string(),
+    redirectHost: z.string(),
+    createdAt: time,
+    lastUsedAt: time.optional().describe('When the client last fetched tokens.'),
+    expiresAt: time.optional().describe('When it runs out, unless it is used.'),
+    endedAt: time.optional().describe('Missing when nobody knows when.'),
+    refusals: z
+      .array(z.strictObject({ time, reason: z.string(), explanation: z.string() }))
+      .describe('Refreshes that were refused while it stood: of one reason once an hour at most.'),
+  })
+  .meta({ id: 'Grant' });
 
-/** `revokedAt`: refused since then, until somebody allows it again. */
-export type ClientDocument = {
-  id: string;
-  kind: ClientKind;
-  state: 'allowed' | 'revoked';
-  name?: string;
-  redirectUris: string[];
-  lastUsedAt?: string;
-  revokedAt?: string;
-};
+export const clientSchema = z
+  .strictObject({
+    id: z.string(),
+    kind: z.enum(CLIENT_KINDS),
+    state: z.enum(['allowed', 'revoked']),
+    name: z.string().optional(),
+    redirectUris: z.array(z.string()),
+    lastUsedAt: time.optional(),
+    revokedAt: time.optional().describe('Refused since then, until somebody allows it again.'),
+  })
+  .meta({ id: 'Client' });
 
-/** The answer to revoking a client. */
-export type RevokedClientDocument = ClientDocument & { endedGrants: number };
+export const revokedClientSchema = z
+  .strictObject({ ...clientSchema.shape, endedGrants: z.int() })
+  .meta({ id: 'RevokedClient' });
+
+export const grantPage = pageOf('GrantPage', grantSchema);
+export const clientPage = pageOf('ClientPage', clientSchema);
+
+export type GrantDocument = z.output<typeof grantSchema>;
+export type ClientDocument = z.output<typeof clientSchema>;
+export type RevokedClientDocument = z.output<typeof revokedClientSchema>;
 
 export function grantDocument(connection: Connection): GrantDocument {
-  const { id, state, reason, level, connector, account, client, refusals } = connection;
+  const { id, state, reason, connector, account, client, refusals } = connection;
   return present({
     id,
     state,
     reason,
     explanation: reason && reasonText(reason),
-    level,
+    level: connection.level,
     connector: connector.id,
     connectorName: connector.name,
     account: account.id,

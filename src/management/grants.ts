@@ -1,43 +1,69 @@
-// Grants over the management API: listed by connector, account or client, shown with why they are over, and ended.
-import type { Router } from '@koa/router';
+// Grants as administrators manage them: listed by connector, account or client, shown with why they are over, and ended.
 import { findConnection, listConnections } from '../connections/connections.ts';
-import { type Connection } from '../connections/connection.ts';
-import type { ConnectionOptions } from '../connections/connections.ts';
+import type { Connection } from '../connections/connection.ts';
 import { endConnection } from '../connections/ending.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import type { Page } from './documents.ts';
-import { grantDocument, type GrantDocument } from './grant-documents.ts';
-import { grantsQuery, parseInput } from './input.ts';
+import { grantDocument, type GrantDocument, grantPage, grantSchema } from './grant-documents.ts';
+import { grantsQuery, type GrantsQuery } from './input.ts';
+import { type ManagementTools, NOT_FOUND, route } from './route.ts';
 
-export function grantRoutes(router: Router, options: ConnectionOptions): void {
-  router.get('/grants', async function list(ctx) {
-    const { limit, after, ...wanted } = parseInput(grantsQuery, { ...ctx.query });
-    const page: Page<GrantDocument> = { items: [] };
-    let last: string | undefined;
-    for await (const { connection, place } of listConnections(options, wanted, after)) {
-      if (page.items.length === limit) {
-        page.next = last;
-        break;
-      }
-      page.items.push(grantDocument(connection));
-      last = place;
-    }
-    ctx.body = page;
-  });
+export const grantRoutes = [
+  route({
+    method: 'get',
+    path: '/grants',
+    name: 'listGrants',
+    summary: 'Lists grants, the oldest first; without a filter connector by connector.',
+    query: grantsQuery,
+    answer: grantPage,
+    handle: (tools, { query }) => listGrants(tools, query),
+  }),
+  route({
+    method: 'get',
+    path: '/grants/:id',
+    name: 'showGrant',
+    summary: 'Shows a grant, and why it is over or refused; what ended is remembered for 30 days.',
+    answer: grantSchema,
+    refusals: NOT_FOUND,
+    handle: (tools, { id }) => showGrant(tools, id),
+  }),
+  route({
+    method: 'delete',
+    path: '/grants/:id',
+    name: 'revokeGrant',
+    summary: 'Ends a grant: the app is disconnected at once.',
+    answer: grantSchema,
+    refusals: NOT_FOUND,
+    handle: (tools, { id }) => revokeGrant(tools, id),
+  }),
+];
 
-  router.get('/grants/:id', async function show(ctx) {
-    ctx.body = grantDocument(await requireConnection(options, ctx.params.id));
-  });
-
-  router.delete('/grants/:id', async function revoke(ctx) {
-    const connection = await requireConnection(options, ctx.params.id);
-    await endConnection(options, connection, 'revoked_by_administrator');
-    ctx.body = grantDocument(await requireConnection(options, connection.id));
-  });
+export async function listGrants(
+  tools: ManagementTools,
+  { limit, after, ...wanted }: GrantsQuery,
+): Promise<Page<GrantDocument>> {
+  const page: Page<GrantDocument> = { items: [] };
+  let last: string | undefined;
+  for await (const { connection, place } of listConnections(tools, wanted, after)) {
+    if (page.items.length === limit) return { ...page, next: last };
+    page.items.push(grantDocument(connection));
+    last = place;
+  }
+  return page;
 }
 
-async function requireConnection(options: ConnectionOptions, id = ''): Promise<Connection> {
-  const connection = await findConnection(options, id);
+export async function showGrant(tools: ManagementTools, id: string): Promise<GrantDocument> {
+  return grantDocument(await requireConnection(tools, id));
+}
+
+export async function revokeGrant(tools: ManagementTools, id: string): Promise<GrantDocument> {
+  const connection = await requireConnection(tools, id);
+  await endConnection(tools, connection, 'revoked_by_administrator');
+  return showGrant(tools, connection.id);
+}
+
+async function requireConnection(tools: ManagementTools, id: string): Promise<Connection> {
+  const connection = await findConnection(tools, id);
   if (!connection) throw unknownGrant();
   return connection;
 }

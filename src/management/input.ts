@@ -81,6 +81,9 @@ export const clientsQuery = z.strictObject({
   id: identifier('the id of a client').optional(),
 });
 
+export type GrantsQuery = z.output<typeof grantsQuery>;
+export type ClientsQuery = z.output<typeof clientsQuery>;
+
 const OBJECT = 'the body must be a JSON object';
 
 export const clientBody = z.strictObject({ id: identifier('the id of a client') }, OBJECT);
@@ -118,29 +121,25 @@ const ONE_EXPIRY = {
   when: ({ value }: { value: unknown }) => typeof value === 'object' && value !== null,
 };
 
-function newConnectorAt(now: number) {
+/** The body of a request for a connector. `now` is seconds, and so is the `expiresAt` that comes out. */
+export function newConnector(now: number) {
   const maxUses = z.int(uses).min(1, uses).max(MOST_USES, uses).optional();
   return z
     .strictObject({ ...named, maxUses, ...expiryAt(now) }, OBJECT)
-    .refine(isOneExpiry, ONE_EXPIRY);
+    .refine(isOneExpiry, ONE_EXPIRY)
+    .transform(({ expiresIn, ...connector }): NewConnector => {
+      return expiresIn === undefined ? connector : { ...connector, expiresAt: now + expiresIn };
+    });
 }
 
-/** The body of a request for a connector. `now` is seconds, and so is the `expiresAt` that comes out. Throws HttpError 400. */
-export function parseNewConnector(body: unknown, now: number): NewConnector {
-  const { expiresIn, ...connector } = parseInput(newConnectorAt(now), body);
-  return expiresIn === undefined ? connector : { ...connector, expiresAt: now + expiresIn };
-}
-
-function newTokenAt(now: number) {
+/** As `newConnector`, for a minted token: that one always expires. */
+export function newToken(now: number) {
   return z
     .strictObject({ ...named, ...expiryAt(now, LONGEST_TOKEN) }, OBJECT)
-    .refine(isOneExpiry, ONE_EXPIRY);
-}
-
-/** As `parseNewConnector`, for a minted token: that one always expires. */
-export function parseNewToken(body: unknown, now: number): NewMintedToken {
-  const { expiresIn = USUAL_TOKEN, ...token } = parseInput(newTokenAt(now), body);
-  return { expiresAt: now + expiresIn, ...token };
+    .refine(isOneExpiry, ONE_EXPIRY)
+    .transform(({ expiresIn = USUAL_TOKEN, ...token }): NewMintedToken => {
+      return { expiresAt: now + expiresIn, ...token };
+    });
 }
 
 /** Throws HttpError 400 that names every problem. */

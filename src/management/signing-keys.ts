@@ -1,8 +1,5 @@
-// The signing keys over the management API: what is published now, and rotation.
-import type { Router } from '@koa/router';
-import type Koa from 'koa';
+// The signing keys as administrators manage them: what is published now, and rotation.
 import { recordAudit } from '../audit/audit.ts';
-import { readJson } from '../http/body.ts';
 import { HttpError } from '../http/errors.ts';
 import {
   openSigningKeys,
@@ -11,41 +8,52 @@ import {
   rotateSigningKeys,
   type SigningKey,
 } from '../keys/signing-keys.ts';
-import type { Store } from '../store/store.ts';
-import { isoTime, type Page, signingKeyDocument, type SigningKeyDocument } from './documents.ts';
-import { parseInput, rotationBody } from './input.ts';
+import {
+  isoTime,
+  type Page,
+  signingKeyDocument,
+  type SigningKeyDocument,
+  signingKeyPage,
+} from './documents.ts';
+import { rotationBody } from './input.ts';
+import { type ManagementTools, route } from './route.ts';
 
-/** In seconds. */
-export type SigningKeyOptions = {
-  store: Store;
-  accessTokenLifetime: number;
-  now: () => number;
-};
+export const signingKeyRoutes = [
+  route({
+    method: 'get',
+    path: '/keys',
+    name: 'listKeys',
+    summary: 'Lists the published signing keys, the newest first.',
+    answer: signingKeyPage,
+    handle: async ({ store, now }) => keyPage(await openSigningKeys(store, now()), now()),
+  }),
+  route({
+    method: 'post',
+    path: '/keys/rotate',
+    name: 'rotateKeys',
+    summary: 'Lets a new signing key take over; at once ends every access token.',
+    body: () => rotationBody,
+    isBodyOptional: true,
+    status: 201,
+    answer: signingKeyPage,
+    refusals: { 409: 'a new key is on its way already' },
+    handle: (tools, { body }) => rotateKeys(tools, body),
+  }),
+];
 
-export function signingKeyRoutes(router: Router, options: SigningKeyOptions): void {
-  const { store, accessTokenLifetime, now } = options;
-
-  router.get('/keys', async function list(ctx) {
-    ctx.body = keyPage(await openSigningKeys(store, now()), now());
-  });
-
-  router.post('/keys/rotate', async function rotate(ctx) {
-    const { atOnce = false } = parseInput(rotationBody, hasBody(ctx) ? await readJson(ctx) : {});
-    const rotation = { accessTokenLifetime, atOnce };
-    const keys = await rotateSigningKeys(store, rotation, now()).catch(refusePending);
-    const reason = atOnce ? { reason: 'at_once' } : {};
-    await recordAudit(store, { event: 'signing_key_rotated', outcome: 'done', ...reason }, now());
-    ctx.status = 201;
-    ctx.body = keyPage(keys, now());
-  });
+async function rotateKeys(
+  { store, accessTokenLifetime, by, now }: ManagementTools,
+  { atOnce = false }: { atOnce?: boolean | undefined },
+): Promise<Page<SigningKeyDocument>> {
+  const rotation = { accessTokenLifetime, atOnce };
+  const keys = await rotateSigningKeys(store, rotation, now()).catch(refusePending);
+  const reason = atOnce ? { reason: 'at_once' } : {};
+  await recordAudit(store, { event: 'signing_key_rotated', by, outcome: 'done', ...reason }, now());
+  return keyPage(keys, now());
 }
 
 function keyPage(keys: readonly SigningKey[], now: number): Page<SigningKeyDocument> {
   return { items: publishedKeys(keys, now).map(signingKeyDocument) };
-}
-
-function hasBody({ req, request }: Koa.Context): boolean {
-  return req.headers['transfer-encoding'] !== undefined || (request.length ?? 0) > 0;
 }
 
 function refusePending(error: unknown): never {

@@ -10,6 +10,7 @@ import { managementApp } from '../../src/management/app.ts';
 import { openLogger } from '../../src/observability/logger.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
+import { holdToDocument } from './documented.ts';
 
 export const KEY = 'a-management-key-of-43-characters-for-tests';
 /** In seconds. */
@@ -48,10 +49,11 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const app = managementApp({
     url,
+    version: '1.2.3',
     authUrl: AUTH_URL,
     resourceUrl,
     accessTokenLifetime: ACCESS_TOKEN_LIFETIME,
-    grantLifetimes: LIFETIMES,
+    lifetimes: LIFETIMES,
     accountLifetime: ACCOUNT_LIFETIME,
     grantLifetime: 90 * 86_400,
     entitledLevel: () => 'full',
@@ -81,7 +83,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
 
 type Answer = { status: number; headers: Headers; body: Record<string, unknown> };
 
-/** Sends a request with the key, as JSON when there is a body; `headers` come last. */
+/** Sends a request with the key, as JSON when there is a body; `headers` come last. What comes back is held against the OpenAPI document. */
 export async function request(
   { url }: ManagementHost,
   method: string,
@@ -98,5 +100,7 @@ export async function request(
     body: typeof body === 'string' ? body : JSON.stringify(body),
   });
   const text = await response.text();
-  return { status: response.status, headers: response.headers, body: text ? JSON.parse(text) : {} };
+  const answer = { status: response.status, body: text ? JSON.parse(text) : {} };
+  await holdToDocument({ url, key: KEY }, method, path, answer);
+  return { ...answer, headers: response.headers };
 }

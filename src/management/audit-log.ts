@@ -1,0 +1,60 @@
+// The audit log as administrators read it: page by page, from a time on, and only what they look for.
+import { type AuditItem, readAudit } from '../audit/audit.ts';
+import type { Entry, Store } from '../store/store.ts';
+import { auditPage as auditPageSchema, type Page } from './documents.ts';
+import { auditQuery } from './input.ts';
+import { type ManagementTools, route } from './route.ts';
+
+const BATCH = 100;
+/** Bytes, more or less: a page ends with the item that goes beyond it. */
+const PAGE = 1024 * 1024;
+/** Entries for one page: however many there are before what is asked for, every answer comes soon, maybe without items. */
+const MOST_READ = 1000;
+
+export const auditRoutes = [
+  route({
+    method: 'get',
+    path: '/audit',
+    name: 'listAudit',
+    summary:
+      'Lists what was recorded, the oldest first. A page may be empty although there is more.',
+    query: auditQuery,
+    answer: auditPageSchema,
+    handle: (tools, { query }) => listAudit(tools, query),
+  }),
+];
+
+export type WantedAudit = {
+  limit: number;
+  after?: string | undefined;
+  /** Seconds since the epoch. */
+  since?: number | undefined;
+};
+
+export async function listAudit(
+  { store }: Pick<ManagementTools, 'store'>,
+  { limit, after, since = -Infinity }: WantedAudit,
+): Promise<Page<AuditItem>> {
+  const items: AuditItem[] = [];
+  let last: string | undefined;
+  let bytes = 0;
+  let read = 0;
+  for await (const { id, value } of entries(store, after)) {
+    if (items.length === limit || bytes > PAGE || read === MOST_READ) return { items, next: last };
+    read += 1;
+    last = id;
+    if (Date.parse(value.time) < since * 1000) continue;
+    items.push(value);
+    bytes += JSON.stringify(value).length;
+  }
+  return { items };
+}
+
+async function* entries(store: Store, after?: string): AsyncGenerator<Entry<AuditItem>> {
+  for (let last = after; ;) {
+    const batch = await readAudit(store, { after: last, limit: BATCH });
+    yield* batch;
+    last = batch.at(-1)?.id;
+    if (batch.length < BATCH) return;
+  }
+}

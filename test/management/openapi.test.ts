@@ -1,0 +1,131 @@
+// The OpenAPI document of the management API: complete, sound, and what the API does. Every answer in the other tests of this folder is held against it, too.
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { expect } from 'chai';
+import { type OpenApi, readDocument, validators } from './documented.ts';
+import { KEY, type ManagementHost, openManagementHost, request } from './management-host.ts';
+
+const OPERATIONS = [
+  'GET /openapi.json',
+  'GET /connectors',
+  'POST /connectors',
+  'GET /connectors/{id}',
+  'DELETE /connectors/{id}',
+  'POST /connectors/{id}/delete',
+  'GET /accounts',
+  'GET /accounts/{id}',
+  'POST /accounts/{id}/disable',
+  'POST /accounts/{id}/enable',
+  'GET /grants',
+  'GET /grants/{id}',
+  'DELETE /grants/{id}',
+  'GET /clients',
+  'POST /clients/revoke',
+  'POST /clients/allow',
+  'GET /tokens',
+  'POST /tokens',
+  'DELETE /tokens/{id}',
+  'GET /keys',
+  'POST /keys/rotate',
+  'GET /audit',
+];
+
+describe('the OpenAPI document', () => {
+  let host: ManagementHost;
+  let document: OpenApi;
+  before(async () => {
+    host = await openManagementHost();
+    document = await readDocument(host.url, KEY);
+  });
+  after(() => host.close());
+
+  const operations = () =>
+    Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+    );
+  const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
+
+  it('has every operation there is', () => {
+    const named = operations().map(({ path, method }) => `${method.toUpperCase()} ${path}`);
+    expect(named).to.have.members(OPERATIONS);
+    const ids = operations().map(({ operation }) => operation.operationId);
+    expect(new Set(ids).size).to.equal(ids.length);
+  });
+
+  it('says where it is true, and of which version', () => {
+    expect(document).to.deep.include({
+      openapi: '3.1.1',
+      info: { title: 'Gatehouse management API', version: '1.2.3' },
+      servers: [{ url: `${host.url}/api/v1` }],
+      security: [{ managementKey: [] }],
+    });
+  });
+
+  it('names nothing that it does not have, and every schema in it can be used', () => {
+    const references = JSON.stringify(document).match(/"\$ref":"[^"]+"/g) ?? [];
+    expect(references).not.to.deep.equal([]);
+    for (const reference of references) {
+      const name = /^"\$ref":"#\/components\/schemas\/(\w+)"$/.exec(reference)?.[1] ?? reference;
+      expect(document.components.schemas).to.have.property(name);
+    }
+    const documented = validators(document);
+    for (const { path, method, operation } of operations()) {
+      for (const status of Object.keys(operation.responses))
+        expect(documented(method, `/api/v1${path}`, Number(status))).to.be.a('function');
+      const body = operation.requestBody?.content['application/json']?.schema;
+      if (body) new Ajv2020({ strict: false, validateFormats: false }).compile(body);
+    }
+  });
+
+  it('has for every parameter in a path what it is', () => {
+    for (const { path, operation } of operations()) {
+      const inPath = operation.parameters.filter((parameter) => parameter.in === 'path');
+      expect(inPath.map(({ name }) => `{${name}}`)).to.deep.equal(path.match(/\{\w+\}/g) ?? []);
+    }
+  });
+
+  it('has the methods of every address, and no others', async () => {
+    for (const [path, methods] of Object.entries(document.paths)) {
+      const address = `/api/v1${path.replace('{id}', 'unknown')}`;
+      for (const method of METHODS) {
+        const { status } = await request(host, method, address, { body: bodyFor(method) });
+        const isThere = method.toLowerCase() in methods;
+        expect(status === 405, `${method} ${address}: ${status}`).to.equal(!isThere);
+      }
+    }
+  });
+
+  function bodyFor(method: string) {
+    return method === 'GET' ? undefined : {};
+  }
+
+  it('takes and refuses bodies as the API does, as far as a schema can say', async () => {
+    const schema = document.paths['/connectors']?.['post']?.requestBody?.content;
+    const validate = new Ajv2020({ strict: false, validateFormats: false }).compile(
+      schema?.['application/json']?.schema ?? {},
+    );
+    const good = { name: 'Ops', level: 'operations' };
+    const bodies: [object, number][] = [
+      [good, 201],
+      [{ ...good, maxUses: 5, expiresIn: '30d' }, 201],
+      [{ ...good, expiresAt: '2999-12-31T23:30:00+02:00' }, 201],
+      [{}, 400],
+      [{ ...good, level: 'root' }, 400],
+      [{ ...good, maxUses: 0 }, 400],
+      [{ ...good, maxUses: '5' }, 400],
+      [{ ...good, expiresIn: '30' }, 400],
+      [{ ...good, colour: 'red' }, 400],
+      [{ ...good, name: 'a\nb' }, 400],
+    ];
+    for (const [body, expected] of bodies) {
+      const { status } = await request(host, 'POST', '/api/v1/connectors', { body });
+      expect({ body, status }).to.deep.equal({ body, status: expected });
+      expect(validate(body), JSON.stringify(body)).to.equal(expected === 201);
+    }
+  });
+
+  it('is for whoever has the key', async () => {
+    const headers = { Authorization: '' };
+    const { status } = await request(host, 'GET', '/api/v1/openapi.json', { headers });
+    expect(status).to.equal(401);
+  });
+});
