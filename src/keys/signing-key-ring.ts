@@ -49,21 +49,30 @@ export async function openSigningKeyRing(
   return {
     all: () => keys,
     publicJwks: () => publicJwks(keys, now()),
-    verificationKeys: rememberingJwks(() => publicJwks(keys, now())),
+    verificationKeys: rememberingJwks(() => keys, now),
     onChange: (listener) => listeners.push(listener),
     close: () => clearInterval(timer),
   };
 }
 
-/** A set of imported keys is made once and used until other keys are published: importing costs more than verifying. */
-function rememberingJwks(published: () => { keys: JWK[] }): JWTVerifyGetKey {
+/**
+ * A set of imported keys is made once and used until other keys are published, because importing costs more than verifying. What is
+ * published is looked up when the keys were read again, and once a second: keys retire with time.
+ */
+function rememberingJwks(all: () => readonly SigningKey[], now: () => number): JWTVerifyGetKey {
+  let seen: { keys: readonly SigningKey[]; second: number } | undefined;
   let ids: string | undefined;
-  let keySet: JWTVerifyGetKey | undefined;
+  let keySet = createLocalJWKSet({ keys: [] });
   return (header, token) => {
-    const jwks = published();
-    const current = jwks.keys.map(({ kid }) => kid).join(' ');
-    if (!keySet || current !== ids) keySet = createLocalJWKSet(jwks);
-    ids = current;
+    const keys = all();
+    const second = Math.floor(now());
+    if (seen?.keys !== keys || seen.second !== second) {
+      const published = publicJwks(keys, now());
+      const current = published.keys.map(({ kid }) => kid).join(' ');
+      if (current !== ids) keySet = createLocalJWKSet(published);
+      ids = current;
+      seen = { keys, second };
+    }
     return keySet(header, token);
   };
 }
