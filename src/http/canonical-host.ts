@@ -10,14 +10,23 @@ const DECLARED_BY_PROXIES = [
   'x-forwarded-for',
 ];
 
+/** Other forms of a target are for proxies (RFC 9112 section 3.2), and reading the address in one may throw: they lead nowhere. */
+export function takePathsOnly(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+  if (!ctx.req.url?.startsWith('/')) ctx.req.url = '*';
+  return next();
+}
+
 /**
- * Refuses an unknown host (421, RFC 9110 section 15.5.20) and paths that are not in canonical form (404). Afterwards host and scheme are
- * those of the settings, whatever the client or a proxy said, because the engine builds its URLs from them. Needs `app.proxy = true`.
+ * Refuses two hosts (400, RFC 9112 section 3.2), an unknown one (421, RFC 9110 section 15.5.20) and paths that are not in canonical form
+ * (404). Afterwards host and scheme are those of the settings, whatever the client or a proxy said, because the engine builds its URLs
+ * from them. Needs `app.proxy = true`.
  */
 export function requireCanonicalHost(baseUrl: string): Koa.Middleware {
   const { host, protocol } = new URL(baseUrl);
   return function canonicalHost(ctx, next) {
-    const { headers, url = '' } = ctx.req;
+    const { headers, headersDistinct, url = '' } = ctx.req;
+    if ((headersDistinct.host ?? []).length > 1)
+      throw new HttpError(400, 'invalid_request', 'send one Host header');
     if (headers.host?.toLowerCase() !== host || !url.startsWith('/')) {
       throw new HttpError(421, 'misdirected_request', 'this server does not answer for that host');
     }
@@ -25,8 +34,8 @@ export function requireCanonicalHost(baseUrl: string): Koa.Middleware {
     headers['x-forwarded-proto'] = protocol.slice(0, -1);
     headers.host = host;
     const path = url.split('?', 1)[0] ?? '';
-    // No path of ours needs an escape: one that has any is a second spelling.
-    if (/\/\/|\/\.{1,2}(\/|$)|[\\%]/.test(path) || (path !== '/' && path.endsWith('/')))
+    // No path of ours needs an escape or a fragment: one that has any is a second spelling.
+    if (/\/\/|\/\.{1,2}(\/|$)|[\\%#]/.test(path) || (path !== '/' && path.endsWith('/')))
       throw notFound();
     return next();
   };

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 import Koa from 'koa';
 import type { Logger } from 'pino';
-import { clientAddress, requireCanonicalHost } from './canonical-host.ts';
+import { clientAddress, requireCanonicalHost, takePathsOnly } from './canonical-host.ts';
 import {
   asHttpError,
   HttpError,
@@ -31,6 +31,7 @@ export function createHost(options: HostOptions): Koa {
   app.proxy = true;
   // Errors never get this far: answerErrors logs and answers them. What remains are sockets that closed early.
   app.on('error', (error: Error) => options.logger.debug({ err: error }, 'response not delivered'));
+  app.use(takePathsOnly);
   app.use(answerHealth(options));
   app.use(logRequests(options));
   app.use(answerErrors(options));

@@ -35,7 +35,7 @@ describe('A path with an escape in it', () => {
   it('HDR-05 is nothing on any host, also when it is malformed', async () => {
     const { auth, resource, management } = system();
     for (const base of [auth, resource, management]) {
-      for (const path of ['/%', '/%zz', '/%78', '/interaction/%', '/assets/%2e%2e/x'])
+      for (const path of ['/%', '/%zz', '/%78', '/interaction/%', '/assets/%2e%2e/x', '/#', '/#x'])
         expect(await statusOf(base, path), base + path).to.equal(404);
     }
   });

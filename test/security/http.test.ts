@@ -93,8 +93,8 @@ describe('An answer', () => {
   });
 
   /** Exactly these bytes; whatever comes back until the connection ends. */
-  async function send(bytes: (string | Buffer)[]): Promise<string> {
-    const { hostname, port } = new URL(system().auth);
+  async function send(bytes: (string | Buffer)[], base = system().auth): Promise<string> {
+    const { hostname, port } = new URL(base);
     const socket = createConnection(Number(port), hostname);
     for (const part of bytes) socket.write(part);
     return text(socket);
@@ -136,6 +136,8 @@ describe('An answer', () => {
       ['an unknown method', [request('BREW /oauth/token HTTP/1.1')]],
       ['another address in the first line', [request('GET http://evil.example/ HTTP/1.1')]],
       ['no host', ['GET / HTTP/1.1\r\nConnection: close\r\n\r\n']],
+      ['two hosts', [request('GET / HTTP/1.1', 'Host: other.example')]],
+      ['the same host twice', [request('GET / HTTP/1.1', `Host: ${new URL(system().auth).host}`)]],
     ];
     for (const [what, bytes] of odd) {
       const answer = await send(bytes);
@@ -143,6 +145,23 @@ describe('An answer', () => {
       expect(answer, what).to.not.match(/evil|\bat \S+\.(ts|js):\d/);
     }
     expect(await countStoredKeys(system())).to.deep.equal(before);
+  });
+
+  it('HDR-07 HDR-03 to a first line that is no path is JSON with the headers of every answer', async () => {
+    const { auth, resource, management } = system();
+    for (const base of [auth, resource, management])
+      for (const target of ['http://[::1/', 'http://[/livez', 'https://', '*', `${base}/livez`]) {
+        const line = `GET ${target} HTTP/1.1`;
+        const answer = await send(
+          [`${line}\r\nHost: ${new URL(base).host}\r\nConnection: close\r\n\r\n`],
+          base,
+        );
+        expect(answer, line).to.match(/^HTTP\/1\.1 421 /);
+        expect(answer, line)
+          .to.match(/^X-Request-Id: /m)
+          .and.match(/^X-Content-Type-Options: /m);
+        expect(answer, line).to.include('"misdirected_request"');
+      }
   });
 });
 
