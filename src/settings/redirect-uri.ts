@@ -1,4 +1,4 @@
-// Which redirect addresses an operator may allow (RFC 8252 section 7, RFC 9700 section 2.1).
+// Which redirect addresses an operator may allow (RFC 8252 section 7, RFC 9700 section 2.1), and what none may have.
 import { isLoopback } from './loopback.ts';
 
 /** Schemes that run code, read files or open programs instead of reaching a client. */
@@ -10,12 +10,22 @@ const NEVER = new Set(
 
 export const REDIRECT_URI =
   'an https address, an http address on this computer (localhost, 127.0.0.1, [::1]) or the address of an app such as ' +
-  'cursor://…, without user, fragment or wildcard';
+  'cursor://…, without user, fragment, wildcard or a parameter of an answer (code, error, state, iss …)';
+
+/** RFC 6749 sections 4.1.2 and 4.1.2.1, RFC 9207 section 2. */
+const ANSWER = ['code', 'error', 'error_description', 'error_uri', 'state', 'iss'];
+
+/** With one of these in its own query, what an address says could be taken for what we or the person said. */
+export function looksAnswered(uri: string): boolean {
+  const query = URL.parse(uri)?.searchParams;
+  return ANSWER.some((name) => query?.has(name));
+}
 
 export function isRedirectUri(text: string): boolean {
   const url = URL.parse(text);
   // Printable ASCII only, and nothing that one parser reads differently from another.
-  if (!url || /[^!-~]|[*#\\]/.test(text) || /^[^/?]*\/\/[^/?]*@/.test(text)) return false;
+  if (!url || looksAnswered(text) || /[^!-~]|[*#\\]/.test(text) || /^[^/?]*\/\/[^/?]*@/.test(text))
+    return false;
   if (!['http:', 'https:'].includes(url.protocol)) return !NEVER.has(url.protocol);
   if (!/^https?:\/\/[^/]/i.test(text)) return false;
   return url.protocol === 'https:' || isLoopback(url.hostname);

@@ -288,20 +288,34 @@ describe('A redirect address', () => {
     }
   });
 
-  it('RED-11 with a code and a state of its own gets ours, once', async () => {
-    const uri = 'http://127.0.0.1:7070/cb?code=evil&state=evil&iss=evil&keep=1';
+  it('RED-11 keeps its own query, and gets ours once', async () => {
+    const uri = 'http://127.0.0.1:7070/cb?tenant=1&decode=x';
     const client = await registerClient(server, 'none', uri);
     const browser = openBrowser(system().origins);
     const page = await browser.openConsent(address(client, { state: 'ours' }));
     const { searchParams } = requireDeparture(await browser.submit(page, { decision: 'approve' }));
-    for (const name of ['code', 'state', 'iss'])
-      expect(searchParams.getAll(name), name).to.have.length(1);
-    expect(searchParams.get('code')).to.not.equal('evil');
+    const names = ['tenant', 'decode', 'code', 'state', 'iss'];
+    expect([...searchParams.keys()]).to.have.members(names);
     expect([...searchParams.entries()]).to.deep.include.members([
-      ['keep', '1'],
+      ['tenant', '1'],
       ['state', 'ours'],
       ['iss', system().auth],
     ]);
+  });
+
+  it('RED-11 that could be taken for an answer is not registered', async () => {
+    for (const name of [
+      'code',
+      'state',
+      'iss',
+      'error',
+      'error_description',
+      'error_uri',
+      '%63ode',
+    ])
+      await expectUnregistrable([`http://127.0.0.1:7070/cb?keep=1&${name}=evil`]);
+    const { body } = await registered([REDIRECT_URI, `${REDIRECT_URI}?error=evil`]);
+    expect(body.redirect_uris).to.deep.equal([REDIRECT_URI]);
   });
 
   it('RED-12 is answered with a code in its query, and in no other way', async () => {

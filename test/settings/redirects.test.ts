@@ -32,6 +32,8 @@ describe('an allowed redirect address', () => {
     'https://example.com/*',
     'https://example.com\\@evil.example/callback',
     'https:example.com/callback',
+    'https://example.com/callback?code=x',
+    'cursor://anysphere/callback?tenant=1&error=x',
     'https://example.com/call back',
     'https://exämple.com/callback',
     '\tjavascript:alert(1)',

@@ -1,4 +1,5 @@
 // Which redirect addresses a client may have (RFC 6749 section 3.1.2, RFC 8252 section 7.3): exact strings of an allow-list, and loopback.
+import { looksAnswered } from '../../settings/redirect-uri.ts';
 
 const LOOPBACK = /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?([/?][!-~]*)?$/;
 /** A fragment (RFC 6749 section 3.1.2), and what URL parsers disagree about. */
@@ -23,7 +24,8 @@ export function isAcceptedRedirect(
   uri: unknown,
   documentUrl?: string,
 ): uri is string {
-  if (typeof uri !== 'string' || uri.length > MAX_LENGTH || isOwnOrigin(policy, uri)) return false;
+  if (typeof uri !== 'string' || uri.length > MAX_LENGTH) return false;
+  if (isOwnOrigin(policy, uri) || looksAnswered(uri)) return false;
   return policy.allowed.has(uri) || isLoopbackRedirect(uri) || isOnOrigin(uri, documentUrl);
 }
 
