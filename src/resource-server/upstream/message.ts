@@ -39,6 +39,8 @@ function requireMessage(given: unknown): Message {
   if (!isId(id)) throw invalid('the id of a message is text or a number');
   if (params !== undefined && !isObject(params)) throw invalid('params is an object in MCP');
   if (params) refuseAmbiguous(String(method), params);
+  if (method === 'tools/call' && typeof params?.['name'] !== 'string')
+    throw invalid('the name of a tool is text');
   return {
     jsonrpc,
     ...(id === undefined ? {} : { id }),
@@ -50,13 +52,19 @@ function requireMessage(given: unknown): Message {
   } as Message;
 }
 
-/** Some parsers take member names in any case: they would call another tool than the one that was judged. */
+/** Some parsers take member names in any case: they would call another tool, or one with other arguments, than was judged and recorded. */
 function refuseAmbiguous(method: string, params: Record<string, unknown>): void {
-  const subject = subjectMember(method);
-  const isNearly = (name: string) =>
-    name !== subject && name.toLowerCase() === subject?.toLowerCase();
-  if (Object.keys(params).some(isNearly))
-    throw invalid(`params has ${subject} and something that only looks like it`);
+  const judged = [subjectMember(method), method === 'tools/call' ? 'arguments' : undefined];
+  for (const member of judged.filter((name) => name !== undefined)) {
+    const isNearly = (name: string) => name !== member && folded(name) === folded(member);
+    if (Object.keys(params).some(isNearly))
+      throw invalid(`params has something that only looks like ${member}`);
+  }
+}
+
+/** Upwards first, which is how the long s becomes an s. */
+function folded(name: string): string {
+  return name.toUpperCase().toLowerCase();
 }
 
 /** A request wants an answer; a notification has no id. */

@@ -24,17 +24,18 @@ export function levelRules({ tools, defaultLevel }: UpstreamSettings): LevelRule
 }
 
 export function levelOfTool({ tools, defaultLevel }: LevelRules, name: unknown): Level {
-  return tools.get(String(name)) ?? defaultLevel;
+  return (typeof name === 'string' ? tools.get(name) : undefined) ?? defaultLevel;
 }
 
 /** Undefined for notifications, for answers of the client, and for what everybody may ask. `tool` is the method of what is no tool. */
 export function neededBy(rules: LevelRules, message: unknown): Needed | undefined {
-  const { method, params } = membersOf(message);
-  if (typeof method !== 'string' || FREE.has(method) || method.startsWith('notifications/'))
-    return undefined;
-  if (method !== 'tools/call') return { tool: method, level: rules.defaultLevel };
+  const { id, method, params } = membersOf(message);
+  if (typeof method !== 'string' || FREE.has(method)) return undefined;
+  if (method.startsWith('notifications/') && id === undefined) return undefined;
   const { name } = membersOf(params);
-  return { tool: String(name), level: levelOfTool(rules, name) };
+  if (method !== 'tools/call' || typeof name !== 'string')
+    return { tool: method, level: rules.defaultLevel };
+  return { tool: name, level: levelOfTool(rules, name) };
 }
 
 /** The highest of a batch. */

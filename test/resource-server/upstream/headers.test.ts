@@ -160,6 +160,38 @@ describe('To the MCP server behind it, Gatehouse', () => {
     expect(JSON.stringify(behind().upstream.received.at(-1)?.body)).to.not.include('cards');
     expect(behind().upstream.received).to.have.length(before + 1);
   });
+
+  it('refuses arguments and handles that parsers may take from another member than was recorded', async () => {
+    const { link, token } = await behind().connected('full');
+    const before = behind().upstream.received.length;
+    const ask = (method: string, params: object) =>
+      call(link, token, { jsonrpc: '2.0', id: 1, method, params });
+    const named = { name: 'cards', arguments: { member: 'M1' } };
+    // The long s and the sign for kelvin are S and K to parsers that go by Unicode.
+    for (const other of ['Arguments', 'ARGUMENTS', 'argument\u017f']) {
+      const { status, rpc } = await ask('tools/call', { ...named, [other]: { member: 'M2' } });
+      expect([status, rpc?.error?.code], other).to.deep.equal([400, -32_600]);
+    }
+    for (const other of ['TaskID', 'ta\u017fkId', 'tas\u212aId'])
+      expect((await ask('tasks/get', { taskId: '1', [other]: '2' })).status, other).to.equal(400);
+    expect(behind().upstream.received).to.have.length(before);
+  });
+
+  it('refuses a tool whose name is not text', async () => {
+    const { link, token } = await behind().connected('full');
+    const before = behind().upstream.received.length;
+    const names = ['12345678901234567890', '7', 'null', '["whoami"]', '{"toString":1}'];
+    for (const name of names) {
+      const response = await fetch(link, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":${name}}}`,
+      });
+      expect(response.status, name).to.equal(400);
+      expect(await response.text(), name).to.include('"code":-32600');
+    }
+    expect(behind().upstream.received).to.have.length(before);
+  });
 });
 
 describe('Of the answer of the MCP server behind it, Gatehouse', () => {

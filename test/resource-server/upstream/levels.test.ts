@@ -91,6 +91,7 @@ describe('In front of an MCP server, a level', () => {
       ask('completion/complete'),
       ask('tasks/result', { taskId: '1' }),
       ask('something/new'),
+      ask('notifications/that/asks'),
     ]) {
       expect((await attempt('analytics', 'full', message)).status, message.method).to.equal(403);
       const never = await attempt('operations', 'operations', message);
