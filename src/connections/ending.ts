@@ -1,6 +1,7 @@
 // Connections are ended, or their level is lowered: effective at once in every process, and recorded.
 import { recordAudit } from '../audit/audit.ts';
 import { settleUseOf } from '../connectors/connectors.ts';
+import { wasExchanged } from '../grants/grant-life.ts';
 import type { GrantRecord } from '../grants/grant-record.ts';
 import { announceGrant, endGrant, lowerGrant } from '../grants/grants.ts';
 import type { Reason } from '../grants/reasons.ts';
@@ -25,7 +26,7 @@ export async function endConnection(
   await Promise.all([
     announceGrant(store, id),
     // A use that was not written yet counts all the same.
-    settleUseOf(store, ended.connector, id),
+    wasExchanged(ended) && settleUseOf(store, ended.connector, id),
     recordAudit(store, item, now()),
   ]);
   return true;

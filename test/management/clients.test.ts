@@ -6,10 +6,11 @@ import {
   listGrants,
   manage,
   readAudit,
+  showConnector,
   showGrant,
 } from '../support/administrator.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
-import { connect, REDIRECT_URI, registerClient } from '../support/connection.ts';
+import { connect, obtainCode, REDIRECT_URI, registerClient } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { METADATA_DOCUMENTS } from '../support/metadata-documents.ts';
 import { authorizeUrl, type Client, discover, exchange } from '../support/oauth.ts';
@@ -118,6 +119,15 @@ onEachStore(
         const { items } = await listGrants(system(), { client: asking.id, state: 'active' });
         expect(items).to.deep.equal([]);
         await change('allow', asking.id);
+      });
+
+      it(`an approval that the client never fetched gives its use back when the client is revoked (${kind})`, async () => {
+        const connector = await createConnector(system(), { maxUses: 1 });
+        const { client: asking } = await obtainCode(system(), connector, wishes);
+        expect(await change('revoke', asking.id)).to.include({ endedGrants: 1 });
+        await change('allow', asking.id);
+        const { uses } = await showConnector(system(), connector.id);
+        expect(uses).to.equal(0);
       });
 
       it(`those that somebody connected are listed (${kind})`, async () => {
