@@ -4,7 +4,7 @@ import type { GrantRecord } from '../../src/grants/grant-record.ts';
 import { listGrant } from '../../src/grants/grant-lists.ts';
 import { createGrant, endGrant } from '../../src/grants/grants.ts';
 import { createConnector } from '../../src/connectors/connectors.ts';
-import { clientKey } from '../../src/clients/stored-clients.ts';
+import { clientKey, documentKey } from '../../src/clients/stored-clients.ts';
 import { gatehouse, accessTo } from './command-line.ts';
 import { LIFETIMES, type ManagementHost, openManagementHost } from './management-host.ts';
 
@@ -23,14 +23,14 @@ describe('the commands for grants and clients', () => {
   afterEach(() => host.close());
 
   /** As approval, exchange and registration leave them. */
-  async function makeGrant(clientName = 'An app'): Promise<void> {
+  async function makeGrant(clientName = 'An app', clientId = CLIENT): Promise<void> {
     const { store } = host;
-    const owners = { account: ACCOUNT, client: CLIENT, connector };
+    const owners = { account: ACCOUNT, client: clientId, connector };
     const exp = NOW + 90 * 86_400;
     const scope = 'analytics offline_access';
     const grant: GrantRecord['grant'] = {
       accountId: ACCOUNT,
-      clientId: CLIENT,
+      clientId,
       exp,
       openid: { scope },
     };
@@ -160,6 +160,15 @@ The same refresh token was used twice. Somebody else may have had a copy, so the
       expect(stderr).to.include(`gatehouse: there is no ${args[0]} with this id`);
     }
     expect((await run('grant', 'list', '--state', 'odd')).code).to.equal(2);
+  });
+
+  it('a command that is to be pasted says the client to a shell and nothing else', async () => {
+    const id = `https://app.example.com/a';touch\${IFS}x;$(id)|"\`id\``;
+    await makeGrant('An app', id);
+    const quoted = `'https://app.example.com/a'\\'';touch\${IFS}x;$(id)|"\`id\`'`;
+    expect(await done('grant', 'revoke', GRANT)).to.include(`gatehouse client revoke ${quoted}\n`);
+    await host.store.set(documentKey(id), { document: { client_name: 'An app' } }, 3600);
+    expect(await done('client', 'revoke', id)).to.include(`gatehouse client allow ${quoted}\n`);
   });
 
   it('nothing that a client calls itself moves the cursor of a terminal', async () => {

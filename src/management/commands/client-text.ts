@@ -1,6 +1,6 @@
 // Clients as people read them in a terminal.
 import type { ClientDocument, RevokedClientDocument } from '../grant-documents.ts';
-import { minute, plain, table } from './terminal.ts';
+import { minute, plain, quoted, table } from './terminal.ts';
 
 export function listText({ items }: { items: ClientDocument[] }): string {
   if (items.length === 0) return 'Nobody connected an app yet.';
@@ -32,7 +32,7 @@ export function detailsText(client: ClientDocument): string {
 export function revokedText({ id, name, endedGrants }: RevokedClientDocument): string {
   const ended = endedGrants === 1 ? '1 grant was ended' : `${endedGrants} grants were ended`;
   return `Revoked ${plain(name ?? id)}: ${ended}, and nobody can connect it. To allow it again:
-  gatehouse client allow ${plain(id)}`;
+  gatehouse client allow ${quoted(id)}`;
 }
 
 export function allowedText({ id, name }: ClientDocument): string {

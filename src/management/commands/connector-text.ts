@@ -1,6 +1,6 @@
 // Connectors as people read them in a terminal, and how to add one to a client.
 import type { ConnectorDocument } from '../documents.ts';
-import { minute, plain, table } from './terminal.ts';
+import { minute, plain, quoted, table } from './terminal.ts';
 
 export function createdText(connector: ConnectorDocument): string {
   return `Created a connector.
@@ -58,9 +58,4 @@ function slug(name: string): string {
   const ascii = name.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase();
   const words = ascii.match(/[a-z0-9]+/g) ?? ['gatehouse'];
   return words.join('-').slice(0, 40).replace(/-$/, '');
-}
-
-/** Brackets of an IPv6 address mean something to shells. */
-function quoted(link: string): string {
-  return /^[\w:/.-]+$/.test(link) ? link : `'${link.replaceAll("'", `'\\''`)}'`;
 }

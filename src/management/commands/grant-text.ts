@@ -1,6 +1,6 @@
 // Grants as people read them in a terminal, and why one is over, in words.
 import type { GrantDocument } from '../grant-documents.ts';
-import { minute, plain, table } from './terminal.ts';
+import { minute, plain, quoted, table } from './terminal.ts';
 
 export function listText({ items }: { items: GrantDocument[] }): string {
   if (items.length === 0) return 'There are no grants: nobody connected an app.';
@@ -64,5 +64,5 @@ function because({ explanation, reason }: GrantDocument): string {
 }
 
 export function revokedText(grant: GrantDocument): string {
-  return `${whyText(grant)}\nTo keep an app out for good: gatehouse client revoke ${plain(grant.clientId)}`;
+  return `${whyText(grant)}\nTo keep an app out for good: gatehouse client revoke ${quoted(grant.clientId)}`;
 }

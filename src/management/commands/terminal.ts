@@ -31,6 +31,12 @@ export function plain(text: string): string {
   return text.replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu, '\uFFFD');
 }
 
+/** One word of a command that people paste, whoever chose it: brackets, quotes and the like mean something to shells. */
+export function quoted(word: string): string {
+  const text = plain(word);
+  return /^[\w:/.-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
 /** An ISO 8601 time to the minute. */
 export function minute(time: string): string {
   return `${time.slice(0, 10)} ${time.slice(11, 16)} UTC`;
