@@ -84,16 +84,28 @@ export async function createConnector(
 
 type PageQuery = { limit: number; after?: string | undefined };
 
+/** The next page begins after a moment and an id, whether or not that connector is still there. */
 export async function listConnectors(
   tools: ManagementTools,
   { limit, after }: PageQuery,
 ): Promise<Page<ConnectorDocument>> {
   const all = await listRecords(tools.store);
-  const start = after === undefined ? 0 : all.findIndex(({ id }) => id === after) + 1;
-  if (after !== undefined && start === 0)
-    throw new HttpError(400, 'invalid_request', 'after: the next of an earlier page');
-  const { items, next } = firstPage(all.slice(start), limit);
-  return { items: await Promise.all(items.map((item) => document(tools, item))), next };
+  const rest = after === undefined ? all : all.filter((connector) => isAfter(connector, after));
+  const { items, next } = firstPage(rest, limit);
+  const last = items.at(-1);
+  return {
+    items: await Promise.all(items.map((item) => document(tools, item))),
+    ...(next === undefined || !last ? {} : { next: placeOf(last) }),
+  };
+}
+
+function placeOf({ createdAt, id }: Connector): string {
+  return `${createdAt}-${id}`;
+}
+
+function isAfter({ createdAt, id }: Connector, place: string): boolean {
+  const [moment, last = ''] = place.split('-');
+  return createdAt > Number(moment) || (createdAt === Number(moment) && id > last);
 }
 
 export async function showConnector(

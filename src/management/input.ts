@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import { ACCOUNT_ID } from '../accounts/account.ts';
 import { CONNECTION_STATES } from '../connections/connection.ts';
-import { CONNECTOR_ID } from '../connectors/connector.ts';
 import type { NewConnector } from '../connectors/connectors.ts';
 import { HttpError } from '../http/errors.ts';
 import { MINTED_TOKEN_ID, type NewMintedToken } from '../minted-tokens/minted-tokens.ts';
@@ -39,7 +38,10 @@ const place = 'the next of an earlier page';
 
 export const connectorsQuery = z.strictObject({
   limit,
-  after: z.string(place).regex(CONNECTOR_ID, place).optional(),
+  after: z
+    .string(place)
+    .regex(/^\d{1,12}(\.\d{1,9})?-[A-Za-z0-9]{22}$/, place)
+    .optional(),
 });
 
 export const accountsQuery = z.strictObject({

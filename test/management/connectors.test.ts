@@ -151,6 +151,19 @@ describe('connectors over the management API', () => {
     expect(third.body).not.to.have.property('next');
   });
 
+  it('pages go on after a connector that was deleted meanwhile', async () => {
+    const created: ConnectorDocument[] = [];
+    for (const name of ['A', 'B', 'C']) {
+      created.push(await create({ name, level: 'analytics' }));
+      host.clock.ahead += 1;
+    }
+    const first = await request(host, 'GET', `${CONNECTORS}?limit=2`);
+    await request(host, 'DELETE', `${CONNECTORS}/${created[1]?.id}`);
+    await request(host, 'POST', `${CONNECTORS}/${created[1]?.id}/delete`);
+    const second = await request(host, 'GET', `${CONNECTORS}?limit=2&after=${first.body['next']}`);
+    expect([second.status, second.body['items']]).to.deep.equal([200, created.slice(2)]);
+  });
+
   it('a page that ends with the last item has no next', async () => {
     await create({ name: 'A', level: 'analytics' });
     await create({ name: 'B', level: 'analytics' });
