@@ -98,6 +98,32 @@ describe('A session at the MCP server behind Gatehouse', () => {
     expect(behind().upstream.received).to.have.length(before);
   });
 
+  it('has events that go on at the level they were given out at, or a higher one', async () => {
+    const { connector, connection, token } = await connectPerson(behind().system, 'full');
+    const { link } = connector;
+    const lower = await connect(behind().system, connector, {
+      level: 'operations',
+      as: connection,
+    });
+    const narrowed = lower.accessToken;
+    behind().upstream.answer((_req, res) => {
+      stream(res, 'id: one\ndata: \n\n');
+      res.end();
+    });
+    const eventFor = async (held: string) =>
+      /^id: (.*)$/m.exec((await call(link, held, PING)).text)?.[1] ?? '';
+    const [high, low] = [await eventFor(token), await eventFor(narrowed)];
+    const resume = async (held: string, last: string) => {
+      const headers = { authorization: `Bearer ${held}`, 'last-event-id': last };
+      return (await fetch(link, { headers })).status;
+    };
+    expect(await resume(token, low)).to.equal(200);
+    expect(await resume(token, high)).to.equal(200);
+    const before = behind().upstream.received.length;
+    expect(await resume(narrowed, high)).to.equal(404);
+    expect(behind().upstream.received).to.have.length(before);
+  });
+
   it('RSV-11 has events that only its owner can go on from', async () => {
     const { link, token, connection, connector } = await behind().connected('operations');
     behind().upstream.answer((_req, res) => {
