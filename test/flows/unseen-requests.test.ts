@@ -1,4 +1,4 @@
-// What no person sees starts nothing: HEAD, and pages that a browser loads ahead, are refused on the pages of a sign-in (RFC 9110 section 9.2.1).
+// What no person sees starts nothing: HEAD, and pages that a browser loads ahead or inside of others, are refused on the pages of a sign-in (RFC 9110 section 9.2.1).
 import { expect } from 'chai';
 import { createConnector } from '../support/administrator.ts';
 import {
@@ -21,6 +21,9 @@ const UNSEEN: RequestInit[] = [
     (purpose) => ({ headers: { 'sec-purpose': purpose } }),
   ),
   { headers: { purpose: 'prefetch' } },
+  ...['image', 'iframe', 'object', 'script', 'empty'].map((dest) => ({
+    headers: { 'sec-fetch-dest': dest },
+  })),
   { method: 'HEAD', headers: { 'sec-purpose': 'prefetch' } },
 ];
 

@@ -166,6 +166,25 @@ describe('In a real browser, consent', function () {
     await page.getByRole('button', { name: 'Ada Lovelace' }).waitFor();
   });
 
+  it('CON-11 DOS-03 does not begin with pictures and frames of another site, which keep nobody from signing in', async () => {
+    const target = await address();
+    const src = target.replaceAll('&', '&amp;');
+    const loads = Array.from(
+      { length: 20 },
+      (_, n) => `<img src="${src}&amp;n=${n}"><iframe src="${src}&amp;n=${n}"></iframe>`,
+    );
+    const at = await serve(0, (_req, res) => {
+      res.setHeader('content-type', 'text/html');
+      res.end(`${loads.join('')}<a href="${src}">connect</a>`);
+    });
+    const { interaction: before } = await countStoredKeys(system());
+    const page = await context.newPage();
+    await page.goto(at);
+    expect((await countStoredKeys(system())).interaction).to.equal(before);
+    await page.getByText('connect').click();
+    await page.getByRole('button', { name: 'Ada Lovelace' }).waitFor();
+  });
+
   it('CON-13 in two tabs at once reaches each app with its own answer', async () => {
     const at = await serve(0, (req, res) => {
       callbacks.push(new URL(req.url ?? '/', 'http://127.0.0.1'));
