@@ -181,6 +181,15 @@ describe('Consent', () => {
       }
     const callback = requireDeparture(await browser.post(page, action, body));
     expect(callback.searchParams.has('code')).to.equal(true);
+    for (const [what, sent, headers] of attempts.slice(2)) {
+      const answer = await fetch(action, {
+        method: 'POST',
+        redirect: 'manual',
+        headers: { cookie, ...headers },
+        body: sent,
+      });
+      expect([answer.status, answer.headers.get('location')], what).to.deep.equal([403, null]);
+    }
   });
 
   it('CON-06 takes the form of a page that was loaded twice, from either copy', async () => {

@@ -13,14 +13,7 @@ import type { KeyRing } from '../../keys/key-ring.ts';
 import { isLevel, levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
 import { consentValues, noAccessValues } from './consent-page.ts';
-import {
-  finishFlow,
-  type Flow,
-  formToken,
-  grantIdOf,
-  requireFormToken,
-  requireOwnForm,
-} from './flow.ts';
+import { finishFlow, type Flow, formToken, grantIdOf, requireFormToken } from './flow.ts';
 import {
   type ConsentRequest,
   type ConsentRequestOptions,
@@ -31,7 +24,6 @@ import { type SignInOptions, startSignIn } from './sign-in.ts';
 
 export type ConsentOptions = ConsentRequestOptions &
   SignInOptions & {
-    authUrl: string;
     pages: Pages;
     formKeys: KeyRing;
     grantLifetimes: Lifetimes;
@@ -89,7 +81,6 @@ export async function decideConsent(
   ctx: Koa.Context,
   flow: Flow,
 ): Promise<void> {
-  requireOwnForm(ctx, options.authUrl);
   const form = await readForm(ctx);
   const request = await requireConsentRequest(options, flow);
   const check = requireFormToken(options.formKeys, flow, shownIn(request), form.token);

@@ -6,13 +6,13 @@ import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
 import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
 import { ACCOUNT_PATH, isAccountTrip } from './account-session.ts';
 import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
-import { findAnswer, findOutcome, requireFlow, seeOther } from './flow.ts';
+import { findAnswer, findOutcome, requireFlow, requireOwnForm, seeOther } from './flow.ts';
 import { requireAllowedClient } from './request.ts';
 import { completeSignIn, passToFlow, startSignIn } from './sign-in.ts';
 
 export const CALLBACK_PATH = '/interaction/callback';
 
-export type InteractionOptions = ConsentOptions & { rateLimit: RateLimit };
+export type InteractionOptions = ConsentOptions & { authUrl: string; rateLimit: RateLimit };
 
 export function interactions(options: InteractionOptions): Koa.Middleware {
   const router = new Router({ sensitive: true, strict: true });
@@ -30,6 +30,7 @@ export function interactions(options: InteractionOptions): Koa.Middleware {
     return startSignIn(options, ctx, flow, isAsked ? 'login' : undefined);
   });
   router.post('/interaction/:uid', async (ctx) => {
+    requireOwnForm(ctx, options.authUrl);
     const answer = await findAnswer(options, ctx, String(ctx.params.uid));
     if (answer !== undefined) return seeOther(ctx, answer);
     const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
