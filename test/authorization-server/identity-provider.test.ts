@@ -160,6 +160,13 @@ describe('An identity provider', () => {
     expect(error.message).to.not.include('script');
   });
 
+  it('that does not know the code is not at fault: anybody can come back with any code', async () => {
+    provider.behave({ tokenStatus: 400, tokens: { error: 'invalid_grant' } });
+    expect(await refusal()).to.include({ status: 400, code: 'access_denied' });
+    provider.behave({ tokenStatus: 400, tokens: { error: 'invalid_client' } });
+    expect(await refusal()).to.include({ status: 503, code: 'temporarily_unavailable' });
+  });
+
   it('that fails is a fault to wait out', async () => {
     provider.behave({ tokenStatus: 503 });
     expect(await refusal()).to.include({ status: 503, code: 'temporarily_unavailable' });

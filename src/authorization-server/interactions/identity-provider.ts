@@ -125,7 +125,7 @@ async function exchange(
   try {
     return await openid.authorizationCodeGrant(config, callback, checks);
   } catch (cause) {
-    if (cause instanceof openid.AuthorizationResponseError) {
+    if (cause instanceof openid.AuthorizationResponseError || isUnknownCode(cause)) {
       throw new HttpError(
         400,
         'access_denied',
@@ -143,6 +143,11 @@ async function exchange(
     }
     throw unavailable(cause, UNAVAILABLE);
   }
+}
+
+/** Too old, used already, or made up by whoever came back with it. */
+function isUnknownCode(cause: unknown): boolean {
+  return cause instanceof openid.ResponseBodyError && cause.error === 'invalid_grant';
 }
 
 /** The provider was too slow, or answered that something is wrong on its side. */
