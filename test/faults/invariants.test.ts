@@ -118,7 +118,7 @@ const WRONG: Record<string, [RegExp, () => Exchange[]]> = {
     () => [refresh('r0', { ...putOff, body: '<h1>Try again</h1>' })],
   ],
   'a fault in JSON for a person': [
-    /does not say "try again"/,
+    /does not say what to do/,
     () => [exchange('GET /interaction/x', {}, putOff)],
   ],
   'a fault that asks to sign in': [
