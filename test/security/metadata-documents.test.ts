@@ -7,10 +7,17 @@ import {
 } from '../authorization-server/metadata-documents/document-host.ts';
 import { usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
 import { wrongSettings } from '../settings/settings-file.ts';
-import { asksWho, describePage, openBrowser, requirePage, type Step } from '../support/browser.ts';
+import {
+  asksWho,
+  describePage,
+  openBrowser,
+  requireDeparture,
+  requirePage,
+  type Step,
+} from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
-import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
+import { authorizeUrl, discover, exchange, refresh } from '../support/oauth.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
 
 /** Longer than a document is kept unless it says so. */
@@ -203,11 +210,16 @@ describe('Documents of chosen hosts', () => {
     const { server } = await discover(connector.link);
     const client = { id: shared, method: 'none', redirectUri: 'http://localhost:1/cb' } as const;
     const browser = openBrowser(system.origins);
-    const { html } = await browser.openConsent(
-      authorizeUrl(server, client, { resource: connector.link }).url,
-    );
-    expect(html)
+    const { url, verifier } = authorizeUrl(server, client, { resource: connector.link });
+    const page = await browser.openConsent(url);
+    expect(page.html)
       .to.match(/not verified/i)
+      .and.not.match(/identified by this address/i);
+    const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    await exchange(server, client, { callback, verifier });
+    const { html } = requirePage(await browser.visit(`${system.auth}/account`));
+    expect(html)
+      .to.include('localhost:1')
       .and.not.match(/identified by this address/i);
   });
 

@@ -20,8 +20,12 @@ const SHARED = [
 /** S3 with the bucket in the path. */
 const SHARED_REGIONS = /^s3[.-]([a-z0-9-]+\.)?amazonaws\.com$/;
 
-/** `host` without a port, in lower case. */
-export function isSharedHost(host: string): boolean {
+/** Whether the host of this client id says who the client is. */
+export function isIdentifiedByHost(clientId: string): boolean {
+  return clientId.startsWith('https://') && !isShared(new URL(clientId).host);
+}
+
+function isShared(host: string): boolean {
   const isListed = SHARED.some((name) => host === name || host.endsWith(`.${name}`));
   return isListed || SHARED_REGIONS.test(host);
 }

@@ -4,6 +4,7 @@ import type { Connection } from '../../connections/connection.ts';
 import { type ConnectionOptions, listConnections } from '../../connections/connections.ts';
 import type { ViewValues } from '../../http/pages.ts';
 import { levelsUpTo } from '../../permission-level.ts';
+import { isIdentifiedByHost } from '../engine/shared-hosts.ts';
 import { accountValues } from './consent-page.ts';
 import type { IdentityProvider } from './identity-provider.ts';
 
@@ -65,5 +66,5 @@ function activityValues(connection: Connection): Values['activity'][number] {
 }
 
 function clientValues({ client: { id, name } }: Connection): Values['apps'][number]['client'] {
-  return { name, ...(URL.canParse(id) ? { host: new URL(id).host } : {}) };
+  return { name, ...(isIdentifiedByHost(id) ? { host: new URL(id).host } : {}) };
 }

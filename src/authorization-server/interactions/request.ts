@@ -19,7 +19,7 @@ import {
 import type { Entitlement } from '../../settings/schema.ts';
 import type { Store } from '../../store/store.ts';
 import { isOwnOrigin, type RedirectPolicy } from '../engine/redirect-uris.ts';
-import { isSharedHost } from '../engine/shared-hosts.ts';
+import { isIdentifiedByHost } from '../engine/shared-hosts.ts';
 import type { Flow } from './flow.ts';
 
 export type ConsentRequest = {
@@ -107,11 +107,6 @@ export async function requireAllowedClient(store: Store, id: string): Promise<vo
     'client_revoked',
     'an administrator does not let anybody connect this app',
   );
-}
-
-/** Where anybody may publish, the host is no more than a name. */
-function isIdentifiedByHost(id: string): boolean {
-  return id.startsWith('https://') && !isSharedHost(new URL(id).host);
 }
 
 /** Of a client that is not usable any more the engine says no; a fault of ours stays one. */

@@ -9,7 +9,7 @@ export type AskingClient =
   /** `host` is where the Client ID Metadata Document lives: the client's identity. */
   | { name: string; kind: 'metadata-document'; host: string };
 
-/** `host` is where its Client ID Metadata Document lives, if it has one. */
+/** `host` is where its Client ID Metadata Document lives, if it has one and the host says who it is. */
 export type ConnectedClient = { name: string; host?: string };
 
 /** `destination` is the host and port, or the private scheme, that the answer is sent to. */
