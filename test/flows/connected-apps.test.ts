@@ -42,7 +42,7 @@ onEachStore('The page of connected apps', (system) => {
     return asksWho(page) ? requirePage(await browser.submit(page, { person })) : page;
   }
 
-  it('asks who it is, and shows what that person connected, through which link, at which level', async () => {
+  it('CON-14 asks who it is, and shows what that person connected, through which link, at which level', async () => {
     const connector = await createConnector(system(), { name: 'Yoga numbers', level: 'full' });
     const family = await startFamily(system(), { level: 'admin' }, connector);
     const other = await startFamily(system(), { person: 'grace' });
@@ -58,7 +58,7 @@ onEachStore('The page of connected apps', (system) => {
     expect(page.headers.get('cache-control')).to.equal('no-store');
   });
 
-  it('disconnects one app at once, and nothing else, and then says so', async () => {
+  it('CON-14 disconnects one app at once, and nothing else, and then says so', async () => {
     const [family, bystander] = [await startFamily(system()), await startFamily(system())];
     expect(await isLetIn(family.link, family.accessToken)).to.equal(true);
     const browser = openBrowser(system().origins);
@@ -92,7 +92,7 @@ onEachStore('The page of connected apps', (system) => {
     expect((await press(browser, answer, { ...lower, level: 'boss' })).status).to.equal(400);
   });
 
-  it('disconnects all apps of the person, and those of nobody else', async () => {
+  it('CON-14 disconnects all apps of the person, and those of nobody else', async () => {
     const own = [await startFamily(system()), await startFamily(system())];
     const other = await startFamily(system(), { person: 'grace' });
     const browser = openBrowser(system().origins);

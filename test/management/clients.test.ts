@@ -55,7 +55,7 @@ onEachStore(
     for (const { kind, client } of KINDS) {
       const wishes = client ? { as: { client } } : {};
 
-      it(`DCR-09: revoking a client ends all its grants, refreshes and calls (${kind})`, async () => {
+      it(`DCR-09 revoking a client ends all its grants, refreshes and calls (${kind})`, async () => {
         const connectors = await times(2, () => createConnector(system()));
         const bystander = await startFamily(system());
         const first = await startFamily(system(), { ...wishes, person: 'ada' }, connectors[0]);
