@@ -1,4 +1,4 @@
-// What every host does alike, in order: health, log line, errors, security headers, canonical host and path.
+// What every host does alike, in order: security headers, health, log line, errors, canonical host and path.
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
@@ -32,10 +32,10 @@ export function createHost(options: HostOptions): Koa {
   // Errors never get this far: answerErrors logs and answers them. What remains are sockets that closed early.
   app.on('error', (error: Error) => options.logger.debug({ err: error }, 'response not delivered'));
   app.use(takePathsOnly);
+  app.use(secureHeaders(options.url));
   app.use(answerHealth(options));
   app.use(logRequests(options));
   app.use(answerErrors(options));
-  app.use(secureHeaders(options.url));
   app.use(limitHeaders);
   app.use(requireCanonicalHost(options.url));
   return app;

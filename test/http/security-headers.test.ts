@@ -41,6 +41,7 @@ const KINDS: Record<HostName, Kind[]> = {
     { status: 200, path: '/assets/style.css' },
     { status: 200, path: '/.well-known/oauth-authorization-server' },
     { status: 200, path: '/oauth/jwks' },
+    { status: 200, path: '/livez' },
     { status: 204, method: 'OPTIONS', path: '/oauth/token' },
     { status: 400, path: '/oauth/authorize' },
     { status: 400, path: '/oauth/authorize?client_id=nobody' },
