@@ -29,7 +29,7 @@ import { openEngine } from './engine/engine.ts';
 import { hasEmptyPort, isOwnOrigin } from './engine/redirect-uris.ts';
 import { respondToError } from './error-page.ts';
 import { openIdentityProvider } from './interactions/identity-provider.ts';
-import { rememberAnswer } from './interactions/flow.ts';
+import { rememberAnswer, requireResumable } from './interactions/flow.ts';
 import { ACCOUNT_PATH } from './interactions/account-session.ts';
 import { connectedApps } from './interactions/connected-apps.ts';
 import { CALLBACK_PATH, interactions } from './interactions/router.ts';
@@ -185,6 +185,7 @@ function authorization(
   router.get(
     `${ENDPOINTS.authorization}/:flow`,
     refuseUnseen,
+    requireResumable(engine.provider),
     rememberAnswer(store),
     pageInsteadOfScript(pages),
     engine.middleware,

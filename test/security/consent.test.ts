@@ -221,6 +221,27 @@ describe('Consent', () => {
     requireDeparture(await browser.submit(page, { decision: 'approve' }));
   });
 
+  it('CON-12 gets no answer from a flow of another browser, whose cookie was sent to its address', async () => {
+    const [stranger, person] = [await opened(), await opened()];
+    const { action, body } = approval(stranger.page);
+    const { headers } = await fetch(action, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { cookie: cookieHeader(stranger.browser.jar, action) },
+      body,
+    });
+    const resumed = new URL(headers.get('location') ?? '');
+    const cookie = cookieHeader(stranger.browser.jar, resumed);
+    const { pathname } = new URL(person.page.url);
+    const elsewhere = resumed.href.replace(/[^/]+$/, pathname.split('/').at(-1) ?? '');
+    const answer = await fetch(elsewhere, { redirect: 'manual', headers: { cookie } });
+    expect([answer.status, answer.headers.get('location')]).to.deep.equal([400, null]);
+    const callback = requireDeparture(
+      await person.browser.submit(person.page, { decision: 'approve' }),
+    );
+    expect(callback.searchParams.get('state')).to.equal(person.state);
+  });
+
   const ORDERS = ['xXyY', 'xyXY', 'xyYX', 'yxXY', 'yxYX', 'yYxX'];
   for (const order of ORDERS) {
     it(`CON-13 of two apps in one browser reaches each its own (${order})`, async () => {

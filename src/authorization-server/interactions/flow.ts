@@ -49,6 +49,14 @@ export async function finishFlow(
   seeOther(ctx, returnTo);
 }
 
+/** The engine resumes the flow of the cookie, whatever the address says; what is remembered of it is found by the address. */
+export function requireResumable(provider: () => Provider): Koa.Middleware {
+  return function resumable(ctx, next) {
+    if (isOfThisBrowser(provider(), ctx, String(ctx.params.flow), 'resume')) return next();
+    throw over(new errors.SessionNotFound('another interaction'));
+  };
+}
+
 const ANSWER_KEPT = 15;
 const OUTCOME_KEPT = 900;
 const answerKey = (uid: string) => `answer:${uid}`;
@@ -104,8 +112,13 @@ export async function findOutcome(
     : undefined;
 }
 
-function isOfThisBrowser(provider: Provider, ctx: Koa.Context, uid: string): boolean {
-  return ctx.cookies.get(provider.cookieName('interaction'), { signed: true }) === uid;
+function isOfThisBrowser(
+  provider: Provider,
+  ctx: Koa.Context,
+  uid: string,
+  cookie: 'interaction' | 'resume' = 'interaction',
+): boolean {
+  return ctx.cookies.get(provider.cookieName(cookie), { signed: true }) === uid;
 }
 
 export function seeOther(ctx: Koa.Context, location: string): void {
