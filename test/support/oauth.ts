@@ -141,10 +141,16 @@ export async function requestToken(
 ): Promise<TokenAnswer> {
   const response = await fetch(server.token_endpoint, {
     method: 'POST',
-    headers: client.method === 'client_secret_basic' ? { authorization: basic(client) } : {},
-    body: form({ ...credentials(client), ...parameters }),
+    ...authenticated(client, parameters),
   });
   return answer(response, tokenBody);
+}
+
+/** Headers and body of a request with which the client says who it is. */
+export function authenticated(client: Client, parameters: Parameters) {
+  const headers: Record<string, string> =
+    client.method === 'client_secret_basic' ? { authorization: basic(client) } : {};
+  return { headers, body: form({ ...credentials(client), ...parameters }) };
 }
 
 /** The SDKs do not encode id and secret before base64 as RFC 6749 section 2.3.1 asks; ours are made of plain characters. */

@@ -1,0 +1,46 @@
+// The Internet as far as metadata documents go: every host of a recorded client, over TLS, with what the client publishes there.
+import { once } from 'node:events';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { createSecureContext } from 'node:tls';
+import type { Network } from '../../src/authorization-server/engine/document-fetch.ts';
+import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
+
+/** Of this computer, yet not where the guard against private addresses tests itself. */
+const ADDRESS = '127.0.0.77';
+
+export type DocumentHosts = { network: Network; stop(): Promise<void> };
+
+/** `documents` by address; anything else is 404. */
+export async function openDocumentHosts(
+  documents: ReadonlyMap<string, object>,
+): Promise<DocumentHosts> {
+  const names = [...new Set([...documents.keys()].map((url) => new URL(url).hostname))];
+  const certificates = new Map(names.map((name) => [name, makeCertificate(name)]));
+  const server = createServer(
+    {
+      SNICallback: (name, done) => done(null, createSecureContext(certificates.get(name))),
+    },
+    (request, response) => {
+      // The port is that of this server; the address of the document has none.
+      const [host] = (request.headers.host ?? '').split(':');
+      const document = documents.get(`https://${host}${request.url}`);
+      response.writeHead(document ? 200 : 404, { 'content-type': 'application/json' });
+      response.end(JSON.stringify(document ?? {}));
+    },
+  );
+  await once(server.listen(0, ADDRESS), 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    network: {
+      resolve: async () => [ADDRESS],
+      isAllowed: (address) => address === ADDRESS,
+      port,
+      ca: [...certificates.values()].map(({ cert }) => cert).join(''),
+    },
+    async stop() {
+      server.closeAllConnections();
+      if (server.listening) await once(server.close(), 'close');
+    },
+  };
+}

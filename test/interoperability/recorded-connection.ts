@@ -1,0 +1,128 @@
+// What a recorded client does once it is connected: calls, refreshes, asks for more, and how it takes it when its connection ends.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { manage } from '../support/administrator.ts';
+import { authenticated } from '../support/oauth.ts';
+import { MESSAGE } from './recorded-discovery.ts';
+import {
+  askForTokens,
+  authorizationParameters,
+  authorizeStep,
+  identifyStep,
+  type Journey,
+  requestTokens,
+  requireClient,
+  requireTokens,
+  resourceParameter,
+  scopeFrom,
+  type Tokens,
+  tokenStep,
+} from './recorded-journey.ts';
+import { challengeOf, type Reply } from './wire.ts';
+
+const CONTACT = { name: 'member_contact', arguments: { memberId: 'M0001' } };
+const OVERVIEW = { name: 'club_overview', arguments: {} };
+
+export async function callStep(journey: Journey): Promise<void> {
+  const { protocolVersion } = journey.recorded;
+  const clientInfo = { name: journey.recorded.name, version: '1.0.0' };
+  const hello = await say(journey, 'initialize', { protocolVersion, capabilities: {}, clientInfo });
+  expect(hello.status, hello.text).to.equal(200);
+  expect(hello.text).to.include(`"protocolVersion":"${protocolVersion}"`);
+  expect((await say(journey, 'tools/list', {})).text).to.include(OVERVIEW.name);
+  await expectServed(journey);
+}
+
+/** Its access token has expired. */
+export async function refreshStep(journey: Journey): Promise<void> {
+  const refused = await say(journey, 'tools/call', OVERVIEW);
+  expect(refused.status).to.equal(401);
+  expect(challengeOf(refused, 'error')).to.equal('invalid_token');
+  const { atOnce } = journey.recorded.refresh;
+  const turned = await Promise.all(Array.from({ length: atOnce }, () => refreshAs(journey)));
+  for (const tokens of turned) {
+    journey.tokens = tokens;
+    await expectServed(journey);
+  }
+  journey.tokens = await refreshAs(journey);
+  await expectServed(journey);
+}
+
+function refreshParameters(journey: Journey) {
+  const { resource, scope } = journey.recorded.refresh;
+  return {
+    grant_type: 'refresh_token',
+    refresh_token: requireTokens(journey).refreshToken,
+    scope: scopeFrom(journey, scope),
+    ...resourceParameter(journey, resource ? 'once' : 'no'),
+  };
+}
+
+async function refreshAs(journey: Journey): Promise<Tokens> {
+  return requestTokens(journey, refreshParameters(journey));
+}
+
+/** A tool above the token's level: the person is asked, and agrees to what the page shows. */
+export async function stepUpStep(journey: Journey): Promise<void> {
+  const { stepUp } = journey.recorded;
+  if ('notOffered' in stepUp) throw new Error(stepUp.notOffered);
+  const refused = await say(journey, 'tools/call', CONTACT);
+  expect(refused.status).to.equal(403);
+  expect(challengeOf(refused, 'error')).to.equal('insufficient_scope');
+  const challenge = challengeOf(refused, 'scope')?.split(' ') ?? [];
+  const scope = scopeFrom(journey, stepUp.scope, challenge);
+  if (stepUp.registersAnew) await identifyStep(journey);
+  await authorizeStep(journey, { ...authorizationParameters(journey), scope }, {});
+  await tokenStep(journey);
+  const { status, text } = await say(journey, 'tools/call', CONTACT);
+  expect(status, text).to.equal(200);
+  expect(text).to.include('email');
+}
+
+/** Over, it is told to sign in again, and does. */
+export async function revokeStep(journey: Journey): Promise<void> {
+  const { revokes } = journey.recorded;
+  await (revokes.length > 0 ? revokeItself(journey) : endByAdministrator(journey));
+  const refused = await say(journey, 'tools/call', OVERVIEW);
+  expect(refused.status).to.equal(401);
+  expect(challengeOf(refused, 'resource_metadata')).to.be.a('string');
+  const { status, json } = await askForTokens(journey, refreshParameters(journey));
+  expect([status, (json() as { error?: string }).error]).to.deep.equal([400, 'invalid_grant']);
+  await authorizeStep(journey);
+  await tokenStep(journey);
+  await expectServed(journey);
+}
+
+async function revokeItself(journey: Journey): Promise<void> {
+  const { refreshToken, accessToken } = requireTokens(journey);
+  for (const hint of journey.recorded.revokes) {
+    const token = hint === 'refresh_token' ? refreshToken : accessToken;
+    const request = authenticated(requireClient(journey), { token, token_type_hint: hint });
+    const at = journey.found.server.revocation_endpoint;
+    expect((await journey.send(at, { method: 'POST', ...request })).status).to.equal(200);
+  }
+}
+
+async function endByAdministrator(journey: Journey): Promise<void> {
+  const { grant_id: grant } = decodeJwt(requireTokens(journey).accessToken);
+  await manage(journey.system, 'DELETE', `/grants/${String(grant)}`);
+}
+
+async function expectServed(journey: Journey): Promise<void> {
+  const { status, text } = await say(journey, 'tools/call', OVERVIEW);
+  expect(status, text).to.equal(200);
+  expect(text).to.include('members').and.not.include('"isError":true');
+}
+
+function say(journey: Journey, method: string, params: object): Promise<Reply> {
+  const { send, link } = journey;
+  return send(link, {
+    method: 'POST',
+    headers: {
+      ...MESSAGE,
+      'content-type': 'application/json',
+      authorization: `Bearer ${requireTokens(journey).accessToken}`,
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  });
+}

@@ -1,0 +1,202 @@
+// Plays a recorded client over HTTP, step by step, with a person in a scripted browser; a step that goes wrong throws.
+import {
+  OAuthClientInformationFullSchema,
+  OAuthTokensSchema,
+} from '@modelcontextprotocol/sdk/shared/auth.js';
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import {
+  asksConsent,
+  type Browser,
+  describePage,
+  openBrowser,
+  type Wishes,
+} from '../support/browser.ts';
+import {
+  authenticated,
+  authorizeUrl,
+  type Client,
+  type Parameters,
+  type Server,
+} from '../support/oauth.ts';
+import type { System } from '../support/system.ts';
+import { discoverAs, type Found } from './recorded-discovery.ts';
+import type { PublishedDocument, RecordedClient, Registration } from './recorded-clients.ts';
+import { type Send, wireOf } from './wire.ts';
+
+/** The first time the person gives less than the link allows, so that there is something to step up to. */
+const FIRST: Wishes = { person: 'ada', level: 'operations' };
+
+export type Tokens = { accessToken: string; refreshToken: string; scope: string[] };
+
+/** One client on its way, so far as it came. */
+export type Journey = {
+  recorded: RecordedClient;
+  system: System;
+  send: Send;
+  browser: Browser;
+  link: string;
+  found: Found;
+  /** How it makes itself known: once, or anew. */
+  identify: () => Promise<Client>;
+  client?: Client;
+  code?: { callback: URL; verifier: string };
+  tokens?: Tokens;
+};
+
+type Way = { registration: Registration } | { document: PublishedDocument };
+
+export async function discoverStep(
+  system: System,
+  recorded: RecordedClient,
+  way: Way,
+): Promise<Journey> {
+  const { link } = await createConnector(system, { level: 'admin' });
+  const send = wireOf(recorded);
+  const found = await discoverAs(recorded, send, link);
+  const identify = async (): Promise<Client> => {
+    if ('registration' in way) return registerAs(send, found.server, way.registration);
+    const { url: id, redirectUri } = way.document;
+    return { id, method: 'none', redirectUri };
+  };
+  return { recorded, system, send, link, found, identify, browser: openBrowser(system.origins) };
+}
+
+async function registerAs(
+  send: Send,
+  server: Server,
+  { metadata, redirectUri, method }: Registration,
+): Promise<Client> {
+  const { status, text, json } = await send(server.registration_endpoint, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', accept: 'application/json' },
+    body: JSON.stringify(metadata),
+  });
+  expect(status, text).to.equal(201);
+  const stored = json() as Record<string, unknown>;
+  for (const [name, value] of Object.entries(stored))
+    expect(value, name).to.not.be.oneOf([null, '']);
+  const information = OAuthClientInformationFullSchema.parse(stored);
+  expect(metadata.redirect_uris).to.include.members(information.redirect_uris);
+  expect(information.token_endpoint_auth_method).to.equal(method);
+  expect(information.grant_types).to.include.members(['authorization_code', 'refresh_token']);
+  expect(information.response_types).to.deep.equal(['code']);
+  const { client_id: id, client_secret: secret } = information;
+  expect(secret === undefined).to.equal(method === 'none');
+  return { id, method, redirectUri, ...(secret === undefined ? {} : { secret }) };
+}
+
+/** Registration, or the first page of an authorization that shows the document's host. */
+export async function identifyStep(journey: Journey): Promise<void> {
+  journey.client = await journey.identify();
+  if (!journey.client.id.startsWith('https://')) return;
+  const { url } = authorizeUrl(
+    journey.found.server,
+    journey.client,
+    authorizationParameters(journey),
+  );
+  const page = await openBrowser(journey.system.origins).openConsent(url, 'ada');
+  expect(asksConsent(page), describePage(page)).to.equal(true);
+  expect(page.html).to.include(new URL(journey.client.id).host);
+}
+
+export async function authorizeStep(
+  journey: Journey,
+  parameters = authorizationParameters(journey),
+  wishes = FIRST,
+): Promise<void> {
+  const { found, browser } = journey;
+  const client = requireClient(journey);
+  const { url, verifier, state } = authorizeUrl(found.server, client, parameters);
+  const callback = await browser.authorize(url, wishes);
+  expect(callback.href.startsWith(`${client.redirectUri}?`), callback.href).to.equal(true);
+  expect(callback.searchParams.get('state')).to.equal(state);
+  expect(callback.searchParams.get('iss')).to.equal(found.server.issuer);
+  expect(callback.searchParams.get('code'), callback.search).to.be.a('string');
+  journey.code = { callback, verifier };
+}
+
+export async function tokenStep(journey: Journey): Promise<void> {
+  const { code, recorded } = journey;
+  if (!code) throw new Error('it has no code');
+  const { redirectUri } = requireClient(journey);
+  journey.tokens = await requestTokens(journey, {
+    grant_type: 'authorization_code',
+    code: code.callback.searchParams.get('code') ?? '',
+    redirect_uri: redirectUri,
+    code_verifier: code.verifier,
+    ...resourceParameter(journey, recorded.authorization.resource),
+  });
+}
+
+/** What its own reader makes of the answer. Throws what the answer says when there are no tokens in it. */
+export async function requestTokens(journey: Journey, parameters: Parameters): Promise<Tokens> {
+  const { status, headers, text, json } = await askForTokens(journey, parameters);
+  expect(status, text).to.equal(200);
+  expect(headers.get('content-type')).to.match(/^application\/json/);
+  expect(headers.get('cache-control')).to.include('no-store');
+  expect(Object.values(json() as object)).to.not.include(null);
+  const { access_token, refresh_token, scope, token_type, expires_in } =
+    OAuthTokensSchema.parse(json());
+  expect(token_type).to.equal('Bearer');
+  expect(expires_in).to.equal(3600);
+  if (refresh_token === undefined) throw new Error('it got no refresh token');
+  return {
+    accessToken: access_token,
+    refreshToken: refresh_token,
+    scope: scope?.split(' ') ?? [],
+  };
+}
+
+export function askForTokens(journey: Journey, parameters: Parameters) {
+  const { send, found } = journey;
+  const request = authenticated(requireClient(journey), parameters);
+  return send(found.server.token_endpoint, { method: 'POST', ...request });
+}
+
+export function authorizationParameters(
+  journey: Journey,
+  scope = journey.recorded.authorization.scope,
+): Parameters {
+  const { prompt, resource, more } = journey.recorded.authorization;
+  return {
+    scope: scopeFrom(journey, scope),
+    prompt,
+    ...resourceParameter(journey, resource),
+    ...more,
+  };
+}
+
+/** Undefined, and so no parameter, when it names nothing. `challenge` is that of the answer before. */
+export function scopeFrom(
+  { found, tokens }: Journey,
+  wanted: readonly string[],
+  challenge = found.challenge,
+): string | undefined {
+  const sources = new Map([
+    ['challenge', challenge],
+    ['resource', found.resource],
+    ['server', found.offered],
+    ['granted', tokens?.scope ?? []],
+  ]);
+  const scopes = wanted.flatMap((name) => sources.get(name) ?? [name]);
+  return scopes.length > 0 ? [...new Set(scopes)].join(' ') : undefined;
+}
+
+export function resourceParameter(
+  { link }: Journey,
+  form: RecordedClient['authorization']['resource'],
+): Parameters {
+  const forms = { once: link, twice: [link, link], 'with a slash': `${link}/`, no: undefined };
+  return { resource: forms[form] };
+}
+
+export function requireClient({ client }: Journey): Client {
+  if (!client) throw new Error('it did not make itself known');
+  return client;
+}
+
+export function requireTokens({ tokens }: Journey): Tokens {
+  if (!tokens) throw new Error('it has no tokens');
+  return tokens;
+}

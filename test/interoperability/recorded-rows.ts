@@ -1,0 +1,93 @@
+// Rows of clients that are played from recordings: each the whole way once for every way it makes itself known.
+import { moveClock } from '../support/clock.ts';
+import type { System } from '../support/system.ts';
+import { callStep, refreshStep, revokeStep, stepUpStep } from './recorded-connection.ts';
+import { documentOf, type RecordedClient, registrationOf } from './recorded-clients.ts';
+import {
+  authorizeStep,
+  discoverStep,
+  identifyStep,
+  type Journey,
+  tokenStep,
+} from './recorded-journey.ts';
+import type { Stage } from './stage.ts';
+import type { Proof, Row } from './table.ts';
+
+const ACCESS_TOKEN_SECONDS = 3600;
+const REVOKES = 'ends its own connection when the person disconnects it (RFC 7009)';
+
+type Journeys = { register?: Journey; document?: Journey };
+
+export function recordedRow(recorded: RecordedClient, stage: () => Stage): Row {
+  const journeys: Journeys = {};
+  const onEach = (step: (journey: Journey) => Promise<void>): Proof => ({
+    prove: async () => {
+      for (const journey of allOf(journeys)) await step(journey);
+    },
+  });
+  return {
+    client: recorded.name,
+    kind: 'recording',
+    steps: {
+      discover: { prove: () => discoverBoth(recorded, stage(), journeys) },
+      register: registering(recorded, journeys),
+      document: publishing(recorded, journeys),
+      authorize: onEach(authorizeStep),
+      token: onEach(tokenStep),
+      call: onEach(callStep),
+      refresh: {
+        prove: async () => {
+          moveClock(ACCESS_TOKEN_SECONDS + 1);
+          for (const journey of allOf(journeys)) await refreshStep(journey);
+        },
+      },
+      'step-up':
+        'notOffered' in recorded.stepUp
+          ? { notOffered: recorded.stepUp.notOffered }
+          : onEach(stepUpStep),
+      revoke: {
+        ...onEach(revokeStep),
+        ...(recorded.revokes.length > 0 ? { note: REVOKES } : {}),
+      } as Proof,
+    },
+  };
+}
+
+async function discoverBoth(
+  recorded: RecordedClient,
+  { system, allowing }: Stage,
+  journeys: Journeys,
+): Promise<void> {
+  const registration = registrationOf(recorded);
+  const document = documentOf(recorded);
+  const own: System = registration?.allowedRedirects.length ? allowing : system;
+  if (registration) journeys.register = await discoverStep(own, recorded, { registration });
+  if (document) journeys.document = await discoverStep(system, recorded, { document });
+}
+
+function registering({ registration }: RecordedClient, journeys: Journeys): Proof {
+  if ('notOffered' in registration) return { notOffered: registration.notOffered };
+  const { allowedRedirects } = registration;
+  const prove = () => identifyStep(required(journeys.register));
+  if (allowedRedirects.length === 0) return { prove };
+  return {
+    prove,
+    note: 'once the operator allows its redirect address (`clients.allowedRedirects`)',
+  };
+}
+
+function publishing({ document }: RecordedClient, journeys: Journeys): Proof {
+  if ('notOffered' in document) return { notOffered: document.notOffered };
+  return { prove: () => identifyStep(required(journeys.document)) };
+}
+
+function allOf({ register, document }: Journeys): Journey[] {
+  const all = [register, document].filter((journey) => journey !== undefined);
+  if (all.length === 0) throw new Error('it found nothing');
+  return all;
+}
+
+function required(journey: Journey | undefined): Journey {
+  if (!journey) throw new Error('it found nothing');
+  return journey;
+}

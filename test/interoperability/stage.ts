@@ -1,0 +1,92 @@
+// Where clients are tried: a whole Gatehouse with the limits of production behind one proxy, as it comes and with every address allowed.
+import { startGatehouse } from '../../src/gatehouse.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import { openPlace, type StoreKind, type System } from '../support/system.ts';
+import { type DocumentHosts, openDocumentHosts } from './document-hosts.ts';
+import { documentOf, RECORDED_CLIENTS, registrationOf } from './recorded-clients.ts';
+
+/** Those of production, which are not set in development. */
+const LIMITS = {
+  registrations: { perAddress: '30/10m', inAll: '500/10m' },
+  authorizations: { perAddress: '300/10m', inAll: '20000/10m' },
+  signIns: { perAddress: '2000/10m', inAll: '100000/10m' },
+  wrongSecrets: { perAddress: '20/10m', inAll: '2000/10m' },
+  wrongTokens: { perAddress: '100/1m', inAll: '5000/1m' },
+};
+
+/** Where a program that has no document of its own publishes one. */
+export const OWN_DOCUMENT = 'https://app.example.com/oauth/client.json';
+const OWN_METADATA = {
+  client_id: OWN_DOCUMENT,
+  client_name: 'Own document',
+  redirect_uris: ['http://127.0.0.1/callback', 'http://localhost/oauth/callback'],
+  grant_types: ['authorization_code', 'refresh_token'],
+  response_types: ['code'],
+  token_endpoint_auth_method: 'none',
+};
+
+/** Name of the connector for programs that name none. */
+export const DEFAULT_CONNECTOR = 'for programs that name no resource';
+
+export type Stage = {
+  /** As it comes. */
+  system: System;
+  /** With the addresses allowed that hosted clients need. */
+  allowing: System;
+};
+
+/** One for all claims of the `describe` around it; hand the result to whatever needs it while a claim runs. */
+export function useStage(store: StoreKind): () => Stage {
+  let stage: Stage | undefined;
+  let hosts: DocumentHosts | undefined;
+  before(async () => {
+    hosts = await openDocumentHosts(publishedDocuments());
+    stage = {
+      system: await open(store, hosts, []),
+      allowing: await open(store, hosts, RECORDED_CLIENTS.flatMap(neededAddresses)),
+    };
+  });
+  after(async () => {
+    await stage?.system.stop();
+    await stage?.allowing.stop();
+    await hosts?.stop();
+  });
+  return () => {
+    if (!stage) throw new Error('the stage is there only while a claim runs');
+    return stage;
+  };
+}
+
+function neededAddresses(client: (typeof RECORDED_CLIENTS)[number]): string[] {
+  return registrationOf(client)?.allowedRedirects ?? [];
+}
+
+function publishedDocuments(): Map<string, object> {
+  const documents = RECORDED_CLIENTS.map(documentOf).filter((document) => document !== undefined);
+  return new Map([
+    [OWN_DOCUMENT, OWN_METADATA],
+    ...documents.map(({ url, published }) => [url, published] as const),
+  ]);
+}
+
+async function open(
+  store: StoreKind,
+  { network }: DocumentHosts,
+  allowedRedirects: string[],
+): Promise<System> {
+  const file = { limits: LIMITS, proxies: 1, clients: { allowedRedirects } };
+  const place = await openPlace({ store, file });
+  const settings = loadSettings({
+    ...place.environment,
+    GATEHOUSE_DEFAULT_CONNECTOR: DEFAULT_CONNECTOR,
+  });
+  const running = await startGatehouse(settings, { documentFetching: { network } });
+  return {
+    ...place.facts,
+    signalStore: place.signalStore,
+    async stop() {
+      await running.stop();
+      await place.release();
+    },
+  };
+}

@@ -1,0 +1,98 @@
+// The table of clients and steps: what a run has to prove, what it proved, and how the README says so.
+import { format, resolveConfig } from 'prettier';
+
+export const STEPS = [
+  'discover',
+  'register',
+  'document',
+  'authorize',
+  'token',
+  'call',
+  'refresh',
+  'step-up',
+  'revoke',
+] as const;
+export type Step = (typeof STEPS)[number];
+
+/** What a step is proven by, with what there is to say about it; or why the client does not do it. */
+export type Proof = { prove: () => Promise<void>; note?: string } | { notOffered: string };
+
+export type Row = {
+  client: string;
+  /** A program that runs here, or a recording of one that cannot. */
+  kind: 'program' | 'recording';
+  steps: Record<Step, Proof>;
+  close?: () => Promise<void>;
+};
+
+export type Cell = { state: 'works' | 'fails' | 'not offered'; note?: string };
+export type Result = { client: string; kind: Row['kind']; steps: Record<Step, Cell> };
+
+const START = '<!-- interoperability: npm run interoperability writes what the tests proved -->';
+const END = '<!-- end of interoperability -->';
+const SIGNS = { works: '✓', fails: '✗', 'not offered': '–' };
+const HEADINGS: Record<Step, string> = {
+  discover: 'discover',
+  register: 'register',
+  document: 'metadata document',
+  authorize: 'authorize',
+  token: 'token',
+  call: 'call',
+  refresh: 'refresh',
+  'step-up': 'step-up',
+  revoke: 'revoke',
+};
+
+/** `proven` has the names of `claimOf`. */
+export function resultsOf(rows: readonly Row[], proven: ReadonlySet<string>): Result[] {
+  return rows.map(({ client, kind, steps }) => {
+    const cells = STEPS.map((step) => [
+      step,
+      cellOf(steps[step], proven.has(claimOf(client, step))),
+    ]);
+    return { client, kind, steps: Object.fromEntries(cells) as Record<Step, Cell> };
+  });
+}
+
+export function claimOf(client: string, step: Step): string {
+  return `${client}: ${HEADINGS[step]}`;
+}
+
+function cellOf(proof: Proof, isProven: boolean): Cell {
+  if ('notOffered' in proof) return { state: 'not offered', note: proof.notOffered };
+  if (!isProven) return { state: 'fails' };
+  return { state: 'works', ...(proof.note === undefined ? {} : { note: proof.note }) };
+}
+
+/** The README with this table in place of the one it has. */
+export async function withTable(readme: string, results: readonly Result[]): Promise<string> {
+  const [before, after] = [readme.indexOf(START), readme.indexOf(END)];
+  if (before < 0 || after < before) throw new Error('README.md has no place for the table');
+  const table = `${START}\n\n${tableOf(results)}\n\n`;
+  const config = await resolveConfig(new URL('../../README.md', import.meta.url));
+  return format(readme.slice(0, before) + table + readme.slice(after), {
+    ...config,
+    parser: 'markdown',
+  });
+}
+
+function tableOf(results: readonly Result[]): string {
+  const notes = [
+    ...new Set(results.flatMap(({ steps }) => STEPS.flatMap((step) => steps[step].note ?? []))),
+  ];
+  const sign = ({ state, note }: Cell) =>
+    note === undefined ? SIGNS[state] : `${SIGNS[state]} ${notes.indexOf(note) + 1}`;
+  const lines = results.map(({ client, kind, steps }) => [
+    kind === 'program' ? `**${client}**` : client,
+    ...STEPS.map((step) => sign(steps[step])),
+  ]);
+  return [
+    ...[
+      ['client', ...STEPS.map((step) => HEADINGS[step])],
+      ['-', ...STEPS.map(() => '-')],
+      ...lines,
+    ].map((cells) => `| ${cells.join(' | ')} |`),
+    '',
+    ...notes.map((note, index) => `${index + 1}. ${note}`),
+  ].join('\n');
+}
