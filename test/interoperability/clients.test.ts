@@ -3,8 +3,11 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { restoreClock } from '../support/clock.ts';
+import { mcpRemoteRow } from './mcp-remote-row.ts';
+import { openidClientRow } from './openid-client-row.ts';
 import { recordedRow } from './recorded-rows.ts';
 import { RECORDED_CLIENTS } from './recorded-clients.ts';
+import { sdkRows } from './sdk-rows.ts';
 import { useStage } from './stage.ts';
 import { claimOf, resultsOf, type Row, STEPS, withTable } from './table.ts';
 
@@ -13,7 +16,12 @@ const ROOT = join(import.meta.dirname, '../..');
 describe('Interoperability', function () {
   this.timeout(60_000);
   const stage = useStage('sqlite');
-  const rows: Row[] = [...RECORDED_CLIENTS.map((client) => recordedRow(client, stage))];
+  const rows: Row[] = [
+    ...sdkRows(stage),
+    mcpRemoteRow(stage),
+    openidClientRow(stage),
+    ...RECORDED_CLIENTS.map((client) => recordedRow(client, stage)),
+  ];
   const proven = new Set<string>();
 
   for (const { client, steps, close } of rows)

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { manage } from '../support/administrator.ts';
 import { authenticated } from '../support/oauth.ts';
-import { MESSAGE } from './recorded-discovery.ts';
+import { CONTACT, HEADERS, message, OVERVIEW } from './messages.ts';
 import {
   askForTokens,
   authorizationParameters,
@@ -19,9 +19,6 @@ import {
   tokenStep,
 } from './recorded-journey.ts';
 import { challengeOf, type Reply } from './wire.ts';
-
-const CONTACT = { name: 'member_contact', arguments: { memberId: 'M0001' } };
-const OVERVIEW = { name: 'club_overview', arguments: {} };
 
 export async function callStep(journey: Journey): Promise<void> {
   const { protocolVersion } = journey.recorded;
@@ -119,10 +116,9 @@ function say(journey: Journey, method: string, params: object): Promise<Reply> {
   return send(link, {
     method: 'POST',
     headers: {
-      ...MESSAGE,
-      'content-type': 'application/json',
+      ...HEADERS,
       authorization: `Bearer ${requireTokens(journey).accessToken}`,
     },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+    body: message(method, params),
   });
 }

@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { z } from 'zod';
 import type { Server } from '../support/oauth.ts';
+import { HEADERS, message } from './messages.ts';
 import type { RecordedClient } from './recorded-clients.ts';
 import { challengeOf, type Reply, type Send } from './wire.ts';
 
@@ -22,8 +23,6 @@ const serverMetadata = z.looseObject({
   jwks_uri: z.url(),
   scopes_supported: z.array(z.string()),
 });
-
-export const MESSAGE = { accept: 'application/json, text/event-stream' };
 
 export async function discoverAs(client: RecordedClient, send: Send, link: string): Promise<Found> {
   const { probes, resource: ways, needs } = client.discovery;
@@ -54,9 +53,8 @@ async function probe(
     capabilities: {},
     clientInfo: { name: 'probe', version: '1.0.0' },
   };
-  const body = JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params });
-  const headers = { ...MESSAGE, 'content-type': 'application/json' };
-  const reply = await send(link, method === 'POST' ? { method, headers, body } : { method });
+  const post = { method, headers: HEADERS, body: message('initialize', params) };
+  const reply = await send(link, method === 'POST' ? post : { method });
   expect(reply.status, `${method} without a token`).to.equal(401);
   return reply;
 }

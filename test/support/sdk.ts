@@ -31,6 +31,8 @@ export type SdkOptions = {
   browser: Pick<Browser, 'authorize'>;
   method: AuthMethod;
   wishes?: Wishes;
+  /** Where the application publishes its metadata document; without one it registers. */
+  clientMetadataUrl?: string;
 };
 
 export type Sdk = {
@@ -124,7 +126,7 @@ type Tokens = { access_token: string; token_type: string; refresh_token?: string
 type Information = { client_id: string; client_secret?: string };
 
 /** What both versions ask of an application, kept in memory. */
-function openPerson<Discovery>({ browser, method, wishes }: SdkOptions) {
+function openPerson<Discovery>({ browser, method, wishes, clientMetadataUrl }: SdkOptions) {
   let information: Information | undefined;
   let tokens: Tokens | undefined;
   let discovery: Discovery | undefined;
@@ -132,6 +134,7 @@ function openPerson<Discovery>({ browser, method, wishes }: SdkOptions) {
   let callback: URL | undefined;
   let signIns = 0;
   const provider = {
+    ...(clientMetadataUrl === undefined ? {} : { clientMetadataUrl }),
     redirectUrl: REDIRECT_URL,
     clientMetadata: {
       client_name: 'SDK flow',
@@ -148,6 +151,12 @@ function openPerson<Discovery>({ browser, method, wishes }: SdkOptions) {
     codeVerifier: () => verifier,
     saveDiscoveryState: (given: Discovery) => void (discovery = given),
     discoveryState: () => discovery,
+    /** What the SDK was told is over; without this it would present it again and again. */
+    invalidateCredentials: (which: 'all' | 'client' | 'tokens' | 'verifier' | 'discovery') => {
+      if (which === 'all' || which === 'client') information = undefined;
+      if (which === 'all' || which === 'tokens') tokens = undefined;
+      if (which === 'all' || which === 'discovery') discovery = undefined;
+    },
     redirectToAuthorization: async (url: URL) => {
       signIns += 1;
       callback = await browser.authorize(url, wishes);

@@ -1,0 +1,134 @@
+// The row of mcp-remote: the real bridge as a process of its own, registered and with a metadata document.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { expect } from 'chai';
+import { createConnector, listGrants, manage } from '../support/administrator.ts';
+import { moveClock } from '../support/clock.ts';
+import { freePorts } from '../support/free-ports.ts';
+import type { System } from '../support/system.ts';
+import {
+  expectAuthorization,
+  expectDiscovery,
+  expectNoRegistration,
+  expectRegistration,
+  expectToken,
+} from './expected-traffic.ts';
+import { CONTACT, OVERVIEW } from './messages.ts';
+import { OWN_DOCUMENT, type Stage } from './stage.ts';
+import type { Row } from './table.ts';
+import { type Traffic, watchTraffic } from './traffic.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+
+type Bridge = {
+  link: string;
+  connector: string;
+  desktop: Client;
+  traffic: Traffic;
+  folder: string;
+};
+
+export function mcpRemoteRow(stage: () => Stage): Row {
+  const system = () => stage().system;
+  const bridges: Bridge[] = [];
+  const onBoth = (check: (bridge: Bridge) => Promise<void> | void) => ({
+    prove: async () => {
+      expect(bridges).to.have.lengthOf(2);
+      for (const bridge of bridges) await check(bridge);
+    },
+  });
+  return {
+    client: 'mcp-remote',
+    kind: 'program',
+    steps: {
+      discover: {
+        prove: async () => {
+          for (const more of [[], ['--client-metadata-url', OWN_DOCUMENT]])
+            bridges.push(await openBridge(system(), more));
+          for (const { traffic, link } of bridges) expectDiscovery(traffic, link);
+        },
+      },
+      register: { prove: async () => expectRegistration(required(bridges[0]).traffic) },
+      document: { prove: async () => expectNoRegistration(required(bridges[1]).traffic) },
+      authorize: onBoth(({ traffic }) => expectAuthorization(traffic)),
+      token: onBoth(({ traffic }) => expectToken(traffic)),
+      call: onBoth(expectServed),
+      refresh: {
+        prove: async () => {
+          moveClock(3601);
+          await onBoth(expectRefresh).prove();
+        },
+      },
+      'step-up': onBoth(stepUp),
+      revoke: onBoth((bridge) => endAndReturn(system(), bridge)),
+    },
+    close: async () => {
+      for (const { desktop, traffic, folder } of bridges) {
+        traffic.stop();
+        await desktop.close();
+        await rm(folder, { recursive: true, force: true });
+      }
+    },
+  };
+}
+
+/** The person gives `operations` the first time, and later what the page shows. */
+async function openBridge(system: System, more: string[]): Promise<Bridge> {
+  const { link, id: connector } = await createConnector(system, { level: 'admin' });
+  const folder = await mkdtemp(join(tmpdir(), 'mcp-remote-'));
+  const levelFile = join(folder, 'level');
+  await writeFile(levelFile, 'operations');
+  const [port = 0] = await freePorts(1);
+  const traffic = watchTraffic(system.origins);
+  const transport = new StdioClientTransport({
+    command: process.execPath,
+    args: ['node_modules/.bin/mcp-remote', link, String(port), ...more],
+    cwd: ROOT,
+    // Nothing of the desktop: there the opener would not look at $BROWSER. It splits that at spaces, so the path is relative.
+    env: {
+      PATH: process.env.PATH ?? '',
+      HOME: folder,
+      MCP_REMOTE_CONFIG_DIR: folder,
+      BROWSER: 'node test/support/open-url.ts',
+      TEST_ORIGINS: system.origins.join(','),
+      TEST_LEVEL_FILE: levelFile,
+    },
+    stderr: 'ignore',
+  });
+  const desktop = new Client({ name: 'desktop', version: '1.0.0' });
+  await desktop.connect(transport, { timeout: 45_000 });
+  return { link, connector, desktop, traffic, folder };
+}
+
+async function expectServed({ desktop }: Bridge): Promise<void> {
+  const { structuredContent } = await desktop.callTool(OVERVIEW);
+  expect(structuredContent).to.have.property('members');
+}
+
+async function expectRefresh(bridge: Bridge): Promise<void> {
+  const { seen } = bridge.traffic;
+  const before = seen.length;
+  await expectServed(bridge);
+  const later = seen.slice(before);
+  expect(later).to.include('POST /oauth/token 200');
+  expect(later.filter((line) => line.includes('/oauth/authorize'))).to.deep.equal([]);
+}
+
+async function stepUp({ desktop }: Bridge): Promise<void> {
+  const { structuredContent } = await desktop.callTool(CONTACT);
+  expect(structuredContent).to.include.keys('email');
+}
+
+async function endAndReturn(system: System, bridge: Bridge): Promise<void> {
+  const { items } = await listGrants(system, { connector: bridge.connector, state: 'active' });
+  for (const { id } of items) await manage(system, 'DELETE', `/grants/${id}`);
+  await expectServed(bridge);
+}
+
+function required(bridge: Bridge | undefined): Bridge {
+  if (!bridge) throw new Error('it is not connected');
+  return bridge;
+}

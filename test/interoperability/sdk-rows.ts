@@ -1,0 +1,158 @@
+// Rows of the official TypeScript SDKs: the real clients, registered and with a metadata document.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { createConnector, manage } from '../support/administrator.ts';
+import { openBrowser, type Wishes } from '../support/browser.ts';
+import { moveClock } from '../support/clock.ts';
+import { type Sdk, type SdkClient, SDKS } from '../support/sdk.ts';
+import type { System } from '../support/system.ts';
+import {
+  expectAuthorization,
+  expectDiscovery,
+  expectNoRegistration,
+  expectRegistration,
+  expectToken,
+} from './expected-traffic.ts';
+import { OWN_DOCUMENT, type Stage } from './stage.ts';
+import type { Row } from './table.ts';
+import { type Traffic, watchTraffic } from './traffic.ts';
+
+const NAMES = new Map([
+  ['SDK v1', 'TypeScript SDK 1'],
+  ['SDK v2, 2025 revisions', 'TypeScript SDK 2, MCP 2025-11-25'],
+  ['SDK v2, revision 2026-07-28', 'TypeScript SDK 2, MCP 2026-07-28'],
+]);
+const CONTACT = ['member_contact', { memberId: 'M0001' }] as const;
+const WITHOUT_REFRESH_TOKEN =
+  'while it holds no refresh token; with one it refreshes in place of asking, and fails';
+
+/** `person` is what they want the next time they are asked. */
+type Connected = {
+  system: System;
+  sdk: SdkClient;
+  link: string;
+  traffic: Traffic;
+  person: { wishes: Wishes };
+};
+
+export function sdkRows(stage: () => Stage): Row[] {
+  return SDKS.flatMap((sdk) => {
+    const client = NAMES.get(sdk.name);
+    return client === undefined ? [] : [sdkRow(client, sdk, () => stage().system)];
+  });
+}
+
+function sdkRow(client: string, sdk: Sdk, system: () => System): Row {
+  const made: Connected[] = [];
+  const open = async (clientMetadataUrl?: string, wishes: Wishes = { level: 'operations' }) => {
+    const connected = await connectWatched(sdk, system(), wishes, clientMetadataUrl);
+    made.push(connected);
+    return connected;
+  };
+  const onBoth = (check: (connected: Connected) => Promise<void> | void) => ({
+    prove: async () => {
+      for (const connected of [required(made[0]), required(made[1])]) await check(connected);
+    },
+  });
+  return {
+    client,
+    kind: 'program',
+    steps: {
+      discover: {
+        prove: async () => {
+          for (const { traffic, link } of [await open(), await open(OWN_DOCUMENT)])
+            expectDiscovery(traffic, link);
+        },
+      },
+      register: { prove: async () => expectRegistration(required(made[0]).traffic) },
+      document: { prove: async () => expectNoRegistration(required(made[1]).traffic) },
+      authorize: onBoth(({ traffic }) => expectAuthorization(traffic)),
+      token: onBoth(({ traffic, sdk: { accessToken } }) => {
+        expectToken(traffic);
+        expect(accessToken()).to.be.a('string');
+      }),
+      call: onBoth(async ({ sdk: connected }) => {
+        expect(await connected.callTool('club_overview')).to.have.property('members');
+        expect(connected.protocolVersion()).to.match(sdk.version);
+      }),
+      refresh: {
+        prove: async () => {
+          moveClock(3601);
+          await onBoth(expectRefresh).prove();
+        },
+      },
+      'step-up':
+        sdk.name === 'SDK v1'
+          ? {
+              note: WITHOUT_REFRESH_TOKEN,
+              prove: async () =>
+                stepUp(await open(undefined, { level: 'operations', stay: false })),
+            }
+          : onBoth(stepUp),
+      revoke: onBoth(endAndReturn),
+    },
+    close: async () => {
+      for (const { sdk: connected, traffic } of made) {
+        traffic.stop();
+        await connected.close();
+      }
+    },
+  };
+}
+
+async function connectWatched(
+  sdk: Sdk,
+  system: System,
+  wishes: Wishes,
+  clientMetadataUrl: string | undefined,
+): Promise<Connected> {
+  const { link } = await createConnector(system, { level: 'admin' });
+  const browser = openBrowser(system.origins);
+  const person = { wishes };
+  const traffic = watchTraffic(system.origins);
+  const client = await sdk.connect(link, {
+    browser: { authorize: (url) => browser.authorize(url, person.wishes) },
+    method: 'none',
+    ...(clientMetadataUrl === undefined ? {} : { clientMetadataUrl }),
+  });
+  return { system, sdk: client, link, traffic, person };
+}
+
+async function expectRefresh({ sdk }: Connected): Promise<void> {
+  const before = sdk.accessToken();
+  expect(await sdk.callTool('club_overview')).to.have.property('members');
+  expect(sdk.accessToken()).to.be.a('string').that.does.not.equal(before);
+  expect(sdk.signIns()).to.equal(1);
+}
+
+/** A call above the level sends the person to sign in; they agree to what the page shows. */
+async function stepUp({ sdk, person }: Connected): Promise<void> {
+  const { level: _, ...rest } = person.wishes;
+  person.wishes = rest;
+  await expectSignIn(() => sdk.callTool(...CONTACT));
+  await sdk.finishSignIn();
+  expect(await sdk.callTool(...CONTACT)).to.include.keys('email');
+  expect(sdk.signIns()).to.equal(2);
+}
+
+/** An administrator ends the connection; the next call sends the person to sign in, and works after it. */
+async function endAndReturn({ sdk, system }: Connected): Promise<void> {
+  const { grant_id: grant } = decodeJwt(sdk.accessToken() ?? '');
+  await manage(system, 'DELETE', `/grants/${String(grant)}`);
+  await expectSignIn(() => sdk.callTool('club_overview'));
+  await sdk.finishSignIn();
+  expect(await sdk.callTool('club_overview')).to.have.property('members');
+}
+
+async function expectSignIn(call: () => Promise<unknown>): Promise<void> {
+  const failure = await call().then(
+    () => 'none',
+    (error: unknown) => (error instanceof Error ? error.constructor.name : String(error)),
+  );
+  expect(failure).to.equal('UnauthorizedError');
+}
+
+function required(connected: Connected | undefined): Connected {
+  if (!connected) throw new Error('it is not connected');
+  return connected;
+}
