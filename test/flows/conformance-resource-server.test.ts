@@ -1,22 +1,10 @@
 // The MCP conformance suite for servers, through a proxy that adds the token: what it finds wrong is what the analytics sample does not offer, and nothing else.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { expect } from 'chai';
-import { z } from 'zod';
 import { createConnector } from '../support/administrator.ts';
+import { type Check, runServerSuite } from '../support/conformance.ts';
 import { connect } from '../support/connection.ts';
 import { useSystem } from '../support/system.ts';
 import { openTokenProxy, type TokenProxy } from '../support/token-proxy.ts';
-
-const ROOT = join(import.meta.dirname, '../..');
-
-const checks = z.array(
-  z.looseObject({ id: z.string(), status: z.string(), errorMessage: z.string().optional() }),
-);
-type Check = { scenario: string; id: string; status: string; errorMessage: string };
 
 /** What must pass, with nothing left out. */
 const APPLY = {
@@ -76,28 +64,7 @@ describe('The MCP conformance suite for servers', function () {
   });
   after(() => proxy?.close());
 
-  async function runSuite(more: readonly string[]): Promise<Check[]> {
-    const folder = await mkdtemp(join(tmpdir(), 'conformance-'));
-    const command = ['node_modules/.bin/conformance', 'server', '--url', proxy.url, '-o', folder];
-    const suite = spawn(process.execPath, [...command, ...more], { cwd: ROOT, stdio: 'ignore' });
-    await once(suite, 'exit');
-    const found = await Promise.all((await readdir(folder)).map((name) => read(folder, name)));
-    await rm(folder, { recursive: true });
-    return found.flat();
-  }
-
-  async function read(folder: string, name: string): Promise<Check[]> {
-    const [, scenario = name] = /^server-(.+)-\d{4}-\d\d-\d\dT/.exec(name) ?? [];
-    const found = checks.parse(
-      JSON.parse(await readFile(join(folder, name, 'checks.json'), 'utf8')),
-    );
-    return found.map(({ id, status, errorMessage = '' }) => ({
-      scenario,
-      id,
-      status,
-      errorMessage,
-    }));
-  }
+  const runSuite = (more: readonly string[]) => runServerSuite(proxy.url, more);
 
   for (const [revision, arguments_] of [
     ['2025-06-18', ['--spec-version', '2025-06-18']],

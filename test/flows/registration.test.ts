@@ -1,76 +1,61 @@
 // What real clients register is accepted, stated back in a form they all read, and good for a whole flow (RFC 7591).
 import { expect } from 'chai';
+import { recordedClient, RECORDED_CLIENTS } from '../interoperability/recorded-clients.ts';
+import { recordedRow } from '../interoperability/recorded-rows.ts';
+import { useStage } from '../interoperability/stage.ts';
+import { STEPS } from '../interoperability/table.ts';
 import { createConnector } from '../support/administrator.ts';
-import { openBrowser } from '../support/browser.ts';
-import { habitualParameters } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
-import { METADATA_DOCUMENTS } from '../support/metadata-documents.ts';
-import {
-  authorizeUrl,
-  discover,
-  exchange,
-  refresh,
-  register,
-  type Client,
-  type Parameters,
-} from '../support/oauth.ts';
-import { REGISTRATIONS, type ClientHabits } from '../support/registrations.ts';
-import { onEachStore, type System } from '../support/system.ts';
+import { restoreClock } from '../support/clock.ts';
+import { discover, register } from '../support/oauth.ts';
+import { onEachStore } from '../support/system.ts';
 
-/** Authorizes, redeems, calls, refreshes and calls again, the way this client does. */
-async function goAllTheWay(system: System, client: Client, habits: ClientHabits): Promise<void> {
-  const { link } = await createConnector(system);
-  const discovery = await discover(link);
-  const { server } = discovery;
-  const { url, verifier, state } = authorizeUrl(
-    server,
-    client,
-    habitualParameters(habits, discovery, link),
-  );
+/** What serializers that keep empty members make of a registration; and a link with a slash, a scope of nobody, and no document. */
+const EMPTY_MEMBERS = recordedClient.parse({
+  name: 'a client that sends empty members',
+  sources: ['anthropics/claude-code issue 13685, and older Python SDKs'],
+  address: '203.0.113.200',
+  discovery: { probes: ['POST'], resource: ['challenge'] },
+  registration: {
+    redirectUri: 'http://127.0.0.1:8090/callback',
+    method: 'client_secret_post',
+    metadata: {
+      client_name: 'Empty Members',
+      client_uri: null,
+      logo_uri: '',
+      tos_uri: null,
+      policy_uri: null,
+      jwks_uri: null,
+      contacts: null,
+      scope: null,
+      software_id: null,
+      redirect_uris: ['http://127.0.0.1:8090/callback'],
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      token_endpoint_auth_method: 'client_secret_post',
+    },
+  },
+  document: { notOffered: 'it publishes none' },
+  authorization: { scope: [], resource: 'with a slash' },
+  refresh: {},
+  stepUp: { notOffered: 'it is about registration' },
+});
 
-  const callback = await openBrowser(system.origins).authorize(url);
-  expect(callback.href.startsWith(`${habits.redirectUri}?`), callback.href).to.equal(true);
-  expect(callback.searchParams.get('state')).to.equal(state);
-  expect(callback.searchParams.get('iss')).to.equal(server.issuer);
+describe('A real client, on redis', function () {
+  this.timeout(30_000);
+  const stage = useStage('redis');
+  afterEach(restoreClock);
 
-  const first = await exchange(server, client, { callback, verifier }, { resource: link });
-  expect(first.status, JSON.stringify(first.body)).to.equal(200);
-  expect(first.body.scope).to.equal('operations offline_access');
-  expect(await isLetIn(link, first.body.access_token)).to.equal(true);
-
-  const again: Parameters = {
-    resource: habits.refreshes.resource ? link : undefined,
-    scope: habits.refreshes.scope === 'granted' ? first.body.scope : undefined,
-  };
-  const second = await refresh(server, client, first.body.refresh_token, again);
-  expect(second.status, JSON.stringify(second.body)).to.equal(200);
-  expect(second.body.refresh_token).to.not.equal(first.body.refresh_token);
-  expect(await isLetIn(link, second.body.access_token)).to.equal(true);
-}
+  for (const client of [...RECORDED_CLIENTS, EMPTY_MEMBERS])
+    it(`makes itself known, connects and stays connected: ${client.name}`, async () => {
+      const { steps } = recordedRow(client, stage);
+      for (const step of STEPS) {
+        const proof = steps[step];
+        if ('prove' in proof) await proof.prove();
+      }
+    });
+});
 
 onEachStore('A client that registers itself', (system) => {
-  for (const { metadata, ...habits } of REGISTRATIONS) {
-    it(`is answered with what was stored, and connects: ${habits.name}`, async () => {
-      const { link } = await createConnector(system());
-      const { server } = await discover(link);
-      const { status, headers, body } = await register(server, metadata);
-      expect(status, JSON.stringify(body)).to.equal(201);
-      expect(headers.get('content-type')).to.match(/^application\/json/);
-      expect(headers.get('cache-control')).to.include('no-store');
-      for (const member of Object.values(body)) expect(member).to.not.be.oneOf([null, '']);
-      expect(body.redirect_uris).to.be.an('array').with.length.above(0);
-      expect(metadata.redirect_uris).to.include.members(body.redirect_uris ?? []);
-      expect(body.grant_types).to.include.members(['authorization_code', 'refresh_token']);
-      expect(body.response_types).to.deep.equal(['code']);
-      expect(body.token_endpoint_auth_method).to.equal(habits.method);
-      expect(body.client_secret !== undefined).to.equal(habits.method !== 'none');
-
-      const { client_id: id = '', client_secret: secret } = body;
-      const { method, redirectUri } = habits;
-      await goAllTheWay(system(), { id, secret, method, redirectUri }, habits);
-    });
-  }
-
   it('is told which of its addresses were kept', async () => {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
@@ -94,22 +79,3 @@ onEachStore('A client that registers itself', (system) => {
     expect(new Set(twins.map(({ body }) => body.client_secret)).size).to.equal(2);
   });
 });
-
-onEachStore(
-  'A client with a metadata document',
-  (system) => {
-    for (const { url: id, method, redirectUri, ...rest } of METADATA_DOCUMENTS) {
-      it(`connects without registering: ${rest.name}`, async () => {
-        const habits = { method, redirectUri, ...rest };
-        await goAllTheWay(system(), { id, method, redirectUri }, habits);
-      });
-    }
-  },
-  {
-    file: {
-      clients: {
-        metadataDocuments: METADATA_DOCUMENTS.map(({ url, document }) => ({ url, document })),
-      },
-    },
-  },
-);

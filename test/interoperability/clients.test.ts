@@ -1,17 +1,16 @@
 // The interoperability table: every client gets through every step that it has, with the limits of production, and README.md says what this run proved.
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { restoreClock } from '../support/clock.ts';
+import { conformanceRows } from './conformance-rows.ts';
 import { mcpRemoteRow } from './mcp-remote-row.ts';
 import { openidClientRow } from './openid-client-row.ts';
 import { recordedRow } from './recorded-rows.ts';
 import { RECORDED_CLIENTS } from './recorded-clients.ts';
 import { sdkRows } from './sdk-rows.ts';
 import { useStage } from './stage.ts';
-import { claimOf, resultsOf, type Row, STEPS, withTable } from './table.ts';
-
-const ROOT = join(import.meta.dirname, '../..');
+import { claimOf, resultsOf, type Row, STEPS, withTable, writeResults } from './table.ts';
 
 describe('Interoperability', function () {
   this.timeout(60_000);
@@ -20,6 +19,7 @@ describe('Interoperability', function () {
     ...sdkRows(stage),
     mcpRemoteRow(stage),
     openidClientRow(stage),
+    ...conformanceRows(stage),
     ...RECORDED_CLIENTS.map((client) => recordedRow(client, stage)),
   ];
   const proven = new Set<string>();
@@ -42,10 +42,8 @@ describe('Interoperability', function () {
   describe('README.md', () => {
     it('has the table of this very run', async () => {
       const results = resultsOf(rows, proven);
-      await mkdir(join(ROOT, 'results'), { recursive: true });
-      const file = join(ROOT, 'results/interoperability.json');
-      await writeFile(file, `${JSON.stringify(results, null, 2)}\n`);
-      const readme = await readFile(join(ROOT, 'README.md'), 'utf8');
+      await writeResults(results);
+      const readme = await readFile(join(import.meta.dirname, '../../README.md'), 'utf8');
       expect(readme, 'write it with npm run interoperability').to.equal(
         await withTable(readme, results),
       );

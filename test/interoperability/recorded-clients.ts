@@ -14,7 +14,7 @@ const metadata = z.record(z.string(), z.unknown());
  */
 const scope = z.array(z.string());
 
-const recordedClient = z.strictObject({
+export const recordedClient = z.strictObject({
   name: z.string(),
   /** How that is known, so that it can be looked up again. */
   sources: z.array(z.string().min(10)).min(1),

@@ -67,12 +67,14 @@ async function registerAs(
   server: Server,
   { metadata, redirectUri, method }: Registration,
 ): Promise<Client> {
-  const { status, text, json } = await send(server.registration_endpoint, {
+  const { status, headers, text, json } = await send(server.registration_endpoint, {
     method: 'POST',
     headers: { 'content-type': 'application/json', accept: 'application/json' },
     body: JSON.stringify(metadata),
   });
   expect(status, text).to.equal(201);
+  expect(headers.get('content-type')).to.match(/^application\/json/);
+  expect(headers.get('cache-control')).to.include('no-store');
   const stored = json() as Record<string, unknown>;
   for (const [name, value] of Object.entries(stored))
     expect(value, name).to.not.be.oneOf([null, '']);

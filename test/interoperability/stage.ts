@@ -1,18 +1,24 @@
 // Where clients are tried: a whole Gatehouse with the limits of production behind one proxy, as it comes and with every address allowed.
 import { startGatehouse } from '../../src/gatehouse.ts';
+import { limits, type Rate, resolveLimits } from '../../src/settings/limits.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { openPlace, type StoreKind, type System } from '../support/system.ts';
 import { type DocumentHosts, openDocumentHosts } from './document-hosts.ts';
 import { documentOf, RECORDED_CLIENTS, registrationOf } from './recorded-clients.ts';
 
-/** Those of production, which are not set in development. */
-const LIMITS = {
-  registrations: { perAddress: '30/10m', inAll: '500/10m' },
-  authorizations: { perAddress: '300/10m', inAll: '20000/10m' },
-  signIns: { perAddress: '2000/10m', inAll: '100000/10m' },
-  wrongSecrets: { perAddress: '20/10m', inAll: '2000/10m' },
-  wrongTokens: { perAddress: '100/1m', inAll: '5000/1m' },
-};
+/** Those of production, as settings write them. */
+const LIMITS = Object.fromEntries(
+  Object.entries(resolveLimits(limits.parse({}), true)).map(([name, limit]) => [
+    name,
+    'perAddress' in limit
+      ? { perAddress: written(limit.perAddress), inAll: written(limit.inAll) }
+      : limit,
+  ]),
+);
+
+function written({ count, seconds }: Rate): string {
+  return `${count}/${seconds}s`;
+}
 
 /** Where a program that has no document of its own publishes one. */
 export const OWN_DOCUMENT = 'https://app.example.com/oauth/client.json';
@@ -24,9 +30,6 @@ const OWN_METADATA = {
   response_types: ['code'],
   token_endpoint_auth_method: 'none',
 };
-
-/** Name of the connector for programs that name none. */
-export const DEFAULT_CONNECTOR = 'for programs that name no resource';
 
 export type Stage = {
   /** As it comes. */
@@ -76,10 +79,7 @@ async function open(
 ): Promise<System> {
   const file = { limits: LIMITS, proxies: 1, clients: { allowedRedirects } };
   const place = await openPlace({ store, file });
-  const settings = loadSettings({
-    ...place.environment,
-    GATEHOUSE_DEFAULT_CONNECTOR: DEFAULT_CONNECTOR,
-  });
+  const settings = loadSettings(place.environment);
   const running = await startGatehouse(settings, { documentFetching: { network } });
   return {
     ...place.facts,

@@ -1,5 +1,9 @@
 // The table of clients and steps: what a run has to prove, what it proved, and how the README says so.
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { format, resolveConfig } from 'prettier';
+
+const RESULTS = join(import.meta.dirname, '../../results/interoperability.json');
 
 export const STEPS = [
   'discover',
@@ -62,6 +66,20 @@ function cellOf(proof: Proof, isProven: boolean): Cell {
   if ('notOffered' in proof) return { state: 'not offered', note: proof.notOffered };
   if (!isProven) return { state: 'fails' };
   return { state: 'works', ...(proof.note === undefined ? {} : { note: proof.note }) };
+}
+
+export async function writeResults(results: readonly Result[]): Promise<void> {
+  await mkdir(dirname(RESULTS), { recursive: true });
+  await writeFile(RESULTS, `${JSON.stringify(results, null, 2)}\n`);
+}
+
+/** Of the last run. Throws what to do when there was none. */
+export async function readResults(): Promise<Result[]> {
+  const text = await readFile(RESULTS, 'utf8').catch((cause: unknown) => {
+    const first = 'there are no results yet: run npx mocha test/interoperability/clients.test.ts';
+    throw new Error(first, { cause });
+  });
+  return JSON.parse(text) as Result[];
 }
 
 /** The README with this table in place of the one it has. */

@@ -1,6 +1,7 @@
 // Clients over the management API: the ones people connected are listed; revoking one ends all its grants and keeps it out until it is allowed.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
+import { documentOf, RECORDED_CLIENTS } from '../interoperability/recorded-clients.ts';
 import {
   createConnector,
   listGrants,
@@ -12,13 +13,12 @@ import {
 import { openBrowser, requirePage } from '../support/browser.ts';
 import { connect, obtainCode, REDIRECT_URI, registerClient } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
-import { METADATA_DOCUMENTS } from '../support/metadata-documents.ts';
 import { authorizeUrl, type Client, discover, exchange } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
 import { until } from '../store/condition.ts';
 import { expectAlive, present, startFamily, times } from '../grants/family.ts';
 
-const [DOCUMENT] = METADATA_DOCUMENTS;
+const [DOCUMENT] = RECORDED_CLIENTS.map(documentOf).filter((document) => document !== undefined);
 if (!DOCUMENT) throw new Error('there is a document');
 const FIXED = { id: 'desk-app', name: 'Desk app', redirectUris: [REDIRECT_URI] };
 
@@ -37,7 +37,7 @@ const KINDS: { kind: string; client: Client | undefined }[] = [
 const file = {
   clients: {
     preRegistered: [FIXED],
-    metadataDocuments: [{ url: DOCUMENT.url, document: DOCUMENT.document }],
+    metadataDocuments: [{ url: DOCUMENT.url, document: DOCUMENT.published }],
   },
 };
 

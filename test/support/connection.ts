@@ -7,12 +7,10 @@ import {
   register,
   type AuthMethod,
   type Client,
-  type Discovery,
   type Parameters,
   type Server,
   type TokenAnswer,
 } from './oauth.ts';
-import type { ClientHabits } from './registrations.ts';
 import type { System } from './system.ts';
 
 export const REDIRECT_URI = 'http://127.0.0.1:7070/callback';
@@ -97,25 +95,4 @@ export function redeem(
   more: Parameters = {},
 ): Promise<TokenAnswer> {
   return exchange(server, client, { callback, verifier }, more);
-}
-
-/** What a client of these habits puts into its authorization request. */
-export function habitualParameters(
-  { scope, prompt, resource }: ClientHabits,
-  { challenge, server }: Discovery,
-  link: string,
-): Parameters {
-  const [, challenged] = /scope="([^"]*)"/.exec(challenge) ?? [];
-  const advertised = server.scopes_supported;
-  const scopes = {
-    none: undefined,
-    challenge: challenged,
-    'all advertised': Array.isArray(advertised) ? advertised.join(' ') : undefined,
-  };
-  const resources = { once: link, twice: [link, link], 'with a slash': `${link}/` };
-  return {
-    scope: typeof scope === 'string' ? scopes[scope] : scope.exactly,
-    prompt,
-    resource: resources[resource],
-  };
 }
