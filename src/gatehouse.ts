@@ -5,9 +5,14 @@ import manifest from '../package.json' with { type: 'json' };
 import { closeAll, listenAll, ListenError, type ListeningHost } from './http/listen.ts';
 import { openPages } from './http/pages.ts';
 import { openRateLimits } from './http/rate-limits.ts';
+import { notedAudit } from './audit/audit.ts';
+import { REASONS } from './grants/reasons.ts';
+import { countedRateLimits } from './http/rate-limit-metrics.ts';
+import { openMetrics } from './observability/metrics.ts';
 import { openLogger } from './observability/logger.ts';
 import { openHosts, type RoleOptions } from './roles.ts';
 import type { Settings } from './settings/settings.ts';
+import { measuredStore } from './store/measured.ts';
 import { openStore } from './store/open.ts';
 import type { Store } from './store/store.ts';
 
@@ -40,13 +45,17 @@ export async function startGatehouse(
     { productName, links, ...(supportContact === undefined ? {} : { supportContact }) },
     theme,
   );
-  const store = await openStore(settings.store, {
+  const metrics = openMetrics(Object.keys(REASONS));
+  const opened = await openStore(settings.store, {
     secret,
     previousSecret,
     dataDir,
     logger,
     now,
   });
+  const store = notedAudit(measuredStore(opened, metrics, now), ({ event, reason }) =>
+    metrics.event(event, reason),
+  );
   let isStopping = false;
   const isReady = async () => {
     if (isStopping) throw new Error('stopping');
@@ -54,19 +63,23 @@ export async function startGatehouse(
   };
   let close = async () => {};
   try {
-    const opened = await openHosts({
+    const playing = await openHosts({
       settings,
       version: manifest.version,
       store,
       pages,
       logger,
+      metrics,
       isReady,
-      rateLimits: openRateLimits(settings.limits, store.openCounter, now),
+      rateLimits: countedRateLimits(
+        openRateLimits(settings.limits, store.openCounter, now),
+        metrics,
+      ),
       now,
       ...(options.documentFetching ? { documentFetching: options.documentFetching } : {}),
     });
-    close = opened.close;
-    const { servers, served } = await listen(opened.hosts);
+    close = playing.close;
+    const { servers, served } = await listen(playing.hosts);
     const resealing = store.startResealing(logger);
     return {
       store,

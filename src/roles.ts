@@ -18,6 +18,8 @@ import { openSigningKeyRing } from './keys/signing-key-ring.ts';
 import { signingKey } from './keys/signing-keys.ts';
 import { managementApp } from './management/app.ts';
 import { resourceServer } from './resource-server/app.ts';
+import { metricsApp } from './http/metrics-host.ts';
+import type { Metrics } from './observability/metrics.ts';
 import type { Settings } from './settings/settings.ts';
 import type { Store } from './store/store.ts';
 
@@ -27,6 +29,7 @@ export type RoleOptions = {
   store: Store;
   pages: Pages;
   logger: Logger;
+  metrics: Metrics;
   isReady: () => Promise<void>;
   rateLimits: RateLimits;
   now: () => number;
@@ -65,6 +68,8 @@ export async function openHosts(options: RoleOptions): Promise<Hosts> {
     hosts.unshift(host(options, 'resource', server.app, isResourcePath));
   }
   if (roles.includes('management')) hosts.push(managementHost(options));
+  if (options.settings.listen.metrics)
+    hosts.push(metricsHost(options, options.settings.listen.metrics));
   const close = async () => {
     for (const step of closing) await step();
   };
@@ -156,4 +161,9 @@ function managementHost(options: RoleOptions): ListeningHost {
     proxies: settings.proxies,
   });
   return host(options, 'management', app, () => true);
+}
+
+function metricsHost(options: RoleOptions, listen: ListeningHost['listen']): ListeningHost {
+  const setting = 'GATEHOUSE_METRICS_LISTEN';
+  return { app: metricsApp(options), setting, url: 'metrics', listen, owns: () => true };
 }

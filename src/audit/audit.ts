@@ -46,6 +46,17 @@ export async function recordLastingly(
   await store.replicated(STREAM);
 }
 
+/** The store, for which `noted` is told of every item that is recorded. */
+export function notedAudit<T extends Store>(store: T, noted: (item: AuditItem) => void): T {
+  return {
+    ...store,
+    async append(key: string, value: unknown, ttl: number) {
+      await store.append(key, value, ttl);
+      if (key === STREAM) noted(value as AuditItem);
+    },
+  };
+}
+
 /** What a caller sends is kept for more than a year, so it must not be able to fill the store. */
 function shortened(item: Partial<AuditItem>): Partial<AuditItem> {
   return {

@@ -14,6 +14,7 @@ import { refuseUnseenRequests } from '../http/unseen-requests.ts';
 import { keyRing, textKeyRing } from '../keys/key-ring.ts';
 import { keptKey } from '../keys/kept-key.ts';
 import type { SigningKeyRing } from '../keys/signing-key-ring.ts';
+import type { Metrics } from '../observability/metrics.ts';
 import type { Settings } from '../settings/settings.ts';
 import { deriveKey } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
@@ -28,6 +29,7 @@ import type { DocumentFetching } from './engine/client-metadata-documents.ts';
 import { openEngine } from './engine/engine.ts';
 import { hasEmptyPort, isOwnOrigin } from './engine/redirect-uris.ts';
 import { respondToError } from './error-page.ts';
+import { countFlows } from './flow-metrics.ts';
 import { openIdentityProvider } from './interactions/identity-provider.ts';
 import { rememberAnswer, requireResumable } from './interactions/flow.ts';
 import { ACCOUNT_PATH } from './interactions/account-session.ts';
@@ -41,6 +43,7 @@ export type AuthorizationServerOptions = {
   store: Store;
   pages: Pages;
   logger: Logger;
+  metrics?: Metrics;
   signingKeys: SigningKeyRing;
   isReady: () => Promise<void>;
   rateLimits: RateLimits;
@@ -75,9 +78,11 @@ export async function authorizationServer(
     url: settings.authUrl,
     proxies: settings.proxies,
     logger,
+    metrics: options.metrics,
     isReady,
     respondToError: respondToError(pages),
   });
+  if (options.metrics) app.use(countFlows(options.metrics));
   app.keys = cookieKeys;
   app.use(pages.middleware);
   const people = {

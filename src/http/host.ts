@@ -5,6 +5,7 @@ import helmet from 'helmet';
 import Koa from 'koa';
 import type { Logger } from 'pino';
 import { clientAddress, requireCanonicalHost, takePathsOnly } from './canonical-host.ts';
+import type { Metrics } from '../observability/metrics.ts';
 import {
   asHttpError,
   HttpError,
@@ -13,6 +14,7 @@ import {
   type RespondToError,
   respondWithJson,
 } from './errors.ts';
+import { countRequests } from './metrics.ts';
 
 export type HostOptions = {
   name: string;
@@ -20,6 +22,7 @@ export type HostOptions = {
   url: string;
   proxies: number;
   logger: Logger;
+  metrics?: Metrics | undefined;
   /** Rejects while the process should not get traffic. */
   isReady: () => Promise<void>;
   respondToError?: RespondToError;
@@ -34,6 +37,7 @@ export function createHost(options: HostOptions): Koa {
   app.use(takePathsOnly);
   app.use(secureHeaders(options.url));
   app.use(answerHealth(options));
+  if (options.metrics) app.use(countRequests(options.name, options.metrics));
   app.use(logRequests(options));
   app.use(answerErrors(options));
   app.use(limitHeaders);
@@ -42,7 +46,7 @@ export function createHost(options: HostOptions): Koa {
 }
 
 /** `/livez` and `/readyz` answer on every listener, for any host: probes come by address. */
-function answerHealth({ isReady }: HostOptions): Koa.Middleware {
+export function answerHealth({ isReady }: Pick<HostOptions, 'isReady'>): Koa.Middleware {
   return async function health(ctx, next) {
     if (ctx.path !== '/livez' && ctx.path !== '/readyz') return next();
     const ready =
@@ -95,7 +99,9 @@ export function loggablePath(path: string): string {
     .slice(0, 200);
 }
 
-function answerErrors({ respondToError = respondWithJson }: HostOptions): Koa.Middleware {
+export function answerErrors({
+  respondToError = respondWithJson,
+}: Pick<HostOptions, 'respondToError'>): Koa.Middleware {
   return async function errors(ctx, next) {
     try {
       await next();
@@ -131,7 +137,7 @@ function limitHeaders(ctx: Koa.Context, next: Koa.Next): Promise<void> {
  * No `form-action`: browsers apply it to the whole chain of redirects after consent, which ends at the client's own address or scheme.
  * No opener policy: clients that open sign-in in a popup would lose it.
  */
-function secureHeaders(url: string): Koa.Middleware {
+export function secureHeaders(url: string): Koa.Middleware {
   const directives = {
     defaultSrc: ["'none'"],
     styleSrc: ["'self'"],

@@ -2,7 +2,9 @@
 import type Koa from 'koa';
 import type { Logger } from 'pino';
 import { createHost } from '../http/host.ts';
+import { answerMetrics, METRICS_PATH } from '../http/metrics.ts';
 import type { SecretGuard } from '../http/secret-guard.ts';
+import type { Metrics } from '../observability/metrics.ts';
 import { refuseForeignOrigin, requireAdministrator } from './administrator.ts';
 import { managementApi } from './api.ts';
 import { PREFIX } from './mounted-routes.ts';
@@ -17,6 +19,7 @@ export type ManagementOptions = Omit<ManagementTools, 'by' | 'now'> & {
   /** Bounds how often a wrong one may be tried. */
   guardKey: SecretGuard;
   logger: Logger;
+  metrics?: Metrics;
   isReady: () => Promise<void>;
   /** How many trusted proxies stand in front. */
   proxies?: number;
@@ -27,10 +30,13 @@ export type ManagementOptions = Omit<ManagementTools, 'by' | 'now'> & {
 const epochSeconds = () => Math.floor(Date.now() / 1000);
 
 export function managementApp(options: ManagementOptions): Koa {
-  const { url, version, key, guardKey, logger, isReady, proxies = 0, now = epochSeconds } = options;
-  const app = createHost({ name: 'management', url, proxies, logger, isReady });
+  const { url, version, key, guardKey, logger, metrics, isReady } = options;
+  const { proxies = 0, now = epochSeconds } = options;
+  const app = createHost({ name: 'management', url, proxies, logger, metrics, isReady });
+  const administrator = requireAdministrator(key, guardKey);
   app.use(refuseForeignOrigin(url));
-  app.use(within(PREFIX, requireAdministrator(key, guardKey)));
+  app.use(within(PREFIX, administrator));
+  if (metrics) app.use(within(METRICS_PATH, administrator)).use(answerMetrics(metrics));
   app.use(managementApi({ ...options, now }, url, version).routes());
   return app;
 }

@@ -11,6 +11,7 @@ import type { RateLimits } from '../http/rate-limits.ts';
 import { noteUse } from '../minted-tokens/minted-tokens.ts';
 import { keyRing } from '../keys/key-ring.ts';
 import type { SigningKey } from '../keys/signing-keys.ts';
+import type { Metrics } from '../observability/metrics.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 import { requireCaller, requireMintedCaller } from './admission.ts';
@@ -35,6 +36,7 @@ export type ResourceServerOptions = {
   /** The key that signs now; with an upstream only. */
   signingKey?: () => SigningKey;
   logger: Logger;
+  metrics?: Metrics;
   isReady: () => Promise<void>;
   rateLimits: RateLimits;
   now: () => number;
@@ -51,6 +53,7 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
     url: settings.resourceUrl,
     proxies: settings.proxies,
     logger,
+    metrics: options.metrics,
     isReady,
     respondToError: respondWithJsonRpc,
   });

@@ -20,6 +20,7 @@ const PATHS: Readonly<Record<string, Path>> = {
   GATEHOUSE_RESOURCE_LISTEN: ['listen', 'resource'],
   GATEHOUSE_MANAGEMENT_LISTEN: ['listen', 'management'],
   GATEHOUSE_DEVELOPMENT_IDP_LISTEN: ['listen', 'developmentIdp'],
+  GATEHOUSE_METRICS_LISTEN: ['listen', 'metrics'],
   GATEHOUSE_STORE: ['store'],
   GATEHOUSE_DATA_DIR: ['dataDir'],
   GATEHOUSE_ROLES: ['roles'],

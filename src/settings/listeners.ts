@@ -6,18 +6,19 @@ import type { Role, SettingsFile } from './schema.ts';
 import type { Address } from './value-forms.ts';
 import { mistakeAt, settingName, type Source } from './source.ts';
 
-/** `developmentIdp` is there when the embedded identity provider is. */
+/** `developmentIdp` is there when the embedded identity provider is, `metrics` when it is set. */
 export type Listeners = {
   auth: Address;
   resource: Address;
   management: Address;
   developmentIdp: Address | undefined;
+  metrics: Address | undefined;
 };
 
-/** A host with its public address, where it listens, and the settings that say so. */
+/** A host with its public address, where it listens, and the settings that say so; in every process unless it has a role. */
 export type Host = {
   name: keyof Listeners;
-  role: Role;
+  role: Role | undefined;
   url: string;
   urlPath: Path;
   address: Address;
@@ -31,6 +32,7 @@ export function resolveListeners(file: SettingsFile): Listeners {
     resource: listener(file.resourceUrl, listen.resource),
     management: listener(file.managementUrl, listen.management),
     developmentIdp: developmentIdp && listener(developmentIdp.url, listen.developmentIdp),
+    metrics: listen.metrics && bound(listen.metrics),
   };
 }
 
@@ -39,13 +41,17 @@ export function resolveListeners(file: SettingsFile): Listeners {
  * `localhost` is 127.0.0.1: a name with two addresses would be bound to one of them, and not always the same.
  */
 function listener(url: string, set: Address | undefined): Address {
-  if (set) return set.host === 'localhost' ? { ...set, host: '127.0.0.1' } : set;
+  if (set) return bound(set);
   const { protocol, hostname, port } = new URL(url);
   const host = hostname === 'localhost' ? '127.0.0.1' : hostname.replace(/^\[|\]$/g, '');
   return {
     host: isLoopback(host) ? host : '0.0.0.0',
     port: Number(port || (protocol === 'https:' ? 443 : 80)),
   };
+}
+
+function bound(set: Address): Address {
+  return set.host === 'localhost' ? { ...set, host: '127.0.0.1' } : set;
 }
 
 /** The hosts whose settings are sound, whatever the roles of this process. */
@@ -65,7 +71,16 @@ export function hosts(file: Partial<SettingsFile>): Host[] {
       'developmentIdp',
       'url',
     ]),
+    ...metricsHost(listen.metrics),
   ];
+}
+
+/** It has no public address: what reads metrics comes to where it listens. */
+function metricsHost(set: Address | undefined): Host[] {
+  if (!set) return [];
+  const path = ['listen', 'metrics'];
+  const place = { address: bound(set), addressPath: path };
+  return [{ name: 'metrics', role: undefined, url: 'metrics', urlPath: path, ...place }];
 }
 
 /** Only the authorization server and the resource server may be one origin; and no two listeners of a process one socket. */
@@ -85,7 +100,7 @@ function conflict(source: Source, roles: Role[], first: Host, second: Host): Mis
     const expected = `another address than ${settingName(source, first.urlPath)}`;
     return mistakeAt(source, second.urlPath, expected);
   }
-  const areBothHere = roles.includes(first.role) && roles.includes(second.role);
+  const areBothHere = [first, second].every(({ role }) => !role || roles.includes(role));
   if (!areBothHere || !isOneSocket(first.address, second.address)) return undefined;
   if (isOneOrigin && first.address.host === second.address.host) return undefined;
   const { host, port } = second.address;

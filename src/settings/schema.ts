@@ -134,6 +134,7 @@ export const settingsSchema = z.strictObject({
       resource: address.optional(),
       management: address.optional(),
       developmentIdp: address.optional(),
+      metrics: address.optional(),
     })
     .prefault({}),
   roles: z

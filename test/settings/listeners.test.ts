@@ -17,6 +17,7 @@ describe('a listener', () => {
       resource: { host: '127.0.0.1', port: 4001 },
       management: { host: '127.0.0.1', port: 4002 },
       developmentIdp: { host: '127.0.0.1', port: 4003 },
+      metrics: undefined,
     });
   });
 
@@ -41,6 +42,7 @@ describe('a listener', () => {
       resource: { host: '127.0.0.1', port: 4001 },
       management: { host: '0.0.0.0', port: 8443 },
       developmentIdp: undefined,
+      metrics: undefined,
     });
   });
 
@@ -48,6 +50,23 @@ describe('a listener', () => {
     const { auth } = load(DEVELOPMENT, { GATEHOUSE_AUTH_LISTEN: 'localhost:0' }).listen;
     expect(auth).to.deep.equal({ host: '127.0.0.1', port: 0 });
   });
+});
+
+describe('the listener for metrics', () => {
+  it('is there when it is set', () => {
+    const { metrics } = load(DEVELOPMENT, { GATEHOUSE_METRICS_LISTEN: 'localhost:9464' }).listen;
+    expect(metrics).to.deep.equal({ host: '127.0.0.1', port: 9464 });
+  });
+
+  for (const other of ['auth', 'resource', 'management'])
+    it(`is never that of another host: ${other}`, () => {
+      const { host, port } = load(DEVELOPMENT).listen[other as 'auth'];
+      const environment = { GATEHOUSE_METRICS_LISTEN: `${host}:${port}` };
+      const error = refusal(() => load(DEVELOPMENT, environment));
+      expect(error.mistakes.map(({ setting }) => setting)).to.deep.equal([
+        'GATEHOUSE_METRICS_LISTEN',
+      ]);
+    });
 });
 
 describe('two hosts', () => {

@@ -123,6 +123,7 @@ describe('the environment', () => {
         GATEHOUSE_RESOURCE_LISTEN: '127.0.0.1:6001',
         GATEHOUSE_MANAGEMENT_LISTEN: '127.0.0.1:6002',
         GATEHOUSE_DEVELOPMENT_IDP_LISTEN: '[::1]:6003',
+        GATEHOUSE_METRICS_LISTEN: '127.0.0.1:6004',
         GATEHOUSE_STORE: 'redis://127.0.0.1:6379/3',
         GATEHOUSE_DEFAULT_CONNECTOR: 'first',
         GATEHOUSE_LOG_LEVEL: 'debug',
@@ -140,6 +141,7 @@ describe('the environment', () => {
         resource: { host: '127.0.0.1', port: 6001 },
         management: { host: '127.0.0.1', port: 6002 },
         developmentIdp: { host: '::1', port: 6003 },
+        metrics: { host: '127.0.0.1', port: 6004 },
       },
     });
     expect(settings.developmentIdp?.url).to.equal('http://localhost:5003');

@@ -66,17 +66,24 @@ const REFUSALS = [
 
 type Refusal = Error & { error?: string; error_detail?: string; error_description?: string };
 
+/** For whoever counts answers. */
+function noteGrantType({ state, oidc }: Pick<KoaContextWithOIDC, 'state' | 'oidc'>): void {
+  state.grantType = oidc?.params?.grant_type;
+}
+
 /** The wire gets a code and a safe description; the log line of the request also gets the detail. */
 export function logRefusals(provider: Provider, logger: Logger): void {
   const emitter = provider as unknown as NodeJS.EventEmitter;
   for (const name of REFUSALS) {
     emitter.on(name, (ctx: Pick<KoaContextWithOIDC, 'state' | 'oidc'>, error: Refusal) => {
       ctx.state.clientId = ctx.oidc?.client?.clientId;
+      noteGrantType(ctx);
       ctx.state.reason = error.error ?? 'server_error';
       ctx.state.detail = error.error_detail ?? error.error_description;
       if (name === 'server_error' || error.error === 'temporarily_unavailable')
         ctx.state.error = error.cause ?? error;
     });
   }
+  emitter.on('grant.success', noteGrantType);
   emitter.on('error', (error: Error) => logger.error({ err: error }, 'engine error'));
 }

@@ -1,0 +1,86 @@
+// The closed lists behind labels of metrics: whatever is not in them counts as `other`.
+
+/** Error codes of refusals: ours, and those of RFC 6749, 6750, 7009, 7591, 8707 and OpenID Connect Core. */
+export const refusalReasons = [
+  'access_denied',
+  'account_disabled',
+  'account_selection_required',
+  'bad_gateway',
+  'client_gone',
+  'client_revoked',
+  'consent_required',
+  'expired',
+  'forbidden',
+  'forbidden_origin',
+  'gateway_timeout',
+  'gone',
+  'header_mismatch',
+  'insufficient_scope',
+  'interaction_required',
+  'invalid_client',
+  'invalid_client_metadata',
+  'invalid_dpop_proof',
+  'invalid_grant',
+  'invalid_message',
+  'invalid_redirect_uri',
+  'invalid_request',
+  'invalid_request_object',
+  'invalid_request_uri',
+  'invalid_scope',
+  'invalid_software_statement',
+  'invalid_target',
+  'invalid_token',
+  'login_required',
+  'method_not_allowed',
+  'misdirected_request',
+  'not_found',
+  'parse_error',
+  'registration_not_supported',
+  'request_not_supported',
+  'request_uri_not_supported',
+  'rotation_pending',
+  'server_error',
+  'still_in_use',
+  'temporarily_unavailable',
+  'token_required',
+  'unapproved_software_statement',
+  'unauthorized_client',
+  'unknown_session',
+  'unmet_authentication_requirements',
+  'unsupported_grant_type',
+  'unsupported_response_mode',
+  'unsupported_response_type',
+  'unsupported_token_type',
+  'use_dpop_nonce',
+] as const;
+
+export const grantTypes = [
+  'authorization_code',
+  'refresh_token',
+  'urn:ietf:params:oauth:grant-type:jwt-bearer',
+] as const;
+
+export type FlowStep =
+  'register' | 'authorize' | 'sign-in' | 'consent' | 'exchange' | 'refresh' | 'revoke';
+
+/** `denied` is a person's no; `refused` a request that was wrong; `failed` our fault, or that of something behind us. */
+export type FlowOutcome = 'done' | 'denied' | 'refused' | 'limited' | 'failed';
+
+/** What stands in `event` of the audit log. */
+export const securityEvents = [
+  'account_disabled',
+  'account_enabled',
+  'call',
+  'client_allowed',
+  'client_revoked',
+  'code_replay',
+  'connector_created',
+  'connector_deleted',
+  'connector_revoked',
+  'grant_ended',
+  'level_lowered',
+  'refresh_replay',
+  'signing_key_rotated',
+  'token_minted',
+  'token_revoked',
+] as const;

@@ -1,0 +1,139 @@
+// What Prometheus reads: the metrics of one Gatehouse, with labels from closed lists, so that no client can make new series.
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { grantTypes, refusalReasons, securityEvents } from './labels.ts';
+import type { FlowOutcome, FlowStep } from './labels.ts';
+import { processMetrics } from './process-metrics.ts';
+
+const REQUEST_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 10];
+const STORE_SECONDS = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 1.5];
+const NOTICE_SECONDS = [0.01, 0.05, 0.25, 1, 2.5, 5, 10];
+
+/** Durations are seconds. What is not in a closed list counts as `other`. */
+export type Metrics = {
+  /** `seconds` is left out for a stream, which lasts as long as both sides want. */
+  request(host: string, status: number, seconds: number | undefined): void;
+  refusal(host: string, reason: string): void;
+  /** Asked when the metrics are read. */
+  watchStreams(host: string, count: () => number): void;
+  rateLimited(limit: string): void;
+  upstreamError(reason: string): void;
+  flow(step: FlowStep, outcome: FlowOutcome): void;
+  token(grantType: string): void;
+  event(name: string, reason?: string): void;
+  notice(channel: string, seconds: number): void;
+  stored(verb: string, seconds: number): void;
+  storeError(verb: string): void;
+  /** Everything in the text format of Prometheus, those of the process included. */
+  read(): Promise<{ type: string; text: string }>;
+};
+
+/** `reasons` are all codes with which a grant ends. */
+export function openMetrics(reasons: readonly string[]): Metrics {
+  const registry = new Registry();
+  return {
+    ...hostMetrics(registry),
+    ...flowMetrics(registry, reasons),
+    ...storeMetrics(registry),
+    async read() {
+      const parts = await Promise.all([registry.metrics(), processMetrics().metrics()]);
+      return { type: registry.contentType, text: parts.join('\n') };
+    },
+  };
+}
+
+function closed(list: readonly string[]): (value: string | undefined) => string {
+  const known = new Set(list);
+  return (value) => (value !== undefined && known.has(value) ? value : 'other');
+}
+
+type HostMetrics = Pick<
+  Metrics,
+  'request' | 'refusal' | 'watchStreams' | 'rateLimited' | 'upstreamError'
+>;
+
+function hostMetrics(registry: Registry): HostMetrics {
+  const count = counters(registry);
+  const requests = count('requests_total', 'Requests answered.', ['host', 'status']);
+  const refusals = count('refusals_total', 'Requests refused, by error code.', ['host', 'reason']);
+  const limited = count('rate_limited_total', 'Requests that came too often.', ['limit']);
+  const upstream = count('upstream_errors_total', 'Calls the upstream failed.', ['reason']);
+  const seconds = new Histogram({
+    name: 'gatehouse_request_seconds',
+    help: 'How long requests took, those whose answer is a stream of events aside.',
+    labelNames: ['host'],
+    buckets: REQUEST_SECONDS,
+    registers: [registry],
+  });
+  const watched = new Map<string, () => number>();
+  const streams = new Gauge({
+    name: 'gatehouse_open_streams',
+    help: 'Streams of events that are open.',
+    labelNames: ['host'],
+    registers: [registry],
+    collect: () => watched.forEach((open, host) => streams.set({ host }, open())),
+  });
+  const reasonOf = closed(refusalReasons);
+  return {
+    request(host, status, took) {
+      requests.inc({ host, status: `${Math.floor(status / 100)}xx` });
+      if (took !== undefined) seconds.observe({ host }, took);
+    },
+    refusal: (host, reason) => refusals.inc({ host, reason: reasonOf(reason) }),
+    watchStreams: (host, open) => void watched.set(host, open),
+    rateLimited: (limit) => limited.inc({ limit }),
+    upstreamError: (reason) => upstream.inc({ reason: reasonOf(reason) }),
+  };
+}
+
+function flowMetrics(
+  registry: Registry,
+  reasons: readonly string[],
+): Pick<Metrics, 'flow' | 'token' | 'event'> {
+  const count = counters(registry);
+  const flows = count('flows_total', 'Steps of connecting, by outcome.', ['step', 'outcome']);
+  const tokens = count('tokens_total', 'Answers with an access token.', ['grant_type']);
+  const events = count('events_total', 'What the audit log records, by event and reason.', [
+    'event',
+    'reason',
+  ]);
+  const [grantTypeOf, eventOf, reasonOf] = [grantTypes, securityEvents, reasons].map(closed);
+  return {
+    flow: (step, outcome) => flows.inc({ step, outcome }),
+    token: (grantType) => tokens.inc({ grant_type: grantTypeOf?.(grantType) ?? 'other' }),
+    event: (name, reason) =>
+      events.inc({
+        event: eventOf?.(name) ?? 'other',
+        reason: reason === undefined ? '' : (reasonOf?.(reason) ?? 'other'),
+      }),
+  };
+}
+
+function storeMetrics(registry: Registry): Pick<Metrics, 'notice' | 'stored' | 'storeError'> {
+  const errors = counters(registry)('store_errors_total', 'Questions the store did not answer.', [
+    'verb',
+  ]);
+  const histogram = (name: string, help: string, label: string, buckets: number[]) =>
+    new Histogram({ name, help, labelNames: [label], buckets, registers: [registry] });
+  const seconds = histogram(
+    'gatehouse_store_seconds',
+    'How long the store took to answer.',
+    'verb',
+    STORE_SECONDS,
+  );
+  const notices = histogram(
+    'gatehouse_notice_seconds',
+    'From telling all processes of a change, such as a revocation, until this one heard of it.',
+    'channel',
+    NOTICE_SECONDS,
+  );
+  return {
+    stored: (verb, took) => seconds.observe({ verb }, took),
+    storeError: (verb) => errors.inc({ verb }),
+    notice: (channel, took) => notices.observe({ channel }, took),
+  };
+}
+
+function counters(registry: Registry) {
+  return (name: string, help: string, labelNames: string[]) =>
+    new Counter({ name: `gatehouse_${name}`, help, labelNames, registers: [registry] });
+}

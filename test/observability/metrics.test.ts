@@ -1,0 +1,145 @@
+// What Prometheus reads: every step of connecting by outcome, refusals, limits, revocations and the store; and nothing about anybody.
+import { expect } from 'chai';
+import { findCanaries } from '../grants/canaries.ts';
+import { goThroughLife } from '../grants/whole-life.ts';
+import { until } from '../store/condition.ts';
+import { createConnector, revokeConnector } from '../support/administrator.ts';
+import { connect, obtainCode, registerClient } from '../support/connection.ts';
+import { callTool } from '../support/mcp.ts';
+import { discover, refresh, requestToken } from '../support/oauth.ts';
+import { readMetrics, readMetricsText, type Sample, sumOf } from '../support/metrics.ts';
+import { askAboutToken } from '../support/token-endpoints.ts';
+import { onEachStore, startSystem, type System, useSystem } from '../support/system.ts';
+
+type Labels = Record<string, string>;
+
+/** How much a number grew while `act` went on. Answers are counted when they are over, which is after the client has them. */
+async function growth(system: System, act: () => Promise<unknown>) {
+  const before = await readMetrics(system);
+  await act();
+  const now = async (name: string, labels: Labels) =>
+    sumOf(await readMetrics(system), name, labels) - sumOf(before, name, labels);
+  return async (name: string, labels: Labels, expected: number) => {
+    const what = `${name} ${JSON.stringify(labels)}`;
+    await until(what, async () => (await now(name, labels)) >= expected);
+    expect(await now(name, labels), what).to.equal(expected);
+  };
+}
+
+const FLOWS = 'gatehouse_flows_total';
+
+onEachStore('The metrics', (system) => {
+  it('count every step of a connection, and its tokens by grant type', async () => {
+    const connector = await createConnector(system());
+    const grew = await growth(system(), async () => {
+      const { server, client, refreshToken, accessToken } = await connect(system(), connector);
+      await callTool(connector.link, accessToken, 'club_overview');
+      await refresh(server, client, refreshToken);
+    });
+    for (const step of ['register', 'authorize', 'sign-in', 'consent', 'exchange', 'refresh'])
+      await grew(FLOWS, { step }, 1);
+    await grew(FLOWS, { outcome: 'done' }, 6);
+    for (const type of ['authorization_code', 'refresh_token'])
+      await grew('gatehouse_tokens_total', { grant_type: type }, 1);
+    const { length } = (await readMetrics(system())).filter(
+      ({ name }) => name === 'gatehouse_store_seconds_count',
+    );
+    expect(length).to.be.above(5);
+  });
+
+  it('count what a person denies, and what clients do wrong', async () => {
+    const connector = await createConnector(system());
+    const grew = await growth(system(), async () => {
+      await obtainCode(system(), connector, { decision: 'deny' });
+      const { server } = await discover(connector.link);
+      const client = await registerClient(server);
+      await refresh(server, client, 'unknown');
+      await callTool(connector.link, 'unknown', 'club_overview');
+    });
+    await grew(FLOWS, { step: 'consent', outcome: 'denied' }, 1);
+    await grew(FLOWS, { step: 'refresh', outcome: 'refused' }, 1);
+    const refused = (host: string, reason: string, times: number) =>
+      grew('gatehouse_refusals_total', { host, reason }, times);
+    await refused('authorization-server', 'invalid_grant', 1);
+    await refused('resource-server', 'invalid_token', 1);
+    await refused('resource-server', 'token_required', 2);
+  });
+
+  it('count revocations and what was ended by whom', async () => {
+    const connector = await createConnector(system());
+    const { server, client, refreshToken } = await connect(system(), connector);
+    const grew = await growth(system(), async () => {
+      await askAboutToken(server.revocation_endpoint, client, refreshToken ?? '');
+      await revokeConnector(system(), connector.id);
+    });
+    const event = 'gatehouse_events_total';
+    await grew(event, { event: 'grant_ended', reason: 'revoked_by_client' }, 1);
+    await grew(event, { event: 'connector_revoked', reason: '' }, 1);
+    await grew(FLOWS, { step: 'revoke', outcome: 'done' }, 1);
+  });
+
+  it('say how long the news of a revocation took', async () => {
+    const connector = await createConnector(system());
+    const grew = await growth(system(), () => revokeConnector(system(), connector.id));
+    // The authorization server and the resource server of one process both listen.
+    await grew('gatehouse_notice_seconds_count', { channel: 'connectors' }, 2);
+  });
+});
+
+describe('The metrics of a process', () => {
+  it('say how long news from another process took', async () => {
+    const settings = { GATEHOUSE_SECRET: 'secret-of-two-processes-0123456789' };
+    const one = await startSystem({ store: 'redis', settings });
+    let other: System | undefined;
+    try {
+      other = await startSystem({ storeAddress: one.storeAddress, settings });
+      const connector = await createConnector(one);
+      const grew = await growth(other, () => revokeConnector(one, connector.id));
+      await grew('gatehouse_notice_seconds_count', { channel: 'connectors' }, 2);
+      const samples = await readMetrics(other);
+      expect(sumOf(samples, 'gatehouse_notice_seconds_sum')).to.be.within(0, 10);
+      expect(sumOf(samples, 'gatehouse_events_total', { event: 'connector_revoked' })).to.equal(0);
+    } finally {
+      await other?.stop();
+      await one.stop();
+    }
+  });
+});
+
+describe('The metrics, whoever sends what', () => {
+  const system = useSystem();
+  const series = (samples: Sample[]) =>
+    samples.map(({ name, labels }) => `${name} ${JSON.stringify(labels)}`).toSorted();
+
+  it('name nobody and hold no secret', async () => {
+    const { canaries } = await goThroughLife(system());
+    const text = await readMetricsText(system());
+    expect(text).to.match(
+      /^gatehouse_events_total\{event="refresh_replay",reason="[a-z_]+"\} [1-9]/m,
+    );
+    expect(findCanaries(canaries, Buffer.from(text))).to.deep.equal([]);
+  });
+
+  it('have no label that a client can choose', async () => {
+    const connector = await createConnector(system());
+    const { server } = await discover(connector.link);
+    const client = await registerClient(server);
+    const strange = async (word: string) => {
+      await requestToken(server, client, { grant_type: word });
+      await refresh(server, client, 'unknown', { resource: word, scope: word });
+      for (const base of [system().auth, system().resource, system().management])
+        for (const path of [`/${word}`, `/oauth/${word}`, `/oauth/authorize?error=${word}`])
+          for (const method of ['GET', 'POST', 'PROPFIND'])
+            await (await fetch(base + path, { method, redirect: 'manual' })).text();
+    };
+    await strange('first');
+    await until('all is counted', async () => {
+      const refused = { host: 'management', reason: 'not_found' };
+      return sumOf(await readMetrics(system()), 'gatehouse_refusals_total', refused) >= 1;
+    });
+    const before = series(await readMetrics(system()));
+    await strange('second');
+    await strange('third');
+    expect(series(await readMetrics(system()))).to.deep.equal(before);
+  });
+});
