@@ -110,7 +110,7 @@ describe('The lists behind labels', () => {
   });
 
   it('have every event that is recorded', () => {
-    const events = [...found(/\bevent: '(\w+)'/g), ...found(/record\(\s*store, '(\w+)'/g)]
+    const events = [...found(/\bevent: '(\w+)'/g), ...found(/record\(\s*\w+, '(\w+)'/g)]
       // That of a stream of events.
       .filter((name) => name !== 'message');
     expect(events).to.include.members(['grant_ended', 'connector_revoked', 'token_minted']);
