@@ -1,9 +1,12 @@
-// Secrets left as an example has them: anybody can read those there.
+// Secrets left as an example has them, or made by leaning on a key: anybody can read or guess those.
 import type { Path } from './document.ts';
 import { inProduction } from './production.ts';
 import type { Mistake } from './mistake.ts';
 import type { SettingsFile } from './schema.ts';
 import { hidden, settingName, type Source } from './source.ts';
+
+/** The words of our example, and a few characters over and over. */
+const PLACEHOLDERS = [/^change[-_ ]?me/i, /^(.{1,8}?)\1{3,}.{0,7}$/];
 
 /** Of secrets in the settings and, by variable, of those `given` in the environment. `reason` is why this is production. */
 export function placeholderMistakes(
@@ -30,6 +33,10 @@ export function placeholderMistakes(
   ];
   const expected = `a secret of its own instead of the placeholder, ${inProduction(reason)}`;
   return all
-    .filter(([, secret]) => secret !== undefined && /^change[-_ ]?me/i.test(secret))
+    .filter(([, secret]) => isPlaceholder(secret))
     .map(([setting, secret]) => ({ setting, given: hidden(secret), expected }));
+}
+
+function isPlaceholder(secret = ''): boolean {
+  return PLACEHOLDERS.some((pattern) => pattern.test(secret));
 }

@@ -6,7 +6,7 @@ import { isMap, isSeq, parseDocument, type Pair } from 'yaml';
 import { z } from 'zod';
 import { loadSettings } from '../../src/settings/load.ts';
 import { settingsSchema } from '../../src/settings/schema.ts';
-import { temporaryDirectory } from './settings-file.ts';
+import { SECRET, temporaryDirectory } from './settings-file.ts';
 
 const CONFIG = join(import.meta.dirname, '../../config');
 const EXAMPLE = join(CONFIG, 'production.example.yaml');
@@ -86,8 +86,8 @@ describe('the example for production', () => {
   it('can be used in production, given the secrets', () => {
     const settings = loadSettings({
       GATEHOUSE_CONFIG: EXAMPLE,
-      GATEHOUSE_SECRET: 's'.repeat(32),
-      GATEHOUSE_MANAGEMENT_KEY: 'k'.repeat(32),
+      GATEHOUSE_SECRET: SECRET,
+      GATEHOUSE_MANAGEMENT_KEY: SECRET,
     });
     expect(settings).to.include({ production: true, authUrl: 'https://auth.example.com' });
   });

@@ -9,6 +9,7 @@ import {
   loadInProduction,
   mistakesIn,
   PRODUCTION,
+  SECRET,
   temporaryDirectory,
   wrongSettings,
 } from './settings-file.ts';
@@ -215,11 +216,11 @@ describe('the identity provider', () => {
 
   it('is refused with two client secrets, or one that cannot be read', () => {
     const both = { clientSecret: 'one', clientSecretFile: secretFile('two') };
-    expect(
-      wrongSettings(withClientSecret(both), { GATEHOUSE_SECRET: 's'.repeat(32) }),
-    ).to.deep.equal(['identityProvider.clientSecretFile']);
+    expect(wrongSettings(withClientSecret(both), { GATEHOUSE_SECRET: SECRET })).to.deep.equal([
+      'identityProvider.clientSecretFile',
+    ]);
     const environment = {
-      GATEHOUSE_SECRET: 's'.repeat(32),
+      GATEHOUSE_SECRET: SECRET,
       GATEHOUSE_IDENTITY_PROVIDER_SECRET_FILE: '/nowhere/client-secret',
     };
     const [mistake, ...others] = mistakesIn(PRODUCTION, environment);
@@ -233,7 +234,7 @@ describe('the identity provider', () => {
 
   it('is refused when an empty file is its client secret', () => {
     const empty = withClientSecret({ clientSecretFile: secretFile('\n') });
-    expect(mistakesIn(empty, { GATEHOUSE_SECRET: 's'.repeat(32) })).to.deep.equal([
+    expect(mistakesIn(empty, { GATEHOUSE_SECRET: SECRET })).to.deep.equal([
       {
         setting: 'identityProvider.clientSecretFile',
         given: 'a value of 0 characters',

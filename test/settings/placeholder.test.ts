@@ -43,6 +43,23 @@ describe('A placeholder of a secret', () => {
     });
   }
 
+  it('is refused in production when it is a few letters over and over, and not shown', () => {
+    for (const secret of [
+      'a'.repeat(64),
+      'abc'.repeat(12),
+      'secret12'.repeat(4),
+      '01'.repeat(20),
+    ]) {
+      const start = () => loadInProduction(PRODUCTION, { GATEHOUSE_SECRET: secret });
+      const { mistakes, message } = refusal(start);
+      expect(
+        mistakes.map(({ setting }) => setting),
+        secret,
+      ).to.deep.equal(['GATEHOUSE_SECRET']);
+      expect(message).to.not.include(secret);
+    }
+  });
+
   it('is good enough in development', () => {
     const settings = load({ ...DEVELOPMENT, clients: { preRegistered } });
     expect(settings.clients.preRegistered[0]?.secret).to.equal(PLACEHOLDER);
