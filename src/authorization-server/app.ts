@@ -7,6 +7,7 @@ import { entitledLevel } from '../accounts/entitlement.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
+import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
 import type { Pages } from '../http/pages.ts';
 import { limitRate, type RateLimits } from '../http/rate-limits.ts';
 import { secretGuard } from '../http/secret-guard.ts';
@@ -80,6 +81,7 @@ export async function authorizationServer(
     logger,
     metrics: options.metrics,
     isReady,
+    probeKeys: keyRing(settings, PROBE_PURPOSE),
     respondToError: respondToError(pages),
   });
   if (options.metrics) app.use(countFlows(options.metrics));

@@ -1,5 +1,5 @@
 // What every host does alike, in order: security headers, health, log line, errors, canonical host and path.
-import { randomUUID } from 'node:crypto';
+import { type KeyObject, randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 import Koa from 'koa';
@@ -15,6 +15,7 @@ import {
   respondWithJson,
 } from './errors.ts';
 import { countRequests } from './metrics.ts';
+import { isProbe, PROBE_HEADER, seenOf } from './proxy-probe.ts';
 
 export type HostOptions = {
   name: string;
@@ -26,6 +27,8 @@ export type HostOptions = {
   /** Rejects while the process should not get traffic. */
   isReady: () => Promise<void>;
   respondToError?: RespondToError;
+  /** Who makes probes with one of them is told at `/livez` how the request arrived. */
+  probeKeys?: readonly KeyObject[];
 };
 
 /** An app with the shared steps in place; the caller adds its own after them. */
@@ -46,7 +49,11 @@ export function createHost(options: HostOptions): Koa {
 }
 
 /** `/livez` and `/readyz` answer on every listener, for any host: probes come by address. */
-export function answerHealth({ isReady }: Pick<HostOptions, 'isReady'>): Koa.Middleware {
+export function answerHealth({
+  isReady,
+  probeKeys = [],
+  proxies = 0,
+}: Pick<HostOptions, 'isReady' | 'probeKeys'> & { proxies?: number }): Koa.Middleware {
   return async function health(ctx, next) {
     if (ctx.path !== '/livez' && ctx.path !== '/readyz') return next();
     const ready =
@@ -57,7 +64,9 @@ export function answerHealth({ isReady }: Pick<HostOptions, 'isReady'>): Koa.Mid
       ));
     ctx.status = ready ? 200 : 503;
     ctx.set('Cache-Control', 'no-store');
-    ctx.body = { status: ready ? 'ok' : 'unavailable' };
+    const isSeen = isProbe(probeKeys, ctx.get(PROBE_HEADER), Date.now() / 1000);
+    const seen = isSeen ? { seen: seenOf(ctx, proxies) } : {};
+    ctx.body = { status: ready ? 'ok' : 'unavailable', ...seen };
   };
 }
 

@@ -7,6 +7,7 @@ import type { Connector } from '../connectors/connector.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
+import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
 import type { RateLimits } from '../http/rate-limits.ts';
 import { noteUse } from '../minted-tokens/minted-tokens.ts';
 import { keyRing } from '../keys/key-ring.ts';
@@ -55,6 +56,7 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
     logger,
     metrics: options.metrics,
     isReady,
+    probeKeys: keyRing(settings, PROBE_PURPOSE),
     respondToError: respondWithJsonRpc,
   });
   const router = new Router({ sensitive: true, strict: true });
