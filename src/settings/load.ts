@@ -1,5 +1,6 @@
 // Loads the settings: the file, the environment over it, every check; and reports all mistakes at once.
-import { resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import {
   clientIdMistakes,
   documentMistakes,
@@ -13,7 +14,7 @@ import { readIdentityProvider } from './identity-provider.ts';
 import { resolveLimits } from './limits.ts';
 import { listenerMistakes, resolveListeners } from './listeners.ts';
 import { managementKeyMistakes } from './management-key.ts';
-import { SettingsError } from './mistake.ts';
+import { type Mistake, SettingsError } from './mistake.ts';
 import { parseSettings } from './parse.ts';
 import { placeholderMistakes } from './placeholder.ts';
 import { inProduction, productionMistakes, productionReason } from './production.ts';
@@ -25,9 +26,13 @@ const DRAIN_IN_PRODUCTION = 5;
 
 /**
  * Throws SettingsError. Writes nothing before every setting is right; then makes the secrets that were not given and may be
- * made: the management key and, in development, the root secret.
+ * made: the management key and, in development, the root secret. With `makesSecrets: false` it makes none, and wants those that are needed
+ * to be there.
  */
-export function loadSettings(environment: Environment = process.env): Settings {
+export function loadSettings(
+  environment: Environment = process.env,
+  { makesSecrets = true } = {},
+): Settings {
   const source = readSource(environment);
   const { file, sound, mistakes } = parseSettings(source);
   const reason = productionReason(source, sound, environment);
@@ -62,7 +67,9 @@ export function loadSettings(environment: Environment = process.env): Settings {
   if (all.length > 0 || !file || !identityProvider.value) throw new SettingsError(all);
   const dataDir = resolve(PROJECT_ROOT, file.dataDir);
   const { store } = file;
+  const mayRead = (name: string) => makesSecrets || existsSync(join(dataDir, name));
   const kept = (name: string) => keptSecret(source, dataDir, name);
+  if (!secret.value && !mayRead('secret')) throw new SettingsError([notMadeYet(dataDir)]);
   return {
     ...file,
     production: reason !== undefined,
@@ -78,7 +85,9 @@ export function loadSettings(environment: Environment = process.env): Settings {
     previousSecret: previousSecret.value,
     managementKey:
       managementKey.value ??
-      (file.roles.includes('management') ? kept('management.key') : undefined),
+      (file.roles.includes('management') && mayRead('management.key')
+        ? kept('management.key')
+        : undefined),
   };
 }
 
@@ -87,6 +96,11 @@ function requireSecret(secret: Reading, reason: string | undefined): Reading {
   if (!reason || secret.value || secret.mistakes.length > 0) return secret;
   const expected = `a secret of at least 32 characters, here or in a file named by GATEHOUSE_SECRET_FILE, ${inProduction(reason)}`;
   return { mistakes: [{ setting: 'GATEHOUSE_SECRET', given: 'nothing', expected }] };
+}
+
+function notMadeYet(dataDir: string): Mistake {
+  const expected = `the root secret; Gatehouse makes ${join(dataDir, 'secret')} when it first starts`;
+  return { setting: 'GATEHOUSE_SECRET', given: 'nothing', expected };
 }
 
 function keptSecret(source: Source, dataDir: string, name: string): string {
