@@ -6,6 +6,7 @@ import type { ByteStore } from './byte-store.ts';
 import { counters, type OpenCounter } from './counters.ts';
 import { deriveKeys } from './keys.ts';
 import type { Logger } from './logger.ts';
+import { NAMING } from './naming-key.ts';
 import { openRedis } from './redis.ts';
 import { type Pace, type Resealing, type ResealingLogger, startResealing } from './reseal.ts';
 import { openSealer, type SealerKeys } from './seal.ts';
@@ -30,9 +31,6 @@ export type OpenedStore = Store & {
   /** Seals anew in the background what the previous secret sealed; to be stopped before the store is closed. */
   startResealing(logger: ResealingLogger, pace?: Partial<Pace>): Resealing;
 };
-
-// Not hidden by the sealer, which needs what is in it.
-const NAMING = 'naming:key';
 
 /** Why a process cannot start with this store; the message says what to do. */
 export class StoreNotOpened extends Error {
