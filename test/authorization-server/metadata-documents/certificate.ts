@@ -7,15 +7,18 @@ const DAY_MS = 86_400_000;
 const ECDSA_WITH_SHA256 = sequence(Buffer.from('06082a8648ce3d040302', 'hex'));
 const COMMON_NAME = Buffer.from('0603550403', 'hex');
 
-/** Valid for a day on both sides of now, for `name` such as `*.example.com`. */
-export function makeCertificate(name: string): Certificate {
+/** For `name` such as `*.example.com`; valid for a day on both sides of now, unless `days` from now are given. */
+export function makeCertificate(
+  name: string,
+  days: { from: number; until: number } = { from: -1, until: 1 },
+): Certificate {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const subject = sequence(der(0x31, sequence(COMMON_NAME, der(0x0c, Buffer.from(name)))));
   const content = sequence(
     der(0x02, Buffer.from([1])),
     ECDSA_WITH_SHA256,
     subject,
-    sequence(utcTime(-DAY_MS), utcTime(DAY_MS)),
+    sequence(utcTime(days.from * DAY_MS), utcTime(days.until * DAY_MS)),
     subject,
     publicKey.export({ type: 'spki', format: 'der' }),
   );
