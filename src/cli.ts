@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // The command line, `gatehouse`: puts the commands together and turns their outcome into an exit code.
 import { Command, CommanderError } from 'commander';
+import { addDoctorCommand } from './doctor/command.ts';
 import { ManagementError } from './management/client.ts';
 import { addAccountCommands } from './management/commands/account.ts';
 import { addAuditCommand } from './management/commands/audit.ts';
@@ -25,6 +26,7 @@ Examples:
   $ gatehouse token mint --name "Nightly report" --level analytics
   $ gatehouse keys rotate
   $ gatehouse audit --since 24h
+  $ gatehouse doctor
 
 It talks to a running Gatehouse: GATEHOUSE_MANAGEMENT_URL or the settings file says where, and the key is
 GATEHOUSE_MANAGEMENT_KEY or the file management.key in the data directory (GATEHOUSE_DATA_DIR).
@@ -55,6 +57,7 @@ addClientCommands(program, terminal);
 addTokenCommands(program, terminal);
 addKeysCommands(program, terminal);
 addAuditCommand(program, terminal);
+addDoctorCommand(program, terminal);
 
 // Whoever reads our output may stop early: `gatehouse connector list | head -1`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

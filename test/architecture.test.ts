@@ -51,10 +51,11 @@ const MAY_IMPORT: Record<string, string[]> = {
   'development-idp/': BELOW_HOSTS,
   'resource-server/': BELOW_HOSTS,
   'management/': BELOW_HOSTS,
+  'doctor/': [...BELOW_HOSTS, 'authorization-server/', 'resource-server/', 'management/'],
   'roles.ts': [...BELOW_HOSTS, ...APPS],
   'gatehouse.ts': [...BELOW_HOSTS, 'roles.ts'],
   'main.ts': [...BELOW_HOSTS, 'gatehouse.ts'],
-  'cli.ts': [...LEAVES, 'management/'],
+  'cli.ts': [...LEAVES, 'doctor/', 'management/'],
 };
 
 const EMPTY_NAMES = ['utils', 'helpers', 'common', 'types', 'index', 'service', 'manager'];

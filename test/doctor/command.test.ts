@@ -1,0 +1,162 @@
+// `gatehouse doctor` as it is run: what it prints, how it ends, that it ends in time, and that it changes nothing.
+import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { expect } from 'chai';
+import { Redis } from 'ioredis';
+import { redisFindings } from '../../src/doctor/redis.ts';
+import { gatehouse } from '../management/command-line.ts';
+import { settingsFile, temporaryDirectory } from '../settings/settings-file.ts';
+import { createConnector } from '../support/administrator.ts';
+import { useSystem } from '../support/system.ts';
+import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
+
+describe('gatehouse doctor', () => {
+  let good: GoodDeployment;
+  before(async function start() {
+    this.timeout(40_000);
+    good = await startGoodDeployment();
+  });
+  afterEach(() => good.proxies.auth.misbehave({}));
+  after(() => good?.stop());
+
+  const doctor = (...args: string[]) => gatehouse(['doctor', ...args], good.environment);
+
+  it('says that a good deployment is all right, and ends with 0', async () => {
+    const before = readdirSync(good.environment.GATEHOUSE_DATA_DIR);
+    const { code, stdout, stderr } = await doctor();
+    expect(stderr).to.equal('');
+    expect(stdout).to.match(/^(\d+) of \1 checks are all right\.\n$/);
+    expect(code).to.equal(0);
+    expect(readdirSync(good.environment.GATEHOUSE_DATA_DIR)).to.deep.equal(before);
+  });
+
+  it('says what is wrong, why it matters and what to do, and ends with 1', async () => {
+    good.proxies.auth.misbehave({
+      inward: (headers) => void (headers.host = 'inside.example.com'),
+    });
+    const { code, stdout, stderr } = await doctor();
+    expect(stderr).to.equal('');
+    expect(stdout).to.match(/^PROBLEM {2}host, https:\/\/localhost:\d+\n {2}Requests for /);
+    expect(stdout).to.match(
+      /\n {2}Why it matters: .+\.\n {2}What to do: have the proxy keep .+\.\n/,
+    );
+    expect(stdout).to.match(/, 1 problem, \d not looked at\.\n$/);
+    expect(code).to.equal(1);
+  });
+
+  it('prints all of it with --json, without any secret', async () => {
+    good.proxies.auth.misbehave({ outward: ({ headers }) => delete headers['set-cookie'] });
+    const { code, stdout } = await doctor('--json');
+    expect(code).to.equal(1);
+    const report = JSON.parse(stdout);
+    expect(report).to.include({ outcome: 'found', authUrl: good.authUrl });
+    expect(report.counts).to.include({ problem: 1, warning: 0 });
+    expect(report.findings[0]).to.include({ check: 'cookies', outcome: 'problem' });
+    expect(report.findings[0]).to.have.keys('check', 'about', 'outcome', 'what', 'why', 'remedy');
+    const { GATEHOUSE_SECRET, GATEHOUSE_MANAGEMENT_KEY, GATEHOUSE_IDENTITY_PROVIDER_SECRET } =
+      good.environment;
+    for (const secret of [
+      GATEHOUSE_SECRET,
+      GATEHOUSE_MANAGEMENT_KEY,
+      GATEHOUSE_IDENTITY_PROVIDER_SECRET,
+    ])
+      expect(stdout).not.to.include(secret);
+  });
+
+  it('looks from outside without any settings, at two addresses', async () => {
+    const { NODE_EXTRA_CA_CERTS } = good.environment;
+    const { code, stdout } = await gatehouse(
+      ['doctor', '--auth-url', good.authUrl, '--resource-url', good.resourceUrl],
+      { NODE_EXTRA_CA_CERTS },
+    );
+    expect(stdout).to.include('No connect link was tried: give one with --link');
+    expect(code).to.equal(0);
+  });
+
+  it('tells mistakes in the settings as findings, and makes no secret', async () => {
+    const dataDir = temporaryDirectory();
+    const environment = { GATEHOUSE_CONFIG: settingsFile({}), GATEHOUSE_DATA_DIR: dataDir };
+    const { code, stdout } = await gatehouse(['doctor', '--json'], environment);
+    expect(code).to.equal(1);
+    const { findings } = JSON.parse(stdout) as { findings: { check: string; about: string }[] };
+    expect(findings.map(({ about }) => about)).to.include('authUrl');
+    expect(readdirSync(dataDir)).to.deep.equal([]);
+  });
+
+  it('ends with 2 when it is asked for something else', async () => {
+    const refused = await gatehouse(['doctor', '--auth-url', 'auth.example.com'], {});
+    expect(refused.code).to.equal(2);
+    expect(refused.stderr).to.include('Give an address such as https://auth.example.com.');
+    const unlinked = await gatehouse(['doctor', '--link', 'connect'], {});
+    expect(unlinked.code).to.equal(2);
+    const alone = await gatehouse(['doctor', '--resource-url', 'https://mcp.example.com'], {});
+    expect(alone.code).to.equal(2);
+  });
+
+  it('ends in time, and says what was not reached, when nobody answers', async () => {
+    const silent = await listenSilently();
+    const { port } = silent.address() as AddressInfo;
+    const store = { kind: 'redis', url: `redis://127.0.0.1:${port}` } as const;
+    const started = performance.now();
+    const findings = await good.look({
+      authUrl: `http://127.0.0.1:${port}`,
+      settings: { ...good.settings, store },
+      signal: AbortSignal.timeout(1000),
+    });
+    expect(performance.now() - started).to.be.lessThan(5000);
+    const late = findings.filter(({ what }) => what === 'there was no time left for it');
+    expect(late.map(({ check }) => check)).to.include.members(['store', 'discovery']);
+    await new Promise((closed) => silent.close(closed));
+  });
+
+  it('finds a Redis that takes writes alone, where Sentinel may replace it', async () => {
+    const redis = new Redis(good.environment.GATEHOUSE_STORE);
+    const store = { kind: 'sentinel', name: 'main', nodes: [], tls: false } as const;
+    const loose = await redisFindings(redis, store);
+    const wrong = loose.filter(({ outcome }) => outcome !== 'ok');
+    expect(wrong.map(({ check }) => check)).to.deep.equal(['replicas', 'replicas']);
+    expect(wrong[0]?.what).to.equal('min-replicas-to-write is 0 and min-replicas-max-lag 10');
+    expect(wrong[1]?.what).to.equal('the master has no replica');
+    redis.disconnect();
+  });
+});
+
+async function listenSilently(): Promise<Server> {
+  const sockets = new Set<{ destroy: () => void }>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+  });
+  const close = server.close.bind(server);
+  server.close = (done) => {
+    for (const socket of sockets) socket.destroy();
+    return close(done);
+  };
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return server;
+}
+
+describe('gatehouse doctor in development', () => {
+  const system = useSystem();
+
+  it('finds nothing to repair where `npm start` runs', async () => {
+    const { auth, resource, management, managementKey, dataDir, storeAddress, origins } = system();
+    await createConnector(system());
+    const { code, stdout } = await gatehouse(['doctor', '--all', '--json'], {
+      GATEHOUSE_CONFIG: `${dataDir}/settings.yaml`,
+      GATEHOUSE_AUTH_URL: auth,
+      GATEHOUSE_RESOURCE_URL: resource,
+      GATEHOUSE_MANAGEMENT_URL: management,
+      GATEHOUSE_MANAGEMENT_KEY: managementKey,
+      GATEHOUSE_DEVELOPMENT_IDP_URL: origins[2] ?? '',
+      GATEHOUSE_STORE: storeAddress,
+      GATEHOUSE_DATA_DIR: dataDir,
+    });
+    const { findings } = JSON.parse(stdout);
+    const wrong = findings.filter(({ outcome }: { outcome: string }) => outcome !== 'ok');
+    expect(wrong).to.deep.equal([]);
+    expect(code).to.equal(0);
+  });
+});

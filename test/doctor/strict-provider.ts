@@ -1,0 +1,76 @@
+// An OpenID provider over TLS that checks who asks: client id, callback and secret, as real ones do, or as it is told to.
+import { once } from 'node:events';
+import { createServer } from 'node:https';
+import { text } from 'node:stream/consumers';
+import { exportJWK, generateKeyPair } from 'jose';
+import type { Certificate } from '../authorization-server/metadata-documents/certificate.ts';
+
+export type Registration = { callback: string; secret: string };
+
+/** `answersWith` stands over the discovery document. */
+export type ProviderFault = Partial<Registration> & { answersWith?: object; isDown?: boolean };
+
+export type StrictProvider = {
+  issuer: string;
+  behave: (fault: ProviderFault) => void;
+  stop: () => Promise<void>;
+};
+
+export async function startStrictProvider(
+  port: number,
+  certificate: Certificate,
+  right: Registration,
+): Promise<StrictProvider> {
+  const issuer = `https://localhost:${port}`;
+  const { publicKey } = await generateKeyPair('ES256');
+  const keys = [{ ...(await exportJWK(publicKey)), kid: 'one', alg: 'ES256', use: 'sig' }];
+  let fault: ProviderFault = {};
+  const server = createServer(certificate, async (req, res) => {
+    if (fault.isDown) return void req.socket.destroy();
+    const url = new URL(req.url ?? '/', issuer);
+    const body = await text(req);
+    const json = (status: number, document: object) =>
+      res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(document));
+    if (url.pathname === '/.well-known/openid-configuration')
+      return json(200, { ...metadata(issuer), ...fault.answersWith });
+    if (url.pathname === '/jwks') return json(200, { keys });
+    if (url.pathname === '/token') {
+      const sent = Buffer.from(req.headers.authorization?.split(' ')[1] ?? '', 'base64').toString();
+      const isKnown = decodeURIComponent(sent) === `gatehouse:${fault.secret ?? right.secret}`;
+      const isTried = new URLSearchParams(body).has('code');
+      return isKnown && isTried
+        ? json(400, { error: 'invalid_grant' })
+        : json(401, { error: 'invalid_client' });
+    }
+    const callback = url.searchParams.get('redirect_uri');
+    if (callback !== (fault.callback ?? right.callback))
+      return res.writeHead(400).end('<h1>Error 400: redirect_uri_mismatch</h1>');
+    const answer = new URL(callback);
+    answer.searchParams.set('error', 'login_required');
+    return res.writeHead(303, { location: answer.href }).end();
+  });
+  await once(server.listen(port, '127.0.0.1'), 'listening');
+  return {
+    issuer,
+    behave: (next) => {
+      fault = next;
+    },
+    async stop() {
+      server.closeAllConnections();
+      await once(server.close(), 'close');
+    },
+  };
+}
+
+function metadata(issuer: string): object {
+  return {
+    issuer,
+    authorization_endpoint: `${issuer}/authorize`,
+    token_endpoint: `${issuer}/token`,
+    jwks_uri: `${issuer}/jwks`,
+    response_types_supported: ['code'],
+    code_challenge_methods_supported: ['S256'],
+    id_token_signing_alg_values_supported: ['ES256'],
+    scopes_supported: ['openid', 'profile', 'email'],
+  };
+}
