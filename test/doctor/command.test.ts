@@ -1,11 +1,11 @@
 // `gatehouse doctor` as it is run: what it prints, how it ends, that it ends in time, and that it changes nothing.
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
-import { createServer, type Server } from 'node:net';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer, type Server } from 'node:net';
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { redisFindings } from '../../src/doctor/redis.ts';
+import type { RedisAddress } from '../../src/store/redis-client.ts';
 import { gatehouse } from '../management/command-line.ts';
 import { settingsFile, temporaryDirectory } from '../settings/settings-file.ts';
 import { createConnector } from '../support/administrator.ts';
@@ -113,7 +113,7 @@ describe('gatehouse doctor', () => {
 
   it('finds a Redis that takes writes alone, where Sentinel may replace it', async () => {
     const redis = new Redis(good.environment.GATEHOUSE_STORE);
-    const store = { kind: 'sentinel', name: 'main', nodes: [], tls: false } as const;
+    const store: RedisAddress = { kind: 'sentinel', name: 'main', nodes: [], tls: false };
     const loose = await redisFindings(redis, store);
     const wrong = loose.filter(({ outcome }) => outcome !== 'ok');
     expect(wrong.map(({ check }) => check)).to.deep.equal(['replicas', 'replicas']);

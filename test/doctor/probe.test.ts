@@ -12,9 +12,10 @@ describe('a probe', () => {
   const keyOf = (secret: string) => keyRing({ secret }, PROBE_PURPOSE)[0];
   const ownKey = () => keyOf(readFileSync(join(system().dataDir, 'secret'), 'utf8').trim());
 
-  async function probe(url: string, value: string) {
+  async function probe(url: string, value: string): Promise<Record<string, unknown>> {
     const headers = { [PROBE_HEADER]: value, 'x-forwarded-for': '192.0.2.1, 192.0.2.2' };
-    return (await fetch(`${url}/livez`, { headers })).json();
+    const answer = await fetch(`${url}/livez`, { headers });
+    return (await answer.json()) as Record<string, unknown>;
   }
 
   it('with the root secret is told Host, addresses and the setting', async () => {
