@@ -4,6 +4,7 @@ import { accountLifetime } from './accounts/account.ts';
 import { entitledLevel } from './accounts/entitlement.ts';
 import { authorizationServer, identityProviderOf } from './authorization-server/app.ts';
 import type { DocumentFetching } from './authorization-server/engine/client-metadata-documents.ts';
+import { openIdentityProvider } from './authorization-server/interactions/identity-provider.ts';
 import { CALLBACK_PATH } from './authorization-server/interactions/router.ts';
 import { ENDPOINTS } from './authorization-server/metadata.ts';
 import { developmentIdp } from './development-idp/app.ts';
@@ -13,10 +14,13 @@ import type { Pages } from './http/pages.ts';
 import type { RateLimits } from './http/rate-limits.ts';
 import { secretGuard } from './http/secret-guard.ts';
 import { textKeyRing } from './keys/key-ring.ts';
+import { keptKey } from './keys/kept-key.ts';
 import { openRemoteKeys, type RemoteKeys } from './keys/remote-keys.ts';
 import { openSigningKeyRing } from './keys/signing-key-ring.ts';
 import { signingKey } from './keys/signing-keys.ts';
 import { managementApp } from './management/app.ts';
+import { CALLBACK_PATH as CONSOLE_CALLBACK_PATH } from './management/console/sign-in.ts';
+import type { ConsoleSettings } from './management/console/visit.ts';
 import { resourceServer } from './resource-server/app.ts';
 import { metricsApp } from './http/metrics-host.ts';
 import type { Metrics } from './observability/metrics.ts';
@@ -67,7 +71,7 @@ export async function openHosts(options: RoleOptions): Promise<Hosts> {
     // Before the authorization server: on one origin it has a few paths and the authorization server the rest.
     hosts.unshift(host(options, 'resource', server.app, isResourcePath));
   }
-  if (roles.includes('management')) hosts.push(managementHost(options));
+  if (roles.includes('management')) hosts.push(await managementHost(options));
   if (options.settings.listen.metrics)
     hosts.push(metricsHost(options, options.settings.listen.metrics));
   const close = async () => {
@@ -114,7 +118,11 @@ async function developmentIdpHost(options: RoleOptions): Promise<ListeningHost> 
     ...options,
     url: idp.url,
     people: idp.people,
-    client: { id: clientId, secret: String(clientSecret), redirectUri: authUrl + CALLBACK_PATH },
+    client: {
+      id: clientId,
+      secret: String(clientSecret),
+      redirectUris: [authUrl + CALLBACK_PATH, settings.managementUrl + CONSOLE_CALLBACK_PATH],
+    },
     cookieKeys: textKeyRing(settings, 'development identity provider cookies'),
     levelOf: ({ id, name, email, groups }) => {
       const account = {
@@ -142,7 +150,7 @@ async function developmentIdpHost(options: RoleOptions): Promise<ListeningHost> 
   };
 }
 
-function managementHost(options: RoleOptions): ListeningHost {
+async function managementHost(options: RoleOptions): Promise<ListeningHost> {
   const { settings } = options;
   if (settings.managementKey === undefined) throw new Error('the management role needs its key');
   const app = managementApp({
@@ -159,6 +167,7 @@ function managementHost(options: RoleOptions): ListeningHost {
     key: settings.managementKey,
     guardKey: secretGuard(options.rateLimits.wrongSecrets),
     proxies: settings.proxies,
+    ...(await consoleOf(options)),
   });
   return host(options, 'management', app, () => true);
 }
@@ -166,4 +175,18 @@ function managementHost(options: RoleOptions): ListeningHost {
 function metricsHost(options: RoleOptions, listen: ListeningHost['listen']): ListeningHost {
   const setting = 'GATEHOUSE_METRICS_LISTEN';
   return { app: metricsApp(options), setting, url: 'metrics', listen, owns: () => true };
+}
+
+/** People sign in to the console where they sign in for everything else. */
+async function consoleOf(options: RoleOptions): Promise<{ console?: ConsoleSettings }> {
+  const { settings, store, pages, rateLimits } = options;
+  const { administrators } = settings.management;
+  if (administrators.length === 0) return {};
+  const provider = openIdentityProvider(
+    identityProviderOf(settings),
+    settings.managementUrl + CONSOLE_CALLBACK_PATH,
+  );
+  const accountKey = await keptKey(store, settings.secret, 'account-ids');
+  const signIn = { providers: [provider], accountKey };
+  return { console: { pages, signIn, administrators, rateLimit: rateLimits.signIns } };
 }

@@ -1,6 +1,6 @@
 // Which level a person may hold, by the rules of the settings against what the identity provider said last.
 import { isAtLeast, type Level } from '../permission-level.ts';
-import type { Entitlement } from '../settings/schema.ts';
+import type { Administrator, Entitlement } from '../settings/schema.ts';
 import type { Account } from './account.ts';
 
 /** The highest level of the rules that match; undefined when none does or the person is disabled. */
@@ -30,4 +30,12 @@ function matches(
     match.emailDomain !== undefined &&
     verified.split('@').at(-1) === match.emailDomain.toLowerCase()
   );
+}
+
+/** Whether one of the rules that name administrators fits a person. */
+export function isAdministrator(
+  account: Account,
+  administrators: readonly Administrator[],
+): boolean {
+  return administrators.some((match) => matches(account, match));
 }

@@ -17,7 +17,7 @@ export type EngineOptions = {
   /** The issuer. */
   url: string;
   people: Person[];
-  client: { id: string; secret: string; redirectUri: string };
+  client: { id: string; secret: string; redirectUris: string[] };
   store: Store;
   cookieKeys: string[];
   pages: Pages;
@@ -83,11 +83,11 @@ function configuration(options: EngineOptions): Configuration {
   };
 }
 
-function clientMetadata({ id, secret, redirectUri }: EngineOptions['client']) {
+function clientMetadata({ id, secret, redirectUris }: EngineOptions['client']) {
   return {
     client_id: id,
     client_secret: secret,
-    redirect_uris: [redirectUri],
+    redirect_uris: redirectUris,
     response_types: ['code' as const],
     grant_types: ['authorization_code'],
   };

@@ -1,12 +1,17 @@
 // The management host: a listener of its own, on loopback unless an operator says otherwise, where connectors and tokens are made and revoked and keys rotated.
 import type Koa from 'koa';
 import type { Logger } from 'pino';
+import { type RespondToError, respondWithJson } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import { answerMetrics, METRICS_PATH } from '../http/metrics.ts';
+import type { Pages } from '../http/pages.ts';
+import { renderRefusal } from '../http/refusal-page.ts';
 import type { SecretGuard } from '../http/secret-guard.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { refuseForeignOrigin, requireAdministrator } from './administrator.ts';
 import { managementApi } from './api.ts';
+import { adminConsole, isConsolePath } from './console/console.ts';
+import type { ConsoleSettings } from './console/visit.ts';
 import { PREFIX } from './mounted-routes.ts';
 import type { ManagementTools } from './route.ts';
 
@@ -21,6 +26,8 @@ export type ManagementOptions = Omit<ManagementTools, 'by' | 'now'> & {
   logger: Logger;
   metrics?: Metrics;
   isReady: () => Promise<void>;
+  /** Absent: there is no console. */
+  console?: ConsoleSettings;
   /** How many trusted proxies stand in front. */
   proxies?: number;
   /** Seconds since the epoch. */
@@ -32,13 +39,34 @@ const epochSeconds = () => Math.floor(Date.now() / 1000);
 export function managementApp(options: ManagementOptions): Koa {
   const { url, version, key, guardKey, logger, metrics, isReady } = options;
   const { proxies = 0, now = epochSeconds } = options;
-  const app = createHost({ name: 'management', url, proxies, logger, metrics, isReady });
+  const respondToError = options.console ? pageInConsole(options.console.pages) : respondWithJson;
+  const listening = { name: 'management', url, proxies, logger, metrics, isReady };
+  const app = createHost({ ...listening, respondToError });
   const administrator = requireAdministrator(key, guardKey);
   app.use(refuseForeignOrigin(url));
   app.use(within(PREFIX, administrator));
   if (metrics) app.use(within(METRICS_PATH, administrator)).use(answerMetrics(metrics));
   app.use(managementApi({ ...options, now }, url, version).routes());
+  if (options.console) {
+    app.use(options.console.pages.middleware);
+    app.use(adminConsole({ ...options, ...options.console, now }));
+  }
   return app;
+}
+
+/** In the words of the console where it has any. */
+function pageInConsole(pages: Pages): RespondToError {
+  return async function consoleError(ctx, error) {
+    if (!isConsolePath(ctx.path)) return respondWithJson(ctx, error);
+    const { message: description, status } = error;
+    const about = `console_${error.about}`;
+    ctx.set(error.headers);
+    await renderRefusal(pages, ctx, {
+      about: pages.knows(about) ? about : error.about,
+      description,
+      status,
+    });
+  };
 }
 
 /** Routes match the same raw path in the same case, so none under `prefix` is reached without the step. */

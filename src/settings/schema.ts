@@ -14,6 +14,7 @@ export type Role = z.output<typeof role>;
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
 const email = z.email('an e-mail address');
+const emailDomain = z.string().regex(/^[\w-]+(\.[\w-]+)+$/, 'a domain such as example.com');
 
 /** Which people may hold which level: the highest level of the rules that match; no match is no access. */
 const entitlement = z.strictObject({
@@ -22,10 +23,7 @@ const entitlement = z.strictObject({
       anyone: z.literal(true).optional(),
       subject: z.string().min(1).optional(),
       email: email.optional(),
-      emailDomain: z
-        .string()
-        .regex(/^[\w-]+(\.[\w-]+)+$/, 'a domain such as example.com')
-        .optional(),
+      emailDomain: emailDomain.optional(),
       group: z.string().min(1).optional(),
     })
     .refine(
@@ -35,6 +33,20 @@ const entitlement = z.strictObject({
   level: z.enum(LEVELS),
 });
 export type Entitlement = z.output<typeof entitlement>;
+
+/** Who may use the console: never everybody. */
+const administrator = z
+  .strictObject({
+    subject: z.string().min(1).optional(),
+    email: email.optional(),
+    emailDomain: emailDomain.optional(),
+    group: z.string().min(1).optional(),
+  })
+  .refine(
+    (match) => Object.keys(match).length === 1,
+    'exactly one of subject, email, emailDomain, group',
+  );
+export type Administrator = z.output<typeof administrator>;
 
 const linkAddress = z.url({
   protocol: /^(https|mailto)$/,
@@ -190,6 +202,7 @@ export const settingsSchema = z.strictObject({
     .prefault({}),
   lifetimes: lifetimes.prefault({}),
   limits,
+  management: z.strictObject({ administrators: z.array(administrator).default([]) }).prefault({}),
   resourceServer: z
     .strictObject({
       allowedOrigins: z.array(origin).default([]),

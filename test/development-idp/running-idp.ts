@@ -46,7 +46,7 @@ export async function startIdp({
   const app = await developmentIdp({
     url,
     people,
-    client: CLIENT,
+    client: { ...CLIENT, redirectUris: [CLIENT.redirectUri] },
     store,
     cookieKeys: ['a key that signs the cookies of these tests'],
     levelOf: ({ id }) => (id === 'ada' ? 'full' : 'operations'),

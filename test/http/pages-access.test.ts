@@ -96,7 +96,7 @@ const RUN_AXE = "axe.run({ resultTypes: ['violations'] })";
 
 const WIDTH = 'document.documentElement.scrollWidth';
 const OPERABLE =
-  "[...document.querySelectorAll('a[href], button:not([aria-hidden]), input:not([type=hidden]), select')]";
+  '[...document.querySelectorAll(\'a[href], button:not([aria-hidden]), input:not([type=hidden]), select, summary, [tabindex="0"]\')].filter((element) => element.checkVisibility())';
 
 function describeViolation({ id, nodes }: axe.Result): string {
   return `${id}: ${nodes.map((node) => node.html).join(' ')}`;

@@ -13,6 +13,8 @@ export type Form = { action: URL; method: 'GET' | 'POST'; controls: Control[] };
 export type Filling = Record<string, string | false>;
 
 const TAG = /<(input|button)\b((?:[^>"']|"[^"]*"|'[^']*')*)>/gi;
+const SELECT = /<select\b([^>]*)>([\s\S]*?)<\/select>/gi;
+const OPTION = /<option\b[^>]*>/gi;
 const ATTRIBUTE = /([\w-]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?/g;
 
 export function formsIn(html: string, page: URL): Form[] {
@@ -22,12 +24,21 @@ export function formsIn(html: string, page: URL): Form[] {
       return {
         action: new URL(attributes.get('action') || page.href, page),
         method: attributes.get('method')?.toLowerCase() === 'post' ? 'POST' : 'GET',
-        controls: [...content.matchAll(TAG)].flatMap(([, tag = '', rest = '']) =>
+        controls: [...withoutSelects(content).matchAll(TAG)].flatMap(([, tag = '', rest = '']) =>
           controlsOf(tag.toLowerCase(), attributesIn(rest)),
         ),
       };
     },
   );
+}
+
+/** A list to choose from is read as a field with its chosen option in it. */
+function withoutSelects(html: string): string {
+  return html.replace(SELECT, (_whole, head: string, options: string) => {
+    const all = options.match(OPTION) ?? [];
+    const chosen = all.find((option) => /\sselected\b/.test(option)) ?? all[0] ?? '';
+    return `<input ${head} value="${attributesIn(chosen).get('value') ?? ''}">`;
+  });
 }
 
 /** What is sent when the person fills in `filling` and presses the button it names. Throws when the form does not offer that. */

@@ -3,7 +3,7 @@ import type Koa from 'koa';
 import type { ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
 import { RETRY_AFTER } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
-import { type Refusal, renderRefusal } from '../error-page.ts';
+import { type Refusal, renderRefusal } from '../../http/refusal-page.ts';
 import { redirectDestination } from './redirect-uris.ts';
 import { NO_RESOURCE } from './resource-indicators.ts';
 

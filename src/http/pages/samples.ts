@@ -1,5 +1,6 @@
 // Sample values for every page: a theme is tried out with them at the start, the tests and the screenshots show them.
 import { LEVELS, type Level, levelsUpTo } from '../../permission-level.ts';
+import { CONSOLE_FRAME, CONSOLE_SAMPLES } from './console-samples.ts';
 import type { Account, Connector, ViewName, ViewValues } from './values.ts';
 
 export type Sample = {
@@ -160,6 +161,7 @@ export const SAMPLES: Record<string, Sample> = {
     values: { ...CONNECTED_APPS, apps: [], activity: [], done: 'disconnected-all' },
   },
   'signed-out': { view: 'signed-out', values: { signIn: '/account/sign-in' } },
+  ...CONSOLE_SAMPLES,
   home: { view: 'home', values: { resourceUrl: 'https://mcp.example.com', account: '/account' } },
 };
 
@@ -170,5 +172,6 @@ export const SHARED_SAMPLES: readonly object[] = [
     supportContact: 'it-desk@example.com',
     links: [{ label: 'Privacy', href: 'https://example.com/privacy' }],
     assets: { style: '', icon: '', logo: '', darkLogo: '' },
+    console: CONSOLE_FRAME,
   },
 ];

@@ -44,7 +44,7 @@ export function refuseBrokenTheme(parts: ThemeParts): void {
 }
 
 const FILES =
-  /^(logo(-dark)?\.(svg|png|webp|jpg)|colours\.css|assets\/(style\.css|icon\.svg)|partials\/.*\.ejs|messages\/.*\.yaml|.*\.md|(assets|partials|messages))$/;
+  /^(logo(-dark)?\.(svg|png|webp|jpg)|colours\.css|assets\/(style\.css|icon\.svg)|partials\/.*\.ejs|messages\/.*\.yaml|.*\.md|(assets|console|partials|messages))$/;
 
 /** A misspelt name would quietly change nothing. */
 function strayFiles(theme: string, own: string): string[] {

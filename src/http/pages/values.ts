@@ -1,4 +1,5 @@
 // What each page is told: plain values, no words; views/README.md explains them to whoever writes a template.
+import type { ConsoleValues } from './console-values.ts';
 
 /** Without `provider` it is the person's company account. */
 export type Account = { name: string; email?: string; provider?: string };
@@ -16,7 +17,7 @@ export type ConnectedClient = { name: string; host?: string };
 export type Redirect = { destination: string; kind: 'elsewhere' | 'this-computer' | 'app' };
 
 /** Durations are seconds; `action` is a path on the same host; every `href` was checked by the caller; what a text is called is its key in the message files. */
-export type ViewValues = {
+export type ViewValues = ConsoleValues & {
   consent: {
     action: string;
     token: string;

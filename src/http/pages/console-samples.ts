@@ -1,0 +1,112 @@
+// Sample values for the pages of the console.
+import type { ConsoleConnector, ConsoleFrame, ConsoleValues } from './console-values.ts';
+
+type ConsoleSample = {
+  [Name in keyof ConsoleValues]: { view: Name; values: ConsoleValues[Name]; status?: number };
+}[keyof ConsoleValues];
+
+const SECTIONS = ['connectors'].map((name) => ({ name, href: `/console/${name}` }));
+const DAY = 86_400;
+const NOON = 1_893_500_000;
+const LONG = 'Rechtsschutzversicherungsgesellschaften'.repeat(2);
+
+function frame(section: string, more: Partial<ConsoleFrame> = {}): ConsoleFrame {
+  const token = 'form-token';
+  return { section, sections: SECTIONS, administrator: 'Ada Lovelace', token, ...more };
+}
+
+/** All that there may be around a page. */
+export const CONSOLE_FRAME = frame('connectors', { done: 'created', problem: 'other' });
+
+const ACTIVE: ConsoleConnector & { link: string } = {
+  id: '4qR8sT1vWxYz2aBcD3eFgH',
+  name: 'Club numbers',
+  level: 'operations',
+  state: 'active',
+  href: '/console/connectors/4qR8sT1vWxYz2aBcD3eFgH',
+  link: 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp',
+  createdAt: NOON,
+  expiresAt: NOON + 30 * DAY,
+  uses: 2,
+  left: 3,
+  maxUses: 5,
+};
+const { left: _left, maxUses: _most, expiresAt: _end, link: _link, ...UNLIMITED } = ACTIVE;
+
+const INSTRUCTIONS = ['claude', 'claude-code', 'vs-code', 'cursor', 'mcp-remote'].map((client) => {
+  const command = `claude mcp add --transport http club-numbers ${ACTIVE.link}`;
+  return { client, text: client === 'claude-code' ? command : ACTIVE.link };
+});
+
+const FORM = {
+  action: '/console/connectors',
+  once: 'once',
+  levels: ['analytics', 'operations', 'admin', 'full'],
+  name: '',
+  level: 'analytics',
+  days: '',
+};
+
+export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
+  'console-connectors': {
+    view: 'console/connectors',
+    values: {
+      console: frame('connectors', { done: 'deleted' }),
+      items: [
+        ACTIVE,
+        { ...UNLIMITED, name: LONG, level: 'full', href: '/console/connectors/second' },
+        { ...UNLIMITED, state: 'revoked', href: '/console/connectors/third' },
+        { ...ACTIVE, state: 'used-up', left: 0, href: '/console/connectors/fourth' },
+      ],
+      next: '/console/connectors?after=4qR8sT1vWxYz2aBcD3eFgH',
+      form: { ...FORM, maxUses: '' },
+    },
+  },
+  'console-connectors-wrong': {
+    view: 'console/connectors',
+    values: {
+      console: frame('connectors', { problem: 'uses' }),
+      items: [],
+      form: { ...FORM, name: 'Club numbers', level: 'admin', maxUses: '0', days: '30' },
+    },
+    status: 400,
+  },
+  'console-connector': {
+    view: 'console/connector',
+    values: {
+      console: frame('connectors', { done: 'created' }),
+      connector: ACTIVE,
+      instructions: INSTRUCTIONS,
+      account: 'https://auth.example.com/account',
+      revoke: `${ACTIVE.href}/revoke`,
+    },
+  },
+  'console-connector-revoked': {
+    view: 'console/connector',
+    values: {
+      console: frame('connectors', { done: 'revoked' }),
+      connector: { ...UNLIMITED, link: ACTIVE.link, state: 'revoked' },
+      instructions: [],
+      account: 'https://auth.example.com/account',
+      delete: `${ACTIVE.href}/delete`,
+    },
+  },
+  'console-sign-in': {
+    view: 'console/sign-in',
+    values: {
+      providers: [
+        { name: 'Example Corp', href: '/console/sign-in/corp' },
+        { name: 'GitHub', href: '/console/sign-in/github' },
+      ],
+    },
+  },
+  'console-signed-out': {
+    view: 'console/signed-out',
+    values: { reason: 'signed-out', signIn: '/console/sign-in' },
+  },
+  'console-not-administrator': {
+    view: 'console/signed-out',
+    values: { reason: 'not-administrator', signIn: '/console/sign-in' },
+    status: 403,
+  },
+};

@@ -1,0 +1,31 @@
+// The page that says what went wrong, what to do now, and what to tell support.
+import type Koa from 'koa';
+import type { Pages } from './pages.ts';
+
+/** `about` is an error code or a nearer name: the key below `errors` in the message files. */
+export type Refusal = {
+  about: string;
+  description?: string;
+  status: number;
+  returnTo?: { href: string; host: string };
+};
+
+/** The reference is the id of the request's log line. What there are no words for is about the app's request, with the description for its maker. */
+export async function renderRefusal(
+  pages: Pages,
+  ctx: Koa.Context,
+  { about, description, status, returnTo }: Refusal,
+): Promise<void> {
+  const isKnown = pages.knows(about);
+  await pages.render(
+    ctx,
+    'error',
+    {
+      about: isKnown ? about : 'other',
+      reference: String(ctx.state.requestId),
+      ...(isKnown || description === undefined ? {} : { detail: description }),
+      ...(returnTo ? { returnTo } : {}),
+    },
+    status,
+  );
+}
