@@ -36,7 +36,8 @@ export async function listGrant(
 ): Promise<void> {
   const place = `${String(Math.floor(now)).padStart(12, '0')}.${grantId}`;
   const quarter = Math.floor(now / QUARTER);
-  const ttl = lifetime + REASON_KEPT;
+  // All share one set, also with grants that live longer, from when the settings allowed it.
+  const ttl = Math.max(lifetime, LONGEST) + REASON_KEPT;
   const { account, client, connector } = owners;
   await Promise.all([
     store.addMember(setKey({ kind: 'account', id: account }, quarter), place, ttl),

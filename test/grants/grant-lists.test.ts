@@ -13,6 +13,7 @@ import { endGrant } from '../../src/grants/grants.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createConnector } from '../support/administrator.ts';
 import { callTool } from '../support/mcp.ts';
+import { type ManagementHost, openManagementHost } from '../management/management-host.ts';
 import { openSystemStore } from '../support/opened-store.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore, type System } from '../support/system.ts';
@@ -119,6 +120,26 @@ onEachStore('The lists of grants', (system) => {
         'a-grant-of-long-ago',
         'a-grant-a-second-later',
       ]);
+  });
+});
+
+describe('The lists of grants, when the settings give grants a shorter life,', () => {
+  let host: ManagementHost;
+  before(async () => {
+    host = await openManagementHost();
+  });
+  after(() => host.close());
+
+  it('have those from before for as long as these live', async () => {
+    const owners = { account: 'a', client: 'c', connector: 'shorter' };
+    const now = Math.floor(seconds());
+    await listGrant(host.store, 'a-grant-of-ninety-days', owners, { lifetime, now });
+    await listGrant(host.store, 'a-grant-of-a-day-or-so', owners, { lifetime: DAY, now });
+    host.clock.ahead = 89 * DAY;
+    const range = { lifetime: DAY, now: now + host.clock.ahead };
+    const listed = await listedGrants(host.store, { kind: 'client', id: 'c' }, range);
+    expect(listed.map(({ id }) => id)).to.include('a-grant-of-ninety-days');
+    expect(await connectedClients(host.store, range)).to.deep.equal(['c']);
   });
 });
 
