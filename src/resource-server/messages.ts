@@ -7,7 +7,10 @@ const MOST_MESSAGES = 20;
 const DEEPEST = 100;
 const LONG_NUMBER = /\d{16}/;
 /** In the language since 2025, and not yet in the types of the compiler. */
-const { rawJSON } = JSON as typeof JSON & { rawJSON: (text: string) => object };
+const { rawJSON, isRawJSON } = JSON as typeof JSON & {
+  rawJSON: (text: string) => { rawJSON: string };
+  isRawJSON: (value: unknown) => value is { rawJSON: string };
+};
 
 /** `exactly`: integers of any size are kept, as objects that only `JSON.stringify` understands. */
 export type Reading = { exactly: boolean };
@@ -52,6 +55,12 @@ function exactInteger(_name: string, value: unknown, context?: { source?: string
   const source = context?.source;
   const isRounded = typeof value === 'number' && !Number.isSafeInteger(value);
   return isRounded && source && /^-?\d+$/.test(source) ? rawJSON(source) : value;
+}
+
+/** As plain values: integers that were kept exactly become text, so that whoever reads them back later has every digit. */
+export function plainValues(value: unknown): unknown {
+  const exactText = (_name: string, part: unknown) => (isRawJSON(part) ? part.rawJSON : part);
+  return JSON.parse(JSON.stringify(value, exactText));
 }
 
 /** Each character is looked at once, whatever it is. Of text that is not JSON it may say anything. */

@@ -9,6 +9,7 @@ import type { UpstreamSettings } from '../../settings/upstream.ts';
 import type { Answering, CheckedCall } from '../answering.ts';
 import { type RecordCall, UNRECORDED } from '../call-record.ts';
 import type { Caller } from '../level.ts';
+import { plainValues } from '../messages.ts';
 import type { OpenCalls } from '../open-calls.ts';
 import { callerHeader } from './caller-header.ts';
 import { exchange, type ExchangeOptions, type Outbound } from './exchange.ts';
@@ -138,7 +139,7 @@ async function unrecorded(
 /** What is no tool goes by its method, with all that it asks for. */
 function entryFor(caller: Caller, tool: string, { method, params = {} }: Message) {
   const given = method === 'tools/call' ? (params['arguments'] ?? {}) : params;
-  return { caller, tool, arguments: given, outcome: 'allowed' } as const;
+  return { caller, tool, arguments: plainValues(given), outcome: 'allowed' } as const;
 }
 
 function answerHere(ctx: Koa.Context, body: unknown, messages: object[]): void {

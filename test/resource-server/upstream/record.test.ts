@@ -59,6 +59,19 @@ describe('A call with the level full, in front of an MCP server,', () => {
     expect(tools).to.deep.equal(['whoami', 'cards']);
   });
 
+  it('is on record with every digit of its numbers, as text where no program would read them all', async () => {
+    const { link, token } = await behind().connected('full');
+    const big = '12345678901234567891';
+    const response = await fetch(link, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"cards","arguments":{"id":${big},"few":[7]}}}`,
+    });
+    expect(response.status).to.equal(200);
+    const given = (await recorded()).at(-1)?.arguments;
+    expect(given).to.deep.equal({ id: big, few: [7] });
+  });
+
   it('below full is not on record', async () => {
     const { link, token } = await behind().connected('admin');
     const before = (await recorded()).length;
