@@ -1,5 +1,6 @@
 // How often something happened lately: counted for all processes together in Redis; with SQLite, and while Redis is away, in this one.
-import { type RateLimiterAbstract, RateLimiterMemory } from 'rate-limiter-flexible';
+import { LRUCache } from 'lru-cache';
+import type { RateLimiterAbstract } from 'rate-limiter-flexible';
 import type { ByteStore } from './byte-store.ts';
 import { openPatience } from './patience.ts';
 import type { Sealer } from './seal.ts';
@@ -14,19 +15,32 @@ export type Counter = (who: string) => Promise<Tally>;
 export type OpenCounter = (name: string, seconds: number) => Counter;
 
 const PATIENCE_MS = 200;
+/** Strangers have as many addresses as they like, and memory is ours. */
+const MOST_IN_MEMORY = 50_000;
 
 /** For all counters of one store; whoever is counted is hidden from who reads the store. */
-export function counters(bytes: ByteStore, sealer: Sealer): OpenCounter {
+export function counters(bytes: ByteStore, sealer: Sealer, now: () => number): OpenCounter {
   const reach = openPatience();
   return (name, seconds) => {
-    const options = { keyPrefix: '', points: 1, duration: seconds };
-    const local = new RateLimiterMemory(options);
-    const shared = bytes.openLimiter?.(options);
+    const local = localCounter(seconds, now);
+    const shared = bytes.openLimiter?.({ keyPrefix: '', points: 1, duration: seconds });
+    if (!shared) return async (who) => local(who);
     return async function count(who) {
       const key = `limit:${sealer.field(`limit:${name}`, who)}`;
-      if (!shared) return oneMore(local, key);
-      return reach(oneMore(shared, key), PATIENCE_MS).catch(() => oneMore(local, key));
+      return reach(oneMore(shared, key), PATIENCE_MS).catch(() => local(who));
     };
+  };
+}
+
+/** Of more than it holds, those who were not counted for longest begin anew. */
+function localCounter(seconds: number, now: () => number): (who: string) => Tally {
+  const counts = new LRUCache<string, { count: number; until: number }>({ max: MOST_IN_MEMORY });
+  return (who) => {
+    const last = counts.get(who);
+    const current = last && last.until > now() ? last : { count: 0, until: now() + seconds };
+    current.count += 1;
+    counts.set(who, current);
+    return { count: current.count, secondsLeft: current.until - now() };
   };
 }
 

@@ -22,7 +22,7 @@ export type StoreOptions = {
   /** The folder of the SQLite file, when its name is relative. */
   dataDir: string;
   logger?: Logger;
-  /** Seconds since 1970, for expiry in SQLite; Redis has its own clock. */
+  /** Seconds since 1970, for expiry in SQLite and in memory; Redis has its own clock. */
   now?: () => number;
 };
 
@@ -50,7 +50,7 @@ export async function openStore(
     const store = sealedStore(bytes, sealer);
     return {
       ...store,
-      openCounter: counters(bytes, sealer),
+      openCounter: counters(bytes, sealer, options.now ?? secondsNow),
       ping: () => pingOwn(store, bytes, { ...keys, naming }),
       startResealing: (logger, pace) => startResealing(bytes, keys, logger, pace),
     };
@@ -59,6 +59,8 @@ export async function openStore(
     throw error;
   }
 }
+
+const secondsNow = () => Date.now() / 1000;
 
 /**
  * The key that hides ids never changes, because that would lose every record. It comes from the root secret of the first day and is kept in

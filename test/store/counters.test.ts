@@ -62,6 +62,17 @@ describe('A counter', () => {
     for (const life of lives) expect(life, 'for ever').to.be.above(0);
   });
 
+  it('holds so many in memory and no more, and forgets those first who were not counted for longest', async () => {
+    const count = (await open('sqlite')).openCounter('crowd', 600);
+    await count('forgotten');
+    for (let n = 0; n < 50_000; n += 1) {
+      await count(`stranger ${n}`);
+      if (n % 10_000 === 0) await count('all');
+    }
+    expect((await count('all')).count).to.equal(6);
+    expect((await count('forgotten')).count).to.equal(1);
+  });
+
   it('goes on by itself while Redis is stalled, at once, and together again afterwards', async () => {
     const store = await open('redis');
     const count = store.openCounter('stalled', 60);
