@@ -18,10 +18,12 @@ export function wireOf({ address, origin, protocolVersion }: RecordedClient): Se
     ...(origin === undefined ? {} : { origin }),
   };
   return async (url, { method = 'GET', headers = {}, body } = {}) => {
+    const sent = { ...own, ...headers };
+    if (origin !== undefined) await requirePreflight(url, method, sent);
     const response = await fetch(url, {
       method,
       redirect: 'manual',
-      headers: { ...own, ...headers },
+      headers: sent,
       ...(body === undefined ? {} : { body }),
     });
     const text = await response.text();
@@ -29,6 +31,29 @@ export function wireOf({ address, origin, protocolVersion }: RecordedClient): Se
     const { status, headers: answered } = response;
     return { status, headers: answered, text, json: () => JSON.parse(text) as unknown };
   };
+}
+
+/** What a page may always send, and what is not the page's but the network's. */
+const UNASKED = ['accept', 'origin', 'x-forwarded-for'];
+
+async function requirePreflight(
+  url: string | URL,
+  method: string,
+  { origin = '', ...headers }: Record<string, string>,
+): Promise<void> {
+  const names = Object.keys(headers).filter((name) => !UNASKED.includes(name));
+  const { status, headers: allowed } = await fetch(url, {
+    method: 'OPTIONS',
+    headers: {
+      origin,
+      'access-control-request-method': method,
+      'access-control-request-headers': names.join(','),
+    },
+  });
+  expect(status, `preflight of ${url}`).to.be.within(200, 299);
+  expect(allowed.get('access-control-allow-origin')).to.be.oneOf(['*', origin]);
+  const listed = allowed.get('access-control-allow-headers')?.toLowerCase().split(/, */);
+  expect(listed, `preflight of ${url}`).to.include.members(names);
 }
 
 function requireReadable({ url, headers, status }: Response, origin: string): void {
