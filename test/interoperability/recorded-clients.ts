@@ -42,10 +42,18 @@ export const recordedClient = z.strictObject({
   ]),
   document: z.union([
     notOffered,
-    z.strictObject({ url: z.string(), published: metadata, redirectUri: z.string() }),
+    z.strictObject({
+      url: z.string(),
+      published: metadata,
+      redirectUri: z.string(),
+      /** What the operator has to put in its place first. */
+      pinned: metadata.optional(),
+    }),
   ]),
   authorization: z.strictObject({
     scope,
+    /** When it connects once more, where that is different. */
+    laterScope: scope.optional(),
     prompt: z.string().optional(),
     resource: z.enum(['once', 'twice', 'with a slash', 'no']).default('once'),
     more: z.record(z.string(), z.string()).default({}),

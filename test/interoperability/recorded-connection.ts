@@ -85,7 +85,8 @@ export async function revokeStep(journey: Journey): Promise<void> {
   expect(challengeOf(refused, 'resource_metadata')).to.be.a('string');
   const { status, json } = await askForTokens(journey, refreshParameters(journey));
   expect([status, (json() as { error?: string }).error]).to.deep.equal([400, 'invalid_grant']);
-  await authorizeStep(journey);
+  const { scope, laterScope = scope } = journey.recorded.authorization;
+  await authorizeStep(journey, authorizationParameters(journey, laterScope));
   await tokenStep(journey);
   await expectServed(journey);
 }

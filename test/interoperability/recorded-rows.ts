@@ -16,6 +16,10 @@ import type { Proof, Row } from './table.ts';
 const ACCESS_TOKEN_SECONDS = 3600;
 const REVOKES = 'ends its own connection when the person disconnects it (RFC 7009)';
 
+const ALLOWED = 'once the operator allows its redirect address (`clients.allowedRedirects`)';
+const PINNED =
+  'once the operator puts its document with the redirect address that it really uses into `clients.metadataDocuments`';
+
 type Journeys = { register?: Journey; document?: Journey };
 
 export function recordedRow(recorded: RecordedClient, stage: () => Stage): Row {
@@ -62,7 +66,8 @@ async function discoverBoth(
   const document = documentOf(recorded);
   const own: System = registration?.allowedRedirects.length ? allowing : system;
   if (registration) journeys.register = await discoverStep(own, recorded, { registration });
-  if (document) journeys.document = await discoverStep(system, recorded, { document });
+  const pinning: System = document?.pinned ? allowing : system;
+  if (document) journeys.document = await discoverStep(pinning, recorded, { document });
 }
 
 function registering({ registration }: RecordedClient, journeys: Journeys): Proof {
@@ -70,15 +75,13 @@ function registering({ registration }: RecordedClient, journeys: Journeys): Proo
   const { allowedRedirects } = registration;
   const prove = () => identifyStep(required(journeys.register));
   if (allowedRedirects.length === 0) return { prove };
-  return {
-    prove,
-    note: 'once the operator allows its redirect address (`clients.allowedRedirects`)',
-  };
+  return { prove, note: ALLOWED };
 }
 
 function publishing({ document }: RecordedClient, journeys: Journeys): Proof {
   if ('notOffered' in document) return { notOffered: document.notOffered };
-  return { prove: () => identifyStep(required(journeys.document)) };
+  const prove = () => identifyStep(required(journeys.document));
+  return { prove, ...(document.pinned ? { note: PINNED } : {}) };
 }
 
 function allOf({ register, document }: Journeys): Journey[] {

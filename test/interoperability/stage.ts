@@ -1,10 +1,15 @@
-// Where clients are tried: a whole Gatehouse with the limits of production behind one proxy, as it comes and with every address allowed.
+// Where clients are tried: a whole Gatehouse with the limits of production behind one proxy, as it comes and with what some clients need set.
 import { startGatehouse } from '../../src/gatehouse.ts';
 import { limits, type Rate, resolveLimits } from '../../src/settings/limits.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { openPlace, type StoreKind, type System } from '../support/system.ts';
 import { type DocumentHosts, openDocumentHosts } from './document-hosts.ts';
-import { documentOf, RECORDED_CLIENTS, registrationOf } from './recorded-clients.ts';
+import {
+  documentOf,
+  type RecordedClient,
+  RECORDED_CLIENTS,
+  registrationOf,
+} from './recorded-clients.ts';
 
 /** Those of production, as settings write them. */
 const LIMITS = Object.fromEntries(
@@ -34,7 +39,7 @@ const OWN_METADATA = {
 export type Stage = {
   /** As it comes. */
   system: System;
-  /** With the addresses allowed that hosted clients need. */
+  /** With the settings that some clients need. */
   allowing: System;
 };
 
@@ -45,8 +50,11 @@ export function useStage(store: StoreKind): () => Stage {
   before(async () => {
     hosts = await openDocumentHosts(publishedDocuments());
     stage = {
-      system: await open(store, hosts, []),
-      allowing: await open(store, hosts, RECORDED_CLIENTS.flatMap(neededAddresses)),
+      system: await open(store, hosts, {}),
+      allowing: await open(store, hosts, {
+        allowedRedirects: RECORDED_CLIENTS.flatMap(neededAddresses),
+        metadataDocuments: RECORDED_CLIENTS.flatMap(neededDocuments),
+      }),
     };
   });
   after(async () => {
@@ -60,8 +68,13 @@ export function useStage(store: StoreKind): () => Stage {
   };
 }
 
-function neededAddresses(client: (typeof RECORDED_CLIENTS)[number]): string[] {
+function neededAddresses(client: RecordedClient): string[] {
   return registrationOf(client)?.allowedRedirects ?? [];
+}
+
+function neededDocuments(client: RecordedClient): object[] {
+  const { url, pinned } = documentOf(client) ?? {};
+  return pinned ? [{ url, document: pinned }] : [];
 }
 
 function publishedDocuments(): Map<string, object> {
@@ -75,9 +88,9 @@ function publishedDocuments(): Map<string, object> {
 async function open(
   store: StoreKind,
   { network }: DocumentHosts,
-  allowedRedirects: string[],
+  clients: object,
 ): Promise<System> {
-  const file = { limits: LIMITS, proxies: 1, clients: { allowedRedirects } };
+  const file = { limits: LIMITS, proxies: 1, clients };
   const place = await openPlace({ store, file });
   const settings = loadSettings(place.environment);
   const running = await startGatehouse(settings, { documentFetching: { network } });
