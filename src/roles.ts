@@ -2,10 +2,12 @@
 import type { Logger } from 'pino';
 import { accountLifetime } from './accounts/account.ts';
 import { entitledLevel } from './accounts/entitlement.ts';
-import { authorizationServer, identityProviderOf } from './authorization-server/app.ts';
+import { authorizationServer, identityProvidersOf } from './authorization-server/app.ts';
 import type { DocumentFetching } from './authorization-server/engine/client-metadata-documents.ts';
-import { openIdentityProvider } from './authorization-server/interactions/identity-provider.ts';
-import { CALLBACK_PATH } from './authorization-server/interactions/router.ts';
+import {
+  CALLBACK_PATH,
+  openIdentityProviders,
+} from './authorization-server/interactions/identity-providers.ts';
 import { ENDPOINTS } from './authorization-server/metadata.ts';
 import { developmentIdp } from './development-idp/app.ts';
 import { grantLifetimes } from './grants/grant-life.ts';
@@ -113,14 +115,14 @@ async function developmentIdpHost(options: RoleOptions): Promise<ListeningHost> 
   const { developmentIdp: idp, listen, authUrl, entitlements, production } = settings;
   if (!idp || !listen.developmentIdp)
     throw new Error('there is no embedded identity provider in the settings');
-  const { clientId, clientSecret } = identityProviderOf(settings);
+  const [provider] = identityProvidersOf(settings);
   const app = await developmentIdp({
     ...options,
     url: idp.url,
     people: idp.people,
     client: {
-      id: clientId,
-      secret: String(clientSecret),
+      id: String(provider?.clientId),
+      secret: String(provider?.clientSecret),
       redirectUris: [authUrl + CALLBACK_PATH, settings.managementUrl + CONSOLE_CALLBACK_PATH],
     },
     cookieKeys: textKeyRing(settings, 'development identity provider cookies'),
@@ -182,11 +184,9 @@ async function consoleOf(options: RoleOptions): Promise<{ console?: ConsoleSetti
   const { settings, store, pages, rateLimits } = options;
   const { administrators } = settings.management;
   if (administrators.length === 0) return {};
-  const provider = openIdentityProvider(
-    identityProviderOf(settings),
-    settings.managementUrl + CONSOLE_CALLBACK_PATH,
-  );
+  const callbackUrl = settings.managementUrl + CONSOLE_CALLBACK_PATH;
+  const providers = openIdentityProviders(identityProvidersOf(settings), callbackUrl);
   const accountKey = await keptKey(store, settings.secret, 'account-ids');
-  const signIn = { providers: [provider], accountKey };
+  const signIn = { providers, accountKey };
   return { console: { pages, signIn, administrators, rateLimit: rateLimits.signIns } };
 }

@@ -45,12 +45,20 @@ describe('the documents', () => {
 
   for (const block of blocksOf('yaml')) {
     const example = parse(block);
-    const { identityProvider, entitlements, resourceServer } = example;
+    const { identityProvider, identityProviders, entitlements, resourceServer } = example;
     const name = identityProvider?.name ?? Object.keys(example).join(', ');
     it(`give settings for production that are accepted: ${name}`, () => {
-      const settings = loadInProduction({ ...PRODUCTION, ...example });
-      if (identityProvider) expect(settings.identityProvider).to.deep.include(identityProvider);
-      if (entitlements) expect(settings.entitlements).to.deep.equal(entitlements);
+      const { identityProvider: single, ...rest } = PRODUCTION;
+      const settings = loadInProduction({
+        ...rest,
+        ...(identityProviders ? {} : { identityProvider: single }),
+        ...example,
+      });
+      const given = identityProviders ?? (identityProvider ? [identityProvider] : []);
+      for (const [n, provider] of given.entries())
+        expect(settings.identityProviders[n]).to.deep.include(provider);
+      if (entitlements && !identityProviders)
+        expect(settings.entitlements).to.deep.equal(entitlements);
       const { upstream } = resourceServer ?? {};
       if (upstream) expect(settings.resourceServer.upstream).to.deep.include(upstream);
     });

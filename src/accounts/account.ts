@@ -28,6 +28,12 @@ export function accountIdOf(key: KeyObject, issuer: string, subject: string): st
   return createHmac('sha256', key).update(`${issuer}\n${subject}`).digest('base64url').slice(0, 27);
 }
 
+/** Whether the account is one of this identity provider; issuers that differ in the slash after the host are one (RFC 3986 section 6.2.3). */
+export function isOfIssuer({ issuer }: Pick<Account, 'issuer'>, other: string): boolean {
+  const normal = (address: string) => URL.parse(address)?.href ?? address;
+  return normal(issuer) === normal(other);
+}
+
 /** Whether what was signed or granted at a moment (seconds) still counts for this person. */
 export function isHonoured({ disabledAt, overBefore = 0 }: Account, madeAt: number): boolean {
   return disabledAt === undefined && madeAt >= overBefore;

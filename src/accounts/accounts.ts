@@ -1,5 +1,6 @@
 // The accounts in the store: remember who signed in, find, list, disable, enable, and prompt notice of changes.
 import type { KeyObject } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { KEEP, type Store } from '../store/store.ts';
 import {
   type Account,
@@ -11,7 +12,7 @@ import {
   signedIn,
 } from './account.ts';
 
-/** Carries the id of an account that was disabled or enabled. */
+/** Carries the id of an account that was disabled or enabled, or is somebody with other groups or another address now. */
 export const ACCOUNTS_CHANNEL = 'accounts';
 const ALL = 'accounts:all';
 const accountKey = (id: string) => `account:${id}`;
@@ -23,6 +24,11 @@ function kept(account: Account, ttl: number) {
   return { value: account, ttl: account.disabledAt === undefined ? ttl : Infinity };
 }
 
+function isDescribedAs(account: Account, { email, emailVerified, groups }: Identity): boolean {
+  const known = [account.email, account.emailVerified, account.groups];
+  return isDeepStrictEqual(known, [email, emailVerified, groups]);
+}
+
 /** Remembers what the identity provider says now; a person who was disabled stays disabled. */
 export async function saveAccount(
   store: Store,
@@ -31,10 +37,14 @@ export async function saveAccount(
   { now, ttl }: Keeping,
 ): Promise<Account> {
   const id = accountIdOf(key, identity.issuer, identity.subject);
-  const stored = await store.update<Account>(accountKey(id), (current) =>
-    kept(signedIn(current, { id, ...identity }, now), ttl),
-  );
+  let isNews = false;
+  const stored = await store.update<Account>(accountKey(id), (current) => {
+    isNews = current !== undefined && !isDescribedAs(current, identity);
+    return kept(signedIn(current, { id, ...identity }, now), ttl);
+  });
   if (!stored) throw new Error('an account that was just written is not there');
+  // What the person may do is judged by what was read a moment ago.
+  if (isNews) await store.publish(ACCOUNTS_CHANNEL, id).catch(() => undefined);
   await store.addMember(ALL, id, Infinity);
   return stored.value;
 }

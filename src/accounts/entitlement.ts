@@ -1,7 +1,7 @@
 // Which level a person may hold, by the rules of the settings against what the identity provider said last.
 import { isAtLeast, type Level } from '../permission-level.ts';
-import type { Administrator, Entitlement } from '../settings/schema.ts';
-import type { Account } from './account.ts';
+import type { Entitlement, Match } from '../settings/entitlements.ts';
+import { type Account, isOfIssuer } from './account.ts';
 
 /** The highest level of the rules that match; undefined when none does or the person is disabled. */
 export function entitledLevel(account: Account, rules: readonly Entitlement[]): Level | undefined {
@@ -16,10 +16,9 @@ export function entitledLevel(account: Account, rules: readonly Entitlement[]): 
 }
 
 /** An e-mail address counts only when the identity provider says that it was verified. */
-function matches(
-  { subject, email, emailVerified, groups }: Account,
-  match: Entitlement['match'],
-): boolean {
+function matches(account: Account, match: Match): boolean {
+  const { subject, email, emailVerified, groups } = account;
+  if (match.issuer !== undefined && !isOfIssuer(account, match.issuer)) return false;
   if (match.anyone) return true;
   if (match.subject !== undefined) return match.subject === subject;
   if (match.group !== undefined) return groups.includes(match.group);
@@ -33,9 +32,6 @@ function matches(
 }
 
 /** Whether one of the rules that name administrators fits a person. */
-export function isAdministrator(
-  account: Account,
-  administrators: readonly Administrator[],
-): boolean {
+export function isAdministrator(account: Account, administrators: readonly Match[]): boolean {
   return administrators.some((match) => matches(account, match));
 }

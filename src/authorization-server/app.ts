@@ -31,11 +31,11 @@ import { openEngine } from './engine/engine.ts';
 import { hasEmptyPort, isOwnOrigin } from './engine/redirect-uris.ts';
 import { respondToError } from './error-page.ts';
 import { countFlows } from './flow-metrics.ts';
-import { openIdentityProvider } from './interactions/identity-provider.ts';
+import { CALLBACK_PATH, openIdentityProviders } from './interactions/identity-providers.ts';
 import { rememberAnswer, requireResumable } from './interactions/flow.ts';
 import { ACCOUNT_PATH } from './interactions/account-session.ts';
 import { connectedApps } from './interactions/connected-apps.ts';
-import { CALLBACK_PATH, interactions } from './interactions/router.ts';
+import { interactions } from './interactions/router.ts';
 import { boundedQuery } from './request-bounds.ts';
 import { authorizationServerMetadata, ENDPOINTS, METADATA_PATH } from './metadata.ts';
 
@@ -100,8 +100,8 @@ export async function authorizationServer(
     redirectPolicy: engine.redirectPolicy,
     entitlements: settings.entitlements,
     preRegistered,
-    identityProvider: openIdentityProvider(
-      identityProviderOf(settings),
+    identityProviders: openIdentityProviders(
+      identityProvidersOf(settings),
       settings.authUrl + CALLBACK_PATH,
     ),
     accountKey,
@@ -200,11 +200,15 @@ function authorization(
 }
 
 /** The embedded provider knows us by a secret that both sides derive. */
-export function identityProviderOf(settings: Settings): Settings['identityProvider'] {
-  const { identityProvider } = settings;
-  if (!identityProvider.embedded) return identityProvider;
-  return {
-    ...identityProvider,
-    clientSecret: deriveKey(settings.secret, 'development identity provider').toString('base64url'),
-  };
+export function identityProvidersOf({
+  identityProviders,
+  secret,
+}: Settings): Settings['identityProviders'] {
+  return identityProviders.map((provider) =>
+    provider.embedded ? { ...provider, clientSecret: embeddedSecret(secret) } : provider,
+  );
+}
+
+function embeddedSecret(secret: string): string {
+  return deriveKey(secret, 'development identity provider').toString('base64url');
 }

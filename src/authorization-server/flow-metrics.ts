@@ -25,7 +25,7 @@ function stepOf({ method, path, status, state, response }: Koa.Context): FlowSte
     return POSTED[path] ?? (path === ENDPOINTS.token ? tokenStep(state) : undefined);
   if (method !== 'GET') return undefined;
   if (path === ENDPOINTS.authorization) return 'authorize';
-  if (/^\/interaction\/[^/]+\/callback$/.test(path)) return 'sign-in';
+  if (/^\/interaction\/[^/]+\/callback(\/[^/]+)?$/.test(path)) return 'sign-in';
   const isDecided = status >= 400 || answerIn(response.get('Location')) !== undefined;
   return isDecided && path.startsWith(`${ENDPOINTS.authorization}/`) ? 'consent' : undefined;
 }

@@ -1,11 +1,14 @@
 // Whether the identity provider knows Gatehouse: its callback, tried with `prompt=none`, and its secret, tried with a code that is none.
-import { identityProviderOf } from '../authorization-server/app.ts';
 import {
   createSignInChecks,
   type IdentityProvider,
   openIdentityProvider,
 } from '../authorization-server/interactions/identity-provider.ts';
-import { CALLBACK_PATH } from '../authorization-server/interactions/router.ts';
+import {
+  belowPath,
+  CALLBACK_PATH,
+} from '../authorization-server/interactions/identity-providers.ts';
+import type { IdentityProvider as ProviderSettings } from '../settings/identity-provider.ts';
 import { type Answer, kindOf, NoAnswer } from './ask.ts';
 import { type Deployment, settingsOf } from './deployment.ts';
 import { type Finding, type Words, wordsOf } from './finding.ts';
@@ -16,15 +19,17 @@ const AS_IT_SHOULD =
 /** How providers say it that answer with a page. */
 const MISMATCH = /redirect_uri_mismatch|AADSTS50011|invalid[ _]redirect|redirect_?uri/i;
 
-export async function callbackFindings(deployment: Deployment): Promise<Finding[]> {
-  const settings = settingsOf(deployment);
-  const callback = settings.authUrl + CALLBACK_PATH;
-  const provider = openIdentityProvider(identityProviderOf(settings), callback);
+export async function callbackFindings(
+  deployment: Deployment,
+  settings: ProviderSettings,
+): Promise<Finding[]> {
+  const callback = settingsOf(deployment).authUrl + belowPath(CALLBACK_PATH, settings.id);
+  const provider = openIdentityProvider(settings, callback);
   return [
     await registration(deployment, provider, callback),
-    ...(identityProviderOf(settings).clientSecret === undefined
+    ...(settings.clientSecret === undefined
       ? []
-      : [await secretFinding(provider, settings.identityProvider.issuer)]),
+      : [await secretFinding(provider, settings.issuer)]),
   ];
 }
 
@@ -86,14 +91,15 @@ async function secretFinding(provider: IdentityProvider, issuer: string): Promis
   const query = new URLSearchParams({ code: 'gatehouse-doctor', state: checks.state, iss: issuer });
   const failure: unknown = await provider.identify(`?${query}`, checks).catch((cause) => cause);
   const code = errorCodeIn(failure);
-  if (code === 'invalid_grant') return words.ok('the identity provider accepts the client secret');
-  if (code !== 'invalid_client' && code !== 'unauthorized_client')
+  if (code === 'invalid_grant' || code === 'bad_verification_code')
+    return words.ok('the identity provider accepts the client secret');
+  if (!/^(invalid_client|unauthorized_client|incorrect_client_credentials)$/.test(code ?? ''))
     return words.unknown('the identity provider does not say whether the client secret is right');
   return words.problem({
     what: `the identity provider refuses Gatehouse (${code})`,
     why: 'people come back from signing in and are told that it cannot be trusted',
     remedy:
-      'give the secret that is registered there (GATEHOUSE_IDENTITY_PROVIDER_SECRET); it may have expired',
+      'give the secret that is registered there (GATEHOUSE_IDENTITY_PROVIDER_SECRET, or clientSecretFile of one of several); it may have expired',
   });
 }
 
@@ -101,5 +107,6 @@ async function secretFinding(provider: IdentityProvider, issuer: string): Promis
 function errorCodeIn(failure: unknown): string | undefined {
   if (typeof failure !== 'object' || failure === null) return undefined;
   if ('error' in failure && typeof failure.error === 'string') return failure.error;
+  if ('body' in failure) return errorCodeIn(failure.body);
   return 'cause' in failure ? errorCodeIn(failure.cause) : undefined;
 }

@@ -1,4 +1,5 @@
 // The identity provider as Gatehouse meets it: its discovery document, its keys and its clock (OpenID Connect Discovery section 4).
+import { identityProvidersOf } from '../authorization-server/app.ts';
 import type { IdentityProvider } from '../settings/identity-provider.ts';
 import { type Answer, jsonOf, kindOf, NoAnswer } from './ask.ts';
 import { dateFinding } from './clocks.ts';
@@ -8,8 +9,20 @@ import { callbackFindings } from './callback-registration.ts';
 
 type Metadata = Record<string, unknown>;
 
+/** Of each in turn. */
 export async function identityProviderFindings(deployment: Deployment): Promise<Finding[]> {
-  const { identityProvider } = settingsOf(deployment);
+  const findings: Finding[] = [];
+  for (const provider of identityProvidersOf(settingsOf(deployment)))
+    findings.push(...(await findingsOf(deployment, provider)));
+  return findings;
+}
+
+async function findingsOf(
+  deployment: Deployment,
+  identityProvider: IdentityProvider,
+): Promise<Finding[]> {
+  // It has no documents to look at.
+  if (identityProvider.kind === 'github') return callbackFindings(deployment, identityProvider);
   const words = wordsOf('identity-provider', identityProvider.issuer);
   const answer = await discover(deployment, identityProvider.issuer);
   if (answer instanceof NoAnswer) return [away(words, answer.message)];
@@ -22,7 +35,12 @@ export async function identityProviderFindings(deployment: Deployment): Promise<
     ...supportFindings(words, identityProvider, metadata),
   ];
   if (issuer.outcome !== 'ok') return [issuer, ...rest];
-  return [words.ok('it answers'), issuer, ...rest, ...(await callbackFindings(deployment))];
+  return [
+    words.ok('it answers'),
+    issuer,
+    ...rest,
+    ...(await callbackFindings(deployment, identityProvider)),
+  ];
 }
 
 async function discover({ askTrusted }: Deployment, issuer: string): Promise<Answer | NoAnswer> {

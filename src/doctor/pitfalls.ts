@@ -1,5 +1,5 @@
 // Settings that are accepted and may still not be meant: who gets in, and for how long things last.
-import type { Entitlement } from '../settings/schema.ts';
+import type { Entitlement } from '../settings/entitlements.ts';
 import type { Settings } from '../settings/settings.ts';
 import { type Deployment, settingsOf } from './deployment.ts';
 import { type Finding, orOk, wordsOf } from './finding.ts';

@@ -1,12 +1,18 @@
-// Where people sign in: the configured OpenID provider or, in development, the embedded one.
-import { valueAt } from './document.ts';
+// Where people sign in: the configured identity providers or, in development, the embedded one.
+import { valueAt, type Path } from './document.ts';
 import { PROJECT_ROOT } from './file.ts';
-import { identityProvider, type SettingsFile } from './schema.ts';
+import type { Mistake } from './mistake.ts';
+import { identityProvider } from './provider-forms.ts';
+import type { SettingsFile } from './schema.ts';
 import { readSecretFile, type Reading } from './secret.ts';
 import { mistakeAt, settingName, type Source } from './source.ts';
 
 /** `clientSecret` is absent for a public client, and for the embedded provider, whose secret comes from the root secret. */
 export type IdentityProvider = {
+  /** Of a listed one: it has a callback of its own. */
+  id?: string;
+  /** `github` has OAuth 2.0 without OpenID Connect. */
+  kind: 'openid' | 'github';
   /** Absent: people are told that it is their company account, in their language. */
   name?: string;
   issuer: string;
@@ -14,39 +20,84 @@ export type IdentityProvider = {
   clientSecret?: string;
   scopes: string[];
   groupsClaim: string;
+  /** GitHub: whether the organizations of a person are their groups. */
+  organizations: boolean;
   /** What asks people who they are although the provider remembers them (OpenID Connect Core section 3.1.2.1). */
   switchAccountPrompt: 'login' | 'select_account';
+  /** Whose addresses end in one of these belongs to this provider; in lower case. */
+  emailDomains: string[];
   embedded: boolean;
 };
 
-export function readIdentityProvider(
+type ProviderInFile = NonNullable<SettingsFile['identityProvider']> & { id?: string };
+
+const WAYS = ['identityProvider', 'identityProviders', 'developmentIdp'] as const;
+
+/** At least one. */
+export function readIdentityProviders(
   source: Source,
   file: Partial<SettingsFile>,
-): Reading<IdentityProvider> {
-  const isGiven = (key: string) => valueAt(source.document, [key]) !== undefined;
-  if (isGiven('identityProvider') && isGiven('developmentIdp')) {
-    return {
-      mistakes: [mistakeAt(source, ['developmentIdp'], 'it or identityProvider, not both')],
-    };
+): Reading<IdentityProvider[]> {
+  const [first, ...others] = WAYS.filter((key) => valueAt(source.document, [key]) !== undefined);
+  if (first === undefined) {
+    const expected = 'the OpenID provider where people sign in';
+    return { mistakes: [mistakeAt(source, ['identityProvider'], expected)] };
   }
-  if (file.identityProvider) return configuredProvider(source, file.identityProvider);
+  if (others.length > 0) return { mistakes: others.map((other) => besides(source, first, other)) };
   if (file.developmentIdp)
-    return { value: embeddedProvider(file.developmentIdp.url), mistakes: [] };
-  if (isGiven('identityProvider') || isGiven('developmentIdp')) return { mistakes: [] };
-  const expected = 'the OpenID provider where people sign in';
-  return { mistakes: [mistakeAt(source, ['identityProvider'], expected)] };
+    return { value: [embeddedProvider(file.developmentIdp.url)], mistakes: [] };
+  return configuredProviders(source, providersIn(file));
+}
+
+function besides(source: Source, first: string, other: string): Mistake {
+  const fromEnvironment = source.variables.find(({ path }) => path[0] === first);
+  if (other === 'identityProviders' && fromEnvironment) {
+    const expected = 'nothing, because identityProviders has a clientSecretFile for each';
+    return { setting: fromEnvironment.name, given: 'a value', expected };
+  }
+  return mistakeAt(source, [other], `it or ${first}, not both`);
+}
+
+/** The configured ones and where each stands in the file. */
+export function providersIn(file: Partial<SettingsFile>): [Path, ProviderInFile][] {
+  const listed = file.identityProviders ?? [];
+  return [
+    ...(file.identityProvider ? [[['identityProvider'], file.identityProvider] as const] : []),
+    ...listed.map((provider, n) => [['identityProviders', n], provider] as const),
+  ].map(([path, provider]) => [path, provider]);
+}
+
+function configuredProviders(
+  source: Source,
+  given: readonly [Path, ProviderInFile][],
+): Reading<IdentityProvider[]> {
+  const readings = given.map(([path, provider]) => configuredProvider(source, path, provider));
+  const mistakes = readings.flatMap((reading) => reading.mistakes);
+  const value = readings.flatMap((reading) => reading.value ?? []);
+  return mistakes.length > 0 || value.length === 0 ? { mistakes } : { value, mistakes };
 }
 
 function configuredProvider(
   source: Source,
-  { clientSecretFile, ...provider }: NonNullable<SettingsFile['identityProvider']>,
+  path: Path,
+  { clientSecretFile, ...provider }: ProviderInFile,
 ): Reading<IdentityProvider> {
   const value = { ...provider, embedded: false };
-  if (!clientSecretFile) return { value, mistakes: [] };
-  const setting = settingName(source, ['identityProvider', 'clientSecretFile']);
+  if (!clientSecretFile) return withSecretIfNeeded(source, path, value);
+  const setting = settingName(source, [...path, 'clientSecretFile']);
   const secret = readSecretFile(clientSecretFile, setting, { base: PROJECT_ROOT });
   if (!secret.value) return { mistakes: secret.mistakes };
   return { value: { ...value, clientSecret: secret.value }, mistakes: [] };
+}
+
+function withSecretIfNeeded(
+  source: Source,
+  path: Path,
+  value: IdentityProvider,
+): Reading<IdentityProvider> {
+  if (value.kind !== 'github' || value.clientSecret !== undefined) return { value, mistakes: [] };
+  const expected = 'the client secret that GitHub gave to Gatehouse, or clientSecretFile';
+  return { mistakes: [mistakeAt(source, [...path, 'clientSecret'], expected)] };
 }
 
 function embeddedProvider(issuer: string): IdentityProvider {

@@ -8,9 +8,11 @@ import {
   storeMistakes,
   upstreamMistakes,
 } from './consistency.ts';
+import { pathName } from './document.ts';
+import { resolveRules, ruleMistakes } from './entitlements.ts';
 import { misspeltVariables, type Environment } from './environment.ts';
 import { errorCode, PROJECT_ROOT } from './file.ts';
-import { readIdentityProvider } from './identity-provider.ts';
+import { type IdentityProvider, providersIn, readIdentityProviders } from './identity-provider.ts';
 import { resolveLimits } from './limits.ts';
 import { listenerMistakes, resolveListeners } from './listeners.ts';
 import { managementKeyMistakes } from './management-key.ts';
@@ -19,6 +21,7 @@ import { parseSettings } from './parse.ts';
 import { placeholderMistakes } from './placeholder.ts';
 import { inProduction, productionMistakes, productionReason } from './production.ts';
 import { keepSecret, readSecret, type Reading } from './secret.ts';
+import type { SettingsFile } from './schema.ts';
 import type { Settings } from './settings.ts';
 import { mistakeAt, readSource, type Source } from './source.ts';
 
@@ -36,16 +39,14 @@ export function loadSettings(
   const source = readSource(environment);
   const { file, sound, mistakes } = parseSettings(source);
   const reason = productionReason(source, sound, environment);
-  const identityProvider = readIdentityProvider(source, sound);
+  const identityProviders = readIdentityProviders(source, sound);
   const secret = requireSecret(readSecret(environment, 'GATEHOUSE_SECRET'), reason);
   const previousSecret = readSecret(environment, 'GATEHOUSE_PREVIOUS_SECRET');
   const managementKey = readSecret(environment, 'GATEHOUSE_MANAGEMENT_KEY');
   const given = {
     GATEHOUSE_SECRET: secret.value,
     GATEHOUSE_MANAGEMENT_KEY: managementKey.value,
-    ...(sound.identityProvider?.clientSecretFile
-      ? { 'identityProvider.clientSecretFile': identityProvider.value?.clientSecret }
-      : {}),
+    ...secretsFromFiles(sound, identityProviders.value),
   };
   const all = [
     ...misspeltVariables(environment),
@@ -57,14 +58,15 @@ export function loadSettings(
     ...documentMistakes(source, sound),
     ...upstreamMistakes(source, sound),
     ...(reason ? productionMistakes(source, sound, reason) : []),
-    ...identityProvider.mistakes,
+    ...identityProviders.mistakes,
+    ...ruleMistakes(source, sound),
     ...secret.mistakes,
     ...previousSecret.mistakes,
     ...managementKey.mistakes,
     ...managementKeyMistakes(managementKey.value, 'GATEHOUSE_MANAGEMENT_KEY'),
     ...(reason ? placeholderMistakes(source, sound, given, reason) : []),
   ];
-  if (all.length > 0 || !file || !identityProvider.value) throw new SettingsError(all);
+  if (all.length > 0 || !file || !identityProviders.value) throw new SettingsError(all);
   const dataDir = resolve(PROJECT_ROOT, file.dataDir);
   const { store } = file;
   const mayRead = (name: string) => makesSecrets || existsSync(join(dataDir, name));
@@ -79,7 +81,8 @@ export function loadSettings(
     drain: file.drain ?? (reason ? DRAIN_IN_PRODUCTION : 0),
     store: store.kind === 'sqlite' ? { ...store, file: resolve(dataDir, store.file) } : store,
     listen: resolveListeners(file),
-    identityProvider: identityProvider.value,
+    identityProviders: identityProviders.value,
+    ...resolveRules(file, identityProviders.value),
     limits: resolveLimits(file.limits, reason !== undefined),
     secret: secret.value ?? kept('secret'),
     previousSecret: previousSecret.value,
@@ -89,6 +92,17 @@ export function loadSettings(
         ? kept('management.key')
         : undefined),
   };
+}
+
+/** By the setting that names the file. */
+function secretsFromFiles(
+  file: Partial<SettingsFile>,
+  read: readonly IdentityProvider[] = [],
+): Record<string, string | undefined> {
+  const fromFiles = providersIn(file).flatMap(([path, { clientSecretFile }], n) =>
+    clientSecretFile ? [[pathName([...path, 'clientSecretFile']), read[n]?.clientSecret]] : [],
+  );
+  return Object.fromEntries(fromFiles);
 }
 
 /** Production, for `reason`, makes no root secret: several processes need the same one, and it must outlive the data directory. */

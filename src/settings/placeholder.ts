@@ -1,5 +1,6 @@
 // Secrets left as an example has them, or made by leaning on a key: anybody can read or guess those.
 import type { Path } from './document.ts';
+import { providersIn } from './identity-provider.ts';
 import { inProduction } from './production.ts';
 import type { Mistake } from './mistake.ts';
 import type { SettingsFile } from './schema.ts';
@@ -28,7 +29,9 @@ export function placeholderMistakes(
     ...introspectionClients.map(({ secret }, n) =>
       named(['authorization', 'introspectionClients', n, 'secret'], secret),
     ),
-    named(['identityProvider', 'clientSecret'], file.identityProvider?.clientSecret),
+    ...providersIn(file).map(([path, { clientSecret }]) =>
+      named([...path, 'clientSecret'], clientSecret),
+    ),
     ...Object.entries(given),
   ];
   const expected = `a secret of its own instead of the placeholder, ${inProduction(reason)}`;

@@ -1,6 +1,7 @@
 // What production is, and what it refuses: everything that is for development only (RFC 9700 section 2.6).
 import { valueAt, type Path } from './document.ts';
 import type { Environment } from './environment.ts';
+import { providersIn } from './identity-provider.ts';
 import { hosts } from './listeners.ts';
 import { isLoopback, isLoopbackUrl } from './loopback.ts';
 import type { Mistake } from './mistake.ts';
@@ -38,7 +39,7 @@ export function productionMistakes(
   file: Partial<SettingsFile>,
   reason: string,
 ): Mistake[] {
-  const { authUrl, resourceUrl, managementUrl, identityProvider } = file;
+  const { authUrl, resourceUrl, managementUrl } = file;
   const isDevelopmentIdpGiven = valueAt(source.document, ['developmentIdp']) !== undefined;
   const https = 'an https address';
   const upstream = file.resourceServer?.upstream;
@@ -48,7 +49,11 @@ export function productionMistakes(
     [isPlain(authUrl), ['authUrl'], https],
     [isPlain(resourceUrl), ['resourceUrl'], https],
     [isPlain(managementUrl) && isManagementReachable(file), ['managementUrl'], https],
-    [isPlain(identityProvider?.issuer), ['identityProvider', 'issuer'], https],
+    ...providersIn(file).map(([path, { issuer }]): [boolean, Path, string] => [
+      isPlain(issuer),
+      [...path, 'issuer'],
+      https,
+    ]),
     [isOpenUpstream(upstream), ['resourceServer', 'upstream', 'url'], httpsUpstream],
     [isDevelopmentIdpGiven, ['developmentIdp'], 'nothing here, and identityProvider instead'],
   ];

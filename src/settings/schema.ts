@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { LEVELS } from '../permission-level.ts';
 import { limits } from './limits.ts';
+import { emailDomain, identityProvider, identityProviders } from './provider-forms.ts';
 import { isRedirectUri, REDIRECT_URI } from './redirect-uri.ts';
 import { parseStoreAddress } from './store-address.ts';
 import { upstream } from './upstream.ts';
@@ -14,7 +15,6 @@ export type Role = z.output<typeof role>;
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
 const email = z.email('an e-mail address');
-const emailDomain = z.string().regex(/^[\w-]+(\.[\w-]+)+$/, 'a domain such as example.com');
 
 /** Which people may hold which level: the highest level of the rules that match; no match is no access. */
 const entitlement = z.strictObject({
@@ -25,14 +25,17 @@ const entitlement = z.strictObject({
       email: email.optional(),
       emailDomain: emailDomain.optional(),
       group: z.string().min(1).optional(),
+      /** The id of the identity provider that has to say so. */
+      provider: z.string().min(1).optional(),
     })
     .refine(
-      (match) => Object.keys(match).length === 1,
+      (match) => Object.keys(match).filter((key) => key !== 'provider').length === 1,
       'exactly one of anyone, subject, email, emailDomain, group',
     ),
   level: z.enum(LEVELS),
 });
-export type Entitlement = z.output<typeof entitlement>;
+/** As written; `entitlements.ts` has the rules as they count. */
+export type RuleInFile = z.output<typeof entitlement>;
 
 /** Who may use the console: never everybody. */
 const administrator = z
@@ -41,12 +44,12 @@ const administrator = z
     email: email.optional(),
     emailDomain: emailDomain.optional(),
     group: z.string().min(1).optional(),
+    provider: z.string().min(1).optional(),
   })
   .refine(
-    (match) => Object.keys(match).length === 1,
+    (match) => Object.keys(match).filter((key) => key !== 'provider').length === 1,
     'exactly one of subject, email, emailDomain, group',
   );
-export type Administrator = z.output<typeof administrator>;
 
 const linkAddress = z.url({
   protocol: /^(https|mailto)$/,
@@ -90,22 +93,6 @@ const person = z.strictObject({
   email,
   groups: z.array(z.string()).default([]),
 });
-
-export const identityProvider = z
-  .strictObject({
-    name: z.string().min(1).max(60).optional(),
-    issuer: z.url({ protocol: /^https?$/, error: 'an address such as https://login.example.com' }),
-    clientId: z.string().min(1),
-    clientSecret: z.string().min(1).optional(),
-    clientSecretFile: z.string().min(1).optional(),
-    scopes: z.array(z.string().min(1)).default(['openid', 'profile', 'email']),
-    groupsClaim: z.string().min(1).default('groups'),
-    switchAccountPrompt: z.enum(['login', 'select_account']).default('login'),
-  })
-  .refine((idp) => !(idp.clientSecret && idp.clientSecretFile), {
-    path: ['clientSecretFile'],
-    error: 'the client secret or a file with it, not both',
-  });
 
 const ACCESS_TOKEN = { least: 60, most: 86_400 };
 
@@ -161,6 +148,7 @@ export const settingsSchema = z.strictObject({
   drain: duration.optional(),
 
   identityProvider: identityProvider.optional(),
+  identityProviders: identityProviders.optional(),
   developmentIdp: z
     .strictObject({
       url: origin,

@@ -1,11 +1,15 @@
 // The settings as the rest of the program sees them: checked, complete, every address and secret resolved.
+import type { Entitlement, Match } from './entitlements.ts';
 import type { IdentityProvider } from './identity-provider.ts';
 import type { Limits } from './limits.ts';
 import type { Listeners } from './listeners.ts';
 import type { SettingsFile } from './schema.ts';
 
 /** Durations in seconds, paths absolute. Holds secrets: never log it whole. */
-export type Settings = Omit<SettingsFile, 'listen' | 'identityProvider' | 'limits'> & {
+export type Settings = Omit<
+  SettingsFile,
+  'listen' | 'identityProvider' | 'identityProviders' | 'entitlements' | 'limits' | 'management'
+> & {
   /** NODE_ENV is `production`, or other computers can reach it: development parts are refused. */
   production: boolean;
   environmentName: 'production' | 'development';
@@ -13,7 +17,10 @@ export type Settings = Omit<SettingsFile, 'listen' | 'identityProvider' | 'limit
   drain: number;
   /** Where each host listens, in a process that plays its role. */
   listen: Listeners;
-  identityProvider: IdentityProvider;
+  /** One, or those that people choose from. */
+  identityProviders: IdentityProvider[];
+  entitlements: Entitlement[];
+  management: { administrators: Match[] };
   limits: Limits;
   /** The root secret, at least 32 characters: other keys are derived from it. */
   secret: string;

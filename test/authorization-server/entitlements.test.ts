@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import type { Account } from '../../src/accounts/account.ts';
 import { entitledLevel } from '../../src/accounts/entitlement.ts';
 import type { Level } from '../../src/permission-level.ts';
-import type { Entitlement } from '../../src/settings/schema.ts';
+import type { Entitlement } from '../../src/settings/entitlements.ts';
 
 const ADA: Account = {
   id: 'account-1',

@@ -1,7 +1,7 @@
 // Who may hold less than before gets less, or nothing, with the next code or refresh, and what they hold is not used up (RFC 6749 section 6).
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import type { Entitlement } from '../../src/settings/schema.ts';
+import type { Entitlement } from '../../src/settings/entitlements.ts';
 import type { Account } from '../../src/accounts/account.ts';
 import { createConnector } from '../support/administrator.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';

@@ -11,6 +11,7 @@ import {
   SAMPLES,
   serveSamples,
   SHARED,
+  SIGN_IN,
   type Sample,
 } from './sample-pages.ts';
 
@@ -58,6 +59,12 @@ const POISONED: Record<string, Sample> = {
   'used-up': (pages, ctx) =>
     pages.render(ctx, 'no-access', poison({ ...NO_ACCESS, reason: 'used-up' })),
   error: (pages, ctx) => pages.render(ctx, 'error', poison(ERROR)),
+  'sign-in': (pages, ctx) =>
+    pages.render(
+      ctx,
+      'sign-in',
+      poison({ ...SIGN_IN, trouble: { name: 'x', reason: 'stopped' } } as const),
+    ),
   'development-sign-in': (pages, ctx) =>
     pages.render(ctx, 'development-sign-in', poison({ action: 'x', people: [PERSON] })),
   done: (pages, ctx) =>

@@ -6,7 +6,7 @@ import Koa from 'koa';
 import type { Pages } from '../../src/http/pages.ts';
 import { type Sample as Values, SAMPLES as VALUES } from '../../src/http/pages/samples.ts';
 
-export { CONSENT, ERROR, levelChoices, NO_ACCESS } from '../../src/http/pages/samples.ts';
+export { CONSENT, ERROR, levelChoices, NO_ACCESS, SIGN_IN } from '../../src/http/pages/samples.ts';
 
 export type Sample = (pages: Pages, ctx: Koa.Context) => Promise<void>;
 

@@ -171,20 +171,29 @@ describe('the environment', () => {
 
 describe('the identity provider', () => {
   it('is the embedded one in development, with its secret left to be derived', () => {
-    expect(load(DEVELOPMENT).identityProvider).to.deep.equal({
-      name: 'the development identity provider',
-      issuer: 'http://localhost:4003',
-      clientId: 'gatehouse',
-      scopes: ['openid', 'profile', 'email'],
-      groupsClaim: 'groups',
-      switchAccountPrompt: 'login',
-      embedded: true,
-    });
+    expect(load(DEVELOPMENT).identityProviders).to.deep.equal([
+      {
+        kind: 'openid',
+        organizations: false,
+        emailDomains: [],
+        name: 'the development identity provider',
+        issuer: 'http://localhost:4003',
+        clientId: 'gatehouse',
+        scopes: ['openid', 'profile', 'email'],
+        groupsClaim: 'groups',
+        switchAccountPrompt: 'login',
+        embedded: true,
+      },
+    ]);
   });
 
   it('is the configured one otherwise, and has no listener here', () => {
-    const { identityProvider, listen } = loadInProduction(PRODUCTION);
-    expect(identityProvider).to.include({ issuer: 'https://login.example.com', embedded: false });
+    const { identityProviders, listen } = loadInProduction(PRODUCTION);
+    expect(identityProviders).to.have.length(1);
+    expect(identityProviders[0]).to.include({
+      issuer: 'https://login.example.com',
+      embedded: false,
+    });
     expect(listen.developmentIdp).to.equal(undefined);
   });
 
@@ -201,7 +210,7 @@ describe('the identity provider', () => {
   it('has its client secret from the file, a file of its own, or the environment', () => {
     const inFile = withClientSecret({ clientSecretFile: secretFile('from-a-file\n') });
     const secretOf = (content: unknown, environment = {}) =>
-      loadInProduction(content, environment).identityProvider.clientSecret;
+      loadInProduction(content, environment).identityProviders[0]?.clientSecret;
     expect(secretOf(PRODUCTION)).to.equal(undefined);
     expect(secretOf(withClientSecret({ clientSecret: 'from-yaml' }))).to.equal('from-yaml');
     expect(secretOf(inFile)).to.equal('from-a-file');

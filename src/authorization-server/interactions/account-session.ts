@@ -8,11 +8,12 @@ import type { KeyRing } from '../../keys/key-ring.ts';
 import { COOKIE } from '../engine/configuration.ts';
 import { seeOther } from './flow.ts';
 import type { SignInPrompt } from './identity-provider.ts';
-import { beginSignIn, endSignIn, type SignInOptions } from './sign-in.ts';
+import { endSignIn, signInAt, type SignInOptions, startSignIn, type Trip } from './sign-in.ts';
 
 export const ACCOUNT_PATH = '/account';
+export const SIGN_IN_PATH = `${ACCOUNT_PATH}/sign-in`;
 
-export type AccountSessionOptions = SignInOptions & { formKeys: KeyRing; isHttps: boolean };
+export type AccountSessionOptions = SignInOptions & { formKeys: KeyRing };
 
 /** `sessionUid` stays the same from the sign-in to the sign-out. */
 export type SignedIn = { account: Account; sessionUid: string };
@@ -33,16 +34,33 @@ export async function findSignedIn(
   return account && isHonoured(account, loginTs) ? { account, sessionUid: uid } : undefined;
 }
 
-/** Off to the identity provider: the cookie makes the answer good in this browser only. */
-export async function startAccountSignIn(
+/** Off to the identity provider, or to the choice of one: the cookie makes the answer good in this browser only. */
+export function startAccountSignIn(
   options: AccountSessionOptions,
   ctx: Koa.Context,
   prompt?: SignInPrompt,
 ): Promise<void> {
-  const trip = `account-${randomBytes(16).toString('base64url')}`;
-  const url = await beginSignIn(options, trip, prompt ? { prompt } : {});
-  ctx.cookies.set(tripCookie(options), trip, { ...COOKIE, maxAge: TRIP_LIFETIME * 1000 });
-  seeOther(ctx, url.href);
+  return startSignIn(options, ctx, newTrip(options, ctx, prompt));
+}
+
+/** Off to the one that the person chose. */
+export function startAccountSignInAt(
+  options: AccountSessionOptions,
+  ctx: Koa.Context,
+  id: string | undefined,
+): Promise<void> {
+  const prompt = ctx.query.prompt === 'switch' ? 'switch' : undefined;
+  return signInAt(options, ctx, newTrip(options, ctx, prompt), id);
+}
+
+function newTrip(options: AccountSessionOptions, ctx: Koa.Context, prompt?: SignInPrompt): Trip {
+  const uid = `account-${randomBytes(16).toString('base64url')}`;
+  ctx.cookies.set(tripCookie(options), uid, { ...COOKIE, maxAge: TRIP_LIFETIME * 1000 });
+  return {
+    uid,
+    action: prompt ? `${SIGN_IN_PATH}?prompt=${prompt}` : SIGN_IN_PATH,
+    wishes: prompt ? { prompt } : {},
+  };
 }
 
 /** Whether an answer of the identity provider is about a trip that began here. */
@@ -57,13 +75,14 @@ export async function completeAccountSignIn(
   const trip = ctx.cookies.get(tripCookie(options), { signed: true });
   if (trip === undefined || !isAccountTrip(trip))
     throw new HttpError(400, 'expired', 'this sign-in is over, or belongs to another browser');
-  const account = await endSignIn(options, ctx, trip);
-  ctx.cookies.set(tripCookie(options), null, COOKIE);
-  const now = Math.floor(options.now());
-  if (!isHonoured(account, now))
-    throw new HttpError(403, 'account_disabled', 'the account was disabled');
-  await openSession(options, ctx, account.id, now);
-  seeOther(ctx, ACCOUNT_PATH);
+  await endSignIn(options, ctx, { uid: trip, action: SIGN_IN_PATH }, async (account) => {
+    ctx.cookies.set(tripCookie(options), null, COOKIE);
+    const now = Math.floor(options.now());
+    if (!isHonoured(account, now))
+      throw new HttpError(403, 'account_disabled', 'the account was disabled');
+    await openSession(options, ctx, account.id, now);
+    seeOther(ctx, ACCOUNT_PATH);
+  });
 }
 
 /** Under a new id: whoever planted one before has nothing of it. */

@@ -6,7 +6,7 @@ import type { ViewValues } from '../../http/pages.ts';
 import { levelsUpTo } from '../../permission-level.ts';
 import { isIdentifiedByHost } from '../engine/shared-hosts.ts';
 import { accountValues } from './consent-page.ts';
-import type { IdentityProvider } from './identity-provider.ts';
+import type { IdentityProviders } from './identity-providers.ts';
 
 type Values = ViewValues['connected-apps'];
 
@@ -14,7 +14,7 @@ const DONE = ['disconnected', 'disconnected-all', 'lowered'] as const;
 const MOST_ACTIVITY = 50;
 
 export async function connectedAppsValues(
-  options: ConnectionOptions & { identityProvider: IdentityProvider },
+  options: ConnectionOptions & { identityProviders: IdentityProviders },
   account: Account,
   { action, token, done }: { action: string; token: string; done: unknown },
 ): Promise<Values> {
@@ -24,7 +24,7 @@ export async function connectedAppsValues(
   return {
     action,
     token,
-    account: accountValues({ account }, options.identityProvider.name),
+    account: accountValues(options, account),
     apps: newestFirst.filter(isConnected).map(appValues),
     activity: newestFirst
       .filter(({ state }) => state === 'ended')

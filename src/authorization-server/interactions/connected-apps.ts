@@ -16,9 +16,11 @@ import {
   completeAccountSignIn,
   findSignedIn,
   requireAccountForm,
+  SIGN_IN_PATH,
   type SignedIn,
   signOut,
   startAccountSignIn,
+  startAccountSignInAt,
 } from './account-session.ts';
 import { connectedAppsValues } from './connected-apps-page.ts';
 import { requireOwnForm, seeOther } from './flow.ts';
@@ -26,7 +28,6 @@ import { requireOwnForm, seeOther } from './flow.ts';
 export type ConnectedAppsOptions = AccountSessionOptions &
   ConnectionOptions & { pages: Pages; authUrl: string; rateLimit: RateLimit };
 
-const SIGN_IN_PATH = `${ACCOUNT_PATH}/sign-in`;
 const SIGNED_OUT_PATH = `${ACCOUNT_PATH}/signed-out`;
 
 export function connectedApps(options: ConnectedAppsOptions): Koa.Middleware {
@@ -38,9 +39,14 @@ export function connectedApps(options: ConnectedAppsOptions): Koa.Middleware {
     return signedIn ? show(options, ctx, signedIn) : startAccountSignIn(options, ctx);
   });
   router.post(ACCOUNT_PATH, (ctx) => act(options, ctx));
-  router.get(`${ACCOUNT_PATH}/callback`, (ctx) => completeAccountSignIn(options, ctx));
+  const callback = `${ACCOUNT_PATH}/callback`;
+  router.get([callback, `${callback}/:provider`], (ctx) => completeAccountSignIn(options, ctx));
   // Whoever signed out may be about to be somebody else, whom the identity provider does not ask for by itself.
   router.get(SIGN_IN_PATH, (ctx) => startAccountSignIn(options, ctx, 'switch'));
+  router.post(SIGN_IN_PATH, async (ctx) => {
+    requireOwnForm(ctx, options.authUrl);
+    return startAccountSignInAt(options, ctx, (await readForm(ctx)).provider);
+  });
   router.get(SIGNED_OUT_PATH, (ctx) =>
     options.pages.render(ctx, 'signed-out', { signIn: SIGN_IN_PATH }),
   );

@@ -3,6 +3,7 @@ import { connectLink } from '../../connectors/connect-link.ts';
 import type { ViewValues } from '../../http/pages.ts';
 import { isLoopbackRedirect, redirectDestination } from '../engine/redirect-uris.ts';
 import type { ConsentOptions } from './consent.ts';
+import { type IdentityProviders, providerName } from './identity-providers.ts';
 import type { ConsentRequest } from './request.ts';
 
 type Form = { action: string; token: string };
@@ -10,7 +11,7 @@ type Form = { action: string; token: string };
 export function consentValues(
   options: Pick<
     ConsentOptions,
-    'resourceUrl' | 'stayConnected' | 'identityProvider' | 'grantLifetimes' | 'grantLifetime'
+    'resourceUrl' | 'stayConnected' | 'identityProviders' | 'grantLifetimes' | 'grantLifetime'
   >,
   request: ConsentRequest,
   { action, token, changed }: Form & { changed: boolean },
@@ -25,7 +26,7 @@ export function consentValues(
     redirect: { destination: redirectDestination(redirectUri), kind: redirectKind(redirectUri) },
     connector: connectorValues(options, connector),
     levels: levels.map((level) => ({ level, selected: level === levels.at(-1) })),
-    account: accountValues(request, options.identityProvider.name),
+    account: accountValues(options, request.account),
     ...(offered ? { stay: { checked: true, lifetime } } : {}),
     ...(!offered && asksToStay ? { renewableFor: lifetime } : {}),
     accessLifetime: options.grantLifetimes.accessToken,
@@ -34,7 +35,7 @@ export function consentValues(
 }
 
 export function noAccessValues(
-  options: Pick<ConsentOptions, 'resourceUrl' | 'identityProvider'>,
+  options: Pick<ConsentOptions, 'resourceUrl' | 'identityProviders'>,
   { account, connector }: ConsentRequest,
   { action, token, reason }: Form & { reason: 'not-entitled' | 'used-up' },
 ): ViewValues['no-access'] {
@@ -42,7 +43,7 @@ export function noAccessValues(
     action,
     token,
     reason,
-    account: accountValues({ account }, options.identityProvider.name),
+    account: accountValues(options, account),
     connector: connectorValues(options, connector),
   };
 }
@@ -61,9 +62,10 @@ function redirectKind(redirectUri: string): ViewValues['consent']['redirect']['k
 }
 
 export function accountValues(
-  { account }: Pick<ConsentRequest, 'account'>,
-  provider: string | undefined,
-) {
+  { identityProviders }: { identityProviders: IdentityProviders },
+  account: ConsentRequest['account'],
+): ViewValues['consent']['account'] {
+  const provider = providerName(identityProviders, account);
   return {
     name: account.name,
     ...(provider === undefined ? {} : { provider }),

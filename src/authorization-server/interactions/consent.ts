@@ -8,23 +8,21 @@ import { listGrant } from '../../grants/grant-lists.ts';
 import { createGrant, endGrant, grantStands } from '../../grants/grants.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
-import type { Pages } from '../../http/pages.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { isLevel, levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
 import { consentValues, noAccessValues } from './consent-page.ts';
-import { finishFlow, type Flow, formToken, grantIdOf, requireFormToken } from './flow.ts';
+import { finishFlow, type Flow, formToken, grantIdOf, requireFormToken, seeOther } from './flow.ts';
 import {
   type ConsentRequest,
   type ConsentRequestOptions,
   requireConsentRequest,
   shownIn,
 } from './request.ts';
-import { type SignInOptions, startSignIn } from './sign-in.ts';
+import { flowTrip, type SignInOptions, startSignIn } from './sign-in.ts';
 
 export type ConsentOptions = ConsentRequestOptions &
   SignInOptions & {
-    pages: Pages;
     formKeys: KeyRing;
     grantLifetimes: Lifetimes;
     /** In seconds. */
@@ -92,13 +90,25 @@ export async function decideConsent(
         error_description: refusal?.description ?? DENIED,
       });
     case 'switch':
-      return startSignIn(options, ctx, flow, 'switch');
+      return switchAccount(options, ctx, flow);
     case 'approve':
       if (check === 'changed' || refusal) return showConsent(options, ctx, flow, true);
       return approve(options, ctx, flow, request, form);
     default:
       throw new HttpError(400, 'invalid_request', 'choose to approve or to deny');
   }
+}
+
+/** With several providers the choice is a page of its own, so that going back to it sends no form again. */
+function switchAccount(
+  options: ConsentOptions,
+  ctx: Koa.Context,
+  flow: Flow,
+): Promise<void> | void {
+  const trip = flowTrip(flow);
+  return options.identityProviders.length > 1
+    ? seeOther(ctx, trip.action)
+    : startSignIn(options, ctx, trip);
 }
 
 async function approve(

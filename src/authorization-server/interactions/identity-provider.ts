@@ -1,12 +1,18 @@
 // Our side of signing in at the company's identity provider: an OpenID Connect client with PKCE, state and nonce (OpenID Connect Core section 3.1).
 import * as openid from 'openid-client';
-import { HttpError, unavailable } from '../../http/errors.ts';
+import { unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
 import type { Identity } from '../../accounts/account.ts';
+import {
+  exchangeCode,
+  notTrusted,
+  providerClient,
+  TIMEOUT,
+  type Tokens,
+  UNAVAILABLE,
+} from './code-exchange.ts';
+import { openGithub } from './github.ts';
 import { fetchFromProvider } from './provider-fetch.ts';
-
-const TIMEOUT = 5;
-const UNAVAILABLE = 'sign_in_unavailable';
 
 /** What must come back: kept by us, for one browser, once. */
 export type SignInChecks = { state: string; nonce: string; verifier: string };
@@ -14,25 +20,44 @@ export type SignInChecks = { state: string; nonce: string; verifier: string };
 /** `login`: sign in afresh. `switch`: choose another account. */
 export type SignInPrompt = 'login' | 'switch';
 
+/** `loginHint`: the account that the app named, for the provider to offer. */
+export type SignInWishes = { prompt?: SignInPrompt; uiLocales?: string; loginHint?: string };
+
 export type IdentityProvider = {
+  /** Of one among several. */
+  id?: string;
   name?: string;
+  issuer: string;
+  /** In lower case. */
+  emailDomains: readonly string[];
   /** Where to send the person. */
-  signInUrl: (
-    checks: SignInChecks,
-    options?: { prompt?: SignInPrompt; uiLocales?: string },
-  ) => Promise<URL>;
+  signInUrl: (checks: SignInChecks, wishes?: SignInWishes) => Promise<URL>;
   /** Who came back, from the query of the callback. Refuses with an HttpError that says what to do. */
   identify: (query: string, checks: SignInChecks) => Promise<Identity>;
 };
 
 export function openIdentityProvider(
-  settings: IdentityProviderSettings & { clientSecret?: string },
+  settings: IdentityProviderSettings,
   callbackUrl: string,
 ): IdentityProvider {
+  const { id, name, issuer, emailDomains, kind } = settings;
+  const open = kind === 'github' ? openGithub : openOpenidProvider;
+  return {
+    ...(id === undefined ? {} : { id }),
+    ...(name === undefined ? {} : { name }),
+    issuer,
+    emailDomains,
+    ...open(settings, callbackUrl),
+  };
+}
+
+/** How one kind of provider is asked. */
+export type Asking = Pick<IdentityProvider, 'signInUrl' | 'identify'>;
+
+function openOpenidProvider(settings: IdentityProviderSettings, callbackUrl: string): Asking {
   const discovered = discoverOnce(settings);
   return {
-    ...(settings.name === undefined ? {} : { name: settings.name }),
-    async signInUrl({ state, nonce, verifier }, { prompt, uiLocales } = {}) {
+    async signInUrl({ state, nonce, verifier }, { prompt, uiLocales, loginHint } = {}) {
       return openid.buildAuthorizationUrl(await discovered(), {
         redirect_uri: callbackUrl,
         scope: settings.scopes.join(' '),
@@ -41,12 +66,13 @@ export function openIdentityProvider(
         code_challenge: await openid.calculatePKCECodeChallenge(verifier),
         code_challenge_method: 'S256',
         ...(uiLocales ? { ui_locales: uiLocales } : {}),
+        ...(loginHint ? { login_hint: loginHint } : {}),
         ...(prompt ? { prompt: prompt === 'login' ? 'login' : settings.switchAccountPrompt } : {}),
       });
     },
     async identify(query, { state, nonce, verifier }) {
       const config = await discovered();
-      const tokens = await exchange(config, new URL(callbackUrl + query), {
+      const tokens = await exchangeCode(config, new URL(callbackUrl + query), {
         expectedState: state,
         expectedNonce: nonce,
         pkceCodeVerifier: verifier,
@@ -89,15 +115,7 @@ async function discover({
     [openid.customFetch]: fetchFromProvider,
   });
   const server = found.serverMetadata();
-  const config = new openid.Configuration(
-    server,
-    clientId,
-    undefined,
-    authentication(server, clientSecret),
-  );
-  config.timeout = TIMEOUT;
-  config[openid.customFetch] = fetchFromProvider;
-  for (const apply of execute) apply(config);
+  const config = providerClient(server, clientId, authentication(server, clientSecret));
   // The connection vouches for the ID token; its signature is checked all the same.
   openid.enableNonRepudiationChecks(config);
   return config;
@@ -115,46 +133,6 @@ function authentication(
     : openid.ClientSecretPost(secret);
 }
 
-type Tokens = Awaited<ReturnType<typeof openid.authorizationCodeGrant>>;
-
-async function exchange(
-  config: openid.Configuration,
-  callback: URL,
-  checks: openid.AuthorizationCodeGrantChecks,
-): Promise<Tokens> {
-  try {
-    return await openid.authorizationCodeGrant(config, callback, checks);
-  } catch (cause) {
-    if (cause instanceof openid.AuthorizationResponseError || isUnknownCode(cause)) {
-      throw new HttpError(
-        400,
-        'access_denied',
-        'the sign-in was not completed at the identity provider',
-        { cause, about: 'sign_in_stopped' },
-      );
-    }
-    if (cause instanceof openid.ClientError && !isFault(cause)) {
-      throw new HttpError(
-        400,
-        'access_denied',
-        'what the identity provider answered cannot be trusted',
-        { cause, about: 'sign_in_not_trusted' },
-      );
-    }
-    throw unavailable(cause, UNAVAILABLE);
-  }
-}
-
-/** Too old, used already, or made up by whoever came back with it. */
-function isUnknownCode(cause: unknown): boolean {
-  return cause instanceof openid.ResponseBodyError && cause.error === 'invalid_grant';
-}
-
-/** The provider was too slow, or answered that something is wrong on its side. */
-function isFault({ code, cause }: openid.ClientError): boolean {
-  return code === 'OAUTH_TIMEOUT' || (cause instanceof Response && cause.status >= 500);
-}
-
 type Claims = Record<string, unknown> & { iss: string; sub: string };
 
 /**
@@ -166,9 +144,7 @@ async function claimsOf(config: openid.Configuration, tokens: Tokens): Promise<C
   // OpenID Connect Core section 3.1.3.7: whom the token was made for is also said when it has one audience.
   const { client_id: clientId } = config.clientMetadata();
   if (!claims || (claims.azp ?? clientId) !== clientId) {
-    throw new HttpError(400, 'access_denied', 'the identity provider sent no ID token for us', {
-      about: 'sign_in_not_trusted',
-    });
+    throw notTrusted('the identity provider sent no ID token for us');
   }
   const isThin = claims.email === undefined || claims.name === undefined;
   if (!isThin || !config.serverMetadata().userinfo_endpoint) return { ...claims };

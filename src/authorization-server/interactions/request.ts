@@ -16,7 +16,7 @@ import {
   lowest,
   OFFLINE_ACCESS,
 } from '../../permission-level.ts';
-import type { Entitlement } from '../../settings/schema.ts';
+import type { Entitlement } from '../../settings/entitlements.ts';
 import type { Store } from '../../store/store.ts';
 import { isOwnOrigin, type RedirectPolicy } from '../engine/redirect-uris.ts';
 import { isIdentifiedByHost } from '../engine/shared-hosts.ts';

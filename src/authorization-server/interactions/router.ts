@@ -1,16 +1,17 @@
 // The browser's side of an authorization: sign in, be asked, decide.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
-import { HttpError } from '../../http/errors.ts';
+import { readForm } from '../../http/body.ts';
+import { HttpError, notFound } from '../../http/errors.ts';
 import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
 import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
 import { ACCOUNT_PATH, isAccountTrip } from './account-session.ts';
 import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
 import { findAnswer, findOutcome, requireFlow, requireOwnForm, seeOther } from './flow.ts';
+import { CALLBACK_PATH } from './identity-providers.ts';
+import { showChoice } from './provider-choice.ts';
 import { requireAllowedClient } from './request.ts';
-import { completeSignIn, passToFlow, startSignIn } from './sign-in.ts';
-
-export const CALLBACK_PATH = '/interaction/callback';
+import { completeSignIn, flowTrip, passToFlow, signInAt, startSignIn } from './sign-in.ts';
 
 export type InteractionOptions = ConsentOptions & { authUrl: string; rateLimit: RateLimit };
 
@@ -18,16 +19,15 @@ export function interactions(options: InteractionOptions): Koa.Middleware {
   const router = new Router({ sensitive: true, strict: true });
   router.use(refuseUnseenRequests('GET, POST'));
   router.use(limitRate(options.rateLimit));
-  router.get(CALLBACK_PATH, (ctx) =>
-    passToFlow(ctx, (uid) => (isAccountTrip(uid) ? ACCOUNT_PATH : `/interaction/${uid}`)),
+  router.get([CALLBACK_PATH, `${CALLBACK_PATH}/:provider`], (ctx) =>
+    passToFlow(options, ctx, (uid) => (isAccountTrip(uid) ? ACCOUNT_PATH : `/interaction/${uid}`)),
   );
   router.use('/interaction/:uid', doneInsteadOfExpired(options));
   router.get('/interaction/:uid', async (ctx) => {
     const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
     if (flow.prompt.name === 'consent') return showConsent(options, ctx, flow);
     await requireAllowedClient(options.store, String(flow.params.client_id));
-    const isAsked = flow.prompt.reasons.includes('login_prompt');
-    return startSignIn(options, ctx, flow, isAsked ? 'login' : undefined);
+    return startSignIn(options, ctx, flowTrip(flow));
   });
   router.post('/interaction/:uid', async (ctx) => {
     requireOwnForm(ctx, options.authUrl);
@@ -38,12 +38,32 @@ export function interactions(options: InteractionOptions): Koa.Middleware {
       throw new HttpError(400, 'expired', 'nobody is signed in yet');
     return decideConsent(options, ctx, flow);
   });
-  router.get('/interaction/:uid/callback', async (ctx) => {
+  const callback = '/interaction/:uid/callback';
+  router.get([callback, `${callback}/:provider`], async (ctx) => {
     const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
     return completeSignIn(options, ctx, flow);
   });
+  choices(router, options);
   const routes = router.routes() as Koa.Middleware;
   return (ctx, next) => (ctx.path.startsWith('/interaction/') ? routes(ctx, next) : next());
+}
+
+/** Where to sign in: a page, and its form. */
+function choices(router: Router, options: InteractionOptions): void {
+  const flowOf = async (ctx: Koa.Context) => {
+    const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
+    await requireAllowedClient(options.store, String(flow.params.client_id));
+    return flow;
+  };
+  router.get('/interaction/:uid/sign-in', async (ctx) => {
+    if (options.identityProviders.length < 2) throw notFound();
+    return showChoice(options, ctx, flowTrip(await flowOf(ctx)).action);
+  });
+  router.post('/interaction/:uid/sign-in', async (ctx) => {
+    requireOwnForm(ctx, options.authUrl);
+    const { provider } = await readForm(ctx);
+    return signInAt(options, ctx, flowTrip(await flowOf(ctx)), provider);
+  });
 }
 
 /** Who comes back to a flow that they have answered is told so, and not that something is wrong. */

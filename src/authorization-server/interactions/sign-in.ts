@@ -5,19 +5,31 @@ import type Provider from 'oidc-provider';
 import type { Account } from '../../accounts/account.ts';
 import { saveAccount } from '../../accounts/accounts.ts';
 import { HttpError } from '../../http/errors.ts';
+import type { Pages } from '../../http/pages.ts';
 import { KEEP, type Store } from '../../store/store.ts';
+import { notTrusted } from './code-exchange.ts';
 import { finishFlow, type Flow, seeOther } from './flow.ts';
 import {
   createSignInChecks,
   type IdentityProvider,
   type SignInChecks,
-  type SignInPrompt,
+  type SignInWishes,
 } from './identity-provider.ts';
+import {
+  belowPath,
+  findOwner,
+  findProviderFor,
+  type IdentityProviders,
+  requireProvider,
+} from './identity-providers.ts';
+import { chooseInstead, rememberChoice, showChoice } from './provider-choice.ts';
 
 export type SignInOptions = {
   provider: Provider;
   store: Store;
-  identityProvider: IdentityProvider;
+  pages: Pages;
+  identityProviders: IdentityProviders;
+  isHttps: boolean;
   accountKey: KeyObject;
   /** In seconds. */
   accountLifetime: number;
@@ -25,43 +37,84 @@ export type SignInOptions = {
   now: () => number;
 };
 
+/** On the way to an identity provider and back: the answer is good for `uid` only, and a choice is posted to `action`. */
+export type Trip = { uid: string; action: string; wishes: SignInWishes };
+
 const SIGN_IN_LIFETIME = 600;
 const STATE = /^([\w-]{16,64})\.[\w-]{16,128}$/;
+const LONGEST_HINT = 320;
 const signInKey = (state: string) => `sign-in:${state}`;
 
-/** `prompt`: what the identity provider should ask although it remembers the person. */
-export async function startSignIn(
+/** Where a flow's sign-in belongs. Whoever has signed in, or is to do so again, is asked by the provider although it remembers them. */
+export function flowTrip({ uid, prompt, params }: Flow): Trip {
+  const { ui_locales: uiLocales, login_hint: loginHint } = params;
+  const isSwitch = prompt.name === 'consent';
+  const isAsked = prompt.reasons.includes('login_prompt');
+  const isHint = typeof loginHint === 'string' && loginHint.length <= LONGEST_HINT;
+  return {
+    uid,
+    action: `/interaction/${uid}/sign-in`,
+    wishes: {
+      ...(isSwitch ? { prompt: 'switch' } : isAsked ? { prompt: 'login' } : {}),
+      ...(typeof uiLocales === 'string' ? { uiLocales } : {}),
+      // Whoever wants another account is not led back to the one that the app named.
+      ...(isHint && !isSwitch ? { loginHint } : {}),
+    },
+  };
+}
+
+/** Off to the only provider, or to the one of the address that the app named; otherwise the person chooses. */
+export function startSignIn(options: SignInOptions, ctx: Koa.Context, trip: Trip): Promise<void> {
+  const provider = findProviderFor(options.identityProviders, trip.wishes.loginHint);
+  return provider ? leave(options, ctx, trip, provider) : showChoice(options, ctx, trip.action);
+}
+
+/** Off to the provider that the person chose. */
+export function signInAt(
   options: SignInOptions,
   ctx: Koa.Context,
-  flow: Flow,
-  prompt?: SignInPrompt,
+  trip: Trip,
+  id: string | undefined,
 ): Promise<void> {
-  const url = await beginSignIn(options, flow.uid, {
-    ...(prompt ? { prompt } : {}),
-    ...uiLocalesOf(flow),
+  return leave(options, ctx, trip, requireProvider(options.identityProviders, id));
+}
+
+function leave(
+  options: SignInOptions,
+  ctx: Koa.Context,
+  trip: Trip,
+  provider: IdentityProvider,
+): Promise<void> {
+  return chooseInstead(options, ctx, trip.action, provider, async () => {
+    const checks = createSignInChecks(trip.uid);
+    const url = await provider.signInUrl(checks, wishesAt(options, provider, trip.wishes));
+    const stored: StoredChecks = { ...checks, ...idOf(provider) };
+    await options.store.set(signInKey(checks.state), stored, SIGN_IN_LIFETIME);
+    seeOther(ctx, url.href);
   });
-  seeOther(ctx, url.href);
 }
 
-/** Where to send the person, whose answer is good for `uid` only. */
-export async function beginSignIn(
-  { identityProvider, store }: SignInOptions,
-  uid: string,
-  wishes: Parameters<IdentityProvider['signInUrl']>[1] = {},
-): Promise<URL> {
-  const checks = createSignInChecks(uid);
-  const url = await identityProvider.signInUrl(checks, wishes);
-  await store.set<SignInChecks>(signInKey(checks.state), checks, SIGN_IN_LIFETIME);
-  return url;
+/** An address is nothing to a provider whose it is not. */
+function wishesAt(
+  { identityProviders }: SignInOptions,
+  provider: IdentityProvider,
+  { loginHint, ...wishes }: SignInWishes,
+): SignInWishes {
+  const owner = findOwner(identityProviders, loginHint) ?? provider;
+  return loginHint !== undefined && owner === provider ? { ...wishes, loginHint } : wishes;
 }
 
-/** The languages that the app asked for are the person's at the identity provider, too. */
-function uiLocalesOf({ params }: Flow): { uiLocales?: string } {
-  return typeof params.ui_locales === 'string' ? { uiLocales: params.ui_locales } : {};
+function idOf({ id }: IdentityProvider): { identityProvider?: string } {
+  return id === undefined ? {} : { identityProvider: id };
 }
 
-/** The provider knows one callback; the flow's cookie is only sent below the flow's own path, so the answer is passed on to there. */
-export function passToFlow(ctx: Koa.Context, pathOf: (uid: string) => string): void {
+/** Answers come to the provider's callback; the flow's cookie is only sent below the flow's own path, so the answer is passed on to there. */
+export function passToFlow(
+  { identityProviders }: SignInOptions,
+  ctx: Koa.Context,
+  pathOf: (uid: string) => string,
+): void {
+  const { id } = requireProvider(identityProviders, ctx.params.provider);
   const [, uid] = STATE.exec(String(ctx.query.state ?? '')) ?? [];
   if (uid === undefined)
     throw new HttpError(
@@ -69,49 +122,76 @@ export function passToFlow(ctx: Koa.Context, pathOf: (uid: string) => string): v
       'expired',
       'the answer of the identity provider belongs to no sign-in',
     );
-  seeOther(ctx, `${pathOf(uid)}/callback${ctx.search}`);
+  seeOther(ctx, belowPath(`${pathOf(uid)}/callback`, id) + ctx.search);
 }
 
-type StoredChecks = SignInChecks & { takenBy?: string };
+/** `identityProvider`: the id of the one that was left for, when there are several. */
+type StoredChecks = SignInChecks & { identityProvider?: string; takenBy?: string };
 
-/** Of all who ask, one gets them, also when its question had to be sent again over a new connection. */
-async function takeChecks(store: Store, state: string): Promise<SignInChecks | undefined> {
+/**
+ * Of all who ask, one gets them, also when its question had to be sent again over a new connection. An answer at the callback of another
+ * provider than was left for gets none, and uses none up (RFC 9700 section 4.4.2.2).
+ */
+async function takeChecks(
+  store: Store,
+  state: string,
+  { id }: IdentityProvider,
+): Promise<SignInChecks | undefined> {
   const takenBy = randomUUID();
   const after = await store.update<StoredChecks>(signInKey(state), (checks) =>
-    checks && checks.takenBy === undefined
+    checks && checks.takenBy === undefined && checks.identityProvider === id
       ? { value: { ...checks, takenBy }, ttl: SIGN_IN_LIFETIME }
       : KEEP,
   );
+  if (after && after.value.identityProvider !== id)
+    throw notTrusted('the answer came from another identity provider than the one asked');
   return after?.value.takenBy === takenBy ? after.value : undefined;
 }
 
-export async function completeSignIn(
+/** Takes the answer that came to a provider's callback: `done` gets who it is. A provider that failed is a reason to choose another. */
+export function endSignIn(
   options: SignInOptions,
   ctx: Koa.Context,
-  flow: Flow,
+  { uid, action }: Pick<Trip, 'uid' | 'action'>,
+  done: (account: Account) => Promise<void>,
 ): Promise<void> {
-  const account = await endSignIn(options, ctx, flow.uid);
-  const ts = Math.floor(options.now());
-  await finishFlow(options.provider, ctx, { login: { accountId: account.id, ts } });
-  await switchAccount(options, ctx, account.id);
+  const provider = requireProvider(options.identityProviders, ctx.params.provider);
+  return chooseInstead(options, ctx, action, provider, async () => {
+    const account = await accountIn(options, ctx, uid, provider);
+    rememberChoice(options, ctx, provider);
+    await done(account);
+  });
 }
 
-/** Who came back from the trip that began with `uid`: remembered, once. */
-export async function endSignIn(
-  { store, identityProvider, accountKey, accountLifetime, now }: SignInOptions,
+async function accountIn(
+  { store, accountKey, accountLifetime, now }: SignInOptions,
   ctx: Koa.Context,
   uid: string,
+  provider: IdentityProvider,
 ): Promise<Account> {
   const state = String(ctx.query.state ?? '');
-  const checks = state.startsWith(`${uid}.`) ? await takeChecks(store, state) : undefined;
+  const isOurs = state.startsWith(`${uid}.`);
+  const checks = isOurs ? await takeChecks(store, state, provider) : undefined;
   if (!checks)
     throw new HttpError(
       400,
       'expired',
       'this answer of the identity provider was used already, or is too old',
     );
-  const identity = await identityProvider.identify(ctx.search, checks);
+  const identity = await provider.identify(ctx.search, checks);
   return saveAccount(store, accountKey, identity, { now: now(), ttl: accountLifetime });
+}
+
+export function completeSignIn(
+  options: SignInOptions,
+  ctx: Koa.Context,
+  flow: Flow,
+): Promise<void> {
+  return endSignIn(options, ctx, flowTrip(flow), async (account) => {
+    const ts = Math.floor(options.now());
+    await finishFlow(options.provider, ctx, { login: { accountId: account.id, ts } });
+    await switchAccount(options, ctx, account.id);
+  });
 }
 
 /** The engine refuses to change the account of a session when it resumes, so the session is given to the new one before. */

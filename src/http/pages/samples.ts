@@ -97,6 +97,15 @@ export const PEOPLE: ViewValues['development-sign-in'] = {
   ],
 };
 
+export const SIGN_IN: ViewValues['sign-in'] = {
+  action: '/interaction/abc/sign-in',
+  providers: [
+    { id: 'example', name: 'Example Corp', isLast: true },
+    { id: 'partners', name: 'Partners and suppliers', isLast: false },
+    { id: 'github', name: 'GitHub', isLast: false },
+  ],
+};
+
 function consent(changes: Partial<ViewValues['consent']> = {}): Sample {
   return { view: 'consent', values: { ...CONSENT, ...changes } };
 }
@@ -138,6 +147,17 @@ export const SAMPLES: Record<string, Sample> = {
     view: 'error',
     values: { about: 'server_error', reference: 'Zr8kT2mQp1Vx' },
     status: 500,
+  },
+  'sign-in': { view: 'sign-in', values: SIGN_IN },
+  'sign-in-elsewhere': {
+    view: 'sign-in',
+    values: { ...SIGN_IN, trouble: { name: 'Example Corp', reason: 'unavailable' } },
+    status: 503,
+  },
+  'sign-in-again': {
+    view: 'sign-in',
+    values: { ...SIGN_IN, trouble: { name: LONG.slice(0, 60), reason: 'stopped' } },
+    status: 400,
   },
   'development-sign-in': { view: 'development-sign-in', values: PEOPLE },
   'connected-apps': { view: 'connected-apps', values: CONNECTED_APPS },

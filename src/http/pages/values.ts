@@ -52,6 +52,14 @@ export type ViewValues = ConsoleValues & {
     reference: string;
     returnTo?: { href: string; host: string };
   };
+  /** Where to sign in, when there are several identity providers. */
+  'sign-in': {
+    action: string;
+    /** `id` is posted back as `provider`. `isLast`: chosen last time in this browser. */
+    providers: { id: string; name: string; isLast: boolean }[];
+    /** What happened at the provider of that name a moment ago. */
+    trouble?: { name: string; reason: 'unavailable' | 'stopped' };
+  };
   'development-sign-in': {
     action: string;
     people: { id: string; name: string; email: string; may: string }[];

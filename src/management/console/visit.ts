@@ -2,7 +2,7 @@
 import type Koa from 'koa';
 import type { Pages } from '../../http/pages.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
-import type { Administrator } from '../../settings/schema.ts';
+import type { Match } from '../../settings/entitlements.ts';
 import type { ManagementTools } from '../route.ts';
 import type { Form } from './forms.ts';
 import type { Session } from './sessions.ts';
@@ -12,7 +12,7 @@ export type ConsoleSettings = {
   pages: Pages;
   signIn: ConsoleSignIn;
   /** Whoever one of these fits. */
-  administrators: readonly Administrator[];
+  administrators: readonly Match[];
   rateLimit: RateLimit;
 };
 

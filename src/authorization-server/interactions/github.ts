@@ -1,0 +1,130 @@
+// Signing in at GitHub, which has OAuth 2.0 and an API, and no ID tokens (RFC 6749 section 4.1, RFC 7636).
+import * as oauth from 'openid-client';
+import { z } from 'zod';
+import type { Identity } from '../../accounts/account.ts';
+import { unavailable } from '../../http/errors.ts';
+import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
+import { exchangeCode, notTrusted, providerClient, UNAVAILABLE } from './code-exchange.ts';
+import type { Asking } from './identity-provider.ts';
+
+const user = z.object({
+  id: z.int().positive(),
+  login: z.string().min(1),
+  name: z.string().nullish(),
+});
+const emails = z.array(
+  z.object({ email: z.string(), primary: z.boolean(), verified: z.boolean() }),
+);
+const organizations = z.array(z.object({ login: z.string() }));
+
+type Emails = z.output<typeof emails>;
+
+const PAGE = 100;
+const MOST_PAGES = 10;
+
+export function openGithub(settings: IdentityProviderSettings, callbackUrl: string): Asking {
+  const { issuer, clientId, clientSecret = '', scopes } = settings;
+  const { origin } = new URL(issuer);
+  const config = providerClient(
+    {
+      issuer,
+      authorization_endpoint: `${origin}/login/oauth/authorize`,
+      token_endpoint: `${origin}/login/oauth/access_token`,
+    },
+    clientId,
+    oauth.ClientSecretPost(clientSecret),
+  );
+  return {
+    async signInUrl({ state, verifier }, { prompt, loginHint } = {}) {
+      return oauth.buildAuthorizationUrl(config, {
+        redirect_uri: callbackUrl,
+        scope: scopes.join(' '),
+        state,
+        code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
+        code_challenge_method: 'S256',
+        ...(loginHint ? { login: loginHint } : {}),
+        // It never asks for a password again; the list of accounts is the most that it asks.
+        ...(prompt ? { prompt: 'select_account' } : {}),
+      });
+    },
+    async identify(query, { state, verifier }) {
+      const { access_token: token } = await exchangeCode(config, new URL(callbackUrl + query), {
+        expectedState: state,
+        pkceCodeVerifier: verifier,
+      });
+      return identityOf(settings, (path) => ask(config, apiOf(origin) + path, token));
+    },
+  };
+}
+
+/** github.com and ghe.com have a host for it, servers of one's own a path. */
+function apiOf(origin: string): string {
+  const { hostname } = new URL(origin);
+  const isHosted = hostname === 'github.com' || hostname.endsWith('.ghe.com');
+  return isHosted ? `https://api.${hostname}` : `${origin}/api/v3`;
+}
+
+/** The numeric id is the subject: a login may be given up, and taken by somebody else. */
+async function identityOf(
+  { issuer, emailDomains, ...settings }: IdentityProviderSettings,
+  askApi: (path: string) => Promise<unknown>,
+): Promise<Identity> {
+  const { id, login, name } = understood(user, await askApi('/user'));
+  const addresses = understood(emails, await askApi(`/user/emails?per_page=${PAGE}`));
+  const address = preferred(addresses, emailDomains);
+  return {
+    issuer,
+    subject: String(id),
+    name: (name || login).slice(0, 200),
+    ...(address ? { email: address.email.slice(0, 320) } : {}),
+    emailVerified: address?.verified === true,
+    groups: settings.organizations ? await organizationsOf(askApi) : [],
+  };
+}
+
+/** A verified one at a domain of the settings, else the one that the person calls their first. */
+function preferred(addresses: Emails, domains: readonly string[]): Emails[number] | undefined {
+  const isOurs = ({ email, verified }: Emails[number]) =>
+    verified && domains.includes(String(email.split('@').at(-1)).toLowerCase());
+  const ours = addresses.filter(isOurs);
+  return ours.find(({ primary }) => primary) ?? ours[0] ?? addresses.find(({ primary }) => primary);
+}
+
+async function organizationsOf(askApi: (path: string) => Promise<unknown>): Promise<string[]> {
+  const logins: string[] = [];
+  for (let page = 1; page <= MOST_PAGES; page += 1) {
+    const answer = await askApi(`/user/orgs?per_page=${PAGE}&page=${page}`);
+    const found = understood(organizations, answer);
+    logins.push(...found.map(({ login }) => login));
+    if (found.length < PAGE) break;
+  }
+  return logins;
+}
+
+/** Whatever it will not say makes nobody a person without an address or a group: they try again. */
+async function ask(config: oauth.Configuration, url: string, token: string): Promise<unknown> {
+  const headers = new Headers({
+    accept: 'application/vnd.github+json',
+    'x-github-api-version': '2022-11-28',
+  });
+  try {
+    const answer = await oauth.fetchProtectedResource(
+      config,
+      token,
+      new URL(url),
+      'GET',
+      undefined,
+      headers,
+    );
+    if (!answer.ok) throw new Error(`${new URL(url).pathname} answered ${answer.status}`);
+    return await answer.json();
+  } catch (cause) {
+    throw unavailable(cause, UNAVAILABLE);
+  }
+}
+
+function understood<Shape>(shape: z.ZodType<Shape>, answer: unknown): Shape {
+  const { success, data, error } = shape.safeParse(answer);
+  if (success) return data;
+  throw notTrusted('what the identity provider said of the person is not understood', error);
+}

@@ -1,0 +1,232 @@
+// Several identity providers in the settings, and one without OpenID Connect: what is made of them, and what is refused.
+import { expect } from 'chai';
+import {
+  load,
+  loadInProduction,
+  mistakesIn,
+  PRODUCTION,
+  SECRET,
+  settingsFile,
+} from './settings-file.ts';
+
+const EXAMPLE = {
+  id: 'example',
+  name: 'Example Corp',
+  issuer: 'https://login.example.com',
+  clientId: 'gatehouse',
+};
+const GITHUB = {
+  id: 'github',
+  name: 'GitHub',
+  kind: 'github',
+  clientId: 'Iv1.0123456789abcdef',
+  clientSecret: 'a-client-secret',
+};
+const { identityProvider: SINGLE, ...WITHOUT } = PRODUCTION;
+const RULES = [{ match: { emailDomain: 'example.com' }, level: 'operations' }];
+
+function listing(identityProviders: unknown, entitlements: unknown = RULES) {
+  return { ...WITHOUT, identityProviders, entitlements };
+}
+
+/** What is expected, by the name of the setting that is wrong. */
+function refusals(content: unknown, environment: Record<string, string> = {}) {
+  const mistakes = mistakesIn(content, { GATEHOUSE_SECRET: SECRET, ...environment });
+  return Object.fromEntries(mistakes.map(({ setting, expected }) => [setting, expected]));
+}
+
+describe('Several identity providers', () => {
+  it('are listed in the order in which people see them, each with its own settings', () => {
+    const { identityProviders } = loadInProduction(
+      listing([{ ...EXAMPLE, emailDomains: ['Example.COM'] }, GITHUB]),
+    );
+    expect(identityProviders).to.have.length(2);
+    expect(identityProviders[0]).to.include({ ...EXAMPLE, kind: 'openid', embedded: false });
+    expect(identityProviders[0]?.emailDomains).to.deep.equal(['example.com']);
+    expect(identityProviders[1]).to.include({ ...GITHUB, issuer: 'https://github.com' });
+  });
+
+  it('have their client secrets in files of their own', () => {
+    const file = settingsFile('from-a-file\n');
+    const { clientSecret: _, ...github } = GITHUB;
+    const settings = loadInProduction(listing([EXAMPLE, { ...github, clientSecretFile: file }]));
+    expect(settings.identityProviders.map(({ clientSecret }) => clientSecret)).to.deep.equal([
+      undefined,
+      'from-a-file',
+    ]);
+  });
+
+  it('are not listed beside a single one, nor beside the embedded one', () => {
+    const list = [EXAMPLE, GITHUB];
+    expect(refusals({ ...listing(list), identityProvider: SINGLE })).to.deep.equal({
+      identityProviders: 'it or identityProvider, not both',
+    });
+    const people = [{ id: 'ada', name: 'Ada', email: 'ada@example.com' }];
+    const developmentIdp = { url: 'http://localhost:4003', people };
+    expect(refusals({ ...listing(list), developmentIdp })).to.have.property('developmentIdp');
+  });
+
+  it('take no secret from the variable of a single one, which is told', () => {
+    const environment = { GATEHOUSE_IDENTITY_PROVIDER_SECRET: 'a-secret-of-one' };
+    const mistakes = mistakesIn(listing([EXAMPLE, GITHUB]), {
+      GATEHOUSE_SECRET: SECRET,
+      ...environment,
+    });
+    expect(JSON.stringify(mistakes)).to.include('GATEHOUSE_IDENTITY_PROVIDER_SECRET');
+    expect(JSON.stringify(mistakes)).to.include('clientSecretFile');
+    expect(JSON.stringify(mistakes)).not.to.include('a-secret-of-one');
+  });
+
+  const other = { ...EXAMPLE, id: 'other', name: 'Other', issuer: 'https://other.example.com' };
+  const WRONG: Record<string, [list: unknown, setting: string, expected: RegExp]> = {
+    'an empty list': [[], 'identityProviders', /at least 1/],
+    'no id': [[{ ...EXAMPLE, id: undefined }], 'identityProviders[0].id', /text/],
+    'an id that is no part of an address': [
+      [{ ...EXAMPLE, id: 'Example/1' }],
+      'identityProviders[0].id',
+      /lower-case/,
+    ],
+    'no name': [[{ ...EXAMPLE, name: undefined }], 'identityProviders[0].name', /text/],
+    'no issuer': [[{ ...EXAMPLE, issuer: undefined }], 'identityProviders[0].issuer', /issuer/],
+    'an id twice': [[EXAMPLE, { ...other, id: 'example' }], 'identityProviders', /id of its own/],
+    'a name twice': [
+      [EXAMPLE, { ...other, name: 'Example Corp' }],
+      'identityProviders',
+      /name of its own/,
+    ],
+    'an issuer twice': [
+      [EXAMPLE, { ...other, issuer: EXAMPLE.issuer }],
+      'identityProviders',
+      /issuer of its own/,
+    ],
+    'a domain at two': [
+      [
+        { ...EXAMPLE, emailDomains: ['example.com'] },
+        { ...other, emailDomains: ['EXAMPLE.com'] },
+      ],
+      'identityProviders',
+      /one provider only/,
+    ],
+    'a misspelt setting': [
+      [{ ...EXAMPLE, emailDomain: ['example.com'] }],
+      'identityProviders[0].emailDomain',
+      /emailDomains/,
+    ],
+    'organizations where there are none': [
+      [{ ...EXAMPLE, organizations: true }],
+      'identityProviders[0].organizations',
+      /github/,
+    ],
+    'claims where there are none': [
+      [{ ...GITHUB, groupsClaim: 'groups' }],
+      'identityProviders[0].groupsClaim',
+      /organizations/,
+    ],
+    'GitHub without a secret': [
+      [EXAMPLE, { ...GITHUB, clientSecret: undefined }],
+      'identityProviders[1].clientSecret',
+      /clientSecretFile/,
+    ],
+    'a secret twice': [
+      [{ ...EXAMPLE, clientSecret: 'x', clientSecretFile: 'y' }],
+      'identityProviders[0].clientSecretFile',
+      /not both/,
+    ],
+  };
+  for (const [what, [list, setting, expected]] of Object.entries(WRONG)) {
+    it(`are refused with ${what}`, () => {
+      expect(refusals(listing(list))[setting]).to.match(expected);
+    });
+  }
+
+  it('want https and no placeholders in production, each of them', () => {
+    const list = [
+      { ...EXAMPLE, issuer: 'http://login.example.com' },
+      { ...GITHUB, clientSecret: 'change-me' },
+    ];
+    expect(Object.keys(refusals(listing(list)))).to.have.members([
+      'identityProviders[0].issuer',
+      'identityProviders[1].clientSecret',
+    ]);
+    const file = settingsFile('change-me');
+    const { clientSecret: _, ...github } = GITHUB;
+    expect(
+      Object.keys(refusals(listing([EXAMPLE, { ...github, clientSecretFile: file }]))),
+    ).to.deep.equal(['identityProviders[1].clientSecretFile']);
+  });
+});
+
+describe('A rule', () => {
+  const list = [EXAMPLE, GITHUB];
+
+  it('that names a provider counts for accounts of its issuer', () => {
+    const rules = [{ match: { group: 'analysts', provider: 'github' }, level: 'operations' }];
+    expect(loadInProduction(listing(list, rules)).entitlements).to.deep.equal([
+      { match: { group: 'analysts', issuer: 'https://github.com' }, level: 'operations' },
+    ]);
+  });
+
+  it('about a group, a subject or anyone says which of several providers it means', () => {
+    const rules = [
+      { match: { group: 'analysts' }, level: 'operations' },
+      { match: { subject: '1' }, level: 'operations' },
+      { match: { anyone: true }, level: 'operations' },
+      { match: { email: 'ada@example.com' }, level: 'operations' },
+    ];
+    const expected = 'one of example, github, because there are several';
+    expect(refusals(listing(list, rules))).to.deep.equal({
+      'entitlements[0].match.provider': expected,
+      'entitlements[1].match.provider': expected,
+      'entitlements[2].match.provider': expected,
+    });
+    expect(() => loadInProduction(listing([EXAMPLE], rules))).to.not.throw();
+  });
+
+  it('for administrators says so, too, and counts for that provider only', () => {
+    const withAdministrators = (administrators: object[]) => ({
+      ...listing(list),
+      management: { administrators },
+    });
+    expect(refusals(withAdministrators([{ group: 'a' }, { subject: '1' }]))).to.deep.equal({
+      'management.administrators[0].provider': 'one of example, github, because there are several',
+      'management.administrators[1].provider': 'one of example, github, because there are several',
+    });
+    const rules = [{ group: 'a', provider: 'github' }, { email: 'ada@example.com' }];
+    expect(loadInProduction(withAdministrators(rules)).management.administrators).to.deep.equal([
+      { group: 'a', issuer: 'https://github.com' },
+      { email: 'ada@example.com' },
+    ]);
+  });
+
+  it('cannot name a provider that is not there, or nothing but a provider', () => {
+    const rule = (match: object) => [{ match, level: 'operations' }];
+    expect(refusals(listing(list, rule({ group: 'a', provider: 'gitlab' })))).to.have.property(
+      'entitlements[0].match.provider',
+      'one of example, github',
+    );
+    expect(
+      refusals({ ...PRODUCTION, entitlements: rule({ group: 'a', provider: 'github' }) }),
+    ).to.have.property('entitlements[0].match.provider');
+    expect(refusals(listing(list, rule({ provider: 'github' })))).to.have.property(
+      'entitlements[0].match',
+    );
+  });
+});
+
+describe('GitHub as the only identity provider', () => {
+  it('is asked for addresses, and for organizations when they are wanted', () => {
+    const { id: _id, name: _name, ...github } = GITHUB;
+    const scopesOf = (more: object) =>
+      loadInProduction({ ...WITHOUT, identityProvider: { ...github, ...more } })
+        .identityProviders[0]?.scopes;
+    expect(scopesOf({})).to.deep.equal(['read:user', 'user:email']);
+    expect(scopesOf({ organizations: true })).to.include('read:org');
+  });
+
+  it('may be a server of one’s own', () => {
+    const { id: _id, ...github } = GITHUB;
+    const issuer = 'https://github.example.com';
+    const file = { ...WITHOUT, identityProvider: { ...github, issuer } };
+    expect(load(file, { GATEHOUSE_SECRET: SECRET }).identityProviders[0]).to.include({ issuer });
+  });
+});
