@@ -1,0 +1,227 @@
+// What cannot be run here is checked with what is made for it: the image, the manifests, the compose file and the unit of systemd.
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { validate } from 'dockerfile-utils';
+import { parse, parseAllDocuments } from 'yaml';
+import { z } from 'zod';
+import { loadSettings } from '../../src/settings/load.ts';
+import { PRODUCTION, settingsFile, temporaryDirectory } from '../settings/settings-file.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
+const SECRET = 'a-root-secret-that-is-long-enough';
+
+type Environment = Record<string, string>;
+
+/** As the image has them, with `more` over them. */
+function imageEnvironment(more: Environment): Environment {
+  const [, block = ''] = /^ENV (GATEHOUSE_CONFIG[\s\S]*?)\n\S/m.exec(read('Dockerfile')) ?? [];
+  const image = Object.fromEntries(
+    [...block.matchAll(/(GATEHOUSE_\w+)=(\S+)/g)].map(([, name, value]) => [name, value]),
+  );
+  return { NODE_ENV: 'production', ...image, GATEHOUSE_DATA_DIR: temporaryDirectory(), ...more };
+}
+
+function secretFile(): string {
+  const path = join(temporaryDirectory(), 'secret');
+  writeFileSync(path, SECRET);
+  return path;
+}
+
+describe('The image', () => {
+  it('is written as Dockerfiles are', () => {
+    expect(validate(read('Dockerfile'))).to.deep.equal([]);
+    expect(validate('FROM node\nRUNN npm ci\n')).not.to.deep.equal([]);
+  });
+
+  it('takes in all that the program reads when it runs', () => {
+    const copied = [...read('Dockerfile').matchAll(/^COPY (.+) \S+$/gm)].flatMap(([, from = '']) =>
+      from.split(' '),
+    );
+    expect(copied).to.include.members(['package.json', 'package-lock.json', 'src/', 'views/']);
+    const taken = read('.dockerignore').split('\n');
+    for (const path of copied) expect(taken).to.include(`!${path}`);
+  });
+});
+
+const variable = z.object({
+  name: z.string(),
+  value: z.string().optional(),
+  valueFrom: z.object({ secretKeyRef: z.object({ name: z.string(), key: z.string() }) }).optional(),
+});
+const workload = z.object({
+  metadata: z.object({ name: z.string() }),
+  spec: z.object({
+    replicas: z.number(),
+    template: z.object({
+      spec: z.object({
+        terminationGracePeriodSeconds: z.number(),
+        containers: z.array(z.object({ env: z.array(variable) })).length(1),
+      }),
+    }),
+  }),
+});
+
+type Manifest = { apiVersion: string; kind: string; metadata: { name: string } };
+
+describe('The manifests of Kubernetes', () => {
+  const folder = join(ROOT, 'config/kubernetes');
+  const manifests = readdirSync(folder).flatMap((name) =>
+    parseAllDocuments(read(`config/kubernetes/${name}`)).map((found) => found.toJS() as Manifest),
+  );
+  const ofKind = (wanted: string) => manifests.filter(({ kind }) => kind === wanted);
+
+  async function check({ apiVersion, kind }: Manifest, manifest: object): Promise<void> {
+    const module = (await import(`kubernetes-models/${apiVersion}/${kind}`)) as Record<
+      string,
+      new (data: object) => { validate: () => void }
+    >;
+    const Model = module[kind];
+    if (!Model) throw new Error(`there is no schema of ${kind}`);
+    new Model(manifest).validate();
+  }
+
+  it('are what the schemas of Kubernetes say', async () => {
+    expect(manifests).to.have.length.above(6);
+    for (const manifest of manifests) await check(manifest, manifest);
+    const [first] = ofKind('Deployment');
+    if (!first) throw new Error('there is no deployment');
+    const wrong = await check(first, { ...first, spec: { replicas: 'two' } }).catch(
+      (error: unknown) => error,
+    );
+    expect(wrong).to.be.an('error');
+  });
+
+  it('keep one of two replicas through disruptions, for each deployment', () => {
+    const names = ofKind('Deployment').map(({ metadata }) => metadata.name);
+    expect(names).to.deep.equal(['authorization-server', 'resource-server']);
+    for (const kind of ['Service', 'PodDisruptionBudget'])
+      expect(ofKind(kind).map(({ metadata }) => metadata.name)).to.deep.equal(names);
+    for (const deployment of ofKind('Deployment'))
+      expect(workload.parse(deployment).spec.replicas).to.be.at.least(2);
+  });
+
+  it('give Gatehouse settings and variables that it takes, secrets by reference', () => {
+    const [map] = ofKind('ConfigMap') as (Manifest & { data: Environment })[];
+    for (const deployment of ofKind('Deployment')) {
+      const { terminationGracePeriodSeconds, containers } =
+        workload.parse(deployment).spec.template.spec;
+      const env = containers.flatMap((container) => container.env);
+      const secrets: Environment = { store: 'rediss://:a@redis.example.com:6379' };
+      const values = env.map(({ name, value, valueFrom }) => [
+        name,
+        value ?? secrets[valueFrom?.secretKeyRef.key ?? ''] ?? SECRET,
+      ]);
+      const settings = loadSettings(
+        imageEnvironment({
+          ...Object.fromEntries(values),
+          GATEHOUSE_CONFIG: settingsFile(map?.data['gatehouse.yaml']),
+        }),
+      );
+      expect(terminationGracePeriodSeconds).to.be.above(settings.drain + 20);
+      for (const { name, value } of env)
+        if (name !== 'GATEHOUSE_ROLES') expect(value, name).to.equal(undefined);
+    }
+  });
+});
+
+const composeService = z.object({
+  environment: z.record(z.string(), z.string()).default({}),
+  secrets: z.array(z.string()).default([]),
+  networks: z
+    .union([z.array(z.string()), z.record(z.string(), z.object({ aliases: z.array(z.string()) }))])
+    .transform((networks) => (Array.isArray(networks) ? networks : Object.keys(networks))),
+  volumes: z.array(z.string()).default([]),
+  command: z.array(z.string()).default([]),
+});
+const composeFile = z.object({
+  services: z.record(z.string(), composeService),
+  networks: z.record(z.string(), z.unknown()),
+  volumes: z.record(z.string(), z.unknown()),
+  secrets: z.record(z.string(), z.object({ file: z.string() })),
+});
+
+describe('The compose file', () => {
+  const compose = composeFile.parse(parse(read('config/compose.yaml'), { merge: true }));
+  const services = Object.entries(compose.services);
+
+  it('refers to what is there only', () => {
+    for (const [name, { secrets, networks, volumes }] of services) {
+      const named = volumes.map((volume) => volume.split(':')[0] ?? '');
+      const own = named.filter((volume) => !volume.startsWith('.'));
+      expect(Object.keys(compose.secrets), name).to.include.members(secrets);
+      expect(Object.keys(compose.networks), name).to.include.members(networks);
+      expect(Object.keys(compose.volumes), name).to.include.members(own);
+    }
+    const proxied = [...read('config/Caddyfile').matchAll(/reverse_proxy ([\w-]+):\d+/g)];
+    expect(proxied.map(([, name]) => name)).to.deep.equal([
+      'authorization-server',
+      'resource-server',
+    ]);
+    expect(Object.keys(compose.services)).to.include.members(proxied.map(([, name]) => name));
+  });
+
+  it('gives Gatehouse variables that it takes, and each role its secrets', () => {
+    for (const name of ['authorization-server', 'resource-server']) {
+      const { environment = {}, secrets = [] } = compose.services[name] ?? {};
+      const given = Object.entries(environment).map(([key, value]) => {
+        const [, secret] = /^\/run\/secrets\/(\w+)$/.exec(value) ?? [];
+        if (secret) expect(secrets, name).to.include(secret);
+        return [key, secret ? secretFile() : value.replace(/\$\{\w+:\?[^}]*\}/, 'password')];
+      });
+      const settings = loadSettings(
+        imageEnvironment({
+          ...Object.fromEntries(given),
+          GATEHOUSE_CONFIG: settingsFile(PRODUCTION),
+        }),
+      );
+      expect(settings.store).to.deep.equal({
+        kind: 'redis',
+        url: 'redis://:password@redis:6379',
+      });
+    }
+  });
+
+  it('has a Redis that keeps what it is given', () => {
+    const command = compose.services.redis?.command.join(' ');
+    expect(command).to.match(/--appendonly yes --maxmemory-policy noeviction --requirepass /);
+  });
+});
+
+describe('The unit of systemd', () => {
+  const unit = read('config/gatehouse.service');
+
+  /** With what is there in place of what is installed later. */
+  function analyze(text: string, ...args: string[]) {
+    const file = join(temporaryDirectory(), 'gatehouse.service');
+    writeFileSync(file, text.replace('/usr/bin/node', process.execPath));
+    return spawnSync('systemd-analyze', [...args, file], { encoding: 'utf8' });
+  }
+
+  it('is one that systemd understands', () => {
+    const { status, stderr } = analyze(unit, 'verify', '--man=no');
+    expect(stderr).to.equal('');
+    expect(status).to.equal(0);
+    const wrong = analyze(unit.replace('Restart=', 'Restarts='), 'verify', '--man=no');
+    expect(wrong.stderr).to.include('Restarts');
+  });
+
+  it('may do little', () => {
+    const { status, stdout } = analyze(unit, 'security', '--offline=true', '--threshold=20');
+    expect(status, stdout).to.equal(0);
+  });
+
+  it('names variables that Gatehouse takes', () => {
+    const pairs = [...unit.matchAll(/^Environment=(\w+)=(.*)$/gm)].map(
+      ([, name = '', value = '']) => [name, value.startsWith('%d/') ? secretFile() : value],
+    );
+    const environment = {
+      ...Object.fromEntries(pairs),
+      GATEHOUSE_CONFIG: settingsFile(PRODUCTION),
+      GATEHOUSE_DATA_DIR: temporaryDirectory(),
+    };
+    expect(loadSettings(environment)).to.include({ production: true, secret: SECRET });
+  });
+});
