@@ -1,4 +1,4 @@
-// An older copy of the store brings back what was revoked since, so it is revoked again before anybody is served: the procedure of the README.
+// An older copy of the store brings back what was revoked since, so it is revoked again before anybody is served: the procedure of config/operating.md.
 import { copyFile } from 'node:fs/promises';
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';

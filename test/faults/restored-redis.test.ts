@@ -1,0 +1,120 @@
+// A Redis that is restored from a copy of its append-only file, by the steps of config/operating.md: nothing that was revoked is back.
+import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { Redis } from 'ioredis';
+import { mint, revoke as revokeMinted } from '../minted-tokens/minting.ts';
+import { until } from '../store/condition.ts';
+import { createConnector, readAudit, revokeConnector } from '../support/administrator.ts';
+import { connect } from '../support/connection.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { callTool, isLetIn } from '../support/mcp.ts';
+import { refresh } from '../support/oauth.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { openPlace, type Place, startAt, type System } from '../support/system.ts';
+
+describe('A Redis that was restored from a backup', () => {
+  let dir: string;
+  let port: number;
+  let redis: RedisServer | undefined;
+  let place: Place;
+  let system: System | undefined;
+
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'gatehouse-restore-'));
+    [port = 0] = await freePorts(1);
+    redis = await startRedis({ port, keepIn: dir });
+    place = await openPlace({ storeAddress: redis.url });
+  });
+  afterEach(async () => {
+    await stopAll();
+    await redis?.stop();
+    await place.release();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  async function stopAll(): Promise<void> {
+    await system?.stop();
+    system = undefined;
+  }
+
+  async function start(settings: Record<string, string> = {}): Promise<System> {
+    system = await startAt(place, settings);
+    return system;
+  }
+
+  async function backUp(): Promise<void> {
+    const client = new Redis(port);
+    await client.config('SET', 'auto-aof-rewrite-percentage', 0);
+    await until('no rewrite runs', async () =>
+      (await client.info('persistence')).includes('aof_rewrite_in_progress:0'),
+    );
+    await cp(join(dir, 'appendonlydir'), join(dir, 'backup'), { recursive: true });
+    client.disconnect();
+  }
+
+  async function restore(): Promise<void> {
+    await redis?.stop('SIGTERM');
+    await rm(join(dir, 'appendonlydir'), { recursive: true });
+    await cp(join(dir, 'backup'), join(dir, 'appendonlydir'), { recursive: true });
+    redis = await startRedis({ port, keepIn: dir });
+  }
+
+  it('CNX-10 is told what was revoked since while only the management role runs, and then serves the rest', async () => {
+    let running = await start();
+    const connector = await createConnector(running);
+    const kept = await createConnector(running);
+    const ada = await connect(running, connector);
+    const grace = await connect(running, kept, { person: 'grace' });
+    const minted = await mint(running);
+    await backUp();
+    await revokeConnector(running, connector.id);
+    await revokeMinted(running, minted.id);
+    const since = await readAudit(running);
+    await stopAll();
+    await restore();
+
+    running = await start({ GATEHOUSE_ROLES: 'management' });
+    expect(await fetch(ada.link).catch(() => 'nobody')).to.equal('nobody');
+    for (const { event, connector: id, clientId } of since) {
+      if (event === 'connector_revoked') await revokeConnector(running, String(id));
+      if (event === 'token_revoked')
+        await revokeMinted(running, String(clientId).replace('minted:', ''));
+    }
+    await stopAll();
+
+    running = await start();
+    expect((await callTool(ada.link, ada.accessToken, 'club_overview')).status).to.equal(410);
+    const refused = await refresh(ada.server, ada.client, ada.refreshToken);
+    expect(refused.body.error).to.equal('invalid_grant');
+    expect(await isLetIn(`${running.resource}/mcp`, minted.token)).to.equal(false);
+    expect(await isLetIn(kept.link, grace.accessToken)).to.equal(true);
+    expect((await refresh(grace.server, grace.client, grace.refreshToken)).status).to.equal(200);
+  });
+
+  it('brings back what was revoked when nobody goes through the list, which is why there are steps', async () => {
+    let running = await start();
+    const connector = await createConnector(running);
+    const ada = await connect(running, connector);
+    await backUp();
+    await revokeConnector(running, connector.id);
+    await stopAll();
+    await restore();
+    running = await start();
+    expect(await isLetIn(ada.link, ada.accessToken)).to.equal(true);
+  });
+
+  it('begins empty with a snapshot alone, which is why that is no backup', async () => {
+    const client = new Redis(port);
+    await client.set('kept', 'yes');
+    await client.save();
+    client.disconnect();
+    await redis?.stop();
+    await rm(join(dir, 'appendonlydir'), { recursive: true });
+    redis = await startRedis({ port, keepIn: dir });
+    const again = new Redis(port);
+    expect(await again.get('kept')).to.equal(null);
+    again.disconnect();
+  });
+});
