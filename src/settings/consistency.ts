@@ -50,6 +50,24 @@ export function clientIdMistakes(source: Source, file: Partial<SettingsFile>): M
   );
 }
 
+/** Whoever presents an assertion is an app that the operator knows and that has a secret: the client of the assertion is nobody else. */
+export function trustedIssuerMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+  const withSecret = new Set(
+    file.clients?.preRegistered.flatMap(({ id, secret }) => (secret === undefined ? [] : [id])),
+  );
+  const issuers = file.authorization?.trustedIssuers ?? [];
+  return issuers.flatMap(({ issuer, clients }, n) => {
+    const path = ['authorization', 'trustedIssuers', n];
+    const own = mistakeAt(source, [...path, 'issuer'], 'an identity provider, and not ourselves');
+    const unknown = clients.flatMap((id, index) =>
+      withSecret.has(id) ? [] : [mistakeAt(source, [...path, 'clients', index], KNOWN_CLIENT)],
+    );
+    return issuer === file.authUrl ? [own, ...unknown] : unknown;
+  });
+}
+
+const KNOWN_CLIENT = 'the id of a client in clients.preRegistered that has a secret';
+
 /** Only the form: which redirect addresses a document may have, the authorization server decides. */
 export function documentMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
   return (file.clients?.metadataDocuments ?? []).flatMap(({ url, document }, n) => {

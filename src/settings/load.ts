@@ -6,6 +6,7 @@ import {
   documentMistakes,
   redirectMistakes,
   storeMistakes,
+  trustedIssuerMistakes,
   upstreamMistakes,
 } from './consistency.ts';
 import { pathName } from './document.ts';
@@ -55,6 +56,7 @@ export function loadSettings(
     ...storeMistakes(source, sound),
     ...redirectMistakes(source, sound),
     ...clientIdMistakes(source, sound),
+    ...trustedIssuerMistakes(source, sound),
     ...documentMistakes(source, sound),
     ...upstreamMistakes(source, sound),
     ...(reason ? productionMistakes(source, sound, reason) : []),

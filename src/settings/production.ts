@@ -54,6 +54,13 @@ export function productionMistakes(
       [...path, 'issuer'],
       https,
     ]),
+    ...(file.authorization?.trustedIssuers ?? []).flatMap(({ issuer, jwksUri }, n) => {
+      const path = ['authorization', 'trustedIssuers', n];
+      return [
+        [isPlain(issuer), [...path, 'issuer'], https],
+        [isPlain(jwksUri), [...path, 'jwksUri'], https],
+      ] satisfies [boolean, Path, string][];
+    }),
     [isOpenUpstream(upstream), ['resourceServer', 'upstream', 'url'], httpsUpstream],
     [isDevelopmentIdpGiven, ['developmentIdp'], 'nothing here, and identityProvider instead'],
   ];

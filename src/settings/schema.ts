@@ -5,6 +5,7 @@ import { limits } from './limits.ts';
 import { emailDomain, identityProvider, identityProviders } from './provider-forms.ts';
 import { isRedirectUri, REDIRECT_URI } from './redirect-uri.ts';
 import { parseStoreAddress } from './store-address.ts';
+import { trustedIssuer } from './trusted-issuers.ts';
 import { upstream } from './upstream.ts';
 import { address, duration, origin, wholeNumber } from './value-forms.ts';
 
@@ -163,6 +164,13 @@ export const settingsSchema = z.strictObject({
       introspectionClients: z
         .array(introspectionClient)
         .refine(isDistinct, 'an id of its own for each')
+        .default([]),
+      trustedIssuers: z
+        .array(trustedIssuer)
+        .refine(
+          (issuers) => new Set(issuers.map(({ issuer }) => issuer)).size === issuers.length,
+          'an issuer of its own for each',
+        )
         .default([]),
     })
     .prefault({}),

@@ -52,7 +52,8 @@ function keysIn(node: unknown, path = '', comment: string | null | undefined = n
       return keysIn(item, `${path}[]`, before ?? (index === 0 ? node.commentBefore : null));
     });
   }
-  if (!isMap(node) || path.endsWith('.document')) return [];
+  // Documents and keys have the members they have.
+  if (!isMap(node) || /\.(document|keys\[\])$/.test(path)) return [];
   return node.items.flatMap(({ key, value }: Pair, index) => {
     const { value: text, commentBefore } = key as { value: string; commentBefore?: string | null };
     const name = path ? `${path}.${text}` : text;

@@ -1,7 +1,7 @@
 // A code of an identity provider made into its tokens, and its errors into ours (RFC 6749 section 4.1.3, RFC 9207).
 import * as openid from 'openid-client';
 import { HttpError, unavailable } from '../../http/errors.ts';
-import { fetchFromProvider } from './provider-fetch.ts';
+import { fetchFromProvider } from '../engine/provider-fetch.ts';
 
 /** Seconds. */
 export const TIMEOUT = 5;

@@ -12,7 +12,7 @@ import {
   UNAVAILABLE,
 } from './code-exchange.ts';
 import { openGithub } from './github.ts';
-import { fetchFromProvider } from './provider-fetch.ts';
+import { fetchFromProvider } from '../engine/provider-fetch.ts';
 
 /** What must come back: kept by us, for one browser, once. */
 export type SignInChecks = { state: string; nonce: string; verifier: string };

@@ -1,0 +1,91 @@
+// Identity providers in the settings that may vouch for people: what makes one that could not work, or that should not be trusted.
+import { expect } from 'chai';
+import {
+  DEVELOPMENT,
+  load,
+  loadInProduction,
+  PRODUCTION,
+  refusal,
+  wrongSettings,
+} from './settings-file.ts';
+
+const ISSUER = 'https://login.example.com';
+const KEY = { kty: 'EC', crv: 'P-256', x: 'x', y: 'y' };
+const RIGHT = { issuer: ISSUER, jwksUri: `${ISSUER}/keys`, clients: ['app'] };
+const CLIENT = { id: 'app', name: 'App', redirectUris: ['https://app.example.com/cb'] };
+const SECRET = 'a-secret-of-a-client-that-is-long-enough';
+
+function withIssuers(...trustedIssuers: object[]) {
+  const preRegistered = [
+    { ...CLIENT, secret: SECRET },
+    { ...CLIENT, id: 'public' },
+  ];
+  return { ...DEVELOPMENT, clients: { preRegistered }, authorization: { trustedIssuers } };
+}
+
+describe('An identity provider in the settings that may vouch for people', () => {
+  it('is named with its keys and its clients; the rest has defaults', () => {
+    expect(load(withIssuers(RIGHT)).authorization.trustedIssuers).to.deep.equal([
+      {
+        ...RIGHT,
+        claims: {
+          subject: 'sub',
+          name: 'name',
+          email: 'email',
+          emailVerified: 'email_verified',
+          groups: 'groups',
+        },
+        emailIsVerified: false,
+      },
+    ]);
+    expect(load(DEVELOPMENT).authorization.trustedIssuers).to.deep.equal([]);
+  });
+
+  it('brings its keys along where they cannot be fetched', () => {
+    const { jwksUri: _jwksUri, ...rest } = RIGHT;
+    const [issuer] = load(withIssuers({ ...rest, jwks: { keys: [KEY] } })).authorization
+      .trustedIssuers;
+    expect(issuer?.jwks).to.deep.equal({ keys: [KEY] });
+  });
+
+  const place = 'authorization.trustedIssuers[0]';
+  const mistakes: [string, object, string][] = [
+    ['no keys at all', { jwksUri: undefined }, `${place}.jwksUri`],
+    ['keys in two ways', { jwks: { keys: [KEY] } }, `${place}.jwksUri`],
+    ['no clients', { clients: [] }, `${place}.clients`],
+    ['a client nobody knows', { clients: ['app', 'other'] }, `${place}.clients[1]`],
+    ['a client without a secret', { clients: ['public'] }, `${place}.clients[0]`],
+    ['our own address', { issuer: DEVELOPMENT.authUrl }, `${place}.issuer`],
+    ['no address', { issuer: 'login' }, `${place}.issuer`],
+  ];
+  for (const [what, change, setting] of mistakes) {
+    it(`is a mistake with ${what}`, () => {
+      expect(wrongSettings(withIssuers({ ...RIGHT, ...change }))).to.deep.equal([setting]);
+    });
+  }
+
+  for (const secret of [{ d: 'd' }, { k: 'k' }]) {
+    it(`is a mistake with a key that has ${Object.keys(secret)[0]}, which is secret`, () => {
+      const jwks = { keys: [{ ...KEY, ...secret }] };
+      const file = withIssuers({ ...RIGHT, jwksUri: undefined, jwks });
+      expect(wrongSettings(file)).to.deep.equal([`${place}.jwks.keys[0]`]);
+    });
+  }
+
+  it('is a mistake when it is there twice', () => {
+    expect(wrongSettings(withIssuers(RIGHT, RIGHT))).to.deep.equal([
+      'authorization.trustedIssuers',
+    ]);
+  });
+
+  it('is reached by https in production', () => {
+    const plain = { ...RIGHT, issuer: 'http://login.example.com', jwksUri: 'http://a.example/k' };
+    const { clients, authorization } = withIssuers(plain);
+    const file = { ...PRODUCTION, clients, authorization };
+    const { mistakes: found } = refusal(() => loadInProduction(file));
+    expect(found.map(({ setting }) => setting)).to.deep.equal([
+      `${place}.issuer`,
+      `${place}.jwksUri`,
+    ]);
+  });
+});
