@@ -54,6 +54,33 @@ export function signedIn(
   };
 }
 
+/** What somebody who vouches for a person says of them; where nothing is said, what was known holds. */
+export type Testimony = Pick<Identity, 'issuer' | 'subject'> &
+  Partial<Omit<Identity, 'issuer' | 'subject'>>;
+
+/** The record after somebody vouched for the person, who did not sign in and is enabled by nobody. */
+export function vouchedFor(
+  current: Account | undefined,
+  { id, email, emailVerified, ...said }: Testimony & { id: string },
+  now: number,
+): Account {
+  const known: Omit<Account, 'id' | 'issuer' | 'subject'> = current ?? {
+    name: said.subject,
+    emailVerified: false,
+    groups: [],
+    signedInAt: Math.floor(now),
+  };
+  // Nothing is known of whether a new address was verified, unless whoever says the address says that too.
+  const isSame = email !== undefined && known.email?.toLowerCase() === email.toLowerCase();
+  const verified = emailVerified ?? (isSame && known.emailVerified);
+  return {
+    ...known,
+    ...said,
+    id,
+    ...(email === undefined ? {} : { email, emailVerified: verified }),
+  };
+}
+
 export function disabled(account: Account, now: number): Account {
   return { ...account, disabledAt: Math.floor(now) };
 }

@@ -10,6 +10,8 @@ import {
   enabled,
   type Identity,
   signedIn,
+  type Testimony,
+  vouchedFor,
 } from './account.ts';
 
 /** Carries the id of an account that was disabled or enabled, or is somebody with other groups or another address now. */
@@ -37,10 +39,28 @@ export async function saveAccount(
   { now, ttl }: Keeping,
 ): Promise<Account> {
   const id = accountIdOf(key, identity.issuer, identity.subject);
+  return save(store, id, (current) => kept(signedIn(current, { id, ...identity }, now), ttl));
+}
+
+/** The same for what somebody who vouches for the person says, which may be less. */
+export async function saveVouchedAccount(
+  store: Store,
+  testimony: Testimony & { id: string },
+  { now, ttl }: Keeping,
+): Promise<Account> {
+  return save(store, testimony.id, (current) => kept(vouchedFor(current, testimony, now), ttl));
+}
+
+async function save(
+  store: Store,
+  id: string,
+  next: (current: Account | undefined) => ReturnType<typeof kept>,
+): Promise<Account> {
   let isNews = false;
   const stored = await store.update<Account>(accountKey(id), (current) => {
-    isNews = current !== undefined && !isDescribedAs(current, identity);
-    return kept(signedIn(current, { id, ...identity }, now), ttl);
+    const after = next(current);
+    isNews = current !== undefined && !isDescribedAs(current, after.value);
+    return after;
   });
   if (!stored) throw new Error('an account that was just written is not there');
   // What the person may do is judged by what was read a moment ago.

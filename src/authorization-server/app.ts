@@ -70,6 +70,7 @@ export async function authorizationServer(
     signingKeys: options.signingKeys,
     tokenKeys: keyRing(settings, 'codes and refresh tokens'),
     renderError: renderErrorPage(pages),
+    accountKey,
     guardSecrets: secretGuard(options.rateLimits.wrongSecrets),
     now,
     ...(options.documentFetching ? { documentFetching: options.documentFetching } : {}),
@@ -125,7 +126,10 @@ export async function authorizationServer(
   const introspects = settings.authorization.introspectionClients.length > 0;
   documents(
     router,
-    authorizationServerMetadata(settings.authUrl, introspects),
+    authorizationServerMetadata(settings.authUrl, {
+      introspects,
+      takesAssertions: settings.authorization.trustedIssuers.length > 0,
+    }),
     options.signingKeys.publicJwks,
   );
   authorization(router, options, engine, preRegistered);

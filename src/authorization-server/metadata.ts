@@ -15,10 +15,21 @@ export const METADATA_PATH = '/.well-known/oauth-authorization-server';
 
 export const CLIENT_AUTH_METHODS = ['none', 'client_secret_basic', 'client_secret_post'] as const;
 
-/** `introspects`: there are resource servers that may use the introspection endpoint. */
+/** RFC 7523 section 2.1. The only assertions taken are of the profile below. */
+export const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
+const ID_JAG_PROFILE = 'urn:ietf:params:oauth:grant-profile:id-jag';
+
+/** What is there only when the settings say so. */
+export type Offers = {
+  /** There are resource servers that may use the introspection endpoint. */
+  introspects: boolean;
+  /** There are identity providers that may vouch for people. Which ones is nobody's business. */
+  takesAssertions: boolean;
+};
+
 export function authorizationServerMetadata(
   authUrl: string,
-  introspects: boolean,
+  { introspects, takesAssertions }: Offers,
 ): Record<string, unknown> {
   return {
     issuer: authUrl,
@@ -30,7 +41,12 @@ export function authorizationServerMetadata(
     ...(introspects ? introspection(authUrl) : {}),
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
-    grant_types_supported: ['authorization_code', 'refresh_token'],
+    grant_types_supported: [
+      'authorization_code',
+      'refresh_token',
+      ...(takesAssertions ? [JWT_BEARER] : []),
+    ],
+    ...(takesAssertions ? { authorization_grant_profiles_supported: [ID_JAG_PROFILE] } : {}),
     code_challenge_methods_supported: ['S256'],
     token_endpoint_auth_methods_supported: [...CLIENT_AUTH_METHODS],
     revocation_endpoint_auth_methods_supported: [...CLIENT_AUTH_METHODS],

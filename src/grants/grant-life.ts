@@ -39,7 +39,7 @@ const CODE_MARGIN = 5;
 /** Seconds for which a grant that is over says why. */
 export const REASON_KEPT = 30 * 86_400;
 
-/** When the current refresh token stops working: idle since it was made, and never beyond the grant. */
+/** When the current refresh token, or what takes its place, stops working: idle since it was made, and never beyond the grant. */
 export function refreshExpiry(record: GrantRecord, idle: number): number {
   return Math.min(Math.floor((lastUseOf(record) ?? 0) + idle), record.grant.exp);
 }
@@ -49,14 +49,19 @@ export function validUntil(
   record: GrantRecord,
   { refreshIdle, pending, accessToken }: Lifetimes,
 ): number {
-  const { code, refresh, grant, createdAt } = record;
-  if (refresh) return refreshExpiry(record, refreshIdle);
+  const { code, grant, createdAt } = record;
+  if (isRenewable(record)) return refreshExpiry(record, refreshIdle);
   if (code?.usedAt !== undefined) return Math.min(code.usedAt + accessToken, grant.exp);
   return code ? code.payload.exp + CODE_MARGIN : createdAt + pending + 1;
 }
 
-export function wasExchanged({ code, refresh }: GrantRecord): boolean {
-  return refresh !== undefined || code?.usedAt !== undefined;
+/** By a refresh token, or by whoever vouched for it. */
+function isRenewable({ refresh, vouchedAt }: GrantRecord): boolean {
+  return refresh !== undefined || vouchedAt !== undefined;
+}
+
+export function wasExchanged(record: GrantRecord): boolean {
+  return isRenewable(record) || record.code?.usedAt !== undefined;
 }
 
 /** Whether the code was exchanged, and something under the grant may be good still. */
@@ -73,7 +78,7 @@ export function overBecause(
   const at = validUntil(record, lifetimes);
   if (now < at) return undefined;
   if (!wasExchanged(record)) return { reason: 'never_used', at };
-  if (!record.refresh) return { reason: 'not_renewable', at };
+  if (!isRenewable(record)) return { reason: 'not_renewable', at };
   return { reason: at >= record.grant.exp ? 'absolute' : 'idle', at };
 }
 

@@ -39,6 +39,8 @@ export type GrantRecord = {
   grant: GrantPayload;
   code?: { payload: EnginePayload & { exp: number }; usedAt?: number };
   refresh?: RefreshState;
+  /** When an identity provider last vouched for it, which takes the place of codes and refresh tokens (ID-JAG). */
+  vouchedAt?: number;
   /** Access tokens revoked before they expire: jti to exp. */
   revoked?: Record<string, number>;
   /** The last few refreshes that were refused while the grant stood. */
@@ -75,8 +77,8 @@ export function isLive(stored: StoredGrant | undefined): stored is GrantRecord {
 }
 
 /** When the client last fetched tokens, in seconds; undefined until it exchanged the code. */
-export function lastUseOf({ code, refresh }: GrantRecord): number | undefined {
-  return refresh?.turns.at(-1)?.[2] ?? refresh?.payload.iat ?? code?.usedAt;
+export function lastUseOf({ code, refresh, vouchedAt }: GrantRecord): number | undefined {
+  return refresh?.turns.at(-1)?.[2] ?? refresh?.payload.iat ?? code?.usedAt ?? vouchedAt;
 }
 
 export function markEnded(record: GrantRecord, reason: Reason, now: number): EndedMark {

@@ -20,23 +20,23 @@ const grantKey = (id: string) => `grant:${id}`;
 
 export type FoundGrant = Found<GrantRecord>;
 
-export type NewGrant = Pick<GrantRecord, 'connector' | 'client' | 'grant'>;
+export type NewGrant = Pick<GrantRecord, 'connector' | 'client' | 'grant' | 'vouchedAt'>;
 
-/** Written once: where there is a grant of this id already, also one that ended, nothing changes. */
+/** Written once: where there is a grant of this id already, also one that ended, nothing changes. True for the one call that wrote it. */
 export async function createGrant(
   store: Store,
   id: string,
   wanted: NewGrant,
   lifetimes: Lifetimes,
   now: number,
-): Promise<void> {
+): Promise<boolean> {
   const record: GrantRecord = {
     version: 1,
     seed: randomBytes(16).toString('base64url'),
     createdAt: Math.floor(now),
     ...wanted,
   };
-  await store.add(grantKey(id), record, timeToLive(record, lifetimes, now));
+  return store.add(grantKey(id), record, timeToLive(record, lifetimes, now));
 }
 
 /** Also what is left of a grant that ended. */

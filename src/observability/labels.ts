@@ -78,6 +78,7 @@ export const securityEvents = [
   'connector_deleted',
   'connector_revoked',
   'grant_ended',
+  'grant_vouched',
   'level_lowered',
   'refresh_replay',
   'signing_key_rotated',

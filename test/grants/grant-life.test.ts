@@ -69,6 +69,20 @@ const CASES: { what: string; record: GrantRecord; end: number; reason: Reason; k
     reason: 'absolute',
     kept: 30 * DAY,
   },
+  {
+    what: 'that was vouched for on its tenth day last',
+    record: recordWith({ vouchedAt: START + 10 * DAY }),
+    end: START + 40 * DAY,
+    reason: 'idle',
+    kept: 30 * DAY,
+  },
+  {
+    what: 'that was vouched for to the end',
+    record: recordWith({ vouchedAt: START + 89 * DAY }),
+    end: START + 90 * DAY,
+    reason: 'absolute',
+    kept: 30 * DAY,
+  },
 ];
 
 describe('A grant', () => {

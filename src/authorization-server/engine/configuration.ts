@@ -4,7 +4,7 @@ import type { JWK } from 'jose';
 import type { Adapter, Configuration, ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
 import type { Account } from '../../accounts/account.ts';
 import { highestLevelIn, LEVELS, OFFLINE_ACCESS } from '../../permission-level.ts';
-import { CLIENT_AUTH_METHODS, ENDPOINTS } from '../metadata.ts';
+import { CLIENT_AUTH_METHODS, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from './client-secrets.ts';
 import { namingTtl } from './extensions.ts';
@@ -31,6 +31,8 @@ export type ConfigurationOptions = {
   readAccount: (id: string) => Promise<Account | undefined>;
   preRegistered: readonly { id: string; name: string; redirectUris: string[]; secret?: string }[];
   introspectionClients: readonly { id: string; secret: string }[];
+  /** The pre-registered clients that identity providers may vouch for. */
+  vouchedClients: ReadonlySet<string>;
   /** In seconds. */
   ttl: {
     accessToken: number;
@@ -43,6 +45,8 @@ export type ConfigurationOptions = {
   renderError: (ctx: Koa.Context, out: ErrorOut, error: Error) => Promise<void>;
 };
 
+const GRANT_TYPES = ['authorization_code', 'refresh_token'];
+
 /** What every cookie is. */
 export const COOKIE = { signed: true, httpOnly: true, sameSite: 'lax', overwrite: true } as const;
 
@@ -52,12 +56,14 @@ export function configuration(options: ConfigurationOptions): Configuration {
     adapter: options.adapter,
     jwks: { keys: options.signingKeys as NonNullable<Configuration['jwks']>['keys'] },
     clients: [
-      ...options.preRegistered.map(staticClient),
+      ...options.preRegistered.map((client) =>
+        staticClient(client, options.vouchedClients.has(client.id)),
+      ),
       ...options.introspectionClients.map(resourceServerClient),
     ],
     clientDefaults: {
       id_token_signed_response_alg: SIGNING_ALGORITHM,
-      grant_types: ['authorization_code', 'refresh_token'],
+      grant_types: [...GRANT_TYPES],
       response_types: ['code'],
       response_modes: ['query'],
     },
@@ -147,13 +153,12 @@ function cookieNames(isHttps: boolean) {
   };
 }
 
-function staticClient({
-  id,
-  name,
-  redirectUris,
-  secret,
-}: ConfigurationOptions['preRegistered'][number]) {
+function staticClient(
+  { id, name, redirectUris, secret }: ConfigurationOptions['preRegistered'][number],
+  isVouchedFor: boolean,
+) {
   return {
+    grant_types: isVouchedFor ? [...GRANT_TYPES, JWT_BEARER] : [...GRANT_TYPES],
     client_id: id,
     client_name: name,
     redirect_uris: redirectUris,

@@ -5,6 +5,7 @@ import compose from 'koa-compose';
 import { Provider, type ErrorOut } from 'oidc-provider';
 import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
+import { accountLifetime } from '../../accounts/account.ts';
 import { ACCOUNTS_CHANNEL, findAccount } from '../../accounts/accounts.ts';
 import { entitledLevel } from '../../accounts/entitlement.ts';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
@@ -28,6 +29,7 @@ import { INTERNET, requireGuard } from './document-fetch.ts';
 import { grantEvents, logRefusals } from './events.ts';
 import { presentJwtsAsOpaque } from './extensions.ts';
 import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';
+import { idJagGrantType } from './id-jag.ts';
 import { introspection } from './introspection.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import { resourceIndicators } from './resource-indicators.ts';
@@ -39,6 +41,7 @@ export type EngineOptions = {
   logger: Logger;
   cookieKeys: string[];
   tokenKeys: readonly KeyObject[];
+  accountKey: KeyObject;
   signingKeys: SigningKeyRing;
   renderError: (ctx: Koa.Context, out: ErrorOut, error: Error) => Promise<void>;
   guardSecrets: SecretGuard;
@@ -96,6 +99,19 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     limits: { ...ATTEMPT_LIMITS, ...options.documentFetching?.limits },
     now,
   });
+  const addIdJag = idJagGrantType({
+    store,
+    policy,
+    uses,
+    now,
+    authUrl: settings.authUrl,
+    issuers: settings.authorization.trustedIssuers,
+    accountKey: options.accountKey,
+    accountLifetime: accountLifetime(settings),
+    grantLifetimes: lifetimes,
+    grantLifetime: settings.lifetimes.refreshTokenAbsolute,
+  });
+  const resources = resourceIndicators(policy, () => signingKey(signingKeys.all(), now()).jwk.kid);
   const adapter = createAdapter(store, grants.models, clients);
   const makeProvider = () => {
     const provider = new Provider(
@@ -111,15 +127,16 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
         cookieKeys: options.cookieKeys,
         isHttps: settings.authUrl.startsWith('https:'),
         nameToken: grants.nameToken,
-        resourceIndicators: resourceIndicators(
-          policy,
-          () => signingKey(signingKeys.all(), now()).jwk.kid,
+        resourceIndicators: resources,
+        vouchedClients: new Set(
+          settings.authorization.trustedIssuers.flatMap(({ clients: ids }) => ids),
         ),
         readAccount: policy.readAccount,
         ttl: { ...settings.lifetimes, code: lifetimes.code, interaction: INTERACTION_LIFETIME },
         renderError: options.renderError,
       }),
     );
+    addIdJag(provider, resources.getResourceServerInfo);
     presentJwtsAsOpaque(provider);
     compareByDigest(provider, options.guardSecrets);
     logRefusals(provider, logger);
@@ -153,6 +170,7 @@ async function tokenPolicy({ settings, store, now }: EngineOptions): Promise<Tok
     readConnector: connectors.read,
     readConnectorAgain: connectors.readAgain,
     readAccount: accounts.read,
+    readAccountAgain: accounts.readAgain,
     levelOf: (account) => entitledLevel(account, settings.entitlements),
   };
 }

@@ -20,6 +20,7 @@ export type TokenPolicy = {
   readConnector: (id: string) => Promise<Connector | undefined>;
   readConnectorAgain: (id: string) => Promise<Connector | undefined>;
   readAccount: (id: string) => Promise<Account | undefined>;
+  readAccountAgain: (id: string) => Promise<Account | undefined>;
   levelOf: (account: Account) => Level | undefined;
 };
 

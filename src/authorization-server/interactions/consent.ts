@@ -3,13 +3,13 @@ import type Koa from 'koa';
 import { revokedSince } from '../../clients/clients.ts';
 import { holderOf } from '../../connectors/connector.ts';
 import { hasUseLeft, type Stands, takeUse } from '../../connectors/connectors.ts';
-import { type Lifetimes, unusedAfter } from '../../grants/grant-life.ts';
-import { listGrant } from '../../grants/grant-lists.ts';
-import { createGrant, endGrant, grantStands } from '../../grants/grants.ts';
+import { unusedAfter } from '../../grants/grant-life.ts';
+import { endGrant, grantStands } from '../../grants/grants.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { isLevel, levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
+import { makeGrant, type NewGrantOptions } from '../engine/new-grant.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
 import { consentValues, noAccessValues } from './consent-page.ts';
 import { finishFlow, type Flow, formToken, grantIdOf, requireFormToken, seeOther } from './flow.ts';
@@ -22,11 +22,9 @@ import {
 import { flowTrip, type SignInOptions, startSignIn } from './sign-in.ts';
 
 export type ConsentOptions = ConsentRequestOptions &
-  SignInOptions & {
+  SignInOptions &
+  NewGrantOptions & {
     formKeys: KeyRing;
-    grantLifetimes: Lifetimes;
-    /** In seconds. */
-    grantLifetime: number;
     stayConnected: 'offered' | 'on-request';
     /** From now on the client has been used. */
     prolongClient: (id: string) => Promise<void>;
@@ -135,8 +133,13 @@ async function approve(
   }
   const stays = options.stayConnected === 'offered' ? form.stay === 'on' : request.asksToStay;
   const scopes = [...levelsUpTo(level), ...(stays ? [OFFLINE_ACCESS] : [])];
+  const redirectHost = redirectDestination(request.redirectUri);
   await Promise.all([
-    makeGrant(options, grantId, request, scopes),
+    makeGrant(options, grantId, {
+      ...request,
+      client: { ...request.client, redirectHost },
+      scopes,
+    }),
     options.prolongClient(request.client.id),
   ]);
   // Whoever revoked the client meanwhile may have looked for its grants before this one was there.
@@ -149,38 +152,4 @@ async function approve(
 
 function standsIn({ store, grantLifetimes, now }: ConsentOptions): Stands {
   return (grantId) => grantStands(store, grantId, grantLifetimes, now());
-}
-
-/**
- * The engine's Grant, with the scope twice: it looks for it among its own scopes and among the resource's. A form that is sent twice finds
- * the grant made, and what the first said counts.
- */
-async function makeGrant(
-  { store, grantLifetimes, grantLifetime, now }: ConsentOptions,
-  grantId: string,
-  { account, client, connector, redirectUri, resource }: ConsentRequest,
-  scopes: string[],
-): Promise<void> {
-  const scope = scopes.join(' ');
-  const iat = Math.floor(now());
-  const grant = {
-    kind: 'Grant',
-    jti: grantId,
-    iat,
-    exp: iat + grantLifetime,
-    accountId: account.id,
-    clientId: client.id,
-    openid: { scope },
-    resources: { [resource]: scope },
-  };
-  const snapshot = { name: client.name, redirectHost: redirectDestination(redirectUri) };
-  const owners = { account: account.id, client: client.id, connector: connector.id };
-  await listGrant(store, grantId, owners, { lifetime: grantLifetime, now: now() });
-  await createGrant(
-    store,
-    grantId,
-    { connector: connector.id, client: snapshot, grant },
-    grantLifetimes,
-    now(),
-  );
 }

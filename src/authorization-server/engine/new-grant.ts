@@ -1,0 +1,53 @@
+// A grant that is made: the engine's Grant, what is kept beside it, and its place in the lists.
+import type { Lifetimes } from '../../grants/grant-life.ts';
+import { listGrant } from '../../grants/grant-lists.ts';
+import type { ClientSnapshot } from '../../grants/grant-record.ts';
+import { createGrant } from '../../grants/grants.ts';
+import type { Store } from '../../store/store.ts';
+
+export type NewGrantOptions = {
+  store: Store;
+  grantLifetimes: Lifetimes;
+  /** In seconds. */
+  grantLifetime: number;
+  now: () => number;
+};
+
+export type WantedGrant = {
+  account: { id: string };
+  client: ClientSnapshot & { id: string };
+  connector: { id: string };
+  resource: string;
+  scopes: string[];
+  /** Somebody vouches for it, so that no code follows. */
+  vouchedAt?: number;
+};
+
+/**
+ * The engine's Grant has the scope twice: it looks for it among its own scopes and among the resource's. What is made twice (a form that is
+ * sent again) finds the grant made, and what the first said counts. True for the one call that made it.
+ */
+export async function makeGrant(
+  { store, grantLifetimes, grantLifetime, now }: NewGrantOptions,
+  grantId: string,
+  { account, client, connector, resource, scopes, vouchedAt }: WantedGrant,
+): Promise<boolean> {
+  const scope = scopes.join(' ');
+  const iat = Math.floor(now());
+  const grant = {
+    kind: 'Grant',
+    jti: grantId,
+    iat,
+    exp: iat + grantLifetime,
+    accountId: account.id,
+    clientId: client.id,
+    openid: { scope },
+    resources: { [resource]: scope },
+  };
+  const snapshot = { name: client.name, redirectHost: client.redirectHost };
+  const owners = { account: account.id, client: client.id, connector: connector.id };
+  await listGrant(store, grantId, owners, { lifetime: grantLifetime, now: now() });
+  const record = { connector: connector.id, client: snapshot, grant };
+  const vouched = vouchedAt === undefined ? {} : { vouchedAt };
+  return createGrant(store, grantId, { ...record, ...vouched }, grantLifetimes, now());
+}
