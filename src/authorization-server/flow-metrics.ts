@@ -26,6 +26,8 @@ function stepOf({ method, path, status, state, response }: Koa.Context): FlowSte
   if (method !== 'GET') return undefined;
   if (path === ENDPOINTS.authorization) return 'authorize';
   if (/^\/interaction\/[^/]+\/callback(\/[^/]+)?$/.test(path)) return 'sign-in';
+  // The way to the identity provider, which may be away.
+  if (status >= 500 && path.startsWith('/interaction/')) return 'sign-in';
   const isDecided = status >= 400 || answerIn(response.get('Location')) !== undefined;
   return isDecided && path.startsWith(`${ENDPOINTS.authorization}/`) ? 'consent' : undefined;
 }

@@ -1,6 +1,7 @@
 // Where Prometheus reads metrics, and what every host counts for them.
 import type { ServerResponse } from 'node:http';
 import type Koa from 'koa';
+import { upstreamFaults } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { methodNotAllowed } from './errors.ts';
 
@@ -18,8 +19,6 @@ export function answerMetrics(metrics: Metrics): Koa.Middleware {
     ctx.body = text;
   };
 }
-
-const UPSTREAM_FAULTS = ['bad_gateway', 'gateway_timeout'];
 
 /** Counts every request of a host when its answer is over, and its streams while they are open. */
 export function countRequests(host: string, metrics: Metrics): Koa.Middleware {
@@ -41,7 +40,8 @@ export function countRequests(host: string, metrics: Metrics): Koa.Middleware {
 function countRefusal(host: string, metrics: Metrics, reason: unknown): void {
   if (typeof reason !== 'string') return;
   metrics.refusal(host, reason);
-  if (UPSTREAM_FAULTS.includes(reason)) metrics.upstreamError(reason);
+  const fault = upstreamFaults.find((known) => known === reason);
+  if (fault) metrics.upstreamError(fault);
 }
 
 function isStream(res: ServerResponse): boolean {

@@ -11,6 +11,7 @@ export function countedRateLimits(limits: RateLimits, metrics: Metrics): RateLim
 }
 
 function count(limit: RateLimit, name: string, metrics: Metrics): RateLimit {
+  metrics.rateLimited(name, 0);
   const noted = (wait: number | undefined) => {
     if (wait !== undefined) metrics.rateLimited(name);
     return wait;

@@ -61,11 +61,41 @@ export const grantTypes = [
   'urn:ietf:params:oauth:grant-type:jwt-bearer',
 ] as const;
 
-export type FlowStep =
-  'register' | 'authorize' | 'sign-in' | 'consent' | 'exchange' | 'refresh' | 'revoke';
+export const flowSteps = [
+  'register',
+  'authorize',
+  'sign-in',
+  'consent',
+  'exchange',
+  'refresh',
+  'revoke',
+] as const;
+export type FlowStep = (typeof flowSteps)[number];
 
 /** `denied` is a person's no; `refused` a request that was wrong; `failed` our fault, or that of something behind us. */
-export type FlowOutcome = 'done' | 'denied' | 'refused' | 'limited' | 'failed';
+export const flowOutcomes = ['done', 'denied', 'refused', 'limited', 'failed'] as const;
+export type FlowOutcome = (typeof flowOutcomes)[number];
+
+export const upstreamFaults = ['bad_gateway', 'gateway_timeout'] as const;
+
+export const storeVerbs = [
+  'get',
+  'set',
+  'add',
+  'take',
+  'delete',
+  'update',
+  'replicated',
+  'addMember',
+  'removeMember',
+  'members',
+  'append',
+  'range',
+  'ping',
+  'publish',
+  'count',
+] as const;
+export type StoreVerb = (typeof storeVerbs)[number];
 
 /** What stands in `event` of the audit log. */
 export const securityEvents = [

@@ -1,12 +1,25 @@
 // What Prometheus reads: the metrics of one Gatehouse, with labels from closed lists, so that no client can make new series.
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { grantTypes, refusalReasons, securityEvents } from './labels.ts';
-import type { FlowOutcome, FlowStep } from './labels.ts';
+import {
+  type FlowOutcome,
+  flowOutcomes,
+  type FlowStep,
+  flowSteps,
+  grantTypes,
+  refusalReasons,
+  securityEvents,
+  type StoreVerb,
+  storeVerbs,
+  upstreamFaults,
+} from './labels.ts';
 import { processMetrics } from './process-metrics.ts';
 
 const REQUEST_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 10];
 const STORE_SECONDS = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 1.5];
 const NOTICE_SECONDS = [0.01, 0.05, 0.25, 1, 2.5, 5, 10];
+
+/** Alerts look at them, and what begins late is no growth to Prometheus: like all that is counted for alerts, they begin at nought. */
+const REPLAYS = ['code_replay', 'refresh_replay'] as const;
 
 /** Durations are seconds. What is not in a closed list counts as `other`. */
 export type Metrics = {
@@ -15,14 +28,14 @@ export type Metrics = {
   refusal(host: string, reason: string): void;
   /** Asked when the metrics are read. */
   watchStreams(host: string, count: () => number): void;
-  rateLimited(limit: string): void;
-  upstreamError(reason: string): void;
+  rateLimited(limit: string, times?: number): void;
+  upstreamError(reason: (typeof upstreamFaults)[number]): void;
   flow(step: FlowStep, outcome: FlowOutcome): void;
   token(grantType: string): void;
   event(name: string, reason?: string): void;
   notice(channel: string, seconds: number): void;
-  stored(verb: string, seconds: number): void;
-  storeError(verb: string): void;
+  stored(verb: StoreVerb, seconds: number): void;
+  storeError(verb: StoreVerb): void;
   /** Everything in the text format of Prometheus, those of the process included. */
   read(): Promise<{ type: string; text: string }>;
 };
@@ -73,6 +86,7 @@ function hostMetrics(registry: Registry): HostMetrics {
     collect: () => watched.forEach((open, host) => streams.set({ host }, open())),
   });
   const reasonOf = closed(refusalReasons);
+  for (const reason of upstreamFaults) upstream.inc({ reason }, 0);
   return {
     request(host, status, took) {
       requests.inc({ host, status: `${Math.floor(status / 100)}xx` });
@@ -80,8 +94,8 @@ function hostMetrics(registry: Registry): HostMetrics {
     },
     refusal: (host, reason) => refusals.inc({ host, reason: reasonOf(reason) }),
     watchStreams: (host, open) => void watched.set(host, open),
-    rateLimited: (limit) => limited.inc({ limit }),
-    upstreamError: (reason) => upstream.inc({ reason: reasonOf(reason) }),
+    rateLimited: (limit, times = 1) => limited.inc({ limit }, times),
+    upstreamError: (reason) => upstream.inc({ reason }),
   };
 }
 
@@ -96,6 +110,8 @@ function flowMetrics(
     'event',
     'reason',
   ]);
+  for (const step of flowSteps) for (const outcome of flowOutcomes) flows.inc({ step, outcome }, 0);
+  for (const event of REPLAYS) events.inc({ event, reason: event }, 0);
   const [grantTypeOf, eventOf, reasonOf] = [grantTypes, securityEvents, reasons].map(closed);
   return {
     flow: (step, outcome) => flows.inc({ step, outcome }),
@@ -126,6 +142,7 @@ function storeMetrics(registry: Registry): Pick<Metrics, 'notice' | 'stored' | '
     'channel',
     NOTICE_SECONDS,
   );
+  for (const verb of storeVerbs) errors.inc({ verb }, 0);
   return {
     stored: (verb, took) => seconds.observe({ verb }, took),
     storeError: (verb) => errors.inc({ verb }),

@@ -1,11 +1,12 @@
 // The store with its latency and errors measured, by verb, and how long notices of changes take to arrive.
+import type { StoreVerb } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { OpenedStore } from './open.ts';
 import { StoreUnavailable } from './store.ts';
 
 type StoreMetrics = Pick<Metrics, 'stored' | 'storeError' | 'notice'>;
 
-type Measure = <T>(verb: string, answer: Promise<T>) => Promise<T>;
+type Measure = <T>(verb: StoreVerb, answer: Promise<T>) => Promise<T>;
 
 /** `now` is seconds since the epoch, by which processes tell how old a notice is. */
 export function measuredStore(

@@ -110,8 +110,11 @@ async function* streamed(
       heard: patience.heard,
       explain(error) {
         const fault = asHttpError(faultOf(signal, error));
-        if (fault.status >= 500)
+        if (fault.status >= 500) {
+          // The status was sent long ago: only log and metrics can still say it.
+          ctx.state.reason = fault.code;
           logger.warn({ err: fault.cause ?? fault }, 'a stream of the upstream broke');
+        }
         return fault;
       },
     });

@@ -1,0 +1,88 @@
+// The log of requests: one line each, with the id that the answer and every error page show, and no field that is not on the list.
+import { expect } from 'chai';
+import { startGatehouse } from '../../src/gatehouse.ts';
+import { openLogger } from '../../src/observability/logger.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import { goThroughLife } from '../grants/whole-life.ts';
+import { until } from '../store/condition.ts';
+import { openPlace, type System } from '../support/system.ts';
+
+type Line = Record<string, unknown>;
+
+/** Of any line, and beside these of the line of a request. */
+const FIELDS = ['level', 'time', 'msg', 'err', 'event', 'reason', 'what', 'resealed'];
+const REQUEST_FIELDS = 'host requestId method path status milliseconds address detail'.split(' ');
+
+describe('LOG-01 The log', () => {
+  const lines: Line[] = [];
+  let system: System | undefined;
+  before(async () => {
+    const place = await openPlace();
+    const write = (line: string) => void lines.push(JSON.parse(line));
+    const logger = openLogger('trace', { write });
+    const running = await startGatehouse(loadSettings(place.environment), { logger });
+    const stop = async () => {
+      await running.stop();
+      await place.release();
+    };
+    system = { ...place.facts, signalStore: place.signalStore, stop };
+  });
+  after(() => system?.stop());
+  const here = () => {
+    if (!system) throw new Error('the system runs only while a claim does');
+    return system;
+  };
+  const requestLines = (id: string | null) =>
+    lines.filter(({ msg, requestId }) => msg === 'request' && requestId === id);
+
+  it('has one line for every request, with the id that its answer has', async () => {
+    const { auth, resource, management } = here();
+    const ids: (string | null)[] = [];
+    for (const base of [auth, resource, management])
+      for (const path of ['/', '/nowhere', '/oauth/token', '/connect/none/mcp', '/api/v1/audit'])
+        for (const method of ['GET', 'POST', 'DELETE']) {
+          const answer = await fetch(base + path, { method });
+          await answer.text();
+          ids.push(answer.headers.get('x-request-id'));
+        }
+    expect(ids).to.not.include(null);
+    expect(new Set(ids).size).to.equal(ids.length);
+    await until('all are logged', () => ids.every((id) => requestLines(id).length > 0));
+    for (const id of ids) expect(requestLines(id), String(id)).to.have.length(1);
+  });
+
+  it('LOG-04 has the id that an error page shows, with the reason of the refusal', async () => {
+    const { auth } = here();
+    const pages: [path: string, init?: RequestInit][] = [
+      ['/nowhere'],
+      ['/oauth/authorize'],
+      ['/oauth/authorize?client_id=unknown&redirect_uri=http://127.0.0.1/'],
+      ['/interaction/unknown'],
+      ['/interaction/unknown', { method: 'POST' }],
+      ['/interaction/callback?state=unknown'],
+      ['/account/callback?state=unknown'],
+      ['/oauth/authorize/unknown'],
+      ['/oauth/authorize', { method: 'PROPFIND' }],
+    ];
+    for (const [path, init] of pages) {
+      const answer = await fetch(auth + path, { ...init, headers: { accept: 'text/html' } });
+      const id = answer.headers.get('x-request-id') ?? '';
+      expect(answer.status, path).to.be.within(400, 499);
+      expect(answer.headers.get('content-type'), path).to.match(/^text\/html/);
+      expect(await answer.text(), path).to.include(id);
+      const [line] = await until(path, () => requestLines(id).length > 0 && requestLines(id));
+      expect(line?.reason, path).to.match(/^[a-z_]+$/);
+    }
+  });
+
+  it('has no field that is not on the list, whatever clients and people do', async () => {
+    await goThroughLife(here());
+    expect(lines).to.have.length.above(100);
+    for (const line of lines) {
+      const allowed = line.msg === 'request' ? [...FIELDS, ...REQUEST_FIELDS] : FIELDS;
+      expect(allowed, String(line.msg)).to.include.members(Object.keys(line));
+      const { err } = line;
+      if (err) expect(['name', 'message', 'stack', 'cause']).to.include.members(Object.keys(err));
+    }
+  });
+});
