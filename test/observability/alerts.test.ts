@@ -1,0 +1,200 @@
+// The alert rules and the dashboard: every metric in them is there, nothing fires without a fault, and each alert fires for its own.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { parse } from 'yaml';
+import { z } from 'zod';
+import { until } from '../store/condition.ts';
+import { createConnector, revokeConnector } from '../support/administrator.ts';
+import { moveClock, restoreClock } from '../support/clock.ts';
+import { obtainCode, redeem, REDIRECT_URI } from '../support/connection.ts';
+import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
+import { call } from '../support/mcp.ts';
+import { readMetrics, readMetricsText, type Sample, sumOf } from '../support/metrics.ts';
+import { refresh, register } from '../support/oauth.ts';
+import { startRedis } from '../support/redis-server.ts';
+import { startSystem, type System } from '../support/system.ts';
+import { echo, PING, type Scripted, startScripted } from '../support/upstream/scripted.ts';
+import { connectPerson, type Connected } from '../support/upstream/system.ts';
+import { evaluate, type Readings } from './promql.ts';
+
+const CONFIG = join(import.meta.dirname, '../../config');
+
+const rule = z.strictObject({
+  alert: z.string().regex(/^Gatehouse[A-Z]/),
+  expr: z.string(),
+  for: z
+    .string()
+    .regex(/^\d+m$/)
+    .optional(),
+  labels: z.strictObject({ severity: z.enum(['page', 'ticket']) }),
+  annotations: z.strictObject({ summary: z.string(), action: z.string() }),
+});
+const groups = z.object({ groups: z.array(z.object({ name: z.string(), rules: z.array(rule) })) });
+const RULES = groups
+  .parse(parse(readFileSync(join(CONFIG, 'alerts.yaml'), 'utf8')))
+  .groups.flatMap(({ rules }) => rules);
+
+const dashboard = z.object({
+  panels: z.array(
+    z.object({ title: z.string(), targets: z.array(z.object({ expr: z.string() })) }),
+  ),
+});
+const SHOWN = dashboard
+  .parse(JSON.parse(readFileSync(join(CONFIG, 'grafana-dashboard.json'), 'utf8')))
+  .panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
+
+type Scene = {
+  system: System;
+  /** On the same store, with no fault in between. */
+  other: System;
+  proxy: RedisProxy;
+  upstream: Scripted;
+  person: Connected;
+};
+
+const ping = ({ person }: Scene) => call(person.link, person.token, PING);
+const goOn = ({ person: { connection } }: Scene) =>
+  refresh(connection.server, connection.client, connection.refreshToken);
+
+async function whileSevered(scene: Scene, act: (scene: Scene) => Promise<unknown>): Promise<void> {
+  scene.proxy.sever();
+  await act(scene).finally(scene.proxy.restore);
+}
+
+async function whileSlow({ proxy }: Scene, late: number, act: () => Promise<unknown>) {
+  proxy.delay(late);
+  await act().finally(() => proxy.delay(0));
+}
+
+/** What is wrong when an alert fires. The process is stopped last. */
+const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
+  GatehouseStoreSlow: (scene) => whileSlow(scene, 400, () => goOn(scene)),
+  GatehouseRevocationsLate: async (scene) => {
+    const { id } = await createConnector(scene.other);
+    const heard = async () =>
+      sumOf((await readNow(scene)).now, 'gatehouse_notice_seconds_count', {
+        channel: 'connectors',
+      });
+    const before = await heard();
+    await whileSlow(scene, 1200, async () => {
+      await revokeConnector(scene.other, id);
+      await until('it is heard of', async () => (await heard()) > before);
+    });
+  },
+  GatehouseEventLoopSlow: async () => {
+    const end = performance.now() + 600;
+    while (performance.now() < end);
+  },
+  GatehouseRateLimited: async ({ person }) => {
+    const metadata = { redirect_uris: [REDIRECT_URI], token_endpoint_auth_method: 'none' };
+    const { server } = person.connection;
+    for (let i = 0; i < 125; i++) await register(server, metadata);
+  },
+  GatehouseReplays: async ({ system, person }) => {
+    for (let i = 0; i < 6; i++) {
+      const code = await obtainCode(system, person.connector, { as: person.connection });
+      await redeem(code);
+      moveClock(2);
+      await redeem(code);
+      restoreClock();
+    }
+  },
+  GatehouseUpstreamFailing: async (scene) => {
+    scene.upstream.answer((req) => req.socket.destroy());
+    for (let i = 0; i < 6; i++) await ping(scene);
+    scene.upstream.answer(echo);
+  },
+  GatehouseStoreErrors: (scene) => whileSevered(scene, goOn),
+  GatehouseRequestsFailing: (scene) => whileSevered(scene, goOn),
+  GatehouseFlowsFailing: (scene) => whileSevered(scene, goOn),
+  GatehouseDown: ({ system }) => system.stop(),
+};
+
+type Reading = { now: readonly Sample[]; at: number };
+
+/** As Prometheus does, whether there was an answer is `up`. */
+async function readNow({ system }: Scene): Promise<Reading> {
+  const samples = await readMetrics(system).catch(() => undefined);
+  const up = { name: 'up', labels: { job: 'gatehouse' }, value: samples ? 1 : 0 };
+  return { now: [...(samples ?? []), up], at: performance.now() };
+}
+
+async function readingsSince(scene: Scene, { now: before, at: then }: Reading): Promise<Readings> {
+  const { now, at } = await readNow(scene);
+  return { before, now, seconds: (at - then) / 1000 };
+}
+
+const firing = (readings: Readings) =>
+  RULES.filter(({ expr }) => evaluate(expr, readings).length > 0).map(({ alert }) => alert);
+
+describe('The alerts and the dashboard', () => {
+  let scene: Scene | undefined;
+  const closing: (() => unknown)[] = [];
+  before(async () => {
+    const redis = await startRedis();
+    const proxy = await startRedisProxy(redis);
+    const upstream = await startScripted();
+    const settings = { GATEHOUSE_SECRET: 'secret-of-two-processes-0123456789' };
+    closing.push(redis.stop, proxy.close, upstream.close);
+    const file = {
+      resourceServer: { upstream: { url: upstream.url } },
+      limits: { registrations: { perAddress: '20/10m' } },
+    };
+    const system = await startSystem({ storeAddress: proxy.url, settings, file });
+    closing.push(system.stop);
+    const other = await startSystem({ storeAddress: redis.url, settings });
+    closing.push(other.stop);
+    upstream.trust(system.auth);
+    const person = await connectPerson(system, 'operations');
+    // So that there was a notice before the one that is late.
+    await revokeConnector(system, (await createConnector(system)).id);
+    scene = { system, other, proxy, upstream, person };
+  });
+  after(async () => {
+    for (const close of closing.toReversed()) await close();
+  });
+  const here = () => {
+    if (!scene) throw new Error('the scene is open only while a claim runs');
+    return scene;
+  };
+
+  it('name metrics that are there, with labels that they have', async () => {
+    const text = await readMetricsText(here().system);
+    const types = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name));
+    const samples = await readMetrics(here().system);
+    for (const expr of [...SHOWN, ...RULES.map((one) => one.expr)]) {
+      const names = expr.match(/\b(gatehouse|nodejs|process)_\w+/g) ?? [];
+      if (!/\bup\{/.test(expr)) expect(names, expr).to.not.deep.equal([]);
+      for (const name of names) expect(types, expr).to.include(name.replace(/_bucket$/, ''));
+      const ofThese = samples.filter(({ name }) => names.some((known) => known === name));
+      const labels = ofThese.flatMap((sample) => Object.keys(sample.labels));
+      const wanted = [...expr.matchAll(/by \(([^)]*)\)/g)].flatMap(([, list = '']) =>
+        list.split(', '),
+      );
+      if (ofThese.length > 0) expect(labels, expr).to.include.members(wanted);
+    }
+  });
+
+  it('are all understood, and nothing fires while all is well', async () => {
+    const before = await readNow(here());
+    await ping(here());
+    const readings = await readingsSince(here(), before);
+    for (const expr of SHOWN) evaluate(expr, readings);
+    const fired = firing(readings).filter((name) => name !== 'GatehouseEventLoopSlow');
+    expect(fired).to.deep.equal([]);
+  });
+
+  it('have one fault for every alert', () => {
+    expect(Object.keys(FAULTS).toSorted()).to.deep.equal(
+      RULES.map(({ alert }) => alert).toSorted(),
+    );
+  });
+
+  for (const [alert, fault] of Object.entries(FAULTS))
+    it(`${alert} fires for its fault`, async () => {
+      const before = await readNow(here());
+      await fault(here());
+      await until(alert, async () => firing(await readingsSince(here(), before)).includes(alert));
+    });
+});
