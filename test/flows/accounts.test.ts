@@ -73,6 +73,21 @@ onEachStore('A disabled account', (system) => {
     expect(trip.some((path) => path.endsWith('/callback'))).to.equal(true);
   });
 
+  it('SES-07 that a clock ahead of ours enabled is told to try again, and is not sent round in circles', async () => {
+    const connector = await createConnector(system());
+    const ada = await connect(system(), connector);
+    moveClock(30);
+    await changeAccount(system(), accountOf(ada), 'disable');
+    await changeAccount(system(), accountOf(ada), 'enable');
+    moveClock(-30);
+    const page = requirePage(await askAgain(ada));
+    expect([page.status, asksConsent(page)]).to.deep.equal([503, false]);
+    expect(page.headers.get('retry-after')).to.match(/^\d+$/);
+    moveClock(31);
+    expect(asksConsent(requirePage(await askAgain(ada)))).to.equal(true);
+    elapsed += 60;
+  });
+
   it('that is enabled again signs in again and connects again, and what it had before stays over', async () => {
     const connector = await createConnector(system());
     const before = await connect(system(), connector);

@@ -2,9 +2,9 @@
 import { randomUUID, type KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
-import type { Account } from '../../accounts/account.ts';
+import { type Account, isHonoured } from '../../accounts/account.ts';
 import { saveAccount } from '../../accounts/accounts.ts';
-import { HttpError } from '../../http/errors.ts';
+import { HttpError, unavailable } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 import { notTrusted } from './code-exchange.ts';
@@ -179,7 +179,18 @@ async function accountIn(
       'this answer of the identity provider was used already, or is too old',
     );
   const identity = await provider.identify(ctx.search, checks);
-  return saveAccount(store, accountKey, identity, { now: now(), ttl: accountLifetime });
+  const account = await saveAccount(store, accountKey, identity, {
+    now: now(),
+    ttl: accountLifetime,
+  });
+  refuseTooEarly(account, Math.floor(now()));
+  return account;
+}
+
+/** Enabled in this very second, or by a clock ahead of ours: the sign-in would not count, and another one would be asked for at once. */
+function refuseTooEarly(account: Account, now: number): void {
+  if (account.disabledAt !== undefined || isHonoured(account, now)) return;
+  throw unavailable(new Error('the account was enabled at a time that is still to come'));
 }
 
 export function completeSignIn(
