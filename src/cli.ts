@@ -9,7 +9,7 @@ import { addClientCommands } from './management/commands/client.ts';
 import { addConnectorCommands } from './management/commands/connector.ts';
 import { addGrantCommands } from './management/commands/grant.ts';
 import { addKeysCommands } from './management/commands/keys.ts';
-import { plain, type Terminal } from './management/commands/terminal.ts';
+import { jsonText, plain, type Terminal } from './management/commands/terminal.ts';
 import { addTokenCommands } from './management/commands/token.ts';
 import { findManagementAccess } from './settings/management-access.ts';
 import { SettingsError } from './settings/mistake.ts';
@@ -46,7 +46,7 @@ const isJson = () => program.opts<{ json?: boolean }>().json === true;
 
 const terminal: Terminal = {
   findAccess: findManagementAccess,
-  print: (result, text) => console.log(isJson() ? JSON.stringify(result, null, 2) : text(result)),
+  print: (result, text) => console.log(isJson() ? jsonText(result) : text(result)),
   now: () => Math.floor(Date.now() / 1000),
 };
 

@@ -172,7 +172,9 @@ The same refresh token was used twice. Somebody else may have had a copy, so the
   });
 
   it('nothing that a client calls itself moves the cursor of a terminal', async () => {
-    await makeGrant('\u001B[2Jnice\u202Eapp\n');
+    const UNSEEN = ['\u001B', '\u009B', '\u202E', '\u2028'];
+    const name = `${UNSEEN.join('2J')}nice app\n`;
+    await makeGrant(name);
     const commands = [
       ['grant', 'list'],
       ['grant', 'show', GRANT],
@@ -180,10 +182,12 @@ The same refresh token was used twice. Somebody else may have had a copy, so the
       ['client', 'list'],
       ['client', 'show', CLIENT],
     ];
-    for (const args of commands) {
+    for (const args of [...commands, ...commands.map((words) => [...words, '--json'])]) {
       const text = await done(...args);
-      for (const unseen of ['\u001B', '\u202E']) expect(text).to.not.include(unseen);
+      for (const unseen of UNSEEN) expect(text, args.join(' ')).to.not.include(unseen);
       expect(text, args.join(' ')).to.include('nice');
     }
+    const { clientName } = JSON.parse(await done('grant', 'show', GRANT, '--json'));
+    expect(clientName).to.equal(name);
   });
 });

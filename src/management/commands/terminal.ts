@@ -26,9 +26,18 @@ function line(cells: string[], widths: number[]): string {
     .trimEnd();
 }
 
+const UNSEEN = /(?!\n)[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
+
 /** Text of others without what moves a terminal's cursor or turns text round. */
 export function plain(text: string): string {
-  return text.replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu, '\uFFFD');
+  return text.replace(UNSEEN, '\uFFFD').replaceAll('\n', '\uFFFD');
+}
+
+/** The same JSON to every program, and nothing but text to a terminal. */
+export function jsonText(value: unknown): string {
+  const escaped = (character: string) =>
+    `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return JSON.stringify(value, null, 2).replace(UNSEEN, escaped);
 }
 
 /** One word of a command that people paste, whoever chose it: brackets, quotes and the like mean something to shells. */
