@@ -90,6 +90,7 @@ export async function authorizationServer(
   app.use(pages.middleware);
   const people = {
     rateLimit: options.rateLimits.signIns,
+    tripLimit: options.rateLimits.authorizations,
     get provider() {
       return engine.provider();
     },

@@ -9,6 +9,7 @@ import {
   REDIRECT_URI,
   registerClient,
 } from '../support/connection.ts';
+import { openBrowser, requirePage } from '../support/browser.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh, type Client } from '../support/oauth.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
@@ -176,6 +177,20 @@ describe('Being sent to sign in too often', () => {
     const visit = (n: number) =>
       fetch(`${auth}/interaction/${n % 2 ? 'callback?state=x' : 'x'}`, { redirect: 'manual' });
     expect(await statuses(times(6, visit))).to.deep.equal([400, 400, 400, 400, 429, 429]);
+  });
+});
+
+describe('Being sent to sign in by the page of connected apps', () => {
+  const system = useSystem({ file: { limits: { authorizations: { perAddress: '5/10m' } } } });
+
+  it('DOS-02 counts as being sent by an app, because as much is stored, and keeps out nobody who is signed in', async () => {
+    const account = `${system().auth}/account`;
+    const browser = openBrowser(system().origins);
+    const people = requirePage(await browser.visit(account));
+    expect((await browser.submit(people, { person: 'ada' })).kind).to.equal('page');
+    const leave = (n: number) => fetch(account + (n % 2 ? '' : '/sign-in'), { redirect: 'manual' });
+    expect(await statuses(times(6, leave))).to.deep.equal([303, 303, 303, 303, 429, 429]);
+    expect(requirePage(await browser.visit(account)).status).to.equal(200);
   });
 });
 

@@ -26,7 +26,13 @@ import { connectedAppsValues } from './connected-apps-page.ts';
 import { requireOwnForm, seeOther } from './flow.ts';
 
 export type ConnectedAppsOptions = AccountSessionOptions &
-  ConnectionOptions & { pages: Pages; authUrl: string; rateLimit: RateLimit };
+  ConnectionOptions & {
+    pages: Pages;
+    authUrl: string;
+    rateLimit: RateLimit;
+    /** On trips to the identity provider, each of which is remembered for a while. */
+    tripLimit: RateLimit;
+  };
 
 const SIGNED_OUT_PATH = `${ACCOUNT_PATH}/signed-out`;
 
@@ -34,16 +40,18 @@ export function connectedApps(options: ConnectedAppsOptions): Koa.Middleware {
   const router = new Router({ sensitive: true, strict: true });
   router.use(refuseUnseenRequests('GET, POST'));
   router.use(limitRate(options.rateLimit));
+  const tripLimited = limitRate(options.tripLimit);
   router.get(ACCOUNT_PATH, async (ctx) => {
     const signedIn = await findSignedIn(options, ctx);
-    return signedIn ? show(options, ctx, signedIn) : startAccountSignIn(options, ctx);
+    if (signedIn) return show(options, ctx, signedIn);
+    return tripLimited(ctx, () => startAccountSignIn(options, ctx));
   });
   router.post(ACCOUNT_PATH, (ctx) => act(options, ctx));
   const callback = `${ACCOUNT_PATH}/callback`;
   router.get([callback, `${callback}/:provider`], (ctx) => completeAccountSignIn(options, ctx));
   // Whoever signed out may be about to be somebody else, whom the identity provider does not ask for by itself.
-  router.get(SIGN_IN_PATH, (ctx) => startAccountSignIn(options, ctx, 'switch'));
-  router.post(SIGN_IN_PATH, async (ctx) => {
+  router.get(SIGN_IN_PATH, tripLimited, (ctx) => startAccountSignIn(options, ctx, 'switch'));
+  router.post(SIGN_IN_PATH, tripLimited, async (ctx) => {
     requireOwnForm(ctx, options.authUrl);
     return startAccountSignInAt(options, ctx, (await readForm(ctx)).provider);
   });
