@@ -49,13 +49,15 @@ export async function startGithub(port = 0): Promise<Github> {
     const challenge = await calculatePKCECodeChallenge(sent.get('code_verifier') ?? '');
     const isRight =
       asked?.get('code_challenge') === challenge &&
-      asked.get('redirect_uri') === sent.get('redirect_uri') &&
-      sent.get('client_secret') === GITHUB_CLIENT.clientSecret;
+      asked.get('redirect_uri') === sent.get('redirect_uri');
+    if (sent.get('client_secret') !== GITHUB_CLIENT.clientSecret)
+      return { body: { error: 'incorrect_client_credentials', error_description: 'no' } };
     if (!isRight) return { body: { error: 'bad_verification_code', error_description: 'no' } };
     return { body: { access_token: TOKEN, token_type: 'bearer', scope: 'read:user,user:email' } };
   }
 
   function api(path: string, query: URLSearchParams, req: IncomingMessage): Answer {
+    if (path === '/login/oauth/authorize') return { body: 'the page for signing in' };
     if (req.headers.authorization !== `Bearer ${TOKEN}` || !req.headers['user-agent'])
       return { status: 401 };
     if (path === '/api/v3/user') return { body: { ...USER, ...behaviour.user } };

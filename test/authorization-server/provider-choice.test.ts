@@ -1,0 +1,51 @@
+// The cookie of the last choice (RFC 6265bis section 4.1.3): of this host alone, out of reach of scripts, and with nothing about the person.
+import { expect } from 'chai';
+import { pino } from 'pino';
+import type { IdentityProvider } from '../../src/authorization-server/interactions/identity-provider.ts';
+import { rememberChoice } from '../../src/authorization-server/interactions/provider-choice.ts';
+import { createHost } from '../../src/http/host.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { rawRequest } from '../support/raw-request.ts';
+
+describe('The cookie of the last choice', () => {
+  /** As the host with this address sets it. */
+  async function cookieAt(url: string): Promise<string[]> {
+    const [port = 0] = await freePorts(1);
+    const host = new URL(url).host;
+    const app = createHost({
+      name: 'test',
+      url,
+      proxies: 1,
+      logger: pino({ level: 'silent' }),
+      isReady: async () => {},
+    });
+    app.keys = ['a-key'];
+    app.use((ctx) => {
+      const isHttps = url.startsWith('https:');
+      rememberChoice({ isHttps }, ctx, { id: 'github' } as IdentityProvider);
+      ctx.body = 'remembered';
+    });
+    const server = app.listen(port, '127.0.0.1');
+    try {
+      const { headers } = await rawRequest(`http://127.0.0.1:${port}`, { headers: { host } });
+      return [headers['set-cookie'] ?? []].flat();
+    } finally {
+      server.close();
+    }
+  }
+
+  it('belongs to this host alone where there is https', async () => {
+    const [cookie = '', ...others] = await cookieAt('https://auth.example.com');
+    expect(others).to.deep.equal([]);
+    const [pair, ...attributes] = cookie.split('; ');
+    expect(pair).to.equal('__Host-gatehouse-provider=github');
+    expect(attributes).to.include.members(['path=/', 'samesite=lax', 'secure', 'httponly']);
+    expect(cookie).to.not.match(/domain=/i);
+  });
+
+  it('lasts for half a year at most', async () => {
+    const [cookie = ''] = await cookieAt('http://localhost:4000');
+    const expires = Date.parse(/expires=([^;]+)/.exec(cookie)?.[1] ?? '');
+    expect(expires - Date.now()).to.be.within(179 * 86_400_000, 181 * 86_400_000);
+  });
+});
