@@ -10,6 +10,7 @@ import {
   type Browser,
   describePage,
   openBrowser,
+  type Page,
   type Wishes,
 } from '../support/browser.ts';
 import {
@@ -21,7 +22,12 @@ import {
 } from '../support/oauth.ts';
 import type { System } from '../support/system.ts';
 import { discoverAs, type Found } from './recorded-discovery.ts';
-import type { PublishedDocument, RecordedClient, Registration } from './recorded-clients.ts';
+import {
+  documentOf,
+  type PublishedDocument,
+  type RecordedClient,
+  type Registration,
+} from './recorded-clients.ts';
 import { type Send, wireOf } from './wire.ts';
 
 /** The first time the person gives less than the link allows, so that there is something to step up to. */
@@ -80,6 +86,7 @@ async function registerAs(
     expect(value, name).to.not.be.oneOf([null, '']);
   const information = OAuthClientInformationFullSchema.parse(stored);
   expect(metadata.redirect_uris).to.include.members(information.redirect_uris);
+  expect(information.client_name).to.equal(metadata.client_name);
   expect(information.token_endpoint_auth_method).to.equal(method);
   expect(information.grant_types).to.include.members(['authorization_code', 'refresh_token']);
   expect(information.response_types).to.deep.equal(['code']);
@@ -88,18 +95,22 @@ async function registerAs(
   return { id, method, redirectUri, ...(secret === undefined ? {} : { secret }) };
 }
 
-/** Registration, or the first page of an authorization that shows the document's host. */
+/** Registration, or the first page of an authorization that shows the document's name and host. */
 export async function identifyStep(journey: Journey): Promise<void> {
   journey.client = await journey.identify();
   if (!journey.client.id.startsWith('https://')) return;
-  const { url } = authorizeUrl(
-    journey.found.server,
-    journey.client,
-    authorizationParameters(journey),
-  );
-  const page = await openBrowser(journey.system.origins).openConsent(url, 'ada');
+  const page = await openConsentPage(journey, journey.client);
   expect(asksConsent(page), describePage(page)).to.equal(true);
   expect(page.html).to.include(new URL(journey.client.id).host);
+  const name = String(documentOf(journey.recorded)?.published.client_name);
+  expect(page.html).to.include(name);
+}
+
+/** What somebody sees who was sent there for the first time. */
+export function openConsentPage(journey: Journey, client: Client): Promise<Page> {
+  const parameters = authorizationParameters(journey);
+  const { url } = authorizeUrl(journey.found.server, client, parameters);
+  return openBrowser(journey.system.origins).openConsent(url, 'ada');
 }
 
 export async function authorizeStep(

@@ -1,0 +1,30 @@
+// What the table says an operator has to set is needed: without it these clients are refused, and nobody is sent anywhere.
+import { expect } from 'chai';
+import { asksConsent, describePage } from '../support/browser.ts';
+import { register } from '../support/oauth.ts';
+import { documentOf, RECORDED_CLIENTS, registrationOf } from './recorded-clients.ts';
+import { discoverStep, openConsentPage } from './recorded-journey.ts';
+import { useStage } from './stage.ts';
+
+describe('Without the settings that the table names', () => {
+  const stage = useStage('sqlite');
+
+  for (const recorded of RECORDED_CLIENTS) {
+    const registration = registrationOf(recorded);
+    if (registration?.allowedRedirects.length)
+      it(`a registration does not get its address: ${recorded.name}`, async () => {
+        const { found } = await discoverStep(stage().system, recorded, { registration });
+        const { status, body } = await register(found.server, registration.metadata);
+        if (status === 201) expect(body.redirect_uris).to.not.include(registration.redirectUri);
+        else expect([status, body.error]).to.deep.equal([400, 'invalid_redirect_uri']);
+      });
+
+    const document = documentOf(recorded);
+    if (document?.pinned)
+      it(`a document does not get an address that it does not list: ${recorded.name}`, async () => {
+        const journey = await discoverStep(stage().system, recorded, { document });
+        const page = await openConsentPage(journey, await journey.identify());
+        expect([page.status, asksConsent(page)], describePage(page)).to.deep.equal([400, false]);
+      });
+  }
+});
