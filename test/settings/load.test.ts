@@ -1,5 +1,5 @@
 // What the settings are after loading: the file, the environment over it, defaults, and everything resolved.
-import { writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { loadSettings } from '../../src/settings/load.ts';
@@ -9,12 +9,39 @@ import {
   loadInProduction,
   mistakesIn,
   PRODUCTION,
+  refusal,
   SECRET,
+  settingsFile,
   temporaryDirectory,
   wrongSettings,
 } from './settings-file.ts';
 
 const PROJECT_ROOT = join(import.meta.dirname, '../..');
+
+describe('settings that are only read', () => {
+  const read = (content: object, environment: Record<string, string>) =>
+    loadSettings(
+      { GATEHOUSE_CONFIG: settingsFile(content), ...environment },
+      { makesSecrets: false },
+    );
+
+  it('want the secret that a first start makes, and make none', () => {
+    const dataDir = temporaryDirectory();
+    const { mistakes } = refusal(() => read(DEVELOPMENT, { GATEHOUSE_DATA_DIR: dataDir }));
+    expect(mistakes.map(({ setting }) => setting)).to.deep.equal(['GATEHOUSE_SECRET']);
+    expect(readdirSync(dataDir)).to.deep.equal([]);
+    const made = load(DEVELOPMENT, { GATEHOUSE_DATA_DIR: dataDir });
+    const found = read(DEVELOPMENT, { GATEHOUSE_DATA_DIR: dataDir });
+    expect(found).to.include({ secret: made.secret, managementKey: made.managementKey });
+  });
+
+  it('do without a management key that was never made', () => {
+    const dataDir = temporaryDirectory();
+    const environment = { GATEHOUSE_DATA_DIR: dataDir, GATEHOUSE_SECRET: SECRET };
+    expect(read(PRODUCTION, environment).managementKey).to.equal(undefined);
+    expect(readdirSync(dataDir)).to.deep.equal([]);
+  });
+});
 
 describe('settings without any environment', () => {
   it('are those of the fresh checkout', () => {
