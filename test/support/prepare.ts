@@ -1,4 +1,4 @@
-// Run before the tests: installs the two programs they start and npm cannot bring, or stops with the command that does.
+// Run before the tests: installs the programs they start and npm cannot bring, or stops with the command that does.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
@@ -14,6 +14,11 @@ const PROGRAMS: Program[] = [
     name: 'Chromium at /usr/bin/chromium',
     debianPackage: 'chromium',
     isHere: () => existsSync('/usr/bin/chromium'),
+  },
+  {
+    name: 'systemd-analyze on the PATH',
+    debianPackage: 'systemd',
+    isHere: () => spawnSync('systemd-analyze', ['--version']).status === 0,
   },
 ];
 
