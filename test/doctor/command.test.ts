@@ -3,9 +3,6 @@ import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { expect } from 'chai';
-import { Redis } from 'ioredis';
-import { redisFindings } from '../../src/doctor/redis.ts';
-import type { RedisAddress } from '../../src/store/redis-client.ts';
 import { gatehouse } from '../management/command-line.ts';
 import { settingsFile, temporaryDirectory } from '../settings/settings-file.ts';
 import { createConnector } from '../support/administrator.ts';
@@ -109,17 +106,6 @@ describe('gatehouse doctor', () => {
     const late = findings.filter(({ what }) => what === 'there was no time left for it');
     expect(late.map(({ check }) => check)).to.include.members(['store', 'discovery']);
     await new Promise((closed) => silent.close(closed));
-  });
-
-  it('finds a Redis that takes writes alone, where Sentinel may replace it', async () => {
-    const redis = new Redis(good.environment.GATEHOUSE_STORE);
-    const store: RedisAddress = { kind: 'sentinel', name: 'main', nodes: [], tls: false };
-    const loose = await redisFindings(redis, store);
-    const wrong = loose.filter(({ outcome }) => outcome !== 'ok');
-    expect(wrong.map(({ check }) => check)).to.deep.equal(['replicas', 'replicas']);
-    expect(wrong[0]?.what).to.equal('min-replicas-to-write is 0 and min-replicas-max-lag 10');
-    expect(wrong[1]?.what).to.equal('the master has no replica');
-    redis.disconnect();
   });
 });
 

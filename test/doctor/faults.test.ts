@@ -317,6 +317,13 @@ describe('the doctor', () => {
     expect(findings.map(({ check }) => check)).not.to.include('store');
   });
 
+  it('finds nothing about proxies that put their own X-Forwarded-For in place of what came', async () => {
+    for (const proxy of Object.values(good.proxies))
+      proxy.misbehave({ inward: (headers) => void (headers['x-forwarded-for'] = '127.0.0.1') });
+    const findings = await good.look();
+    expect(findings.filter(({ outcome }) => outcome !== 'ok')).to.deep.equal([]);
+  });
+
   for (const { fault, plant, found, says, changed } of FAULTS) {
     it(`finds ${fault}, by ${found.join(' and ')}`, async () => {
       await plant(good);
