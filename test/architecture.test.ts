@@ -2,6 +2,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join, posix, sep } from 'node:path';
 import { expect } from 'chai';
+import { refusalReasons, securityEvents } from '../src/observability/labels.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
@@ -206,6 +207,27 @@ describe('the source', () => {
       expect(
         unescaped.filter((text) => !/^<%- include\('[\w/-]+'[^;]*\) %>/.test(text)),
       ).to.deep.equal([]);
+    });
+  });
+
+  describe('the lists behind labels of metrics (src/observability/labels.ts)', () => {
+    const found = (pattern: RegExp) =>
+      files.flatMap(({ text }) => [...text.matchAll(pattern)].map(([, word = '']) => word));
+
+    it('have every error code that we refuse with', () => {
+      const known = new Set<string>(refusalReasons);
+      const codes = found(/new HttpError\(\s*\d+,\s*'(\w+)'/g);
+      expect(codes).to.have.length.above(30);
+      expect(codes.filter((code) => !known.has(code))).to.deep.equal([]);
+    });
+
+    it('have every event that the audit log records', () => {
+      const known = new Set<string>(securityEvents);
+      const events = [...found(/\bevent: '(\w+)'/g), ...found(/record\(\s*\w+, '(\w+)'/g)]
+        // That of a stream of events.
+        .filter((name) => name !== 'message');
+      expect(events).to.include.members(['grant_ended', 'connector_revoked', 'token_minted']);
+      expect(events.filter((name) => !known.has(name))).to.deep.equal([]);
     });
   });
 
