@@ -24,7 +24,7 @@ export type AuditItem = {
 const STREAM = 'audit:all';
 const KEPT = 400 * 86_400;
 const MOST_ARGUMENTS = 4096;
-const LONGEST_TOOL = 100;
+const LONGEST_TOOL = 128;
 
 /** Resolves when the item is stored, so that what must be recorded can wait for it. `now` is seconds. */
 export async function recordAudit(

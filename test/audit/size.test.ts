@@ -1,6 +1,7 @@
 // How large the audit log can get: a caller decides what is in an entry, and never how much of it is kept or read at once.
 import { createHash } from 'node:crypto';
 import { expect } from 'chai';
+import { upstream } from '../../src/settings/upstream.ts';
 import { type AuditItem, readAudit, recordAudit } from '../../src/audit/audit.ts';
 import { type ManagementHost, openManagementHost, request } from '../management/management-host.ts';
 
@@ -35,9 +36,18 @@ describe('The size of the audit log', () => {
     });
   });
 
+  it('has the whole name of every tool that the settings can declare', async () => {
+    const name = `${'x'.repeat(127)}y`;
+    const tools = [{ name, level: 'full' }];
+    expect(upstream.parse({ url: 'https://tools.example.com/mcp', tools }).tools[0]?.name).to.equal(
+      name,
+    );
+    expect((await recorded(name, {}))?.tool).to.equal(name);
+  });
+
   it('does not grow with the name of a tool that does not exist', async () => {
     const item = await recorded('x'.repeat(1_000_000), {});
-    expect(item?.tool).to.equal('x'.repeat(100));
+    expect(item?.tool).to.equal('x'.repeat(128));
   });
 
   it('does not decide how much a page is: pages end early, and follow one another without a gap', async () => {
