@@ -29,11 +29,13 @@ export type WantedAudit = {
   after?: string | undefined;
   /** Seconds since the epoch. */
   since?: number | undefined;
+  /** Only those of this name. */
+  event?: string | undefined;
 };
 
 export async function listAudit(
   { store }: Pick<ManagementTools, 'store'>,
-  { limit, after, since = -Infinity }: WantedAudit,
+  { limit, after, since = -Infinity, event }: WantedAudit,
 ): Promise<Page<AuditItem>> {
   const items: AuditItem[] = [];
   let last: string | undefined;
@@ -43,7 +45,7 @@ export async function listAudit(
     if (items.length === limit || bytes > PAGE || read === MOST_READ) return { items, next: last };
     read += 1;
     last = id;
-    if (Date.parse(value.time) < since * 1000) continue;
+    if (Date.parse(value.time) < since * 1000 || (event ?? value.event) !== value.event) continue;
     items.push(value);
     bytes += JSON.stringify(value).length;
   }

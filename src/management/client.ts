@@ -144,8 +144,11 @@ export function rotateKeys(
 }
 
 /** Oldest first, from the time `since` (ISO 8601). */
-export function listAudit(access: Access, since?: string): AsyncGenerator<AuditItem> {
-  return everyItem(access, '/audit', since === undefined ? {} : { since });
+export function listAudit(
+  access: Access,
+  wanted: { since?: string; event?: string },
+): AsyncGenerator<AuditItem> {
+  return everyItem(access, '/audit', wanted);
 }
 
 async function* everyItem<T>(

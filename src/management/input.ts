@@ -61,6 +61,10 @@ export const auditQuery = z.strictObject({
     .regex(/^\d{32}$/, place)
     .optional(),
   since: instant.optional(),
+  event: z
+    .string()
+    .regex(/^[a-z0-9_]{1,60}$/, 'the name of an event')
+    .optional(),
 });
 
 const identifier = (what: string) => z.string(what).min(1, what).max(500, what);

@@ -25,7 +25,7 @@ export const signingKeyRoutes = [
     name: 'listKeys',
     summary: 'Lists the published signing keys, the newest first.',
     answer: signingKeyPage,
-    handle: async ({ store, now }) => keyPage(await openSigningKeys(store, now()), now()),
+    handle: (tools) => showKeys(tools),
   }),
   route({
     method: 'post',
@@ -40,6 +40,10 @@ export const signingKeyRoutes = [
     handle: (tools, { body }) => rotateKeys(tools, body),
   }),
 ];
+
+export async function showKeys({ store, now }: ManagementTools): Promise<Page<SigningKeyDocument>> {
+  return keyPage(await openSigningKeys(store, now()), now());
+}
 
 async function rotateKeys(
   { store, accessTokenLifetime, by, now }: ManagementTools,

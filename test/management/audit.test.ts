@@ -94,8 +94,20 @@ describe('the audit log over the management API', () => {
     expect(second.items.map(({ event }) => event)).to.deep.equal(['recent', 'newest']);
     expect(second).not.to.have.property('next');
     const newest = [];
-    for await (const { event } of listAudit({ url: host.url, key: KEY }, since)) newest.push(event);
+    for await (const { event } of listAudit({ url: host.url, key: KEY }, { since }))
+      newest.push(event);
     expect(newest).to.deep.equal(['recent', 'newest']);
+  });
+
+  it('can be asked for one kind of event', async () => {
+    for (const event of ['first', 'second', 'first']) await record(event, '2030-01-01T00:00:00Z');
+    expect((await read('?event=first')).items.map(({ event }) => event)).to.deep.equal([
+      'first',
+      'first',
+    ]);
+    expect((await read('?event=third')).items).to.deep.equal([]);
+    const { status } = await request(host, 'GET', `${AUDIT}?event=no%20event`);
+    expect(status).to.equal(400);
   });
 
   it('ends with the last page, also when that is full', async () => {

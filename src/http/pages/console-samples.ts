@@ -1,11 +1,17 @@
 // Sample values for the pages of the console.
-import type { ConsoleConnector, ConsoleFrame, ConsoleValues } from './console-values.ts';
+import type {
+  ConsoleConnector,
+  ConsoleFrame,
+  ConsoleItem,
+  ConsoleValues,
+} from './console-values.ts';
 
 type ConsoleSample = {
   [Name in keyof ConsoleValues]: { view: Name; values: ConsoleValues[Name]; status?: number };
 }[keyof ConsoleValues];
 
-const SECTIONS = ['connectors'].map((name) => ({ name, href: `/console/${name}` }));
+const NAMES = ['connectors', 'tokens', 'clients', 'grants', 'accounts', 'audit', 'health'];
+const SECTIONS = NAMES.map((name) => ({ name, href: `/console/${name}` }));
 const DAY = 86_400;
 const NOON = 1_893_500_000;
 const LONG = 'Rechtsschutzversicherungsgesellschaften'.repeat(2);
@@ -14,9 +20,6 @@ function frame(section: string, more: Partial<ConsoleFrame> = {}): ConsoleFrame 
   const token = 'form-token';
   return { section, sections: SECTIONS, administrator: 'Ada Lovelace', token, ...more };
 }
-
-/** All that there may be around a page. */
-export const CONSOLE_FRAME = frame('connectors', { done: 'created', problem: 'other' });
 
 const ACTIVE: ConsoleConnector & { link: string } = {
   id: '4qR8sT1vWxYz2aBcD3eFgH',
@@ -46,6 +49,41 @@ const FORM = {
   level: 'analytics',
   days: '',
 };
+
+const ITEM: ConsoleItem = {
+  title: 'Claude Code',
+  state: 'active',
+  isWell: true,
+  facts: [
+    { label: 'person', text: 'ada@example.com' },
+    { label: 'level', level: 'operations' },
+    { label: 'since', time: NOON },
+    { label: 'id', code: 'Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
+  ],
+  actions: [{ name: 'endGrant', action: '/console/grants/end', id: 'Wm1xQ0p7Zr8kT2mQp1VxWm1x' }],
+};
+const ENDED: ConsoleItem = {
+  title: LONG,
+  state: 'ended',
+  isWell: false,
+  facts: [{ label: 'reason', explanation: 'The person disconnected the app.' }],
+  actions: [],
+};
+
+const EVERY_FACT = { label: 'id', text: '', code: '', time: 0, level: '', explanation: '' };
+
+/** All that there may be on a page, around it and of an item in a list. */
+export const CONSOLE_SHARED = {
+  console: frame('connectors', { done: 'created', problem: 'other' }),
+  items: [{ ...ITEM, facts: [EVERY_FACT] }],
+  next: '',
+};
+
+function list(section: string, items: ConsoleItem[], more: object = {}): ConsoleSample {
+  const console = frame(section);
+  const values = { console, items, filters: [], action: `/console/${section}`, ...more };
+  return { view: 'console/list', values };
+}
 
 export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-connectors': {
@@ -89,6 +127,62 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       instructions: [],
       account: 'https://auth.example.com/account',
       delete: `${ACTIVE.href}/delete`,
+    },
+  },
+  'console-grants': list('grants', [ITEM, ENDED], {
+    next: '/console/grants?after=place',
+    filters: [
+      { name: 'state', value: 'active', choices: ['pending', 'active', 'refused', 'ended'] },
+    ],
+  }),
+  'console-audit': list(
+    'audit',
+    [
+      {
+        title: 'connector_created',
+        facts: [{ label: 'time', code: '2030-01-01T12:00:00.000Z' }],
+        actions: [],
+      },
+    ],
+    {
+      filters: [
+        { name: 'since', value: 'day', choices: ['hour', 'day', 'week'] },
+        { name: 'event', value: 'connector_created' },
+      ],
+    },
+  ),
+  'console-accounts': list('accounts', []),
+  'console-tokens': {
+    view: 'console/tokens',
+    values: {
+      console: frame('tokens'),
+      items: [
+        {
+          ...ITEM,
+          title: 'Nightly report',
+          actions: [{ name: 'revokeToken', action: '/console/tokens/revoke', id: 'abc' }],
+        },
+      ],
+      form: { ...FORM, action: '/console/tokens' },
+      minted: {
+        name: 'Editor',
+        token: `eyJhbGciOiJFUzI1NiJ9.${'eyJpc3MiOiJodHRwczovL2F1dGgu'.repeat(8)}.c2lnbmF0dXJl`,
+        url: 'https://mcp.example.com/mcp',
+        example: '{ "mcpServers": {} }',
+      },
+    },
+  },
+  'console-health': {
+    view: 'console/health',
+    values: {
+      console: frame('health'),
+      version: '1.0.0',
+      checks: [
+        { name: 'store', isWell: true },
+        { name: 'auth', isWell: true },
+        { name: 'resource', isWell: false },
+      ],
+      items: [{ ...ITEM, title: 'QmZ8cT2mQp1VxWm1xQ0p7Z', state: 'signing', actions: [] }],
     },
   },
   'console-sign-in': {

@@ -39,7 +39,59 @@ export type MakingForm = {
   days: string;
 };
 
+/** What a list says of an item: `label` is the key below `console.fields`; one of the others is there. */
+export type ConsoleFact = {
+  label: string;
+  text?: string;
+  /** An id or an address. */
+  code?: string;
+  time?: number;
+  level?: string;
+  /** In English. */
+  explanation?: string;
+};
+
+/** `name` is the key below `console.actions`; `id` is posted as `id`. */
+export type ConsoleAction = { name: string; action: string; id: string };
+
+/** `state` is the key below `console.states`; `isWell` when it needs nobody's attention. */
+export type ConsoleItem = {
+  title: string;
+  state?: string;
+  isWell?: boolean;
+  facts: ConsoleFact[];
+  actions: ConsoleAction[];
+};
+
+/** `name` is the key below `console.filters`, and the field; so are the values of a choice below `console.choices`. */
+export type ConsoleFilter = { name: string; value: string; choices?: string[] };
+
 export type ConsoleValues = {
+  /** Clients, grants, accounts and the audit log: the texts are those of the section. */
+  'console/list': {
+    console: ConsoleFrame;
+    items: ConsoleItem[];
+    next?: string;
+    filters: ConsoleFilter[];
+    /** What the filters are sent to. */
+    action: string;
+  };
+  'console/tokens': {
+    console: ConsoleFrame;
+    items: ConsoleItem[];
+    next?: string;
+    form: MakingForm;
+    /** The token that was just minted, this once; `url` is the one address that takes it. */
+    minted?: { name: string; token: string; url: string; example: string };
+  };
+  'console/health': {
+    console: ConsoleFrame;
+    version: string;
+    /** `name` is the key below `console.health`. */
+    checks: { name: string; isWell: boolean }[];
+    /** The signing keys. */
+    items: ConsoleItem[];
+  };
   'console/connectors': {
     console: ConsoleFrame;
     items: ConsoleConnector[];

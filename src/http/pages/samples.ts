@@ -1,6 +1,6 @@
 // Sample values for every page: a theme is tried out with them at the start, the tests and the screenshots show them.
 import { LEVELS, type Level, levelsUpTo } from '../../permission-level.ts';
-import { CONSOLE_FRAME, CONSOLE_SAMPLES } from './console-samples.ts';
+import { CONSOLE_SAMPLES, CONSOLE_SHARED } from './console-samples.ts';
 import type { Account, Connector, ViewName, ViewValues } from './values.ts';
 
 export type Sample = {
@@ -192,6 +192,6 @@ export const SHARED_SAMPLES: readonly object[] = [
     supportContact: 'it-desk@example.com',
     links: [{ label: 'Privacy', href: 'https://example.com/privacy' }],
     assets: { style: '', icon: '', logo: '', darkLogo: '' },
-    console: CONSOLE_FRAME,
+    ...CONSOLE_SHARED,
   },
 ];

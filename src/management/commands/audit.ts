@@ -13,18 +13,23 @@ Examples:
 
 const LONGEST_DETAIL = 60;
 
-type AuditOptions = { since?: Moment; limit: number };
+type AuditOptions = { since?: Moment; event?: string; limit: number };
 
 export function addAuditCommand(program: Command, { findAccess, print, now }: Terminal): void {
   program
     .command('audit')
     .description('show security events, and the calls that were made with the level full')
     .option('--since <when>', 'from 90s, 15m, 24h or 7d ago, or from an ISO 8601 time', parseMoment)
+    .option('--event <name>', 'only events of this name, such as connector_revoked')
     .option('--limit <number>', 'no more than this many, the newest', parseCount, 100)
     .addHelpText('after', EXAMPLES)
-    .action(async ({ since, limit }: AuditOptions) => {
+    .action(async ({ since, event, limit }: AuditOptions) => {
       const items: AuditItem[] = [];
-      for await (const item of listAudit(findAccess(), since && timeOf(since, now()))) {
+      const wanted = {
+        ...(since ? { since: timeOf(since, now()) } : {}),
+        ...(event === undefined ? {} : { event }),
+      };
+      for await (const item of listAudit(findAccess(), wanted)) {
         items.push(item);
         if (items.length > limit) items.shift();
       }
@@ -51,8 +56,13 @@ function auditText({ items }: { items: AuditItem[] }): string {
   return table(['TIME', 'EVENT', 'OUTCOME', 'ACCOUNT', 'CLIENT', 'CONNECTOR', 'DETAIL'], rows);
 }
 
-function detail({ tool, arguments: given, reason }: Partial<AuditItem>): string {
-  const text = [tool, given === undefined ? undefined : JSON.stringify(given), reason]
+function detail({ tool, arguments: given, reason, by }: Partial<AuditItem>): string {
+  const text = [
+    tool,
+    given === undefined ? undefined : JSON.stringify(given),
+    reason,
+    by && `by ${by}`,
+  ]
     .filter((part) => part !== undefined)
     .join(' ');
   return text.length > LONGEST_DETAIL ? `${text.slice(0, LONGEST_DETAIL - 1)}…` : text;

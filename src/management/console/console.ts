@@ -6,7 +6,10 @@ import { limitRate } from '../../http/rate-limits.ts';
 import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
 import { connectorPages } from './connector-pages.ts';
 import { requireForm, seeOther } from './forms.ts';
+import { healthPage } from './health-page.ts';
+import { listPages } from './list-pages.ts';
 import { closeSession, findSession } from './sessions.ts';
+import { tokenPages } from './token-pages.ts';
 import {
   CALLBACK_PATH,
   choose,
@@ -40,6 +43,9 @@ export function adminConsole(options: ConsoleOptions): Koa.Middleware {
   };
   sections.page('', async ({ ctx }) => seeOther(ctx, `${CONSOLE}/connectors`));
   connectorPages(sections);
+  tokenPages(sections);
+  listPages(sections);
+  healthPage(sections);
   sections.form('/sign-out', async ({ ctx }) => {
     await closeSession(options, ctx);
     seeOther(ctx, SIGNED_OUT_PATH);

@@ -4,13 +4,23 @@ import type { Visit } from './visit.ts';
 
 export type Frame = ViewValues['console/connectors']['console'];
 
-export const SECTIONS = ['connectors'] as const;
-const DONE = ['created', 'revoked', 'deleted'] as const;
+const SECTIONS = [
+  'connectors',
+  'tokens',
+  'clients',
+  'grants',
+  'accounts',
+  'audit',
+  'health',
+] as const;
+export type Section = (typeof SECTIONS)[number];
+
+const DONE = ['created', 'revoked', 'deleted', 'ended', 'allowed', 'disabled', 'enabled'] as const;
 
 /** `problem`: the key below `console.problems` of what was wrong with a form. */
 export function frameOf(
   { ctx, session }: Visit,
-  section: (typeof SECTIONS)[number],
+  section: Section,
   problem?: Frame['problem'],
 ): Frame {
   const done = DONE.find((known) => known === ctx.query.done);

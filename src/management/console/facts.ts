@@ -1,0 +1,29 @@
+// The facts of an item in a list: what each is called, and what it says.
+import type { ViewValues } from '../../http/pages.ts';
+import type { Level } from '../../permission-level.ts';
+import { secondsOf } from './frame.ts';
+
+type Fact = ViewValues['console/list']['items'][number]['facts'][number];
+
+export function text(label: string, value: string): Fact {
+  return { label, text: value };
+}
+
+/** An id or an address. */
+export function code(label: string, value: string): Fact {
+  return { label, code: value };
+}
+
+export function level(value: Level): Fact {
+  return { label: 'level', level: value };
+}
+
+/** In English. */
+export function words(label: string, explanation: string): Fact {
+  return { label, explanation };
+}
+
+/** A day, of an ISO 8601 time; none when nobody knows when. */
+export function time(label: string, value: string | undefined): Fact[] {
+  return value === undefined ? [] : [{ label, time: secondsOf(value) }];
+}

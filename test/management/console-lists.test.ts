@@ -1,0 +1,149 @@
+// The console's other pages: tokens, apps, connections, people, the audit log and health, with what an administrator does there.
+import { expect } from 'chai';
+import { createConnector, listGrants, manage, readAudit } from '../support/administrator.ts';
+import { type Browser, openBrowser, type Page, requirePage } from '../support/browser.ts';
+import { connect } from '../support/connection.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { useSystem } from '../support/system.ts';
+
+describe('in the console', function () {
+  this.timeout(30_000);
+  const system = useSystem();
+  let browser: Browser;
+
+  beforeEach(async () => {
+    browser = openBrowser([...system().origins, system().management]);
+    const page = requirePage(await browser.visit(at('/connectors')));
+    await browser.submit(page, { person: 'ada' });
+  });
+
+  const at = (path: string) => `${system().management}/console${path}`;
+
+  async function open(path: string): Promise<Page> {
+    const page = requirePage(await browser.visit(at(path)));
+    expect(page.status, path).to.equal(200);
+    return page;
+  }
+
+  /** Presses the button of the form that is posted to `path` for the record `id`. */
+  async function press(page: Page, path: string, id: string): Promise<Page> {
+    const form = page.forms.find(
+      ({ action, controls }) =>
+        action.href === at(path) &&
+        controls.some(({ name, value }) => name === 'id' && value === id),
+    );
+    if (!form) throw new Error(`no form for ${path} of ${id}`);
+    const fields = form.controls.map(({ name, value }) => [name, value] as [string, string]);
+    return requirePage(await browser.post(page, form.action, new URLSearchParams(fields)));
+  }
+
+  async function lastAudited(event: string) {
+    const items = (await readAudit(system())).filter((item) => item.event === event);
+    return items.at(-1);
+  }
+
+  it('a token is minted, shown once, used, and revoked', async () => {
+    const before = await open('/tokens');
+    const minted = requirePage(
+      await browser.submit(before, { name: 'Nightly', level: 'analytics', days: '7' }),
+    );
+    const token = /id="token">([^<]+)</.exec(minted.html)?.[1] ?? '';
+    expect(minted.html)
+      .to.include(`${system().resource}/mcp`)
+      .and.include('Copy it now')
+      .and.match(/The token\s*<bdi class="claim">Nightly</);
+    expect(minted.headers.get('cache-control')).to.equal('no-store');
+    expect(await isLetIn(`${system().resource}/mcp`, token)).to.equal(true);
+    const again = requirePage(await browser.submit(before, { name: 'Nightly', level: 'full' }));
+    expect(again.html).not.to.include('id="token"');
+    const list = await open('/tokens');
+    expect(list.html).to.include('Nightly').and.not.include(token);
+    const { items } = (await manage(system(), 'GET', '/tokens')) as { items: { id: string }[] };
+    expect(items).to.have.length(1);
+    const revoked = await press(list, '/tokens/revoke', String(items[0]?.id));
+    expect(revoked.html).to.include('does not work any more').and.not.include('Nightly');
+    expect(await isLetIn(`${system().resource}/mcp`, token)).to.equal(false);
+    for (const event of ['token_minted', 'token_revoked'])
+      expect((await lastAudited(event))?.['by']).to.match(/^[\w-]{27}$/);
+  });
+
+  it('a token for more than a year is refused, and what was entered stays', async () => {
+    const page = await open('/tokens');
+    const answer = requirePage(
+      await browser.submit(page, { name: 'Too long', level: 'full', days: '367' }),
+    );
+    expect(answer.status).to.equal(400);
+    expect(answer.html).to.include('The number of days').and.include('value="Too long"');
+  });
+
+  it('a connection is found by its state, ended, and says why', async () => {
+    const connector = await createConnector(system(), { name: 'Shown in the list' });
+    const { accessToken } = await connect(system(), connector, { person: 'grace' });
+    const { items } = await listGrants(system(), { connector: connector.id });
+    const id = String(items[0]?.id);
+    const active = await open('/grants?state=active');
+    expect(active.html).to.include('Shown in the list').and.include('grace@example.com');
+    const ended = await press(active, '/grants/end', id);
+    expect(ended.html).to.include('An administrator ended the connection.');
+    expect(await isLetIn(connector.link, accessToken)).to.equal(false);
+    expect((await open('/grants?state=active')).html).not.to.include(id);
+    expect(await lastAudited('grant_ended')).to.include({ grantId: id });
+    expect((await lastAudited('grant_ended'))?.['by']).to.match(/^[\w-]{27}$/);
+  });
+
+  it('an app is revoked and allowed again', async () => {
+    await connect(system(), await createConnector(system()), { person: 'grace' });
+    const { items } = (await manage(system(), 'GET', '/clients')) as { items: { id: string }[] };
+    const id = String(items[0]?.id);
+    const revoked = await press(await open('/clients'), '/clients/revoke', id);
+    expect(revoked.html).to.include('Revoked');
+    expect(await lastAudited('client_revoked')).to.include({ clientId: id });
+    const allowed = await press(revoked, '/clients/allow', id);
+    expect(allowed.html).to.include('People can connect this app again');
+    expect((await lastAudited('client_allowed'))?.['by']).to.match(/^[\w-]{27}$/);
+  });
+
+  it('a person is disabled and enabled', async () => {
+    await connect(system(), await createConnector(system()), { person: 'grace' });
+    type Accounts = { items: { id: string; name: string }[] };
+    const { items } = (await manage(system(), 'GET', '/accounts')) as Accounts;
+    const id = String(items.find(({ name }) => name === 'Grace Hopper')?.id);
+    const disabled = await press(await open('/accounts'), '/accounts/disable', id);
+    expect(disabled.html).to.include('Nothing that this person connected works any more.');
+    expect(await lastAudited('account_disabled')).to.include({ account: id });
+    const enabled = await press(disabled, '/accounts/enable', id);
+    expect(enabled.html).to.include('This person can sign in and connect again.');
+    expect((await lastAudited('account_enabled'))?.['by']).to.match(/^[\w-]{27}$/);
+  });
+
+  it('the audit log is narrowed by event and read page by page', async () => {
+    for (let made = 0; made < 55; made += 1)
+      await manage(system(), 'POST', '/connectors', { name: 'Many', level: 'analytics' });
+    const all = await open('/audit?event=connector_created');
+    expect(all.html).to.include('connector_created').and.not.include('>console_sign_in<');
+    const next = /href="([^"]*after=[^"]*)"/.exec(all.html)?.[1]?.replaceAll('&amp;', '&') ?? '';
+    const rest = requirePage(await browser.visit(system().management + next));
+    expect(rest.html).to.include('connector_created').and.not.include('>console_sign_in<');
+    expect((await open('/audit?event=nothing_of_the_kind')).html).to.include('Nothing of the kind');
+    expect((await open('/audit?since=hour&event=console_sign_in')).html).to.include('Done by');
+  });
+
+  it('health says what answers, and which keys sign', async () => {
+    const { html } = await open('/health');
+    expect(html.match(/>Answers</g)).to.have.length(3);
+    expect(html).to.include('>Signs<').and.not.include('Does not answer');
+  });
+
+  it('what is not known any more is said to be so', async () => {
+    const page = await open('/grants');
+    const token = page.forms
+      .flatMap(({ controls }) => controls)
+      .find(({ name }) => name === 'token');
+    for (const path of ['/grants/end', '/clients/revoke', '/accounts/disable', '/tokens/revoke']) {
+      const fields = new URLSearchParams({ token: String(token?.value), id: 'unknown' });
+      const answer = requirePage(await browser.post(page, new URL(at(path)), fields));
+      expect(answer.status, path).to.equal(404);
+      expect(answer.html).to.include('There is nothing here');
+    }
+  });
+});
