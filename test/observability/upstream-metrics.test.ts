@@ -1,0 +1,47 @@
+// What the metrics say of the operator's MCP server: streams while they are open, and what it failed, also in the middle of a stream.
+import { expect } from 'chai';
+import { until } from '../store/condition.ts';
+import { call } from '../support/mcp.ts';
+import { readMetrics, sumOf } from '../support/metrics.ts';
+import { echo, event, PING, startScripted, stream } from '../support/upstream/scripted.ts';
+import { useUpstream } from '../support/upstream/system.ts';
+
+describe('The metrics of calls to the MCP server behind it', () => {
+  const behind = useUpstream(startScripted, { settings: { timeout: '1s', silence: '1m' } });
+  afterEach(() => behind().upstream.answer(echo));
+  const read = async (name: string, labels = {}) =>
+    sumOf(await readMetrics(behind().system), name, { ...labels });
+  const failed = (reason: string) => read('gatehouse_upstream_errors_total', { reason });
+
+  it('count its faults, dead or slow', async () => {
+    const { link, token } = await behind().connected('operations');
+    behind().upstream.answer((req) => req.socket.destroy());
+    await call(link, token, PING);
+    await until('it is counted', async () => (await failed('bad_gateway')) === 1);
+    behind().upstream.answer(() => undefined);
+    await call(link, token, PING);
+    await until('it is counted', async () => (await failed('gateway_timeout')) === 1);
+  });
+
+  it('count streams while they are open, and those that break', async () => {
+    const { link, token } = await behind().connected('operations');
+    const before = await failed('bad_gateway');
+    const timed = await read('gatehouse_request_seconds_count', { host: 'resource-server' });
+    let breakOff = () => {};
+    behind().upstream.answer((req, res) => {
+      stream(res, event({ jsonrpc: '2.0', method: 'notifications/message', params: {} }));
+      breakOff = () => req.socket.resetAndDestroy();
+    });
+    const answer = call(link, token, PING);
+    const open = () => read('gatehouse_open_streams', { host: 'resource-server' });
+    await until('the stream is open', async () => (await open()) === 1);
+    expect(await failed('bad_gateway')).to.equal(before);
+    breakOff();
+    await answer;
+    await until('the stream is over', async () => (await open()) === 0);
+    await until('its end is counted', async () => (await failed('bad_gateway')) === before + 1);
+    expect(await read('gatehouse_request_seconds_count', { host: 'resource-server' })).to.equal(
+      timed,
+    );
+  });
+});
