@@ -5,6 +5,8 @@ import {
   ID_JAG_REFUSALS,
   type IdJagRefusal,
 } from '../../src/authorization-server/engine/id-jag-refusals.ts';
+import { grantLifetimes } from '../../src/grants/grant-life.ts';
+import { lowerGrant } from '../../src/grants/grants.ts';
 import {
   changeAccount,
   type Connector,
@@ -68,7 +70,7 @@ describe('An identity provider that vouches for people', () => {
           trustedIssuers: [
             {
               issuer: idp.issuer,
-              jwks: { keys: [idp.jwk] },
+              jwks: { keys: [idp.jwk()] },
               clients: [APP.id, OTHER.id, FORBIDDEN.id],
             },
             { issuer: silent.issuer, jwksUri: silent.jwksUri, clients: [APP.id, UNVOUCHED.id] },
@@ -103,6 +105,13 @@ describe('An identity provider that vouches for people', () => {
     if (!body.access_token) throw new Error(JSON.stringify(body));
     const claims = decodeJwt(body.access_token);
     return { body, token: body.access_token, grantId: String(claims.grant_id), claims };
+  }
+
+  /** As when the process died before it was noted that the assertion was used. */
+  async function forgetUse({ jti }: Claims): Promise<void> {
+    const { store } = await openSystemStore(system);
+    await store.delete(`assertion:${idp.issuer}\n${String(jti)}`);
+    await store.close();
   }
 
   it('EMA-06 gives an app an access token for the connect link, and no refresh token', async () => {
@@ -188,6 +197,20 @@ describe('An identity provider that vouches for people', () => {
     expect((await obtain('rare')).grantId).to.not.equal(first.grantId);
   });
 
+  it('does not raise what the person lowered', async () => {
+    const { grantId, token } = await obtain('lowerer');
+    const { store } = await openSystemStore(system);
+    const lifetimes = grantLifetimes({ accessToken: 3600, refreshTokenIdle: 30 * 86_400 });
+    await lowerGrant(store, grantId, 'analytics', { lifetimes, now: Date.now() / 1000 });
+    await store.close();
+    // Longer than a process goes by what it read.
+    moveClock(15);
+    expect(await isLetIn(connector.link, token)).to.equal(false);
+    const next = await obtain('lowerer');
+    expect([next.grantId, next.body.scope]).to.deep.equal([grantId, 'analytics']);
+    expect(await isLetIn(connector.link, next.token)).to.equal(true);
+  });
+
   it('takes one use for one person with one client', async () => {
     const { id, link } = await createConnector(system, { maxUses: 2 });
     await Promise.all([1, 2, 3].map(() => obtain('first', { resource: link })));
@@ -246,6 +269,34 @@ describe('An identity provider that vouches for people', () => {
       new Set([ID_JAG_REFUSALS.replayed.description]),
     );
     expect((await listGrants(system, { connector: id })).items).to.have.lengthOf(1);
+  });
+
+  it('may be asked again with the same assertion when we stopped before it was used up', async () => {
+    const { id, link } = await createConnector(system, { maxUses: 1 });
+    const claims = claimsFor('repeater', { resource: link });
+    const assertion = await idp.sign(claims);
+    const grantIds = [];
+    for (const _time of [1, 2]) {
+      const { body } = await present(assertion);
+      grantIds.push(decodeJwt(body.access_token ?? '').grant_id);
+      await forgetUse(claims);
+    }
+    expect(new Set(grantIds).size).to.equal(1);
+    expect((await listGrants(system, { connector: id })).items).to.have.lengthOf(1);
+    expect((await showConnector(system, id)).uses).to.equal(1);
+  });
+
+  it('EMA-01 signs with another key from one day to the next, and what the old one signed is refused', async () => {
+    const claims = (sub: string) => claimsFor(sub, { iss: silent.issuer });
+    const old = await silent.sign(claims('before'));
+    expect((await present(await silent.sign(claims('before')))).status).to.equal(200);
+    await silent.rotate();
+    // Longer than we wait between two looks for a key that we do not know.
+    moveClock(11);
+    expect((await present(await silent.sign(claims('after')))).status).to.equal(200);
+    expect((await present(old)).body.error_description).to.equal(
+      ID_JAG_REFUSALS.bad_signature.description,
+    );
   });
 
   it('EMA-01 is one issuer of several, and the same subject at another is somebody else', async () => {
@@ -382,10 +433,7 @@ describe('An identity provider that vouches for people', () => {
         const { body } = await present(assertion);
         const { grant_id: grantId } = decodeJwt(body.access_token ?? '');
         await manage(system, 'DELETE', `/grants/${String(grantId)}`);
-        // As when the process died before it was noted that the assertion was used.
-        const { store } = await openSystemStore(system);
-        await store.delete(`assertion:${idp.issuer}\n${String(claims.jti)}`);
-        await store.close();
+        await forgetUse(claims);
         return present(assertion);
       },
     };

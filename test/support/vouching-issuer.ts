@@ -11,14 +11,12 @@ type Members = { [name: string]: unknown };
 export type VouchingIssuer = {
   issuer: string;
   jwksUri: string;
-  jwk: JWK;
+  /** The key that it signs with. */
+  jwk: () => JWK;
   /** Signs the claims as they are; undefined leaves a member out. */
   sign: (claims: Members, header?: Members) => Promise<string>;
-  /** How its key set and its token endpoint answer from now on. */
-  behave: (behaviour: { keysStatus?: number }) => void;
-  /** What its token endpoint was sent. */
-  exchanges: URLSearchParams[];
-  keyRequests: () => number;
+  /** Signs with another key from now on, and publishes no other. */
+  rotate: () => Promise<void>;
   stop: () => Promise<void>;
 };
 
@@ -26,46 +24,43 @@ export type VouchingIssuer = {
 export async function startVouchingIssuer(
   claimsFor: (exchange: URLSearchParams) => Members = () => ({}),
 ): Promise<VouchingIssuer> {
-  const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true });
-  const jwk = { ...(await exportJWK(publicKey)), kid: 'one', alg: 'ES256', use: 'sig' };
-  const exchanges: URLSearchParams[] = [];
-  let keysStatus = 200;
-  let keyRequests = 0;
+  let key = await makeKey();
   const sign = (claims: Members, header: Members = {}) =>
     new SignJWT(claims)
-      .setProtectedHeader({ alg: 'ES256', kid: 'one', typ: 'oauth-id-jag+jwt', ...header })
-      .sign(privateKey);
+      .setProtectedHeader({ alg: 'ES256', kid: key.jwk.kid, typ: 'oauth-id-jag+jwt', ...header })
+      .sign(key.privateKey);
   const exchanged = async (sent: URLSearchParams) => {
-    exchanges.push(sent);
     const assertion = await sign({ ...rightClaims(issuerOf(server)), ...claimsFor(sent) });
     const type = 'urn:ietf:params:oauth:token-type:id-jag';
     return { access_token: assertion, issued_token_type: type, token_type: 'N_A', expires_in: 300 };
   };
   const server = createServer(async (req, res) => {
     const sent = new URLSearchParams(await text(req));
-    const isKeys = req.url === '/keys';
-    if (isKeys) keyRequests += 1;
-    res.writeHead(isKeys ? keysStatus : 200, { 'content-type': 'application/json' });
-    res.end(JSON.stringify(isKeys ? { keys: [jwk] } : await exchanged(sent)));
+    const body = req.url === '/keys' ? { keys: [key.jwk] } : await exchanged(sent);
+    res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const issuer = issuerOf(server);
   return {
     issuer,
     jwksUri: `${issuer}/keys`,
-    jwk,
+    jwk: () => key.jwk,
     sign,
-    behave: ({ keysStatus: next = 200 }) => {
-      keysStatus = next;
+    async rotate() {
+      key = await makeKey();
     },
-    exchanges,
-    keyRequests: () => keyRequests,
     async stop() {
       server.closeAllConnections();
       server.close();
       await once(server, 'close');
     },
   };
+}
+
+async function makeKey() {
+  const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true });
+  const jwk = { ...(await exportJWK(publicKey)), kid: randomUUID(), alg: 'ES256', use: 'sig' };
+  return { privateKey, jwk };
 }
 
 /** What every assertion needs but audience, client and resource. */
