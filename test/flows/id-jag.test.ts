@@ -1,118 +1,44 @@
 // Enterprise-managed authorization: an identity provider vouches for a person and an app, and the app gets an access token without a browser.
 import { expect } from 'chai';
-import { decodeJwt, decodeProtectedHeader, SignJWT, UnsecuredJWT } from 'jose';
-import {
-  ID_JAG_REFUSALS,
-  type IdJagRefusal,
-} from '../../src/authorization-server/engine/id-jag-refusals.ts';
+import { decodeJwt, decodeProtectedHeader } from 'jose';
+import { ID_JAG_REFUSALS } from '../../src/authorization-server/engine/id-jag-refusals.ts';
 import { grantLifetimes } from '../../src/grants/grant-life.ts';
 import { lowerGrant } from '../../src/grants/grants.ts';
 import {
-  changeAccount,
   type Connector,
   createConnector,
   listGrants,
   manage,
   readAudit,
-  revokeConnector,
   showConnector,
   showGrant,
 } from '../support/administrator.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { moveClock } from '../support/clock.ts';
 import { isLetIn } from '../support/mcp.ts';
-import { type Client, discover, type Parameters, requestToken } from '../support/oauth.ts';
+import { discover, type Parameters, requestToken } from '../support/oauth.ts';
 import { openSystemStore } from '../support/opened-store.ts';
 import { startSystem, type System } from '../support/system.ts';
 import { askAboutToken } from '../support/token-endpoints.ts';
+import { startVouchingIssuer, type VouchingIssuer } from '../support/vouching-issuer.ts';
 import {
-  rightClaims,
-  startVouchingIssuer,
-  type VouchingIssuer,
-} from '../support/vouching-issuer.ts';
+  APP,
+  type Claims,
+  GRANT_TYPE,
+  inSettings,
+  OTHER,
+  useVouching,
+} from '../support/vouching-system.ts';
 import { until } from '../store/condition.ts';
 
-const GRANT_TYPE = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
-const REDIRECT = 'https://app.example.com/callback';
-const client = (id: string): Client => ({
-  id,
-  secret: `the-secret-of-${id}-that-is-long-enough`,
-  method: 'client_secret_basic',
-  redirectUri: REDIRECT,
-});
-const [APP, OTHER, UNVOUCHED, FORBIDDEN] = ['app', 'other-app', 'unvouched', 'forbidden'].map(
-  client,
-) as [Client, Client, Client, Client];
-
-function inSettings({ id, secret }: Client) {
-  return { id, secret, name: `The ${id}`, redirectUris: [REDIRECT] };
-}
-
-type Claims = { [name: string]: unknown };
-
 describe('An identity provider that vouches for people', () => {
+  const { now, claimsFor, present, vouch, obtain, forgetUse } = useVouching();
   let system: System;
   let idp: VouchingIssuer;
   let silent: VouchingIssuer;
   let connector: Connector;
-  before(async () => {
-    [idp, silent] = await Promise.all([startVouchingIssuer(), startVouchingIssuer()]);
-    const clients = [APP, OTHER, UNVOUCHED, FORBIDDEN];
-    system = await startSystem({
-      file: {
-        entitlements: [
-          { match: { group: 'staff' }, level: 'operations' },
-          { match: { emailDomain: 'example.com' }, level: 'admin' },
-        ],
-        clients: {
-          preRegistered: clients.map(inSettings),
-        },
-        authorization: {
-          trustedIssuers: [
-            {
-              issuer: idp.issuer,
-              jwks: { keys: [idp.jwk()] },
-              clients: [APP.id, OTHER.id, FORBIDDEN.id],
-            },
-            { issuer: silent.issuer, jwksUri: silent.jwksUri, clients: [APP.id, UNVOUCHED.id] },
-          ],
-        },
-      },
-    });
-    connector = await createConnector(system);
+  before(() => {
+    ({ system, idp, second: silent, connector } = now());
   });
-  afterEach(restoreClock);
-  after(async () => {
-    await system?.stop();
-    await Promise.all([idp.stop(), silent.stop()]);
-  });
-
-  /** The claims of an assertion that is good, for a person of their own. */
-  function claimsFor(sub: string, more: Claims = {}): Claims {
-    const parties = { aud: system.auth, client_id: APP.id, resource: connector.link };
-    return { ...rightClaims(idp.issuer), ...parties, sub, groups: ['staff'], ...more };
-  }
-
-  async function present(assertion: string, as = APP, more: Parameters = {}) {
-    const { server } = await discover(connector.link);
-    return requestToken(server, as, { grant_type: GRANT_TYPE, assertion, ...more });
-  }
-
-  const vouch = async (sub: string, more: Claims = {}, parameters: Parameters = {}) =>
-    present(await idp.sign(claimsFor(sub, more)), APP, parameters);
-
-  async function obtain(sub: string, more: Claims = {}, parameters: Parameters = {}) {
-    const { body } = await vouch(sub, more, parameters);
-    if (!body.access_token) throw new Error(JSON.stringify(body));
-    const claims = decodeJwt(body.access_token);
-    return { body, token: body.access_token, grantId: String(claims.grant_id), claims };
-  }
-
-  /** As when the process died before it was noted that the assertion was used. */
-  async function forgetUse({ jti }: Claims): Promise<void> {
-    const { store } = await openSystemStore(system);
-    await store.delete(`assertion:${idp.issuer}\n${String(jti)}`);
-    await store.close();
-  }
 
   it('EMA-06 gives an app an access token for the connect link, and no refresh token', async () => {
     const { body, token, claims } = await obtain('ada');
@@ -269,6 +195,10 @@ describe('An identity provider that vouches for people', () => {
       new Set([ID_JAG_REFUSALS.replayed.description]),
     );
     expect((await listGrants(system, { connector: id })).items).to.have.lengthOf(1);
+    await until('a use is kept', async () => (await showConnector(system, id)).uses > 0);
+    expect((await showConnector(system, id)).uses).to.equal(1);
+    const recorded = (await readAudit(system)).filter((item) => item.connector === id);
+    expect(recorded.filter(({ event }) => event === 'grant_vouched')).to.have.lengthOf(1);
   });
 
   it('may be asked again with the same assertion when we stopped before it was used up', async () => {
@@ -278,9 +208,15 @@ describe('An identity provider that vouches for people', () => {
     const grantIds = [];
     for (const _time of [1, 2]) {
       const { body } = await present(assertion);
-      grantIds.push(decodeJwt(body.access_token ?? '').grant_id);
-      await forgetUse(claims);
+      const { sub: account, grant_id: grantId } = decodeJwt(body.access_token ?? '');
+      grantIds.push(grantId);
+      await forgetUse(claims, `vouched-grant:${id} ${account} operations ${APP.id}`);
     }
+    const recorded = (await readAudit(system)).filter((item) => item.connector === id);
+    expect(recorded.map(({ event }) => event)).to.deep.equal([
+      'connector_created',
+      'grant_vouched',
+    ]);
     expect(new Set(grantIds).size).to.equal(1);
     expect((await listGrants(system, { connector: id })).items).to.have.lengthOf(1);
     expect((await showConnector(system, id)).uses).to.equal(1);
@@ -351,110 +287,6 @@ describe('An identity provider that vouches for people', () => {
     expect([wrong.status, wrong.body.error]).to.deep.equal([401, 'invalid_client']);
     const missing = await requestToken(server, APP, { grant_type: GRANT_TYPE });
     expect([missing.status, missing.body.error]).to.deep.equal([400, 'invalid_request']);
-  });
-
-  describe('EMA-01 EMA-02 EMA-03 EMA-05 is refused', () => {
-    type Refused = () => ReturnType<typeof present>;
-    const refusedFor =
-      (claims: Claims, as = APP, more: Parameters = {}): Refused =>
-      async () =>
-        present(await idp.sign(claimsFor('refused', claims)), as, more);
-    const inSeconds =
-      (from: number, to: number): Refused =>
-      async () => {
-        const now = Math.floor(Date.now() / 1000);
-        return refusedFor({ iat: now + from, exp: now + to })();
-      };
-    const cases: Record<IdJagRefusal, Refused> = {
-      malformed: () => present('not.a.jwt'),
-      wrong_type: async () => present(await idp.sign(claimsFor('refused'), { typ: 'JWT' })),
-      wrong_algorithm: async () =>
-        present(
-          await new SignJWT(claimsFor('refused'))
-            .setProtectedHeader({ alg: 'HS256', typ: 'oauth-id-jag+jwt' })
-            .sign(Buffer.from(APP.secret ?? '')),
-        ),
-      unknown_issuer: refusedFor({ iss: 'https://login.example.org' }),
-      bad_signature: async () => present(await silent.sign(claimsFor('refused'))),
-      missing_claim: refusedFor({ jti: undefined }),
-      wrong_audience: async () => refusedFor({ aud: system.resource })(),
-      expired: inSeconds(-400, -61),
-      not_yet_valid: inSeconds(90, 300),
-      too_long_lived: inSeconds(0, 3700),
-      wrong_client: refusedFor({}, OTHER),
-      client_not_vouched: async () =>
-        present(await idp.sign(claimsFor('refused', { client_id: UNVOUCHED.id })), UNVOUCHED),
-      client_revoked: async () => {
-        await manage(system, 'POST', '/clients/revoke', { id: FORBIDDEN.id });
-        return refusedFor({ client_id: FORBIDDEN.id }, FORBIDDEN)();
-      },
-      wrong_tenant: refusedFor({ tenant: 'acme' }),
-      unsupported_restriction: refusedFor({ cnf: { jkt: 'x' } }),
-      unknown_resource: async () =>
-        refusedFor({ resource: `${system.resource}/connect/${'a'.repeat(22)}/mcp` })(),
-      several_resources: async () => {
-        const { link } = await createConnector(system);
-        return refusedFor({ resource: [connector.link, link] })();
-      },
-      other_resource: async () => {
-        const { link } = await createConnector(system);
-        return refusedFor({}, APP, { resource: link })();
-      },
-      connector_over: async () => {
-        const { id, link } = await createConnector(system);
-        await revokeConnector(system, id);
-        return refusedFor({ resource: link })();
-      },
-      scope_without_level: refusedFor({ scope: 'openid' }),
-      account_disabled: async () => {
-        const { claims, token } = await obtain('disabled');
-        await changeAccount(system, String(claims.sub), 'disable');
-        const assertion = await idp.sign(claimsFor('disabled'));
-        expect((await present(assertion)).body.error).to.equal('invalid_grant');
-        expect(await isLetIn(connector.link, token)).to.equal(false);
-        await changeAccount(system, String(claims.sub), 'enable');
-        // Made before, so it is over with all the rest.
-        return present(await idp.sign(claimsFor('disabled', { iat: Number(claims.iat) - 10 })));
-      },
-      not_entitled: refusedFor({ groups: ['guests'] }),
-      used_up: async () => {
-        const { link } = await createConnector(system, { maxUses: 1 });
-        await obtain('first', { resource: link });
-        return refusedFor({ resource: link })();
-      },
-      replayed: async () => {
-        const assertion = await idp.sign(claimsFor('replaying'));
-        expect((await present(assertion)).status).to.equal(200);
-        return present(assertion);
-      },
-      grant_over: async () => {
-        const claims = claimsFor('forgotten');
-        const assertion = await idp.sign(claims);
-        const { body } = await present(assertion);
-        const { grant_id: grantId } = decodeJwt(body.access_token ?? '');
-        await manage(system, 'DELETE', `/grants/${String(grantId)}`);
-        await forgetUse(claims);
-        return present(assertion);
-      },
-    };
-
-    for (const [reason, refused] of Object.entries(cases)) {
-      it(`because of ${reason}, and nothing changes`, async () => {
-        const { status, body, headers } = await refused();
-        const { error, description } = ID_JAG_REFUSALS[reason as IdJagRefusal];
-        expect([status, body]).to.deep.equal([400, { error, error_description: description }]);
-        expect(headers.get('cache-control')).to.equal('no-store');
-        const accounts = (await manage(system, 'GET', '/accounts?limit=200')) as {
-          items: { subject: string }[];
-        };
-        expect(accounts.items.map(({ subject }) => subject)).to.not.include('refused');
-      });
-    }
-
-    it('when it is not signed at all', async () => {
-      const unsigned = new UnsecuredJWT(claimsFor('refused')).encode();
-      expect((await present(unsigned)).body.error).to.equal('invalid_grant');
-    });
   });
 });
 

@@ -1,0 +1,143 @@
+// Every reason for which an assertion that vouches for a person is refused, over the wire, with its error, its words, and nothing changed.
+import { expect } from 'chai';
+import { decodeJwt, SignJWT, UnsecuredJWT } from 'jose';
+import {
+  ID_JAG_REFUSALS,
+  type IdJagRefusal,
+} from '../../src/authorization-server/engine/id-jag-refusals.ts';
+import {
+  changeAccount,
+  type Connector,
+  createConnector,
+  manage,
+  revokeConnector,
+} from '../support/administrator.ts';
+import { isLetIn } from '../support/mcp.ts';
+import type { Parameters } from '../support/oauth.ts';
+import type { System } from '../support/system.ts';
+import type { VouchingIssuer } from '../support/vouching-issuer.ts';
+import {
+  APP,
+  type Claims,
+  FORBIDDEN,
+  OTHER,
+  UNVOUCHED,
+  useVouching,
+} from '../support/vouching-system.ts';
+
+describe('EMA-01 EMA-02 EMA-03 EMA-05 An assertion that vouches for a person is refused', () => {
+  const { now, claimsFor, present, obtain, forgetUse } = useVouching();
+  let system: System;
+  let idp: VouchingIssuer;
+  let silent: VouchingIssuer;
+  let connector: Connector;
+  before(() => {
+    ({ system, idp, second: silent, connector } = now());
+  });
+
+  type Refused = () => ReturnType<typeof present>;
+  const refusedFor =
+    (claims: Claims, as = APP, more: Parameters = {}): Refused =>
+    async () =>
+      present(await idp.sign(claimsFor('refused', claims)), as, more);
+  const inSeconds =
+    (from: number, to: number): Refused =>
+    async () => {
+      const now = Math.floor(Date.now() / 1000);
+      return refusedFor({ iat: now + from, exp: now + to })();
+    };
+  const cases: Record<IdJagRefusal, Refused> = {
+    malformed: () => present('not.a.jwt'),
+    wrong_type: async () => present(await idp.sign(claimsFor('refused'), { typ: 'JWT' })),
+    wrong_algorithm: async () =>
+      present(
+        await new SignJWT(claimsFor('refused'))
+          .setProtectedHeader({ alg: 'HS256', typ: 'oauth-id-jag+jwt' })
+          .sign(Buffer.from(APP.secret ?? '')),
+      ),
+    unknown_issuer: refusedFor({ iss: 'https://login.example.org' }),
+    bad_signature: async () => present(await silent.sign(claimsFor('refused'))),
+    missing_claim: refusedFor({ jti: undefined }),
+    wrong_audience: async () => refusedFor({ aud: system.resource })(),
+    expired: inSeconds(-400, -61),
+    not_yet_valid: inSeconds(90, 300),
+    too_long_lived: inSeconds(0, 3700),
+    wrong_client: refusedFor({}, OTHER),
+    client_not_vouched: async () =>
+      present(await idp.sign(claimsFor('refused', { client_id: UNVOUCHED.id })), UNVOUCHED),
+    client_revoked: async () => {
+      await manage(system, 'POST', '/clients/revoke', { id: FORBIDDEN.id });
+      return refusedFor({ client_id: FORBIDDEN.id }, FORBIDDEN)();
+    },
+    wrong_tenant: refusedFor({ tenant: 'acme' }),
+    unsupported_restriction: refusedFor({ cnf: { jkt: 'x' } }),
+    unknown_resource: async () =>
+      refusedFor({ resource: `${system.resource}/connect/${'a'.repeat(22)}/mcp` })(),
+    several_resources: async () => {
+      const { link } = await createConnector(system);
+      return refusedFor({ resource: [connector.link, link] })();
+    },
+    other_resource: async () => {
+      const { link } = await createConnector(system);
+      return refusedFor({}, APP, { resource: link })();
+    },
+    connector_over: async () => {
+      const { id, link } = await createConnector(system);
+      await revokeConnector(system, id);
+      return refusedFor({ resource: link })();
+    },
+    scope_without_level: refusedFor({ scope: 'openid' }),
+    account_disabled: async () => {
+      const { claims, token } = await obtain('disabled');
+      await changeAccount(system, String(claims.sub), 'disable');
+      const assertion = await idp.sign(claimsFor('disabled'));
+      expect((await present(assertion)).body.error).to.equal('invalid_grant');
+      expect(await isLetIn(connector.link, token)).to.equal(false);
+      await changeAccount(system, String(claims.sub), 'enable');
+      // Made before, so it is over with all the rest.
+      return present(await idp.sign(claimsFor('disabled', { iat: Number(claims.iat) - 10 })));
+    },
+    not_entitled: refusedFor({ groups: ['guests'] }),
+    used_up: async () => {
+      const { link } = await createConnector(system, { maxUses: 1 });
+      await obtain('first', { resource: link });
+      return refusedFor({ resource: link })();
+    },
+    replayed: async () => {
+      const assertion = await idp.sign(claimsFor('replaying', { name: 'As it was' }));
+      expect((await present(assertion)).status).to.equal(200);
+      const { claims } = await obtain('replaying', { name: 'As it is' });
+      const refused = await present(assertion);
+      const account = await manage(system, 'GET', `/accounts/${String(claims.sub)}`);
+      expect(account).to.include({ name: 'As it is' });
+      return refused;
+    },
+    grant_over: async () => {
+      const claims = claimsFor('forgotten');
+      const assertion = await idp.sign(claims);
+      const { body } = await present(assertion);
+      const { grant_id: grantId } = decodeJwt(body.access_token ?? '');
+      await manage(system, 'DELETE', `/grants/${String(grantId)}`);
+      await forgetUse(claims);
+      return present(assertion);
+    },
+  };
+
+  for (const [reason, refused] of Object.entries(cases)) {
+    it(`because of ${reason}, and nothing changes`, async () => {
+      const { status, body, headers } = await refused();
+      const { error, description } = ID_JAG_REFUSALS[reason as IdJagRefusal];
+      expect([status, body]).to.deep.equal([400, { error, error_description: description }]);
+      expect(headers.get('cache-control')).to.equal('no-store');
+      const accounts = (await manage(system, 'GET', '/accounts?limit=200')) as {
+        items: { subject: string }[];
+      };
+      expect(accounts.items.map(({ subject }) => subject)).to.not.include('refused');
+    });
+  }
+
+  it('when it is not signed at all', async () => {
+    const unsigned = new UnsecuredJWT(claimsFor('refused')).encode();
+    expect((await present(unsigned)).body.error).to.equal('invalid_grant');
+  });
+});
