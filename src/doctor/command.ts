@@ -10,11 +10,13 @@ import { type Finding, wordsOf } from './finding.ts';
 import { type Report, reportOf, reportText } from './report.ts';
 
 const FOUND = 1;
+/** Seconds. */
+const TIMEOUT = 30;
 
 const HELP = `
 Run it where Gatehouse runs, with the same settings and environment. It looks at the public addresses as apps do, then
-at the store and the identity provider as Gatehouse does, and changes nothing. With --auth-url it needs no settings and
-looks from outside only.
+at the store and the identity provider as Gatehouse does. It changes nothing; a sign-in that it begins ends by itself.
+With --auth-url it needs no settings and looks from outside only.
 
 Each finding says what is wrong, why it matters and what to do. A problem hurts now, a warning will; a note is as it may
 be. Exit codes: 0 nothing to repair, 1 a problem or a warning, 2 wrong usage.
@@ -28,7 +30,7 @@ type Options = {
   authUrl?: string;
   resourceUrl?: string;
   link?: string;
-  timeout: number;
+  timeout?: number;
   all?: boolean;
 };
 
@@ -39,7 +41,7 @@ export function addDoctorCommand(program: Command, terminal: Terminal): void {
     .option('--auth-url <url>', 'look at this address from outside, without settings', parseOrigin)
     .option('--resource-url <url>', 'its resource server (default: the same)', parseOrigin)
     .option('--link <url>', 'a connect link to try (default: one of the management API)', parseLink)
-    .option('--timeout <duration>', 'end after this time', parseTime, 30)
+    .option('--timeout <duration>', 'end after this time (default: 30s)', parseTime)
     .option('--all', 'show what is all right, too')
     .addHelpText('after', HELP)
     .action(async (options: Options) => {
@@ -81,7 +83,7 @@ async function examined(options: Options, terminal: Terminal): Promise<Report> {
     resourceUrl,
     ...(settings ? { settings, findAccess: terminal.findAccess } : {}),
     ...(options.link === undefined ? {} : { link: options.link }),
-    signal: AbortSignal.timeout(options.timeout * 1000),
+    signal: AbortSignal.timeout((options.timeout ?? TIMEOUT) * 1000),
   });
   try {
     const findings = await examine(deployment, progressOn(process.stderr));

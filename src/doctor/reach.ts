@@ -33,7 +33,7 @@ export async function reach(deployment: Deployment, side: Side): Promise<Reach> 
     return { findings: [...answers, ...host, ...forwarded], isOpen, answer };
   } catch (error) {
     if (!(error instanceof NoAnswer)) throw error;
-    return { findings: [unreachable(words, url, error.message)], isOpen: false };
+    return { findings: [unreachable(words, error.message)], isOpen: false };
   }
 }
 
@@ -43,9 +43,9 @@ function probeHeaders({ settings, now }: Deployment): Record<string, string> {
   return { [PROBE_HEADER]: createProbe(key, now() / 1000), 'x-forwarded-for': FORGED };
 }
 
-function unreachable(words: Words, url: string, reason: string): Finding {
+function unreachable(words: Words, reason: string): Finding {
   return words.problem({
-    what: `${url} does not answer from here: ${reason}`,
+    what: `nobody answers there, seen from here: ${reason}`,
     why: 'no app can sign in or call anything there',
     remedy:
       'check that the name leads to the proxy, that the proxy runs, and that no firewall is in between',
