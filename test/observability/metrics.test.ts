@@ -1,5 +1,6 @@
 // What Prometheus reads: every step of connecting by outcome, refusals, limits, revocations and the store; and nothing about anybody.
 import { expect } from 'chai';
+import { openMetrics } from '../../src/observability/metrics.ts';
 import { findCanaries } from '../grants/canaries.ts';
 import { goThroughLife } from '../grants/whole-life.ts';
 import { until } from '../store/condition.ts';
@@ -7,7 +8,13 @@ import { createConnector, revokeConnector } from '../support/administrator.ts';
 import { connect, obtainCode, registerClient } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import { discover, refresh, requestToken } from '../support/oauth.ts';
-import { readMetrics, readMetricsText, type Sample, sumOf } from '../support/metrics.ts';
+import {
+  parseMetrics,
+  readMetrics,
+  readMetricsText,
+  type Sample,
+  sumOf,
+} from '../support/metrics.ts';
 import { askAboutToken } from '../support/token-endpoints.ts';
 import { onEachStore, startSystem, type System, useSystem } from '../support/system.ts';
 
@@ -141,5 +148,24 @@ describe('The metrics, whoever sends what', () => {
     await strange('second');
     await strange('third');
     expect(series(await readMetrics(system()))).to.deep.equal(before);
+  });
+});
+
+describe('A label', () => {
+  it('is `other` for what is in no list, whatever tells it', async () => {
+    const metrics = openMetrics(['idle']);
+    metrics.refusal('management', 'canary');
+    metrics.token('canary');
+    metrics.event('canary', 'canary');
+    metrics.event('grant_ended', 'idle');
+    const { text } = await metrics.read();
+    expect(text).to.not.include('canary');
+    const samples = parseMetrics(text);
+    expect(sumOf(samples, 'gatehouse_refusals_total', { reason: 'other' })).to.equal(1);
+    expect(sumOf(samples, 'gatehouse_tokens_total', { grant_type: 'other' })).to.equal(1);
+    const other = { event: 'other', reason: 'other' };
+    expect(sumOf(samples, 'gatehouse_events_total', other)).to.equal(1);
+    const known = { event: 'grant_ended', reason: 'idle' };
+    expect(sumOf(samples, 'gatehouse_events_total', known)).to.equal(1);
   });
 });
