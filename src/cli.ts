@@ -6,6 +6,7 @@ import { ManagementError } from './management/client.ts';
 import { addAccountCommands } from './management/commands/account.ts';
 import { addAuditCommand } from './management/commands/audit.ts';
 import { addClientCommands } from './management/commands/client.ts';
+import { addCompletionCommand } from './management/commands/completion.ts';
 import { addConnectorCommands } from './management/commands/connector.ts';
 import { addGrantCommands } from './management/commands/grant.ts';
 import { addKeysCommands } from './management/commands/keys.ts';
@@ -58,6 +59,7 @@ addTokenCommands(program, terminal);
 addKeysCommands(program, terminal);
 addAuditCommand(program, terminal);
 addDoctorCommand(program, terminal);
+addCompletionCommand(program);
 
 // Whoever reads our output may stop early: `gatehouse connector list | head -1`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
