@@ -1,0 +1,91 @@
+// Somebody who knows nothing, with a real browser: creates a connector in the console, connects an app with it, and disconnects it, by what the pages say.
+import { expect } from 'chai';
+import type { Browser, Page } from 'playwright-core';
+import { launchChromium } from '../http/chromium.ts';
+import { connectSdkV1, REDIRECT_URL } from '../support/sdk.ts';
+import { useSystem } from '../support/system.ts';
+
+describe('In a real browser, the console', function () {
+  this.timeout(60_000);
+  const system = useSystem();
+  let chromium: Browser;
+  before(async () => {
+    chromium = await launchChromium();
+  });
+  after(() => chromium.close());
+
+  const press = (page: Page, name: string) =>
+    page.getByRole('button', { name, exact: true }).click();
+
+  it('leads from nothing to a connected app, and the pages on to its end', async () => {
+    const page = await chromium.newPage();
+    const said: string[] = [];
+    page.on('console', (message) => said.push(message.text()));
+    page.on('pageerror', (error) => said.push(String(error)));
+    await page.goto(`${system().management}/console`);
+    await page.getByRole('button', { name: 'Ada Lovelace' }).click();
+    await page.getByLabel('Name').fill('Front desk');
+    await page.getByLabel('May see at most').selectOption('operations');
+    await press(page, 'Create');
+    await page.getByRole('heading', { name: 'Front desk' }).waitFor();
+    const link = await page.locator('#connect-link').innerText();
+    await page.getByText('Claude Code', { exact: true }).click();
+    const command = await page.locator('pre:visible').innerText();
+    expect(command).to.equal(`claude mcp add --transport http front-desk ${link}`);
+    const account = await page
+      .getByText(/\/account$/)
+      .last()
+      .innerText();
+
+    const client = await connectSdkV1(link, {
+      browser: { authorize: (url) => approve(page, url) },
+      method: 'none',
+    });
+    expect(await client.callTool('club_overview')).to.have.property('members');
+
+    await page.goto(account);
+    await page.getByRole('heading', { name: 'Front desk' }).waitFor();
+    await press(page, 'Disconnect');
+    await page.getByText('The app is disconnected.').waitFor();
+    const refused = await client.callTool('club_overview').then(
+      () => 'answered',
+      () => 'refused',
+    );
+    expect(refused).to.equal('refused');
+    await client.close();
+
+    await page.goto(`${system().management}/console`);
+    await page.getByRole('link', { name: 'Connections' }).click();
+    expect(await page.locator('main').innerText()).to.include('The person disconnected the app.');
+    for (const name of ['Tokens', 'Apps', 'People', 'Audit log', 'Health', 'Connectors']) {
+      await page.getByRole('link', { name, exact: true }).click();
+      await page.getByRole('heading', { level: 1, name }).waitFor();
+    }
+    await page.getByRole('link', { name: 'Front desk' }).click();
+    await page.getByText('Revoke…').click();
+    await press(page, 'Revoke for good');
+    await page.getByText('The link does not work any more').first().waitFor();
+    await press(page, 'Sign out');
+    await page.getByRole('heading', { name: 'You are signed out' }).waitFor();
+    expect(said).to.deep.equal([]);
+    await page.close();
+  });
+
+  /** The app opens the browser, and its callback is not there: where the browser was sent is what counts. */
+  async function approve(page: Page, url: URL | string): Promise<URL> {
+    let back: URL | undefined;
+    await page.route(`${REDIRECT_URL}**`, async (route) => {
+      back = new URL(route.request().url());
+      await route.fulfill({ body: 'back in the app' });
+    });
+    await page.goto(String(url));
+    const somebody = page.getByRole('button', { name: 'Ada Lovelace' });
+    const approval = page.getByRole('button', { name: 'Approve', exact: true });
+    await somebody.or(approval).first().waitFor();
+    if (await somebody.isVisible()) await somebody.click();
+    await approval.click();
+    await page.getByText('back in the app').waitFor();
+    if (!back) throw new Error('the app was not called back');
+    return back;
+  }
+});
