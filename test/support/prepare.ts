@@ -15,11 +15,6 @@ const PROGRAMS: Program[] = [
     debianPackage: 'chromium',
     isHere: () => existsSync('/usr/bin/chromium'),
   },
-  {
-    name: 'systemd-analyze on the PATH',
-    debianPackage: 'systemd',
-    isHere: () => spawnSync('systemd-analyze', ['--version']).status === 0,
-  },
 ];
 
 const missing = () => PROGRAMS.filter(({ isHere }) => !isHere());
