@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { openPages } from '../../src/http/pages.ts';
+import { CONSOLE_SAMPLES } from '../../src/http/pages/console-samples.ts';
 import {
   CONSENT,
   ERROR,
@@ -72,6 +73,9 @@ const POISONED: Record<string, Sample> = {
   home: (pages, ctx) =>
     pages.render(ctx, 'home', poison({ resourceUrl: 'x', account: '/account' })),
 };
+
+for (const [name, { view, values }] of Object.entries(CONSOLE_SAMPLES))
+  POISONED[name] = (pages, ctx) => pages.render(ctx, view, poison(values) as never);
 
 /** The values of an attribute, wherever it occurs. */
 function attribute(html: string, name: string): string[] {
