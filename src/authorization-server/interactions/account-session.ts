@@ -4,9 +4,9 @@ import type Koa from 'koa';
 import { type Account, isHonoured } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { HttpError } from '../../http/errors.ts';
+import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { COOKIE } from '../engine/configuration.ts';
-import { seeOther } from './flow.ts';
 import type { SignInPrompt } from './identity-provider.ts';
 import { endSignIn, signInAt, type SignInOptions, startSignIn, type Trip } from './sign-in.ts';
 

@@ -7,6 +7,7 @@ import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
 import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
+import { seeOther } from '../../http/see-other.ts';
 import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
 import { isLevel } from '../../permission-level.ts';
 import {
@@ -23,7 +24,7 @@ import {
   startAccountSignInAt,
 } from './account-session.ts';
 import { connectedAppsValues } from './connected-apps-page.ts';
-import { requireOwnForm, seeOther } from './flow.ts';
+import { requireOwnForm } from './flow.ts';
 
 export type ConnectedAppsOptions = AccountSessionOptions &
   ConnectionOptions & {

@@ -7,12 +7,13 @@ import { unusedAfter } from '../../grants/grant-life.ts';
 import { endGrant, grantStands } from '../../grants/grants.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
+import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { isLevel, levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
 import { makeGrant, type NewGrantOptions } from '../engine/new-grant.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
 import { consentValues, noAccessValues } from './consent-page.ts';
-import { finishFlow, type Flow, formToken, grantIdOf, requireFormToken, seeOther } from './flow.ts';
+import { finishFlow, type Flow, formToken, grantIdOf, requireFormToken } from './flow.ts';
 import {
   type ConsentRequest,
   type ConsentRequestOptions,

@@ -4,6 +4,7 @@ import type Koa from 'koa';
 import type Provider from 'oidc-provider';
 import { errors } from 'oidc-provider';
 import { HttpError } from '../../http/errors.ts';
+import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import type { Store } from '../../store/store.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
@@ -33,7 +34,7 @@ function over(error: unknown): unknown {
   return new HttpError(400, 'expired', message, { cause: error });
 }
 
-/** Stores the result and goes back to the engine. 303, so that a form is never sent on (RFC 9700 section 4.12). */
+/** Stores the result and goes back to the engine. */
 export async function finishFlow(
   provider: Provider,
   ctx: Koa.Context,
@@ -119,12 +120,6 @@ function isOfThisBrowser(
   cookie: 'interaction' | 'resume' = 'interaction',
 ): boolean {
   return ctx.cookies.get(provider.cookieName(cookie), { signed: true }) === uid;
-}
-
-export function seeOther(ctx: Koa.Context, location: string): void {
-  ctx.status = 303;
-  ctx.redirect(location);
-  ctx.set('Cache-Control', 'no-store');
 }
 
 /** Forms come from our own pages: browsers say so in `Origin` and `Sec-Fetch-Site`, and what they do not say is not held against them. */

@@ -6,9 +6,10 @@ import { type Account, isHonoured } from '../../accounts/account.ts';
 import { saveAccount } from '../../accounts/accounts.ts';
 import { HttpError, unavailable } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
+import { seeOther } from '../../http/see-other.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 import { notTrusted } from './code-exchange.ts';
-import { finishFlow, type Flow, seeOther } from './flow.ts';
+import { finishFlow, type Flow } from './flow.ts';
 import {
   createSignInChecks,
   type IdentityProvider,

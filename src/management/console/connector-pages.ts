@@ -1,6 +1,7 @@
 // The console's pages of connectors: the list with a form to create one, and each with its link, how to use it, and its end.
 import type { NewConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../http/pages.ts';
+import { seeOther } from '../../http/see-other.ts';
 import { LEVELS } from '../../permission-level.ts';
 import {
   createConnector,
@@ -12,7 +13,7 @@ import {
 import type { ConnectorDocument } from '../documents.ts';
 import { newConnector } from '../input.ts';
 import { CONSOLE, type Sections, type Visit } from './visit.ts';
-import { createOnce, entered, type Form, isFirst, seeOther } from './forms.ts';
+import { createOnce, entered, type Form, isFirst } from './forms.ts';
 import { type Frame, frameOf, secondsOf } from './frame.ts';
 import { instructionsFor } from './instructions.ts';
 

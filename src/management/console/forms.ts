@@ -1,4 +1,4 @@
-// Forms of the console: from our own pages only, sent once, and where the browser goes afterwards.
+// Forms of the console: from our own pages only, and sent once.
 import type Koa from 'koa';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
@@ -18,13 +18,6 @@ export async function requireForm(ctx: Koa.Context, session: Session): Promise<F
   const form = await readForm(ctx);
   requireFormToken(session, form.token);
   return form;
-}
-
-/** 303, so that a form is never sent on. */
-export function seeOther(ctx: Koa.Context, location: string): void {
-  ctx.status = 303;
-  ctx.redirect(location);
-  ctx.set('Cache-Control', 'no-store');
 }
 
 /** A value for the field `once` of a form that makes something. */

@@ -2,6 +2,7 @@
 import type { AuditItem } from '../../audit/audit.ts';
 import { CONNECTION_STATES, type ConnectionState } from '../../connections/connection.ts';
 import type { ViewValues } from '../../http/pages.ts';
+import { seeOther } from '../../http/see-other.ts';
 import { changeAccount, listAccounts } from '../accounts.ts';
 import { listAudit } from '../audit-log.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
@@ -9,7 +10,7 @@ import type { AccountDocument, Page } from '../documents.ts';
 import type { ClientDocument, GrantDocument } from '../grant-documents.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
 import type { ManagementTools } from '../route.ts';
-import { type Form, seeOther } from './forms.ts';
+import type { Form } from './forms.ts';
 import { code, level, text, time, words } from './facts.ts';
 import { frameOf, type Section } from './frame.ts';
 import { CONSOLE, type Sections, type Visit } from './visit.ts';

@@ -1,12 +1,13 @@
 // The console's page of minted tokens: the list with a form to mint one, which is shown in the answer to that form and never again.
 import type { ViewValues } from '../../http/pages.ts';
+import { seeOther } from '../../http/see-other.ts';
 import { mintedAudience, type NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
 import { LEVELS } from '../../permission-level.ts';
 import type { MintedTokenDocument } from '../documents.ts';
 import { newToken } from '../input.ts';
 import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
 import { code, level, text, time } from './facts.ts';
-import { createOnce, entered, type Form, isFirst, seeOther } from './forms.ts';
+import { createOnce, entered, type Form, isFirst } from './forms.ts';
 import { type Frame, frameOf } from './frame.ts';
 import { CONSOLE, type Sections, type Visit } from './visit.ts';
 
