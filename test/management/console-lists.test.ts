@@ -134,6 +134,15 @@ describe('in the console', function () {
     expect(html).to.include('>Signs<').and.not.include('Does not answer');
   });
 
+  it('a place that no list has is refused in words, on every list', async () => {
+    for (const list of ['connectors', 'tokens', 'clients', 'grants', 'accounts', 'audit']) {
+      const after = 'x'.repeat(501);
+      const page = requirePage(await browser.visit(at(`/${list}?after=${after}`)));
+      expect(page.status, list).to.equal(400);
+      expect(page.html).to.include('That cannot be used');
+    }
+  });
+
   it('what is not known any more is said to be so', async () => {
     const page = await open('/grants');
     const token = page.forms

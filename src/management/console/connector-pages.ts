@@ -11,11 +11,12 @@ import {
   showConnector,
 } from '../connectors.ts';
 import type { ConnectorDocument } from '../documents.ts';
-import { newConnector } from '../input.ts';
+import { connectorsQuery, newConnector } from '../input.ts';
 import { CONSOLE, type Sections, type Visit } from './visit.ts';
 import { createOnce, entered, type Form, isFirst } from './forms.ts';
 import { type Frame, frameOf, secondsOf } from './frame.ts';
 import { instructionsFor } from './instructions.ts';
+import { nextLink, placeIn } from './place.ts';
 
 type Item = ViewValues['console/connectors']['items'][number];
 
@@ -40,13 +41,13 @@ type Problem = NonNullable<Frame['problem']>;
 
 async function showList(visit: Visit, wrong?: { problem: Problem; form: Form }): Promise<void> {
   const { options, ctx } = visit;
-  const after = typeof ctx.query.after === 'string' ? ctx.query.after : undefined;
+  const after = placeIn(ctx, connectorsQuery);
   const { items, next } = await listConnectors(options, { limit: PAGE, after });
   const { name = '', level = 'analytics', maxUses = '', days = '' } = wrong?.form ?? {};
   const values = {
     console: frameOf(visit, 'connectors', wrong?.problem),
     items: items.map(itemOf),
-    ...(next === undefined ? {} : { next: `${PATH}?after=${next}` }),
+    ...nextLink(PATH, next),
     form: { action: PATH, once: createOnce(), levels: [...LEVELS], name, level, maxUses, days },
   };
   await options.pages.render(ctx, 'console/connectors', values, wrong ? 400 : 200);

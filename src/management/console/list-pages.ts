@@ -9,10 +9,12 @@ import { allowClient, listClients, revokeClient } from '../clients.ts';
 import type { AccountDocument, Page } from '../documents.ts';
 import type { ClientDocument, GrantDocument } from '../grant-documents.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
+import { accountsQuery, auditQuery, clientsQuery, grantsQuery } from '../input.ts';
 import type { ManagementTools } from '../route.ts';
 import type { Form } from './forms.ts';
 import { code, level, text, time, words } from './facts.ts';
 import { frameOf, type Section } from './frame.ts';
+import { type ListQuery, nextLink, placeIn } from './place.ts';
 import { CONSOLE, type Sections, type Visit } from './visit.ts';
 
 type Values = ViewValues['console/list'];
@@ -21,6 +23,7 @@ type Query = Record<string, string>;
 
 type List<T> = {
   section: Section;
+  query: ListQuery;
   filters?: (query: Query) => Values['filters'];
   read: (tools: ManagementTools, query: Query, after?: string) => Promise<Page<T>>;
   item: (document: T) => Item;
@@ -50,14 +53,12 @@ function addList<T>({ page, form }: Sections, list: List<T>): void {
 async function showList<T>(visit: Visit, list: List<T>, path: string): Promise<void> {
   const { options, ctx } = visit;
   const given = Object.entries(ctx.query).map(([name, value]) => [name, [value].flat()[0] ?? '']);
-  const { after, done: _done, ...query }: Query = Object.fromEntries(given);
-  const { items, next } = await list.read(options, query, after || undefined);
+  const { after: _place, done: _done, ...query }: Query = Object.fromEntries(given);
+  const { items, next } = await list.read(options, query, placeIn(ctx, list.query));
   await options.pages.render(ctx, 'console/list', {
     console: frameOf(visit, list.section),
     items: items.map(list.item),
-    ...(next === undefined
-      ? {}
-      : { next: `${path}?${new URLSearchParams({ ...query, after: next })}` }),
+    ...nextLink(path, next, query),
     filters: list.filters?.(query) ?? [],
     action: path,
   });
@@ -65,6 +66,7 @@ async function showList<T>(visit: Visit, list: List<T>, path: string): Promise<v
 
 const clients: List<ClientDocument> = {
   section: 'clients',
+  query: clientsQuery,
   read: (tools, _query, after) => listClients(tools, { limit: PAGE, after }),
   item: ({ id, name, state, kind, redirectUris, lastUsedAt, revokedAt }) => ({
     title: name ?? id,
@@ -91,6 +93,7 @@ const clients: List<ClientDocument> = {
 
 const grants: List<GrantDocument> = {
   section: 'grants',
+  query: grantsQuery,
   filters: ({ state = '' }) => [{ name: 'state', value: state, choices: [...CONNECTION_STATES] }],
   read: (tools, { state, connector, account, client }, after) =>
     listGrants(tools, {
@@ -126,6 +129,7 @@ const grants: List<GrantDocument> = {
 
 const accounts: List<AccountDocument> = {
   section: 'accounts',
+  query: accountsQuery,
   read: (tools, _query, after) => listAccounts(tools, { limit: PAGE, after }),
   item: ({ id, name, email, identityProvider, signedInAt, disabledAt }) => ({
     title: name,
@@ -157,6 +161,7 @@ const MOST_READS = 20;
 
 const audit: List<AuditItem> = {
   section: 'audit',
+  query: auditQuery,
   filters: ({ since = 'day', event = '' }) => [
     { name: 'since', value: since, choices: Object.keys(SINCE) },
     { name: 'event', value: event },

@@ -4,11 +4,12 @@ import { seeOther } from '../../http/see-other.ts';
 import { mintedAudience, type NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
 import { LEVELS } from '../../permission-level.ts';
 import type { MintedTokenDocument } from '../documents.ts';
-import { newToken } from '../input.ts';
+import { newToken, tokensQuery } from '../input.ts';
 import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
 import { code, level, text, time } from './facts.ts';
 import { createOnce, entered, type Form, isFirst } from './forms.ts';
 import { type Frame, frameOf } from './frame.ts';
+import { nextLink, placeIn } from './place.ts';
 import { CONSOLE, type Sections, type Visit } from './visit.ts';
 
 type Values = ViewValues['console/tokens'];
@@ -30,13 +31,13 @@ type Shown = { problem?: Problem; form?: Form; minted?: Values['minted'] };
 
 async function show(visit: Visit, { problem, form = {}, minted }: Shown = {}): Promise<void> {
   const { options, ctx } = visit;
-  const after = typeof ctx.query.after === 'string' ? ctx.query.after : undefined;
+  const after = placeIn(ctx, tokensQuery);
   const { items, next } = await listTokens(options, { limit: PAGE, after });
   const { name = '', level: chosen = 'analytics', days = '' } = form;
   const values = {
     console: frameOf(visit, 'tokens', problem),
     items: items.map(itemOf),
-    ...(next === undefined ? {} : { next: `${PATH}?after=${next}` }),
+    ...nextLink(PATH, next),
     form: { action: PATH, once: createOnce(), levels: [...LEVELS], name, level: chosen, days },
     ...(minted ? { minted } : {}),
   };
