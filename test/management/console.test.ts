@@ -242,6 +242,12 @@ describe('the console', function () {
       expect(item).to.include({ connector: id, by: entry?.account });
     });
 
+    it('calls a link in commands and files what its name says, in letters of every shell', async () => {
+      const { id, link } = await createConnector(system(), { name: 'École & Büro' });
+      const { page } = await signIn(`/connectors/${id}`);
+      expect(page.html).to.include(`claude mcp add --transport http ecole-buro ${link}`);
+    });
+
     it('makes one of a form that is sent twice', async () => {
       const { browser, page } = await signIn();
       const before = (await audited('connector_created')).length;

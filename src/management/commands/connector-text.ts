@@ -1,6 +1,7 @@
 // Connectors as people read them in a terminal, and how to add one to a client.
 import type { ConnectorDocument } from '../documents.ts';
-import { minute, plain, quoted, table } from './terminal.ts';
+import { claudeCommand } from '../instructions.ts';
+import { minute, plain, table } from './terminal.ts';
 
 export function createdText(connector: ConnectorDocument): string {
   return `Created a connector.
@@ -8,7 +9,7 @@ export function createdText(connector: ConnectorDocument): string {
 ${detailsText(connector)}
 
 Add it to a client, for example:
-  claude mcp add --transport http ${slug(connector.name)} ${quoted(connector.link)}
+  ${claudeCommand(connector.link, connector.name)}
 `;
 }
 
@@ -51,11 +52,4 @@ export function listText({ items }: { items: ConnectorDocument[] }): string {
 
 function uses({ uses, maxUses }: ConnectorDocument): string {
   return maxUses === undefined ? String(uses) : `${uses} of ${maxUses}`;
-}
-
-/** A name that clients and shells take as it is. */
-function slug(name: string): string {
-  const ascii = name.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase();
-  const words = ascii.match(/[a-z0-9]+/g) ?? ['gatehouse'];
-  return words.join('-').slice(0, 40).replace(/-$/, '');
 }

@@ -1,6 +1,7 @@
 // Minted tokens as people read them in a terminal, and how a program uses one.
 import { decodeJwt } from 'jose';
 import type { MintedTokenDocument, NewTokenDocument } from '../documents.ts';
+import { tokenExample } from '../instructions.ts';
 import { minute, plain, table } from './terminal.ts';
 
 export function mintedText({ id, name, level, expiresAt, token }: NewTokenDocument): string {
@@ -16,7 +17,7 @@ Send it with every request to ${url}
   Authorization: Bearer ${token}
 
 For example in mcp.json:
-${example(url, token)}
+${tokenExample(url, token)}
 
 Whoever has the token has its level: keep it out of repositories. To end it:
   gatehouse token revoke ${id}
@@ -26,11 +27,6 @@ Whoever has the token has its level: keep it out of repositories. To end it:
 /** Its audience is the one address that takes it (RFC 9068 section 3). */
 function addressOf(token: string): string {
   return String(decodeJwt(token).aud);
-}
-
-function example(url: string, token: string): string {
-  const server = { type: 'http', url, headers: { Authorization: `Bearer ${token}` } };
-  return JSON.stringify({ mcpServers: { gatehouse: server } }, null, 2);
 }
 
 const NONE = `There are no minted tokens. Mint one:

@@ -12,10 +12,10 @@ import {
 } from '../connectors.ts';
 import type { ConnectorDocument } from '../documents.ts';
 import { connectorsQuery, newConnector } from '../input.ts';
+import { instructionsFor } from '../instructions.ts';
 import { CONSOLE, type Sections, type Visit } from './visit.ts';
 import { createOnce, entered, type Form, isFirst } from './forms.ts';
 import { type Frame, frameOf, secondsOf } from './frame.ts';
-import { instructionsFor } from './instructions.ts';
 import { nextLink, placeIn } from './place.ts';
 
 type Item = ViewValues['console/connectors']['items'][number];

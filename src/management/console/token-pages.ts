@@ -5,6 +5,7 @@ import { mintedAudience, type NewMintedToken } from '../../minted-tokens/minted-
 import { LEVELS } from '../../permission-level.ts';
 import type { MintedTokenDocument } from '../documents.ts';
 import { newToken, tokensQuery } from '../input.ts';
+import { tokenExample } from '../instructions.ts';
 import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
 import { code, level, text, time } from './facts.ts';
 import { createOnce, entered, type Form, isFirst } from './forms.ts';
@@ -52,9 +53,7 @@ async function mint(visit: Visit, form: Form): Promise<void> {
   if (!(await isFirst(options.store, form))) return seeOther(ctx, PATH);
   const { name, token } = await mintToken(options, wanted);
   const url = mintedAudience(options.resourceUrl);
-  const server = { type: 'http', url, headers: { Authorization: `Bearer ${token}` } };
-  const example = JSON.stringify({ mcpServers: { gatehouse: server } }, null, 2);
-  await show(visit, { minted: { name, token, url, example } });
+  await show(visit, { minted: { name, token, url, example: tokenExample(url, token) } });
 }
 
 /** The same rules as for the API. */
