@@ -1,6 +1,7 @@
 // Which permission level a tool call needs, and what to answer a caller that holds less (RFC 6750 section 3.1, MCP authorization).
 import { isAtLeast } from '../permission-level.ts';
 import type { Level } from '../permission-level.ts';
+import { membersOf } from './messages.ts';
 
 /**
  * Who is calling, as read from a checked access token. `ceiling` is the most the caller could ever be granted here: the
@@ -18,7 +19,6 @@ export type Caller = {
 };
 
 export type Decision = 'allowed' | 'step-up' | 'never';
-export type ToolCall = { tool: string; arguments: unknown };
 export type Needed = { level: Level; tool: string };
 
 /** `step-up`: the person may grant what is missing (403 `insufficient_scope`); `never`: no authorization on this link gives it. */
@@ -43,26 +43,28 @@ export function refusal(
   return `${needs} No more can be had here. Ask whoever runs ${productName} for a ${asked} with the level ${level}.`;
 }
 
-/** The `tools/call` messages in a parsed JSON-RPC body, be it one message or a batch; whatever else it holds is passed over. */
-export function toolCallsIn(body: unknown): ToolCall[] {
-  return (Array.isArray(body) ? body : [body]).flatMap((message: unknown) => {
-    const { method, params } = membersOf(message);
-    const { name, arguments: given } = membersOf(params);
-    return method === 'tools/call' && typeof name === 'string'
-      ? [{ tool: name, arguments: given }]
-      : [];
-  });
+/** The highest level that the messages of a parsed JSON-RPC body need, be it one message or a batch; undefined when they need none. */
+export function highestNeeded(
+  body: unknown,
+  neededBy: (message: unknown) => Needed | undefined,
+): Needed | undefined {
+  const messages: unknown[] = Array.isArray(body) ? body : [body];
+  return messages
+    .map(neededBy)
+    .reduce(
+      (highest, needed) =>
+        !needed || (highest && isAtLeast(highest.level, needed.level)) ? highest : needed,
+      undefined,
+    );
 }
 
-/** The highest level that the tool calls in `body` need, and the tool that needs it; undefined when nothing known is called. */
+/** The same by the levels of the tools that are called; undefined when nothing known is called. */
 export function neededLevel(body: unknown, levels: ReadonlyMap<string, Level>): Needed | undefined {
-  return toolCallsIn(body).reduce<Needed | undefined>((highest, { tool }) => {
-    const level = levels.get(tool);
-    if (!level || (highest && isAtLeast(highest.level, level))) return highest;
-    return { level, tool };
-  }, undefined);
-}
-
-function membersOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? { ...value } : {};
+  return highestNeeded(body, (message) => {
+    const { method, params } = membersOf(message);
+    const { name: tool } = membersOf(params);
+    const level =
+      method === 'tools/call' && typeof tool === 'string' ? levels.get(tool) : undefined;
+    return level && { level, tool: String(tool) };
+  });
 }

@@ -77,3 +77,12 @@ function isDeeperThan(text: string, most: number): boolean {
   }
   return false;
 }
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Every member that an object has, none for anything else. */
+export function membersOf(value: unknown): Record<string, unknown> {
+  return isObject(value) ? value : {};
+}

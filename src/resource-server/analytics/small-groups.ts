@@ -1,4 +1,5 @@
 // Suppression of numbers about too few people, so that an aggregate never describes a person.
+import { isObject } from '../messages.ts';
 
 /** Numbers about fewer people than this are not shown. */
 export const SMALLEST_GROUP = 5;
@@ -34,7 +35,7 @@ function withoutNearlyAll(value: unknown, wholes: number[]): unknown {
 function suppress(value: unknown, hide: boolean): unknown {
   if (typeof value === 'number') return hide ? null : value;
   if (Array.isArray(value)) return suppressList(value, hide);
-  return isRecord(value) ? suppressRecord(value, hide) : value;
+  return isObject(value) ? suppressRecord(value, hide) : value;
 }
 
 function suppressRecord(record: Record<string, unknown>, hide: boolean): Record<string, unknown> {
@@ -56,18 +57,14 @@ function suppressList(items: unknown[], hide: boolean): unknown[] {
 type Group = Record<string, unknown> & { people: number };
 
 function isLarge(value: unknown): value is Group {
-  return isRecord(value) && typeof value.people === 'number' && value.people >= SMALLEST_GROUP;
+  return isObject(value) && typeof value.people === 'number' && value.people >= SMALLEST_GROUP;
 }
 
 /** A number that does not say how many people it is about counts as being about too few. */
 function isSmall(value: unknown): boolean {
-  return isRecord(value) && !isLarge(value) && Object.values(value).some(isNumber);
+  return isObject(value) && !isLarge(value) && Object.values(value).some(isNumber);
 }
 
 function isNumber(value: unknown): boolean {
   return typeof value === 'number';
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -3,8 +3,8 @@ import { Readable } from 'node:stream';
 import type { IncomingHttpHeaders } from 'node:http';
 import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
+import { isObject } from '../messages.ts';
 import { badGateway } from './faults.ts';
-import { isObject } from './message.ts';
 
 export type Answered = {
   statusCode: number;

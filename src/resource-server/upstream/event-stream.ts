@@ -1,7 +1,8 @@
 // A stream of the upstream (server-sent events), passed on event by event: each is whole, checked, and for this caller only.
 import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
+import { isObject, membersOf } from '../messages.ts';
 import { badGateway } from './faults.ts';
-import { isObject, membersOf, type MessageId } from './message.ts';
+import type { MessageId } from './message.ts';
 import { failure } from './refusals.ts';
 
 export type EventStreamOptions = {

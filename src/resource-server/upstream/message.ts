@@ -1,5 +1,6 @@
 // The JSON-RPC messages of a call (JSON-RPC 2.0), rebuilt from what was understood, so that the upstream reads them as we did.
 import { HttpError } from '../../http/errors.ts';
+import { isObject, membersOf } from '../messages.ts';
 
 export type MessageId = string | number;
 
@@ -93,15 +94,6 @@ function isMethod(method: unknown): boolean {
 
 function isId(id: unknown): boolean {
   return id === undefined || typeof id === 'string' || typeof id === 'number';
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** Every member that an object has, none for anything else. */
-export function membersOf(value: unknown): Record<string, unknown> {
-  return isObject(value) ? value : {};
 }
 
 function invalid(message: string): HttpError {

@@ -1,8 +1,8 @@
 // Which level the messages of a call need at the upstream, as the settings declare it.
-import { isAtLeast, type Level } from '../../permission-level.ts';
+import type { Level } from '../../permission-level.ts';
 import type { UpstreamSettings } from '../../settings/upstream.ts';
 import type { Needed } from '../level.ts';
-import { membersOf } from './message.ts';
+import { membersOf } from '../messages.ts';
 
 export type LevelRules = { tools: ReadonlyMap<string, Level>; defaultLevel: Level };
 
@@ -36,15 +36,4 @@ export function neededBy(rules: LevelRules, message: unknown): Needed | undefine
   if (method !== 'tools/call' || typeof name !== 'string')
     return { tool: method, level: rules.defaultLevel };
   return { tool: name, level: levelOfTool(rules, name) };
-}
-
-/** The highest of a batch. */
-export function highestNeeded(rules: LevelRules, body: unknown): Needed | undefined {
-  const messages: unknown[] = Array.isArray(body) ? body : [body];
-  return messages
-    .map((message) => neededBy(rules, message))
-    .reduce((highest, needed) => {
-      if (!needed || (highest && isAtLeast(highest.level, needed.level))) return highest;
-      return needed;
-    }, undefined);
 }

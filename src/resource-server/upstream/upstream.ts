@@ -8,14 +8,14 @@ import type { SigningKey } from '../../keys/signing-keys.ts';
 import type { UpstreamSettings } from '../../settings/upstream.ts';
 import type { Answering, CheckedCall } from '../answering.ts';
 import { type RecordCall, UNRECORDED } from '../call-record.ts';
-import type { Caller } from '../level.ts';
+import { type Caller, highestNeeded } from '../level.ts';
 import { plainValues } from '../messages.ts';
 import type { OpenCalls } from '../open-calls.ts';
 import { callerHeader } from './caller-header.ts';
 import { exchange, type ExchangeOptions, type Outbound } from './exchange.ts';
 import { openHandles } from './handles.ts';
 import { type Message, requireMessages } from './message.ts';
-import { highestNeeded, levelRules, neededBy } from './needed-level.ts';
+import { levelRules, neededBy } from './needed-level.ts';
 import { failuresFor, refusalOf } from './refusals.ts';
 import { outboundHeaders } from './request-headers.ts';
 import { visible } from './visible.ts';
@@ -43,7 +43,7 @@ export function openUpstream(options: UpstreamOptions): Answering {
   const pool = new Pool(new URL(options.upstream.url).origin, { allowH2: false });
   const parts = partsOf(options, pool);
   return {
-    neededLevel: (body) => highestNeeded(parts.rules, body),
+    neededLevel: (body) => highestNeeded(body, (message) => neededBy(parts.rules, message)),
     answer: (ctx, call) => answer(ctx, call, options, parts),
     close: () => pool.destroy(),
   };

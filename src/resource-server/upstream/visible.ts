@@ -1,6 +1,6 @@
 // What a caller may see of the upstream's lists: nothing that no authorization on its link could ever reach.
 import { type Caller, decide } from '../level.ts';
-import { isObject, membersOf } from './message.ts';
+import { isObject, membersOf } from '../messages.ts';
 import { type LevelRules, levelOfTool } from './needed-level.ts';
 
 const OTHER_LISTS = ['resources', 'resourceTemplates', 'prompts'] as const;
