@@ -31,10 +31,10 @@ describe('An identity provider', () => {
     change: (checks: SignInChecks, query: URLSearchParams) => void = () => {},
   ) {
     const checks = createSignInChecks('flow-0123456789abcdef');
-    provider.expect(checks.nonce);
-    const query = new URLSearchParams({ code: 'c', state: checks.state });
-    change(checks, query);
-    return open(more).identify(`?${query}`, checks);
+    const ours = open(more);
+    const { searchParams } = provider.approve(await ours.signInUrl(checks));
+    change(checks, searchParams);
+    return ours.identify(`?${searchParams}`, checks);
   }
 
   async function refusal(...parameters: Parameters<typeof identify>): Promise<HttpError> {

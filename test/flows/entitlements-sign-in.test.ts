@@ -13,7 +13,11 @@ import {
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { redeem, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover, refresh, type Client } from '../support/oauth.ts';
-import { startOpenIdProvider, type OpenIdProvider } from '../support/openid-provider.ts';
+import {
+  type OpenIdProvider,
+  signingInAt,
+  startOpenIdProvider,
+} from '../support/openid-provider.ts';
 import { startSystem, type System } from '../support/system.ts';
 import { levelsUpTo, type Level } from '../../src/permission-level.ts';
 
@@ -33,14 +37,7 @@ describe('The identity provider', () => {
   let connector: Connector;
   before(async () => {
     provider = await startOpenIdProvider();
-    system = await startSystem({
-      settings: { GATEHOUSE_DEVELOPMENT_IDP_URL: '' },
-      file: {
-        developmentIdp: undefined,
-        identityProvider: { issuer: provider.issuer, clientId: 'gatehouse' },
-        entitlements: ENTITLEMENTS,
-      },
-    });
+    system = await startSystem(signingInAt(provider, { entitlements: ENTITLEMENTS }));
     connector = await createConnector(system, { level: 'full' });
   });
   afterEach(restoreClock);
@@ -52,14 +49,8 @@ describe('The identity provider', () => {
   /** The page after signing in as whoever the claims say. */
   async function signIn(browser: Browser, url: URL, claims: JWTPayload): Promise<Page> {
     provider.behave({ claims: { name: 'Ada Lovelace', ...claims } });
-    const { searchParams } = requireDeparture(await browser.visit(url));
-    provider.expect(searchParams.get('nonce') ?? '');
-    const callback = new URL(searchParams.get('redirect_uri') ?? '');
-    callback.search = new URLSearchParams({
-      code: 'c',
-      state: searchParams.get('state') ?? '',
-    }).toString();
-    return requirePage(await browser.visit(callback));
+    const departure = requireDeparture(await browser.visit(url));
+    return requirePage(await browser.visit(provider.approve(departure)));
   }
 
   async function open(claims: JWTPayload, client?: Client) {

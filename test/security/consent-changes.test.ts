@@ -15,7 +15,11 @@ import {
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
-import { startOpenIdProvider, type OpenIdProvider } from '../support/openid-provider.ts';
+import {
+  type OpenIdProvider,
+  signingInAt,
+  startOpenIdProvider,
+} from '../support/openid-provider.ts';
 import { startSystem, type System } from '../support/system.ts';
 
 /** Longer than a document is kept unless it says so. */
@@ -68,17 +72,11 @@ describe('A person who changes while the page is open', () => {
   let system: System;
   before(async () => {
     provider = await startOpenIdProvider();
-    system = await startSystem({
-      settings: { GATEHOUSE_DEVELOPMENT_IDP_URL: '' },
-      file: {
-        developmentIdp: undefined,
-        identityProvider: { issuer: provider.issuer, clientId: 'gatehouse' },
-        entitlements: [
-          { match: { group: 'owners' }, level: 'full' },
-          { match: { group: 'staff' }, level: 'operations' },
-        ],
-      },
-    });
+    const entitlements = [
+      { match: { group: 'owners' }, level: 'full' },
+      { match: { group: 'staff' }, level: 'operations' },
+    ];
+    system = await startSystem(signingInAt(provider, { entitlements }));
   });
   afterEach(restoreClock);
   after(async () => {
@@ -88,11 +86,8 @@ describe('A person who changes while the page is open', () => {
 
   async function signIn(browser: Browser, url: URL, claims: JWTPayload) {
     provider.behave({ claims: { name: 'Ada', email: 'ada@example.com', ...claims } });
-    const { searchParams } = requireDeparture(await browser.visit(url));
-    provider.expect(searchParams.get('nonce') ?? '');
-    const callback = new URL(searchParams.get('redirect_uri') ?? '');
-    callback.search = `code=c&state=${searchParams.get('state')}`;
-    return requirePage(await browser.visit(callback));
+    const departure = requireDeparture(await browser.visit(url));
+    return requirePage(await browser.visit(provider.approve(departure)));
   }
 
   const LATER: [string, JWTPayload, RegExp][] = [

@@ -16,8 +16,8 @@ import { redeem, registerClient } from '../support/connection.ts';
 import { authorizeUrl, type Client, discover, type Server } from '../support/oauth.ts';
 import {
   type Behaviour,
-  CLIENT_SECRET,
   type OpenIdProvider,
+  signingInAt,
   startOpenIdProvider,
 } from '../support/openid-provider.ts';
 import { rawRequest } from '../support/raw-request.ts';
@@ -39,18 +39,8 @@ describe('What comes back from the identity provider', () => {
   let client: Client;
   before(async () => {
     provider = await startOpenIdProvider();
-    system = await startSystem({
-      settings: { GATEHOUSE_DEVELOPMENT_IDP_URL: '' },
-      file: {
-        developmentIdp: undefined,
-        identityProvider: {
-          issuer: provider.issuer,
-          clientId: 'gatehouse',
-          clientSecret: CLIENT_SECRET,
-        },
-        entitlements: [{ match: { emailDomain: 'example.com' }, level: 'full' }],
-      },
-    });
+    const entitlements = [{ match: { emailDomain: 'example.com' }, level: 'full' }];
+    system = await startSystem(signingInAt(provider, { entitlements }));
     connector = await createConnector(system);
     ({ server } = await discover(connector.link));
     client = await registerClient(server);
@@ -67,16 +57,11 @@ describe('What comes back from the identity provider', () => {
   /** To the identity provider; `callback` is where it sends the browser afterwards. */
   async function leave(browser: Browser, more: Record<string, string> = {}) {
     const { url, verifier } = authorizeUrl(server, client, { resource: connector.link });
-    const { searchParams } = requireDeparture(await browser.visit(url));
-    provider.expect(searchParams.get('nonce') ?? '');
-    const callback = new URL(searchParams.get('redirect_uri') ?? '');
-    callback.search = new URLSearchParams({
-      code: 'c',
-      state: searchParams.get('state') ?? '',
-      ...more,
-    }).toString();
+    const departure = requireDeparture(await browser.visit(url));
+    const callback = provider.approve(departure);
+    for (const [name, value] of Object.entries(more)) callback.searchParams.set(name, value);
     const flow = browser.visited.at(-1)?.href ?? '';
-    return { callback, searchParams, verifier, flow };
+    return { callback, departure, verifier, flow };
   }
 
   async function expectRefused(browser: Browser, callback: URL, status = 400): Promise<Page> {
@@ -94,7 +79,7 @@ describe('What comes back from the identity provider', () => {
 
   it('IDP-01 IDP-09 counts only in the browser that left, whoever is signed in elsewhere', async () => {
     const attacker = newBrowser();
-    const { callback, searchParams } = await leave(attacker);
+    const { callback, departure } = await leave(attacker);
     const victim = newBrowser();
     const own = await leave(victim);
     expect(asksConsent(requirePage(await victim.visit(own.callback)))).to.equal(true);
@@ -105,7 +90,7 @@ describe('What comes back from the identity provider', () => {
     const stranger = newBrowser();
     await expectRefused(stranger, callback);
     expect(await isSignedIn(stranger)).to.equal(false);
-    provider.expect(searchParams.get('nonce') ?? '');
+    provider.approve(departure);
     expect(asksConsent(requirePage(await attacker.visit(callback)))).to.equal(true);
   });
 
@@ -129,7 +114,7 @@ describe('What comes back from the identity provider', () => {
   it('IDP-01 has a state that nobody guesses', async () => {
     const states = [];
     for (let time = 0; time < 3; time += 1)
-      states.push((await leave(newBrowser())).searchParams.get('state') ?? '');
+      states.push((await leave(newBrowser())).callback.searchParams.get('state') ?? '');
     for (const state of states) expect(state.split('.')[1]).to.have.length.of.at.least(43);
     expect(new Set(states).size).to.equal(3);
     const browser = newBrowser();
@@ -287,14 +272,8 @@ describe('An identity provider that answers badly', () => {
   let system: System;
   before(async () => {
     provider = await startOpenIdProvider();
-    system = await startSystem({
-      settings: { GATEHOUSE_DEVELOPMENT_IDP_URL: '' },
-      file: {
-        developmentIdp: undefined,
-        identityProvider: { issuer: provider.issuer, clientId: 'gatehouse' },
-        entitlements: [{ match: { anyone: true }, level: 'full' }],
-      },
-    });
+    const entitlements = [{ match: { anyone: true }, level: 'full' }];
+    system = await startSystem(signingInAt(provider, { entitlements }));
   });
   after(async () => {
     await system?.stop();
@@ -333,10 +312,8 @@ describe('An identity provider that answers badly', () => {
     });
     const browser = openBrowser([system.auth]);
     const signIn = async () => {
-      const { searchParams } = requireDeparture(await visit(browser));
-      provider.expect(searchParams.get('nonce') ?? '');
-      const query = `code=c&state=${searchParams.get('state')}`;
-      return requirePage(await browser.visit(`${searchParams.get('redirect_uri')}?${query}`));
+      const departure = requireDeparture(await visit(browser));
+      return requirePage(await browser.visit(provider.approve(departure)));
     };
     expect((await signIn()).status).to.equal(503);
     provider.behave({ claims: PERSON });

@@ -12,7 +12,11 @@ import { registerClient } from '../support/connection.ts';
 import { type CookieJar, cookieHeader, storeCookies } from '../support/cookie-jar.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { authorizeUrl, type Client, discover, type Server } from '../support/oauth.ts';
-import { startOpenIdProvider, type OpenIdProvider } from '../support/openid-provider.ts';
+import {
+  type OpenIdProvider,
+  signingInAt,
+  startOpenIdProvider,
+} from '../support/openid-provider.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { startSystem, type System, useSystem } from '../support/system.ts';
 
@@ -116,18 +120,12 @@ describe('Behind a proxy that ends TLS, a cookie', () => {
     const [publicPort, port] = await freePorts(2);
     auth = `https://localhost:${publicPort}`;
     listener = `http://127.0.0.1:${port}`;
-    system = await startSystem({
-      settings: {
-        GATEHOUSE_AUTH_URL: auth,
-        GATEHOUSE_AUTH_LISTEN: `127.0.0.1:${port}`,
-        GATEHOUSE_DEVELOPMENT_IDP_URL: '',
-      },
-      file: {
-        developmentIdp: undefined,
-        identityProvider: { issuer: provider.issuer, clientId: 'gatehouse' },
-        entitlements: [{ match: { anyone: true }, level: 'full' }],
-      },
-    });
+    const entitlements = [{ match: { anyone: true }, level: 'full' }];
+    const addresses = {
+      GATEHOUSE_AUTH_URL: auth,
+      GATEHOUSE_AUTH_LISTEN: `127.0.0.1:${port}`,
+    };
+    system = await startSystem(signingInAt(provider, { entitlements }, addresses));
   });
   after(async () => {
     await system?.stop();
@@ -162,11 +160,7 @@ describe('Behind a proxy that ends TLS, a cookie', () => {
       if (status === 200) return all;
       expect(status, url.pathname).to.equal(303);
       url = new URL(location, url);
-      if (url.origin !== provider.issuer) continue;
-      provider.expect(url.searchParams.get('nonce') ?? '');
-      const state = url.searchParams.get('state') ?? '';
-      url = new URL(url.searchParams.get('redirect_uri') ?? '');
-      url.search = new URLSearchParams({ code: 'c', state }).toString();
+      if (url.origin === provider.issuer) url = provider.approve(url);
     }
     throw new Error(`never came to the page, last to ${url.href}`);
   }

@@ -1,9 +1,8 @@
 // A GitHub that can be made to misbehave: its sign-in page is a redirect, its API says what the claim that runs wants.
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
-import type { AddressInfo } from 'node:net';
 import { calculatePKCECodeChallenge } from 'openid-client';
+import { listenOnLoopback } from './loopback-server.ts';
 
 type Answer = { status?: number; body?: unknown };
 
@@ -81,9 +80,9 @@ export async function startGithub(port = 0): Promise<Github> {
     res.writeHead(answer.status ?? 200, { 'content-type': 'application/json; charset=utf-8' });
     res.end(JSON.stringify(answer.body ?? {}));
   });
-  await once(server.listen(port, '127.0.0.1'), 'listening');
+  const { origin, stop } = await listenOnLoopback(server, port);
   return {
-    issuer: issuerOf(server),
+    issuer: origin,
     requests,
     exchanges,
     behave: (next) => {
@@ -98,14 +97,6 @@ export async function startGithub(port = 0): Promise<Github> {
       );
       return callback;
     },
-    async stop() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
+    stop,
   };
-}
-
-function issuerOf(server: Server): string {
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }

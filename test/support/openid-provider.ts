@@ -1,9 +1,9 @@
 // An OpenID provider that can be made to misbehave: what it signs, says about a person and answers with is up to the claim that runs.
-import { once } from 'node:events';
-import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import { text } from 'node:stream/consumers';
-import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
+import { listenOnLoopback } from './loopback-server.ts';
+import type { SystemOptions } from './system.ts';
 
 export type Behaviour = {
   /** Over the right ones. */
@@ -21,16 +21,30 @@ export type Behaviour = {
 export type OpenIdProvider = {
   issuer: string;
   behave: (behaviour: Behaviour) => void;
-  /** What the next ID token belongs to. */
-  expect: (nonce: string) => void;
+  /** Signs the person in: where the browser goes back to, and the next ID token belongs to. */
+  approve: (authorization: URL) => URL;
   requests: string[];
   /** What the token endpoint was sent. */
   exchanges: URLSearchParams[];
   stop: () => Promise<void>;
 };
 
-const CLIENT_ID = 'gatehouse';
-export const CLIENT_SECRET = 'the-secret-of-the-client-that-is-long-enough';
+export const OPENID_CLIENT = {
+  clientId: 'gatehouse',
+  clientSecret: 'the-secret-of-the-client-that-is-long-enough',
+};
+
+/** Settings with which people sign in there, and nowhere else; `file` and `settings` come on top. */
+export function signingInAt(
+  { issuer }: OpenIdProvider,
+  file: object,
+  settings: Record<string, string> = {},
+): SystemOptions {
+  return {
+    settings: { ...settings, GATEHOUSE_DEVELOPMENT_IDP_URL: '' },
+    file: { developmentIdp: undefined, identityProvider: { issuer, ...OPENID_CLIENT }, ...file },
+  };
+}
 
 export async function startOpenIdProvider(): Promise<OpenIdProvider> {
   const ours = await generateKeyPair('RS256', { extractable: true });
@@ -41,11 +55,11 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
   let behaviour: Behaviour = {};
   let nonce = '';
 
-  const idToken = async (issuer: string) => {
+  const idToken = async () => {
     const now = Math.floor(Date.now() / 1000);
     const right = {
       iss: issuer,
-      aud: CLIENT_ID,
+      aud: OPENID_CLIENT.clientId,
       sub: 'subject-1',
       iat: now,
       exp: now + 300,
@@ -56,19 +70,19 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
     if (behaviour.signature === 'secret')
       return new SignJWT(claims)
         .setProtectedHeader({ alg: 'HS256' })
-        .sign(Buffer.from(CLIENT_SECRET));
+        .sign(Buffer.from(OPENID_CLIENT.clientSecret));
     const { privateKey } = behaviour.signature === 'stranger' ? stranger : ours;
     return new SignJWT(claims).setProtectedHeader({ alg: 'RS256', kid: 'one' }).sign(privateKey);
   };
-  const answers: Record<string, (issuer: string) => Promise<[number, object]>> = {
-    '/.well-known/openid-configuration': async (issuer) => [200, metadata(issuer)],
+  const answers: Record<string, () => Promise<[number, object]>> = {
+    '/.well-known/openid-configuration': async () => [200, metadata(issuer)],
     '/jwks': async () => [200, { keys: [jwk] }],
-    '/token': async (issuer) => [
+    '/token': async () => [
       behaviour.tokenStatus ?? 200,
       {
         access_token: 'at',
         token_type: 'Bearer',
-        id_token: await idToken(issuer),
+        id_token: await idToken(),
         ...behaviour.tokens,
       },
     ],
@@ -84,30 +98,26 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
     if (own) return own(req, res);
     const sent = await text(req);
     if (path === '/token') exchanges.push(new URLSearchParams(sent));
-    const [status, body] = (await answers[path]?.(issuerOf(server))) ?? [404, {}];
+    const [status, body] = (await answers[path]?.()) ?? [404, {}];
     res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { origin: issuer, stop } = await listenOnLoopback(server);
   return {
-    issuer: issuerOf(server),
+    issuer,
     requests,
     exchanges,
     behave: (next) => {
       behaviour = next;
     },
-    expect: (next) => {
-      nonce = next;
+    approve({ searchParams }) {
+      nonce = searchParams.get('nonce') ?? '';
+      const callback = new URL(searchParams.get('redirect_uri') ?? '');
+      const state = searchParams.get('state') ?? '';
+      callback.search = String(new URLSearchParams({ code: 'c', state }));
+      return callback;
     },
-    async stop() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
+    stop,
   };
-}
-
-function issuerOf(server: Server): string {
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 function metadata(issuer: string): object {

@@ -1,10 +1,9 @@
 // An identity provider that vouches for people (ID-JAG): signs assertions of any content, publishes its keys, and exchanges ID tokens (RFC 8693).
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
+import { listenOnLoopback } from './loopback-server.ts';
 
 type Members = { [name: string]: unknown };
 
@@ -30,7 +29,7 @@ export async function startVouchingIssuer(
       .setProtectedHeader({ alg: 'ES256', kid: key.jwk.kid, typ: 'oauth-id-jag+jwt', ...header })
       .sign(key.privateKey);
   const exchanged = async (sent: URLSearchParams) => {
-    const assertion = await sign({ ...rightClaims(issuerOf(server)), ...claimsFor(sent) });
+    const assertion = await sign({ ...rightClaims(issuer), ...claimsFor(sent) });
     const type = 'urn:ietf:params:oauth:token-type:id-jag';
     return { access_token: assertion, issued_token_type: type, token_type: 'N_A', expires_in: 300 };
   };
@@ -39,8 +38,7 @@ export async function startVouchingIssuer(
     const body = req.url === '/keys' ? { keys: [key.jwk] } : await exchanged(sent);
     res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const issuer = issuerOf(server);
+  const { origin: issuer, stop } = await listenOnLoopback(server);
   return {
     issuer,
     jwksUri: `${issuer}/keys`,
@@ -49,11 +47,7 @@ export async function startVouchingIssuer(
     async rotate() {
       key = await makeKey();
     },
-    async stop() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
+    stop,
   };
 }
 
@@ -67,8 +61,4 @@ async function makeKey() {
 export function rightClaims(issuer: string) {
   const now = Math.floor(Date.now() / 1000);
   return { iss: issuer, sub: 'person-1', jti: randomUUID(), iat: now, exp: now + 300 };
-}
-
-function issuerOf(server: Server): string {
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
