@@ -14,8 +14,6 @@ export function storeMistakes(source: Source, { store, roles }: Partial<Settings
 /** A redirect to one of our own addresses would hand the code to a page of ours. */
 export function redirectMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
   const { hostedCallbacks = [], allowedRedirects = [], preRegistered = [] } = file.clients ?? {};
-  const own = [file.authUrl, file.resourceUrl, file.managementUrl, file.developmentIdp?.url];
-  const isOwn = ([, uri]: [Path, string]) => own.includes(new URL(uri).origin);
   const all: [Path, string][] = [
     ...hostedCallbacks.map((uri, n): [Path, string] => [['hostedCallbacks', n], uri]),
     ...allowedRedirects.map((uri, n): [Path, string] => [['allowedRedirects', n], uri]),
@@ -27,14 +25,20 @@ export function redirectMistakes(source: Source, file: Partial<SettingsFile>): M
     ),
   ];
   const expected = 'an address of a client, not one of our own';
-  return all.filter(isOwn).map(([path]) => mistakeAt(source, ['clients', ...path], expected));
+  return all
+    .filter(([, uri]) => isOwn(uri, file))
+    .map(([path]) => mistakeAt(source, ['clients', ...path], expected));
+}
+
+function isOwn(url: string, file: Partial<SettingsFile>): boolean {
+  const own = [file.authUrl, file.resourceUrl, file.managementUrl, file.developmentIdp?.url];
+  return own.includes(new URL(url).origin);
 }
 
 /** A call would go round in a circle. */
 export function upstreamMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
   const url = file.resourceServer?.upstream?.url;
-  const own = [file.authUrl, file.resourceUrl, file.managementUrl, file.developmentIdp?.url];
-  if (url === undefined || !own.includes(new URL(url).origin)) return [];
+  if (url === undefined || !isOwn(url, file)) return [];
   const expected = 'the address of your MCP server, not one of our own';
   return [mistakeAt(source, ['resourceServer', 'upstream', 'url'], expected)];
 }

@@ -1,8 +1,6 @@
 // The settings of identity providers: OpenID Connect, and GitHub, which has OAuth 2.0 alone.
 import { z } from 'zod';
-
-/** A provider is told apart from others by it: in callbacks, rules and the cookie of the last choice. */
-const PROVIDER_ID = /^[a-z][a-z0-9-]{0,31}$/;
+import { isDistinct, shortId } from './value-forms.ts';
 
 export const emailDomain = z.string().regex(/^[\w-]+(\.[\w-]+)+$/, 'a domain such as example.com');
 
@@ -75,9 +73,8 @@ export const identityProvider = z.strictObject(members).check(refuseConflicts).t
 const listedProvider = z
   .strictObject({
     ...members,
-    id: z
-      .string()
-      .regex(PROVIDER_ID, '1 to 32 lower-case letters, digits or dashes, a letter first'),
+    /** A provider is told apart from others by it: in callbacks, rules and the cookie of the last choice. */
+    id: shortId,
     name: z.string().min(1).max(60),
   })
   .check(refuseConflicts)
@@ -97,7 +94,3 @@ export const identityProviders = z
     (list) => isDistinct(list.flatMap(({ emailDomains }) => emailDomains)),
     'each of emailDomains at one provider only',
   );
-
-function isDistinct(values: readonly string[]): boolean {
-  return new Set(values).size === values.length;
-}

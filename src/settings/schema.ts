@@ -7,7 +7,7 @@ import { isRedirectUri, REDIRECT_URI } from './redirect-uri.ts';
 import { parseStoreAddress } from './store-address.ts';
 import { trustedIssuer } from './trusted-issuers.ts';
 import { upstream } from './upstream.ts';
-import { address, duration, origin, wholeNumber } from './value-forms.ts';
+import { address, duration, isDistinct, origin, shortId, wholeNumber } from './value-forms.ts';
 
 export const ROLES = ['authorization-server', 'resource-server', 'management'] as const;
 export const role = z.enum(ROLES);
@@ -17,22 +17,25 @@ export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', '
 
 const email = z.email('an e-mail address');
 
+/** Whom a rule is for. */
+const people = {
+  subject: z.string().min(1).optional(),
+  email: email.optional(),
+  emailDomain: emailDomain.optional(),
+  group: z.string().min(1).optional(),
+  /** The id of the identity provider that has to say so. */
+  provider: z.string().min(1).optional(),
+};
+
+function isOneWay(match: object): boolean {
+  return Object.keys(match).filter((key) => key !== 'provider').length === 1;
+}
+
 /** Which people may hold which level: the highest level of the rules that match; no match is no access. */
 const entitlement = z.strictObject({
   match: z
-    .strictObject({
-      anyone: z.literal(true).optional(),
-      subject: z.string().min(1).optional(),
-      email: email.optional(),
-      emailDomain: emailDomain.optional(),
-      group: z.string().min(1).optional(),
-      /** The id of the identity provider that has to say so. */
-      provider: z.string().min(1).optional(),
-    })
-    .refine(
-      (match) => Object.keys(match).filter((key) => key !== 'provider').length === 1,
-      'exactly one of anyone, subject, email, emailDomain, group',
-    ),
+    .strictObject({ anyone: z.literal(true).optional(), ...people })
+    .refine(isOneWay, 'exactly one of anyone, subject, email, emailDomain, group'),
   level: z.enum(LEVELS),
 });
 /** As written; `entitlements.ts` has the rules as they count. */
@@ -40,17 +43,8 @@ export type RuleInFile = z.output<typeof entitlement>;
 
 /** Who may use the console: never everybody. */
 const administrator = z
-  .strictObject({
-    subject: z.string().min(1).optional(),
-    email: email.optional(),
-    emailDomain: emailDomain.optional(),
-    group: z.string().min(1).optional(),
-    provider: z.string().min(1).optional(),
-  })
-  .refine(
-    (match) => Object.keys(match).filter((key) => key !== 'provider').length === 1,
-    'exactly one of subject, email, emailDomain, group',
-  );
+  .strictObject(people)
+  .refine(isOneWay, 'exactly one of subject, email, emailDomain, group');
 
 const linkAddress = z.url({
   protocol: /^(https|mailto)$/,
@@ -67,29 +61,28 @@ const documentHost = z
     'a host such as app.example.com, or one with a path that ends with /',
   );
 
-function isDistinct(records: readonly { id: string }[]): boolean {
-  return new Set(records.map(({ id }) => id)).size === records.length;
+function haveOwnIds(records: readonly { id: string }[]): boolean {
+  return isDistinct(records.map(({ id }) => id));
 }
 
+const clientId = z
+  .string()
+  .regex(/^[\w.-]{3,64}$/, '3 to 64 letters, digits, dots, dashes or underscores');
+
 const preRegisteredClient = z.strictObject({
-  id: z.string().regex(/^[\w.-]{3,64}$/, '3 to 64 letters, digits, dots, dashes or underscores'),
+  id: clientId,
   name: z.string().min(1).max(80),
   redirectUris: z.array(redirectUri).min(1),
   secret: z.string().min(32).optional(),
 });
 
 const introspectionClient = z.strictObject({
-  id: z.string().regex(/^[\w.-]{3,64}$/, '3 to 64 letters, digits, dots, dashes or underscores'),
+  id: clientId,
   secret: z.string().min(32),
 });
 
 const person = z.strictObject({
-  id: z
-    .string()
-    .regex(
-      /^[a-z][a-z0-9-]{0,31}$/,
-      '1 to 32 lower-case letters, digits or dashes, a letter first',
-    ),
+  id: shortId,
   name: z.string().min(1),
   email,
   groups: z.array(z.string()).default([]),
@@ -153,7 +146,7 @@ export const settingsSchema = z.strictObject({
   developmentIdp: z
     .strictObject({
       url: origin,
-      people: z.array(person).min(1).refine(isDistinct, 'an id of its own for each'),
+      people: z.array(person).min(1).refine(haveOwnIds, 'an id of its own for each'),
     })
     .optional(),
   entitlements: z.array(entitlement, 'a list of rules, each with match and level').min(1),
@@ -163,12 +156,12 @@ export const settingsSchema = z.strictObject({
       defaultConnector: z.string().min(1).optional(),
       introspectionClients: z
         .array(introspectionClient)
-        .refine(isDistinct, 'an id of its own for each')
+        .refine(haveOwnIds, 'an id of its own for each')
         .default([]),
       trustedIssuers: z
         .array(trustedIssuer)
         .refine(
-          (issuers) => new Set(issuers.map(({ issuer }) => issuer)).size === issuers.length,
+          (issuers) => isDistinct(issuers.map(({ issuer }) => issuer)),
           'an issuer of its own for each',
         )
         .default([]),
@@ -185,7 +178,7 @@ export const settingsSchema = z.strictObject({
       allowedRedirects: z.array(redirectUri).default([]),
       preRegistered: z
         .array(preRegisteredClient)
-        .refine(isDistinct, 'an id of its own for each')
+        .refine(haveOwnIds, 'an id of its own for each')
         .default([]),
       metadataDocuments: z
         .array(z.strictObject({ url: httpsUrl, document: z.record(z.string(), z.unknown()) }))

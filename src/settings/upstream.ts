@@ -1,7 +1,7 @@
 // The settings of the operator's own MCP server, which the resource server stands in front of.
 import { z } from 'zod';
 import { LEVELS } from '../permission-level.ts';
-import { duration, wholeNumber } from './value-forms.ts';
+import { duration, isDistinct, wholeNumber } from './value-forms.ts';
 
 const MEGABYTE = 1024 * 1024;
 const LONGEST_TIMEOUT = 3600;
@@ -32,10 +32,7 @@ export const upstream = z.strictObject({
   defaultLevel: z.enum(LEVELS).default('full'),
   tools: z
     .array(tool)
-    .refine(
-      (tools) => new Set(tools.map(({ name }) => name)).size === tools.length,
-      'a name of its own for each',
-    )
+    .refine((tools) => isDistinct(tools.map(({ name }) => name)), 'a name of its own for each')
     .default([]),
 });
 

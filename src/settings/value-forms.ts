@@ -42,6 +42,15 @@ export const address = z
 
 export type Address = z.output<typeof address>;
 
+/** An id that may stand in an address, in a rule or in a form. */
+export const shortId = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]{0,31}$/, '1 to 32 lower-case letters, digits or dashes, a letter first');
+
+export function isDistinct(values: readonly string[]): boolean {
+  return new Set(values).size === values.length;
+}
+
 /** From `least` to `most`, both included. */
 export function wholeNumber(least: number, most: number) {
   const expected = `a whole number from ${least} to ${most}`;
