@@ -1,7 +1,11 @@
 // Limits on how often: what holds where nothing is set, in development and in production, and what is refused.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect } from 'chai';
+import { parse } from 'yaml';
 import { DEVELOPMENT, load, loadInProduction, mistakesIn, PRODUCTION } from './settings-file.ts';
 
+const EXAMPLE = join(import.meta.dirname, '../../config/production.example.yaml');
 const TEN_MINUTES = 600;
 
 describe('limits', () => {
@@ -19,6 +23,14 @@ describe('limits', () => {
       count: 30,
       seconds: TEN_MINUTES,
     });
+  });
+
+  it('of the example for production are those that hold without them, as it says', () => {
+    const { limits } = parse(readFileSync(EXAMPLE, 'utf8'));
+    expect(loadInProduction({ ...PRODUCTION, limits }).limits).to.deep.equal(
+      loadInProduction(PRODUCTION).limits,
+    );
+    expect(Object.keys(limits)).to.have.members(Object.keys(loadInProduction(PRODUCTION).limits));
   });
 
   it('that are set hold as they are, and the rest as it was', () => {
