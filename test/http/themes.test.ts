@@ -130,6 +130,18 @@ describe('a theme', () => {
       /home\.ejs:1: there is no text called home\.titel/,
     ],
     'a misspelt file': [{ 'consnet.ejs': '' }, /consnet\.ejs: there is no page or part/],
+    'texts named by no language': [
+      { 'messages/pt_BR.yaml': 'home:\n  title: Olá' },
+      /messages\/pt_BR\.yaml: texts are named by the tag of their language/,
+    ],
+    'texts named by a tag that is none': [
+      { 'messages/deutsch-1.yaml': 'home:\n  title: Hallo' },
+      /messages\/deutsch-1\.yaml: texts are named by the tag/,
+    ],
+    'texts named in capitals, which would hide ours': [
+      { 'messages/DE.yaml': 'home:\n  title: Hallo' },
+      /messages\/DE\.yaml: texts are named by the tag/,
+    ],
     'a text that is nowhere': [
       { 'messages/en.yaml': 'home:\n  title: Hello\n  titel: Hello' },
       /messages\/en\.yaml:3: there is no text called home\.titel/,

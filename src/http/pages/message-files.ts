@@ -1,6 +1,6 @@
 // Message files: one YAML file for each language, read flat (`consent.title`), and checked against the English one.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { IntlMessageFormat } from 'intl-messageformat';
 import { isMap, isScalar, LineCounter, parseDocument } from 'yaml';
 import { FALLBACK } from './languages.ts';
@@ -15,15 +15,22 @@ export const TAGS = ['claim', 'fact', 'name', 'code', 'strong'] as const;
 /** Texts that only an operator's own templates use. */
 const OWN = 'own.';
 
-const FILE = /^([a-zA-Z]{2,8}(?:-[a-zA-Z0-9]{1,8})*)\.yaml$/;
-
 /** The files of a directory by language; none when there is no such directory. Throws an error that names file and line. */
 export function readMessageFiles(directory: string): Map<string, MessageFile> {
   const names = existsSync(directory) ? readdirSync(directory) : [];
-  const languages = names.flatMap((name) => FILE.exec(name)?.[1] ?? []);
+  const files = names.filter(isMessageFile);
   return new Map(
-    languages.map((language) => [language, readMessageFile(join(directory, `${language}.yaml`))]),
+    files.map((file) => [basename(file, '.yaml'), readMessageFile(join(directory, file))]),
   );
+}
+
+/** Whether a file is named by the tag of a language in its usual form: `de.yaml`, `pt-BR.yaml` (RFC 5646 section 2.1.1). */
+export function isMessageFile(name: string): boolean {
+  try {
+    return name === `${String(Intl.getCanonicalLocales(basename(name, '.yaml')))}.yaml`;
+  } catch {
+    return false;
+  }
 }
 
 function readMessageFile(path: string): MessageFile {

@@ -1,7 +1,7 @@
 // An operator's theme is tried out at the start: what is wrong with it is said to the operator, with file and line, and to nobody else.
 import { readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { type MessageFile, messageMistakes } from './message-files.ts';
+import { isMessageFile, type MessageFile, messageMistakes } from './message-files.ts';
 import { type Languages, strictSpeech } from './messages.ts';
 import { SAMPLES, SHARED_SAMPLES } from './samples.ts';
 import { ThemeError } from './theme-error.ts';
@@ -44,19 +44,27 @@ export function refuseBrokenTheme(parts: ThemeParts): void {
 }
 
 const FILES =
-  /^(logo(-dark)?\.(svg|png|webp|jpg)|colours\.css|assets\/(style\.css|icon\.svg)|partials\/.*\.ejs|messages\/.*\.yaml|.*\.md|(assets|console|partials|messages))$/;
+  /^(logo(-dark)?\.(svg|png|webp|jpg)|colours\.css|assets\/(style\.css|icon\.svg)|partials\/.*\.ejs|.*\.md|(assets|console|partials|messages))$/;
 
 /** A misspelt name would quietly change nothing. */
 function strayFiles(theme: string, own: string): string[] {
   const views = new Set([...findTemplates([own]).keys()].map((name) => `${name}.ejs`));
   const files = readdirSync(theme, { recursive: true, encoding: 'utf8' });
+  const isText = (file: string) => file.startsWith(TEXTS);
+  const isKnown = (file: string) =>
+    FILES.test(file) ||
+    views.has(file) ||
+    basename(file).startsWith('.') ||
+    (isText(file) && isMessageFile(file.slice(TEXTS.length)));
   return files
     .map((file) => file.replaceAll('\\', '/'))
-    .filter((file) => !FILES.test(file) && !views.has(file) && !basename(file).startsWith('.'))
-    .map(
-      (file) => `${join(theme, file)}: there is no page or part of this name to take the place of`,
-    );
+    .filter((file) => !isKnown(file))
+    .map((file) => `${join(theme, file)}: ${isText(file) ? NO_LANGUAGE : NO_PLACE}`);
 }
+
+const TEXTS = 'messages/';
+const NO_LANGUAGE = 'texts are named by the tag of their language, such as de.yaml or pt-BR.yaml';
+const NO_PLACE = 'there is no page or part of this name to take the place of';
 
 type Renderings = Pick<ThemeParts, 'languages' | 'render' | 'always'>;
 
