@@ -1,7 +1,7 @@
 // What strangers leave behind is bounded and goes away by itself, and who comes meanwhile notices nothing (SOAK: all of it, for minutes).
 import { expect } from 'chai';
 import { createConnector } from '../support/administrator.ts';
-import { flood } from '../support/anonymous-flood.ts';
+import { flood, startFlood } from '../support/anonymous-flood.ts';
 import { connect, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { SOAK } from '../support/scale-out/soak.ts';
@@ -88,12 +88,13 @@ describe('During a flood of anonymous requests', () => {
     await quiet(3);
     const before = median(await quiet(FLOWS));
     let isOver = false;
-    const flooding = flood({
+    const { over } = await startFlood({
       authorizations: AUTHORIZATIONS,
       registrations: REGISTRATIONS,
       authorizeUrl: url,
       pace: PACE,
-    }).finally(() => (isOver = true));
+    });
+    const flooding = over.finally(() => (isOver = true));
     const meanwhile = await flowTimes(connectOnce, (done) => !isOver && done < FLOWS);
     await flooding;
     // The machine may have become busier with other things.

@@ -1,0 +1,68 @@
+// Sends the flood of anonymous-flood.ts, its argument as JSON; prints a line when it is on its way and one with what came of it.
+import { Agent, request } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Flood, Statuses } from './anonymous-flood.ts';
+import { REDIRECT_URI } from './connection.ts';
+
+const ADDRESSES = 1000;
+const AT_ONCE = 8;
+const SLICE_SECONDS = 0.05;
+
+const REGISTRATION = JSON.stringify({
+  client_name: 'Nobody uses this',
+  redirect_uris: [REDIRECT_URI, 'http://localhost:7070/callback'],
+  token_endpoint_auth_method: 'none',
+});
+
+async function flood(wanted: Flood): Promise<Statuses> {
+  const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE });
+  const { authorizations, registrations } = wanted;
+  const url = new URL(wanted.authorizeUrl);
+  const every = Math.ceil((authorizations + registrations) / Math.max(1, registrations));
+  const found: Statuses = {};
+  const began = performance.now();
+  let sent = 0;
+  const sendAll = async () => {
+    while (sent < authorizations + registrations) {
+      const number = sent++;
+      const isRegistration = number % every === every - 1;
+      const status = await send(agent, url, addressOf(number), isRegistration);
+      if (Object.keys(found).length === 0) console.log('begun');
+      found[status] = (found[status] ?? 0) + 1;
+      while (sent / wanted.pace > (performance.now() - began) / 1000)
+        await delay(SLICE_SECONDS * 1000);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, sendAll));
+  agent.destroy();
+  return found;
+}
+
+function addressOf(number: number): string {
+  const host = number % ADDRESSES;
+  return `10.1.${Math.floor(host / 250)}.${host % 250}`;
+}
+
+/** As a proxy would pass it on. */
+function send(agent: Agent, url: URL, address: string, isRegistration: boolean): Promise<number> {
+  const from = { 'x-forwarded-for': address };
+  const options = isRegistration
+    ? {
+        path: '/oauth/register',
+        method: 'POST',
+        headers: {
+          ...from,
+          'content-type': 'application/json',
+          'content-length': REGISTRATION.length,
+        },
+      }
+    : { path: url.pathname + url.search, headers: from };
+  return new Promise((resolve, reject) => {
+    const sent = request({ agent, host: url.hostname, port: url.port, ...options }, (response) => {
+      response.resume().on('end', () => resolve(response.statusCode ?? 0));
+    });
+    sent.on('error', reject).end(isRegistration ? REGISTRATION : undefined);
+  });
+}
+
+console.log(JSON.stringify(await flood(JSON.parse(process.argv[2] ?? ''))));
