@@ -73,7 +73,7 @@ describe('in the console', function () {
       await browser.submit(page, { name: 'Too long', level: 'full', days: '367' }),
     );
     expect(answer.status).to.equal(400);
-    expect(answer.html).to.include('The number of days').and.include('value="Too long"');
+    expect(answer.html).to.include('for a token 366 at most').and.include('value="Too long"');
   });
 
   it('a connection is found by its state, ended, and says why', async () => {

@@ -261,7 +261,10 @@ describe('the console', function () {
         [{ name: ' ', level: 'full' }, 'The name has to have'],
         [{ name: 'Kept', level: 'full', maxUses: '0' }, 'The number of uses'],
         [{ name: 'Kept', level: 'full', maxUses: 'x' }, 'The number of uses'],
-        [{ name: 'Kept', level: 'full', days: '-1' }, 'The number of days'],
+        [
+          { name: 'Kept', level: 'full', days: '-1' },
+          'The number of days has to be a whole number from 1',
+        ],
         [{ name: 'Kept', level: 'root' }, 'Please check'],
       ] as const;
       for (const [fields, text] of wrong) {
