@@ -26,6 +26,7 @@ const PATHS: Readonly<Record<string, Path>> = {
   GATEHOUSE_ROLES: ['roles'],
   GATEHOUSE_DEFAULT_CONNECTOR: ['authorization', 'defaultConnector'],
   GATEHOUSE_LOG_LEVEL: ['logLevel'],
+  GATEHOUSE_TRACES: ['observability', 'traces'],
   GATEHOUSE_IDENTITY_PROVIDER_SECRET: ['identityProvider', 'clientSecret'],
   GATEHOUSE_IDENTITY_PROVIDER_SECRET_FILE: ['identityProvider', 'clientSecretFile'],
 };
@@ -52,6 +53,7 @@ function fileValue(name: string, text: string): unknown {
   if (name === 'GATEHOUSE_ROLES') {
     return text === 'all' ? [...ROLES] : text.split(',').map((role) => role.trim());
   }
+  if (name === 'GATEHOUSE_TRACES' && /^(true|false)$/.test(text)) return text === 'true';
   return /_(DIR|FILE)$/.test(name) ? resolve(text) : text;
 }
 

@@ -25,6 +25,7 @@ import { keepSecret, readSecret, type Reading } from './secret.ts';
 import type { SettingsFile } from './schema.ts';
 import type { Settings } from './settings.ts';
 import { mistakeAt, readSource, type Source } from './source.ts';
+import { readTraces } from './traces.ts';
 
 const DRAIN_IN_PRODUCTION = 5;
 
@@ -44,6 +45,7 @@ export function loadSettings(
   const secret = requireSecret(readSecret(environment, 'GATEHOUSE_SECRET'), reason);
   const previousSecret = readSecret(environment, 'GATEHOUSE_PREVIOUS_SECRET');
   const managementKey = readSecret(environment, 'GATEHOUSE_MANAGEMENT_KEY');
+  const traces = readTraces(environment, sound, reason);
   const given = {
     GATEHOUSE_SECRET: secret.value,
     GATEHOUSE_MANAGEMENT_KEY: managementKey.value,
@@ -65,6 +67,7 @@ export function loadSettings(
     ...secret.mistakes,
     ...previousSecret.mistakes,
     ...managementKey.mistakes,
+    ...traces.mistakes,
     ...managementKeyMistakes(managementKey.value, 'GATEHOUSE_MANAGEMENT_KEY'),
     ...(reason ? placeholderMistakes(source, sound, given, reason) : []),
   ];
@@ -86,6 +89,7 @@ export function loadSettings(
     identityProviders: identityProviders.value,
     ...resolveRules(file, identityProviders.value),
     limits: resolveLimits(file.limits, reason !== undefined),
+    traces: traces.value,
     secret: secret.value ?? kept('secret'),
     previousSecret: previousSecret.value,
     managementKey:

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { LEVELS } from '../permission-level.ts';
 import { limits } from './limits.ts';
+import { observability } from './observability.ts';
 import { emailDomain, identityProvider, identityProviders } from './provider-forms.ts';
 import { isRedirectUri, REDIRECT_URI } from './redirect-uri.ts';
 import { parseStoreAddress } from './store-address.ts';
@@ -138,6 +139,7 @@ export const settingsSchema = z.strictObject({
   store: z.string().transform(parseStoreAddress).prefault('sqlite:gatehouse.sqlite'),
   dataDir: z.string().min(1).default('.data'),
   logLevel: z.enum(LOG_LEVELS).default('info'),
+  observability,
   proxies: wholeNumber(0, 5).default(0),
   drain: duration.optional(),
 

@@ -4,6 +4,7 @@ import type { IdentityProvider } from './identity-provider.ts';
 import type { Limits } from './limits.ts';
 import type { Listeners } from './listeners.ts';
 import type { SettingsFile } from './schema.ts';
+import type { TraceSettings } from './traces.ts';
 
 /** Durations in seconds, paths absolute. Holds secrets: never log it whole. */
 export type Settings = Omit<
@@ -22,6 +23,8 @@ export type Settings = Omit<
   entitlements: Entitlement[];
   management: { administrators: Match[] };
   limits: Limits;
+  /** Where traces go; undefined where they are off. */
+  traces: TraceSettings | undefined;
   /** The root secret, at least 32 characters: other keys are derived from it. */
   secret: string;
   /** The one before, while it is being replaced: what was made with it is still recognised. */

@@ -13,7 +13,15 @@ const EXAMPLE = join(CONFIG, 'production.example.yaml');
 
 const HOSTS = ['AUTH', 'RESOURCE', 'MANAGEMENT', 'DEVELOPMENT_IDP'];
 const SECRETS = ['SECRET', 'PREVIOUS_SECRET', 'MANAGEMENT_KEY', 'IDENTITY_PROVIDER_SECRET'];
-const VARIABLES = ['CONFIG', 'STORE', 'DATA_DIR', 'ROLES', 'DEFAULT_CONNECTOR', 'LOG_LEVEL']
+const VARIABLES = [
+  'CONFIG',
+  'STORE',
+  'DATA_DIR',
+  'ROLES',
+  'DEFAULT_CONNECTOR',
+  'LOG_LEVEL',
+  'TRACES',
+]
   .concat(HOSTS.flatMap((host) => [`${host}_URL`, `${host}_LISTEN`]))
   .concat('METRICS_LISTEN')
   .concat(SECRETS.flatMap((name) => [name, `${name}_FILE`]))
