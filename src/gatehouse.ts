@@ -10,11 +10,13 @@ import { REASONS } from './grants/reasons.ts';
 import { countedRateLimits } from './http/rate-limit-metrics.ts';
 import { openMetrics } from './observability/metrics.ts';
 import { openLogger } from './observability/logger.ts';
+import type { Traces } from './observability/spans.ts';
 import { openHosts, type RoleOptions } from './roles.ts';
 import type { Settings } from './settings/settings.ts';
 import { measuredStore } from './store/measured.ts';
 import { openStore } from './store/open.ts';
 import type { Store } from './store/store.ts';
+import { tracedStore } from './store/traced.ts';
 
 export type Running = {
   store: Store;
@@ -53,9 +55,10 @@ export async function startGatehouse(
     logger,
     now,
   });
-  const store = notedAudit(measuredStore(opened, metrics, now), ({ event, reason }) =>
-    metrics.event(event, reason),
-  );
+  const traces = await openTracesOf(settings, logger, now);
+  const measured = measuredStore(opened, metrics, now);
+  const asked = traces ? tracedStore(measured, systemOf(settings)) : measured;
+  const store = notedAudit(asked, ({ event, reason }) => metrics.event(event, reason));
   let isStopping = false;
   const isReady = async () => {
     if (isStopping) throw new Error('stopping');
@@ -70,6 +73,7 @@ export async function startGatehouse(
       pages,
       logger,
       metrics,
+      traces,
       isReady,
       rateLimits: countedRateLimits(
         openRateLimits(settings.limits, store.openCounter, now),
@@ -91,13 +95,30 @@ export async function startGatehouse(
         await close();
         await resealing.stop();
         await store.close();
+        await traces?.close();
       },
     };
   } catch (error) {
     await close();
     await store.close();
+    await traces?.close();
     throw error;
   }
+}
+
+/** Loaded only where traces are on: what it takes is memory, and time at the start. */
+async function openTracesOf(
+  { traces }: Settings,
+  logger: Logger,
+  now: () => number,
+): Promise<Traces | undefined> {
+  if (!traces) return undefined;
+  const { openTraces } = await import('./observability/traces.ts');
+  return openTraces(traces, { version: manifest.version, logger, now });
+}
+
+function systemOf({ store }: Settings): 'redis' | 'sqlite' {
+  return store.kind === 'sqlite' ? 'sqlite' : 'redis';
 }
 
 type Listening = { servers: Server[]; served: ListeningHost[] };

@@ -26,6 +26,7 @@ import type { ConsoleSettings } from './management/console/visit.ts';
 import { resourceServer } from './resource-server/app.ts';
 import { metricsApp } from './http/metrics-host.ts';
 import type { Metrics } from './observability/metrics.ts';
+import type { Traces } from './observability/spans.ts';
 import type { Settings } from './settings/settings.ts';
 import type { Store } from './store/store.ts';
 
@@ -36,6 +37,7 @@ export type RoleOptions = {
   pages: Pages;
   logger: Logger;
   metrics: Metrics;
+  traces: Traces | undefined;
   isReady: () => Promise<void>;
   rateLimits: RateLimits;
   now: () => number;

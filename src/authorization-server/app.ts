@@ -16,6 +16,7 @@ import { keyRing, textKeyRing } from '../keys/key-ring.ts';
 import { keptKey } from '../keys/kept-key.ts';
 import type { SigningKeyRing } from '../keys/signing-key-ring.ts';
 import type { Metrics } from '../observability/metrics.ts';
+import type { Traces } from '../observability/spans.ts';
 import type { Settings } from '../settings/settings.ts';
 import { deriveKey } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
@@ -45,6 +46,7 @@ export type AuthorizationServerOptions = {
   pages: Pages;
   logger: Logger;
   metrics?: Metrics;
+  traces?: Traces | undefined;
   signingKeys: SigningKeyRing;
   isReady: () => Promise<void>;
   rateLimits: RateLimits;
@@ -81,6 +83,7 @@ export async function authorizationServer(
     proxies: settings.proxies,
     logger,
     metrics: options.metrics,
+    traces: options.traces,
     isReady,
     probeKeys: keyRing(settings, PROBE_PURPOSE),
     respondToError: respondToError(pages),

@@ -6,6 +6,7 @@ import Koa from 'koa';
 import type { Logger } from 'pino';
 import { clientAddress, requireCanonicalHost, takePathsOnly } from './canonical-host.ts';
 import type { Metrics } from '../observability/metrics.ts';
+import type { Traces } from '../observability/spans.ts';
 import {
   asHttpError,
   HttpError,
@@ -16,6 +17,7 @@ import {
 } from './errors.ts';
 import { countRequests } from './metrics.ts';
 import { isProbe, PROBE_HEADER, seenOf } from './proxy-probe.ts';
+import { spanIds, traceRequests } from './request-spans.ts';
 
 export type HostOptions = {
   name: string;
@@ -24,6 +26,7 @@ export type HostOptions = {
   proxies: number;
   logger: Logger;
   metrics?: Metrics | undefined;
+  traces?: Traces | undefined;
   /** Rejects while the process should not get traffic. */
   isReady: () => Promise<void>;
   respondToError?: RespondToError;
@@ -40,6 +43,7 @@ export function createHost(options: HostOptions): Koa {
   app.use(takePathsOnly);
   app.use(secureHeaders(options.url));
   app.use(answerHealth(options));
+  if (options.traces) app.use(traceRequests(options.name, options.url, options.traces));
   if (options.metrics) app.use(countRequests(options.name, options.metrics));
   app.use(logRequests(options));
   app.use(answerErrors(options));
@@ -88,6 +92,7 @@ function logRequests({ name, logger, proxies }: HostOptions): Koa.Middleware {
           status: ctx.res.statusCode,
           milliseconds: Math.round(performance.now() - started),
           address: ctx.state.address,
+          ...spanIds(ctx),
           ...(ctx.state.reason ? { reason: ctx.state.reason, detail: ctx.state.detail } : {}),
           ...(ctx.state.error ? { err: ctx.state.error } : {}),
         },

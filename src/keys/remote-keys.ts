@@ -1,7 +1,8 @@
 // The published keys of an authorization server in another process (RFC 7517): read again on notice and every minute, kept while it is away.
 import { setTimeout as delay } from 'node:timers/promises';
-import { createRemoteJWKSet } from 'jose';
+import { createRemoteJWKSet, customFetch, type FetchImplementation } from 'jose';
 import type { Logger } from 'pino';
+import { tracedRequest } from '../observability/outgoing-requests.ts';
 import type { Store } from '../store/store.ts';
 import type { SigningKeyRing } from './signing-key-ring.ts';
 import { SIGNING_KEYS_CHANNEL } from './signing-keys.ts';
@@ -17,6 +18,13 @@ const LONGEST_READ = 2000;
 const RETRIES = 20;
 const BETWEEN_RETRIES = 250;
 
+const fetchTraced: FetchImplementation = (url, options) =>
+  tracedRequest(
+    { peer: 'authorization-server', method: 'GET', url },
+    () => fetch(url, options),
+    ({ status }) => status,
+  );
+
 /** Nothing is read before the first token comes. */
 export async function openRemoteKeys(
   jwksUri: string,
@@ -29,6 +37,7 @@ export async function openRemoteKeys(
     timeoutDuration: LONGEST_READ,
     // What a cache on the way kept may still have a key that leaked.
     headers: { 'cache-control': 'no-cache' },
+    [customFetch]: fetchTraced,
   });
   const closed = new AbortController();
   const read = () =>

@@ -8,6 +8,7 @@ import type { Pages } from '../http/pages.ts';
 import { renderRefusal } from '../http/refusal-page.ts';
 import type { SecretGuard } from '../http/secret-guard.ts';
 import type { Metrics } from '../observability/metrics.ts';
+import type { Traces } from '../observability/spans.ts';
 import { refuseForeignOrigin, requireAdministrator } from './administrator.ts';
 import { managementApi } from './api.ts';
 import { adminConsole, isConsolePath } from './console/console.ts';
@@ -25,6 +26,7 @@ export type ManagementOptions = Omit<ManagementTools, 'by' | 'now'> & {
   guardKey: SecretGuard;
   logger: Logger;
   metrics?: Metrics;
+  traces?: Traces | undefined;
   isReady: () => Promise<void>;
   /** Absent: there is no console. */
   console?: ConsoleSettings;
@@ -37,10 +39,10 @@ export type ManagementOptions = Omit<ManagementTools, 'by' | 'now'> & {
 const epochSeconds = () => Math.floor(Date.now() / 1000);
 
 export function managementApp(options: ManagementOptions): Koa {
-  const { url, version, key, guardKey, logger, metrics, isReady } = options;
+  const { url, version, key, guardKey, logger, metrics, traces, isReady } = options;
   const { proxies = 0, now = epochSeconds } = options;
   const respondToError = options.console ? pageInConsole(options.console.pages) : respondWithJson;
-  const listening = { name: 'management', url, proxies, logger, metrics, isReady };
+  const listening = { name: 'management', url, proxies, logger, metrics, traces, isReady };
   const app = createHost({ ...listening, respondToError });
   const administrator = requireAdministrator(key, guardKey);
   app.use(refuseForeignOrigin(url));

@@ -13,6 +13,7 @@ import { noteUse } from '../minted-tokens/minted-tokens.ts';
 import { keyRing } from '../keys/key-ring.ts';
 import type { SigningKey } from '../keys/signing-keys.ts';
 import type { Metrics } from '../observability/metrics.ts';
+import type { Traces } from '../observability/spans.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 import { requireCaller, requireMintedCaller } from './admission.ts';
@@ -38,6 +39,7 @@ export type ResourceServerOptions = {
   signingKey?: () => SigningKey;
   logger: Logger;
   metrics?: Metrics;
+  traces?: Traces | undefined;
   isReady: () => Promise<void>;
   rateLimits: RateLimits;
   now: () => number;
@@ -55,6 +57,7 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
     proxies: settings.proxies,
     logger,
     metrics: options.metrics,
+    traces: options.traces,
     isReady,
     probeKeys: keyRing(settings, PROBE_PURPOSE),
     respondToError: respondWithJsonRpc,

@@ -3,6 +3,7 @@ import { Resolver } from 'node:dns/promises';
 import type { IncomingMessage } from 'node:http';
 import { get } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
+import { tracedRequest } from '../../observability/outgoing-requests.ts';
 import { isPublicAddress } from './special-use-addresses.ts';
 
 /** The way to a document. All but the default is for tests: no setting leads here. */
@@ -45,7 +46,12 @@ const JSON_TYPE = /^application\/([\w.+-]+\+)?json\s*(;|$)/i;
 export const INTERNET: Network = { resolve: resolveName, isAllowed: isPublicAddress, port: 443 };
 
 /** Throws DocumentUnreachable, DocumentRefused or AddressRefused. `url` is https, with a host name. */
-export async function fetchDocument(url: string, network: Network): Promise<FetchedDocument> {
+export function fetchDocument(url: string, network: Network): Promise<FetchedDocument> {
+  const outgoing = { peer: 'metadata-document', method: 'GET' } as const;
+  return tracedRequest(outgoing, () => fetchInTime(url, network));
+}
+
+async function fetchInTime(url: string, network: Network): Promise<FetchedDocument> {
   const signal = AbortSignal.timeout(TIME_LIMIT * 1000);
   try {
     const addresses = await allowedAddresses(new URL(url).hostname, network, signal);

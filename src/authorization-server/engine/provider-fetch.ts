@@ -1,9 +1,22 @@
 // How the identity provider is asked: no redirects, and answers of at most a megabyte, however it answers.
+import { tracedRequest } from '../../observability/outgoing-requests.ts';
 
 const MAX_BYTES = 1024 * 1024;
 
 /** `fetch` as openid-client wants it. Rejects when the answer is too large; time is limited by the signal in `options`. */
-export async function fetchFromProvider(url: string, options: object): Promise<Response> {
+export async function fetchFromProvider(
+  url: string,
+  options: { method?: string },
+): Promise<Response> {
+  const { method = 'GET' } = options;
+  return tracedRequest(
+    { peer: 'identity-provider', method, url },
+    () => fetchWhole(url, options),
+    ({ status }) => status,
+  );
+}
+
+async function fetchWhole(url: string, options: object): Promise<Response> {
   const response = await fetch(url, { ...options, redirect: 'manual' });
   if (!response.body) return response;
   const { status, statusText, headers } = response;

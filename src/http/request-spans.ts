@@ -1,0 +1,53 @@
+// One span for every request, named by method and route: never by a path, which has ids in it (OpenTelemetry, HTTP server spans).
+import type Koa from 'koa';
+import { refusalReasons } from '../observability/labels.ts';
+import { placeOf } from '../observability/outgoing-requests.ts';
+import { type Span, type Traces, within } from '../observability/spans.ts';
+import { linksTo } from '../observability/trace-context.ts';
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
+const REASONS: ReadonlySet<unknown> = new Set(refusalReasons);
+
+/**
+ * Strangers send requests: their `traceparent` is linked and not continued, or they would choose which requests are traced, and
+ * under which ids. A proxy passes on what they sent, so that it stands in front changes nothing.
+ */
+export function traceRequests(host: string, url: string, traces: Traces): Koa.Middleware {
+  const attributes = { ...placeOf(url), 'gatehouse.host': host };
+  return async function requestTraced(ctx, next) {
+    const method = METHODS.includes(ctx.method) ? ctx.method : '_OTHER';
+    const span = traces.begin({
+      name: nameOf(method),
+      attributes: { ...attributes, 'http.request.method': method },
+      links: linksTo(ctx.req.headers.traceparent),
+    });
+    ctx.state.span = span;
+    ctx.res.once('close', () => finish(ctx, method, span));
+    await within(span, next);
+  };
+}
+
+function nameOf(method: string): string {
+  return method === '_OTHER' ? 'HTTP' : method;
+}
+
+function finish(ctx: Koa.Context, method: string, span: Span): void {
+  const { statusCode: status } = ctx.res;
+  const { requestId, reason } = ctx.state;
+  const route: unknown = ctx['_matchedRoute'];
+  if (typeof route === 'string') {
+    span.rename(`${nameOf(method)} ${route}`);
+    span.set({ 'http.route': route });
+  }
+  span.set({ 'http.response.status_code': status, 'gatehouse.request_id': String(requestId) });
+  const known = REASONS.has(reason) ? String(reason) : 'other';
+  if (reason !== undefined) span.set({ 'gatehouse.reason': known });
+  if (status >= 500) span.fail(reason === undefined ? String(status) : known);
+  span.end();
+}
+
+/** For the line of the request in the log; nothing where traces are off. */
+export function spanIds({ state }: Koa.Context): { trace_id?: string; span_id?: string } {
+  const span = state.span as Span | undefined;
+  return span ? { trace_id: span.traceId, span_id: span.spanId } : {};
+}
