@@ -3,6 +3,7 @@ import type Koa from 'koa';
 import type { Logger } from 'pino';
 import type { Dispatcher } from 'undici';
 import { asHttpError } from '../../http/errors.ts';
+import type { SpanLink } from '../../observability/spans.ts';
 import { type Answered, answerWith } from './answer.ts';
 import { passEvents } from './event-stream.ts';
 import { clientGone, faultOf } from './faults.ts';
@@ -20,10 +21,15 @@ export type ExchangeOptions = {
   logger: Logger;
 };
 
+/** The text of the messages, as part of our trace where there is one. */
+export type Body = (traceparent: string | undefined) => string;
+
 export type Outbound = {
   method: Dispatcher.HttpMethod;
   headers: Record<string, string>;
-  body?: string;
+  body?: Body;
+  /** What the client says it belongs to. */
+  links: readonly SpanLink[];
   signal: AbortSignal;
 };
 
@@ -48,9 +54,9 @@ export async function exchange(
   call: Exchange,
 ): Promise<void> {
   const watch = watchOver(ctx, options, call);
-  const { method, headers, body, messages } = call;
+  const { method, headers, body, links, messages } = call;
   try {
-    const outbound = { method, headers, ...(body === undefined ? {} : { body }) };
+    const outbound = { method, headers, links, ...(body === undefined ? {} : { body }) };
     const answered = await options.send({ ...outbound, signal: watch.signal });
     const isStreaming = await answerWith(ctx, answered, {
       ...call,

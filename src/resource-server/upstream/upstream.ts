@@ -5,6 +5,7 @@ import { Pool } from 'undici';
 import { HttpError, methodNotAllowed } from '../../http/errors.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import type { SigningKey } from '../../keys/signing-keys.ts';
+import { tracedRequest } from '../../observability/outgoing-requests.ts';
 import type { UpstreamSettings } from '../../settings/upstream.ts';
 import type { Answering, CheckedCall } from '../answering.ts';
 import { type RecordCall, UNRECORDED } from '../call-record.ts';
@@ -12,12 +13,13 @@ import { type Caller, highestNeeded } from '../level.ts';
 import { plainValues } from '../messages.ts';
 import type { OpenCalls } from '../open-calls.ts';
 import { callerHeader } from './caller-header.ts';
-import { exchange, type ExchangeOptions, type Outbound } from './exchange.ts';
+import { type Body, exchange, type ExchangeOptions, type Outbound } from './exchange.ts';
 import { openHandles } from './handles.ts';
 import { type Message, requireMessages } from './message.ts';
 import { levelRules, neededBy } from './needed-level.ts';
 import { failuresFor, refusalOf } from './refusals.ts';
 import { outboundHeaders } from './request-headers.ts';
+import { linksIn, withTraceparent } from './trace-context.ts';
 import { visible } from './visible.ts';
 
 export type UpstreamOptions = {
@@ -54,10 +56,7 @@ function partsOf(
   pool: Pool,
 ) {
   const { url, timeout, silence, maxAnswerBytes } = upstream;
-  const { pathname, search } = new URL(url);
-  const unlimited = { headersTimeout: 0, bodyTimeout: 0 };
-  const send = (request: Outbound) =>
-    pool.request({ ...request, ...unlimited, path: pathname + search });
+  const send = senderTo(url, pool);
   const exchanging: ExchangeOptions = { send, timeout, silence, maxAnswerBytes, logger };
   return {
     rules: levelRules(upstream),
@@ -65,6 +64,25 @@ function partsOf(
     headerOf: callerHeader({ issuer, audience: url, signingKey, now }),
     exchanging,
   };
+}
+
+/** In a span of its own where traces are on; then the upstream is told which (W3C Trace Context). */
+function senderTo(url: string, pool: Pool): ExchangeOptions['send'] {
+  const { pathname, search } = new URL(url);
+  const unlimited = { headersTimeout: 0, bodyTimeout: 0, path: pathname + search };
+  return ({ method, headers, body, signal, links }: Outbound) =>
+    tracedRequest(
+      { peer: 'upstream', method, url, links },
+      (span) =>
+        pool.request({
+          ...unlimited,
+          method,
+          signal,
+          headers: span ? { ...headers, traceparent: span.traceparent } : headers,
+          ...(body ? { body: body(span?.traceparent) } : {}),
+        }),
+      ({ statusCode }) => statusCode,
+    );
 }
 
 async function answer(
@@ -90,6 +108,7 @@ async function answer(
     method,
     headers,
     ...(method === 'POST' ? { body: textOf(body, messages) } : {}),
+    links: linksIn(messages),
     messages,
     signal: open.signal,
     pass: (message) => visible(rules, caller, message),
@@ -112,8 +131,13 @@ function requirePosted(ctx: Koa.Context, body: unknown): Message[] {
 }
 
 /** Written anew from what was judged: of two members with one name, a parser there might take the other one. */
-function textOf(body: unknown, messages: readonly Message[]): string {
-  return JSON.stringify(Array.isArray(body) ? messages : messages[0]);
+function textOf(body: unknown, messages: readonly Message[]): Body {
+  return (traceparent) => {
+    const sent = traceparent
+      ? messages.map((message) => withTraceparent(message, traceparent))
+      : messages;
+    return JSON.stringify(Array.isArray(body) ? sent : sent[0]);
+  };
 }
 
 /** Answers to all requests when calls with the level `full` cannot be recorded; undefined when they are. */
