@@ -22,6 +22,7 @@ const BELOW_HOSTS = [
   'audit/',
   'clients/',
   'connections/',
+  'dpop/',
 ];
 const AUTHORIZATION_SERVER = 'authorization-server/';
 const SERVER_PARTS = ['metadata.ts', 'error-page.ts', 'engine/', 'interactions/'].map(
@@ -42,6 +43,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'keys/': BELOW_RECORDS,
   'minted-tokens/': [...BELOW_RECORDS, 'keys/'],
   'audit/': BELOW_RECORDS,
+  'dpop/': BELOW_RECORDS,
   'clients/': BELOW_RECORDS,
   'connections/': [...BELOW_RECORDS, 'accounts/', 'audit/', 'connectors/', 'grants/'],
   'authorization-server/metadata.ts': BELOW_HOSTS,

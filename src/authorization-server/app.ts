@@ -4,6 +4,7 @@ import type Koa from 'koa';
 import type { Logger } from 'pino';
 import { type Account, accountLifetime } from '../accounts/account.ts';
 import { entitledLevel } from '../accounts/entitlement.ts';
+import { NONCE_KEY } from '../dpop/nonces.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
@@ -63,6 +64,7 @@ export async function authorizationServer(
   const { settings, store, pages, logger, isReady, now } = options;
   const cookieKeys = textKeyRing(settings, 'cookies');
   const accountKey = await keptKey(store, settings.secret, 'account-ids');
+  const nonceKey = await keptKey(store, settings.secret, NONCE_KEY);
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
   const engine = await openEngine({
     settings,
@@ -73,6 +75,7 @@ export async function authorizationServer(
     tokenKeys: keyRing(settings, 'codes and refresh tokens'),
     renderError: renderErrorPage(pages),
     accountKey,
+    nonceKey,
     guardSecrets: secretGuard(options.rateLimits.wrongSecrets),
     now,
     ...(options.documentFetching ? { documentFetching: options.documentFetching } : {}),

@@ -1,4 +1,5 @@
 // Authorization server metadata (RFC 8414 section 2): what is advertised is what is there, every address made from the settings.
+import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
 import { LEVELS, OFFLINE_ACCESS } from '../permission-level.ts';
 
 /** The paths of the endpoints; the engine is told the same. */
@@ -50,6 +51,7 @@ export function authorizationServerMetadata(
     code_challenge_methods_supported: ['S256'],
     token_endpoint_auth_methods_supported: [...CLIENT_AUTH_METHODS],
     revocation_endpoint_auth_methods_supported: [...CLIENT_AUTH_METHODS],
+    dpop_signing_alg_values_supported: [...DPOP_ALGORITHMS],
     scopes_supported: [...LEVELS, OFFLINE_ACCESS],
     authorization_response_iss_parameter_supported: true,
     client_id_metadata_document_supported: true,

@@ -3,9 +3,10 @@ import type Koa from 'koa';
 
 /** Headers that MCP clients send. */
 export const HEADERS =
-  'Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID';
+  'Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID';
 /** Headers that MCP clients read. */
-export const EXPOSED = 'WWW-Authenticate, Retry-After, Mcp-Session-Id, MCP-Protocol-Version';
+export const EXPOSED =
+  'WWW-Authenticate, DPoP-Nonce, Retry-After, Mcp-Session-Id, MCP-Protocol-Version';
 
 /** Answers preflights and marks the rest as readable from anywhere. */
 export function allowAnyOrigin(methods: string): Koa.Middleware {

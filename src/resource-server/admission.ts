@@ -12,7 +12,7 @@ import {
   type Refusal,
 } from './bearer.ts';
 import type { Caller } from './level.ts';
-import { type Addresses, challenge } from './metadata.ts';
+import { type Addresses, ALSO_DPOP, challenge } from './metadata.ts';
 
 /** More than `unknown` is said only to whoever holds a token that we signed. */
 const REFUSALS: Record<Refusal, string> = {
@@ -20,6 +20,8 @@ const REFUSALS: Record<Refusal, string> = {
   expired: 'the access token has expired: refresh it, or sign in again',
   elsewhere: 'the access token is for another address: sign in through this connect link',
   ended: 'this access token, or the sign-in behind it, has ended: refresh it, or sign in again',
+  bound: 'this access token is bound to a key: send it as DPoP, with a proof of that key',
+  unbound: 'this access token is not bound to a key: send it as Bearer',
 };
 
 export type AdmissionOptions = BearerOptions & {
@@ -33,12 +35,15 @@ export async function requireCaller(
   ctx: Koa.Context,
   connector: Connector,
 ): Promise<Caller> {
-  const { token, isPresent } = presentedToken(ctx.req.headers.authorization);
-  const caller = token === undefined ? 'unknown' : await callerOf(options, connector, token);
+  const { token, isPresent, scheme } = presentedToken(ctx.req.headers.authorization);
+  const caller =
+    token === undefined ? 'unknown' : await callerOf(options, connector, token, scheme);
   if (typeof caller !== 'string') return caller;
   if (isPresent && caller === 'unknown') await limitForgeries(options, ctx);
   const error = isPresent ? ({ error: 'invalid_token' } as const) : {};
-  const header = challenge(options, connector, { ...error, scope: connector.level });
+  const header =
+    challenge(options, connector, { ...error, scope: connector.level, scheme }) +
+    (caller === 'bound' ? ALSO_DPOP : '');
   const message = isPresent ? REFUSALS[caller] : 'an access token is needed: sign in first';
   const code = isPresent ? 'invalid_token' : 'token_required';
   throw new HttpError(401, code, message, { headers: { 'WWW-Authenticate': header } });
@@ -49,8 +54,8 @@ export async function requireMintedCaller(
   options: AdmissionOptions,
   ctx: Koa.Context,
 ): Promise<MintedCaller> {
-  const { token, isPresent } = presentedToken(ctx.req.headers.authorization);
-  const caller = token === undefined ? 'unknown' : await mintedCallerOf(options, token);
+  const { token, isPresent, scheme } = presentedToken(ctx.req.headers.authorization);
+  const caller = token === undefined ? 'unknown' : await mintedCallerOf(options, token, scheme);
   if (typeof caller !== 'string') return caller;
   if (isPresent && caller === 'unknown') await limitForgeries(options, ctx);
   const message = `${MINTED_REFUSALS[caller]}${MINTED_ONLY}`;
@@ -67,6 +72,8 @@ const MINTED_REFUSALS: Record<Refusal, string> = {
   expired: 'this minted token has expired; ',
   elsewhere: 'this token is for another address; ',
   ended: 'this minted token was revoked; ',
+  bound: '',
+  unbound: 'minted tokens are sent as Bearer; ',
 };
 
 const MINTED_ONLY =

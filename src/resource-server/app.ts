@@ -19,6 +19,7 @@ import type { Store } from '../store/store.ts';
 import { requireCaller, requireMintedCaller } from './admission.ts';
 import type { Answering } from './answering.ts';
 import { requireKnownOrigin, requireUsableConnector } from './guards.ts';
+import { openKeyProofs } from './key-proof.ts';
 import { respondWithJsonRpc } from './json-rpc.ts';
 import { type Caller, decide, type Needed } from './level.ts';
 import { callRecorder } from './call-record.ts';
@@ -78,6 +79,7 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
   const verifyToken = tokenVerifier({ issuer: settings.authUrl, verificationKeys, now });
   const bearer = { ...settings, ...records, verifyToken, wrongTokens: rateLimits.wrongTokens };
   const { maxBodyBytes: limit, upstream } = settings.resourceServer;
+  const requireKeyProof = await openKeyProofs(options);
   const bodyOf = async (ctx: Koa.Context) =>
     ctx.method === 'POST'
       ? readMessages(ctx, limit, { exactly: upstream !== undefined })
@@ -88,6 +90,7 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
       return { connector, caller: await requireCaller(bearer, ctx, connector) };
     };
     const { connector, caller } = await judge();
+    await requireKeyProof(ctx, connector, caller);
     const body = await bodyOf(ctx);
     requireLevel(settings, { connector, caller, needed: answering.neededLevel(body) });
     await answering.answer(ctx, { caller, body, requireStillGood: judge });
@@ -165,6 +168,7 @@ function requireLevel(settings: Settings, { connector, caller, needed }: Wish): 
   const header = challenge(settings, connector, {
     error: 'insufficient_scope',
     scope: needed.level,
+    scheme: caller.keyThumbprint === undefined ? 'Bearer' : 'DPoP',
   });
   const message = `the tool ${needed.tool} needs the level ${needed.level}: sign in again and allow it`;
   throw new HttpError(403, 'insufficient_scope', message, {

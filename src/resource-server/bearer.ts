@@ -1,4 +1,5 @@
-// The access token of a call (RFC 6750, RFC 9068): verified here, for this one link, and only while connector, grant and account stand.
+// The access token of a call (RFC 6750, RFC 9068, RFC 9449): verified here, for this one link, and only while connector, grant and account stand.
+import type { JWTPayload } from 'jose';
 import { type Account, isHonoured } from '../accounts/account.ts';
 import type { Connector } from '../connectors/connector.ts';
 import { connectLink } from '../connectors/connect-link.ts';
@@ -6,6 +7,7 @@ import { allowsLevel, type GrantRecord } from '../grants/grant-record.ts';
 import { type MintedToken, mintedAudience } from '../minted-tokens/minted-tokens.ts';
 import { isLevel, lowest } from '../permission-level.ts';
 import type { Caller } from './level.ts';
+import { membersOf } from './messages.ts';
 import type { BadToken, VerifyToken } from './verified-tokens.ts';
 
 export type BearerOptions = {
@@ -19,23 +21,31 @@ export type BearerOptions = {
 
 const MAX_LENGTH = 8192;
 
-export type Presented = { token?: string; isPresent: boolean };
+/** How a token is presented: `DPoP` with a proof of the key that it is bound to (RFC 9449 section 7.1). */
+export type Scheme = 'Bearer' | 'DPoP';
+
+export type Presented = { token?: string; isPresent: boolean; scheme: Scheme };
 
 /** RFC 6750 section 2.1; the scheme in any case (RFC 9110 section 11.1). Another scheme is no token. */
 export function presentedToken(authorization = ''): Presented {
-  const isPresent = /^bearer( |$)/i.test(authorization);
-  const token = isPresent ? authorization.slice('bearer '.length).trim() : '';
-  return { isPresent, ...(token && token.length <= MAX_LENGTH ? { token } : {}) };
+  const [, scheme, rest = ''] = /^(bearer|dpop)(?: (.*))?$/i.exec(authorization) ?? [];
+  const token = rest.trim();
+  return {
+    isPresent: scheme !== undefined,
+    scheme: scheme?.toLowerCase() === 'dpop' ? 'DPoP' : 'Bearer',
+    ...(token && token.length <= MAX_LENGTH ? { token } : {}),
+  };
 }
 
-/** `ended`: what it was issued under is over. */
-export type Refusal = BadToken | 'ended';
+/** `ended`: what it was issued under is over. `bound` and `unbound`: presented with the scheme of the other kind. */
+export type Refusal = BadToken | 'ended' | 'bound' | 'unbound';
 
 /** Why, when the token is not good for this connector now. Rejects with 503 when that cannot be found out. */
 export async function callerOf(
   options: BearerOptions,
   connector: Connector,
   token: string,
+  scheme: Scheme,
 ): Promise<Caller | Refusal> {
   const claims = await options.verifyToken(token, connectLink(options.resourceUrl, connector.id));
   if (typeof claims === 'string') return claims;
@@ -48,6 +58,10 @@ export async function callerOf(
     !isLevel(scope)
   )
     return 'unknown';
+  const keyThumbprint = boundTo(claims);
+  if (keyThumbprint === 'other') return 'unknown';
+  if (scheme === 'Bearer' && keyThumbprint !== undefined) return 'bound';
+  if (scheme === 'DPoP' && keyThumbprint === undefined) return 'unbound';
   const [grant, account] = await Promise.all([
     options.readGrant(grantId),
     options.readAccount(sub),
@@ -70,7 +84,15 @@ export async function callerOf(
     level: lowest(scope, connector.level),
     ceiling: connector.level,
     minted: false,
+    ...(keyThumbprint === undefined ? {} : { keyThumbprint }),
   };
+}
+
+/** The thumbprint of the key that a token is bound to (RFC 9449 section 6.1); a binding of another kind is not understood here. */
+function boundTo({ cnf }: JWTPayload): string | undefined {
+  if (cnf === undefined) return undefined;
+  const { jkt, ...others } = membersOf(cnf);
+  return typeof jkt === 'string' && Object.keys(others).length === 0 ? jkt : 'other';
 }
 
 /** With the record that was read, so that its use can be noted. */
@@ -80,10 +102,12 @@ export type MintedCaller = Caller & { record: MintedToken };
 export async function mintedCallerOf(
   options: BearerOptions,
   token: string,
+  scheme: Scheme,
 ): Promise<MintedCaller | Refusal> {
   const claims = await options.verifyToken(token, mintedAudience(options.resourceUrl));
   if (typeof claims === 'string') return claims;
   if (!claims.sub || !claims.jti || !isLevel(claims.scope)) return 'unknown';
+  if (scheme === 'DPoP') return 'unbound';
   const record = await options.readMintedToken(claims.jti);
   if (!record) return 'ended';
   const level = lowest(claims.scope, record.level);

@@ -16,6 +16,8 @@ export type Caller = {
   level: Level;
   ceiling: Level;
   minted: boolean;
+  /** Of the key that the token is bound to (RFC 7638), which each request has to prove. */
+  keyThumbprint?: string;
 };
 
 export type Decision = 'allowed' | 'step-up' | 'never';

@@ -29,6 +29,7 @@ describe('Discovery', () => {
       authorization_servers: [system().auth],
       scopes_supported: ['analytics', 'operations', 'admin'],
       bearer_methods_supported: ['header'],
+      dpop_signing_alg_values_supported: ['ES256', 'Ed25519', 'EdDSA'],
       resource_name: 'Ops & more',
     });
   });
@@ -41,6 +42,7 @@ describe('Discovery', () => {
       authorization_servers: [system().auth],
       scopes_supported: ['analytics', 'operations', 'admin', 'full'],
       bearer_methods_supported: ['header'],
+      dpop_signing_alg_values_supported: ['ES256', 'Ed25519', 'EdDSA'],
       resource_name: 'Gatehouse',
     });
   });
@@ -67,6 +69,7 @@ describe('Discovery', () => {
         'client_secret_basic',
         'client_secret_post',
       ],
+      dpop_signing_alg_values_supported: ['ES256', 'Ed25519', 'EdDSA'],
       scopes_supported: ['analytics', 'operations', 'admin', 'full', 'offline_access'],
       client_id_metadata_document_supported: true,
       authorization_response_iss_parameter_supported: true,

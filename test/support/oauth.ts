@@ -134,14 +134,18 @@ export function refresh(
   });
 }
 
+/** `more` are headers. */
 export async function requestToken(
   server: Server,
   client: Client,
   parameters: Parameters,
+  more: Record<string, string> = {},
 ): Promise<TokenAnswer> {
+  const { headers, body } = authenticated(client, parameters);
   const response = await fetch(server.token_endpoint, {
     method: 'POST',
-    ...authenticated(client, parameters),
+    headers: { ...headers, ...more },
+    body,
   });
   return answer(response, tokenBody);
 }

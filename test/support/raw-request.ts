@@ -8,7 +8,7 @@ export type RawRequest = {
   method?: string;
   /** As it goes on the wire, not normalised. */
   path?: string;
-  headers?: Record<string, string>;
+  headers?: Record<string, string | string[]>;
   /** Sent chunk by chunk, without Content-Length. */
   chunks?: string[];
   signal?: AbortSignal;

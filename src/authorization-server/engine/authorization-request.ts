@@ -1,4 +1,4 @@
-// An authorization request made canonical before the engine reads it: resource (RFC 8707), scope (RFC 6749 section 3.3) and prompt.
+// An authorization request made canonical before the engine reads it: resource (RFC 8707), scope (RFC 6749 section 3.3), prompt and key.
 import type Koa from 'koa';
 import { canonicalResource, connectorIdOf, connectLink } from '../../connectors/connect-link.ts';
 import { HttpError } from '../../http/errors.ts';
@@ -46,6 +46,7 @@ export function canonicalAuthorizationRequest(
       throw new HttpError(400, 'invalid_request', 'the only response_mode is query');
     }
     for (const name of IGNORED) delete query[name];
+    requireThumbprint(query.dpop_jkt);
     query.resource = await requestedResource(options, query.resource);
     query.scope = await requestedScope(options, query);
     query.prompt = requestedPrompt(query.prompt);
@@ -55,6 +56,14 @@ export function canonicalAuthorizationRequest(
     return next();
   };
 }
+
+/** RFC 9449 section 10. With anything else than a thumbprint (RFC 7638) nobody could ever redeem the code; two are the engine's to refuse. */
+function requireThumbprint(sent: Query[string]): void {
+  if (typeof sent === 'string' && sent !== '' && !THUMBPRINT.test(sent))
+    throw new HttpError(400, 'invalid_request', 'dpop_jkt is not the SHA-256 thumbprint of a key');
+}
+
+const THUMBPRINT = /^[\w-]{43}$/;
 
 /** What cannot be canonical stays as sent: the engine refuses it. Several different ones stay several, and are refused too. */
 async function requestedResource(

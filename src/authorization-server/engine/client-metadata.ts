@@ -22,6 +22,7 @@ export type StoredMetadata = {
   client_uri?: string;
   software_id?: string;
   software_version?: string;
+  dpop_bound_access_tokens?: true;
 };
 
 /**
@@ -43,6 +44,8 @@ export function acceptedMetadata(
     ...optional('client_uri', sent.client_uri, isHttpsUrl),
     ...optional('software_id', sent.software_id, isShortText),
     ...optional('software_version', sent.software_version, isShortText),
+    // RFC 9449 section 5.2: the client's own wish never to get a token without a proof.
+    ...(sent.dpop_bound_access_tokens === true ? { dpop_bound_access_tokens: true } : {}),
   };
 }
 

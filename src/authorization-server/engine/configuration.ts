@@ -1,4 +1,5 @@
 // Everything oidc-provider is told: OAuth 2.1 for MCP clients, with every feature we do not serve switched off.
+import type { KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import type { JWK } from 'jose';
 import type { Adapter, Configuration, ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
@@ -11,10 +12,12 @@ import { namingTtl } from './extensions.ts';
 import type { GrantModels } from './grant-models.ts';
 import { approvedGrantId, askEveryTime } from './interaction-policy.ts';
 import type { introspection } from './introspection.ts';
+import { dPoP } from './proof-key.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import { guarded } from './refusals.ts';
 import { registration } from './registration.ts';
 import type { resourceIndicators } from './resource-indicators.ts';
+import { DPOP_ALGORITHMS } from '../../dpop/proof.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
 
 export type ConfigurationOptions = {
@@ -23,6 +26,7 @@ export type ConfigurationOptions = {
   adapter: (model: string) => Adapter;
   signingKeys: readonly JWK[];
   cookieKeys: string[];
+  nonceKey: KeyObject;
   /** Cookies then get the prefixes that browsers hold to (RFC 6265bis section 4.1.3). */
   isHttps: boolean;
   nameToken: GrantModels['nameToken'];
@@ -68,6 +72,7 @@ export function configuration(options: ConfigurationOptions): Configuration {
       response_modes: ['query'],
     },
     clientAuthMethods: [...CLIENT_AUTH_METHODS],
+    enabledJWA: { dPoPSigningAlgValues: [...DPOP_ALGORITHMS] },
     responseTypes: ['code'],
     scopes: [...LEVELS, OFFLINE_ACCESS],
     pkce: { required: () => true },
@@ -97,6 +102,7 @@ export function configuration(options: ConfigurationOptions): Configuration {
         ) => client.clientId === token.clientId,
       },
       introspection: options.introspection,
+      dPoP: dPoP(options.nonceKey),
     } as Configuration['features'],
     interactions: {
       policy: askEveryTime(ttl.session),
@@ -137,7 +143,6 @@ export function configuration(options: ConfigurationOptions): Configuration {
 
 const SWITCHED_OFF = {
   devInteractions: { enabled: false },
-  dPoP: { enabled: false },
   pushedAuthorizationRequests: { enabled: false },
   rpInitiatedLogout: { enabled: false },
   userinfo: { enabled: false },

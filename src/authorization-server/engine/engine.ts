@@ -42,6 +42,8 @@ export type EngineOptions = {
   cookieKeys: string[];
   tokenKeys: readonly KeyObject[];
   accountKey: KeyObject;
+  /** Makes nonces for DPoP proofs. */
+  nonceKey: KeyObject;
   signingKeys: SigningKeyRing;
   renderError: (ctx: Koa.Context, out: ErrorOut, error: Error) => Promise<void>;
   guardSecrets: SecretGuard;
@@ -125,6 +127,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
         introspectionClients: settings.authorization.introspectionClients,
         introspection: introspection(policy, settings.authorization.introspectionClients),
         cookieKeys: options.cookieKeys,
+        nonceKey: options.nonceKey,
         isHttps: settings.authUrl.startsWith('https:'),
         nameToken: grants.nameToken,
         resourceIndicators: resources,
@@ -208,9 +211,11 @@ function accessTokenVerifier(
 }
 
 function claimsOf({ jti, iat, exp, sub, aud, ...rest }: JWTPayload): AccessTokenClaims | undefined {
-  const { grant_id: grantId, client_id: clientId, scope } = rest;
+  const { grant_id: grantId, client_id: clientId, scope, cnf } = rest;
   if (!jti || !iat || !exp || !sub || typeof aud !== 'string' || typeof scope !== 'string')
     return undefined;
   if (typeof grantId !== 'string' || typeof clientId !== 'string') return undefined;
-  return { jti, iat, exp, accountId: sub, clientId, grantId, aud, scope };
+  const { jkt } = (cnf ?? {}) as { jkt?: string };
+  const claims = { jti, iat, exp, accountId: sub, clientId, grantId, aud, scope };
+  return jkt === undefined ? claims : { ...claims, jkt };
 }

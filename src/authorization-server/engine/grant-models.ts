@@ -29,6 +29,8 @@ export type AccessTokenClaims = {
   grantId: string;
   aud: string;
   scope: string;
+  /** Thumbprint of the key that it is bound to (RFC 9449 section 6.1). */
+  jkt?: string;
 };
 
 export type GrantModels = {

@@ -18,6 +18,7 @@ const ANSWERED = [
   'application_type',
   'software_id',
   'software_version',
+  'dpop_bound_access_tokens',
 ];
 
 /**
@@ -40,11 +41,11 @@ export function registration(policy: RedirectPolicy) {
   };
 }
 
-/** RFC 7591 section 3.2.1: all that is stored, and nothing else: no null, no empty string. */
+/** RFC 7591 section 3.2.1: all that is stored, and nothing else: no null, no empty string, no wish that was not made. */
 export function registrationAnswer(metadata: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
     ANSWERED.map((name) => [name, metadata[name]]).filter(
-      ([, value]) => value !== undefined && value !== null && value !== '',
+      ([, value]) => value !== undefined && value !== null && value !== '' && value !== false,
     ),
   );
 }

@@ -12,6 +12,7 @@ import {
 import type { Reason } from '../../grants/reasons.ts';
 import { parseTokenName } from '../../grants/token-name.ts';
 import { KEEP } from '../../store/store.ts';
+import { requireBoundKey } from './proof-key.ts';
 import { invalidGrant, reasonOf } from './refusals.ts';
 import {
   endReason,
@@ -44,6 +45,7 @@ export function codeModel(options: TokenModelOptions, records: RequestRecords): 
     async find(id) {
       const code = (await records.resolve(id, 'code'))?.record.code;
       if (!code) return undefined;
+      await requireBoundKey(requireRequest(), 'authorization code', code.payload.dpopJkt);
       // Within a moment of its use this is the same request sent twice: `consume` refuses it and nothing else happens.
       const replayed = code.usedAt !== undefined && now() - code.usedAt > lifetimes.codeGrace;
       return {
@@ -109,6 +111,7 @@ export function refreshTokenModel(
       const ctx = requireRequest();
       const isOwn = ctx.oidc.client?.clientId === refresh.payload.clientId;
       if (isOwn && ctx.oidc.route === 'token') {
+        await requireBoundKey(ctx, 'refresh token', refresh.payload.jkt);
         await settleTokenRequest(ctx, refresh.payload).catch(async (error: unknown) => {
           await noteRefusal(options, records, hit.name.grantId, reasonOf(error));
           throw error;

@@ -46,16 +46,17 @@ export function outboundHeaders(
   };
 }
 
-/** What speaks of one message says nothing about a batch. A header that repeats the token is not repeated. */
+/** What speaks of one message says nothing about a batch. A header that repeats the token, or the proof of its key, is not repeated. */
 function passedOn(
   headers: IncomingHttpHeaders,
   messages: readonly Message[],
 ): Record<string, string> {
   const { token = '' } = presentedToken(headers.authorization);
+  const secrets = [token, String(headers.dpop ?? '')].filter((secret) => secret !== '');
   const [message, ...more] = messages;
   const isPassedOn = ([name, value]: [string, unknown]) => {
     if (!PASSED_ON.test(name) || typeof value !== 'string') return false;
-    if (token && value.includes(token)) return false;
+    if (secrets.some((secret) => value.includes(secret))) return false;
     if (name === 'mcp-name')
       return more.length === 0 && message !== undefined && hasSubject(message);
     return more.length === 0 || !/^mcp-(method|param)/.test(name);

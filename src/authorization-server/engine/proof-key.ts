@@ -1,0 +1,47 @@
+// The key that a client proves at the token endpoint (RFC 9449 section 5), and what is bound to one: codes (section 10) and refresh tokens.
+import type { KeyObject } from 'node:crypto';
+import { calculateJwkThumbprint, decodeProtectedHeader } from 'jose';
+import { type Adapter, errors, type KoaContextWithOIDC } from 'oidc-provider';
+import { useProof } from '../../dpop/used-proofs.ts';
+import type { Store } from '../../store/store.ts';
+import { invalidGrant } from './refusals.ts';
+
+/**
+ * The engine's `features.dPoP`: offered, never required. A nonce comes with every answer to a proof and is asked for only of a client whose
+ * clock is wrong: proofs are good once and for minutes anyway, and a nonce costs each client another request.
+ */
+export function dPoP(nonceKey: KeyObject) {
+  return { enabled: true, nonceSecret: nonceKey.export(), requireNonce: () => false };
+}
+
+/** What the engine asks for a `jti` before it answers, in one step that one of many requests passes. It finds nothing, so that it asks. */
+export function usedProofModel(store: Store): Partial<Adapter> {
+  return {
+    async upsert(id) {
+      if (!(await useProof(store, id)))
+        throw badProof('the DPoP proof was used before: make one for each request');
+    },
+  };
+}
+
+/**
+ * Asked when a bound code or refresh token is found, so before anything is used up, noted or ended: whoever does not have the key gets a refusal
+ * and changes nothing. The engine has checked the proof by then, but asks whose it is only later.
+ */
+export async function requireBoundKey(
+  { req }: KoaContextWithOIDC,
+  what: 'authorization code' | 'refresh token',
+  thumbprint: unknown,
+): Promise<void> {
+  if (thumbprint === undefined) return;
+  const proof = req.headers.dpop;
+  if (!proof) throw invalidGrant(`the ${what} is bound to a key: send a DPoP proof made with it`);
+  const { jwk = {} } = decodeProtectedHeader(String(proof));
+  if ((await calculateJwkThumbprint(jwk)) !== thumbprint)
+    throw invalidGrant(`the ${what} is bound to another key than the one of the DPoP proof`);
+}
+
+/** RFC 9449 section 5. */
+export function badProof(description: string): Error {
+  return new errors.InvalidDpopProof(description);
+}

@@ -1,0 +1,67 @@
+// The proof that a bound token comes with (RFC 9449 sections 4.3 and 7): of its key, about this request, recent, and used once.
+import type Koa from 'koa';
+import { connectLink } from '../connectors/connect-link.ts';
+import type { Connector } from '../connectors/connector.ts';
+import { NONCE_KEY, proofNonces } from '../dpop/nonces.ts';
+import { BadProof, type Proof, PROOF_WINDOW, readProof } from '../dpop/proof.ts';
+import { useProof } from '../dpop/used-proofs.ts';
+import { HttpError } from '../http/errors.ts';
+import { keptKey } from '../keys/kept-key.ts';
+import type { Settings } from '../settings/settings.ts';
+import type { Store } from '../store/store.ts';
+import { presentedToken } from './bearer.ts';
+import type { Caller } from './level.ts';
+import { challenge, type Challenge } from './metadata.ts';
+
+export type KeyProofOptions = { settings: Settings; store: Store; now: () => number };
+
+type RequireKeyProof = (ctx: Koa.Context, connector: Connector, caller: Caller) => Promise<void>;
+
+/**
+ * To be asked once for each request, after everything else about the token: it uses the proof up. Nothing is asked for a token that is not
+ * bound. Throws 401, or 503 when the store cannot tell whether the proof was used.
+ */
+export async function openKeyProofs(options: KeyProofOptions): Promise<RequireKeyProof> {
+  const { settings, store, now } = options;
+  const nonces = proofNonces(await keptKey(store, settings.secret, NONCE_KEY));
+
+  /** We demand no nonce but from a clock that is wrong. What is not ours may be the authorization server's, and is judged by its time. */
+  const isRecent = ({ nonce, issuedAt }: Proof) =>
+    (nonce !== undefined && nonces.isGood(nonce, now())) ||
+    Math.abs(now() - issuedAt) <= PROOF_WINDOW;
+
+  return async function requireKeyProof(ctx, connector, { keyThumbprint }) {
+    if (keyThumbprint === undefined) return;
+    const refused = (error: NonNullable<Challenge['error']>, message: string, headers = {}) => {
+      const fields = { error, scope: connector.level, scheme: 'DPoP' } as const;
+      const header = challenge(settings, connector, fields);
+      return new HttpError(401, error, message, {
+        headers: { 'WWW-Authenticate': header, ...headers },
+      });
+    };
+    const proof = await readProofOf(ctx, settings.resourceUrl, connector, now()).catch(
+      (error: unknown) => {
+        throw error instanceof BadProof ? refused('invalid_dpop_proof', error.message) : error;
+      },
+    );
+    if (proof.thumbprint !== keyThumbprint)
+      throw refused('invalid_token', 'this access token is bound to another key');
+    if (!isRecent(proof)) {
+      const message = 'the DPoP proof is too old or from the future: make one with this nonce';
+      throw refused('use_dpop_nonce', message, { 'DPoP-Nonce': nonces.next(now()) });
+    }
+    if (!(await useProof(store, `${proof.thumbprint}\n${proof.id}`)))
+      throw refused('invalid_dpop_proof', 'the DPoP proof was used before: make one per request');
+  };
+}
+
+function readProofOf(
+  { req, method }: Koa.Context,
+  resourceUrl: string,
+  { id }: Connector,
+  now: number,
+): Promise<Proof> {
+  const { token = '' } = presentedToken(req.headers.authorization);
+  const request = { method, url: connectLink(resourceUrl, id), token };
+  return readProof(req.headersDistinct.dpop, request, now);
+}

@@ -1,0 +1,312 @@
+// A client that proves a key gets tokens that are bound to it, and whoever does not have the key can do nothing with them (RFC 9449).
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { createConnector, readAudit } from '../support/administrator.ts';
+import { moveClock } from '../support/clock.ts';
+import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
+import {
+  type BoundConnection,
+  callBound,
+  connectBound,
+  type Lies,
+  openProofKey,
+  type ProofKey,
+  proofOf,
+  redeemBound,
+  refreshBound,
+} from '../support/dpop.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { authenticated, discover, refresh, register, type TokenAnswer } from '../support/oauth.ts';
+import { onEachStore, type System, useSystem } from '../support/system.ts';
+
+const now = () => Math.floor(Date.now() / 1000);
+
+async function boundConnection(system: System): Promise<BoundConnection> {
+  return connectBound(system, await createConnector(system));
+}
+
+function boundTo({ body }: TokenAnswer): unknown {
+  return decodeJwt(body.access_token ?? '').cnf;
+}
+
+function outcome({ status, body }: TokenAnswer) {
+  return [status, body.error];
+}
+
+async function endings(system: System): Promise<string[]> {
+  return (await readAudit(system)).map(({ event }) => event).filter((e) => /replay|ended/.test(e));
+}
+
+describe('A client without a key', () => {
+  const system = useSystem();
+
+  it('AUD-11 gets bearer tokens, hears of no nonce, and is told in the metadata what it could do', async () => {
+    const connector = await createConnector(system());
+    const code = await obtainCode(system(), connector);
+    expect(code.server.dpop_signing_alg_values_supported).to.deep.equal([
+      'ES256',
+      'Ed25519',
+      'EdDSA',
+    ]);
+    const first = await redeem(code);
+    const second = await refresh(code.server, code.client, first.body.refresh_token);
+    for (const { status, headers, body } of [first, second]) {
+      expect([status, body.token_type]).to.deep.equal([200, 'Bearer']);
+      expect(decodeJwt(body.access_token ?? '')).to.not.have.property('cnf');
+      expect(headers.has('dpop-nonce')).to.equal(false);
+      expect(await isLetIn(connector.link, body.access_token)).to.equal(true);
+    }
+  });
+});
+
+onEachStore('A client that proves a key', (system) => {
+  it('gets an access token and a refresh token that are bound to it, and goes on with them', async () => {
+    const connection = await boundConnection(system());
+    const { key, accessToken } = connection;
+    expect(decodeJwt(accessToken).cnf).to.deep.equal({ jkt: key.thumbprint });
+    expect((await callBound(connection)).status).to.equal(200);
+    const refreshed = await refreshBound(connection);
+    expect([refreshed.status, refreshed.body.token_type]).to.deep.equal([200, 'DPoP']);
+    expect(boundTo(refreshed)).to.deep.equal({ jkt: key.thumbprint });
+    const later = { ...connection, accessToken: refreshed.body.access_token ?? '' };
+    expect((await callBound(later)).status).to.equal(200);
+  });
+
+  it('gets the same successor for a refresh that races, is repeated or is late', async () => {
+    const connection = await boundConnection(system());
+    const racing = await Promise.all(Array.from({ length: 10 }, () => refreshBound(connection)));
+    racing.push(await refreshBound(connection));
+    expect(new Set(racing.map(({ status }) => status))).to.deep.equal(new Set([200]));
+    expect(new Set(racing.map(({ body }) => body.refresh_token)).size).to.equal(1);
+    moveClock(61);
+    const late = await refreshBound(connection);
+    expect(late.status).to.equal(200);
+    expect(late.body.refresh_token).to.not.equal(racing[0]?.body.refresh_token);
+    expect(await endings(system())).to.deep.equal([]);
+  });
+
+  it('AUD-11 loses nothing to somebody with its refresh token and another key, or none, whenever that is', async () => {
+    const connection = await boundConnection(system());
+    const thief = { ...connection, key: await openProofKey() };
+    const { server, client, refreshToken } = connection;
+    const attempt = async (token: string | undefined) => {
+      for (const answer of [
+        await refreshBound(thief, { token }),
+        await refresh(server, client, token),
+        await refresh(server, client, token, { resource: 'https://elsewhere.example/' }),
+      ]) {
+        expect(outcome(answer)).to.deep.equal([400, 'invalid_grant']);
+        expect(answer.body.error_description).to.match(/bound to (a|another) key/);
+      }
+    };
+    await attempt(refreshToken);
+    const second = (await refreshBound(connection)).body.refresh_token;
+    await attempt(refreshToken);
+    const third = (await refreshBound(connection, { token: second })).body.refresh_token;
+    moveClock(61);
+    // From here on the first token is a replay, which ends the family when it comes with the key.
+    await attempt(refreshToken);
+    expect(await endings(system())).to.deep.equal([]);
+    expect((await refreshBound(connection, { token: third })).status).to.equal(200);
+  });
+
+  it('ends its own family with a replay, as without a key', async () => {
+    const connection = await boundConnection(system());
+    const before = await endings(system());
+    const second = (await refreshBound(connection)).body.refresh_token;
+    const third = (await refreshBound(connection, { token: second })).body.refresh_token;
+    moveClock(61);
+    expect(outcome(await refreshBound(connection))).to.deep.equal([400, 'invalid_grant']);
+    expect(await endings(system())).to.deep.equal([...before, 'refresh_replay']);
+    const after = await refreshBound(connection, { token: third });
+    expect(outcome(after)).to.deep.equal([400, 'invalid_grant']);
+  });
+
+  it('uses each proof once, and keeps its refresh token when it sends one again', async () => {
+    const connection = await boundConnection(system());
+    const proof = await proofOf(connection.key, { url: connection.server.token_endpoint });
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () => refreshBound(connection, { proof })),
+    );
+    expect(answers.filter(({ status }) => status === 200)).to.have.length(1);
+    for (const answer of answers.filter(({ status }) => status !== 200)) {
+      expect(outcome(answer)).to.deep.equal([400, 'invalid_dpop_proof']);
+      expect(answer.body.error_description).to.match(/used before/);
+    }
+    expect((await refreshBound(connection)).status).to.equal(200);
+  });
+
+  it('binds a code to a key before there is one, and the code is redeemed with that key only', async () => {
+    const { link } = await createConnector(system());
+    for (const offline of [true, false]) {
+      const key = await openProofKey();
+      const parameters = { dpop_jkt: key.thumbprint };
+      const wishes = { parameters, ...(offline ? {} : { stay: false }) };
+      const code = await obtainCode(system(), { link }, wishes);
+      const other = await openProofKey();
+      for (const answer of [await redeem(code), await redeemBound(other, code)]) {
+        expect(outcome(answer)).to.deep.equal([400, 'invalid_grant']);
+        expect(answer.body.error_description).to.match(/code is bound to (a|another) key/);
+      }
+      const answer = await redeemBound(key, code);
+      expect([answer.status, answer.body.token_type]).to.deep.equal([200, 'DPoP']);
+      expect(answer.body.refresh_token !== undefined).to.equal(offline);
+      moveClock(2);
+      // A second use ends what the code gave, but not without the key.
+      await redeem(code);
+      await redeemBound(other, code);
+      const bound = { key, link, accessToken: answer.body.access_token ?? '' };
+      expect((await callBound(bound)).status).to.equal(200);
+      await redeemBound(key, code);
+      expect((await callBound(bound)).status).to.equal(401);
+    }
+  });
+});
+
+describe('The token endpoint', () => {
+  const system = useSystem();
+  let connection: BoundConnection;
+  before(async () => {
+    connection = await boundConnection(system());
+  });
+
+  const about = (claims: Record<string, unknown>): Lies => ({ claims });
+  const wrong: [string, () => Lies | Promise<Lies>][] = [
+    ['another method', () => about({ htm: 'GET' })],
+    ['another address', () => about({ htu: `${system().auth}/oauth/revoke` })],
+    ['the address of another host', () => about({ htu: 'https://evil.example/oauth/token' })],
+    ['no address', () => about({ htu: undefined })],
+    ['no jti', () => about({ jti: undefined })],
+    ['no iat', () => about({ iat: undefined })],
+    ['another type', () => ({ header: { typ: 'JWT' } })],
+    ['no key', () => ({ header: { jwk: undefined } })],
+    ['another key than signed', async () => ({ header: { jwk: (await openProofKey()).jwk } })],
+    ['a private key', () => ({ header: { jwk: { ...connection.key.jwk, d: 'AQ' } } })],
+  ];
+
+  async function tried(key: ProofKey, lies: Lies = {}): Promise<TokenAnswer> {
+    const proof = await proofOf(key, { url: connection.server.token_endpoint }, lies);
+    return refreshBound(connection, { proof });
+  }
+
+  for (const [what, lies] of wrong)
+    it(`refuses a proof with ${what}, and uses nothing up`, async () => {
+      const answer = await tried(connection.key, await lies());
+      expect(outcome(answer)).to.deep.equal([400, 'invalid_dpop_proof']);
+      expect(answer.body.error_description).to.match(/DPoP/);
+      const { refreshToken } = connection;
+      const good = await refreshBound(connection);
+      expect([good.status, refreshToken]).to.deep.equal([200, connection.refreshToken]);
+    });
+
+  it('refuses algorithms that are not in its list, two proofs, and what is no proof', async () => {
+    const rsa = await openProofKey('RS256');
+    expect(outcome(await tried(rsa))).to.deep.equal([400, 'invalid_dpop_proof']);
+    const good = await proofOf(connection.key, { url: connection.server.token_endpoint });
+    for (const proof of [`${good}, ${good}`, 'x', 'e30.e30.c2ln']) {
+      const answer = await refreshBound(connection, { proof });
+      expect(outcome(answer)).to.deep.equal([400, 'invalid_dpop_proof']);
+    }
+    expect((await refreshBound(connection, { proof: good })).status).to.equal(200);
+  });
+
+  it('takes no address from headers', async () => {
+    const { server, client, refreshToken, key } = connection;
+    const proof = await proofOf(key, { url: 'https://evil.example/oauth/token' });
+    const { headers, body } = authenticated(client, {
+      grant_type: 'refresh_token',
+      refresh_token: refreshToken,
+    });
+    const answer = await fetch(server.token_endpoint, {
+      method: 'POST',
+      headers: {
+        ...headers,
+        dpop: proof,
+        'x-forwarded-host': 'evil.example',
+        'x-forwarded-proto': 'https',
+        forwarded: 'host=evil.example;proto=https',
+      },
+      body,
+    });
+    const { error } = (await answer.json()) as { error: string };
+    expect([answer.status, error]).to.deep.equal([400, 'invalid_dpop_proof']);
+  });
+
+  it('offers a nonce, which browsers may read, and asks a client whose clock is wrong for it', async () => {
+    const offered = await tried(connection.key);
+    expect(offered.status).to.equal(200);
+    expect(offered.headers.get('dpop-nonce')).to.be.a('string');
+    expect(offered.headers.get('access-control-expose-headers')).to.include('DPoP-Nonce');
+    const iat = now() - 4000;
+    const asked = await tried(connection.key, about({ iat }));
+    expect(outcome(asked)).to.deep.equal([400, 'use_dpop_nonce']);
+    const nonce = asked.headers.get('dpop-nonce');
+    const answered = await tried(connection.key, about({ iat, nonce }));
+    expect([answered.status, answered.headers.has('dpop-nonce')]).to.deep.equal([200, false]);
+    const strange = await tried(connection.key, about({ nonce: 'made up' }));
+    expect(outcome(strange)).to.deep.equal([400, 'use_dpop_nonce']);
+  });
+
+  it('remembers a used proof for as long as its time is good', async () => {
+    const lies = about({ iat: now() + 290 });
+    const proof = await proofOf(connection.key, { url: connection.server.token_endpoint }, lies);
+    expect((await refreshBound(connection, { proof })).status).to.equal(200);
+    moveClock(585);
+    const again = await refreshBound(connection, { proof });
+    expect(outcome(again)).to.deep.equal([400, 'invalid_dpop_proof']);
+  });
+
+  it('answers preflights of browsers that send a proof', async () => {
+    const { headers } = await fetch(connection.server.token_endpoint, {
+      method: 'OPTIONS',
+      headers: { origin: 'https://app.example', 'access-control-request-headers': 'dpop' },
+    });
+    expect(headers.get('access-control-allow-headers')).to.match(/\bDPoP\b/);
+  });
+
+  it('lets a client with a secret refresh with any key or none: its refresh token is bound to the secret', async () => {
+    const { link } = await createConnector(system());
+    const bound = await connectBound(system(), { link }, { method: 'client_secret_basic' });
+    const other = await openProofKey();
+    const answer = await refreshBound({ ...bound, key: other });
+    expect(boundTo(answer)).to.deep.equal({ jkt: other.thumbprint });
+    const plain = await refresh(bound.server, bound.client, answer.body.refresh_token);
+    expect([plain.status, plain.body.token_type]).to.deep.equal([200, 'Bearer']);
+  });
+
+  it('gives a client that was connected before bound access tokens once it proves a key', async () => {
+    const connector = await createConnector(system());
+    const { refreshToken, ...before } = await connect(system(), connector);
+    const key = await openProofKey();
+    const answer = await refreshBound({ ...before, key, refreshToken });
+    expect(boundTo(answer)).to.deep.equal({ jkt: key.thumbprint });
+    const plain = await refresh(before.server, before.client, answer.body.refresh_token);
+    expect([plain.status, plain.body.token_type]).to.deep.equal([200, 'Bearer']);
+  });
+
+  it('gives a client that registered for bound tokens no others', async () => {
+    const { link } = await createConnector(system());
+    const { server } = await discover(link);
+    const metadata = { redirect_uris: ['http://127.0.0.1:7070/callback'] };
+    const wish = { dpop_bound_access_tokens: true, token_endpoint_auth_method: 'none' };
+    const { status, body } = await register(server, { ...metadata, ...wish });
+    expect([status, body.dpop_bound_access_tokens]).to.deep.equal([201, true]);
+    const client = { ...(await registerClient(server)), id: body.client_id ?? '' };
+    const code = await obtainCode(system(), { link }, { as: { client } });
+    expect(outcome(await redeem(code))).to.deep.equal([400, 'invalid_grant']);
+    const answer = await redeemBound(await openProofKey(), code);
+    expect([answer.status, answer.body.token_type]).to.deep.equal([200, 'DPoP']);
+    for (const other of [false, 'yes', 1, null]) {
+      const registered = await register(server, { ...metadata, dpop_bound_access_tokens: other });
+      expect(registered.status).to.equal(201);
+      expect(registered.body).to.not.have.property('dpop_bound_access_tokens');
+    }
+  });
+
+  it('refuses to authorize with a dpop_jkt that is no thumbprint', async () => {
+    const { link } = await createConnector(system());
+    const parameters = { dpop_jkt: 'x' };
+    const refused = await obtainCode(system(), { link }, { parameters }).catch(String);
+    expect(refused).to.match(/400/);
+  });
+});

@@ -1,0 +1,129 @@
+// A client with a key of its own (RFC 9449), whose proofs and requests tests can make as wrong as they like.
+import { createHash, randomBytes } from 'node:crypto';
+import {
+  calculateJwkThumbprint,
+  type CryptoKey,
+  exportJWK,
+  generateKeyPair,
+  type JWK,
+  SignJWT,
+} from 'jose';
+import { type ConnectionWishes, obtainCode, type Unredeemed } from './connection.ts';
+import { type Call, call, type RpcAnswer } from './mcp.ts';
+import {
+  type Client,
+  type Parameters,
+  requestToken,
+  type Server,
+  type TokenAnswer,
+} from './oauth.ts';
+import type { System } from './system.ts';
+
+export type ProofKey = {
+  alg: string;
+  jwk: JWK;
+  privateKey: CryptoKey;
+  /** What tokens that are bound to the key carry. */
+  thumbprint: string;
+};
+
+/** What is said in place of the truth; undefined leaves it out. */
+export type Lies = { header?: Record<string, unknown>; claims?: Record<string, unknown> };
+
+export type Proven = { method?: string; url: string; token?: string | undefined };
+
+export async function openProofKey(alg = 'ES256'): Promise<ProofKey> {
+  const { publicKey, privateKey } = await generateKeyPair(alg, { extractable: true });
+  const jwk = await exportJWK(publicKey);
+  return { alg, jwk, privateKey, thumbprint: await calculateJwkThumbprint(jwk) };
+}
+
+export function proofOf(
+  { alg, jwk, privateKey }: ProofKey,
+  { method = 'POST', url, token }: Proven,
+  { header = {}, claims = {} }: Lies = {},
+): Promise<string> {
+  const truth = {
+    jti: randomBytes(16).toString('base64url'),
+    htm: method,
+    htu: url,
+    iat: Math.floor(Date.now() / 1000),
+    ...(token === undefined ? {} : { ath: createHash('sha256').update(token).digest('base64url') }),
+  };
+  return new SignJWT({ ...truth, ...claims })
+    .setProtectedHeader({ alg, typ: 'dpop+jwt', jwk, ...header })
+    .sign(privateKey, { crit: { x: true } });
+}
+
+/** A token request with a proof; `proof` in place of a fresh one. */
+export async function requestBound(
+  key: ProofKey,
+  server: Server,
+  client: Client,
+  parameters: Parameters,
+  proof?: string,
+): Promise<TokenAnswer> {
+  const dpop = proof ?? (await proofOf(key, { url: server.token_endpoint }));
+  return requestToken(server, client, parameters, { dpop });
+}
+
+export function redeemBound(
+  key: ProofKey,
+  { server, client, callback, verifier }: Unredeemed,
+  proof?: string,
+): Promise<TokenAnswer> {
+  const parameters = {
+    grant_type: 'authorization_code',
+    code: callback.searchParams.get('code') ?? undefined,
+    redirect_uri: client.redirectUri,
+    code_verifier: verifier,
+  };
+  return requestBound(key, server, client, parameters, proof);
+}
+
+export type BoundConnection = {
+  key: ProofKey;
+  link: string;
+  server: Server;
+  client: Client;
+  accessToken: string;
+  refreshToken: string | undefined;
+};
+
+/** Everything from the connect link to tokens that are bound to the key. */
+export async function connectBound(
+  system: System,
+  { link }: { link: string },
+  wishes: ConnectionWishes & { key?: ProofKey } = {},
+): Promise<BoundConnection> {
+  const key = wishes.key ?? (await openProofKey());
+  const code = await obtainCode(system, { link }, wishes);
+  const { body } = await redeemBound(key, code);
+  if (body.token_type !== 'DPoP' || !body.access_token) throw new Error(JSON.stringify(body));
+  const { server, client } = code;
+  const { access_token: accessToken, refresh_token: refreshToken } = body;
+  return { key, link, server, client, accessToken, refreshToken };
+}
+
+/** With a proof, unless another one is given. */
+export function refreshBound(
+  { key, server, client, refreshToken }: BoundConnection,
+  { proof, token = refreshToken }: { proof?: string; token?: string | undefined } = {},
+): Promise<TokenAnswer> {
+  const parameters = { grant_type: 'refresh_token', refresh_token: token };
+  return requestBound(key, server, client, parameters, proof);
+}
+
+const PING = { jsonrpc: '2.0', id: 1, method: 'ping' };
+
+/** A call with the token as DPoP and a fresh proof; `lies` are about the proof, `more` replaces headers. */
+export async function callBound(
+  { key, link, accessToken }: Pick<BoundConnection, 'key' | 'link' | 'accessToken'>,
+  { lies = {}, more = {} }: { lies?: Lies; more?: Record<string, string> } = {},
+  message: object = PING,
+  { method = 'POST' }: Call = {},
+): Promise<RpcAnswer> {
+  const dpop = await proofOf(key, { method, url: link, token: accessToken }, lies);
+  const headers = { authorization: `DPoP ${accessToken}`, dpop, ...more };
+  return call(link, undefined, message, { method, headers });
+}
