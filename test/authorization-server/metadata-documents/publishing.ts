@@ -23,7 +23,10 @@ export type Publishing = {
 
 let clients = 0;
 
-/** One for all claims of the `describe` around it; the host publishes good documents at the start of each. */
+/**
+ * One for all claims of the `describe` around it; the host publishes good documents at the start of each. `settings` are variables beside
+ * those that say where everything is.
+ */
 export function usePublishing(
   store: StoreKind,
   fetching: (host: DocumentHost) => DocumentFetching = ({ network }) => ({
@@ -31,10 +34,11 @@ export function usePublishing(
     limits: { failureTime: 0, perMinute: Infinity },
   }),
   file: Record<string, unknown> = {},
+  settings: Record<string, string> = {},
 ): () => Publishing {
   let publishing: Publishing | undefined;
   before(async () => {
-    publishing = await open(store, fetching, file);
+    publishing = await open(store, fetching, file, settings);
   });
   beforeEach(() => {
     if (publishing) publishing.host.answer = publish();
@@ -54,10 +58,11 @@ async function open(
   kind: StoreKind,
   fetching: (host: DocumentHost) => DocumentFetching,
   file: Record<string, unknown>,
+  settings: Record<string, string>,
 ): Promise<Publishing> {
   const place = await openPlace({ store: kind, file });
   const host = await startDocumentHost();
-  const running = await startGatehouse(loadSettings(place.environment), {
+  const running = await startGatehouse(loadSettings({ ...place.environment, ...settings }), {
     documentFetching: fetching(host),
   });
   const system: System = {

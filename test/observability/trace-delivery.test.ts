@@ -1,0 +1,149 @@
+// Traces that cannot be delivered: the collector is dead, refuses, hangs or never ends, and requests are answered all the same.
+import { createServer } from 'node:http';
+import { expect } from 'chai';
+import { startGatehouse } from '../../src/gatehouse.ts';
+import { openLogger } from '../../src/observability/logger.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import { until } from '../store/condition.ts';
+import { moveClock, restoreClock } from '../support/clock.ts';
+import { createConnector } from '../support/administrator.ts';
+import { connect } from '../support/connection.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { listenOnLoopback } from '../support/loopback-server.ts';
+import { openPlace, type Place, type System } from '../support/system.ts';
+import { startTraceCollector, tracedBy, type TraceCollector } from '../support/trace-collector.ts';
+
+type Line = { msg?: string; reason?: string };
+
+/** The last delivery has two seconds, and machines are slow. */
+const MOST_AT_THE_END = 4000;
+
+describe('TRC-05 Traces that cannot be delivered', () => {
+  let warnings: Line[] = [];
+  let collector: TraceCollector;
+  let place: Place;
+  let system: System;
+  let stop = async () => {};
+
+  beforeEach(async () => {
+    warnings = [];
+    collector = await startTraceCollector();
+  });
+  afterEach(async () => {
+    restoreClock();
+    await stop();
+    await collector.stop();
+  });
+
+  async function start(settings: Record<string, string> = {}): Promise<void> {
+    place = await openPlace();
+    const write = (text: string) => {
+      const line = JSON.parse(text) as Line;
+      if (line.msg === 'traces are not delivered') warnings.push(line);
+    };
+    const environment = {
+      ...place.environment,
+      ...tracedBy(collector),
+      OTEL_EXPORTER_OTLP_TIMEOUT: '100',
+      ...settings,
+    };
+    const logger = openLogger('warn', { write });
+    const running = await startGatehouse(loadSettings(environment), { logger });
+    let stopped: Promise<void> | undefined;
+    stop = () => (stopped ??= running.stop().then(() => place.release()));
+    system = { ...place.facts, signalStore: place.signalStore, stop };
+  }
+
+  const ask = async () => {
+    const answer = await fetch(`${system.auth}/oauth/jwks`);
+    expect(answer.status).to.equal(200);
+    await answer.text();
+  };
+  const warned = () => until('a warning', () => warnings[0]);
+
+  it('because nobody listens there are dropped, and the log says so', async () => {
+    const [port] = await freePorts(1);
+    await start({ OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` });
+    await connect(system, await createConnector(system));
+    expect((await warned()).reason).to.match(/^ECONNREFUSED; spans lost: \d+$/);
+  });
+
+  it('because they are refused make one line in a minute, with no word of the collector', async () => {
+    collector.answer((_req, res) => res.writeHead(403, 'canary').end('canary'));
+    await start({ OTEL_EXPORTER_OTLP_HEADERS: 'authorization=canary' });
+    const deliver = async () => {
+      const before = collector.requests.length;
+      await ask();
+      await until('a delivery', () => collector.requests.length > before);
+    };
+    for (let n = 0; n < 4; n += 1) await deliver();
+    expect(warnings).to.have.length(1);
+    moveClock(61);
+    await deliver();
+    await until('the next warning', () => warnings.length === 2);
+    expect(warnings[1]?.reason).to.match(/^it answered 403; spans lost: [4-9]/);
+    expect(JSON.stringify(warnings)).to.not.include('canary');
+  });
+
+  it('because the collector hangs wait in a limited number, and nobody waits for them', async () => {
+    collector.answer(() => undefined);
+    await start({
+      OTEL_BSP_MAX_QUEUE_SIZE: '10',
+      OTEL_BSP_MAX_EXPORT_BATCH_SIZE: '5',
+      OTEL_EXPORTER_OTLP_TIMEOUT: '60000',
+    });
+    await ask();
+    await until('a delivery that hangs', () => collector.requests.length > 0);
+    for (let n = 0; n < 50; n += 1) await ask();
+    expect((await warned()).reason).to.match(/^too many spans are waiting/);
+    expect(collector.requests).to.have.length(1);
+    collector.answer(undefined);
+    await stop();
+    expect(collector.spans()).to.have.length(10);
+  });
+
+  it('because the collector never ends its answer are given up', async () => {
+    collector.answer((_req, res) => {
+      res.writeHead(200, { 'content-type': 'application/json' });
+      const drip = setInterval(() => res.write(' '), 10);
+      res.once('close', () => clearInterval(drip));
+    });
+    await start();
+    await ask();
+    expect((await warned()).reason).to.match(/^no answer in time/);
+  });
+
+  it('hold up the end of the process by two seconds at most', async () => {
+    collector.answer(() => undefined);
+    await start({ OTEL_EXPORTER_OTLP_TIMEOUT: '60000' });
+    await ask();
+    const began = performance.now();
+    await stop();
+    expect(performance.now() - began).to.be.below(MOST_AT_THE_END);
+  });
+
+  it('do not keep later ones from going out when the collector is back', async () => {
+    const [port = 0] = await freePorts(1);
+    await start({ OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` });
+    await ask();
+    await warned();
+    const back = await startTraceCollector(port);
+    await until('a span', async () => {
+      await ask();
+      return back.spans().length > 0;
+    });
+    await stop();
+    await back.stop();
+  });
+
+  it('to an address that redirects stay here, with the headers that are secrets', async () => {
+    let redirected = 0;
+    const elsewhere = await listenOnLoopback(createServer(() => (redirected += 1)));
+    collector.answer((_req, res) => res.writeHead(307, { location: elsewhere.origin }).end());
+    await start({ OTEL_EXPORTER_OTLP_HEADERS: 'authorization=secret' });
+    await ask();
+    expect((await warned()).reason).to.match(/^it answered 307/);
+    expect(redirected).to.equal(0);
+    await elsewhere.stop();
+  });
+});

@@ -1,0 +1,144 @@
+// What a collector of traces is never told: who, with what, and from where; whatever clients, people and strangers send.
+import { randomBytes } from 'node:crypto';
+import { expect } from 'chai';
+import { usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
+import { DOMAIN } from '../authorization-server/metadata-documents/document-host.ts';
+import { type Canaries, findCanaries } from '../grants/canaries.ts';
+import { goThroughLife } from '../grants/whole-life.ts';
+import { call } from '../support/mcp.ts';
+import { startSystem } from '../support/system.ts';
+import { startTraceCollector, tracedBy, type TraceCollector } from '../support/trace-collector.ts';
+import { json, answerTo, startScripted, toolCall } from '../support/upstream/scripted.ts';
+import { useUpstream } from '../support/upstream/system.ts';
+
+/** Every attribute there is, of requests, of what is asked within them, and of the store. */
+const ATTRIBUTES = [
+  'db.collection.name',
+  'db.operation.name',
+  'db.system.name',
+  'error.type',
+  'gatehouse.host',
+  'gatehouse.peer',
+  'gatehouse.reason',
+  'gatehouse.request_id',
+  'http.request.method',
+  'http.response.status_code',
+  'http.route',
+  'server.address',
+  'server.port',
+  'url.scheme',
+];
+
+const canary = (what: string) => `canary-${what}-${randomBytes(9).toString('hex')}`;
+
+function expectNothingOf(collector: TraceCollector, canaries: Canaries): void {
+  expect(collector.spans()).to.not.deep.equal([]);
+  const sent = Buffer.from(collector.bodies.join('\n'));
+  expect(findCanaries(canaries, sent)).to.deep.equal([]);
+  for (const { name, attributes } of collector.spans()) {
+    expect(ATTRIBUTES, name).to.include.members(Object.keys(attributes));
+    expect(name).to.match(/^[A-Z]+( (\/[\w./:-]*|[a-z-]+))?$|^[a-zA-Z]+ [a-z-]+$/);
+  }
+}
+
+describe('TRC-04 Traces say nothing', () => {
+  const settings: Record<string, string> = {};
+  let collector: TraceCollector;
+  before(async () => {
+    collector = await startTraceCollector();
+    Object.assign(settings, tracedBy(collector));
+  });
+  after(() => collector.stop());
+
+  it('of people, clients, tokens, codes, secrets, sessions and ids, in a whole life of them', async () => {
+    const system = await startSystem({ settings });
+    const { canaries } = await goThroughLife(system);
+    await system.stop();
+    expect(collector.spans()).to.have.length.above(500);
+    expectNothingOf(collector, canaries);
+  });
+
+  it('of what strangers write into addresses, headers and bodies', async () => {
+    const system = await startSystem({ settings });
+    const canaries: Canaries = new Map();
+    const write = (what: string) => {
+      const value = canary(what);
+      canaries.set(what, value);
+      return value;
+    };
+    for (const base of [system.auth, system.resource, system.management])
+      for (const method of ['GET', 'POST', 'PROPFIND']) {
+        const headers = {
+          authorization: `Bearer ${write('token')}`,
+          cookie: `session=${write('cookie')}`,
+          'user-agent': write('agent'),
+          'x-forwarded-for': write('address'),
+          'x-request-id': write('request-id'),
+          'mcp-session-id': write('session'),
+          tracestate: `vendor=${write('state')}`,
+          baggage: `person=${write('baggage')}`,
+          traceparent: write('traceparent'),
+          'content-type': 'application/x-www-form-urlencoded',
+        };
+        for (const path of ['/', '/oauth/token', '/connect', '/interaction', '/api/v1/connectors'])
+          await fetch(`${base}${path}/${write('path')}?q=${write('query')}`, {
+            method,
+            headers,
+            redirect: 'manual',
+            ...(method === 'GET' ? {} : { body: `grant_type=${write('grant-type')}` }),
+          }).then((answer) => answer.text());
+        await fetch(`${base}/oauth/token`, {
+          method: 'POST',
+          headers,
+          body: `grant_type=${write('grant-type')}&client_id=${write('client-id')}`,
+        }).then((answer) => answer.text());
+      }
+    await system.stop();
+    expectNothingOf(collector, canaries);
+  });
+
+  describe('of clients with a metadata document:', () => {
+    const publishing = usePublishing('sqlite', undefined, {}, settings);
+
+    it('neither their address nor its host', async () => {
+      const { host, newClient, visit } = publishing();
+      const client = newClient();
+      await visit(client);
+      const asked = await collector.find(({ name }) => name === 'GET metadata-document', 'it');
+      expect(asked).to.deep.include({
+        kind: 'client',
+        isError: false,
+        attributes: { 'http.request.method': 'GET', 'gatehouse.peer': 'metadata-document' },
+      });
+      host.answer = (_req, res) => res.writeHead(404).end();
+      await visit(newClient());
+      const failed = ({ name, isError }: { name: string; isError: boolean }) =>
+        name === 'GET metadata-document' && isError;
+      const refused = await collector.find(failed, 'the one that failed');
+      expect(refused.attributes).to.include({ 'error.type': 'DocumentRefused' });
+      expectNothingOf(collector, new Map(Object.entries({ host: DOMAIN, address: client.id })));
+    });
+  });
+
+  describe('of calls to the MCP server behind it:', () => {
+    const behind = useUpstream(startScripted, { system: { settings } });
+
+    it('neither tools nor arguments, sessions or answers', async () => {
+      const [name, given, session, answer] = ['tool', 'argument', 'session', 'answer'].map(canary);
+      const { link, token } = await behind().connected('full');
+      behind().upstream.answer((_req, res, body) => {
+        res.setHeader('mcp-session-id', String(session));
+        json(res, answerTo(body as object, { text: answer }));
+      });
+      const { headers } = await call(link, token, toolCall(name, 1, { given }));
+      const id = headers.get('x-request-id');
+      await collector.find(({ attributes }) => attributes['gatehouse.request_id'] === id, 'it');
+      const values = { tool: name, argument: given, session, answer, token, link };
+      const written = Object.entries(values).map(([what, value]): [string, string] => [
+        what,
+        String(value),
+      ]);
+      expectNothingOf(collector, new Map(written));
+    });
+  });
+});

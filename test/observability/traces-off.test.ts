@@ -1,0 +1,45 @@
+// Traces that are off cost nothing: nothing of OpenTelemetry is loaded, and nothing is sent.
+import { expect } from 'chai';
+import { runServer } from '../support/main-process.ts';
+import { openPlace, type Place } from '../support/system.ts';
+import { startTraceCollector, tracedBy, type TraceCollector } from '../support/trace-collector.ts';
+
+const MARK = 'loaded from OpenTelemetry';
+/** Says of every module of theirs that it is being loaded, but for the interface, which prom-client always has with it. */
+const WATCH = `import { registerHooks } from 'node:module';
+  registerHooks({ load(url, context, next) {
+    if (/@opentelemetry\\/(?!api\\/)/.test(url)) process.stderr.write('${MARK}\\n');
+    return next(url, context);
+  } });`;
+
+describe('TRC-06 Of OpenTelemetry', () => {
+  let place: Place;
+  let collector: TraceCollector;
+  beforeEach(async () => {
+    place = await openPlace();
+    collector = await startTraceCollector();
+  });
+  afterEach(async () => {
+    await collector.stop();
+    await place.release();
+  });
+
+  async function run(settings: Record<string, string>): Promise<string> {
+    const watch = `--import=data:text/javascript,${encodeURIComponent(WATCH)}`;
+    const environment = { ...place.environment, ...settings, NODE_OPTIONS: watch };
+    const { stdout, stderr } = await runServer(environment, /Ctrl-C/);
+    expect(stdout).to.include('is running');
+    return stderr;
+  }
+
+  it('nothing is loaded where traces are off', async () => {
+    const settings = { ...tracedBy(collector), GATEHOUSE_TRACES: '' };
+    expect(await run(settings)).to.not.include(MARK);
+    expect(await run({ ...tracedBy(collector), OTEL_SDK_DISABLED: 'true' })).to.not.include(MARK);
+    expect(collector.requests).to.deep.equal([]);
+  });
+
+  it('something is loaded where traces are on', async () => {
+    expect(await run(tracedBy(collector))).to.include(MARK);
+  });
+});
