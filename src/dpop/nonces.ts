@@ -1,5 +1,6 @@
 // Nonces for DPoP proofs (RFC 9449 sections 8 and 9): made from a key and the minute, so that every process knows them and none is kept.
 import { hkdfSync, type KeyObject } from 'node:crypto';
+import { type Proof, PROOF_WINDOW } from './proof.ts';
 
 /** The key must never change, or two processes would each refuse the nonces of the other while it does. */
 export const NONCE_KEY = 'dpop-nonces';
@@ -24,3 +25,12 @@ export function proofNonces(key: KeyObject) {
 }
 
 export type ProofNonces = ReturnType<typeof proofNonces>;
+
+/**
+ * By our nonce, or by its time. No nonce is demanded but from a clock that is wrong, so one that is not ours adds nothing and takes nothing
+ * away: proofs are good once anyway.
+ */
+export function isRecent(nonces: ProofNonces, { nonce, issuedAt }: Proof, now: number): boolean {
+  if (nonce !== undefined && nonces.isGood(nonce, now)) return true;
+  return Math.abs(now - issuedAt) <= PROOF_WINDOW;
+}

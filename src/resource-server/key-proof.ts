@@ -2,8 +2,8 @@
 import type Koa from 'koa';
 import { connectLink } from '../connectors/connect-link.ts';
 import type { Connector } from '../connectors/connector.ts';
-import { NONCE_KEY, proofNonces } from '../dpop/nonces.ts';
-import { BadProof, type Proof, PROOF_WINDOW, readProof } from '../dpop/proof.ts';
+import { isRecent, NONCE_KEY, proofNonces } from '../dpop/nonces.ts';
+import { BadProof, type Proof, readProof } from '../dpop/proof.ts';
 import { useProof } from '../dpop/used-proofs.ts';
 import { HttpError } from '../http/errors.ts';
 import { keptKey } from '../keys/kept-key.ts';
@@ -25,11 +25,6 @@ export async function openKeyProofs(options: KeyProofOptions): Promise<RequireKe
   const { settings, store, now } = options;
   const nonces = proofNonces(await keptKey(store, settings.secret, NONCE_KEY));
 
-  /** We demand no nonce but from a clock that is wrong. What is not ours may be the authorization server's, and is judged by its time. */
-  const isRecent = ({ nonce, issuedAt }: Proof) =>
-    (nonce !== undefined && nonces.isGood(nonce, now())) ||
-    Math.abs(now() - issuedAt) <= PROOF_WINDOW;
-
   return async function requireKeyProof(ctx, connector, { keyThumbprint }) {
     if (keyThumbprint === undefined) return;
     const refused = (error: NonNullable<Challenge['error']>, message: string, headers = {}) => {
@@ -46,7 +41,7 @@ export async function openKeyProofs(options: KeyProofOptions): Promise<RequireKe
     );
     if (proof.thumbprint !== keyThumbprint)
       throw refused('invalid_token', 'this access token is bound to another key');
-    if (!isRecent(proof)) {
+    if (!isRecent(nonces, proof, now())) {
       const message = 'the DPoP proof is too old or from the future: make one with this nonce';
       throw refused('use_dpop_nonce', message, { 'DPoP-Nonce': nonces.next(now()) });
     }

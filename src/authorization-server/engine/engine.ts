@@ -18,6 +18,7 @@ import { OFFLINE_ACCESS } from '../../permission-level.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
 import type { Store } from '../../store/store.ts';
+import { ENDPOINTS } from '../metadata.ts';
 import { createAdapter } from './adapter.ts';
 import { compareByDigest } from './client-secrets.ts';
 import { clientMetadataDocuments, type DocumentFetching } from './client-metadata-documents.ts';
@@ -107,6 +108,8 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     uses,
     now,
     authUrl: settings.authUrl,
+    tokenEndpoint: settings.authUrl + ENDPOINTS.token,
+    nonceKey: options.nonceKey,
     issuers: settings.authorization.trustedIssuers,
     accountKey: options.accountKey,
     accountLifetime: accountLifetime(settings),

@@ -18,6 +18,7 @@ import {
   type VouchedAccountOptions,
 } from './id-jag-account.ts';
 import { type VouchedGrantOptions, vouchedGrant } from './id-jag-grant.ts';
+import { keyProver, type KeyOptions, type ProvenKey } from './id-jag-key.ts';
 import { ALGORITHMS, type IdJag, judgeClaims, judgeHeader } from './id-jag-judgement.ts';
 import { type IdJagRefusal, refusedBecause } from './id-jag-refusals.ts';
 import { type SignatureCheck, signatureCheck } from './issuer-keys.ts';
@@ -25,7 +26,8 @@ import { redirectDestination } from './redirect-uris.ts';
 import { guarded } from './refusals.ts';
 
 export type IdJagOptions = VouchedGrantOptions &
-  VouchedAccountOptions & { authUrl: string; issuers: readonly TrustedIssuer[] };
+  VouchedAccountOptions &
+  KeyOptions & { authUrl: string; issuers: readonly TrustedIssuer[] };
 
 type Parameters = { assertion?: string; scope?: string; resource?: string | string[] };
 type Context = TokenEndpointGrantContext<Parameters>;
@@ -38,13 +40,16 @@ export function idJagGrantType(options: IdJagOptions) {
     issuer,
     isSigned: signatureCheck(issuer, ALGORITHMS),
   }));
+  const provenKey = keyProver(options, options.now);
   return (provider: Provider, describeResource: DescribeResource): void => {
     if (issuers.length === 0) return;
     const exchange = guarded(async (ctx: Context) => {
       const { assertion } = ctx.oidc.params;
       if (!assertion) throw new errors.InvalidRequest('missing required parameter: assertion');
+      const key = await provenKey(ctx);
       const jag = await judgedAssertion(options, issuers, ctx, assertion);
-      await issueToken(ctx, describeResource, await grantFor(options, ctx, jag));
+      await key?.use();
+      await issueToken(ctx, describeResource, await grantFor(options, ctx, jag), key);
     });
     provider.registerGrantType<Parameters>(
       JWT_BEARER,
@@ -140,6 +145,7 @@ async function issueToken(
   ctx: Context,
   describeResource: DescribeResource,
   { grantId, resource, level }: Granted,
+  key: ProvenKey | undefined,
 ): Promise<void> {
   const { provider, client } = ctx.oidc;
   const grant = await provider.Grant.find(grantId);
@@ -154,6 +160,7 @@ async function issueToken(
   const { scopes } = token.resourceServer;
   const wanted = levelsUpTo(level).filter((scope) => scopes.has(scope));
   token.scope = grant.getResourceScopeFiltered(resource, wanted);
+  if (key) token.setThumbprint('jkt', key.thumbprint);
   ctx.oidc.entity('AccessToken', token);
   ctx.body = {
     access_token: await token.save(),

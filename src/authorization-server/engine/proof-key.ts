@@ -18,8 +18,7 @@ export function dPoP(nonceKey: KeyObject) {
 export function usedProofModel(store: Store): Partial<Adapter> {
   return {
     async upsert(id) {
-      if (!(await useProof(store, id)))
-        throw badProof('the DPoP proof was used before: make one for each request');
+      if (!(await useProof(store, id))) throw badProof(USED_BEFORE);
     },
   };
 }
@@ -40,6 +39,8 @@ export async function requireBoundKey(
   if ((await calculateJwkThumbprint(jwk)) !== thumbprint)
     throw invalidGrant(`the ${what} is bound to another key than the one of the DPoP proof`);
 }
+
+export const USED_BEFORE = 'the DPoP proof was used before: make one for each request';
 
 /** RFC 9449 section 5. */
 export function badProof(description: string): Error {
