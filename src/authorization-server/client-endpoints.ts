@@ -1,6 +1,7 @@
 // The endpoints that clients call themselves: registration, token, revocation, introspection, each with its limits.
 import type { Router } from '@koa/router';
 import type Koa from 'koa';
+import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
 import { limitBody, readJson } from '../http/body.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { RETRY_AFTER, tooManyRequests } from '../http/errors.ts';
@@ -63,7 +64,17 @@ const jsonOnly: Koa.Middleware = async (ctx, next) => {
   ctx.set('Cache-Control', 'no-store');
   if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER);
   sayWhatToDo(ctx.body);
+  keepNonceFromOthers(ctx);
 };
+
+/**
+ * The engine sends a nonce with every answer to a proof. A client keeps it and sends it an hour later, with its next refresh, and must be refused
+ * once because it is old by then: so it goes only to a client that was asked for one, because its clock is wrong (RFC 9449 section 8).
+ */
+function keepNonceFromOthers(ctx: Koa.Context): void {
+  const { error } = (ctx.body ?? {}) as { error?: unknown };
+  if (error !== 'use_dpop_nonce') ctx.remove('DPoP-Nonce');
+}
 
 /** In place of what the engine says of every cause: what helps with each of them. */
 const DESCRIPTIONS: Record<string, string> = {
@@ -71,6 +82,7 @@ const DESCRIPTIONS: Record<string, string> = {
     'the code or refresh token is unknown, expired, used or revoked, or belongs to another client; connect again',
   'client authentication failed':
     'the client is not registered any more, or did not authenticate as it registered; register again',
+  'invalid DPoP key binding': `the DPoP proof must be a JWT of type dpop+jwt, signed (${DPOP_ALGORITHMS.join(', ')}) with the key whose public part is in its header`,
 };
 
 function sayWhatToDo(body: unknown): void {

@@ -1,6 +1,7 @@
 // The official SDK clients, versions 1 and 2, which get from a connect link to tool calls on their own; the person is the scripted browser.
 import {
   Client as ClientV2,
+  type DpopSession,
   type OAuthDiscoveryState as DiscoveryV2,
   StreamableHTTPClientTransport as TransportV2,
   UnauthorizedError as UnauthorizedV2,
@@ -33,6 +34,8 @@ export type SdkOptions = {
   wishes?: Wishes;
   /** Where the application publishes its metadata document; without one it registers. */
   clientMetadataUrl?: string;
+  /** Its key, with which version 2 proves who it is. */
+  dpop?: DpopSession;
 };
 
 export type Sdk = {
@@ -126,7 +129,8 @@ type Tokens = { access_token: string; token_type: string; refresh_token?: string
 type Information = { client_id: string; client_secret?: string };
 
 /** What both versions ask of an application, kept in memory. */
-function openPerson<Discovery>({ browser, method, wishes, clientMetadataUrl }: SdkOptions) {
+function openPerson<Discovery>(options: SdkOptions) {
+  const { browser, method, wishes, clientMetadataUrl, dpop } = options;
   let information: Information | undefined;
   let tokens: Tokens | undefined;
   let discovery: Discovery | undefined;
@@ -135,6 +139,7 @@ function openPerson<Discovery>({ browser, method, wishes, clientMetadataUrl }: S
   let signIns = 0;
   const provider = {
     ...(clientMetadataUrl === undefined ? {} : { clientMetadataUrl }),
+    ...(dpop === undefined ? {} : { dpop: () => dpop }),
     redirectUrl: REDIRECT_URL,
     clientMetadata: {
       client_name: 'SDK flow',

@@ -7,8 +7,8 @@ import type { Store } from '../../store/store.ts';
 import { invalidGrant } from './refusals.ts';
 
 /**
- * The engine's `features.dPoP`: offered, never required. A nonce comes with every answer to a proof and is asked for only of a client whose
- * clock is wrong: proofs are good once and for minutes anyway, and a nonce costs each client another request.
+ * The engine's `features.dPoP`: offered, never required. A nonce is demanded of a client whose clock is wrong, and of nobody else: proofs are good
+ * once and for minutes anyway, and a nonce costs each client another request.
  */
 export function dPoP(nonceKey: KeyObject) {
   return { enabled: true, nonceSecret: nonceKey.export(), requireNonce: () => false };

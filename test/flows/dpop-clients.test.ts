@@ -1,0 +1,160 @@
+// Clients that prove a key by themselves (RFC 9449): MCP's SDK v2 and openid-client, from the connect link to calls, refreshes and step-up.
+import { DpopSession } from '@modelcontextprotocol/client';
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import * as library from 'openid-client';
+import { createConnector } from '../support/administrator.ts';
+import { openBrowser } from '../support/browser.ts';
+import { moveClock, restoreClock } from '../support/clock.ts';
+import { REDIRECT_URI, registerClient } from '../support/connection.ts';
+import { discover } from '../support/oauth.ts';
+import { connectSdkV2 } from '../support/sdk.ts';
+import { openPlace, startAt, type Place, type System, useSystem } from '../support/system.ts';
+
+/** RFC 8414 in place of OpenID Connect, and plain http, because this is one computer. */
+const OPTIONS: library.DiscoveryRequestOptions = {
+  algorithm: 'oauth2',
+  execute: [library.allowInsecureRequests],
+};
+
+describe('SDK v2 with a key', () => {
+  const system = useSystem();
+
+  for (const mode of ['legacy', 'auto'] as const)
+    for (const method of ['none', 'client_secret_basic'] as const)
+      it(`connects, calls and refreshes with bound tokens, asking nobody twice: ${mode}, ${method}`, async () => {
+        const { link } = await createConnector(system());
+        const dpop = await DpopSession.create();
+        const browser = openBrowser(system().origins);
+        const client = await connectSdkV2(link, mode, { browser, method, dpop });
+        const binding = () => decodeJwt(client.accessToken() ?? '').cnf;
+        expect(binding()).to.deep.equal({ jkt: dpop.thumbprint });
+        expect(await client.callTool('club_overview')).to.have.property('members');
+        const before = client.accessToken();
+        moveClock(3601);
+        expect(await client.callTool('club_overview')).to.have.property('members');
+        expect(client.accessToken()).to.not.equal(before);
+        expect(binding()).to.deep.equal({ jkt: dpop.thumbprint });
+        expect(client.signIns()).to.equal(1);
+        await client.close();
+      });
+
+  it('steps up when a tool needs more, and is told so in its own scheme', async () => {
+    const { link } = await createConnector(system(), { level: 'admin' });
+    const browser = openBrowser(system().origins);
+    const wanted = { level: 'analytics' as 'analytics' | 'admin' };
+    const authorize = (url: URL | string) => browser.authorize(url, wanted);
+    const dpop = await DpopSession.create();
+    const client = await connectSdkV2(link, 'auto', {
+      browser: { authorize },
+      method: 'none',
+      dpop,
+    });
+    wanted.level = 'admin';
+    const call = () => client.callTool('member_contact', { memberId: 'M0001' });
+    const refused = await call().catch((error: Error) => error.constructor.name);
+    expect(refused).to.equal('UnauthorizedError');
+    await client.finishSignIn();
+    expect(await call()).to.include.keys('email', 'phone');
+    expect(decodeJwt(client.accessToken() ?? '').cnf).to.deep.equal({ jkt: dpop.thumbprint });
+    await client.close();
+  });
+});
+
+/** On two origins, and on one, where nonces of the one server are also sent to the other. */
+const PLACES: [string, (environment: Place['environment']) => Record<string, string>][] = [
+  ['two origins', () => ({})],
+  ['one origin', ({ GATEHOUSE_AUTH_URL: auth = '' }) => ({ GATEHOUSE_RESOURCE_URL: auth })],
+];
+
+for (const [title, more] of PLACES)
+  describe(`openid-client with a key, on ${title}`, () => {
+    let place: Place;
+    let system: System;
+    before(async () => {
+      place = await openPlace();
+      const settings = more(place.environment);
+      const started = await startAt(place, settings);
+      system = { ...started, resource: settings.GATEHOUSE_RESOURCE_URL ?? started.resource };
+    });
+    afterEach(restoreClock);
+    after(async () => {
+      await system.stop();
+      await place.release();
+    });
+
+    for (const off of [0, -4000, 4000])
+      it(`connects, calls and refreshes with a clock that is ${off} s off`, async () => {
+        const { link } = await createConnector(system);
+        const { server } = await discover(link);
+        const { id } = await registerClient(server);
+        const own = { [library.clockSkew]: off };
+        const configuration = await library.discovery(
+          new URL(server.issuer),
+          id,
+          own,
+          library.None(),
+          OPTIONS,
+        );
+        const DPoP = library.getDPoPHandle(configuration, await library.randomDPoPKeyPair('ES256'));
+        const requests = countRequests(configuration);
+        const verifier = library.randomPKCECodeVerifier();
+        const url = library.buildAuthorizationUrl(configuration, {
+          redirect_uri: REDIRECT_URI,
+          resource: link,
+          code_challenge: await library.calculatePKCECodeChallenge(verifier),
+          code_challenge_method: 'S256',
+          dpop_jkt: await DPoP.calculateThumbprint(),
+        });
+        const callback = await openBrowser(system.origins).authorize(url);
+        const tokens = await library.authorizationCodeGrant(
+          configuration,
+          callback,
+          { pkceCodeVerifier: verifier },
+          undefined,
+          { DPoP },
+        );
+        expect(tokens.token_type).to.equal('dpop');
+        const call = async (token: string) => {
+          const answer = await library.fetchProtectedResource(
+            configuration,
+            token,
+            new URL(link),
+            'POST',
+            JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
+            new Headers({
+              'content-type': 'application/json',
+              accept: 'application/json, text/event-stream',
+            }),
+            { DPoP },
+          );
+          expect(answer.status).to.equal(200);
+          await answer.text();
+        };
+        await call(tokens.access_token);
+        moveClock(3601);
+        const refreshed = await library.refreshTokenGrant(
+          configuration,
+          tokens.refresh_token ?? '',
+          undefined,
+          { DPoP },
+        );
+        expect(refreshed.token_type).to.equal('dpop');
+        await call(refreshed.access_token);
+        await call(refreshed.access_token);
+        const asked = requests.length - 5;
+        // A nonce for each server before and after the hour, where it needs one, and one for both where they share an origin.
+        const nonces = title === 'one origin' ? 2 : 4;
+        expect(asked, String(requests)).to.equal(off === 0 ? 0 : nonces);
+      });
+  });
+
+/** Where to, each time. */
+function countRequests(configuration: library.Configuration): string[] {
+  const requests: string[] = [];
+  configuration[library.customFetch] = (url, options) => {
+    requests.push(`${options.method} ${new URL(url).pathname}`);
+    return fetch(url, options as RequestInit);
+  };
+  return requests;
+}
