@@ -7,7 +7,7 @@ import { callTool } from '../support/mcp.ts';
 import { openPlace, type Place, startAt, type System } from '../support/system.ts';
 import { startTraceCollector, tracedBy, type TraceCollector } from '../support/trace-collector.ts';
 
-describe('TRC-07 Traces of roles apart', () => {
+describe('Traces of roles apart', () => {
   let collector: TraceCollector;
   let place: Place;
   const parts: System[] = [];

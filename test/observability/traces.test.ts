@@ -21,7 +21,7 @@ type Line = Record<string, unknown>;
 const STRANGER = { traceId: '4bf92f3577b34da6a3ce929d0e0e4736', spanId: '00f067aa0ba902b7' };
 const TRACEPARENT = `00-${STRANGER.traceId}-${STRANGER.spanId}-01`;
 
-describe('TRC-01 Where traces are on', () => {
+describe('Where traces are on', () => {
   const lines: Line[] = [];
   let collector: TraceCollector;
   let system: System;
@@ -114,7 +114,7 @@ describe('TRC-01 Where traces are on', () => {
       expect(line).to.include({ trace_id: traceId, span_id: spanId });
     });
 
-    it('begins a trace of its own: that of its sender is linked, and decides nothing', async () => {
+    it('TRC-01 begins a trace of its own: that of its sender is linked, and decides nothing', async () => {
       const headers = { traceparent: TRACEPARENT, tracestate: 'vendor=canary' };
       const span = await spanOf(await ask(`${system.auth}/oauth/jwks`, { headers }));
       expect(span.traceId).to.not.equal(STRANGER.traceId);
@@ -199,7 +199,7 @@ describe('TRC-01 Where traces are on', () => {
   describe('of all requests', () => {
     afterEach(() => stop());
 
-    it('none is traced when the sampler says so, whatever their senders say', async () => {
+    it('TRC-01 none is traced when the sampler says so, whatever their senders say', async () => {
       await start({ OTEL_TRACES_SAMPLER: 'parentbased_always_off' });
       const answer = await ask(`${system.auth}/oauth/jwks`, {
         headers: { traceparent: TRACEPARENT },

@@ -118,7 +118,7 @@ describe('observability.traces', () => {
     ['too many spans', { OTEL_BSP_MAX_QUEUE_SIZE: '9999999' }, /a whole number/],
   ];
   for (const [what, variables, expected] of MISTAKES) {
-    it(`with ${what} is refused, and what was given is not shown`, () => {
+    it(`TRC-07 with ${what} is refused, and what was given is not shown`, () => {
       const [mistake, ...more] = mistakesIn(ON, variables);
       expect(more).to.deep.equal([]);
       expect(mistake?.setting).to.equal(Object.keys(variables)[0]);
@@ -136,7 +136,7 @@ describe('observability.traces', () => {
     });
   });
 
-  it('wants https in production, on this computer and on a network that is declared private not', () => {
+  it('TRC-07 wants https in production, on this computer and on a network that is declared private not', () => {
     const inProduction = (endpoint: string, privateNetwork = false) =>
       loadInProduction(
         { ...PRODUCTION, observability: { traces: true, privateNetwork } },
