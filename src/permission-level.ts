@@ -28,6 +28,6 @@ export function levelsUpTo(level: Level): Level[] {
 
 /** The highest level named in a space-separated scope; unknown values are ignored. */
 export function highestLevelIn(scope: string | undefined): Level | undefined {
-  const named = new Set(scope?.split(' '));
-  return LEVELS.findLast((level) => named.has(level));
+  const named = scope?.split(' ') ?? [];
+  return LEVELS.findLast((level) => named.includes(level));
 }

@@ -11,7 +11,7 @@ export type OriginPolicy = { allowed: ReadonlySet<string>; allowLoopback: boolea
 export function requireKnownOrigin({ allowed, allowLoopback }: OriginPolicy): Koa.Middleware {
   return function knownOrigin(ctx, next) {
     const { origin } = ctx.req.headers;
-    ctx.vary('Origin');
+    ctx.set('Vary', 'Origin');
     ctx.set('Access-Control-Expose-Headers', EXPOSED);
     if (origin === undefined) return next();
     if (!allowed.has(origin) && !(allowLoopback && LOOPBACK_ORIGIN.test(origin))) {

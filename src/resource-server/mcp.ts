@@ -24,8 +24,11 @@ export function openMcp(options: McpOptions): Mcp {
   const handler = createMcpHandler(({ authInfo }) => serverFor(options, callerOf(authInfo)));
   const answer = toNodeHandler(handler, { onerror: options.onError });
   return {
-    handle: (req, res, caller, body) =>
-      answer(Object.assign(req, { auth: authInfoOf(caller) }), res, body),
+    handle(req, res, caller, body) {
+      // The token stays outside: nothing in there needs it, and it is the longest of the headers that would be copied.
+      req.headers.authorization = undefined;
+      return answer(Object.assign(req, { auth: authInfoOf(caller) }), res, body);
+    },
     close: () => handler.close(),
   };
 }
@@ -67,7 +70,6 @@ function instructions({ level }: Caller): string {
 
 function authInfoOf(caller: Caller): AuthInfo {
   const { tokenId, clientId, level } = caller;
-  // The token itself stays outside: nothing here needs it.
   return { token: tokenId, clientId, scopes: [level], extra: { caller } };
 }
 

@@ -8,7 +8,7 @@ import { tokenVerifier } from '../../src/resource-server/verified-tokens.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { openVisitor } from './families.ts';
 import { startProcess, untilAnswered } from './server-process.ts';
-import { type Place, startGatehouse } from './subjects.ts';
+import { type Place, startGatehouse, type StartedGatehouse } from './subjects.ts';
 import { type Rates, ratioLine, takeTurns } from './turns.ts';
 
 const LEAST_CALLS = 0.9;
@@ -28,40 +28,57 @@ const CALL = JSON.stringify({
   params: { name: 'member_visits', arguments: { memberId: 'M0600' } },
 });
 
+const OPEN_SERVER = 'test/bench/open-server.ts';
+const BOTH = 'test/bench/gatehouse-and-open-server.ts';
+
 /** The lines for the report. Throws when a call fails. */
 export async function measureCalls(place: Place): Promise<string> {
-  const calls = await ratesOfCalls(place);
+  const { together, apart } = await ratesOfCalls(place);
   const fresh = await ratesOfFreshTokens();
   return [
     `Tool calls with a token the server has seen, at ${CONCURRENCY} connections, and tokens it has not (medians of ${ROUNDS} rounds)`,
-    ratioLine('calls per second next to the same server without authorization', calls, LEAST_CALLS),
+    ratioLine(
+      'calls per second next to the same server in the same process without authorization',
+      together,
+      LEAST_CALLS,
+    ),
+    ratioLine('next to that server as a process that does nothing else', apart),
     ratioLine('fresh tokens verified per second next to jose alone', fresh, LEAST_FRESH),
   ].join('\n');
 }
 
-async function ratesOfCalls(place: Place): Promise<Rates> {
-  const gatehouse = await startGatehouse('sqlite', place);
-  const open = await startOpenServer(place);
+async function ratesOfCalls(place: Place): Promise<{ together: Rates; apart: Rates }> {
+  const [port] = await freePorts(1);
+  const args = [String(port), place.logLevel];
+  const gatehouse = await startGatehouse('sqlite', place, { script: BOTH, args });
+  const alone = await startOpenServer(place);
   try {
-    const { accessToken: token } = await (await openVisitor(gatehouse)).openFamily();
-    const agent = () => new Agent({ keepAlive: true });
-    const ours = { url: gatehouse.resource, agent: agent(), token };
-    const bare = { url: open.url, agent: agent() };
-    return await takeTurns(
-      ROUNDS,
-      () => callsPerSecond(ours),
-      () => callsPerSecond(bare),
-    );
+    const ours = await targetWithToken(gatehouse);
+    const next = (url: string) => {
+      const open = { url, agent: new Agent({ keepAlive: true }) };
+      return takeTurns(
+        ROUNDS,
+        () => callsPerSecond(ours),
+        () => callsPerSecond(open),
+      );
+    };
+    const together = await next(`http://localhost:${port}/mcp`);
+    return { together, apart: await next(alone.url) };
   } finally {
-    await Promise.all([open.stop(), gatehouse.stop()]);
+    await Promise.all([alone.stop(), gatehouse.stop()]);
   }
+}
+
+async function targetWithToken(gatehouse: StartedGatehouse): Promise<Target> {
+  const { accessToken: token } = await (await openVisitor(gatehouse)).openFamily();
+  return { url: gatehouse.resource, agent: new Agent({ keepAlive: true }), token };
 }
 
 async function startOpenServer({ root, logLevel }: Place) {
   const [port] = await freePorts(1);
   const directory = await mkdtemp(join(root, 'open-'));
   const args = [String(port), logLevel];
-  const { stop, ...server } = startProcess('test/bench/open-server.ts', { args, directory });
+  const { stop, ...server } = startProcess(OPEN_SERVER, { args, directory });
   const url = `http://localhost:${port}`;
   await untilAnswered({ stop, ...server }, `${url}/livez`);
   return { url: `${url}/mcp`, stop };

@@ -1,10 +1,11 @@
-// What authorized calls are compared with: the same MCP server on the same host, open to everybody, as a process of its own; the port is its argument.
+// What authorized calls are compared with: the same MCP server on the same host, open to everybody, and just as measured; the port is its argument.
 import { Router } from '@koa/router';
 import { createHost } from '../../src/http/host.ts';
 import { openLogger } from '../../src/observability/logger.ts';
 import { respondWithJsonRpc } from '../../src/resource-server/json-rpc.ts';
 import type { Caller } from '../../src/resource-server/level.ts';
 import { readMessages } from '../../src/resource-server/messages.ts';
+import { openMetrics } from '../../src/observability/metrics.ts';
 import { openSample } from '../../src/resource-server/sample.ts';
 
 const [, , port, logLevel = 'warn'] = process.argv;
@@ -24,6 +25,7 @@ const app = createHost({
   url: `http://localhost:${port}`,
   proxies: 0,
   logger,
+  metrics: openMetrics([]),
   isReady: async () => {},
   respondToError: respondWithJsonRpc,
 });
@@ -34,4 +36,3 @@ router.all('/mcp', async (ctx) => {
 });
 app.use(router.routes());
 app.listen(Number(port), 'localhost');
-process.once('SIGTERM', () => process.exit());

@@ -60,13 +60,20 @@ export async function startBareEngine({ root }: Place, redisUrl?: string): Promi
   });
 }
 
+/** A script from the top of the repository that starts Gatehouse. */
+export type Program = { script: string; args?: string[] };
+
 export type StartedGatehouse = Subject & { start: Start };
 
-export function startGatehouse(kind: StoreKind, place: Place): Promise<StartedGatehouse> {
+export function startGatehouse(
+  kind: StoreKind,
+  place: Place,
+  program?: Program,
+): Promise<StartedGatehouse> {
   return onFreePorts(async () => {
     const redis = kind === 'redis' ? await startRedis() : undefined;
     try {
-      const gatehouse = await startOn(kind, redis?.url, place);
+      const gatehouse = await startOn(kind, redis?.url, place, program);
       const stop = async () => {
         await gatehouse.stop();
         await redis?.stop();
@@ -81,14 +88,14 @@ export function startGatehouse(kind: StoreKind, place: Place): Promise<StartedGa
 
 /** On a Redis that is there already. */
 export function startGatehouseOn(redisUrl: string, place: Place, script = MAIN): Promise<Subject> {
-  return onFreePorts(() => startOn('redis', redisUrl, place, script));
+  return onFreePorts(() => startOn('redis', redisUrl, place, { script }));
 }
 
 async function startOn(
   kind: StoreKind,
   redisUrl: string | undefined,
   { root, logLevel }: Place,
-  script = MAIN,
+  { script, args = [] }: Program = { script: MAIN },
 ): Promise<StartedGatehouse> {
   const directory = await mkdtemp(join(root, `${kind}-`));
   const [auth, resource, management, idp] = await freePorts(4);
@@ -97,6 +104,7 @@ async function startOn(
   const idpUrl = `http://localhost:${idp}`;
   const spawned = performance.now();
   const server = startProcess(script, {
+    args,
     directory,
     environment: {
       GATEHOUSE_CONFIG: 'config/development.yaml',
