@@ -1,0 +1,190 @@
+// What is kept of bound tokens and their proofs, what can be asked about them, how they end, and what they cost (RFC 9449, RFC 7662, RFC 7009).
+import { expect } from 'chai';
+import { Redis } from 'ioredis';
+import { decodeJwt } from 'jose';
+import { findGrant } from '../../src/grants/grants.ts';
+import { addressOf, mint } from '../minted-tokens/minting.ts';
+import { type Connector, createConnector } from '../support/administrator.ts';
+import { connect } from '../support/connection.ts';
+import {
+  type BoundConnection,
+  callBound,
+  connectBound,
+  openProofKey,
+  type ProofKey,
+  proofOf,
+  refreshBound,
+} from '../support/dpop.ts';
+import { isLetIn } from '../support/mcp.ts';
+import { refresh } from '../support/oauth.ts';
+import { openSystemStore } from '../support/opened-store.ts';
+import { readStoredBytes } from '../support/stored-bytes.ts';
+import { countStoredKeys } from '../support/stored-keys.ts';
+import { onEachStore, type System, useSystem } from '../support/system.ts';
+import { askAboutToken } from '../support/token-endpoints.ts';
+import { findCanaries } from './canaries.ts';
+
+const RESOURCE_SERVER = {
+  id: 'figures-api',
+  secret: 'secret-of-the-figures-api-0123456789',
+  method: 'client_secret_basic',
+} as const;
+const { id, secret } = RESOURCE_SERVER;
+const FILE = { authorization: { introspectionClients: [{ id, secret }] } };
+/** A thumbprint of 43 characters, twice, with its names. */
+const MOST_MORE_BYTES = 120;
+
+async function storedGrant(system: System, accessToken: string) {
+  const { store } = await openSystemStore(system);
+  const grant = await findGrant(store, String(decodeJwt(accessToken).grant_id));
+  await store.close();
+  return grant?.value;
+}
+
+onEachStore(
+  'Bound tokens',
+  (system) => {
+    let connector: Connector;
+    let key: ProofKey;
+    let connection: BoundConnection;
+    beforeEach(async () => {
+      connector = await createConnector(system());
+      key = await openProofKey();
+      const parameters = { dpop_jkt: key.thumbprint };
+      connection = await connectBound(system(), connector, { key, parameters });
+    });
+
+    async function introspect(token: string | undefined): Promise<Record<string, unknown>> {
+      const endpoint = `${system().auth}/oauth/introspect`;
+      return JSON.parse((await askAboutToken(endpoint, RESOURCE_SERVER, token)).text);
+    }
+
+    it('are introspected with their key, and others without', async () => {
+      const { accessToken, refreshToken } = connection;
+      const cnf = { jkt: key.thumbprint };
+      expect(await introspect(accessToken)).to.deep.include({
+        active: true,
+        token_type: 'DPoP',
+        cnf,
+      });
+      expect(await introspect(refreshToken)).to.deep.include({ active: true, cnf });
+      const plain = await connect(system(), connector);
+      const facts = await introspect(plain.accessToken);
+      expect(facts).to.include({ active: true, token_type: 'Bearer' }).and.not.have.property('cnf');
+      expect(await introspect(plain.refreshToken)).to.not.have.property('cnf');
+    });
+
+    for (const held of ['accessToken', 'refreshToken'] as const)
+      it(`are revoked by the client, which needs no proof for that: ${held}`, async () => {
+        const { server, client } = connection;
+        expect((await callBound(connection)).status).to.equal(200);
+        await askAboutToken(server.revocation_endpoint, client, connection[held]);
+        expect((await callBound(connection)).status).to.equal(401);
+        const { status } = await refreshBound(connection);
+        expect(status).to.equal(held === 'accessToken' ? 200 : 400);
+      });
+
+    it('leave nothing in the store that names a proof or a key', async () => {
+      const proofs = async () => (await countStoredKeys(system()))['dpop-proof'] ?? 0;
+      const before = await proofs();
+      const { link, accessToken, server } = connection;
+      const claims = { jti: 'canary-of-a-jti-0123456789' };
+      expect((await callBound(connection, { lies: { claims } })).status).to.equal(200);
+      const proof = await proofOf(key, { url: server.token_endpoint }, { claims });
+      expect((await refreshBound(connection, { proof })).status).to.equal(200);
+      expect(await proofs()).to.equal(before + 2);
+      const stored = await readStoredBytes(system().storeAddress);
+      const bytes = Buffer.concat(stored.flatMap(({ name, bytes: b }) => [Buffer.from(name), b]));
+      const canaries = new Map([
+        ['jti', claims.jti],
+        ['thumbprint', key.thumbprint],
+        ['token', accessToken],
+        ['link', link],
+      ]);
+      expect(findCanaries(canaries, bytes)).to.deep.equal([]);
+    });
+
+    it('write no proof for requests that are refused', async () => {
+      const proofs = async () => (await countStoredKeys(system()))['dpop-proof'] ?? 0;
+      const before = await proofs();
+      const thief = { ...connection, key: await openProofKey() };
+      const { status } = await callBound(thief);
+      expect([status, (await refreshBound(thief)).status]).to.deep.equal([401, 400]);
+      await callBound(connection, { lies: { claims: { htm: 'GET' } } });
+      await callBound({ ...connection, accessToken: `${connection.accessToken}x` });
+      await refreshBound(connection, { token: `${connection.refreshToken}x` });
+      expect(await proofs()).to.equal(before);
+    });
+
+    it('add to their grant the thumbprint, and nothing to the grants of others', async () => {
+      const plain = await connect(system(), connector);
+      const [bound, other] = [
+        await storedGrant(system(), connection.accessToken),
+        await storedGrant(system(), plain.accessToken),
+      ];
+      expect(bound?.refresh?.payload.jkt).to.equal(key.thumbprint);
+      expect(JSON.stringify(other)).to.not.match(/jkt/i);
+      const more = JSON.stringify(bound).length - JSON.stringify(other).length;
+      expect(more).to.be.within(43, MOST_MORE_BYTES);
+    });
+
+    it('are not minted: a minted token is a bearer token', async () => {
+      const { token } = await mint(system());
+      const link = addressOf(system());
+      const { status, headers, rpc } = await callBound({ key, link, accessToken: token });
+      expect([status, headers.get('www-authenticate')]).to.deep.equal([401, 'Bearer']);
+      expect(rpc?.error?.message).to.match(/^minted tokens are sent as Bearer/);
+      expect(await isLetIn(link, token)).to.equal(true);
+    });
+  },
+  { file: FILE },
+);
+
+describe('On Redis, bound tokens', () => {
+  const system = useSystem({ store: 'redis' });
+
+  /** What the commands are about that a request sends to Redis. */
+  async function commandsOf(request: () => Promise<unknown>): Promise<string[]> {
+    const redis = new Redis(system().storeAddress);
+    const monitor = await redis.monitor();
+    const heard: string[] = [];
+    monitor.on('monitor', (_time: string, args: string[], source: string) => {
+      // What a script does is part of the command that runs it.
+      if (source !== 'lua') heard.push(args.join(' '));
+    });
+    await request();
+    await redis.echo('everything before was heard');
+    while (!heard.some((line) => line.includes('everything before was heard')))
+      await new Promise((resolve) => monitor.once('monitor', resolve));
+    monitor.disconnect();
+    redis.disconnect();
+    return heard.flatMap((line) => /\b(grant|dpop-proof):/.exec(line)?.[1] ?? []);
+  }
+
+  it('cost a refresh one command, and other tokens none', async () => {
+    const connector = await createConnector(system());
+    const bound = await connectBound(system(), connector);
+    const { server, client, refreshToken } = await connect(system(), connector);
+    const plain = await commandsOf(() => refresh(server, client, refreshToken));
+    expect(plain).to.deep.equal(['grant', 'grant']);
+    const proven = await commandsOf(() => refreshBound(bound));
+    expect(proven).to.deep.equal(['grant', 'dpop-proof', 'grant']);
+  });
+
+  it('wait while it stalls, because nobody knows which proofs were used, and work afterwards', async () => {
+    const connector = await createConnector(system());
+    const bound = await connectBound(system(), connector);
+    const plain = await connect(system(), connector);
+    const states = async () => [
+      (await callBound(bound)).status,
+      (await refreshBound(bound)).status,
+      await isLetIn(connector.link, plain.accessToken),
+    ];
+    expect((await callBound(bound)).status).to.equal(200);
+    expect(await isLetIn(connector.link, plain.accessToken)).to.equal(true);
+    system().signalStore('SIGSTOP');
+    const stalled = await states().finally(() => system().signalStore('SIGCONT'));
+    expect(stalled).to.deep.equal([503, 503, true]);
+    expect(await states()).to.deep.equal([200, 200, true]);
+  });
+});

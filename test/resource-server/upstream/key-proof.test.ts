@@ -1,0 +1,90 @@
+// With an MCP server behind it, a bound token and its proof stay here, each call is proven once, and a stream needs no second proof (RFC 9449).
+import { expect } from 'chai';
+import { createConnector } from '../../support/administrator.ts';
+import { type BoundConnection, callBound, connectBound, proofOf } from '../../support/dpop.ts';
+import {
+  echo,
+  event,
+  json,
+  PING,
+  startScripted,
+  stream,
+  toolCall,
+} from '../../support/upstream/scripted.ts';
+import { useUpstream } from '../../support/upstream/system.ts';
+
+/** Calls under way are judged again every second. */
+const EVENTS = 25;
+const BETWEEN_EVENTS_MS = 100;
+
+describe('For a client with a key, the MCP server behind Gatehouse', () => {
+  const behind = useUpstream(startScripted);
+  let connection: BoundConnection;
+  before(async () => {
+    const { system } = behind();
+    const connector = await createConnector(system, { level: 'admin' });
+    connection = await connectBound(system, connector, { level: 'analytics' });
+  });
+  afterEach(() => behind().upstream.answer(echo));
+
+  it('RSV-06 is told who calls, and gets neither the token nor the proof nor what they are called', async () => {
+    const { key, link: url, accessToken: token } = connection;
+    const dpop = await proofOf(key, { url, token });
+    const more = { dpop, 'mcp-param-proof': `x${dpop}`, 'mcp-param-token': token };
+    expect((await callBound(connection, { more }, PING)).status).to.equal(200);
+    const { upstream } = behind();
+    const { headers, caller } = upstream.received.at(-1) ?? {};
+    expect(headers).to.not.have.any.keys('dpop', 'authorization', 'mcp-param-proof');
+    expect(upstream.wire()).to.not.include(dpop).and.not.include(token);
+    expect(upstream.wire()).to.not.match(/dpop/i);
+    expect(caller).to.not.have.property('cnf');
+  });
+
+  it('hears nothing of a call whose proof is wrong', async () => {
+    const { upstream } = behind();
+    const before = upstream.received.length;
+    const answer = await callBound(connection, { lies: { claims: { htm: 'GET' } } }, PING);
+    expect(answer.status).to.equal(401);
+    expect(upstream.received).to.have.length(before);
+  });
+
+  it('sends nothing of its own answer about proofs to the client', async () => {
+    behind().upstream.answer((_req, res) => {
+      res.setHeader('DPoP-Nonce', 'canary');
+      res.setHeader('WWW-Authenticate', 'DPoP error="use_dpop_nonce"');
+      json(res, { jsonrpc: '2.0', id: 1, result: {} });
+    });
+    const { status, headers } = await callBound(connection, {}, PING);
+    expect(status).to.equal(200);
+    expect(headers.has('dpop-nonce')).to.equal(false);
+    expect(headers.has('www-authenticate')).to.equal(false);
+  });
+
+  it('streams for longer than a proof is new', async () => {
+    const notice = event({ jsonrpc: '2.0', method: 'notifications/message', params: {} });
+    let timer: NodeJS.Timeout | undefined;
+    behind().upstream.answer((_req, res) => {
+      stream(res, notice);
+      let left = EVENTS;
+      timer = setInterval(() => {
+        left -= 1;
+        if (left > 0) res.write(notice);
+        else res.end(event({ jsonrpc: '2.0', id: 1, result: {} }));
+      }, BETWEEN_EVENTS_MS);
+    });
+    try {
+      const { status, rpc } = await callBound(connection, {}, PING);
+      expect([status, rpc?.result]).to.deep.equal([200, {}]);
+    } finally {
+      clearInterval(timer);
+    }
+  });
+
+  it('is not asked for a tool above the level, and the client is told so in its own scheme', async () => {
+    const { status, headers } = await callBound(connection, {}, toolCall('contacts'));
+    const challenge = headers.get('www-authenticate') ?? '';
+    expect(status).to.equal(403);
+    expect(challenge).to.match(/^DPoP error="insufficient_scope"/);
+    expect(challenge).to.match(/scope="admin", algs="ES256 /);
+  });
+});
