@@ -81,7 +81,8 @@ describe('TRC-05 Traces that cannot be delivered', () => {
     moveClock(61);
     await deliver();
     await until('the next warning', () => warnings.length === 2);
-    expect(warnings[1]?.reason).to.match(/^it answered 403; spans lost: [4-9]/);
+    // The last but one may be refused just before the clock moves, or just after.
+    expect(warnings[1]?.reason).to.match(/^it answered 403; spans lost: [34]$/);
     expect(JSON.stringify(warnings)).to.not.include('canary');
   });
 
