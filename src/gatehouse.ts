@@ -48,6 +48,7 @@ export async function startGatehouse(
     theme,
   );
   const metrics = openMetrics(Object.keys(REASONS));
+  const traces = await openTracesOf(settings, logger, now);
   const opened = await openStore(settings.store, {
     secret,
     previousSecret,
@@ -55,7 +56,6 @@ export async function startGatehouse(
     logger,
     now,
   });
-  const traces = await openTracesOf(settings, logger, now);
   const measured = measuredStore(opened, metrics, now);
   const asked = traces ? tracedStore(measured, systemOf(settings)) : measured;
   const store = notedAudit(asked, ({ event, reason }) => metrics.event(event, reason));

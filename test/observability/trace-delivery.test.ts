@@ -91,7 +91,7 @@ describe('TRC-05 Traces that cannot be delivered', () => {
     await start({
       OTEL_BSP_MAX_QUEUE_SIZE: '10',
       OTEL_BSP_MAX_EXPORT_BATCH_SIZE: '5',
-      OTEL_EXPORTER_OTLP_TIMEOUT: '60000',
+      OTEL_EXPORTER_OTLP_TIMEOUT: '4000',
     });
     await ask();
     await until('a delivery that hangs', () => collector.requests.length > 0);
@@ -116,7 +116,7 @@ describe('TRC-05 Traces that cannot be delivered', () => {
 
   it('hold up the end of the process by two seconds at most', async () => {
     collector.answer(() => undefined);
-    await start({ OTEL_EXPORTER_OTLP_TIMEOUT: '60000' });
+    await start({ OTEL_EXPORTER_OTLP_TIMEOUT: '4000' });
     await ask();
     const began = performance.now();
     await stop();
