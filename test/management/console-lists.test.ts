@@ -42,7 +42,7 @@ describe('in the console', function () {
     return items.at(-1);
   }
 
-  it('a token is minted, shown once, used, and revoked', async () => {
+  it('CSL-08 a token is minted, shown once, used, and revoked', async () => {
     const before = await open('/tokens');
     const minted = requirePage(
       await browser.submit(before, { name: 'Nightly', level: 'analytics', days: '7' }),
@@ -76,7 +76,7 @@ describe('in the console', function () {
     expect(answer.html).to.include('for a token 366 at most').and.include('value="Too long"');
   });
 
-  it('a connection is found by its state, ended, and says why', async () => {
+  it('CSL-10 a connection is found by its state, ended, and says why', async () => {
     const connector = await createConnector(system(), { name: 'Shown in the list' });
     const { accessToken } = await connect(system(), connector, { person: 'grace' });
     const { items } = await listGrants(system(), { connector: connector.id });
@@ -91,7 +91,7 @@ describe('in the console', function () {
     expect((await lastAudited('grant_ended'))?.['by']).to.match(/^[\w-]{27}$/);
   });
 
-  it('an app is revoked and allowed again', async () => {
+  it('CSL-10 an app is revoked and allowed again', async () => {
     await connect(system(), await createConnector(system()), { person: 'grace' });
     const { items } = (await manage(system(), 'GET', '/clients')) as { items: { id: string }[] };
     const id = String(items[0]?.id);
@@ -103,7 +103,7 @@ describe('in the console', function () {
     expect((await lastAudited('client_allowed'))?.['by']).to.match(/^[\w-]{27}$/);
   });
 
-  it('a person is disabled and enabled', async () => {
+  it('CSL-10 a person is disabled and enabled', async () => {
     await connect(system(), await createConnector(system()), { person: 'grace' });
     type Accounts = { items: { id: string; name: string }[] };
     const { items } = (await manage(system(), 'GET', '/accounts')) as Accounts;

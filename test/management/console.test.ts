@@ -47,7 +47,7 @@ describe('the console', function () {
     (await readAudit(system())).filter((item) => item.event === event);
 
   describe('lets in', () => {
-    it('an administrator, through the identity provider, to the page they asked for', async () => {
+    it('CSL-01 an administrator, through the identity provider, to the page they asked for', async () => {
       const { id } = await createConnector(system(), { name: 'Asked for' });
       const { page } = await signIn(`/connectors/${id}`);
       expect(page.status, describePage(page)).to.equal(200);
@@ -57,7 +57,7 @@ describe('the console', function () {
       expect(item).to.include({ outcome: 'done', by: item?.account });
     });
 
-    it('nobody else, and says so', async () => {
+    it('CSL-01 nobody else, and says so', async () => {
       const { browser, page } = await signIn('', 'grace');
       expect(page.status).to.equal(403);
       expect(page.html).to.include('not an administrator').and.not.include('name="token"');
@@ -69,7 +69,7 @@ describe('the console', function () {
       expect(inside.status, describePage(inside)).to.equal(200);
     });
 
-    it('nobody with the management key', async () => {
+    it('CSL-11 nobody with the management key', async () => {
       const response = await fetch(at('/connectors'), {
         headers: { authorization: `Bearer ${system().managementKey}` },
         redirect: 'manual',
@@ -78,7 +78,7 @@ describe('the console', function () {
       expect(response.headers.get('location')).to.match(/^http:\/\/localhost:\d+\/auth/);
     });
 
-    it('nobody with a cookie of another form', async () => {
+    it('CSL-03 nobody with a cookie of another form', async () => {
       for (const value of ['', 'x', 'A'.repeat(43), '../console-session:x']) {
         const response = await fetch(at('/connectors'), {
           headers: { cookie: `gatehouse-console=${value}` },
@@ -88,13 +88,13 @@ describe('the console', function () {
       }
     });
 
-    it('nobody to the API with the session of the console', async () => {
+    it('CSL-11 nobody to the API with the session of the console', async () => {
       const { browser } = await signIn();
       const page = await browser.visit(`${system().management}/api/v1/connectors`);
       expect(requirePage(page).status).to.equal(401);
     });
 
-    it('an administrator for half an hour without a click', async () => {
+    it('CSL-04 an administrator for half an hour without a click', async () => {
       const { browser } = await signIn();
       moveClock(25 * MINUTE);
       expect((await open(browser, '/connectors')).url.pathname).to.equal('/console/connectors');
@@ -104,7 +104,7 @@ describe('the console', function () {
       expect(await isSignedIn(browser)).to.equal(false);
     });
 
-    it('an administrator for eight hours at most', async () => {
+    it('CSL-04 an administrator for eight hours at most', async () => {
       const { browser } = await signIn();
       for (let passed = 20 * MINUTE; passed < 8 * HOUR; passed += 20 * MINUTE) {
         moveClock(20 * MINUTE);
@@ -121,7 +121,7 @@ describe('the console', function () {
       return response.status === 200;
     }
 
-    it('nobody who signed out, also with a copy of the cookie', async () => {
+    it('CSL-04 nobody who signed out, also with a copy of the cookie', async () => {
       const { browser, page } = await signIn();
       const copy = browser.jar.map(({ name, value }) => `${name}=${value}`).join('; ');
       const out = await send(browser, page, '/sign-out', { token: tokenIn(page) });
@@ -131,7 +131,7 @@ describe('the console', function () {
       expect(response.status).to.equal(303);
     });
 
-    it('nobody whose account was disabled meanwhile', async () => {
+    it('CSL-01 nobody whose account was disabled meanwhile', async () => {
       const own = await startSystem();
       try {
         const browser = openBrowser([...own.origins, own.management]);
@@ -158,7 +158,7 @@ describe('the console', function () {
   });
 
   describe('refuses', () => {
-    it('an answer of the identity provider in another browser, and a second time', async () => {
+    it('CSL-02 an answer of the identity provider in another browser, and a second time', async () => {
       const [mine, theirs] = [openBrowser(origins()), openBrowser(origins())];
       const page = requirePage(await mine.visit(at('/connectors')));
       await mine.submit(page, { person: 'ada' });
@@ -172,7 +172,7 @@ describe('the console', function () {
       expect(theirs.jar.map(({ name }) => name)).not.to.include('gatehouse-console');
     });
 
-    it('forms without the token, with another one, and from elsewhere; nothing is made', async () => {
+    it('CSL-05 forms without the token, with another one, and from elsewhere; nothing is made', async () => {
       const { browser, page } = await signIn();
       const { page: other } = await signIn();
       const fields = { name: 'Never made', level: 'full', once: 'A'.repeat(43) };
@@ -216,7 +216,7 @@ describe('the console', function () {
   });
 
   describe('for connectors', () => {
-    it('creates one with what was entered, and says how to connect with it', async () => {
+    it('CSL-10 creates one with what was entered, and says how to connect with it', async () => {
       const { browser, page } = await signIn();
       const made = requirePage(
         await browser.submit(page, { name: 'Ops team', level: 'admin', maxUses: '5', days: '30' }),
@@ -248,7 +248,7 @@ describe('the console', function () {
       expect(page.html).to.include(`claude mcp add --transport http ecole-buro ${link}`);
     });
 
-    it('makes one of a form that is sent twice', async () => {
+    it('CSL-07 makes one of a form that is sent twice', async () => {
       const { browser, page } = await signIn();
       const before = (await audited('connector_created')).length;
       for (const _ of [1, 2]) await browser.submit(page, { name: 'Once', level: 'analytics' });
@@ -275,7 +275,7 @@ describe('the console', function () {
       }
     });
 
-    it('revokes and then deletes one, each recorded with who did it', async () => {
+    it('CSL-10 revokes and then deletes one, each recorded with who did it', async () => {
       const { id } = await createConnector(system(), { name: 'To be ended' });
       const { browser, page } = await signIn(`/connectors/${id}`);
       const token = tokenIn(page);
@@ -293,7 +293,7 @@ describe('the console', function () {
     });
   });
 
-  it('sends pages that nobody may keep, frame, open from elsewhere, or use to send forms away', async () => {
+  it('CSL-06 sends pages that nobody may keep, frame, open from elsewhere, or use to send forms away', async () => {
     const { page } = await signIn();
     const policy = page.headers.get('content-security-policy') ?? '';
     expect(policy).to.include("frame-ancestors 'none'").and.include("form-action 'self'");
@@ -307,7 +307,7 @@ describe('the console', function () {
 describe('without administrators in the settings', () => {
   const system = useSystem({ file: { management: undefined } });
 
-  it('there is no console', async () => {
+  it('CSL-01 there is no console', async () => {
     for (const path of ['', '/connectors', '/sign-in', '/callback']) {
       const { status } = await fetch(`${system().management}/console${path}`);
       expect(status, path).to.equal(404);

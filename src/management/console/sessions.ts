@@ -35,11 +35,14 @@ export function cookieName({ url }: Pick<ConsoleOptions, 'url'>, name: string): 
   return `${url.startsWith('https:') ? '__Host-' : ''}gatehouse-console${name}`;
 }
 
+/** The one that this browser had before is over. */
 export async function openSession(
   options: ConsoleOptions,
   ctx: Koa.Context,
   account: Account,
 ): Promise<void> {
+  const before = sessionId(options, ctx);
+  if (before !== undefined) await options.store.delete(sessionKey(before));
   const id = secret();
   const now = Math.floor(options.now());
   const session = { accountId: account.id, startedAt: now, seenAt: now, formToken: secret() };

@@ -94,11 +94,14 @@ export async function completeSignIn(options: ConsoleOptions, ctx: Koa.Context):
   seeOther(ctx, trip.returnTo);
 }
 
+/** An answer to another question than this browser asked ends nothing: any page can send one. */
 async function takeTrip(options: ConsoleOptions, ctx: Koa.Context): Promise<Trip | undefined> {
   const name = cookieName(options, '-sign-in');
   const id = ctx.cookies.get(name, { signed: false }) ?? '';
+  const begun = TRIP.test(id) ? await options.store.get<Trip>(tripKey(id)) : undefined;
+  if (!begun || begun.value.state !== ctx.query.state) return undefined;
   ctx.cookies.set(name, null, COOKIE);
-  return TRIP.test(id) ? options.store.take<Trip>(tripKey(id)) : undefined;
+  return options.store.take<Trip>(tripKey(id));
 }
 
 async function record({ store, now }: ConsoleOptions, { id }: Account, outcome: string) {

@@ -1,0 +1,275 @@
+// The console against people who are not administrators: its cookies, its way to the identity provider and back, and what strangers call themselves.
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { type Browser, openBrowser, requirePage } from '../support/browser.ts';
+import { cookieHeader } from '../support/cookie-jar.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { discover, register } from '../support/oauth.ts';
+import {
+  type OpenIdProvider,
+  signingInAt,
+  startOpenIdProvider,
+} from '../support/openid-provider.ts';
+import { rawRequest } from '../support/raw-request.ts';
+import { readStoredBytes } from '../support/stored-bytes.ts';
+import { startSystem, type System, useSystem } from '../support/system.ts';
+
+const SESSION = 'gatehouse-console';
+const FORMS = [
+  '/connectors',
+  '/connectors/AAAAAAAAAAAAAAAAAAAAAA/revoke',
+  '/connectors/AAAAAAAAAAAAAAAAAAAAAA/delete',
+  '/tokens',
+  '/tokens/revoke',
+  '/clients/revoke',
+  '/clients/allow',
+  '/grants/end',
+  '/accounts/disable',
+  '/accounts/enable',
+  '/sign-out',
+];
+
+function sessionIn({ jar }: Browser): string | undefined {
+  return jar.find(({ name }) => name === SESSION)?.value;
+}
+
+describe('The console', function () {
+  this.timeout(30_000);
+  const system = useSystem();
+  const at = (path: string) => `${system().management}/console${path}`;
+  const newBrowser = () => openBrowser([...system().origins, system().management]);
+
+  async function signIn(browser = newBrowser()): Promise<Browser> {
+    const page = requirePage(await browser.visit(at('/connectors')));
+    await browser.submit(page, { person: 'ada' });
+    return browser;
+  }
+
+  async function ask(path: string, browser: Browser, headers = {}, method = 'GET') {
+    const cookie = cookieHeader(browser.jar, new URL(at(path)));
+    const response = await fetch(at(path), {
+      method,
+      headers: { cookie, ...headers },
+      ...(method === 'POST' ? { body: new URLSearchParams({ id: 'x' }) } : {}),
+      redirect: 'manual',
+    });
+    await response.body?.cancel();
+    return response;
+  }
+
+  it('CSL-02 is not signed in to by the answer that belongs to somebody else', async () => {
+    const [mine, theirs] = [await signIn(), newBrowser()];
+    const session = sessionIn(mine);
+    await theirs.visit(at('/connectors'));
+    const trip = await ask('/connectors', newBrowser());
+    const foreign = new URL(trip.headers.get('location') ?? '').searchParams.get('state');
+    for (const browser of [mine, newBrowser()]) {
+      const { status, headers } = await ask(`/callback?code=x&state=${foreign}`, browser);
+      expect(status).to.equal(400);
+      expect(headers.getSetCookie().join()).not.to.include(`${SESSION}=`);
+    }
+    expect((await ask('/connectors', mine)).status).to.equal(200);
+    expect(sessionIn(mine)).to.equal(session);
+  });
+
+  it('CSL-02 can be signed in to although another page sent an answer of its own before', async () => {
+    const browser = newBrowser();
+    const page = requirePage(await browser.visit(at('/connectors')));
+    for (const query of ['', '?code=x', '?code=x&state=made-up', '?error=access_denied&state=x']) {
+      const answer = requirePage(await browser.visit(at(`/callback${query}`)));
+      expect(answer.status, query).to.equal(400);
+    }
+    const inside = requirePage(await browser.submit(page, { person: 'ada' }));
+    expect(inside.url.pathname).to.equal('/console/connectors');
+  });
+
+  it('CSL-03 takes no session that somebody else chose, and makes a new one at each sign-in', async () => {
+    const browser = newBrowser();
+    const host = new URL(system().management).hostname;
+    const planted = 'P'.repeat(43);
+    const made = { host, path: '/', secure: false, expiresAt: Infinity };
+    browser.jar.push({ ...made, name: SESSION, value: planted });
+    const first = sessionIn(await signIn(browser));
+    expect(first)
+      .to.match(/^[\w-]{43}$/)
+      .and.not.equal(planted);
+    const before = newBrowser();
+    before.jar.push(...browser.jar.map((cookie) => ({ ...cookie })));
+    const page = requirePage(await browser.visit(at('/sign-in')));
+    await browser.submit(page, { person: 'ada' });
+    expect(sessionIn(browser))
+      .to.match(/^[\w-]{43}$/)
+      .and.not.equal(first);
+    expect((await ask('/connectors', browser)).status).to.equal(200);
+    expect((await ask('/connectors', before)).status).to.equal(303);
+  });
+
+  it('CSL-03 keeps no session in a form that could be used', async () => {
+    const session = sessionIn(await signIn()) ?? '';
+    const stored = await readStoredBytes(system().storeAddress);
+    expect(stored).to.not.deep.equal([]);
+    for (const { name, bytes } of stored)
+      expect(`${name} ${bytes.toString('latin1')}`).not.to.include(session);
+  });
+
+  it('CSL-05 changes nothing for who asks without sending a form', async () => {
+    const browser = await signIn();
+    for (const path of FORMS)
+      for (const method of ['GET', 'HEAD', 'PUT', 'DELETE', 'PATCH']) {
+        const { status } = await ask(path, browser, {}, method);
+        const isPage =
+          ['GET', 'HEAD'].includes(method) && ['/connectors', '/tokens'].includes(path);
+        if (!isPage) expect(status, `${method} ${path}`).to.be.oneOf([404, 405]);
+      }
+    expect((await ask('/connectors', browser)).status).to.equal(200);
+  });
+
+  it('CSL-05 takes no form without the token of the session, whatever it is about', async () => {
+    const browser = await signIn();
+    for (const path of FORMS) {
+      const { status } = await ask(path, browser, {}, 'POST');
+      expect(status, path).to.equal(403);
+    }
+    expect((await ask('/connectors', browser)).status).to.equal(200);
+  });
+
+  it('CSL-08 leaves no token in the store', async () => {
+    const browser = await signIn();
+    const page = requirePage(await browser.visit(at('/tokens')));
+    const minted = requirePage(await browser.submit(page, { name: 'Kept', level: 'analytics' }));
+    const token = /id="token">([^<]+)</.exec(minted.html)?.[1] ?? '';
+    expect(token).to.match(/^[\w-]+\.[\w-]+\.[\w-]+$/);
+    const secretPart = token.split('.')[2] ?? '';
+    for (const { name, bytes } of await readStoredBytes(system().storeAddress))
+      expect(`${name} ${bytes.toString('latin1')}`).not.to.include(secretPart);
+  });
+
+  it('CSL-09 shows names of connectors and apps as text', async () => {
+    const name = `"><script>alert(1)</script><img src=x onerror='x'>`;
+    const connector = await createConnector(system(), { name });
+    await register((await discover(connector.link)).server, {
+      redirect_uris: ['http://127.0.0.1:1/callback'],
+      client_name: `${name}\u202egnp.exe\u200b`,
+    });
+    const browser = await signIn();
+    for (const path of ['/connectors', `/connectors/${connector.id}`, '/clients', '/audit']) {
+      const { status, html } = requirePage(await browser.visit(at(path)));
+      expect(status, path).to.equal(200);
+      expect(html, path).not.to.match(/<script|<img src=x|\u202e|\u200b/);
+    }
+    const { html } = requirePage(await browser.visit(at(`/connectors/${connector.id}`)));
+    expect(html).to.include('&lt;script&gt;');
+  });
+
+  it('CSL-12 starts no sign-in for what no person sees', async () => {
+    for (const path of ['/connectors', '/sign-in', '/callback?code=x&state=y'])
+      for (const headers of [
+        { 'sec-fetch-dest': 'image' },
+        { 'sec-fetch-dest': 'iframe' },
+        { 'sec-purpose': 'prefetch;prerender' },
+      ]) {
+        const response = await ask(path, newBrowser(), headers);
+        expect(response.status, `${path} ${JSON.stringify(headers)}`).to.equal(405);
+        expect(response.headers.has('set-cookie')).to.equal(false);
+      }
+  });
+});
+
+describe('The console, where sign-ins are limited', () => {
+  const system = useSystem({ file: { limits: { signIns: { perAddress: '5/10m' } } } });
+
+  it('CSL-12 tells who starts too many to wait, and nobody who is signed in', async () => {
+    const { management, origins } = system();
+    const browser = openBrowser([...origins, management]);
+    const page = requirePage(await browser.visit(`${management}/console/connectors`));
+    await browser.submit(page, { person: 'ada' });
+    const statuses: number[] = [];
+    for (let n = 0; n < 8; n += 1) {
+      const response = await fetch(`${management}/console/connectors`, { redirect: 'manual' });
+      statuses.push(response.status);
+      if (response.status === 429) expect(response.headers.get('retry-after')).to.match(/^\d+$/);
+    }
+    expect(statuses[0]).to.equal(303);
+    expect(statuses.at(-1)).to.equal(429);
+    const inside = requirePage(await browser.visit(`${management}/console/connectors`));
+    expect(inside.status).to.equal(200);
+  });
+});
+
+describe('The console behind a proxy that ends TLS', () => {
+  let provider: OpenIdProvider;
+  let system: System;
+  let listener: string;
+  let host: string;
+  before(async () => {
+    provider = await startOpenIdProvider();
+    provider.behave({ claims: { name: 'Ada', email: 'ada@example.com' } });
+    const [publicPort, port] = await freePorts(2);
+    host = `localhost:${publicPort}`;
+    listener = `http://127.0.0.1:${port}`;
+    const addresses = {
+      GATEHOUSE_MANAGEMENT_URL: `https://${host}`,
+      GATEHOUSE_MANAGEMENT_LISTEN: `127.0.0.1:${port}`,
+    };
+    const file = {
+      entitlements: [{ match: { anyone: true }, level: 'full' }],
+      management: { administrators: [{ subject: 'subject-1' }] },
+    };
+    system = await startSystem(signingInAt(provider, file, addresses));
+  });
+  after(async () => {
+    await system?.stop();
+    await provider.stop();
+  });
+
+  const visit = (path: string, headers: Record<string, string> = {}) =>
+    rawRequest(listener, { path, headers: { host, accept: 'text/html', ...headers } });
+  const pairOf = (cookie = '') => cookie.split(';', 1)[0] ?? '';
+
+  async function signIn(said: Record<string, string> = {}) {
+    const left = await visit('/console/connectors', said);
+    const [trip = ''] = left.headers['set-cookie'] ?? [];
+    const callback = provider.approve(new URL(left.headers.location ?? ''));
+    const back = await visit(callback.pathname + callback.search, {
+      ...said,
+      cookie: pairOf(trip),
+    });
+    const kept = (back.headers['set-cookie'] ?? []).filter((cookie) => !/^[^=]+=;/.test(cookie));
+    return { trip, session: kept.at(-1) ?? '', back };
+  }
+
+  for (const said of [{}, { 'x-forwarded-proto': 'http' }, { forwarded: 'proto=http' }])
+    it(`CSL-03 sets cookies for this host only, over https, out of reach of scripts (${JSON.stringify(said)})`, async () => {
+      const { trip, session, back } = await signIn(said as Record<string, string>);
+      expect(back.status).to.equal(303);
+      expect(back.headers.location).to.equal('/console/connectors');
+      expect(trip).to.match(/^__Host-gatehouse-console-sign-in=/);
+      expect(session).to.match(/^__Host-gatehouse-console=/);
+      for (const cookie of [trip, session])
+        expect(cookie)
+          .to.match(/; secure(;|$)/i)
+          .and.match(/; httponly(;|$)/i)
+          .and.match(/; samesite=lax(;|$)/i)
+          .and.match(/; path=\/(;|$)/i)
+          .and.not.match(/; domain=/i);
+    });
+
+  it('CSL-09 shows what the identity provider calls people as text', async () => {
+    const name = `<script>alert(1)</script>"><b>Ada`;
+    provider.behave({ claims: { name, email: `"<i>"@example.com` } });
+    const { session } = await signIn();
+    for (const path of ['/console/connectors', '/console/accounts', '/console/audit']) {
+      const { status, body } = await visit(path, { cookie: pairOf(session) });
+      expect(status, path).to.equal(200);
+      expect(body, path).not.to.match(/<script|<b>Ada|"<i>"/);
+      if (path !== '/console/audit') expect(body).to.include('&lt;script&gt;');
+    }
+  });
+
+  it('CSL-01 lets nobody in whose identity is another, whatever they are called', async () => {
+    provider.behave({ claims: { sub: 'subject-2', name: 'subject-1', email: 'subject-1' } });
+    const { session, back } = await signIn();
+    expect(back.status).to.equal(403);
+    expect(session).to.equal('');
+  });
+});
