@@ -18,7 +18,7 @@ const TURN_MS = 250;
 const CONCURRENCY = 16;
 const FRESH_TOKENS = 100;
 
-type Target = { url: string; agent: Agent; token?: string };
+export type Target = { url: string; agent: Agent; token?: string };
 
 /** A tool that takes next to no time, so that what is measured is what comes before it. */
 const CALL = JSON.stringify({
@@ -98,7 +98,8 @@ async function callsPerSecond(target: Target): Promise<number> {
   return answered / ((performance.now() - begun) / 1000);
 }
 
-function call({ url, agent, token }: Target): Promise<void> {
+/** Throws unless the tool answered. */
+export function call({ url, agent, token }: Target): Promise<void> {
   const headers = {
     accept: 'application/json, text/event-stream',
     'content-type': 'application/json',

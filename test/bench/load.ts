@@ -42,7 +42,12 @@ export function forSeconds(seconds: number): () => boolean {
 
 /** What went wrong, if anything. */
 export async function refresh(
-  { agent, tokenEndpoint, clientId, resource }: Visitor,
+  {
+    agent,
+    tokenEndpoint,
+    clientId,
+    resource,
+  }: Pick<Visitor, 'agent' | 'tokenEndpoint' | 'clientId' | 'resource'>,
   family: Family,
 ): Promise<string | undefined> {
   const form = new URLSearchParams({

@@ -24,16 +24,16 @@ const POLL_MS = 5;
 const STARTING_MS = 30_000;
 
 /**
- * `script` is a path from the top of the repository; it runs with the flags of `npm start`. What it prints goes to a file in
- * `directory`, so that logging costs what it costs in real life.
+ * `script` is a path from the top of the repository; it runs with the flags of `npm start` unless told otherwise. What it prints goes
+ * to a file in `directory`, so that logging costs what it costs in real life.
  */
 export function startProcess(
   script: string,
-  { args = [], environment = {}, directory }: ProcessOptions,
+  { args = [], environment = {}, flags = FLAGS, directory }: ProcessOptions,
 ): ServerProcess {
   const log = join(directory, 'output');
   const file = openSync(log, 'w');
-  const child = spawn(process.execPath, [...FLAGS, script, ...args], {
+  const child = spawn(process.execPath, [...flags, script, ...args], {
     cwd: REPOSITORY,
     env: { ...inherited(), ...environment },
     stdio: ['ignore', file, file],
@@ -60,6 +60,7 @@ export function startProcess(
 type ProcessOptions = {
   args?: string[];
   environment?: Record<string, string>;
+  flags?: readonly string[];
   directory: string;
 };
 

@@ -108,7 +108,7 @@ async function sealingLine(place: Place): Promise<string> {
     withRedis(async (other) => {
       const rates = await raceToRefresh(
         await startGatehouseOn(redis.url, place),
-        await startGatehouseOn(other.url, place, 'test/bench/unsealed-gatehouse.ts'),
+        await startGatehouseOn(other.url, place, { script: 'test/bench/unsealed-gatehouse.ts' }),
       );
       const what = 'refreshes per second next to the same with nothing sealed';
       return ratioLine(what, rates, LEAST_SEALED);

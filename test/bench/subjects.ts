@@ -63,7 +63,12 @@ export async function startBareEngine({ root }: Place, redisUrl?: string): Promi
 /** A script from the top of the repository that starts Gatehouse. */
 export type Program = { script: string; args?: string[] };
 
-export type StartedGatehouse = Subject & { start: Start };
+export type StartedGatehouse = Subject & {
+  start: Start;
+  /** Of its management API; the key is in `directory`. */
+  management: string;
+  directory: string;
+};
 
 export function startGatehouse(
   kind: StoreKind,
@@ -87,8 +92,12 @@ export function startGatehouse(
 }
 
 /** On a Redis that is there already. */
-export function startGatehouseOn(redisUrl: string, place: Place, script = MAIN): Promise<Subject> {
-  return onFreePorts(() => startOn('redis', redisUrl, place, { script }));
+export function startGatehouseOn(
+  redisUrl: string,
+  place: Place,
+  program?: Program,
+): Promise<StartedGatehouse> {
+  return onFreePorts(() => startOn('redis', redisUrl, place, program));
 }
 
 async function startOn(
@@ -101,6 +110,7 @@ async function startOn(
   const [auth, resource, management, idp] = await freePorts(4);
   const issuer = `http://localhost:${auth}`;
   const resourceUrl = `http://localhost:${resource}`;
+  const managementUrl = `http://127.0.0.1:${management}`;
   const idpUrl = `http://localhost:${idp}`;
   const spawned = performance.now();
   const server = startProcess(script, {
@@ -110,7 +120,7 @@ async function startOn(
       GATEHOUSE_CONFIG: 'config/development.yaml',
       GATEHOUSE_AUTH_URL: issuer,
       GATEHOUSE_RESOURCE_URL: resourceUrl,
-      GATEHOUSE_MANAGEMENT_URL: `http://127.0.0.1:${management}`,
+      GATEHOUSE_MANAGEMENT_URL: managementUrl,
       GATEHOUSE_DEVELOPMENT_IDP_URL: idpUrl,
       GATEHOUSE_STORE: redisUrl ?? 'sqlite:gatehouse.sqlite',
       GATEHOUSE_DATA_DIR: directory,
@@ -125,7 +135,8 @@ async function startOn(
   const start = { alive, serving: sinceSpawn() };
   const link = await untilPrinted(server, /(http\S+\/connect\/\w+\/mcp)/);
   const origins = [issuer, resourceUrl, idpUrl];
-  return { kind, server, issuer, origins, resource: link, start, stop: server.stop };
+  const address = { issuer, origins, resource: link, management: managementUrl };
+  return { kind, server, ...address, directory, start, stop: server.stop };
 }
 
 /** Other programs on this machine may take a free port before the subject does. */

@@ -1,0 +1,36 @@
+// The bare engine in the comparison: oidc-provider with the Redis adapter most servers on it have; it issues tokens and serves no resource.
+import { startRedis } from '../../support/redis-server.ts';
+import { METADATA_PATH, startBareEngine } from '../subjects.ts';
+import type { Contestant } from './contestant.ts';
+
+export const bareEngine: Contestant = {
+  id: 'oidc-provider',
+  name: 'oidc-provider, Redis',
+  async start(place) {
+    const redis = await startRedis();
+    const spawned = performance.now();
+    const { server, issuer, origins, ...engine } = await startBareEngine(place, redis.url);
+    const startedIn = (performance.now() - spawned) / 1000;
+    return {
+      server,
+      store: redis,
+      startedIn,
+      metadataUrl: issuer + METADATA_PATH,
+      origins,
+      scope: 'operations offline_access',
+      links: [`${issuer}/one/mcp`, `${issuer}/two/mcp`],
+      // Whether to ask is up to the engine, what the page says to its host: this one approves without a page.
+      async agree(browser, url) {
+        const before = browser.visited.length;
+        const step = await browser.visit(url);
+        const passed = browser.visited.slice(before);
+        const asked = passed.some(({ pathname }) => pathname.startsWith('/interaction/'));
+        return { step, asked };
+      },
+      async stop() {
+        await engine.stop();
+        await redis.stop();
+      },
+    };
+  },
+};

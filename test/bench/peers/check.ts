@@ -1,0 +1,68 @@
+// What a check of the comparison is: rows of the table, and how one contestant comes by its marks in them.
+import type { Session } from './session.ts';
+
+/** `passed` undefined: there is nothing to check here. `note` is for people. */
+export type Mark = { passed?: boolean; note?: string };
+
+export type Check = {
+  /** What is claimed, one row each. */
+  rows: readonly string[];
+  /** A mark for each row, or what is left to do once the grace for a repeated refresh is over everywhere. */
+  run(session: Session): Promise<Mark[] | Later>;
+};
+
+export type Later = () => Promise<Mark[]>;
+
+/** Longer than Gatehouse (60 s) and Better Auth (30 s) answer a turned refresh token again. */
+export const GRACE_MS = 63_000;
+
+export function passedIf(passed: boolean, note?: string): Mark {
+  return { passed, ...(note === undefined ? {} : { note }) };
+}
+
+const RACES = 5;
+
+/** Who wins a race once may lose it the next time. */
+export async function repeatedly<Result>(race: () => Promise<Result>): Promise<Result[]> {
+  const results: Result[] = [];
+  while (results.length < RACES) results.push(await race());
+  return results;
+}
+
+/** Marks of one contestant, by row; a check that ends in an error leaves its rows to be shown as such. */
+export type Marks = Map<string, Mark>;
+
+/** Resolves to what asks the rest, once the grace is over, and gives all marks. */
+export async function runChecks(
+  session: Session,
+  checks: readonly Check[],
+): Promise<() => Promise<Marks>> {
+  const marks: Marks = new Map();
+  const later: (() => Promise<void>)[] = [];
+  const set = ({ rows }: Check, given: readonly Mark[]) =>
+    rows.forEach((row, n) => marks.set(row, given[n] ?? {}));
+  for (const check of checks)
+    await guarded(check, set, async () => {
+      const result = await check.run(session);
+      if (typeof result !== 'function') return result;
+      later.push(() => guarded(check, set, result));
+      return [];
+    });
+  return async () => {
+    for (const run of later) await run();
+    return marks;
+  };
+}
+
+async function guarded(
+  check: Check,
+  set: (check: Check, marks: readonly Mark[]) => void,
+  run: () => Promise<Mark[]>,
+): Promise<void> {
+  try {
+    set(check, await run());
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    set(check, [{ note: `could not be checked: ${reason}` }]);
+  }
+}

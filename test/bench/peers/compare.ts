@@ -1,0 +1,100 @@
+// The comparison (npm run bench:peers): Gatehouse next to other authorization servers for MCP, first by what they get right, then by what they cost.
+import { rmSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { bareEngine } from './bare-engine.ts';
+import { betterAuth } from './better-auth.ts';
+import { GRACE_MS, type Marks, runChecks } from './check.ts';
+import { CHECKS } from './checks.ts';
+import { type Contestant, memoryOf } from './contestant.ts';
+import { writeResult } from './document.ts';
+import { type Entrant, enterAll } from './entrants.ts';
+import { gatehouseOnRedis, gatehouseOnSqlite } from './gatehouse.ts';
+import { pinnedVersions } from './install.ts';
+import { mcpOauthServer } from './mcp-oauth-server.ts';
+import { helpOn, type Options, readOptions } from './options.ts';
+import { describeAll, describeRun, type Findings } from './report.ts';
+import { measureRounds } from './rounds.ts';
+import type { Session } from './session.ts';
+import { workersOauthProvider } from './workers-oauth-provider.ts';
+
+/** The first is what the others are compared with. */
+const CONTESTANTS: readonly Contestant[] = [
+  gatehouseOnRedis,
+  gatehouseOnSqlite,
+  bareEngine,
+  betterAuth,
+  workersOauthProvider,
+  mcpOauthServer,
+];
+const LONGEST_MS = 15 * 60_000;
+
+async function compare(options: Options): Promise<void> {
+  const root = await mkdtemp(join(tmpdir(), 'gatehouse-peers-'));
+  process.once('exit', () => rmSync(root, { recursive: true, force: true }));
+  const place = { root, logLevel: 'warn' };
+  const run = describeRun(options, await pinnedVersions());
+  const { entrants, leftOut } = await enterAll(options, place, report);
+  if (leftOut.has(gatehouseOnRedis.name))
+    throw new Error(`nothing to compare with: ${leftOut.get(gatehouseOnRedis.name)}`);
+  const asked: (Entrant & { finish: () => Promise<Marks> })[] = [];
+  for (const entrant of entrants) {
+    report(`asking ${entrant.session.contestant.name}`);
+    asked.push({ ...entrant, finish: await runChecks(entrant.session, CHECKS) });
+  }
+  const askedAt = performance.now();
+  const { samples, failures } = await measureRounds(entrants, options, report);
+  report('waiting until no used refresh token is answered again');
+  await delay(Math.max(0, GRACE_MS - (performance.now() - askedAt)));
+  const findings: Findings[] = [];
+  for (const { session, starts, startedWith, finish } of asked) {
+    const memory = { started: startedWith, ...(await memoryAfter(session)) };
+    findings.push({ contestant: session.contestant, starts, memory, marks: await finish() });
+    await session.running.stop();
+  }
+  const result = describeAll({ run, findings, samples, leftOut, failures });
+  console.log(result);
+  if (options.write) await writeResult(result);
+  if (leftOut.size + failures.size > 0) process.exitCode = 1;
+}
+
+async function memoryAfter({ running: { server, store } }: Session) {
+  return {
+    loaded: await memoryOf(server),
+    ...(store ? { store: await memoryOf(store) } : {}),
+  };
+}
+
+// Every server under test has one, so that none is left behind.
+process.setMaxListeners(100);
+const begun = performance.now();
+
+/** Progress; the result alone goes to standard output. */
+function report(line: string): void {
+  const seconds = Math.floor((performance.now() - begun) / 1000);
+  console.error(`${String(seconds).padStart(4)} s  ${line}`);
+}
+
+function readOrExit(): Options {
+  try {
+    return readOptions(process.argv.slice(2), CONTESTANTS);
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    process.exit(2);
+  }
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
+const tooLate = () => {
+  console.error('not done within fifteen minutes: this machine is too slow or too busy');
+  process.exit(1);
+};
+const options = readOrExit();
+if (options.help) console.log(helpOn(CONTESTANTS));
+else {
+  const deadline = setTimeout(tooLate, LONGEST_MS);
+  await compare(options);
+  clearTimeout(deadline);
+}

@@ -1,0 +1,119 @@
+// The flows that are measured: registration, authorization up to the code, exchange, refresh, and MCP calls with and without a token.
+import { Agent } from 'node:http';
+import type { Browser } from '../../support/browser.ts';
+import type { Client } from '../../support/oauth.ts';
+import { call } from '../calls.ts';
+import { refresh as refreshFamily } from '../load.ts';
+import { loadFor, loadOf, type Sample } from './measurement.ts';
+import type { Options } from './options.ts';
+import {
+  authorize,
+  type Code,
+  type Connection,
+  connectionFrom,
+  newBrowser,
+  newClient,
+  obtainCode,
+  redeem,
+  type Session,
+} from './session.ts';
+
+const CONCURRENCY = 16;
+const PEOPLE = 8;
+const WARM_UP_SECONDS = 0.5;
+const SLICES = 4;
+
+/** One contestant while it is measured: people who are signed in, and what its clients hold. */
+export type Runner = {
+  session: Session;
+  people: Browser[];
+  connections: Connection[];
+};
+
+export function newRunner(session: Session): Runner {
+  const people = Array.from({ length: PEOPLE }, () => newBrowser(session));
+  return { session, people, connections: [] };
+}
+
+/** Signs everybody in and goes every way once. */
+export async function warmUp(runner: Runner, options: Options): Promise<void> {
+  for (const browser of runner.people) await authorize(runner.session, { browser });
+  await measureConnections(runner, options, () => undefined);
+  await refreshFor(WARM_UP_SECONDS, CONCURRENCY, runner);
+  await measureCalls(runner, options, () => undefined);
+}
+
+export type Add = (flow: string, sample: Sample) => void;
+
+/** Every connection of a round is of a client of its own, so that consent is asked every time. */
+export async function measureConnections(
+  { session, people, connections }: Runner,
+  { codes: count }: Options,
+  add: Add,
+): Promise<void> {
+  const wanted = [...Array(count).keys()];
+  const clients: Client[] = [];
+  const codes: Code[] = [];
+  const register = async () => clients.push(await newClient(session));
+  add(FLOWS.register, await loadOf(wanted, CONCURRENCY, register));
+  const free = [...people];
+  const obtain = async (client: Client) => {
+    const browser = free.shift();
+    if (!browser) throw new Error('there are as many people as authorizations at a time');
+    codes.push(await obtainCode(session, { client, browser }));
+    free.push(browser);
+  };
+  add(FLOWS.authorize, await loadOf(clients, PEOPLE, obtain));
+  const exchange = async (code: Code) =>
+    connections.push(connectionFrom(code, await redeem(session, code)));
+  add(FLOWS.exchange, await loadOf(codes, CONCURRENCY, exchange));
+}
+
+export const FLOWS = {
+  register: `registrations, ${CONCURRENCY} at a time`,
+  authorize: `authorizations from request through consent to code, ${PEOPLE} people signed in`,
+  exchange: `code exchanges, ${CONCURRENCY} at a time`,
+  refresh: (concurrency: number) => `refreshes, ${concurrency} at a time`,
+  call: `MCP calls with a token, ${CONCURRENCY} at a time`,
+  open: `the same calls without authorization, ${CONCURRENCY} at a time`,
+};
+
+/**
+ * Throws at the first refusal: what was not answered must not count as fast. Connections are new in every turn, because those that
+ * waited for it may have been closed at the other end.
+ */
+export function refreshFor(
+  seconds: number,
+  concurrency: number,
+  { session, connections }: Runner,
+): Promise<Sample> {
+  const agent = new Agent({ keepAlive: true });
+  const { token_endpoint: tokenEndpoint } = session.server;
+  return loadFor(seconds, concurrency, connections, async (connection) => {
+    const { client, link: resource, accessToken, turn } = connection;
+    const family = { refreshToken: turn, accessToken };
+    const visitor = { agent, tokenEndpoint, clientId: client.id, resource };
+    const failure = await refreshFamily(visitor, family);
+    if (failure !== undefined) throw new Error(`a refresh was answered ${failure}`);
+    connection.turn = family.refreshToken;
+  });
+}
+
+/** With a token and without; nothing where there is no resource server. */
+export async function measureCalls(
+  { session, connections: [connection] }: Runner,
+  { seconds }: Options,
+  add: Add,
+): Promise<void> {
+  const { open } = session.running;
+  if (open === undefined || !connection) return;
+  const agent = new Agent({ keepAlive: true });
+  const idle = (url: string, token?: string) =>
+    Array.from({ length: CONCURRENCY }, () => ({ url, agent, token }));
+  const guarded = idle(connection.link, connection.accessToken);
+  const targets = { [FLOWS.call]: guarded, [FLOWS.open]: idle(open) };
+  // One slice of each after the other, so that a busy moment slows both.
+  for (let slice = 0; slice < SLICES; slice += 1)
+    for (const [flow, items] of Object.entries(targets))
+      add(flow, await loadFor(seconds / SLICES, CONCURRENCY, items, call));
+}

@@ -1,0 +1,69 @@
+// Gatehouse in the comparison: as npm start runs it, on Redis and on SQLite, with its MCP server open to everybody beside it.
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createConnector } from '../../../src/management/client.ts';
+import { freePorts } from '../../support/free-ports.ts';
+import { startRedis } from '../../support/redis-server.ts';
+import { untilAnswered } from '../server-process.ts';
+import {
+  METADATA_PATH,
+  type Place,
+  type Program,
+  startGatehouse,
+  type StartedGatehouse,
+  startGatehouseOn,
+} from '../subjects.ts';
+import type { Contestant, Running } from './contestant.ts';
+import { agreeInForms } from './forms.ts';
+
+export const gatehouseOnRedis: Contestant = {
+  id: 'gatehouse-redis',
+  name: 'Gatehouse, Redis',
+  async start(place) {
+    const redis = await startRedis();
+    const running = await startWithOpenServer(place, (program) =>
+      startGatehouseOn(redis.url, place, program),
+    );
+    const stop = async () => {
+      await running.stop();
+      await redis.stop();
+    };
+    return { ...running, store: redis, stop };
+  },
+};
+
+export const gatehouseOnSqlite: Contestant = {
+  id: 'gatehouse-sqlite',
+  name: 'Gatehouse, SQLite',
+  start: (place) =>
+    startWithOpenServer(place, (program) => startGatehouse('sqlite', place, program)),
+};
+
+async function startWithOpenServer(
+  { logLevel }: Place,
+  start: (program: Program) => Promise<StartedGatehouse>,
+): Promise<Running> {
+  const [port] = await freePorts(1);
+  const script = 'test/bench/gatehouse-and-open-server.ts';
+  const gatehouse = await start({ script, args: [String(port), logLevel] });
+  const open = `http://localhost:${port}`;
+  await untilAnswered(gatehouse.server, `${open}/livez`);
+  const { server, issuer, origins, resource, stop } = gatehouse;
+  return {
+    server,
+    startedIn: gatehouse.start.serving,
+    metadataUrl: issuer + METADATA_PATH,
+    origins,
+    scope: 'operations offline_access',
+    links: [resource, await createLink(gatehouse)],
+    open: `${open}/mcp`,
+    agree: agreeInForms,
+    stop,
+  };
+}
+
+async function createLink({ management, directory }: StartedGatehouse): Promise<string> {
+  const key = (await readFile(join(directory, 'management.key'), 'utf8')).trim();
+  const wanted = { name: 'second', level: 'operations' } as const;
+  return (await createConnector({ url: management, key }, wanted)).link;
+}

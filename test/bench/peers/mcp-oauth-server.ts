@@ -1,0 +1,27 @@
+// mcp-oauth-server in the comparison: on Express, with the one store it comes with, in memory.
+import { freePorts } from '../../support/free-ports.ts';
+import { METADATA_PATH } from '../subjects.ts';
+import { type Contestant, newFolder, startPeer } from './contestant.ts';
+import { agreeInForms } from './forms.ts';
+
+export const mcpOauthServer: Contestant = {
+  id: 'mcp-oauth-server',
+  name: 'mcp-oauth-server, memory',
+  isInstalled: true,
+  async start(place) {
+    const [port = 0] = await freePorts(1);
+    const directory = await newFolder(place, 'mcp-oauth-server');
+    const peer = { script: 'mcp-oauth-server.js', port, directory };
+    const { origin, ...started } = await startPeer({ ...peer, metadataPath: METADATA_PATH });
+    return {
+      ...started,
+      origins: [origin],
+      // It knows no offline_access: every client registered for refresh tokens gets one.
+      scope: 'operations',
+      links: [`${origin}/one/mcp`, `${origin}/two/mcp`],
+      open: `${origin}/open`,
+      agree: agreeInForms,
+      stop: started.server.stop,
+    };
+  },
+};

@@ -1,0 +1,75 @@
+// Load on one contestant at a time, in turns: how many a second, and how long each took.
+import { median } from '../rates.ts';
+
+/** Of one contestant in one round. `latencies` in milliseconds. */
+export type Sample = { rate: number; latencies: number[] };
+
+/** By flow and contestant: a sample for each round. */
+export type Samples = Map<string, Map<string, Sample[]>>;
+
+export function addSample(samples: Samples, flow: string, id: string, sample: Sample): void {
+  const ofFlow = samples.get(flow) ?? new Map<string, Sample[]>();
+  samples.set(flow, ofFlow.set(id, [...(ofFlow.get(id) ?? []), sample]));
+}
+
+/** Each of `items` once, so many at a time. */
+export async function loadOf<Item>(
+  items: readonly Item[],
+  concurrency: number,
+  act: (item: Item) => Promise<unknown>,
+): Promise<Sample> {
+  const left = [...items];
+  return load(concurrency, () => left.shift(), act);
+}
+
+/** Again and again for so long: takes an item out of `idle` and puts it back behind the others. */
+export async function loadFor<Item>(
+  seconds: number,
+  concurrency: number,
+  idle: Item[],
+  act: (item: Item) => Promise<unknown>,
+): Promise<Sample> {
+  const end = performance.now() + seconds * 1000;
+  const next = () => (performance.now() < end ? idle.shift() : undefined);
+  return load(concurrency, next, async (item) => {
+    await act(item);
+    idle.push(item);
+  });
+}
+
+async function load<Item>(
+  concurrency: number,
+  next: () => Item | undefined,
+  act: (item: Item) => Promise<unknown>,
+): Promise<Sample> {
+  const latencies: number[] = [];
+  const begun = performance.now();
+  const connection = async () => {
+    for (let item = next(); item !== undefined; item = next()) {
+      const sent = performance.now();
+      await act(item);
+      latencies.push(performance.now() - sent);
+    }
+  };
+  await Promise.all(Array.from({ length: concurrency }, connection));
+  return { rate: (latencies.length * 1000) / (performance.now() - begun), latencies };
+}
+
+/** `share` from 0 to 1. */
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
+}
+
+export type Figures = { rate: number; ratio: number; middle: number; slow: number };
+
+/** Medians over the rounds; the ratio is to `reference` in the same round. */
+export function figuresOf(own: readonly Sample[], reference: readonly Sample[]): Figures {
+  const latencies = own.flatMap((sample) => sample.latencies);
+  return {
+    rate: median(own.map(({ rate }) => rate)),
+    ratio: median(own.map(({ rate }, round) => rate / (reference[round]?.rate ?? NaN))),
+    middle: quantile(latencies, 0.5),
+    slow: quantile(latencies, 0.99),
+  };
+}

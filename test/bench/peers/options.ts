@@ -1,0 +1,59 @@
+// The flags of the comparison, and what --help says about it.
+import { parseArgs } from 'node:util';
+import type { Contestant } from './contestant.ts';
+
+export type Options = {
+  help: boolean;
+  quick: boolean;
+  /** Into the document. */
+  write: boolean;
+  contestants: readonly Contestant[];
+  rounds: number;
+  /** Of one turn of a measurement. */
+  seconds: number;
+  /** Registrations, authorizations and exchanges of one round. */
+  codes: number;
+  starts: number;
+};
+
+export const CONCURRENCIES = [1, 16, 64];
+
+const FULL = { rounds: 5, seconds: 1, codes: 48, starts: 5 };
+const QUICK = { rounds: 2, seconds: 0.3, codes: 32, starts: 1 };
+
+export function helpOn(all: readonly Contestant[]): string {
+  return `npm run bench:peers -- [flags]
+
+  --only <id>[,<id>…]  compare Gatehouse on Redis with these alone
+  --quick              two short rounds: shows that all of it runs; the numbers mean little
+  --write              puts the result into test/bench/peers/README.md as well
+
+${all.map(({ id, name }) => `  ${id.padEnd(24)}${name}`).join('\n')}
+
+Installs the peers in test/bench/peers/installed (npm ci, versions pinned), starts each as a process of its own on loopback, asks
+all of them the same questions, then measures the same flows in turns. Takes some eight minutes on two cores. Needs redis-server.
+How and why: test/bench/peers/README.md.
+`;
+}
+
+/** Throws a TypeError that says what is wrong with the flags. `all` begins with what the others are compared with. */
+export function readOptions(args: string[], all: readonly Contestant[]): Options {
+  const { values } = parseArgs({
+    args,
+    options: {
+      help: { type: 'boolean', default: false },
+      quick: { type: 'boolean', default: false },
+      write: { type: 'boolean', default: false },
+      only: { type: 'string', multiple: true, default: [] },
+    },
+  });
+  const only = values.only.flatMap((list) => list.split(','));
+  const known = all.map(({ id }) => id);
+  const unknown = only.find((id) => !known.includes(id));
+  if (unknown !== undefined)
+    throw new TypeError(`--only takes ${known.join(', ')}, not ${unknown}`);
+  const isWanted = ({ id }: Contestant, n: number) =>
+    n === 0 || only.length === 0 || only.includes(id);
+  const { help, quick, write } = values;
+  return { help, quick, write, contestants: all.filter(isWanted), ...(quick ? QUICK : FULL) };
+}

@@ -1,0 +1,172 @@
+// The comparison as Markdown: where it ran, who was left out, who passes what, and the figures next to Gatehouse on Redis.
+import { availableParallelism, loadavg } from 'node:os';
+import engine from 'oidc-provider/package.json' with { type: 'json' };
+import gatehouse from '../../../package.json' with { type: 'json' };
+import { median } from '../rates.ts';
+import type { Marks } from './check.ts';
+import { CHECKS } from './checks.ts';
+import type { Contestant } from './contestant.ts';
+import { FLOWS } from './flows.ts';
+import { figuresOf, type Samples } from './measurement.ts';
+import type { Options } from './options.ts';
+
+/** Bytes. `store`: of its Redis, where it has one. */
+export type Memory = { started: number; loaded: number; store?: number };
+
+/** What was found about one contestant. */
+export type Findings = {
+  contestant: Contestant;
+  /** Seconds from spawn to metadata, of every cold start. */
+  starts: number[];
+  memory: Memory;
+  marks: Marks;
+};
+
+export type Found = {
+  /** What `describeRun` said when it began. */
+  run: string;
+  findings: readonly Findings[];
+  samples: Samples;
+  /** By name, with the reason: who could not be started, and who is measured in part. */
+  leftOut: ReadonlyMap<string, string>;
+  failures: ReadonlyMap<string, string>;
+};
+
+export function describeAll(found: Found): string {
+  const { run, findings, samples } = found;
+  const parts = [
+    run,
+    describeAbsence(found),
+    '### Who passes what',
+    describeChecks(findings),
+    '### Flows (a ratio above 1 is faster than Gatehouse on Redis)',
+    describeFlows(findings, samples),
+    '### What a token adds to a call (a ratio below 1 is cheaper than Gatehouse on Redis)',
+    describeCalls(findings, samples),
+    '### Start and memory (a ratio below 1 is quicker or smaller than Gatehouse on Redis)',
+    describeProcesses(findings),
+  ];
+  return parts.filter((part) => part !== '').join('\n\n');
+}
+
+const WORD = { true: 'yes', false: '**no**', undefined: '–' };
+
+export function describeRun(
+  { rounds, seconds, starts, quick }: Options,
+  versions: readonly string[],
+): string {
+  const own = [`Gatehouse ${gatehouse.version}`, `oidc-provider ${engine.version}`];
+  return [
+    `${[...own, ...versions].join(', ')}; Node ${process.version}.`,
+    `${availableParallelism()} cores for servers, stores and load together; load average at the start ${loadavg()[0]?.toFixed(2)}.`,
+    `${rounds} rounds, turns of ${seconds} s, ${starts} cold starts${quick ? '; a quick run, whose figures mean little' : ''}.`,
+  ].join('\n');
+}
+
+function describeAbsence({ leftOut, failures }: Found): string {
+  const lines = [
+    ...[...leftOut].map(([name, reason]) => `- LEFT OUT: ${name}: ${reason}`),
+    ...[...failures].map(([name, reason]) => `- MEASURED IN PART: ${name}: ${reason}`),
+  ];
+  return lines.join('\n');
+}
+
+function describeChecks(all: readonly Findings[]): string {
+  const rows = CHECKS.flatMap((check) => check.rows);
+  const cell = ({ marks }: Findings, row: string) =>
+    WORD[String(marks.get(row)?.passed) as keyof typeof WORD];
+  const body = rows.map((row) => [row, ...all.map((findings) => cell(findings, row))]);
+  const head = ['claim', ...all.map(({ contestant }) => contestant.name)];
+  return [table(head, body), ...notesOn(all, rows)].join('\n');
+}
+
+/** What a mark alone does not say. */
+function notesOn(all: readonly Findings[], rows: readonly string[]): string[] {
+  const notes = all.flatMap(({ contestant, marks }) =>
+    rows.flatMap((row) => {
+      const { passed, note } = marks.get(row) ?? {};
+      return note === undefined || passed === true ? [] : [`- ${contestant.name}, ${row}: ${note}`];
+    }),
+  );
+  return notes.length === 0 ? [] : ['', ...notes];
+}
+
+function describeFlows(all: readonly Findings[], samples: Samples): string {
+  const shown = [...samples.keys()].filter((flow) => flow !== FLOWS.call && flow !== FLOWS.open);
+  const body = shown.flatMap((flow) => {
+    const ofFlow = samples.get(flow);
+    const reference = ofFlow?.get(referenceOf(all)) ?? [];
+    return all.flatMap(({ contestant: { id, name } }) => {
+      const own = ofFlow?.get(id);
+      if (!own) return [];
+      const { rate, ratio, middle, slow } = figuresOf(own, reference);
+      return [[flow, name, rate.toFixed(0), ratio.toFixed(2), middle.toFixed(1), slow.toFixed(1)]];
+    });
+  });
+  return table(['flow', 'server', 'per second', 'ratio', 'median ms', 'p99 ms'], body);
+}
+
+/** What a token adds to a call, whatever the call itself costs. */
+function describeCalls(all: readonly Findings[], samples: Samples): string {
+  const costs = all.flatMap(({ contestant: { id, name } }) => {
+    const [call, open] = [FLOWS.call, FLOWS.open].map((flow) => samples.get(flow)?.get(id) ?? []);
+    if (!call?.length || !open?.length) return [];
+    const [guarded, bare] = [figuresOf(call, call), figuresOf(open, open)];
+    return [{ name, guarded, bare, cost: 1e6 / guarded.rate - 1e6 / bare.rate }];
+  });
+  const body = costs.map(({ name, guarded, bare, cost }) => [
+    name,
+    ...[bare.rate, guarded.rate].map((rate) => rate.toFixed(0)),
+    ...[guarded.middle, guarded.slow].map((milliseconds) => milliseconds.toFixed(1)),
+    cost.toFixed(0),
+    (cost / (costs[0]?.cost ?? NaN)).toFixed(2),
+  ]);
+  const rates = ['open calls/s', 'calls with a token/s', 'median ms', 'p99 ms'];
+  return table(['server', ...rates, 'the token costs µs', 'ratio'], body);
+}
+
+function describeProcesses(all: readonly Findings[]): string {
+  const [first] = all;
+  const body = all.map(({ contestant, starts, memory }) => [
+    contestant.name,
+    median(starts).toFixed(2),
+    (median(starts) / median(first?.starts ?? [])).toFixed(2),
+    ...[memory.started, memory.loaded].map(inMegabytes),
+    (memory.loaded / (first?.memory.loaded ?? NaN)).toFixed(2),
+    memory.store === undefined ? '' : inMegabytes(memory.store),
+  ]);
+  const head = [
+    'server',
+    'cold start s',
+    'ratio',
+    'MB started',
+    'MB after the load',
+    'ratio',
+    'MB of its Redis',
+  ];
+  return table(head, body);
+}
+
+function referenceOf([first]: readonly Findings[]): string {
+  return first?.contestant.id ?? '';
+}
+
+function inMegabytes(bytes: number): string {
+  return (bytes / 1e6).toFixed(0);
+}
+
+/** Markdown that is aligned for a terminal as well: words to the left, numbers to the right. */
+function table(head: string[], rows: string[][]): string {
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
+  );
+  const isNumber = head.map((_, column) =>
+    rows.every((row) => /^-?[\d.]*$/.test(row[column] ?? '')),
+  );
+  const line = (cells: string[]) =>
+    `| ${cells.map((cell, n) => (isNumber[n] ? cell.padStart(widths[n] ?? 0) : cell.padEnd(widths[n] ?? 0))).join(' | ')} |`;
+  const rule = widths.map((width, n) =>
+    isNumber[n] ? `${'-'.repeat(width - 1)}:` : '-'.repeat(width),
+  );
+  return [line(head), line(rule), ...rows.map(line)].join('\n');
+}

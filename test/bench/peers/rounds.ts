@@ -1,0 +1,65 @@
+// All flows of all contestants, in rounds: within a round they take turns, another one first each time, so that whatever else the machine does slows all alike.
+import type { Entrant } from './entrants.ts';
+import {
+  type Add,
+  FLOWS,
+  measureCalls,
+  measureConnections,
+  newRunner,
+  refreshFor,
+  type Runner,
+  warmUp,
+} from './flows.ts';
+import { addSample, type Samples } from './measurement.ts';
+import { CONCURRENCIES, type Options } from './options.ts';
+
+type Measure = (runner: Runner, options: Options, add: Add) => Promise<void>;
+
+const PARTS: Record<string, Measure> = {
+  connections: measureConnections,
+  refreshes: measureRefreshes,
+  calls: measureCalls,
+};
+
+/** `failures` says, by name, why it is measured no further. */
+export type Measured = { samples: Samples; failures: Map<string, string> };
+
+export async function measureRounds(
+  entrants: readonly Entrant[],
+  options: Options,
+  report: (line: string) => void,
+): Promise<Measured> {
+  const measured: Measured = { samples: new Map(), failures: new Map() };
+  const runners = entrants.map(({ session }) => newRunner(session));
+  report('warming up');
+  for (const runner of runners) await measureOne(runner, warmUp, options, measured);
+  for (let round = 0; round < options.rounds; round += 1) {
+    const first = round % runners.length;
+    const order = [...runners.slice(first), ...runners.slice(0, first)];
+    for (const [name, measure] of Object.entries(PARTS)) {
+      report(`round ${round + 1} of ${options.rounds}: ${name}`);
+      for (const runner of order) await measureOne(runner, measure, options, measured);
+    }
+  }
+  return measured;
+}
+
+async function measureOne(
+  runner: Runner,
+  measure: Measure,
+  options: Options,
+  { samples, failures }: Measured,
+): Promise<void> {
+  const { id, name } = runner.session.contestant;
+  if (failures.has(name)) return;
+  try {
+    await measure(runner, options, (flow, sample) => addSample(samples, flow, id, sample));
+  } catch (error) {
+    failures.set(name, error instanceof Error ? error.message : String(error));
+  }
+}
+
+async function measureRefreshes(runner: Runner, { seconds }: Options, add: Add): Promise<void> {
+  for (const concurrency of CONCURRENCIES)
+    add(FLOWS.refresh(concurrency), await refreshFor(seconds, concurrency, runner));
+}

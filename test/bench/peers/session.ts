@@ -1,0 +1,145 @@
+// A person and clients at one contestant: registration, authorization, codes, tokens and calls, each as the test asks for it (RFC 6749, 7591, 7636).
+import { z } from 'zod';
+import { type Browser, openBrowser } from '../../support/browser.ts';
+import { REDIRECT_URI } from '../../support/connection.ts';
+import { call } from '../../support/mcp.ts';
+import {
+  authorizeUrl,
+  type Client,
+  exchange,
+  type Parameters,
+  refresh,
+  register,
+  type Server,
+  type TokenAnswer,
+} from '../../support/oauth.ts';
+import type { Contestant, Running } from './contestant.ts';
+
+export type Session = { contestant: Contestant; running: Running; server: Server };
+
+/** What came back to the client: a code, or nothing. */
+export type Code = { client: Client; link: string; callback: URL; verifier: string };
+
+export type Outcome = { code?: Code; asked: boolean; departure?: URL };
+
+export type Connection = { client: Client; link: string; accessToken: string; turn: string };
+
+export type Wishes = { client?: Client; browser?: Browser; link?: string; parameters?: Parameters };
+
+/** The public keys are none of the comparison's business, and not everybody has some. */
+const metadata = z.looseObject({
+  issuer: z.string(),
+  authorization_endpoint: z.string(),
+  token_endpoint: z.string(),
+  registration_endpoint: z.string(),
+  revocation_endpoint: z.string(),
+  jwks_uri: z.string().default(''),
+});
+
+export async function openSession(contestant: Contestant, running: Running): Promise<Session> {
+  const server = metadata.parse(await (await fetch(running.metadataUrl)).json());
+  return { contestant, running, server };
+}
+
+export function newBrowser({ running }: Session): Browser {
+  return openBrowser(running.origins);
+}
+
+/** Public, and with a redirect address on the person's own machine, as most MCP clients are. */
+export async function newClient({ server }: Session): Promise<Client> {
+  const { status, body } = await register(server, {
+    client_name: 'Comparison',
+    redirect_uris: [REDIRECT_URI],
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code'],
+    token_endpoint_auth_method: 'none',
+    // Some take no loopback address of any other kind of client.
+    application_type: 'native',
+  });
+  if (!body.client_id) throw new Error(`registration: ${status} ${JSON.stringify(body)}`);
+  return { id: body.client_id, method: 'none', redirectUri: REDIRECT_URI };
+}
+
+/** Where a person who agrees to everything ends; a page in place of a code is an outcome, too. */
+export async function authorize(session: Session, wishes: Wishes = {}): Promise<Outcome> {
+  const { running, server } = session;
+  const client = wishes.client ?? (await newClient(session));
+  const link = wishes.link ?? running.links[0];
+  const parameters = { resource: link, scope: running.scope, ...wishes.parameters };
+  const { url, verifier } = authorizeUrl(server, client, parameters);
+  const { step, asked } = await running.agree(wishes.browser ?? newBrowser(session), url);
+  if (step.kind === 'page') return { asked };
+  const code = { client, link, callback: step.url, verifier };
+  return { asked, departure: step.url, ...(step.url.searchParams.has('code') ? { code } : {}) };
+}
+
+export async function obtainCode(session: Session, wishes: Wishes = {}): Promise<Code> {
+  const { code, departure } = await authorize(session, wishes);
+  if (!code) throw new Error(`no code, but ${departure?.href ?? 'a page'}`);
+  return code;
+}
+
+export function redeem(
+  { server }: Session,
+  { client, link, callback, verifier }: Code,
+  more: Parameters = {},
+): Promise<TokenAnswer> {
+  return exchange(server, client, { callback, verifier }, { resource: link, ...more });
+}
+
+export async function connect(session: Session, wishes: Wishes = {}): Promise<Connection> {
+  const code = await obtainCode(session, wishes);
+  return connectionFrom(code, await redeem(session, code));
+}
+
+export function connectionFrom({ client, link }: Code, { status, body }: TokenAnswer): Connection {
+  const { access_token: accessToken, refresh_token: turn } = body;
+  if (!accessToken || !turn) throw new Error(`no tokens, but ${status} ${JSON.stringify(body)}`);
+  return { client, link, accessToken, turn };
+}
+
+/** A refresh with the token that comes next, unless there is another one in `more`. */
+export function refreshOnce(
+  { server }: Session,
+  { client, link, turn }: Connection,
+  more: Parameters = {},
+): Promise<TokenAnswer> {
+  return refresh(server, client, turn, { resource: link, ...more });
+}
+
+export function isGranted({ status, body }: TokenAnswer): boolean {
+  return status === 200 && body.access_token !== undefined;
+}
+
+/** Throws at an answer that is neither: a server that cannot answer has refused nothing. */
+export function isRefused(answer: TokenAnswer): boolean {
+  if (isGranted(answer) || [400, 401, 403].includes(answer.status)) return !isGranted(answer);
+  throw new Error(`neither granted nor refused: ${answer.status} ${JSON.stringify(answer.body)}`);
+}
+
+/** The good ones; an answer that is not even JSON is none of them. */
+export async function grantedAmong(tries: readonly Promise<TokenAnswer>[]): Promise<TokenAnswer[]> {
+  const settled = await Promise.allSettled(tries);
+  return settled
+    .flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
+    .filter(isGranted);
+}
+
+/** The token that comes after an answer that must be good. */
+export function nextTurn({ status, body }: TokenAnswer): string {
+  if (status === 200 && body.refresh_token) return body.refresh_token;
+  throw new Error(`no refresh token, but ${status} ${JSON.stringify(body)}`);
+}
+
+export const TOOL_CALL = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
+  params: { name: 'member_visits', arguments: { memberId: 'M0600' } },
+};
+
+/** True when the tool answered. */
+export async function isLetIn(link: string, token: string): Promise<boolean> {
+  const { status, text } = await call(link, token, TOOL_CALL);
+  return status === 200 && text.includes('"structuredContent"');
+}
