@@ -15,8 +15,6 @@ const LEAST_FAR = 2;
 const ROUNDS = 24;
 const TURN_SECONDS = 0.25;
 const CONCURRENCY = 16;
-/** A timer of two takes about two and a half; the report says what it took. */
-const LATE_MS = 2;
 const SAMPLES = 15;
 /** So much later than all else that it tells how often an answer was waited for. */
 const TRIP_MS = 50;
@@ -119,10 +117,7 @@ async function sealingLine(place: Place): Promise<string> {
 async function farLine(place: Place): Promise<string> {
   return withRedis((redis) =>
     withRedis(async (other) => {
-      const [link, otherLink] = [
-        await startSlowLink(redis, LATE_MS),
-        await startSlowLink(other, LATE_MS),
-      ];
+      const [link, otherLink] = [await startSlowLink(redis), await startSlowLink(other)];
       const late = await measureLink(link, redis.url);
       const rates = await raceToRefresh(
         await startGatehouseOn(link.url, place),
