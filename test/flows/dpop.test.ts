@@ -136,6 +136,24 @@ onEachStore('A client that proves a key', (system) => {
     expect((await refreshBound(connection)).status).to.equal(200);
   });
 
+  it('keeps its code when it sends a proof again, and redeems it with a new one, once', async () => {
+    const earlier = await boundConnection(system());
+    const { key, client, server, link } = earlier;
+    for (const stay of [true, false]) {
+      const proof = await proofOf(key, { url: server.token_endpoint });
+      expect((await refreshBound(earlier, { proof })).status).to.equal(200);
+      const code = await obtainCode(system(), { link }, { as: { client }, stay });
+      const again = await redeemBound(key, code, proof);
+      expect(outcome(again)).to.deep.equal([400, 'invalid_dpop_proof']);
+      const racing = await Promise.all([1, 2, 3].map(() => redeemBound(key, code)));
+      const [redeemed, ...others] = racing.filter(({ status }) => status === 200);
+      expect(others).to.deep.equal([]);
+      expect(redeemed?.body.refresh_token !== undefined).to.equal(stay);
+      const accessToken = redeemed?.body.access_token ?? '';
+      expect((await callBound({ key, link, accessToken })).status).to.equal(200);
+    }
+  });
+
   it('binds a code to a key before there is one, and the code is redeemed with that key only', async () => {
     const { link } = await createConnector(system());
     for (const offline of [true, false]) {

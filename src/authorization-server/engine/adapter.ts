@@ -1,8 +1,7 @@
-// What the engine stores, on our store: grants and their tokens in one record, clients with a life of their own, proofs once, the rest plain keys.
+// What the engine stores, on our store: grants and their tokens in one record, clients with a life of their own, the rest plain keys.
 import type { Adapter, AdapterPayload } from 'oidc-provider';
 import type { Store } from '../../store/store.ts';
 import type { Clients } from './clients.ts';
-import { usedProofModel } from './proof-key.ts';
 import { guarded } from './refusals.ts';
 
 const nothing = async () => undefined;
@@ -17,7 +16,6 @@ export function createAdapter(
     ...grantModels,
     Client: clients.model,
     Session: sessionModel(store),
-    ReplayDetection: usedProofModel(store),
   };
   return (model) => {
     const own = models[model] ?? plainModel(store, model);

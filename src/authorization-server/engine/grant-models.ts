@@ -6,6 +6,7 @@ import { createTokenName, type Part } from '../../grants/token-name.ts';
 import { isLevel } from '../../permission-level.ts';
 import { KEEP } from '../../store/store.ts';
 import { presentedJwt } from './extensions.ts';
+import { type LastSteps, usedProofModel } from './proof-key.ts';
 import {
   endReason,
   requestRecords,
@@ -41,12 +42,14 @@ export type GrantModels = {
 
 export function grantModels(options: GrantModelOptions): GrantModels {
   const records = requestRecords(options);
+  const lastSteps: LastSteps = new WeakMap();
   return {
     models: {
       Grant: grantModel(records),
-      AuthorizationCode: codeModel(options, records),
+      AuthorizationCode: codeModel(options, records, lastSteps),
       RefreshToken: refreshTokenModel(options, records),
       AccessToken: accessTokenModel(options, records),
+      ReplayDetection: usedProofModel(options.store, lastSteps),
     },
     nameToken(kind, grantId) {
       const record = records.seen(grantId)?.value;

@@ -5,6 +5,7 @@ import { type Adapter, errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { useProof } from '../../dpop/used-proofs.ts';
 import type { Store } from '../../store/store.ts';
 import { invalidGrant } from './refusals.ts';
+import { requireRequest } from './request-records.ts';
 
 /**
  * The engine's `features.dPoP`: offered, never required. A nonce is demanded of a client whose clock is wrong, and of nobody else: proofs are good
@@ -14,11 +15,15 @@ export function dPoP(nonceKey: KeyObject) {
   return { enabled: true, nonceSecret: nonceKey.export(), requireNonce: () => false };
 }
 
-/** What the engine asks for a `jti` before it answers, in one step that one of many requests passes. It finds nothing, so that it asks. */
-export function usedProofModel(store: Store): Partial<Adapter> {
+/** What is left to do in a request once its proof is known to be new. */
+export type LastSteps = WeakMap<object, () => Promise<void>>;
+
+/** `ReplayDetection` of the engine: one of many requests with a `jti` passes. It finds nothing, so that the engine always writes, which is when we ask. */
+export function usedProofModel(store: Store, lastSteps: LastSteps): Partial<Adapter> {
   return {
     async upsert(id) {
       if (!(await useProof(store, id))) throw badProof(USED_BEFORE);
+      await lastSteps.get(requireRequest())?.();
     },
   };
 }

@@ -12,7 +12,7 @@ import {
 import type { Reason } from '../../grants/reasons.ts';
 import { parseTokenName } from '../../grants/token-name.ts';
 import { KEEP } from '../../store/store.ts';
-import { requireBoundKey } from './proof-key.ts';
+import { type LastSteps, requireBoundKey } from './proof-key.ts';
 import { invalidGrant, reasonOf } from './refusals.ts';
 import {
   endReason,
@@ -32,7 +32,11 @@ export type TokenModelOptions = RecordOptions & {
   onRefreshed: (grantId: string, record: GrantRecord) => Promise<void>;
 };
 
-export function codeModel(options: TokenModelOptions, records: RequestRecords): Partial<Adapter> {
+export function codeModel(
+  options: TokenModelOptions,
+  records: RequestRecords,
+  lastSteps: LastSteps,
+): Partial<Adapter> {
   const { lifetimes, now, settleTokenRequest, refreshTokenFollows } = options;
   return {
     async upsert(_id, { jti: _jti, ...payload }) {
@@ -61,8 +65,11 @@ export function codeModel(options: TokenModelOptions, records: RequestRecords): 
       if (!payload) throw invalidGrant('the authorization code is unknown');
       await settleTokenRequest(ctx, payload);
       // A refresh token uses the code up when it is saved, the last step that can fail, so a failed exchange can be repeated.
-      if (!refreshTokenFollows(ctx, payload))
-        await useCode(options, records, grantId, (record) => record);
+      if (refreshTokenFollows(ctx, payload)) return;
+      const use = () => useCode(options, records, grantId, (record) => record);
+      // Whether a proof is new is asked after this, and may fail.
+      if (ctx.req.headers.dpop) lastSteps.set(ctx, use);
+      else await use();
     },
   };
 }
