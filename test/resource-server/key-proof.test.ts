@@ -14,6 +14,7 @@ import {
   proofOf,
 } from '../support/dpop.ts';
 import { call, isLetIn, type RpcAnswer } from '../support/mcp.ts';
+import { signAnew } from '../support/own-signature.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { useSystem } from '../support/system.ts';
 
@@ -176,6 +177,25 @@ describe('The resource server', () => {
       expect(challenge).to.match(/^Bearer error="invalid_token", resource_metadata="/);
       expect(challenge).to.match(new RegExp(`, DPoP ${ALGS}$`));
     }
+  });
+
+  it('refuses tokens of ours that are bound in a way that it does not know, whatever they come with', async () => {
+    const jkt = connection.key.thumbprint;
+    for (const cnf of [
+      {},
+      { 'x5t#S256': jkt },
+      { jkt, 'x5t#S256': jkt },
+      { jkt: 1 },
+      'x',
+      null,
+      [],
+    ]) {
+      const accessToken = await signAnew(system(), connection.accessToken, { cnf });
+      expect((await callBound({ ...connection, accessToken })).status).to.equal(401);
+      expect(await isLetIn(connector.link, accessToken), JSON.stringify(cnf)).to.equal(false);
+    }
+    const accessToken = await signAnew(system(), connection.accessToken, { cnf: { jkt } });
+    expect((await callBound({ ...connection, accessToken })).status).to.equal(200);
   });
 
   it('refuses a token that is not bound with a proof, and still takes it without', async () => {
