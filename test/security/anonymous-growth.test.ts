@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/administrator.ts';
 import { flood, startFlood } from '../support/anonymous-flood.ts';
+import { openBrowser } from '../support/browser.ts';
 import { connect, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { SOAK } from '../support/scale-out/soak.ts';
@@ -74,6 +75,11 @@ onEachStore(
   { file: { proxies: 1, limits: LIMITS } },
 );
 
+/** Of a person: each is somewhere else. */
+function addressOf(person: number): string {
+  return `10.2.${Math.floor(person / 250)}.${person % 250}`;
+}
+
 describe('During a flood of anonymous requests', () => {
   const system = useSystem({ store: 'redis', file: { proxies: 1, limits: LIMITS } });
 
@@ -83,7 +89,12 @@ describe('During a flood of anonymous requests', () => {
     const { server } = await discover(connector.link);
     const client = await registerClient(server);
     const { url } = authorizeUrl(server, client, { resource: connector.link });
-    const connectOnce = () => connect(system(), connector, { as: { client } });
+    let people = 0;
+    const connectOnce = () => {
+      people += 1;
+      const browser = openBrowser(system().origins, addressOf(people));
+      return connect(system(), connector, { as: { client, browser } });
+    };
     const quiet = (count: number) => flowTimes(connectOnce, (done) => done < count);
     await quiet(3);
     const before = median(await quiet(FLOWS));
@@ -95,7 +106,7 @@ describe('During a flood of anonymous requests', () => {
       pace: PACE,
     });
     const flooding = over.finally(() => (isOver = true));
-    const meanwhile = await flowTimes(connectOnce, (done) => !isOver && done < FLOWS);
+    const meanwhile = await flowTimes(connectOnce, () => !isOver);
     await flooding;
     // The machine may have become busier with other things.
     const usual = Math.max(before, median(await quiet(FLOWS)));

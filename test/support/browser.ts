@@ -47,11 +47,14 @@ export type Browser = {
 
 const MOST_REDIRECTS = 20;
 
-/** `origins` are those of the system: it follows redirects among them and stops at any other. */
-export function openBrowser(origins: readonly string[]): Browser {
+/**
+ * `origins` are those of the system: it follows redirects among them and stops at any other. `address` is where it is, as a proxy would pass
+ * it on.
+ */
+export function openBrowser(origins: readonly string[], address?: string): Browser {
   const jar: CookieJar = [];
   const visited: URL[] = [];
-  const going = { jar, visited, origins };
+  const going = { jar, visited, origins, address };
   const browser: Browser = {
     jar,
     visited,
@@ -145,20 +148,26 @@ function headersFrom(page: Page, target: URL): Record<string, string> {
   };
 }
 
-type Going = { jar: CookieJar; visited: URL[]; origins: readonly string[] };
+type Going = {
+  jar: CookieJar;
+  visited: URL[];
+  origins: readonly string[];
+  address: string | undefined;
+};
 type Journey = { method: string; body?: URLSearchParams; headers?: Record<string, string> };
 
 async function travel(
-  { jar, visited, origins }: Going,
+  { jar, visited, origins, address }: Going,
   start: URL,
   journey: Journey,
 ): Promise<Step> {
   let url = start;
+  const from: Record<string, string> = address === undefined ? {} : { 'x-forwarded-for': address };
   let leg = journey;
   for (let redirects = 0; redirects < MOST_REDIRECTS; redirects += 1) {
     if (!origins.includes(url.origin)) return { kind: 'left', url };
     visited.push(url);
-    const response = await load(jar, url, leg);
+    const response = await load(jar, url, { ...leg, headers: { ...from, ...leg.headers } });
     const location = response.headers.get('location');
     if (response.status < 300 || response.status > 399 || !location) return readPage(url, response);
     await response.body?.cancel();
