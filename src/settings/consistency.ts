@@ -1,5 +1,6 @@
 // What has to fit together across settings, in development as in production.
 import type { Path } from './document.ts';
+import { providersIn } from './identity-provider.ts';
 import type { Mistake } from './mistake.ts';
 import { isRedirectUri } from './redirect-uri.ts';
 import { ROLES, type SettingsFile } from './schema.ts';
@@ -33,6 +34,14 @@ export function redirectMistakes(source: Source, file: Partial<SettingsFile>): M
 function isOwn(url: string, file: Partial<SettingsFile>): boolean {
   const own = [file.authUrl, file.resourceUrl, file.managementUrl, file.developmentIdp?.url];
   return own.includes(new URL(url).origin);
+}
+
+/** People would be sent round in a circle. Below an origin of ours there may be others. */
+export function providerMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+  const expected = 'the address of an identity provider, not one of our own';
+  return providersIn(file)
+    .filter(([, { issuer }]) => isOwn(issuer, file) && new URL(issuer).pathname === '/')
+    .map(([path]) => mistakeAt(source, [...path, 'issuer'], expected));
 }
 
 /** A call would go round in a circle. */

@@ -1,5 +1,5 @@
 // How often something may happen before we say "try again later": what can be set, and what holds where nothing is.
-import { BlockList, isIP } from 'node:net';
+import { BlockList, isIP, SocketAddress } from 'node:net';
 import { z } from 'zod';
 import { secondsIn } from './value-forms.ts';
 
@@ -25,7 +25,12 @@ const rate = z
 const limit = z.strictObject({ perAddress: rate.optional(), inAll: rate.optional() }).prefault({});
 
 const NETWORK = 'a network such as 203.0.113.0/24, 2001:db8::/48 or a single address with /32';
-const network = z.string(NETWORK).refine(isNetwork, NETWORK);
+const TOO_WIDE =
+  'a network of one organization, at most a /8 of IPv4 or a /16 of IPv6: nobody in a shared network has a limit of its own';
+const network = z
+  .string(NETWORK)
+  .refine(isNetwork, { error: NETWORK, abort: true })
+  .refine((text) => !isTooWide(text), TOO_WIDE);
 
 export const limits = z
   .strictObject({
@@ -96,4 +101,15 @@ function isNetwork(text: string): boolean {
   const [address = '', prefix] = text.split('/');
   const family = isIP(address);
   return family !== 0 && Number(prefix) <= (family === 4 ? 32 : 128);
+}
+
+const WIDEST = { ipv4: 8, ipv6: 16 };
+/** All of IPv4 is in `::ffff:0:0/96` (RFC 4291 section 2.5.5). */
+const WIDEST_OF_ZEROS = 96 + WIDEST.ipv4;
+
+function isTooWide(text: string): boolean {
+  const [address = '', prefix] = text.split('/');
+  if (isIP(address) === 4) return Number(prefix) < WIDEST.ipv4;
+  const { address: canonical } = new SocketAddress({ address, family: 'ipv6' });
+  return Number(prefix) < (canonical.startsWith('::') ? WIDEST_OF_ZEROS : WIDEST.ipv6);
 }

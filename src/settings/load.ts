@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import {
   clientIdMistakes,
   documentMistakes,
+  providerMistakes,
   redirectMistakes,
   storeMistakes,
   trustedIssuerMistakes,
@@ -19,7 +20,8 @@ import { listenerMistakes, resolveListeners } from './listeners.ts';
 import { managementKeyMistakes } from './management-key.ts';
 import { type Mistake, SettingsError } from './mistake.ts';
 import { parseSettings } from './parse.ts';
-import { placeholderMistakes } from './placeholder.ts';
+import { oneSecretMistakes } from './one-secret.ts';
+import { type NamedSecrets, placeholderMistakes, secretsInFile } from './placeholder.ts';
 import { inProduction, productionMistakes, productionReason } from './production.ts';
 import { keepSecret, readSecret, type Reading } from './secret.ts';
 import type { SettingsFile } from './schema.ts';
@@ -46,11 +48,12 @@ export function loadSettings(
   const previousSecret = readSecret(environment, 'GATEHOUSE_PREVIOUS_SECRET');
   const managementKey = readSecret(environment, 'GATEHOUSE_MANAGEMENT_KEY');
   const traces = readTraces(environment, sound, reason);
-  const given = {
-    GATEHOUSE_SECRET: secret.value,
-    GATEHOUSE_MANAGEMENT_KEY: managementKey.value,
+  const secrets = [
+    ['GATEHOUSE_SECRET', secret.value],
+    ['GATEHOUSE_MANAGEMENT_KEY', managementKey.value],
+    ...secretsInFile(source, sound),
     ...secretsFromFiles(sound, identityProviders.value),
-  };
+  ] as const;
   const all = [
     ...misspeltVariables(environment),
     ...mistakes,
@@ -61,6 +64,7 @@ export function loadSettings(
     ...trustedIssuerMistakes(source, sound),
     ...documentMistakes(source, sound),
     ...upstreamMistakes(source, sound),
+    ...providerMistakes(source, sound),
     ...(reason ? productionMistakes(source, sound, reason) : []),
     ...identityProviders.mistakes,
     ...ruleMistakes(source, sound),
@@ -69,7 +73,8 @@ export function loadSettings(
     ...managementKey.mistakes,
     ...traces.mistakes,
     ...managementKeyMistakes(managementKey.value, 'GATEHOUSE_MANAGEMENT_KEY'),
-    ...(reason ? placeholderMistakes(source, sound, given, reason) : []),
+    ...(reason ? placeholderMistakes(secrets, reason) : []),
+    ...(reason ? oneSecretMistakes(secrets, previousSecret.value, reason) : []),
   ];
   if (all.length > 0 || !file || !identityProviders.value) throw new SettingsError(all);
   const dataDir = resolve(PROJECT_ROOT, file.dataDir);
@@ -104,11 +109,12 @@ export function loadSettings(
 function secretsFromFiles(
   file: Partial<SettingsFile>,
   read: readonly IdentityProvider[] = [],
-): Record<string, string | undefined> {
-  const fromFiles = providersIn(file).flatMap(([path, { clientSecretFile }], n) =>
-    clientSecretFile ? [[pathName([...path, 'clientSecretFile']), read[n]?.clientSecret]] : [],
+): NamedSecrets {
+  return providersIn(file).flatMap(([path, { clientSecretFile }], n) =>
+    clientSecretFile
+      ? [[pathName([...path, 'clientSecretFile']), read[n]?.clientSecret] as const]
+      : [],
   );
-  return Object.fromEntries(fromFiles);
 }
 
 /** Production, for `reason`, makes no root secret: several processes need the same one, and it must outlive the data directory. */

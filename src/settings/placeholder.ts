@@ -6,23 +6,28 @@ import type { Mistake } from './mistake.ts';
 import type { SettingsFile } from './schema.ts';
 import { hidden, settingName, type Source } from './source.ts';
 
-/** The words of our example, and a few characters over and over. */
-const PLACEHOLDERS = [/^change[-_ ]?me/i, /^(.{1,8}?)\1{3,}.{0,7}$/];
+/** The words of examples, templates that nobody filled in, the first keys of a keyboard, and a few characters over and over. */
+const PLACEHOLDERS = [
+  /^(change|replace)[-_ ]?(me|this|it)/i,
+  /^(your|insert|enter|example|sample|placeholder|default|dummy|super[-_ ]?secret)[-_ ]/i,
+  /\$[({]|\{\{|^<.*>$/,
+  /^(0?12345678|abcdefgh)/i,
+  /^(.{1,8}?)\1{3,}.{0,7}$/,
+];
+/** Characters: a random secret of this length has more different ones. */
+const LONG = 16;
+const FEW_DIFFERENT = 7;
 
-/** Of secrets in the settings and, by variable, of those `given` in the environment. `reason` is why this is production. */
-export function placeholderMistakes(
-  source: Source,
-  file: Partial<SettingsFile>,
-  given: Readonly<Record<string, string | undefined>>,
-  reason: string,
-): Mistake[] {
+/** By the setting each is from, a variable or a path in the file. */
+export type NamedSecrets = readonly (readonly [setting: string, secret: string | undefined])[];
+
+/** The secrets that the settings file itself has, by setting. */
+export function secretsInFile(source: Source, file: Partial<SettingsFile>): NamedSecrets {
   const { preRegistered = [] } = file.clients ?? {};
   const { introspectionClients = [] } = file.authorization ?? {};
-  const named = (path: Path, secret: string | undefined): [string, string | undefined] => [
-    settingName(source, path),
-    secret,
-  ];
-  const all = [
+  const named = (path: Path, secret: string | undefined) =>
+    [settingName(source, path), secret] as const;
+  return [
     ...preRegistered.map(({ secret }, n) =>
       named(['clients', 'preRegistered', n, 'secret'], secret),
     ),
@@ -32,14 +37,18 @@ export function placeholderMistakes(
     ...providersIn(file).map(([path, { clientSecret }]) =>
       named([...path, 'clientSecret'], clientSecret),
     ),
-    ...Object.entries(given),
   ];
+}
+
+/** `reason` is why this is production. */
+export function placeholderMistakes(secrets: NamedSecrets, reason: string): Mistake[] {
   const expected = `a secret of its own instead of the placeholder, ${inProduction(reason)}`;
-  return all
+  return secrets
     .filter(([, secret]) => isPlaceholder(secret))
     .map(([setting, secret]) => ({ setting, given: hidden(secret), expected }));
 }
 
 function isPlaceholder(secret = ''): boolean {
+  if (secret.length >= LONG && new Set(secret).size <= FEW_DIFFERENT) return true;
   return PLACEHOLDERS.some((pattern) => pattern.test(secret));
 }

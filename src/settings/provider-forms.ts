@@ -1,15 +1,13 @@
 // The settings of identity providers: OpenID Connect, and GitHub, which has OAuth 2.0 alone.
 import { z } from 'zod';
-import { isDistinct, shortId } from './value-forms.ts';
+import { isDistinct, issuer, shortId } from './value-forms.ts';
 
 export const emailDomain = z.string().regex(/^[\w-]+(\.[\w-]+)+$/, 'a domain such as example.com');
 
 const members = {
   kind: z.enum(['openid', 'github']).default('openid'),
   name: z.string().min(1).max(60).optional(),
-  issuer: z
-    .url({ protocol: /^https?$/, error: 'an address such as https://login.example.com' })
-    .optional(),
+  issuer: issuer.optional(),
   clientId: z.string().min(1),
   clientSecret: z.string().min(1).optional(),
   clientSecretFile: z.string().min(1).optional(),
@@ -86,7 +84,7 @@ export const identityProviders = z
   .min(1)
   .refine((list) => isDistinct(list.map(({ id }) => id)), 'an id of its own for each')
   .refine(
-    (list) => isDistinct(list.map(({ issuer }) => new URL(issuer).href)),
+    (list) => isDistinct(list.map((provider) => new URL(provider.issuer).href)),
     'an issuer of its own for each',
   )
   .refine((list) => isDistinct(list.map(({ name }) => name)), 'a name of its own for each')

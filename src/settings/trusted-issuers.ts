@@ -1,7 +1,7 @@
 // The settings of identity providers that may vouch for people without a browser (ID-JAG), and what has to fit around them.
 import { z } from 'zod';
+import { issuer } from './value-forms.ts';
 
-const ISSUER = 'the issuer of an identity provider, such as https://login.example.com';
 const claim = z.string().min(1).max(200);
 
 /** RFC 7517 section 4. What holds `d` or `k` is secret and belongs to the issuer alone. */
@@ -14,7 +14,7 @@ const publicKey = z
 
 export const trustedIssuer = z
   .strictObject({
-    issuer: z.url({ protocol: /^https?$/, error: ISSUER }),
+    issuer,
     jwksUri: z.url({ protocol: /^https?$/, error: 'the address of its public keys' }).optional(),
     jwks: z.strictObject({ keys: z.array(publicKey).min(1) }).optional(),
     clients: z.array(z.string().min(1)).min(1),

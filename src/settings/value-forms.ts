@@ -25,6 +25,16 @@ export const origin = z.string(ORIGIN).refine((text) => {
   return url !== null && /^https?:$/.test(url.protocol) && url.origin === text && url.port !== '0';
 }, ORIGIN);
 
+const ISSUER =
+  'an address such as https://login.example.com, without a query (?), a fragment (#), a user name or a password';
+
+/** Of somebody else (RFC 8414 section 2). Kept as written. */
+export const issuer = z.string(ISSUER).refine((text) => {
+  const url = URL.parse(text);
+  if (url === null || !/^https?:$/.test(url.protocol) || /[?#]/.test(text)) return false;
+  return url.username === '' && url.password === '';
+}, ISSUER);
+
 const ADDRESS = 'host:port, for example 0.0.0.0:4000';
 
 /** `host:port` to listen on; IPv6 hosts in brackets. */

@@ -96,7 +96,7 @@ describe('the example for production', () => {
     const settings = loadSettings({
       GATEHOUSE_CONFIG: EXAMPLE,
       GATEHOUSE_SECRET: SECRET,
-      GATEHOUSE_MANAGEMENT_KEY: SECRET,
+      GATEHOUSE_MANAGEMENT_KEY: 'management-key-of-the-tests-0123456789',
     });
     expect(settings).to.include({ production: true, authUrl: 'https://auth.example.com' });
   });

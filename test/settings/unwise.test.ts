@@ -1,0 +1,205 @@
+// Settings that would start and be regretted: secrets that are one secret, limits that limit nobody, issuers that nobody can find.
+import { expect } from 'chai';
+import {
+  DEVELOPMENT,
+  load,
+  loadInProduction,
+  mistakesIn,
+  PRODUCTION,
+  refusal,
+  SECRET,
+} from './settings-file.ts';
+
+const OTHER = 'another-secret-of-43-characters-0123456789x';
+
+describe('One secret for two things', () => {
+  const client = { id: 'reporting', name: 'Reporting', redirectUris: ['https://a.example/cb'] };
+  const preRegistered = (...secrets: string[]) => ({
+    clients: {
+      preRegistered: secrets.map((secret, n) => ({ ...client, id: `client-${n}`, secret })),
+    },
+  });
+  const PAIRS: Record<
+    string,
+    [setting: string, other: string, file: object, environment?: object]
+  > = {
+    'the management key is the root secret': [
+      'GATEHOUSE_MANAGEMENT_KEY',
+      'GATEHOUSE_SECRET',
+      {},
+      { GATEHOUSE_MANAGEMENT_KEY: SECRET },
+    ],
+    'the root secret is in the management key': [
+      'GATEHOUSE_MANAGEMENT_KEY',
+      'GATEHOUSE_SECRET',
+      {},
+      { GATEHOUSE_MANAGEMENT_KEY: `${SECRET}-management` },
+    ],
+    'the management key is in the root secret': [
+      'GATEHOUSE_MANAGEMENT_KEY',
+      'GATEHOUSE_SECRET',
+      {},
+      { GATEHOUSE_SECRET: `root-${OTHER}`, GATEHOUSE_MANAGEMENT_KEY: OTHER },
+    ],
+    'the management key is the root secret of before': [
+      'GATEHOUSE_MANAGEMENT_KEY',
+      'GATEHOUSE_PREVIOUS_SECRET',
+      {},
+      { GATEHOUSE_PREVIOUS_SECRET: OTHER, GATEHOUSE_MANAGEMENT_KEY: OTHER },
+    ],
+    'an app has the root secret': [
+      'clients.preRegistered[0].secret',
+      'GATEHOUSE_SECRET',
+      preRegistered(SECRET),
+    ],
+    'an app has the management key': [
+      'clients.preRegistered[0].secret',
+      'GATEHOUSE_MANAGEMENT_KEY',
+      preRegistered(OTHER),
+      { GATEHOUSE_MANAGEMENT_KEY: OTHER },
+    ],
+    'two apps have one secret': [
+      'clients.preRegistered[1].secret',
+      'clients.preRegistered[0].secret',
+      preRegistered(OTHER, OTHER),
+    ],
+    'the identity provider knows the root secret': [
+      'identityProvider.clientSecret',
+      'GATEHOUSE_SECRET',
+      { identityProvider: { ...PRODUCTION.identityProvider, clientSecret: SECRET } },
+    ],
+  };
+  for (const [what, [setting, other, file, environment]] of Object.entries(PAIRS))
+    it(`SUP-03 is refused in production when ${what}, and neither is shown`, () => {
+      const start = () => loadInProduction({ ...PRODUCTION, ...file }, { ...environment });
+      const { mistakes, message } = refusal(start);
+      expect(mistakes.map((mistake) => mistake.setting)).to.deep.equal([setting]);
+      expect(mistakes[0]?.expected).to.include(`not ${other} or a part of it`);
+      expect(message).not.to.include(SECRET).and.not.to.include(OTHER);
+    });
+
+  it('is accepted in development, and in production when the secrets are two', () => {
+    load(DEVELOPMENT, { GATEHOUSE_SECRET: SECRET, GATEHOUSE_MANAGEMENT_KEY: SECRET });
+    loadInProduction(
+      { ...PRODUCTION, ...preRegistered(OTHER, `${OTHER.slice(0, -1)}y`) },
+      { GATEHOUSE_MANAGEMENT_KEY: OTHER.toUpperCase(), GATEHOUSE_PREVIOUS_SECRET: SECRET },
+    );
+  });
+});
+
+describe('A secret that is none', () => {
+  const NONE = [
+    '${GATEHOUSE_SECRET:-of-the-deployment}',
+    '$(openssl rand -base64 32 > /dev/stdout)',
+    '{{ .Values.gatehouse.secret | quote }}',
+    '<a long random text of your choice here>',
+    'your-root-secret-goes-here-0123456789',
+    'replace-this-with-a-long-random-string',
+    'insert_a_secret_of_32_characters_here',
+    'placeholder-for-the-secret-of-production',
+    'example-secret-that-has-enough-characters',
+    'super-secret-super-safe-gatehouse-key-1',
+    '01234567890123456789012345678901234567',
+    'abcdefghijklmnopqrstuvwxyz0123456789',
+    'aaaaaaaabbbbbbbbccccccccddddddddeeeeeeee',
+  ];
+  for (const secret of NONE)
+    it(`SUP-03 is refused in production when it reads ${secret.slice(0, 12)}…, and not shown`, () => {
+      const { mistakes, message } = refusal(() =>
+        loadInProduction(PRODUCTION, { GATEHOUSE_SECRET: secret }),
+      );
+      expect(mistakes.map(({ setting }) => setting)).to.deep.equal(['GATEHOUSE_SECRET']);
+      expect(message).to.include('placeholder').and.not.include(secret);
+    });
+
+  it('is no random one', () => {
+    for (let n = 0; n < 10; n += 1) {
+      const bytes = crypto.getRandomValues(Buffer.alloc(32));
+      for (const encoding of ['hex', 'base64', 'base64url'] as const) {
+        const secret = bytes.toString(encoding).slice(0, 32);
+        expect(loadInProduction(PRODUCTION, { GATEHOUSE_SECRET: secret }).secret).to.equal(secret);
+      }
+    }
+  });
+});
+
+describe('A shared network', () => {
+  for (const network of [
+    '0.0.0.0/0',
+    '128.0.0.0/1',
+    '10.0.0.0/7',
+    '::/0',
+    '2000::/3',
+    '2600::/15',
+    '::ffff:0:0/96',
+    '0:0:0:0:0:ffff:0:0/97',
+  ])
+    it(`SUP-03 is refused when it is ${network}: nobody would have a limit`, () => {
+      const [mistake, ...more] = mistakesIn({
+        ...DEVELOPMENT,
+        limits: { sharedNetworks: [network] },
+      });
+      expect(mistake?.setting).to.match(/^limits\.sharedNetworks\W0/);
+      expect(mistake?.expected).to.include('limit of its own');
+      expect(more).to.deep.equal([]);
+    });
+
+  it('may be as large as any organization has', () => {
+    const sharedNetworks = ['10.0.0.0/8', '2600::/16', '::ffff:10.0.0.0/104', '192.0.2.1/32'];
+    expect(
+      load({ ...DEVELOPMENT, limits: { sharedNetworks } }).limits.sharedNetworks,
+    ).to.deep.equal(sharedNetworks);
+  });
+});
+
+describe('An issuer', () => {
+  const { developmentIdp: _, ...withoutPeople } = DEVELOPMENT;
+  const WRONG = [
+    'https://login.example.com?tenant=1',
+    'https://login.example.com/a?',
+    'https://login.example.com#x',
+    'https://login.example.com/#',
+    'https://ada@login.example.com',
+    'https://ada:pass@login.example.com',
+  ];
+  for (const issuer of WRONG)
+    it(`SUP-03 is refused when it is ${issuer}: its metadata could not be found`, () => {
+      const file = {
+        ...withoutPeople,
+        identityProvider: { issuer, clientId: 'gatehouse' },
+        authorization: {
+          trustedIssuers: [{ issuer, jwksUri: 'https://login.example.com/keys', clients: ['app'] }],
+        },
+        clients: {
+          preRegistered: [
+            { id: 'app', name: 'App', redirectUris: ['https://a.example/cb'], secret: OTHER },
+          ],
+        },
+      };
+      const mistakes = mistakesIn(file);
+      expect(mistakes.map(({ setting }) => setting)).to.deep.equal([
+        'identityProvider.issuer',
+        'authorization.trustedIssuers[0].issuer',
+      ]);
+      for (const { expected } of mistakes) expect(expected).to.match(/without .*(query|\?)/);
+    });
+
+  it('SUP-03 of people is not ourselves', () => {
+    const identityProvider = { issuer: PRODUCTION.authUrl, clientId: 'gatehouse' };
+    for (const issuer of [PRODUCTION.authUrl, `${PRODUCTION.authUrl}/`]) {
+      const start = () =>
+        loadInProduction({ ...PRODUCTION, identityProvider: { ...identityProvider, issuer } });
+      const { mistakes } = refusal(start);
+      expect(mistakes.map(({ setting }) => setting)).to.deep.equal(['identityProvider.issuer']);
+      expect(mistakes[0]?.expected).to.include('not one of our own');
+    }
+  });
+
+  it('SUP-03 of ours has no path, query, fragment or name', () => {
+    for (const url of ['?a=b', '#x', '/', '/auth'].map((end) => PRODUCTION.authUrl + end))
+      for (const setting of ['authUrl', 'resourceUrl', 'managementUrl']) {
+        const { mistakes } = refusal(() => loadInProduction({ ...PRODUCTION, [setting]: url }));
+        expect(mistakes.map((mistake) => mistake.setting)).to.deep.equal([setting]);
+      }
+  });
+});
