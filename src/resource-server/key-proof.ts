@@ -27,27 +27,41 @@ export async function openKeyProofs(options: KeyProofOptions): Promise<RequireKe
 
   return async function requireKeyProof(ctx, connector, { keyThumbprint }) {
     if (keyThumbprint === undefined) return;
-    const refused = (error: NonNullable<Challenge['error']>, message: string, headers = {}) => {
-      const fields = { error, scope: connector.level, scheme: 'DPoP' } as const;
-      const header = challenge(settings, connector, fields);
-      return new HttpError(401, error, message, {
-        headers: { 'WWW-Authenticate': header, ...headers },
-      });
+    const refuse = (error: ProofError, message: string, headers = {}): never => {
+      throw refusal(settings, connector, error, message, headers);
     };
     const proof = await readProofOf(ctx, settings.resourceUrl, connector, now()).catch(
       (error: unknown) => {
-        throw error instanceof BadProof ? refused('invalid_dpop_proof', error.message) : error;
+        if (error instanceof BadProof) return refuse('invalid_dpop_proof', error.message);
+        throw error;
       },
     );
     if (proof.thumbprint !== keyThumbprint)
-      throw refused('invalid_token', 'this access token is bound to another key');
+      refuse('invalid_token', 'this access token is bound to another key');
     if (!isRecent(nonces, proof, now())) {
       const message = 'the DPoP proof is too old or from the future: make one with this nonce';
-      throw refused('use_dpop_nonce', message, { 'DPoP-Nonce': nonces.next(now()) });
+      refuse('use_dpop_nonce', message, { 'DPoP-Nonce': nonces.next(now()) });
     }
     if (!(await useProof(store, `${proof.thumbprint}\n${proof.id}`)))
-      throw refused('invalid_dpop_proof', 'the DPoP proof was used before: make one per request');
+      refuse('invalid_dpop_proof', 'the DPoP proof was used before: make one for each request');
   };
+}
+
+type ProofError = NonNullable<Challenge['error']>;
+
+/** One challenge and no other, which is what clients look for before they send a nonce. */
+function refusal(
+  settings: Settings,
+  connector: Connector,
+  error: ProofError,
+  message: string,
+  headers: Record<string, string>,
+): HttpError {
+  const fields = { error, scope: connector.level, scheme: 'DPoP' } as const;
+  const header = challenge(settings, connector, fields);
+  return new HttpError(401, error, message, {
+    headers: { 'WWW-Authenticate': header, ...headers },
+  });
 }
 
 function readProofOf(

@@ -64,6 +64,24 @@ describe('The name of a client', () => {
   });
 });
 
+describe('The wish of a client to get no token without a proof of its key (RFC 9449 section 5.2)', () => {
+  const redirects = { redirect_uris: ['http://127.0.0.1:7000/'] };
+  const document = 'https://app.example/client.json';
+
+  it('is kept when it is made, at registration and in a metadata document', () => {
+    const wish = { ...redirects, dpop_bound_access_tokens: true };
+    for (const url of [undefined, document])
+      expect(acceptedMetadata(wish, POLICY, url).dpop_bound_access_tokens).to.equal(true);
+  });
+
+  it('is no wish in any other form, and refuses nobody', () => {
+    for (const sent of [false, null, '', 'true', 1, {}, undefined])
+      expect(
+        acceptedMetadata({ ...redirects, dpop_bound_access_tokens: sent }, POLICY),
+      ).to.not.have.property('dpop_bound_access_tokens');
+  });
+});
+
 describe('The redirect addresses of a client', () => {
   const addresses = (count: number, length: number) =>
     Array.from({ length: count }, (_, index) =>

@@ -86,75 +86,79 @@ for (const [title, more] of PLACES)
     for (const off of [0, -4000, 4000])
       it(`connects, calls and refreshes with a clock that is ${off} s off`, async () => {
         const { link } = await createConnector(system);
-        const { server } = await discover(link);
-        const { id } = await registerClient(server);
-        const own = { [library.clockSkew]: off };
-        const configuration = await library.discovery(
-          new URL(server.issuer),
-          id,
-          own,
-          library.None(),
-          OPTIONS,
-        );
-        const DPoP = library.getDPoPHandle(configuration, await library.randomDPoPKeyPair('ES256'));
-        const requests = countRequests(configuration);
-        const verifier = library.randomPKCECodeVerifier();
-        const url = library.buildAuthorizationUrl(configuration, {
-          redirect_uri: REDIRECT_URI,
-          resource: link,
-          code_challenge: await library.calculatePKCECodeChallenge(verifier),
-          code_challenge_method: 'S256',
-          dpop_jkt: await DPoP.calculateThumbprint(),
-        });
-        const callback = await openBrowser(system.origins).authorize(url);
-        const tokens = await library.authorizationCodeGrant(
-          configuration,
-          callback,
-          { pkceCodeVerifier: verifier },
-          undefined,
-          { DPoP },
-        );
-        expect(tokens.token_type).to.equal('dpop');
-        const call = async (token: string) => {
-          const answer = await library.fetchProtectedResource(
-            configuration,
-            token,
-            new URL(link),
-            'POST',
-            JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
-            new Headers({
-              'content-type': 'application/json',
-              accept: 'application/json, text/event-stream',
-            }),
-            { DPoP },
-          );
-          expect(answer.status).to.equal(200);
-          await answer.text();
-        };
-        await call(tokens.access_token);
+        const client = await openClient(link, off);
+        const tokens = await signIn(client, system, link);
+        await ping(client, link, tokens.access_token);
         moveClock(3601);
+        const { refresh_token = '' } = tokens;
         const refreshed = await library.refreshTokenGrant(
-          configuration,
-          tokens.refresh_token ?? '',
+          client.configuration,
+          refresh_token,
           undefined,
-          { DPoP },
+          client,
         );
-        expect(refreshed.token_type).to.equal('dpop');
-        await call(refreshed.access_token);
-        await call(refreshed.access_token);
-        const asked = requests.length - 5;
-        // A nonce for each server before and after the hour, where it needs one, and one for both where they share an origin.
-        const nonces = title === 'one origin' ? 2 : 4;
-        expect(asked, String(requests)).to.equal(off === 0 ? 0 : nonces);
+        expect([tokens.token_type, refreshed.token_type]).to.deep.equal(['dpop', 'dpop']);
+        await ping(client, link, refreshed.access_token);
+        // One more for a nonce of each server, before and after the hour, or one for both where they share an origin.
+        const forNonces = title === 'one origin' ? 2 : 4;
+        expect(client.requests).to.have.length(4 + (off === 0 ? 0 : forNonces));
       });
   });
 
-/** Where to, each time. */
-function countRequests(configuration: library.Configuration): string[] {
+type KeyClient = {
+  configuration: library.Configuration;
+  DPoP: library.DPoPHandle;
+  /** Where to, each time. */
+  requests: string[];
+};
+
+/** A public client whose clock is wrong by `off` seconds. */
+async function openClient(link: string, off: number): Promise<KeyClient> {
+  const { server } = await discover(link);
+  const { id } = await registerClient(server);
+  const configuration = await library.discovery(
+    new URL(server.issuer),
+    id,
+    { [library.clockSkew]: off },
+    library.None(),
+    OPTIONS,
+  );
   const requests: string[] = [];
   configuration[library.customFetch] = (url, options) => {
     requests.push(`${options.method} ${new URL(url).pathname}`);
     return fetch(url, options as RequestInit);
   };
-  return requests;
+  const keys = await library.randomDPoPKeyPair('ES256');
+  return { configuration, DPoP: library.getDPoPHandle(configuration, keys), requests };
+}
+
+async function signIn({ configuration, DPoP }: KeyClient, { origins }: System, link: string) {
+  const verifier = library.randomPKCECodeVerifier();
+  const url = library.buildAuthorizationUrl(configuration, {
+    redirect_uri: REDIRECT_URI,
+    resource: link,
+    code_challenge: await library.calculatePKCECodeChallenge(verifier),
+    code_challenge_method: 'S256',
+    dpop_jkt: await DPoP.calculateThumbprint(),
+  });
+  const callback = await openBrowser(origins).authorize(url);
+  const checks = { pkceCodeVerifier: verifier };
+  return library.authorizationCodeGrant(configuration, callback, checks, undefined, { DPoP });
+}
+
+async function ping({ configuration, DPoP }: KeyClient, link: string, token: string) {
+  const answer = await library.fetchProtectedResource(
+    configuration,
+    token,
+    new URL(link),
+    'POST',
+    JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
+    new Headers({
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+    }),
+    { DPoP },
+  );
+  expect(answer.status).to.equal(200);
+  await answer.text();
 }
