@@ -1,4 +1,5 @@
 // What a check of the comparison is: rows of the table, and how one contestant comes by its marks in them.
+import { PART_MS, within } from './budget.ts';
 import type { Session } from './session.ts';
 
 /** `passed` undefined: there is nothing to check here. `note` is for people. */
@@ -60,7 +61,7 @@ async function guarded(
   run: () => Promise<Mark[]>,
 ): Promise<void> {
   try {
-    set(check, await run());
+    set(check, await within(PART_MS, run));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     set(check, [{ note: `could not be checked: ${reason}` }]);

@@ -4,32 +4,18 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { bareEngine } from './bare-engine.ts';
-import { betterAuth } from './better-auth.ts';
+import { LONGEST_MS } from './budget.ts';
 import { GRACE_MS, type Marks, runChecks } from './check.ts';
 import { CHECKS } from './checks.ts';
-import { type Contestant, memoryOf } from './contestant.ts';
+import { memoryOf } from './contestant.ts';
+import { CONTESTANTS, REFERENCE } from './contestants.ts';
 import { writeResult } from './document.ts';
 import { type Entrant, enterAll } from './entrants.ts';
-import { gatehouseOnRedis, gatehouseOnSqlite } from './gatehouse.ts';
 import { pinnedVersions } from './install.ts';
-import { mcpOauthServer } from './mcp-oauth-server.ts';
 import { helpOn, type Options, readOptions } from './options.ts';
 import { describeAll, describeRun, type Findings } from './report.ts';
 import { measureRounds } from './rounds.ts';
 import type { Session } from './session.ts';
-import { workersOauthProvider } from './workers-oauth-provider.ts';
-
-/** The first is what the others are compared with. */
-const CONTESTANTS: readonly Contestant[] = [
-  gatehouseOnRedis,
-  gatehouseOnSqlite,
-  bareEngine,
-  betterAuth,
-  workersOauthProvider,
-  mcpOauthServer,
-];
-const LONGEST_MS = 15 * 60_000;
 
 async function compare(options: Options): Promise<void> {
   const root = await mkdtemp(join(tmpdir(), 'gatehouse-peers-'));
@@ -37,8 +23,8 @@ async function compare(options: Options): Promise<void> {
   const place = { root, logLevel: 'warn' };
   const run = describeRun(options, await pinnedVersions());
   const { entrants, leftOut } = await enterAll(options, place, report);
-  if (leftOut.has(gatehouseOnRedis.name))
-    throw new Error(`nothing to compare with: ${leftOut.get(gatehouseOnRedis.name)}`);
+  if (leftOut.has(REFERENCE.name))
+    throw new Error(`nothing to compare with: ${leftOut.get(REFERENCE.name)}`);
   const asked: (Entrant & { finish: () => Promise<Marks> })[] = [];
   for (const entrant of entrants) {
     report(`asking ${entrant.session.contestant.name}`);

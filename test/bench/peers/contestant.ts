@@ -67,12 +67,10 @@ export function newFolder({ root }: Place, name: string): Promise<string> {
   return mkdtemp(join(root, `${name}-`));
 }
 
-/** Of a process and of those it started, in bytes. */
+/** Of a process and of those it started, in bytes; NaN when it is gone. */
 export async function memoryOf({ pid }: { pid: number }): Promise<number> {
   const args = ['-o', 'rss=', '-p', String(pid), '--ppid', String(pid)];
-  const { stdout } = await promisify(execFile)('ps', args);
-  return stdout
-    .trim()
-    .split('\n')
-    .reduce((sum, line) => sum + Number(line) * 1024, 0);
+  const found = await promisify(execFile)('ps', args).catch(() => undefined);
+  const kilobytes = found?.stdout.trim().split('\n').map(Number) ?? [NaN];
+  return kilobytes.reduce((sum, each) => sum + each, 0) * 1024;
 }

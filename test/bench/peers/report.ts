@@ -106,13 +106,14 @@ function describeFlows(all: readonly Findings[], samples: Samples): string {
   return table(['flow', 'server', 'per second', 'ratio', 'median ms', 'p99 ms'], body);
 }
 
-/** What a token adds to a call, whatever the call itself costs. */
+/** What a token adds to a call, whatever the call itself costs: medians of slices that were next to each other. */
 function describeCalls(all: readonly Findings[], samples: Samples): string {
   const costs = all.flatMap(({ contestant: { id, name } }) => {
     const [call, open] = [FLOWS.call, FLOWS.open].map((flow) => samples.get(flow)?.get(id) ?? []);
     if (!call?.length || !open?.length) return [];
     const [guarded, bare] = [figuresOf(call, call), figuresOf(open, open)];
-    return [{ name, guarded, bare, cost: 1e6 / guarded.rate - 1e6 / bare.rate }];
+    const costs = call.map(({ rate }, n) => 1e6 / rate - 1e6 / (open[n]?.rate ?? NaN));
+    return [{ name, guarded, bare, cost: median(costs) }];
   });
   const body = costs.map(({ name, guarded, bare, cost }) => [
     name,

@@ -1,4 +1,5 @@
 // All flows of all contestants, in rounds: within a round they take turns, another one first each time, so that whatever else the machine does slows all alike.
+import { PART_MS, ROUNDS_MS, within } from './budget.ts';
 import type { Entrant } from './entrants.ts';
 import {
   type Add,
@@ -34,6 +35,10 @@ export async function measureRounds(
   report('warming up');
   for (const runner of runners) await measureOne(runner, warmUp, options, measured);
   for (let round = 0; round < options.rounds; round += 1) {
+    if (performance.now() > ROUNDS_MS) {
+      report('no time for another round');
+      break;
+    }
     const first = round % runners.length;
     const order = [...runners.slice(first), ...runners.slice(0, first)];
     for (const [name, measure] of Object.entries(PARTS)) {
@@ -53,7 +58,8 @@ async function measureOne(
   const { id, name } = runner.session.contestant;
   if (failures.has(name)) return;
   try {
-    await measure(runner, options, (flow, sample) => addSample(samples, flow, id, sample));
+    const add: Add = (flow, sample) => addSample(samples, flow, id, sample);
+    await within(PART_MS, () => measure(runner, options, add));
   } catch (error) {
     failures.set(name, error instanceof Error ? error.message : String(error));
   }
