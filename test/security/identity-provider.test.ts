@@ -111,6 +111,54 @@ describe('What comes back from the identity provider', () => {
     expect(provider.exchanges).to.have.length(exchanged + 1);
   });
 
+  it('IDP-01 is waited for in one record of each flow, however often its page is loaded', async () => {
+    const browser = newBrowser();
+    const { flow } = await leave(browser);
+    const before = await countStoredKeys(system);
+    const size = async () => {
+      const records = await readStoredBytes(system.storeAddress, 'sign-in:');
+      return records.reduce((sum, { bytes }) => sum + bytes.length, 0);
+    };
+    const sizes: number[] = [];
+    for (let time = 0; time < 12; time += 1) {
+      requireDeparture(await browser.visit(flow));
+      sizes.push(await size());
+    }
+    expect(await countStoredKeys(system)).to.deep.equal(before);
+    expect(sizes.at(-1)).to.be.lessThan(Number(sizes[6]) + 50);
+  });
+
+  it('IDP-01 is waited for in one record of each browser outside of flows, in each of its tabs', async () => {
+    const browser = newBrowser();
+    const first = requireDeparture(await browser.visit(`${system.auth}/account`));
+    const before = await countStoredKeys(system);
+    for (let time = 0; time < 3; time += 1)
+      requireDeparture(await browser.visit(`${system.auth}/account`));
+    expect(await countStoredKeys(system)).to.deep.equal(before);
+    const page = requirePage(await browser.visit(provider.approve(first)));
+    expect(page.url.pathname, describePage(page)).to.equal('/account');
+    expect(page.status).to.equal(200);
+  });
+
+  it('IDP-01 counts in the tab from before a reload too, once, and for its own ten minutes', async () => {
+    const browser = newBrowser();
+    const { departure, flow } = await leave(browser);
+    requireDeparture(await browser.visit(flow));
+    const first = provider.approve(departure);
+    expect(asksConsent(requirePage(await browser.visit(first)))).to.equal(true);
+    await expectRefused(browser, first);
+
+    const patient = newBrowser();
+    const early = await leave(patient);
+    moveClock(400);
+    const reloaded = requireDeparture(await patient.visit(early.flow));
+    expect(reloaded.search).not.to.equal(early.departure.search);
+    moveClock(201);
+    await expectRefused(patient, provider.approve(early.departure));
+    const late = provider.approve(reloaded);
+    expect(asksConsent(requirePage(await patient.visit(late)))).to.equal(true);
+  });
+
   it('IDP-01 has a state that nobody guesses', async () => {
     const states = [];
     for (let time = 0; time < 3; time += 1)

@@ -40,7 +40,7 @@ export function startAccountSignIn(
   ctx: Koa.Context,
   prompt?: SignInPrompt,
 ): Promise<void> {
-  return startSignIn(options, ctx, newTrip(options, ctx, prompt));
+  return startSignIn(options, ctx, openTrip(options, ctx, prompt));
 }
 
 /** Off to the one that the person chose. */
@@ -50,11 +50,15 @@ export function startAccountSignInAt(
   id: string | undefined,
 ): Promise<void> {
   const prompt = ctx.query.prompt === 'switch' ? 'switch' : undefined;
-  return signInAt(options, ctx, newTrip(options, ctx, prompt), id);
+  return signInAt(options, ctx, openTrip(options, ctx, prompt), id);
 }
 
-function newTrip(options: AccountSessionOptions, ctx: Koa.Context, prompt?: SignInPrompt): Trip {
-  const uid = `account-${randomBytes(16).toString('base64url')}`;
+/** The one under way in this browser goes on, so that its other tabs can end it too, and loading a page again leaves nothing more. */
+function openTrip(options: AccountSessionOptions, ctx: Koa.Context, prompt?: SignInPrompt): Trip {
+  const underWay = ctx.cookies.get(tripCookie(options), { signed: true }) ?? '';
+  const uid = isAccountTrip(underWay)
+    ? underWay
+    : `account-${randomBytes(16).toString('base64url')}`;
   ctx.cookies.set(tripCookie(options), uid, { ...COOKIE, maxAge: TRIP_LIFETIME * 1000 });
   return {
     uid,

@@ -1,5 +1,5 @@
 // Signing in: off to the identity provider, and back into the flow that this browser started, once.
-import { randomUUID, type KeyObject } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
 import { type Account, isHonoured } from '../../accounts/account.ts';
@@ -7,13 +7,11 @@ import { saveAccount } from '../../accounts/accounts.ts';
 import { HttpError, unavailable } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
-import { KEEP, type Store } from '../../store/store.ts';
-import { notTrusted } from './code-exchange.ts';
+import type { Store } from '../../store/store.ts';
 import { finishFlow, type Flow } from './flow.ts';
 import {
   createSignInChecks,
   type IdentityProvider,
-  type SignInChecks,
   type SignInWishes,
 } from './identity-provider.ts';
 import {
@@ -24,6 +22,7 @@ import {
   requireProvider,
 } from './identity-providers.ts';
 import { chooseInstead, rememberChoice, showChoice } from './provider-choice.ts';
+import { keepChecks, takeChecks, tripIn } from './sign-in-checks.ts';
 
 export type SignInOptions = {
   provider: Provider;
@@ -41,10 +40,7 @@ export type SignInOptions = {
 /** On the way to an identity provider and back: the answer is good for `uid` only, and a choice is posted to `action`. */
 export type Trip = { uid: string; action: string; wishes: SignInWishes };
 
-const SIGN_IN_LIFETIME = 600;
-const STATE = /^([\w-]{16,64})\.[\w-]{16,128}$/;
 const LONGEST_HINT = 320;
-const signInKey = (state: string) => `sign-in:${state}`;
 
 /** Where a flow's sign-in belongs. Whoever has signed in, or is to do so again, is asked by the provider although it remembers them. */
 export function flowTrip({ uid, prompt, params }: Flow): Trip {
@@ -89,8 +85,7 @@ function leave(
   return chooseInstead(options, ctx, trip.action, provider, async () => {
     const checks = createSignInChecks(trip.uid);
     const url = await provider.signInUrl(checks, wishesAt(options, provider, trip.wishes));
-    const stored: StoredChecks = { ...checks, ...idOf(provider) };
-    await options.store.set(signInKey(checks.state), stored, SIGN_IN_LIFETIME);
+    await keepChecks(options, trip.uid, checks, provider);
     seeOther(ctx, url.href);
   });
 }
@@ -105,10 +100,6 @@ function wishesAt(
   return loginHint !== undefined && owner === provider ? { ...wishes, loginHint } : wishes;
 }
 
-function idOf({ id }: IdentityProvider): { identityProvider?: string } {
-  return id === undefined ? {} : { identityProvider: id };
-}
-
 /** Answers come to the provider's callback; the flow's cookie is only sent below the flow's own path, so the answer is passed on to there. */
 export function passToFlow(
   { identityProviders }: SignInOptions,
@@ -116,7 +107,7 @@ export function passToFlow(
   pathOf: (uid: string) => string,
 ): void {
   const { id } = requireProvider(identityProviders, ctx.params.provider);
-  const [, uid] = STATE.exec(String(ctx.query.state ?? '')) ?? [];
+  const uid = tripIn(ctx.query.state);
   if (uid === undefined)
     throw new HttpError(
       400,
@@ -124,29 +115,6 @@ export function passToFlow(
       'the answer of the identity provider belongs to no sign-in',
     );
   seeOther(ctx, belowPath(`${pathOf(uid)}/callback`, id) + ctx.search);
-}
-
-/** `identityProvider`: the id of the one that was left for, when there are several. */
-type StoredChecks = SignInChecks & { identityProvider?: string; takenBy?: string };
-
-/**
- * Of all who ask, one gets them, also when its question had to be sent again over a new connection. An answer at the callback of another
- * provider than was left for gets none, and uses none up (RFC 9700 section 4.4.2.2).
- */
-async function takeChecks(
-  store: Store,
-  state: string,
-  { id }: IdentityProvider,
-): Promise<SignInChecks | undefined> {
-  const takenBy = randomUUID();
-  const after = await store.update<StoredChecks>(signInKey(state), (checks) =>
-    checks && checks.takenBy === undefined && checks.identityProvider === id
-      ? { value: { ...checks, takenBy }, ttl: SIGN_IN_LIFETIME }
-      : KEEP,
-  );
-  if (after && after.value.identityProvider !== id)
-    throw notTrusted('the answer came from another identity provider than the one asked');
-  return after?.value.takenBy === takenBy ? after.value : undefined;
 }
 
 /** Takes the answer that came to a provider's callback: `done` gets who it is. A provider that failed is a reason to choose another. */
@@ -165,20 +133,13 @@ export function endSignIn(
 }
 
 async function accountIn(
-  { store, accountKey, accountLifetime, now }: SignInOptions,
+  options: SignInOptions,
   ctx: Koa.Context,
   uid: string,
   provider: IdentityProvider,
 ): Promise<Account> {
-  const state = String(ctx.query.state ?? '');
-  const isOurs = state.startsWith(`${uid}.`);
-  const checks = isOurs ? await takeChecks(store, state, provider) : undefined;
-  if (!checks)
-    throw new HttpError(
-      400,
-      'expired',
-      'this answer of the identity provider was used already, or is too old',
-    );
+  const { store, accountKey, accountLifetime, now } = options;
+  const checks = await takeChecks(options, uid, String(ctx.query.state ?? ''), provider);
   const identity = await provider.identify(ctx.search, checks);
   const account = await saveAccount(store, accountKey, identity, {
     now: now(),
