@@ -91,7 +91,7 @@ export async function startGatehouse(
       urls: urlsOf(settings, served),
       async stop(drain) {
         isStopping = true;
-        await closeAll(servers, drain);
+        await closeAll(servers, { drain, endCalls: playing.endCalls });
         await close();
         await resealing.stop();
         await store.close();

@@ -24,6 +24,7 @@ import { managementApp } from './management/app.ts';
 import { CALLBACK_PATH as CONSOLE_CALLBACK_PATH } from './management/console/sign-in.ts';
 import type { ConsoleSettings } from './management/console/visit.ts';
 import { resourceServer } from './resource-server/app.ts';
+import type { CallKind } from './resource-server/open-calls.ts';
 import { metricsApp } from './http/metrics-host.ts';
 import type { Metrics } from './observability/metrics.ts';
 import type { Traces } from './observability/spans.ts';
@@ -44,12 +45,18 @@ export type RoleOptions = {
   documentFetching?: DocumentFetching;
 };
 
-export type Hosts = { hosts: ListeningHost[]; close: () => Promise<void> };
+export type Hosts = {
+  hosts: ListeningHost[];
+  /** Ends the open calls of this kind with an answer. */
+  endCalls: (kind: CallKind) => void;
+  close: () => Promise<void>;
+};
 
 export async function openHosts(options: RoleOptions): Promise<Hosts> {
   const { roles, authUrl } = options.settings;
   const hosts: ListeningHost[] = [];
   const closing: (() => void | Promise<void>)[] = [];
+  let endCalls: Hosts['endCalls'] = () => undefined;
   const signingKeys = needsSigningKeys(options.settings)
     ? await openSigningKeyRing(options.store, options.now, options.logger)
     : undefined;
@@ -72,6 +79,7 @@ export async function openHosts(options: RoleOptions): Promise<Hosts> {
       : {};
     const server = await resourceServer({ ...options, ...signing, verificationKeys });
     closing.push(server.close);
+    endCalls = server.end;
     // Before the authorization server: on one origin it has a few paths and the authorization server the rest.
     hosts.unshift(host(options, 'resource', server.app, isResourcePath));
   }
@@ -81,7 +89,7 @@ export async function openHosts(options: RoleOptions): Promise<Hosts> {
   const close = async () => {
     for (const step of closing) await step();
   };
-  return { hosts, close };
+  return { hosts, endCalls, close };
 }
 
 /** A resource server alone signs nothing, unless it tells an upstream who calls. */

@@ -40,6 +40,7 @@ const CHECK_INTERVAL = 2000;
 // Longer than load balancers keep a connection (a minute is usual): whoever closes it first must not be us, as they send the next request.
 const KEEP_ALIVE = 75_000;
 const STOP_GRACE = 5000;
+const LAST_WORDS = 1000;
 const BETWEEN_LOOKS = 50;
 
 /** Opens the servers of all hosts, or none. */
@@ -94,11 +95,21 @@ function dispatch(group: ListeningHost[], first: ListeningHost): RequestListener
   };
 }
 
+export type Closing = {
+  /** Seconds. */
+  drain?: number | undefined;
+  /** Ends streams that only wait for news; with `working` also what somebody waits for the answer of. Each is answered to its end. */
+  endCalls?: (kind: 'listening' | 'working') => void;
+};
+
 /**
  * Takes requests for `drain` more seconds, so that balancers can turn away, and ends every connection with its next answer. Then no new
- * connections; requests under way may finish, for a few seconds.
+ * connections; streams that wait for news end, so that clients open them elsewhere, and requests under way may finish, for a few seconds.
  */
-export async function closeAll(servers: readonly Server[], drain = 0): Promise<void> {
+export async function closeAll(
+  servers: readonly Server[],
+  { drain = 0, endCalls = () => undefined }: Closing = {},
+): Promise<void> {
   for (const server of servers)
     server.prependListener('request', (_req, res) => res.setHeader('Connection', 'close'));
   if (drain > 0) await delay(drain * 1000);
@@ -113,11 +124,13 @@ export async function closeAll(servers: readonly Server[], drain = 0): Promise<v
     () => servers.forEach((server) => server.closeIdleConnections()),
     BETWEEN_LOOKS,
   );
+  endCalls('listening');
+  const late = setTimeout(() => endCalls('working'), STOP_GRACE);
   const cutOff = setTimeout(
     () => servers.forEach((server) => server.closeAllConnections()),
-    STOP_GRACE,
+    STOP_GRACE + LAST_WORDS,
   );
   await Promise.all(closed);
   clearInterval(looking);
-  clearTimeout(cutOff);
+  for (const timer of [late, cutOff]) clearTimeout(timer);
 }

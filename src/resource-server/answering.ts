@@ -1,6 +1,7 @@
 // What answers the calls that were checked: the built-in sample, or the operator's own MCP server.
 import type Koa from 'koa';
 import type { Caller, Needed } from './level.ts';
+import type { CallKind } from './open-calls.ts';
 
 export type CheckedCall = {
   caller: Caller;
@@ -15,5 +16,7 @@ export type Answering = {
   neededLevel(body: unknown): Needed | undefined;
   /** Throws HttpError before anything is sent. */
   answer(ctx: Koa.Context, call: CheckedCall): Promise<void>;
+  /** Ends the open calls of this kind with an answer, because the process stops. */
+  end(kind: CallKind): void;
   close(): Promise<void>;
 };

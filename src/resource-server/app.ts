@@ -46,7 +46,7 @@ export type ResourceServerOptions = {
   now: () => number;
 };
 
-export type ResourceServer = { app: Koa; close: () => Promise<void> };
+export type ResourceServer = { app: Koa } & Pick<Answering, 'end' | 'close'>;
 
 export async function resourceServer(options: ResourceServerOptions): Promise<ResourceServer> {
   const { settings, store, logger, isReady, rateLimits, now } = options;
@@ -103,7 +103,7 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
     void noteUse(store, caller.record, now()).catch(() => undefined);
   });
   app.use(router.routes());
-  return { app, close: () => answering.close() };
+  return { app, end: answering.end, close: () => answering.close() };
 }
 
 /** The operator's own MCP server where there is one, else the sample. */

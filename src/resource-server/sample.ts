@@ -27,6 +27,8 @@ export function openSample({ logger, ...options }: SampleOptions): Answering {
       ctx.respond = false;
       return mcp.handle(ctx.req, ctx.res, caller, body);
     },
+    // Its answers take milliseconds, and it keeps no stream open.
+    end: () => undefined,
     async close() {
       await mcp.close();
       dataset.close();

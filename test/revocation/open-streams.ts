@@ -3,11 +3,19 @@ import { until } from '../store/condition.ts';
 
 export type Streams = {
   areClosed(): boolean;
+  /** Whether each is closed and went on to the end of its answer: nothing was cut off. */
+  areEnded(): boolean;
+  /** What came last in each: the data of an event. */
+  lastEvents(): unknown[];
   /** The client goes away. */
   leave(): Promise<void>;
 };
 
-type Opened = { text: () => string; isClosed: () => boolean; leave: () => void };
+type Opened = {
+  text: () => string;
+  state: () => 'open' | 'ended' | 'broken';
+  leave: () => void;
+};
 
 const SESSION_REVISION = '2025-11-25';
 const SUBSCRIPTION_REVISION = '2026-07-28';
@@ -27,25 +35,35 @@ async function open(link: string, init: RequestInit): Promise<Opened> {
   const response = await fetch(link, { ...init, signal: stop.signal });
   if (!response.headers.get('content-type')?.startsWith('text/event-stream'))
     throw new Error(`no stream but ${response.status} ${await response.text()}`);
-  let [text, isClosed] = ['', false];
+  let text = '';
+  let state: ReturnType<Opened['state']> = 'open';
   const read = async () => {
     const decoder = new TextDecoder();
     for await (const chunk of response.body ?? []) text += decoder.decode(chunk, { stream: true });
   };
-  void read()
-    .catch(() => undefined)
-    .then(() => (isClosed = true));
-  return { text: () => text, isClosed: () => isClosed, leave: () => stop.abort() };
+  void read().then(
+    () => (state = 'ended'),
+    () => (state = 'broken'),
+  );
+  return { text: () => text, state: () => state, leave: () => stop.abort() };
 }
 
 function together(streams: readonly Opened[]): Streams {
+  const areClosed = () => streams.every(({ state }) => state() !== 'open');
   return {
-    areClosed: () => streams.every(({ isClosed }) => isClosed()),
+    areClosed,
+    areEnded: () => streams.every(({ state }) => state() === 'ended'),
+    lastEvents: () => streams.map(({ text }) => lastEventIn(text())),
     async leave() {
       for (const { leave } of streams) leave();
-      await until('the streams are left', () => streams.every(({ isClosed }) => isClosed()));
+      await until('the streams are left', areClosed);
     },
   };
+}
+
+function lastEventIn(text: string): unknown {
+  const data = text.match(/^data: ?(.+)$/gm)?.at(-1);
+  return data && JSON.parse(data.replace(/^data: ?/, ''));
 }
 
 /** Notifications (GET), and a call that is at its gate (POST). */

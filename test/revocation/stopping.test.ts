@@ -1,25 +1,63 @@
-// A process that stops ends its open streams, so that clients open them elsewhere.
+// A process that stops ends its open streams and lets calls end, so that nothing is cut off and clients go on elsewhere.
 import { expect } from 'chai';
 import { createConnector } from '../support/administrator.ts';
 import { connect } from '../support/connection.ts';
-import { startSystem } from '../support/system.ts';
+import { startSystem, type System } from '../support/system.ts';
+import type { Upstream } from '../support/upstream/listening.ts';
+import { startUpstreamV1 } from '../support/upstream/sdk-v1.ts';
 import { startUpstreamV2 } from '../support/upstream/sdk-v2.ts';
 import { DECLARED } from '../support/upstream/tools.ts';
-import { openListening } from './open-streams.ts';
+import { openListening, openSessionStreams, type Streams } from './open-streams.ts';
 
-describe('A process that stops', () => {
-  it('RSV-10 ends its open streams, also those to the upstream', async () => {
-    const upstream = await startUpstreamV2();
-    const file = { resourceServer: { upstream: { url: upstream.url, tools: DECLARED } } };
+const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
+
+describe('RSV-10 A process that stops', () => {
+  let upstream: Upstream | undefined;
+  afterEach(() => upstream?.close());
+
+  type OpenStreams = (link: string, token: string) => Promise<Streams>;
+
+  async function streaming(
+    start: () => Promise<Upstream>,
+    openStreams: OpenStreams,
+  ): Promise<{ system: System; streams: Streams; behind: Upstream }> {
+    const behind = (upstream = await start());
+    const file = { resourceServer: { upstream: { url: behind.url, tools: DECLARED } } };
     const system = await startSystem({ file });
-    upstream.trust(system.auth);
-    const connector = await createConnector(system);
-    const { accessToken } = await connect(system, connector);
-    const streams = await openListening(connector.link, accessToken);
+    behind.trust(system.auth);
+    const { link } = await createConnector(system);
+    const { accessToken } = await connect(system, { link });
+    const streams = await openStreams(link, accessToken);
     expect(streams.areClosed()).to.equal(false);
+    return { system, streams, behind };
+  }
+
+  it('ends subscriptions with the answer that ends them, also those to the upstream', async () => {
+    const { system, streams, behind } = await streaming(startUpstreamV2, openListening);
     await system.stop();
-    expect(streams.areClosed()).to.equal(true);
-    await Promise.all(upstream.received.map(({ closed }) => closed));
-    await upstream.close();
+    expect(streams.areEnded()).to.equal(true);
+    const result = { resultType: 'complete', _meta: { [SUBSCRIPTION_ID]: 1 } };
+    expect(streams.lastEvents()).to.deep.equal([{ jsonrpc: '2.0', id: 1, result }]);
+    await Promise.all(behind.received.map(({ closed }) => closed));
+  });
+
+  it('ends the notifications of a session, and waits for the answer of its call', async () => {
+    const { system, streams, behind } = await streaming(startUpstreamV1, openSessionStreams);
+    const stopping = system.stop();
+    behind.release();
+    await stopping;
+    expect(streams.areEnded()).to.equal(true);
+    expect(streams.lastEvents()[1]).to.have.nested.property('result.structuredContent');
+  });
+
+  it('answers a call that takes too long with an error that says to try again', async () => {
+    const { system, streams, behind } = await streaming(startUpstreamV1, openSessionStreams);
+    await system.stop();
+    expect(streams.areEnded()).to.equal(true);
+    expect(streams.lastEvents()[1]).to.deep.include({
+      id: 2,
+      error: { code: -32_000, message: 'try again in a moment' },
+    });
+    await Promise.all(behind.received.map(({ closed }) => closed));
   });
 });

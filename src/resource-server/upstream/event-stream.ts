@@ -3,7 +3,6 @@ import { createParser, type EventSourceMessage, type ParseError } from 'eventsou
 import { isObject, membersOf } from '../messages.ts';
 import { badGateway } from './faults.ts';
 import type { MessageId } from './message.ts';
-import { failure } from './refusals.ts';
 
 export type EventStreamOptions = {
   /** The largest event, in characters. */
@@ -14,11 +13,9 @@ export type EventStreamOptions = {
   /** The requests that this stream is to answer. */
   awaited: readonly MessageId[];
   heard: () => void;
-  /** What to tell the caller when the stream breaks; also the place to log it. */
-  explain: (error: unknown) => { message: string };
+  /** What a request is answered with when the stream breaks; also the place to log it. */
+  explain: (error: unknown) => (id: MessageId) => object;
 };
-
-const NOT_REACHED = -32_000;
 
 /**
  * Never throws. When the stream breaks before everything was answered, the rest is answered with an error, so that nobody waits for
@@ -37,18 +34,15 @@ export async function* passEvents(
     if (reader.unanswered().length === 0) return;
     throw badGateway(new Error('the stream of the upstream ended before it answered'));
   } catch (error) {
-    const { message } = options.explain(error);
+    const answerTo = options.explain(error);
     for (const id of reader.unanswered())
-      yield encode({
-        event: 'message',
-        data: JSON.stringify(failure(id, { code: NOT_REACHED, message })),
-      });
+      yield encode({ event: 'message', data: JSON.stringify(answerTo(id)) });
   }
 }
 
 function openReader({ limit, pass, bindEvent, awaited }: EventStreamOptions) {
   const decoder = new TextDecoder('utf-8', { fatal: true });
-  const open = new Set<unknown>(awaited);
+  const open = new Set(awaited);
   const ready: string[] = [];
   let isResumable = false;
   let retry: number | undefined;
@@ -77,14 +71,15 @@ function openReader({ limit, pass, bindEvent, awaited }: EventStreamOptions) {
 function passData(
   { event = 'message', data }: EventSourceMessage,
   pass: EventStreamOptions['pass'],
-  open: Set<unknown>,
+  open: Set<MessageId>,
 ): string {
   if (event !== 'message' || data === '') return '';
   const parsed: unknown = JSON.parse(data);
   const messages = Array.isArray(parsed) ? parsed : [parsed];
   if (!messages.every(isObject)) throw new Error('the upstream sent an event that is no message');
   const passed = messages.map(pass);
-  for (const { id, method } of messages.map(membersOf)) if (method === undefined) open.delete(id);
+  for (const { id, method } of messages.map(membersOf))
+    if (method === undefined) open.delete(id as MessageId);
   if (passed.every((message, n) => message === messages[n])) return data;
   return JSON.stringify(Array.isArray(parsed) ? passed : passed[0]);
 }

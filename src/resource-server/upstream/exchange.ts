@@ -2,13 +2,15 @@
 import type Koa from 'koa';
 import type { Logger } from 'pino';
 import type { Dispatcher } from 'undici';
-import { asHttpError } from '../../http/errors.ts';
+import { asHttpError, type HttpError } from '../../http/errors.ts';
 import type { SpanLink } from '../../observability/spans.ts';
 import { type Answered, answerWith } from './answer.ts';
 import { passEvents } from './event-stream.ts';
 import { clientGone, faultOf } from './faults.ts';
-import { isRequest, type Message } from './message.ts';
+import { isRequest, isSubscription, type Message, type MessageId } from './message.ts';
+import { ProcessStops } from '../open-calls.ts';
 import { openPatience } from './patience.ts';
+import { failure, subscriptionOver } from './refusals.ts';
 
 export type ExchangeOptions = {
   /** Sends to the upstream. No redirect is followed, and nothing is sent twice. */
@@ -46,6 +48,7 @@ export type Exchange = Omit<Outbound, 'signal'> & {
 
 /** After this a client that reads nothing any more is cut off. Milliseconds. */
 const LAST_WORDS = 1000;
+const NOT_REACHED = -32_000;
 
 /** Resolves when the answer is there, or its stream has begun. Throws what the caller is to be told. */
 export async function exchange(
@@ -116,16 +119,24 @@ async function* streamed(
       heard: patience.heard,
       explain(error) {
         const fault = asHttpError(faultOf(signal, error));
+        if (fault.cause instanceof ProcessStops) return lastWord(messages, fault);
         if (fault.status >= 500) {
           // The status was sent long ago: only log and metrics can still say it.
           ctx.state.reason = fault.code;
           logger.warn({ err: fault.cause ?? fault }, 'a stream of the upstream broke');
         }
-        return fault;
+        return (id) => failure(id, { code: NOT_REACHED, message: fault.message });
       },
     });
   } finally {
     signal.removeEventListener('abort', cutOff);
     end();
   }
+}
+
+/** A subscription is over, which is no fault: its client asks for another one. */
+function lastWord(messages: readonly Message[], { message }: HttpError) {
+  const subscriptions = new Set(messages.filter(isSubscription).map(({ id }) => id));
+  return (id: MessageId) =>
+    subscriptions.has(id) ? subscriptionOver(id) : failure(id, { code: NOT_REACHED, message });
 }

@@ -68,6 +68,10 @@ function folded(name: string): string {
   return name.toUpperCase().toLowerCase();
 }
 
+export function isSubscription({ method }: Message): boolean {
+  return method === 'subscriptions/listen';
+}
+
 /** A request wants an answer; a notification has no id. */
 export function isRequest({ id, method }: Message): boolean {
   return method !== undefined && id !== undefined;

@@ -1,6 +1,6 @@
 // Answers that the upstream never hears of: calls above what the caller can ever have, and calls that could not be recorded.
 import { type Caller, decide, refusal } from '../level.ts';
-import { isRequest, type Message } from './message.ts';
+import { isRequest, type Message, type MessageId } from './message.ts';
 import { type LevelRules, neededBy } from './needed-level.ts';
 
 export type Failure = { code: number; message: string };
@@ -9,6 +9,7 @@ export type Failure = { code: number; message: string };
 const INTERNAL_ERROR = -32_603;
 /** -32000 to -32099 are the server's own. */
 const REFUSED = -32_000;
+const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
 
 export type RefusalOptions = { rules: LevelRules; productName: string };
 
@@ -53,4 +54,10 @@ export function failuresFor(messages: readonly Message[], message: string): obje
 
 export function failure(id: unknown, error: Failure): object {
   return { jsonrpc: '2.0', id: id ?? null, error };
+}
+
+/** What ends a stream of `subscriptions/listen` in peace (MCP 2026-07-28). */
+export function subscriptionOver(id: MessageId): object {
+  const result = { resultType: 'complete', _meta: { [SUBSCRIPTION_ID]: id } };
+  return { jsonrpc: '2.0', id, result };
 }

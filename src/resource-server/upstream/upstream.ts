@@ -11,11 +11,11 @@ import type { Answering, CheckedCall } from '../answering.ts';
 import { type RecordCall, UNRECORDED } from '../call-record.ts';
 import { type Caller, highestNeeded } from '../level.ts';
 import { plainValues } from '../messages.ts';
-import type { OpenCalls } from '../open-calls.ts';
+import type { CallKind, OpenCalls } from '../open-calls.ts';
 import { callerHeader } from './caller-header.ts';
 import { type Body, exchange, type ExchangeOptions, type Outbound } from './exchange.ts';
 import { openHandles } from './handles.ts';
-import { type Message, requireMessages } from './message.ts';
+import { isRequest, isSubscription, type Message, requireMessages } from './message.ts';
 import { levelRules, neededBy } from './needed-level.ts';
 import { failuresFor, refusalOf } from './refusals.ts';
 import { outboundHeaders } from './request-headers.ts';
@@ -47,6 +47,7 @@ export function openUpstream(options: UpstreamOptions): Answering {
   return {
     neededLevel: (body) => highestNeeded(body, (message) => neededBy(parts.rules, message)),
     answer: (ctx, call) => answer(ctx, call, options, parts),
+    end: (kind) => options.calls.end(kind),
     close: () => pool.destroy(),
   };
 }
@@ -103,7 +104,7 @@ async function answer(
     refusalOf({ rules, productName: options.productName }, caller, messages) ??
     (await unrecorded(options, parts, caller, messages));
   if (refused) return answerHere(ctx, body, refused);
-  const open = options.calls.open(idsOf(caller), requireStillGood);
+  const open = options.calls.open(idsOf(caller), requireStillGood, kindOf(method, messages));
   await exchange(ctx, exchanging, {
     method,
     headers,
@@ -174,6 +175,13 @@ function answerHere(ctx: Koa.Context, body: unknown, messages: object[]): void {
   }
   ctx.body = null;
   ctx.status = 202;
+}
+
+/** Streams that nobody waits at the end of: all of a session's (GET), or a subscription. */
+function kindOf(method: string, messages: readonly Message[]): CallKind {
+  const requests = messages.filter(isRequest);
+  const isListening = method === 'GET' || (requests.length > 0 && requests.every(isSubscription));
+  return isListening ? 'listening' : 'working';
 }
 
 /** What is told to `OpenCalls` when it changes. */
