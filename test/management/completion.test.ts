@@ -1,22 +1,28 @@
-// Completion in a shell: every command, option and choice there is, in a real bash; the scripts for the others know the same.
+// Completion in a shell: every command, option and choice there is, in a real bash; the scripts for the others offer the same.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
 import { gatehouse } from './command-line.ts';
 
+const SHELLS = ['bash', 'zsh', 'fish'];
+
 describe('gatehouse completion', function () {
   this.timeout(30_000);
-  let script: string;
+  const scripts: Record<string, string> = {};
   before(async () => {
-    script = (await gatehouse(['completion', 'bash'], {})).stdout;
+    for (const shell of SHELLS) {
+      const { code, stdout } = await gatehouse(['completion', shell], {});
+      expect(code).to.equal(0);
+      scripts[shell] = stdout;
+    }
   });
 
   /** What bash offers after these words, of which the last is not finished. */
   async function offered(...words: string[]): Promise<string[]> {
-    const ask = `${script}
+    const ask = `${scripts['bash']}
 COMP_WORDS=(gatehouse "$@"); COMP_CWORD=$#; _gatehouse; printf '%s\\n' "\${COMPREPLY[@]}"`;
-    const bash = spawn('bash', ['-eu', '-c', ask, 'bash', ...words]);
+    const bash = spawn('bash', ['-u', '-c', ask, 'bash', ...words]);
     const [said, failed] = await Promise.all([text(bash.stdout), text(bash.stderr)]);
     if (bash.exitCode === null) await once(bash, 'exit');
     expect(failed).to.equal('');
@@ -40,16 +46,34 @@ COMP_WORDS=(gatehouse "$@"); COMP_CWORD=$#; _gatehouse; printf '%s\\n' "\${COMPR
     expect(await offered('completion', 'z')).to.deep.equal(['zsh']);
   });
 
+  it('offers nothing where a value of any kind belongs', async () => {
+    expect(await offered('connector', 'create', '--name', '')).to.deep.equal([]);
+    expect(await offered('connector', 'create', '--name', 'x', '--le')).to.deep.equal(['--level']);
+  });
+
+  it('offers the same in the same places in every shell', () => {
+    const places = SHELLS.map((shell) => placesIn(scripts[shell] ?? ''));
+    expect(places[0]?.length).to.be.above(40);
+    expect(places).to.deep.equal(SHELLS.map(() => places[0]));
+  });
+
+  it('has no comparison in fish with what may be empty, and so not there', () => {
+    expect(scripts['fish']).to.not.match(/\btest\b/);
+    expect(scripts['fish']?.match(/^ *switch .*$/gm)).to.deep.equal([
+      '    switch "$place $word"',
+      '  switch "$place"',
+      '  switch "$place $words[-1]"',
+    ]);
+  });
+
   it('has every command that --help has, in every shell', async () => {
     const { stdout: help } = await gatehouse(['--help'], {});
     const commands = [...(help.split('Commands:')[1] ?? '').matchAll(/^ {2}([a-z]+) /gm)];
     const names = commands.map(([, name = '']) => name).filter((name) => name !== 'help');
     expect(names).to.include.members(['connector', 'completion']);
-    for (const shell of ['bash', 'zsh', 'fish']) {
-      const { code, stdout } = await gatehouse(['completion', shell], {});
-      expect(code).to.equal(0);
+    for (const shell of SHELLS) {
       for (const name of [...names, 'create', '--max-uses', 'analytics'])
-        expect(stdout, shell).to.match(new RegExp(`[' ]${name}[' ]`));
+        expect(scripts[shell], shell).to.match(new RegExp(`[' ]${name}[' ]`));
     }
   });
 
@@ -57,3 +81,10 @@ COMP_WORDS=(gatehouse "$@"); COMP_CWORD=$#; _gatehouse; printf '%s\\n' "\${COMPR
     expect((await gatehouse(['completion', 'tcsh'], {})).code).to.equal(2);
   });
 });
+
+/** Each place with what is offered there, of a script for any shell. */
+function placesIn(script: string): string[] {
+  const inFish = script.matchAll(/^ *case '([^']*)'\n *set offer ?(.*)$/gm);
+  const inOthers = script.matchAll(/^ *'([^']*)'\) offer='(.*)' ;;$/gm);
+  return [...inFish, ...inOthers].map(([, place = '', offer]) => `${place.trim()}: ${offer}`);
+}

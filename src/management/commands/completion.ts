@@ -21,8 +21,8 @@ export function addCompletionCommand(program: Command): void {
     });
 }
 
-/** What may come after some words: `choices` are of the option or the argument that comes last in `words`. */
-type Place = { words: string; next: string[]; isChoice: boolean };
+/** What may come after some words; `isValue` when the last of them is an option that takes one, which may be anything. */
+type Place = { words: string; next: string[]; isValue: boolean };
 
 function placesIn(program: Command, command = program, path: string[] = []): Place[] {
   const options = [...program.options, ...(command === program ? [] : command.options)];
@@ -31,10 +31,10 @@ function placesIn(program: Command, command = program, path: string[] = []): Pla
   const flags = options.flatMap(({ long }) => long ?? []);
   const here = { words: path.join(' '), next: [...subcommands, ...given, ...flags, '--help'] };
   return [
-    { ...here, isChoice: false },
-    ...options.flatMap(({ long, argChoices }) =>
-      argChoices && long
-        ? [{ words: [...path, long].join(' '), next: argChoices, isChoice: true }]
+    { ...here, isValue: false },
+    ...options.flatMap(({ long, required, argChoices = [] }) =>
+      long && required
+        ? [{ words: [...path, long].join(' '), next: argChoices, isValue: true }]
         : [],
     ),
     ...command.commands.flatMap((sub) => placesIn(program, sub, [...path, sub.name()])),
@@ -44,15 +44,15 @@ function placesIn(program: Command, command = program, path: string[] = []): Pla
 const SCRIPTS: Record<Shell, (name: string, places: Place[]) => string> = { bash, zsh, fish };
 
 /** Words are those of our own commands: letters and dashes, safe in every shell. */
-function cases(places: Place[], isChoice: boolean): string {
+function cases(places: Place[], isValue: boolean): string {
   return places
-    .filter((place) => place.isChoice === isChoice)
+    .filter((place) => place.isValue === isValue)
     .map(({ words, next }) => `    '${words}') offer='${next.join(' ')}' ;;`)
     .join('\n');
 }
 
 function commandsIn(places: Place[]): string {
-  const known = places.filter(({ words, isChoice }) => words !== '' && !isChoice);
+  const known = places.filter(({ words, isValue }) => words !== '' && !isValue);
   return known.map(({ words }) => `'${words}'`).join('|');
 }
 
@@ -95,28 +95,37 @@ ${choosing(places)}
 if [ "$funcstack[1]" = _${name} ]; then _${name} "$@"; else compdef _${name} ${name}; fi`;
 }
 
+/** A place begins with a space, because in fish what is empty is not there. */
 function fish(name: string, places: Place[]): string {
-  const known = commandsIn(places).replaceAll('|', ' ');
-  const lines = places.map(({ words, next, isChoice }) => {
-    const test = isChoice ? `__${name}_after '${words}'` : `__${name}_at '${words}'`;
-    return `complete -c ${name} -f -n "${test}" -a '${next.join(' ')}'`;
-  });
+  const known = commandsIn(places).replaceAll("'|'", "' ' ").replace(/^'/, "' ");
   return `# Completion of ${name} in fish.
-function __${name}_place
-  set -l place
-  for word in (commandline -opc)[2..-1]
-    if contains -- (string join ' ' $place $word) ${known}
-      set -a place $word
+function __${name}_offer
+  set -l words (commandline -opc)
+  set -l place ''
+  set -l offer
+  for word in $words[2..-1]
+    switch "$place $word"
+      case ${known}
+        set place "$place $word"
     end
   end
-  string join ' ' $place
+  switch "$place"
+${fishCases(places, false)}
+  end
+  switch "$place $words[-1]"
+${fishCases(places, true)}
+  end
+  string join -- \\n $offer
 end
-function __${name}_at
-  test (string join ' ' (__${name}_place)) = "$argv[1]"
-end
-function __${name}_after
-  set -l last (commandline -opc)[-1]
-  test (string join ' ' (string split ' ' (__${name}_place)) $last) = "$argv[1]"
-end
-${lines.join('\n')}`;
+complete -c ${name} -f -a '(__${name}_offer)'`;
+}
+
+function fishCases(places: Place[], isValue: boolean): string {
+  return places
+    .filter((place) => place.isValue === isValue)
+    .map(({ words, next }) => {
+      const offer = next.length > 0 ? `set offer ${next.join(' ')}` : 'set offer';
+      return `    case '${words && ` ${words}`}'\n      ${offer}`;
+    })
+    .join('\n');
 }
