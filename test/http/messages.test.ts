@@ -2,12 +2,14 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { REASONS } from '../../src/grants/reasons.ts';
 import { openPages } from '../../src/http/pages.ts';
 import {
   ingredientsOf,
   messageMistakes,
   readMessageFiles,
 } from '../../src/http/pages/message-files.ts';
+import { securityEvents } from '../../src/observability/labels.ts';
 
 const FILES = readMessageFiles(join(import.meta.dirname, '../../views/messages'));
 const ENGLISH = FILES.get('en') ?? new Map();
@@ -65,6 +67,29 @@ describe('the messages', () => {
     for (const name of [...names].filter((each) => !silent.includes(each)))
       for (const part of ['title', 'message', 'advice'])
         expect(ENGLISH.has(`errors.${name}.${part}`), `${name}.${part}`).to.equal(true);
+  });
+
+  it('there are of all that the audit log records, for administrators', () => {
+    const src = join(import.meta.dirname, '../../src');
+    const text = globSync('{authorization-server,connections,management,resource-server}/**/*.ts', {
+      cwd: src,
+    }).map((path) => readFileSync(join(src, path)));
+    const outcomes = [
+      ...text.join('\n').matchAll(/[,{] outcome: '(\w+)'|record\(.* '(\w+)' : '(\w+)'/g),
+    ]
+      .flatMap(([, ...found]) => found)
+      .filter((outcome) => outcome !== undefined);
+    expect(outcomes).to.include.members(['done', 'grant_ended', 'allowed', 'granted', 'refused']);
+    const keys = [
+      ...securityEvents.map((event) => `console.events.${event}`),
+      ...outcomes.map((outcome) => `console.outcomes.${outcome}`),
+    ];
+    expect(keys.filter((key) => !ENGLISH.has(key))).to.deep.equal([]);
+  });
+
+  it('say to administrators in English why connections ended as the command line does', () => {
+    for (const [reason, words] of Object.entries(REASONS))
+      expect(ENGLISH.get(`console.reasons.${reason}`)?.text, reason).to.equal(words);
   });
 
   it('come with durations and days as each language says them', () => {

@@ -120,12 +120,22 @@ describe('in the console', function () {
     for (let made = 0; made < 55; made += 1)
       await manage(system(), 'POST', '/connectors', { name: 'Many', level: 'analytics' });
     const all = await open('/audit?event=connector_created');
-    expect(all.html).to.include('connector_created').and.not.include('>console_sign_in<');
+    expect(all.html).to.include('>connector_created<').and.not.include('>console_sign_in<');
     const next = /href="([^"]*after=[^"]*)"/.exec(all.html)?.[1]?.replaceAll('&amp;', '&') ?? '';
     const rest = requirePage(await browser.visit(system().management + next));
-    expect(rest.html).to.include('connector_created').and.not.include('>console_sign_in<');
+    expect(rest.html).to.include('>connector_created<').and.not.include('>console_sign_in<');
     expect((await open('/audit?event=nothing_of_the_kind')).html).to.include('Nothing of the kind');
     expect((await open('/audit?since=hour&event=console_sign_in')).html).to.include('Done by');
+  });
+
+  it('what is recorded is said in the language of the administrator, with the code beside it', async () => {
+    await createConnector(system());
+    const { html } = await open('/audit?event=connector_created&ui_locales=de');
+    expect(html)
+      .to.match(/Ein Konnektor wurde angelegt\s*<span class="code scope">connector_created</)
+      .and.match(/<dd>Erledigt\s*<span class="code scope">done</)
+      .and.match(/<option value="connector_created" selected>Ein Konnektor wurde angelegt</)
+      .and.match(/<option value="token_minted">Ein Token wurde ausgestellt</);
   });
 
   it('health says what answers, and which keys sign', async () => {

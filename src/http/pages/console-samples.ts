@@ -66,16 +66,16 @@ const ENDED: ConsoleItem = {
   title: LONG,
   state: 'ended',
   isWell: false,
-  facts: [{ label: 'reason', explanation: 'The person disconnected the app.' }],
+  facts: [{ label: 'reason', code: 'disconnected', said: 'console.reasons.disconnected' }],
   actions: [],
 };
 
-const EVERY_FACT = { label: 'id', text: '', code: '', time: 0, level: '', explanation: '' };
+const EVERY_FACT = { label: 'id', text: '', code: '', said: '', time: 0, level: '' };
 
 /** All that there may be on a page, around it and of an item in a list. */
 export const CONSOLE_SHARED = {
   console: frame('connectors', { done: 'created', problem: 'other' }),
-  items: [{ ...ITEM, facts: [EVERY_FACT] }],
+  items: [{ ...ITEM, said: '', facts: [EVERY_FACT] }],
   next: '',
 };
 
@@ -132,7 +132,12 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-grants': list('grants', [ITEM, ENDED], {
     next: '/console/grants?after=place',
     filters: [
-      { name: 'state', value: 'active', choices: ['pending', 'active', 'refused', 'ended'] },
+      {
+        name: 'state',
+        value: 'active',
+        said: 'console.choices',
+        choices: ['pending', 'active', 'refused', 'ended'],
+      },
     ],
   }),
   'console-audit': list(
@@ -140,14 +145,34 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     [
       {
         title: 'connector_created',
-        facts: [{ label: 'time', code: '2030-01-01T12:00:00.000Z' }],
+        said: 'console.events.connector_created',
+        facts: [
+          { label: 'time', code: '2030-01-01T12:00:00.000Z' },
+          { label: 'outcome', code: 'done', said: 'console.outcomes.done' },
+        ],
         actions: [],
       },
+      {
+        title: 'refresh_replay',
+        said: 'console.events.refresh_replay',
+        facts: [
+          { label: 'time', code: '2030-01-01T12:00:00.000Z' },
+          { label: 'outcome', code: 'grant_ended', said: 'console.outcomes.grant_ended' },
+          { label: 'reason', code: 'refresh_replay', said: 'console.reasons.refresh_replay' },
+        ],
+        actions: [],
+      },
+      { title: 'unheard_of', said: 'console.events.unheard_of', facts: [], actions: [] },
     ],
     {
       filters: [
-        { name: 'since', value: 'day', choices: ['hour', 'day', 'week'] },
-        { name: 'event', value: 'connector_created' },
+        { name: 'since', value: 'day', said: 'console.choices', choices: ['hour', 'day', 'week'] },
+        {
+          name: 'event',
+          value: 'unheard_of',
+          said: 'console.events',
+          choices: ['connector_created', 'grant_vouched', 'unheard_of'],
+        },
       ],
     },
   ),

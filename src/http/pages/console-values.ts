@@ -39,32 +39,33 @@ export type MakingForm = {
   days: string;
 };
 
-/** What a list says of an item: `label` is the key below `console.fields`; one of the others is there. */
+/** What a list says of an item: `label` is the key below `console.fields`; one of `text`, `code`, `time` and `level` is there. */
 export type ConsoleFact = {
   label: string;
   text?: string;
-  /** An id or an address. */
+  /** An id, an address, or a code as it stands in logs. */
   code?: string;
+  /** The key of what `code` means; a code of another version may have no such text. */
+  said?: string;
   time?: number;
   level?: string;
-  /** In English. */
-  explanation?: string;
 };
 
 /** `name` is the key below `console.actions`; `id` is posted as `id`. */
 export type ConsoleAction = { name: string; action: string; id: string };
 
-/** `state` is the key below `console.states`; `isWell` when it needs nobody's attention. */
+/** `state` is the key below `console.states`; `isWell` when it needs nobody's attention; `said` is the key of what a code in `title` means. */
 export type ConsoleItem = {
   title: string;
+  said?: string;
   state?: string;
   isWell?: boolean;
   facts: ConsoleFact[];
   actions: ConsoleAction[];
 };
 
-/** `name` is the key below `console.filters`, and the field; so are the values of a choice below `console.choices`. */
-export type ConsoleFilter = { name: string; value: string; choices?: string[] };
+/** `name` is the key below `console.filters`, and the field; each choice is a value, and the key below `said`. */
+export type ConsoleFilter = { name: string; value: string; said: string; choices: string[] };
 
 export type ConsoleValues = {
   /** Clients, grants, accounts and the audit log: the texts are those of the section. */

@@ -18,9 +18,9 @@ export function level(value: Level): Fact {
   return { label: 'level', level: value };
 }
 
-/** In English. */
-export function words(label: string, explanation: string): Fact {
-  return { label, explanation };
+/** A code as it stands in logs, with what it means: the text with its name below `texts`. */
+export function said(label: string, value: string, texts: string): Fact {
+  return { label, code: value, said: `${texts}.${value}` };
 }
 
 /** A day, of an ISO 8601 time; none when nobody knows when. */

@@ -3,6 +3,7 @@ import type { AuditItem } from '../../audit/audit.ts';
 import { CONNECTION_STATES, type ConnectionState } from '../../connections/connection.ts';
 import type { ViewValues } from '../../http/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
+import { securityEvents } from '../../observability/labels.ts';
 import { changeAccount, listAccounts } from '../accounts.ts';
 import { listAudit } from '../audit-log.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
@@ -12,7 +13,7 @@ import { listGrants, revokeGrant } from '../grants.ts';
 import { accountsQuery, auditQuery, clientsQuery, grantsQuery } from '../input.ts';
 import type { ManagementTools } from '../route.ts';
 import type { Form } from './forms.ts';
-import { code, level, text, time, words } from './facts.ts';
+import { code, level, said, text, time } from './facts.ts';
 import { frameOf, type Section } from './frame.ts';
 import { type ListQuery, nextLink, placeIn } from './place.ts';
 import { CONSOLE, type Sections, type Visit } from './visit.ts';
@@ -32,6 +33,9 @@ type List<T> = {
 };
 
 const PAGE = 50;
+const EVENTS = 'console.events';
+const OUTCOMES = 'console.outcomes';
+const REASONS = 'console.reasons';
 
 export function listPages(sections: Sections): void {
   addList(sections, clients);
@@ -64,6 +68,13 @@ async function showList<T>(visit: Visit, list: List<T>, path: string): Promise<v
   });
 }
 
+/** As people read it when they are asked for consent. */
+const KINDS: Record<ClientDocument['kind'], string> = {
+  'self-registered': 'consent.appUnverified',
+  'metadata-document': 'consent.appAddress',
+  'pre-registered': 'consent.appKnown',
+};
+
 const clients: List<ClientDocument> = {
   section: 'clients',
   query: clientsQuery,
@@ -74,7 +85,7 @@ const clients: List<ClientDocument> = {
     isWell: state === 'allowed',
     facts: [
       code('id', id),
-      code('kind', kind),
+      { label: 'kind', code: kind, said: KINDS[kind] },
       ...redirectUris.slice(0, 5).map((uri) => code('redirect', uri)),
       ...time('lastUsed', lastUsedAt),
       ...time('ended', revokedAt),
@@ -94,7 +105,9 @@ const clients: List<ClientDocument> = {
 const grants: List<GrantDocument> = {
   section: 'grants',
   query: grantsQuery,
-  filters: ({ state = '' }) => [{ name: 'state', value: state, choices: [...CONNECTION_STATES] }],
+  filters: ({ state = '' }) => [
+    { name: 'state', value: state, said: 'console.choices', choices: [...CONNECTION_STATES] },
+  ],
   read: (tools, { state, connector, account, client }, after) =>
     listGrants(tools, {
       limit: PAGE,
@@ -112,7 +125,7 @@ const grants: List<GrantDocument> = {
       text('person', grant.accountEmail ?? grant.accountName ?? grant.account),
       text('connector', grant.connectorName ?? grant.connector),
       ...(grant.level ? [level(grant.level)] : []),
-      ...(grant.explanation ? [words('reason', grant.explanation)] : []),
+      ...(grant.reason ? [said('reason', grant.reason, REASONS)] : []),
       ...time('since', grant.createdAt),
       ...time('lastUsed', grant.lastUsedAt),
       ...time('ended', grant.endedAt),
@@ -163,8 +176,8 @@ const audit: List<AuditItem> = {
   section: 'audit',
   query: auditQuery,
   filters: ({ since = 'day', event = '' }) => [
-    { name: 'since', value: since, choices: Object.keys(SINCE) },
-    { name: 'event', value: event },
+    { name: 'since', value: since, said: 'console.choices', choices: Object.keys(SINCE) },
+    { name: 'event', value: event, said: EVENTS, choices: eventsWith(event) },
   ],
   read: async (tools, { since = 'day', event }, after) => {
     const age = SINCE[since];
@@ -180,9 +193,11 @@ const audit: List<AuditItem> = {
   },
   item: ({ time: at, event, outcome, tool, reason, arguments: given, ...who }) => ({
     title: event,
+    said: `${EVENTS}.${event}`,
     facts: [
       code('time', at),
-      text('outcome', [outcome, reason].filter(Boolean).join(', ')),
+      ...(outcome === event ? [] : [said('outcome', outcome, OUTCOMES)]),
+      ...(reason === undefined ? [] : [said('reason', reason, REASONS)]),
       ...Object.entries({ by: who.by, person: who.account, client: who.clientId }).flatMap(
         ([label, id]) => (id === undefined ? [] : [code(label, id)]),
       ),
@@ -194,6 +209,11 @@ const audit: List<AuditItem> = {
     actions: [],
   }),
 };
+
+/** What was asked for stays chosen, also when it is none of ours. */
+function eventsWith(event: string): string[] {
+  return [...new Set([...securityEvents, event])].filter(Boolean);
+}
 
 function isEmptyButMore({ items, next }: Page<unknown>): boolean {
   return items.length === 0 && next !== undefined;
