@@ -11,7 +11,7 @@ import { countedRateLimits } from './http/rate-limit-metrics.ts';
 import { openMetrics } from './observability/metrics.ts';
 import { openLogger } from './observability/logger.ts';
 import type { Traces } from './observability/spans.ts';
-import { openHosts, type RoleOptions } from './roles.ts';
+import { consoleUrl, openHosts, type RoleOptions } from './roles.ts';
 import type { Settings } from './settings/settings.ts';
 import { measuredStore } from './store/measured.ts';
 import { openStore } from './store/open.ts';
@@ -22,7 +22,13 @@ export type Running = {
   store: Store;
   logger: Logger;
   /** The public addresses of the hosts that this process serves. */
-  urls: { auth?: string; resource?: string; management?: string; developmentIdp?: string };
+  urls: {
+    auth?: string;
+    resource?: string;
+    management?: string;
+    console?: string;
+    developmentIdp?: string;
+  };
   /** Says that it is not ready, takes requests for `drain` more seconds, answers those under way, and closes everything. */
   stop: (drain?: number) => Promise<void>;
 };
@@ -147,15 +153,15 @@ async function isIssuer(url: string): Promise<boolean> {
   }
 }
 
-function urlsOf(
-  { roles, authUrl, resourceUrl, managementUrl, developmentIdp }: Settings,
-  served: ListeningHost[],
-): Running['urls'] {
+function urlsOf(settings: Settings, served: ListeningHost[]): Running['urls'] {
+  const { roles, authUrl, resourceUrl, managementUrl, developmentIdp } = settings;
+  const console = roles.includes('management') ? consoleUrl(settings) : undefined;
   const isIdpServed = served.some(({ url }) => url === developmentIdp?.url);
   return {
     ...(roles.includes('authorization-server') ? { auth: authUrl } : {}),
     ...(roles.includes('resource-server') ? { resource: resourceUrl } : {}),
     ...(roles.includes('management') ? { management: managementUrl } : {}),
+    ...(console === undefined ? {} : { console }),
     ...(developmentIdp && isIdpServed ? { developmentIdp: developmentIdp.url } : {}),
   };
 }

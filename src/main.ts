@@ -1,4 +1,6 @@
 // The server: settings, store, hosts, listen, and a clean stop.
+import { developmentAccount } from './accounts/development-account.ts';
+import { isAdministrator } from './accounts/entitlement.ts';
 import { connectLink } from './connectors/connect-link.ts';
 import { firstConnector } from './connectors/first-connector.ts';
 import { type Running, startGatehouse } from './gatehouse.ts';
@@ -20,14 +22,14 @@ async function main(): Promise<void> {
 
 /** What runs where and, in development, a link to paste. */
 async function greeting(settings: Settings, { store, urls }: Running): Promise<string> {
-  const lines = [`${settings.productName} is running.`, '', ...hostLines(urls)];
+  const lines = [`${settings.productName} is running.`, '', ...hostLines(urls, settings)];
   if (settings.production || urls.resource === undefined) return lines.join('\n');
   const connector = await firstConnector(store, Date.now() / 1000);
   if (!connector)
     return [
       ...lines,
       '',
-      'Make a connect link: npx gatehouse connector create --name "My connector" --level operations',
+      `Make a connect link${urls.console ? ' in the console, or' : ''}: npx gatehouse connector create --name "My connector" --level operations`,
     ].join('\n');
   const link = connectLink(urls.resource, connector.id);
   return [
@@ -40,14 +42,28 @@ async function greeting(settings: Settings, { store, urls }: Running): Promise<s
   ].join('\n');
 }
 
-function hostLines({ auth, resource, management, developmentIdp }: Running['urls']): string[] {
+function hostLines(urls: Running['urls'], settings: Settings): string[] {
+  const { auth, resource, management, console, developmentIdp } = urls;
   const idp = developmentIdp && `${developmentIdp} (development only)`;
+  const [administrator] = developmentAdministrators(settings);
+  const as = administrator === undefined ? '' : ` (sign in as ${administrator})`;
   return Object.entries({
     'authorization server': auth,
     'resource server': resource,
     management,
+    console: console && console + as,
     'identity provider': idp,
   }).flatMap(([name, url]) => (url ? [`  ${name.padEnd(20)}  ${url}`] : []));
+}
+
+/** The names of those whom a click lets into the console. */
+function developmentAdministrators({ developmentIdp: idp, management }: Settings): string[] {
+  const people = idp?.people ?? [];
+  return people
+    .filter((person) =>
+      isAdministrator(developmentAccount(String(idp?.url), person), management.administrators),
+    )
+    .map(({ name }) => name);
 }
 
 /** A person at the terminal does not want to wait; a deployment does. */

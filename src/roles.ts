@@ -1,6 +1,7 @@
 // Which Koa app answers on which address, for the roles this process plays.
 import type { Logger } from 'pino';
 import { accountLifetime } from './accounts/account.ts';
+import { developmentAccount } from './accounts/development-account.ts';
 import { entitledLevel } from './accounts/entitlement.ts';
 import { authorizationServer, identityProvidersOf } from './authorization-server/app.ts';
 import type { DocumentFetching } from './authorization-server/engine/client-metadata-documents.ts';
@@ -22,7 +23,7 @@ import { openSigningKeyRing } from './keys/signing-key-ring.ts';
 import { signingKey } from './keys/signing-keys.ts';
 import { managementApp } from './management/app.ts';
 import { CALLBACK_PATH as CONSOLE_CALLBACK_PATH } from './management/console/sign-in.ts';
-import type { ConsoleSettings } from './management/console/visit.ts';
+import { CONSOLE, type ConsoleSettings } from './management/console/visit.ts';
 import { resourceServer } from './resource-server/app.ts';
 import type { CallKind } from './resource-server/open-calls.ts';
 import { metricsApp } from './http/metrics-host.ts';
@@ -136,19 +137,8 @@ async function developmentIdpHost(options: RoleOptions): Promise<ListeningHost> 
       redirectUris: [authUrl + CALLBACK_PATH, settings.managementUrl + CONSOLE_CALLBACK_PATH],
     },
     cookieKeys: textKeyRing(settings, 'development identity provider cookies'),
-    levelOf: ({ id, name, email, groups }) => {
-      const account = {
-        id,
-        issuer: idp.url,
-        subject: id,
-        name,
-        email,
-        emailVerified: true,
-        groups,
-        signedInAt: 0,
-      };
-      return entitledLevel(account, entitlements) ?? 'nothing';
-    },
+    levelOf: (person) =>
+      entitledLevel(developmentAccount(idp.url, person), entitlements) ?? 'nothing',
     production,
   });
   const setting = 'GATEHOUSE_DEVELOPMENT_IDP_URL or GATEHOUSE_DEVELOPMENT_IDP_LISTEN';
@@ -189,11 +179,16 @@ function metricsHost(options: RoleOptions, listen: ListeningHost['listen']): Lis
   return { app: metricsApp(options), setting, url: 'metrics', listen, owns: () => true };
 }
 
+/** Undefined when it is off, because nobody is an administrator. */
+export function consoleUrl({ management, managementUrl }: Settings): string | undefined {
+  return management.administrators.length > 0 ? managementUrl + CONSOLE : undefined;
+}
+
 /** People sign in to the console where they sign in for everything else. */
 async function consoleOf(options: RoleOptions): Promise<{ console?: ConsoleSettings }> {
   const { settings, store, pages, rateLimits } = options;
   const { administrators } = settings.management;
-  if (administrators.length === 0) return {};
+  if (consoleUrl(settings) === undefined) return {};
   const callbackUrl = settings.managementUrl + CONSOLE_CALLBACK_PATH;
   const providers = openIdentityProviders(identityProvidersOf(settings), callbackUrl);
   const accountKey = await keptKey(store, settings.secret, 'account-ids');

@@ -13,6 +13,7 @@ describe('The server', () => {
     const { stdout } = await runServer(place.environment, /Ctrl-C/);
     for (const url of [auth, resource, management, ...origins]) expect(stdout).to.include(url);
     expect(stdout).to.match(/Connect link "first"/);
+    expect(stdout).to.include(`${management}/console (sign in as Ada Lovelace)\n`);
   });
 
   it('greets with the hosts of its roles only', async () => {
@@ -20,8 +21,16 @@ describe('The server', () => {
     const { auth, resource, management } = place.facts;
     const environment = { ...place.environment, GATEHOUSE_ROLES: 'management' };
     const { stdout } = await runServer(environment, /management .*\n/);
-    expect(stdout).to.include(management);
+    expect(stdout).to.include(`${management}/console`);
+    expect(stdout).to.match(/ management  *http.*\n  console  *http/);
     for (const text of [auth, resource, 'identity provider', 'Connect link'])
       expect(stdout).not.to.include(text);
+  });
+  it('says nothing of a console that is off', async () => {
+    place = await openPlace({ file: { management: { administrators: [] } } });
+    const { stdout } = await runServer(place.environment, /Ctrl-C/);
+    expect(stdout)
+      .to.include(place.facts.management)
+      .and.not.match(/console/);
   });
 });

@@ -1,25 +1,12 @@
 // Sample values for the pages of the console.
-import type {
-  ConsoleConnector,
-  ConsoleFrame,
-  ConsoleItem,
-  ConsoleValues,
-} from './console-values.ts';
+import { frame, ITEM, LIST_SAMPLES, LONG, NOON } from './console-list-samples.ts';
+import type { ConsoleConnector, ConsoleValues } from './console-values.ts';
 
 type ConsoleSample = {
   [Name in keyof ConsoleValues]: { view: Name; values: ConsoleValues[Name]; status?: number };
 }[keyof ConsoleValues];
 
-const NAMES = ['connectors', 'tokens', 'clients', 'grants', 'accounts', 'audit', 'health'];
-const SECTIONS = NAMES.map((name) => ({ name, href: `/console/${name}` }));
 const DAY = 86_400;
-const NOON = 1_893_500_000;
-const LONG = 'Rechtsschutzversicherungsgesellschaften'.repeat(2);
-
-function frame(section: string, more: Partial<ConsoleFrame> = {}): ConsoleFrame {
-  const token = 'form-token';
-  return { section, sections: SECTIONS, administrator: 'Ada Lovelace', token, ...more };
-}
 
 const ACTIVE: ConsoleConnector & { link: string } = {
   id: '4qR8sT1vWxYz2aBcD3eFgH',
@@ -50,26 +37,6 @@ const FORM = {
   days: '',
 };
 
-const ITEM: ConsoleItem = {
-  title: 'Claude Code',
-  state: 'active',
-  isWell: true,
-  facts: [
-    { label: 'person', text: 'ada@example.com' },
-    { label: 'level', level: 'operations' },
-    { label: 'since', time: NOON },
-    { label: 'id', code: 'Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
-  ],
-  actions: [{ name: 'endGrant', action: '/console/grants/end', id: 'Wm1xQ0p7Zr8kT2mQp1VxWm1x' }],
-};
-const ENDED: ConsoleItem = {
-  title: LONG,
-  state: 'ended',
-  isWell: false,
-  facts: [{ label: 'reason', code: 'disconnected', said: 'console.reasons.disconnected' }],
-  actions: [],
-};
-
 const EVERY_FACT = { label: 'id', text: '', code: '', said: '', time: 0, level: '' };
 
 /** All that there may be on a page, around it and of an item in a list. */
@@ -78,12 +45,6 @@ export const CONSOLE_SHARED = {
   items: [{ ...ITEM, said: '', facts: [EVERY_FACT] }],
   next: '',
 };
-
-function list(section: string, items: ConsoleItem[], more: object = {}): ConsoleSample {
-  const console = frame(section);
-  const values = { console, items, filters: [], action: `/console/${section}`, ...more };
-  return { view: 'console/list', values };
-}
 
 export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-connectors': {
@@ -129,54 +90,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       delete: `${ACTIVE.href}/delete`,
     },
   },
-  'console-grants': list('grants', [ITEM, ENDED], {
-    next: '/console/grants?after=place',
-    filters: [
-      {
-        name: 'state',
-        value: 'active',
-        said: 'console.choices',
-        choices: ['pending', 'active', 'refused', 'ended'],
-      },
-    ],
-  }),
-  'console-audit': list(
-    'audit',
-    [
-      {
-        title: 'connector_created',
-        said: 'console.events.connector_created',
-        facts: [
-          { label: 'time', code: '2030-01-01T12:00:00.000Z' },
-          { label: 'outcome', code: 'done', said: 'console.outcomes.done' },
-        ],
-        actions: [],
-      },
-      {
-        title: 'refresh_replay',
-        said: 'console.events.refresh_replay',
-        facts: [
-          { label: 'time', code: '2030-01-01T12:00:00.000Z' },
-          { label: 'outcome', code: 'grant_ended', said: 'console.outcomes.grant_ended' },
-          { label: 'reason', code: 'refresh_replay', said: 'console.reasons.refresh_replay' },
-        ],
-        actions: [],
-      },
-      { title: 'unheard_of', said: 'console.events.unheard_of', facts: [], actions: [] },
-    ],
-    {
-      filters: [
-        { name: 'since', value: 'day', said: 'console.choices', choices: ['hour', 'day', 'week'] },
-        {
-          name: 'event',
-          value: 'unheard_of',
-          said: 'console.events',
-          choices: ['connector_created', 'grant_vouched', 'unheard_of'],
-        },
-      ],
-    },
-  ),
-  'console-accounts': list('accounts', []),
+  ...LIST_SAMPLES,
   'console-tokens': {
     view: 'console/tokens',
     values: {
