@@ -11,7 +11,7 @@ import type { Pages } from '../http/pages.ts';
 import type { Store } from '../store/store.ts';
 import { storeAdapter } from './adapter.ts';
 import { type Person, CLAIMS_BY_SCOPE, claimsOf } from './person.ts';
-import { renderProblem } from './problem.ts';
+import { renderEngineError } from './problem.ts';
 
 export type EngineOptions = {
   /** The issuer. */
@@ -77,8 +77,7 @@ function configuration(options: EngineOptions): Configuration {
     expiresWithSession: () => false,
     interactions: { policy: signInPolicy(), url: (_ctx, { uid }) => `/interaction/${uid}` },
     loadExistingGrant,
-    renderError: (ctx, out) =>
-      renderProblem(options.pages, ctx, ctx.status, out.error_description ?? out.error),
+    renderError: renderEngineError(options.pages),
     ttl: LIFETIMES,
   };
 }

@@ -1,6 +1,7 @@
 // While the database stalls, clients are told to wait, nobody loses a token, and nothing is let in that should not be.
 import { expect } from 'chai';
 import { createConnector } from '../support/administrator.ts';
+import { openBrowser, requirePage } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';
@@ -41,6 +42,27 @@ describe('While the database stalls', () => {
     answers.forEach(expectToWait);
     expect((await refresh(server, client, refreshToken)).status).to.equal(200);
     expect((await redeem(code)).status).to.equal(200);
+  });
+
+  it('whoever signs in at the development identity provider reads that it passes, and goes on afterwards', async () => {
+    const browser = openBrowser([...system().origins, system().management]);
+    const people = requirePage(await browser.visit(`${system().management}/console`));
+    const asked = browser.visited.find(({ pathname }) => pathname === '/auth');
+    const pages = await stalled(() =>
+      Promise.all([
+        browser.visit(people.url),
+        browser.submit(people, { person: 'ada' }),
+        browser.visit(String(asked)),
+      ]),
+    );
+    for (const { status, headers, html } of pages.map(requirePage)) {
+      expect(status).to.equal(503);
+      expect(Number(headers.get('retry-after'))).to.be.above(0);
+      expect(html).to.include('Try again in a moment').and.not.include('expired');
+      expect(html).to.include('Reference for support');
+    }
+    const console = requirePage(await browser.submit(people, { person: 'ada' }));
+    expect(console.html).to.include('Ada Lovelace').and.include('All connectors');
   });
 
   it('documents and keys are served, and the process says that it is not ready', async () => {
