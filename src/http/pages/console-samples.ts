@@ -25,7 +25,7 @@ const { left: _left, maxUses: _most, expiresAt: _end, link: _link, ...UNLIMITED 
 
 const INSTRUCTIONS = ['claude', 'claude-code', 'vs-code', 'cursor', 'mcp-remote'].map((client) => {
   const command = `claude mcp add --transport http club-numbers ${ACTIVE.link}`;
-  return { client, text: client === 'claude-code' ? command : ACTIVE.link };
+  return { client, text: client === 'claude-code' ? command : `${client}: ${ACTIVE.link}` };
 });
 
 const FORM = {
