@@ -52,6 +52,11 @@ describe('in the console', function () {
       .to.include(`${system().resource}/mcp`)
       .and.include('Copy it now')
       .and.match(/The token\s*<bdi class="claim">Nightly</);
+    const [, example = ''] = /<pre [^>]*><bdi>([^<]*)</.exec(minted.html) ?? [];
+    expect(JSON.parse(example.replaceAll('&#34;', '"'))).to.have.nested.property(
+      'mcpServers.gatehouse.headers.Authorization',
+      `Bearer ${token}`,
+    );
     expect(minted.headers.get('cache-control')).to.equal('no-store');
     expect(await isLetIn(`${system().resource}/mcp`, token)).to.equal(true);
     const again = requirePage(await browser.submit(before, { name: 'Nightly', level: 'full' }));

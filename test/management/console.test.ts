@@ -43,6 +43,12 @@ describe('the console', function () {
     return requirePage(await browser.post(page, new URL(at(path)), new URLSearchParams(fields)));
   }
 
+  /** What is to be copied, as text. */
+  function samplesIn({ html }: Page): string[] {
+    const samples = [...html.matchAll(/<pre [^>]*><bdi>([^<]*)<\/bdi>/g)];
+    return samples.map(([, text = '']) => text.replaceAll('&#34;', '"'));
+  }
+
   const audited = async (event: string) =>
     (await readAudit(system())).filter((item) => item.event === event);
 
@@ -240,6 +246,17 @@ describe('the console', function () {
       const [item] = (await audited('connector_created')).slice(-1);
       const [entry] = (await audited('console_sign_in')).slice(-1);
       expect(item).to.include({ connector: id, by: entry?.account });
+    });
+
+    it('shows files as they are to be saved, line by line', async () => {
+      const { id, link } = await createConnector(system(), { name: 'Ops "team"' });
+      const { page } = await signIn(`/connectors/${id}`);
+      const [, , vsCode, cursor, bridge] = samplesIn(page);
+      const server = { type: 'http', url: link };
+      expect(JSON.parse(vsCode ?? '')).to.deep.equal({ servers: { 'ops-team': server } });
+      expect(JSON.parse(cursor ?? '')).to.have.nested.property('mcpServers.ops-team.url', link);
+      expect(JSON.parse(bridge ?? '').mcpServers['ops-team'].args).to.include(link);
+      expect(vsCode?.split('\n')).to.include('  "servers": {');
     });
 
     it('calls a link in commands and files what its name says, in letters of every shell', async () => {

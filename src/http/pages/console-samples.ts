@@ -25,7 +25,10 @@ const { left: _left, maxUses: _most, expiresAt: _end, link: _link, ...UNLIMITED 
 
 const INSTRUCTIONS = ['claude', 'claude-code', 'vs-code', 'cursor', 'mcp-remote'].map((client) => {
   const command = `claude mcp add --transport http club-numbers ${ACTIVE.link}`;
-  return { client, text: client === 'claude-code' ? command : `${client}: ${ACTIVE.link}` };
+  return {
+    client,
+    text: client === 'claude-code' ? command : `{\n  "${client}": "${ACTIVE.link}"\n}`,
+  };
 });
 
 const FORM = {
@@ -107,7 +110,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         name: 'Editor',
         token: `eyJhbGciOiJFUzI1NiJ9.${'eyJpc3MiOiJodHRwczovL2F1dGgu'.repeat(8)}.c2lnbmF0dXJl`,
         url: 'https://mcp.example.com/mcp',
-        example: '{ "mcpServers": {} }',
+        example: '{\n  "mcpServers": {}\n}',
       },
     },
   },
