@@ -83,6 +83,7 @@ describe('In a real browser, the console', function () {
     const approval = page.getByRole('button', { name: 'Approve', exact: true });
     await somebody.or(approval).first().waitFor();
     if (await somebody.isVisible()) await somebody.click();
+    await page.getByText(`You can end this at any time at ${system().auth}/account,`).waitFor();
     await approval.click();
     await page.getByText('back in the app').waitFor();
     if (!back) throw new Error('the app was not called back');

@@ -30,6 +30,18 @@ describe('the pages a person decides on', () => {
   const press = (name: string) => shown().page.getByRole('button', { name, exact: true }).click();
 
   describe('the consent page', () => {
+    it('is two requests and at most 40 kB in every language, however long the names', async () => {
+      for (const language of ['en', 'de', 'fr', 'es', 'pt', 'ja']) {
+        const load = async (path: string) => (await fetch(shown().url + path)).arrayBuffer();
+        const page = await load(`/consent-hostile?ui_locales=${language}`);
+        const html = new TextDecoder().decode(page);
+        const needed = [...html.matchAll(/(?:<img[^>]* src|rel="stylesheet" href)="([^"]+)"/g)];
+        expect(needed).to.have.length(1);
+        const style = await load(String(needed[0]?.[1]));
+        expect(page.byteLength + style.byteLength, language).to.be.within(10_000, 40_000);
+      }
+    });
+
     it('calls a client that registered itself not verified, and its name its own claim', async () => {
       await open('self-registered');
       expect(await text('#client')).to.match(/Claude Code\s+Registered itself, not verified/);
@@ -92,7 +104,8 @@ describe('the pages a person decides on', () => {
       await open('self-registered');
       expect(await text('#duration'))
         .to.include('up to 90 days')
-        .and.include('ends after 1 hour');
+        .and.include('ends after 1 hour')
+        .and.include(`You can end this at any time at ${CONSENT.accountPage}`);
       await open('no-box');
       expect(await text('#duration'))
         .to.include('ends after 1 hour')

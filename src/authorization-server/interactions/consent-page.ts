@@ -2,6 +2,7 @@
 import { connectLink } from '../../connectors/connect-link.ts';
 import type { ViewValues } from '../../http/pages.ts';
 import { isLoopbackRedirect, redirectDestination } from '../engine/redirect-uris.ts';
+import { ACCOUNT_PATH } from './account-session.ts';
 import type { ConsentOptions } from './consent.ts';
 import { type IdentityProviders, providerName } from './identity-providers.ts';
 import type { ConsentRequest } from './request.ts';
@@ -11,7 +12,12 @@ type Form = { action: string; token: string };
 export function consentValues(
   options: Pick<
     ConsentOptions,
-    'resourceUrl' | 'stayConnected' | 'identityProviders' | 'grantLifetimes' | 'grantLifetime'
+    | 'authUrl'
+    | 'resourceUrl'
+    | 'stayConnected'
+    | 'identityProviders'
+    | 'grantLifetimes'
+    | 'grantLifetime'
   >,
   request: ConsentRequest,
   { action, token, changed }: Form & { changed: boolean },
@@ -30,6 +36,7 @@ export function consentValues(
     ...(offered ? { stay: { checked: true, lifetime } } : {}),
     ...(!offered && asksToStay ? { renewableFor: lifetime } : {}),
     accessLifetime: options.grantLifetimes.accessToken,
+    accountPage: options.authUrl + ACCOUNT_PATH,
     changed,
   };
 }

@@ -25,6 +25,7 @@ import { flowTrip, type SignInOptions, startSignIn } from './sign-in.ts';
 export type ConsentOptions = ConsentRequestOptions &
   SignInOptions &
   NewGrantOptions & {
+    authUrl: string;
     formKeys: KeyRing;
     stayConnected: 'offered' | 'on-request';
     /** From now on the client has been used. */

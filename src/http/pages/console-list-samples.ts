@@ -19,7 +19,7 @@ export const ITEM: ConsoleItem = {
   isWell: true,
   facts: [
     { label: 'person', text: 'ada@example.com' },
-    { label: 'level', level: 'operations' },
+    { label: 'granted', level: 'operations' },
     { label: 'since', time: NOON },
     { label: 'id', code: 'Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
   ],

@@ -28,6 +28,7 @@ export const CONSENT: ViewValues['consent'] = {
   account: ACCOUNT,
   stay: { checked: true, lifetime: 7_776_000 },
   accessLifetime: 3600,
+  accountPage: 'https://auth.example.com/account',
   changed: false,
 };
 

@@ -32,6 +32,8 @@ export type ViewValues = ConsoleValues & {
     /** Without `stay`: for how long the app may renew its access, when it asked for that. */
     renewableFor?: number;
     accessLifetime: number;
+    /** The address where the person sees and disconnects what they connected. */
+    accountPage: string;
     /** Something changed since the person looked. */
     changed: boolean;
   };

@@ -14,8 +14,9 @@ export function code(label: string, value: string): Fact {
   return { label, code: value };
 }
 
-export function level(value: Level): Fact {
-  return { label: 'level', level: value };
+/** The most there may be, or what was granted. */
+export function level(value: Level, label: 'level' | 'granted' = 'level'): Fact {
+  return { label, level: value };
 }
 
 /** A code as it stands in logs, with what it means: the text with its name below `texts`. */

@@ -124,7 +124,7 @@ const grants: List<GrantDocument> = {
     facts: [
       text('person', grant.accountEmail ?? grant.accountName ?? grant.account),
       text('connector', grant.connectorName ?? grant.connector),
-      ...(grant.level ? [level(grant.level)] : []),
+      ...(grant.level ? [level(grant.level, 'granted')] : []),
       ...(grant.reason ? [said('reason', grant.reason, REASONS)] : []),
       ...time('since', grant.createdAt),
       ...time('lastUsed', grant.lastUsedAt),
