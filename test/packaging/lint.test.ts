@@ -203,4 +203,10 @@ describe('The unit of systemd', () => {
     };
     expect(loadSettings(environment)).to.include({ production: true, secret: SECRET });
   });
+
+  it('keeps compiled code where nobody else can put some', () => {
+    const [, name] = /^CacheDirectory=(\w+)\nCacheDirectoryMode=0700$/m.exec(unit) ?? [];
+    expect(name).to.be.a('string');
+    expect(unit).to.include(`\nEnvironment=NODE_COMPILE_CACHE=/var/cache/${name}\n`);
+  });
 });
