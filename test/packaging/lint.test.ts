@@ -10,7 +10,8 @@ import { PRODUCTION, settingsFile, temporaryDirectory } from '../settings/settin
 
 const ROOT = join(import.meta.dirname, '../..');
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
-const SECRET = 'a-root-secret-that-is-long-enough';
+/** A different one for every name: secrets that are one secret are refused. */
+const secretNamed = (name: string) => `a-secret-that-is-long-enough-for-${name}`;
 
 type Environment = Record<string, string>;
 
@@ -23,9 +24,9 @@ function imageEnvironment(more: Environment): Environment {
   return { NODE_ENV: 'production', ...image, GATEHOUSE_DATA_DIR: temporaryDirectory(), ...more };
 }
 
-function secretFile(): string {
+function secretFile(name: string): string {
   const path = join(temporaryDirectory(), 'secret');
-  writeFileSync(path, SECRET);
+  writeFileSync(path, secretNamed(name));
   return path;
 }
 
@@ -109,10 +110,10 @@ describe('The manifests of Kubernetes', () => {
         workload.parse(deployment).spec.template.spec;
       const env = containers.flatMap((container) => container.env);
       const secrets: Environment = { store: 'rediss://:a@redis.example.com:6379' };
-      const values = env.map(({ name, value, valueFrom }) => [
-        name,
-        value ?? secrets[valueFrom?.secretKeyRef.key ?? ''] ?? SECRET,
-      ]);
+      const values = env.map(({ name, value, valueFrom }) => {
+        const key = valueFrom?.secretKeyRef.key ?? '';
+        return [name, value ?? secrets[key] ?? secretNamed(key)];
+      });
       const settings = loadSettings(
         imageEnvironment({
           ...Object.fromEntries(values),
@@ -168,7 +169,7 @@ describe('The compose file', () => {
       const given = Object.entries(environment).map(([key, value]) => {
         const [, secret] = /^\/run\/secrets\/(\w+)$/.exec(value) ?? [];
         if (secret) expect(secrets, name).to.include(secret);
-        return [key, secret ? secretFile() : value.replace(/\$\{\w+:\?[^}]*\}/, 'password')];
+        return [key, secret ? secretFile(secret) : value.replace(/\$\{\w+:\?[^}]*\}/, 'password')];
       });
       const settings = loadSettings(
         imageEnvironment({
@@ -194,14 +195,20 @@ describe('The unit of systemd', () => {
 
   it('names variables that Gatehouse takes', () => {
     const pairs = [...unit.matchAll(/^Environment=(\w+)=(.*)$/gm)].map(
-      ([, name = '', value = '']) => [name, value.startsWith('%d/') ? secretFile() : value],
+      ([, name = '', value = '']) => {
+        const [, secret] = /^%d\/(.+)$/.exec(value) ?? [];
+        return [name, secret ? secretFile(secret) : value];
+      },
     );
     const environment = {
       ...Object.fromEntries(pairs),
       GATEHOUSE_CONFIG: settingsFile(PRODUCTION),
       GATEHOUSE_DATA_DIR: temporaryDirectory(),
     };
-    expect(loadSettings(environment)).to.include({ production: true, secret: SECRET });
+    expect(loadSettings(environment)).to.include({
+      production: true,
+      secret: secretNamed('secret'),
+    });
   });
 
   it('keeps compiled code where nobody else can put some', () => {
