@@ -77,6 +77,7 @@ export async function authorizationServer(
     accountKey,
     nonceKey,
     guardSecrets: secretGuard(options.rateLimits.wrongSecrets),
+    documentLimit: options.rateLimits.documents,
     now,
     ...(options.documentFetching ? { documentFetching: options.documentFetching } : {}),
   });

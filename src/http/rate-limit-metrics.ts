@@ -19,5 +19,6 @@ function count(limit: RateLimit, name: string, metrics: Metrics): RateLimit {
   return {
     take: async (address, subject) => noted(await limit.take(address, subject)),
     wait: (address, subject) => noted(limit.wait(address, subject)),
+    charge: limit.charge,
   };
 }

@@ -12,6 +12,8 @@ export type RateLimit = {
   take(address: string, subject?: string): Promise<number | undefined>;
   /** The same without counting, for what this process has seen, and not for the limit of all together. */
   wait(address: string, subject?: string): number | undefined;
+  /** Counts so many more for the address alone, after what turned out to be worse than others. Never rejects. */
+  charge(address: string, subject: string, times: number): Promise<void>;
 };
 
 export type RateLimits = Record<Exclude<keyof Limits, 'sharedNetworks'>, RateLimit>;
@@ -31,40 +33,50 @@ export function openRateLimits(
   const shared = networkList(limits.sharedNetworks);
   const isShared = (address: string) =>
     shared.check(address, address.includes(':') ? 'ipv6' : 'ipv4');
-  const open = (name: keyof RateLimits, sharing = isShared) =>
+  const open = (name: keyof RateLimits, differently: Partial<Surroundings> = {}) =>
     rateLimit(limits[name], (part, seconds) => openCounter(`${name} ${part}`, seconds), {
-      isShared: sharing,
+      isShared,
+      apart: 'own',
       now,
+      ...differently,
     });
   return {
     registrations: open('registrations'),
     authorizations: open('authorizations'),
     signIns: open('signIns'),
     // Kept apart by client, so that people who share an address do not share this.
-    wrongSecrets: open('wrongSecrets', () => false),
+    wrongSecrets: open('wrongSecrets', { isShared: () => false }),
     wrongTokens: open('wrongTokens'),
+    documents: open('documents', { apart: 'all' }),
   };
 }
 
-type Surroundings = { isShared: (address: string) => boolean; now: () => number };
+/** `apart`: what has a count for each subject, that of an address or that of all. */
+type Surroundings = {
+  isShared: (address: string) => boolean;
+  apart: 'own' | 'all';
+  now: () => number;
+};
 
 function rateLimit(
   { perAddress, inAll }: Limit,
   openCounter: OpenCounter,
-  { isShared, now }: Surroundings,
+  { isShared, apart, now }: Surroundings,
 ): RateLimit {
   const countOwn = openCounter('address', perAddress.seconds);
   const countAll = openCounter('all', inAll.seconds);
   const waiting = openWaiting(now);
   const inCrowd = Math.max(1, Math.floor(perAddress.count / IN_CROWD));
 
-  const takeShared = async () => {
-    const all = await countAll('shared');
-    return all.count > inAll.count ? waiting.add('shared', all.secondsLeft) : undefined;
+  const allName = (all: 'all' | 'shared', subject: string) =>
+    apart === 'all' ? `${all} ${subject}` : all;
+  const takeShared = async (together: string) => {
+    const all = await countAll(together);
+    return all.count > inAll.count ? waiting.add(together, all.secondsLeft) : undefined;
   };
-  const takeOwn = async (who: string) => {
-    const [all, own] = await Promise.all([countAll('all'), countOwn(who)]);
-    if (all.count > inAll.count * IN_CROWD) return waiting.add('all', all.secondsLeft);
+  const takeOwn = async (who: string, together: string) => {
+    const [all, own] = await Promise.all([countAll(together), countOwn(who)]);
+    if (all.count > inAll.count * IN_CROWD) return waiting.add(together, all.secondsLeft);
     const isCrowd = all.count > inAll.count;
     if (own.count > perAddress.count) return waiting.add(who, own.secondsLeft);
     if (!isCrowd || own.count <= inCrowd) return undefined;
@@ -73,17 +85,23 @@ function rateLimit(
   const ownName = (address: string, subject: string) => {
     const canonical = canonicalAddress(address);
     if (canonical !== undefined && isShared(canonical)) return undefined;
-    return `${groupOf(address)} ${subject}`;
+    return `${groupOf(address)} ${apart === 'own' ? subject : ''}`;
   };
   return {
     async take(address, subject = '') {
       const who = ownName(address, subject);
-      if (who === undefined) return waiting.left('shared') ?? takeShared();
-      return waiting.left('all') ?? waiting.left(who) ?? takeOwn(who);
+      const together = allName(who === undefined ? 'shared' : 'all', subject);
+      const left = waiting.left(together) ?? (who === undefined ? undefined : waiting.left(who));
+      if (left !== undefined) return left;
+      return who === undefined ? takeShared(together) : takeOwn(who, together);
     },
     wait(address, subject = '') {
       const who = ownName(address, subject);
       return who === undefined ? undefined : waiting.left(who);
+    },
+    async charge(address, subject, times) {
+      const who = ownName(address, subject);
+      if (who !== undefined) await countOwn(who, times);
     },
   };
 }

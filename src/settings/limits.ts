@@ -39,6 +39,7 @@ export const limits = z
     signIns: limit,
     wrongSecrets: limit,
     wrongTokens: limit,
+    documents: limit,
     sharedNetworks: z.array(network).default(['160.79.104.0/21']),
   })
   .prefault({});
@@ -52,6 +53,7 @@ const DEFAULTS = {
   signIns: limitOf([2000, 10 * MINUTE], [100_000, 10 * MINUTE]),
   wrongSecrets: limitOf([20, 10 * MINUTE], [2000, 10 * MINUTE]),
   wrongTokens: limitOf([100, MINUTE], [5000, MINUTE]),
+  documents: limitOf([60, 10 * MINUTE], [30, MINUTE]),
 };
 const IN_DEVELOPMENT = 100;
 
@@ -73,6 +75,7 @@ export function resolveLimits(given: z.output<typeof limits>, production: boolea
     signIns: resolved('signIns'),
     wrongSecrets: resolved('wrongSecrets'),
     wrongTokens: resolved('wrongTokens'),
+    documents: resolved('documents'),
     sharedNetworks: given.sharedNetworks,
   };
 }

@@ -8,8 +8,8 @@ import type { Sealer } from './seal.ts';
 /** How often it happened, this time included, and in how many seconds counting begins anew. */
 export type Tally = { count: number; secondsLeft: number };
 
-/** Counts one more for `who`. Never rejects, and takes a fifth of a second at most. */
-export type Counter = (who: string) => Promise<Tally>;
+/** Counts one more for `who`, or so many. Never rejects, and takes a fifth of a second at most. */
+export type Counter = (who: string, times?: number) => Promise<Tally>;
 
 /** `name` keeps counters apart; `seconds`: from the first until it begins anew. */
 export type OpenCounter = (name: string, seconds: number) => Counter;
@@ -24,27 +24,27 @@ export function counters(bytes: ByteStore, sealer: Sealer, now: () => number): O
   return (name, seconds) => {
     const local = localCounter(seconds, now);
     const shared = bytes.openLimiter?.({ keyPrefix: '', points: 1, duration: seconds });
-    if (!shared) return async (who) => local(who);
-    return async function count(who) {
+    if (!shared) return async (who, times) => local(who, times);
+    return async function count(who, times = 1) {
       const key = `limit:${sealer.field(`limit:${name}`, who)}`;
-      return reach(oneMore(shared, key), PATIENCE_MS).catch(() => local(who));
+      return reach(add(shared, key, times), PATIENCE_MS).catch(() => local(who, times));
     };
   };
 }
 
 /** Of more than it holds, those who were not counted for longest begin anew. */
-function localCounter(seconds: number, now: () => number): (who: string) => Tally {
+function localCounter(seconds: number, now: () => number) {
   const counts = new LRUCache<string, { count: number; until: number }>({ max: MOST_IN_MEMORY });
-  return (who) => {
+  return (who: string, times = 1): Tally => {
     const last = counts.get(who);
     const current = last && last.until > now() ? last : { count: 0, until: now() + seconds };
-    current.count += 1;
+    current.count += times;
     counts.set(who, current);
     return { count: current.count, secondsLeft: current.until - now() };
   };
 }
 
-async function oneMore(limiter: RateLimiterAbstract, key: string): Promise<Tally> {
-  const { consumedPoints, msBeforeNext } = await limiter.penalty(key);
+async function add(limiter: RateLimiterAbstract, key: string, times: number): Promise<Tally> {
+  const { consumedPoints, msBeforeNext } = await limiter.penalty(key, times);
   return { count: consumedPoints, secondsLeft: msBeforeNext / 1000 };
 }

@@ -40,7 +40,7 @@ export function measuredStore(
       }),
     openCounter(name, seconds) {
       const count = store.openCounter(name, seconds);
-      return (id) => measure('count', count(id));
+      return (id, times) => measure('count', count(id, times));
     },
   };
 }

@@ -28,7 +28,7 @@ export function tracedStore(store: OpenedStore, system: 'redis' | 'sqlite'): Ope
     publish: (channel, message) => ask('publish', channel, () => store.publish(channel, message)),
     openCounter(name, seconds) {
       const count = store.openCounter(name, seconds);
-      return (who) => ask('count', 'limit', () => count(who));
+      return (who, times) => ask('count', 'limit', () => count(who, times));
     },
   };
 }

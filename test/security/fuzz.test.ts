@@ -14,7 +14,14 @@ const SECONDS = Number(process.env.FUZZ_SECONDS ?? 6);
 const CLAIMS = 6;
 const LONGEST_ANSWER_MS = 5000;
 const UNLIMITED = { perAddress: '99999999/1m', inAll: '99999999/1m' };
-const KINDS = ['registrations', 'authorizations', 'signIns', 'wrongSecrets', 'wrongTokens'];
+const KINDS = [
+  'registrations',
+  'authorizations',
+  'signIns',
+  'wrongSecrets',
+  'wrongTokens',
+  'documents',
+];
 
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 const JSON_BODY = { 'content-type': 'application/json' };

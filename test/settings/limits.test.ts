@@ -11,7 +11,14 @@ const TEN_MINUTES = 600;
 describe('limits', () => {
   it('are a hundred times as high in development', () => {
     const [production, development] = [loadInProduction(PRODUCTION), load(DEVELOPMENT)];
-    const names = ['registrations', 'authorizations', 'signIns', 'wrongSecrets', 'wrongTokens'];
+    const names = [
+      'registrations',
+      'authorizations',
+      'signIns',
+      'wrongSecrets',
+      'wrongTokens',
+      'documents',
+    ];
     for (const name of names as (keyof Omit<typeof production.limits, 'sharedNetworks'>)[]) {
       for (const part of ['perAddress', 'inAll'] as const) {
         const { count, seconds } = production.limits[name][part];

@@ -1,9 +1,15 @@
 // Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document): fetched for people who connect, remembered for those who did.
 import { LRUCache } from 'lru-cache';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
+import type { RateLimit } from '../../http/rate-limits.ts';
 import { StoreUnavailable } from '../../store/store.ts';
 import { acceptedMetadata } from './client-metadata.ts';
-import { type AttemptLimits, limitedAttempts, TooManyAttempts } from './document-attempts.ts';
+import {
+  type Asker,
+  type AttemptLimits,
+  limitedAttempts,
+  TooManyAttempts,
+} from './document-attempts.ts';
 import type { ClientDocument, DocumentCopies } from './document-copies.ts';
 import {
   DocumentRefused,
@@ -12,7 +18,7 @@ import {
   type Network,
 } from './document-fetch.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
-import { temporarilyUnavailable } from './refusals.ts';
+import { temporarilyUnavailable, tooManyAttempts } from './refusals.ts';
 
 /** A host name with a dot, no port, no query. */
 const CLIENT_ID_URL = /^https:\/\/([a-z0-9-]+\.)+[a-z][a-z0-9-]*\/[^\s?#@\\]+$/;
@@ -28,6 +34,8 @@ export type DocumentOptions = {
   hosts: readonly string[] | undefined;
   network: Network;
   limits: AttemptLimits;
+  /** How often strangers may have documents fetched that we have no copy of. */
+  rateLimit: RateLimit;
   now: () => number;
 };
 
@@ -55,7 +63,13 @@ export function clientMetadataDocuments(options: DocumentOptions) {
         if (!CLIENT_ID_URL.test(url) || url.length > MAX_URL_LENGTH) return false;
         if (!isTaken(options, url)) return false;
         const isNew = ctx?.oidc.route === 'authorization';
-        const document = await findDocument(options, url, isNew ? fetchCurrent : undefined);
+        const asker = askerAt(options, String(ctx?.state.address));
+        const current = (isKnown: boolean) => fetchCurrent(url, isKnown ? undefined : asker);
+        const document = await findDocument(options, url, isNew ? current : undefined).catch(
+          (error: unknown) => {
+            throw refusalOf(error, ctx);
+          },
+        );
         if (document) found.set(url, document);
         return document !== undefined;
       },
@@ -80,20 +94,26 @@ function isTaken({ hosts, pinned }: DocumentOptions, url: string): boolean {
 async function findDocument(
   options: DocumentOptions,
   url: string,
-  fetchCurrent?: (url: string) => Promise<ClientDocument>,
+  fetchCurrent?: (isKnown: boolean) => Promise<ClientDocument>,
 ): Promise<ClientDocument | undefined> {
-  try {
-    const pinned = options.pinned.find((candidate) => candidate.url === url);
-    if (pinned) return checked(options, url, pinned.document);
-    const copy = await options.copies.find(url);
-    if (!fetchCurrent || (copy && copy.freshUntil > options.now())) return copy?.document;
-    return await fetchCurrent(url).catch((error: unknown) => {
-      if (copy && error instanceof DocumentUnreachable) return copy.document;
-      throw error;
-    });
-  } catch (error) {
-    throw refusalOf(error);
-  }
+  const pinned = options.pinned.find((candidate) => candidate.url === url);
+  if (pinned) return checked(options, url, pinned.document);
+  const copy = await options.copies.find(url);
+  if (!fetchCurrent || (copy && copy.freshUntil > options.now())) return copy?.document;
+  return fetchCurrent(copy !== undefined).catch((error: unknown) => {
+    if (copy && error instanceof DocumentUnreachable) return copy.document;
+    throw error;
+  });
+}
+
+/** Times that a failure counts: whoever makes addresses up soon waits, and a host that is full of failures still has room for others. */
+const FAILURE = 5;
+
+function askerAt({ rateLimit }: DocumentOptions, address: string): Asker {
+  return {
+    take: (host) => rateLimit.take(address, host),
+    failed: (host) => rateLimit.charge(address, host, FAILURE - 1),
+  };
 }
 
 async function fetchAndKeep(options: DocumentOptions, url: string): Promise<ClientDocument> {
@@ -104,7 +124,9 @@ async function fetchAndKeep(options: DocumentOptions, url: string): Promise<Clie
 }
 
 /** What the engine answers: a fault of ours is 503, and all that kept us from the document looks the same from outside. */
-function refusalOf(error: unknown): unknown {
+function refusalOf(error: unknown, ctx: KoaContextWithOIDC | undefined): unknown {
+  if (ctx && error instanceof TooManyAttempts && error.seconds !== undefined)
+    return tooManyAttempts(ctx, error.seconds);
   if (error instanceof StoreUnavailable || error instanceof TooManyAttempts)
     return temporarilyUnavailable(error);
   if (error instanceof DocumentRefused || error instanceof DocumentUnreachable) {

@@ -4,14 +4,29 @@ import { LRUCache } from 'lru-cache';
 import { StoreUnavailable } from '../../store/store.ts';
 import { DocumentUnreachable, TIME_LIMIT } from './document-fetch.ts';
 
-/** Too many documents are being fetched, or too many from this host. */
-export class TooManyAttempts extends DocumentUnreachable {}
+/** Too many documents are being fetched, or too many from this host or for this person; then with the seconds to wait. */
+export class TooManyAttempts extends DocumentUnreachable {
+  readonly seconds: number | undefined;
+
+  constructor(message: string, seconds?: number) {
+    super(message);
+    this.seconds = seconds;
+  }
+}
+
+/** Who has us fetch a document that we have no copy of. */
+export type Asker = {
+  /** Counts an attempt at this host. How many seconds to wait, when that was one too many. */
+  take: (host: string) => Promise<number | undefined>;
+  /** An attempt came to nothing. */
+  failed: (host: string) => Promise<void>;
+};
 
 export type AttemptLimits = {
   /** How many at once, in all and from one host. */
   inAll: number;
   perHost: number;
-  /** How many in a minute from one host: strangers decide what we ask it for. */
+  /** How many in a minute from one host by this process, whoever asks: strangers decide what we ask it for. */
   perMinute: number;
   /** Seconds that a failure takes at least: how fast one came would tell what answers where. */
   failureTime: number;
@@ -22,7 +37,7 @@ export type AttemptLimits = {
 export const ATTEMPT_LIMITS: AttemptLimits = {
   inAll: 64,
   perHost: 4,
-  perMinute: 30,
+  perMinute: 300,
   failureTime: TIME_LIMIT,
   remembered: 60,
 };
@@ -34,27 +49,37 @@ export function limitedAttempts<T>(
   attempt: (url: string) => Promise<T>,
   limits: AttemptLimits,
   now: () => number,
-): (url: string) => Promise<T> {
+): (url: string, asker?: Asker) => Promise<T> {
   const failures = new LRUCache<string, { error: unknown; at: number }>({ max: MAX_REMEMBERED });
   const underWay = new Map<string, Promise<T>>();
   const requireTurn = turns(limits.perMinute, now);
 
   const remember = (url: string, error: unknown) => failures.set(url, { error, at: now() });
 
-  return async (url) => {
+  const begin = (url: string, asker?: Asker) => {
+    const { host } = new URL(url);
+    requireRoom(underWay, url, limits);
+    requireTurn(host);
+    const making = slowFailure(attempt(url), limits.failureTime, (error) => {
+      remember(url, error);
+      void asker?.failed(host);
+    }).finally(() => underWay.delete(url));
+    underWay.set(url, making);
+    return making;
+  };
+  const requireNoFailure = (url: string) => {
     const failure = failures.get(url);
     if (failure && now() - failure.at < limits.remembered) throw failure.error;
+  };
+
+  return async (url, asker) => {
+    requireNoFailure(url);
     const known = underWay.get(url);
     if (known) return known;
-    requireRoom(underWay, url, limits);
-    requireTurn(new URL(url).host);
-    const making = slowFailure(attempt(url), limits.failureTime, (error) => remember(url, error));
-    underWay.set(url, making);
-    try {
-      return await making;
-    } finally {
-      underWay.delete(url);
-    }
+    const wait = await asker?.take(new URL(url).host);
+    if (wait !== undefined) throw new TooManyAttempts('too many documents were asked for', wait);
+    requireNoFailure(url);
+    return underWay.get(url) ?? begin(url, asker);
   };
 }
 

@@ -11,6 +11,7 @@ import { entitledLevel } from '../../accounts/entitlement.ts';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
 import { openUseKeeper } from '../../connectors/kept-uses.ts';
 import { grantLifetimes, type Lifetimes } from '../../grants/grant-life.ts';
+import type { RateLimit } from '../../http/rate-limits.ts';
 import type { SecretGuard } from '../../http/secret-guard.ts';
 import type { SigningKeyRing } from '../../keys/signing-key-ring.ts';
 import { SIGNING_ALGORITHM, signingKey } from '../../keys/signing-keys.ts';
@@ -48,6 +49,7 @@ export type EngineOptions = {
   signingKeys: SigningKeyRing;
   renderError: (ctx: Koa.Context, out: ErrorOut, error: Error) => Promise<void>;
   guardSecrets: SecretGuard;
+  documentLimit: RateLimit;
   now: () => number;
   documentFetching?: DocumentFetching;
 };
@@ -100,6 +102,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     hosts: settings.clients.metadataDocumentHosts,
     network,
     limits: { ...ATTEMPT_LIMITS, ...options.documentFetching?.limits },
+    rateLimit: options.documentLimit,
     now,
   });
   const addIdJag = idJagGrantType({
