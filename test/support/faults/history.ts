@@ -29,7 +29,7 @@ export function recordHistory(origins: readonly string[]): History {
   const recording: typeof fetch = async (input, init) => {
     const request = new Request(input, init);
     const url = new URL(request.url);
-    if (!origins.includes(url.origin)) return original(input, init);
+    if (!origins.includes(url.origin) || staysOpen(request)) return original(input, init);
     const sent = {
       began: performance.now(),
       at: Date.now() / 1000,
@@ -54,6 +54,11 @@ export function recordHistory(origins: readonly string[]): History {
     exchanges,
     stop: () => void (globalThis.fetch = original),
   };
+}
+
+/** Its answer has no end that could be waited for. */
+function staysOpen({ headers }: Request): boolean {
+  return headers.get('mcp-method') === 'subscriptions/listen';
 }
 
 /** The JSON of an answer; undefined when it is something else. */

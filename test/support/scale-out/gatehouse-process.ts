@@ -12,6 +12,8 @@ export type HostName = (typeof HOSTS)[number];
 export type GatehouseProcess = {
   pid: number;
   ports: Record<HostName, number>;
+  /** Those of its roles. */
+  hosts: readonly HostName[];
   /** The last lines it printed or logged. */
   output(): string;
   isRunning(): boolean;
@@ -22,8 +24,15 @@ export type GatehouseProcess = {
   kill(): Promise<void>;
 };
 
-const MAIN = join(import.meta.dirname, '../../../src/main.ts');
-const STARTING_SECONDS = 30;
+const ROLES: Record<string, readonly HostName[]> = {
+  'authorization-server': ['AUTH', 'DEVELOPMENT_IDP'],
+  'resource-server': ['RESOURCE'],
+  management: ['MANAGEMENT'],
+};
+const SOURCE = join(import.meta.dirname, '../../../src');
+/** As `npm start` does: several that start at once keep the computer busy. */
+const START = ['--import', join(SOURCE, 'compiled-code.js'), join(SOURCE, 'main.ts')];
+const STARTING_SECONDS = 60;
 const OUTPUT_KEPT = 20_000;
 
 /** Resolves when it is ready. It listens on free ports, except where `environment` says where. */
@@ -37,7 +46,7 @@ export async function startGatehouseProcess(
     ports[host] = Number(given ?? free[i]);
   });
   const listen = HOSTS.map((host) => [`GATEHOUSE_${host}_LISTEN`, `127.0.0.1:${ports[host]}`]);
-  const child = spawn(process.execPath, [MAIN], {
+  const child = spawn(process.execPath, START, {
     env: { ...Object.fromEntries(listen), ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -54,12 +63,14 @@ export async function startGatehouseProcess(
     process.off('exit', killAtExit);
     return child.exitCode;
   };
+  const hosts = hostsOf(environment.GATEHOUSE_ROLES);
   const started: GatehouseProcess = {
     pid: child.pid ?? 0,
     ports,
+    hosts,
     output: () => output,
     isRunning,
-    isReady: () => answersReady(ports.AUTH),
+    isReady: () => answersReady(ports[hosts[0] ?? 'AUTH']),
     stop: () => end('SIGTERM'),
     kill: async () => void (await end('SIGKILL')),
   };
@@ -70,6 +81,10 @@ export async function startGatehouseProcess(
     throw new Error(`a process did not start:\n${output}`, { cause });
   }
   return started;
+}
+
+function hostsOf(roles = 'all'): readonly HostName[] {
+  return roles === 'all' ? HOSTS : roles.split(',').flatMap((role) => ROLES[role] ?? []);
 }
 
 function requireRunning(started: GatehouseProcess): GatehouseProcess {

@@ -18,18 +18,23 @@ export type Processes = System & {
   output(): string;
 };
 
-export type ProcessesOptions = SystemOptions & { count?: number };
+export type ProcessesOptions = SystemOptions & {
+  /** Of each kind. */
+  count?: number;
+  /** What the processes of each kind are told besides: one kind, which is told nothing, unless there are others. */
+  kinds?: readonly Record<string, string>[];
+};
 
 const SECRET = 'a root secret that all processes of the tests share';
 const BETWEEN_PROBES_MS = 100;
-const STARTING_MS = 60_000;
+const STARTING_MS = 120_000;
 
 /**
- * Resolves when all are ready. Each one plays every role, the development identity provider included, on ports of its own behind a
- * balancer, but for hosts for which `settings` say where to listen.
+ * Resolves when all are ready. Each one plays every role, the development identity provider included, unless its kind says otherwise, on
+ * ports of its own behind a balancer, but for hosts for which `settings` say where to listen.
  */
 export async function startProcesses(options: ProcessesOptions = {}): Promise<Processes> {
-  const { count = 3, settings = {} } = options;
+  const { count = 3, settings = {}, kinds = [{}] } = options;
   const place = await openPlace(options);
   const environment: Record<string, string> = {
     ...place.environment,
@@ -48,11 +53,11 @@ export async function startProcesses(options: ProcessesOptions = {}): Promise<Pr
   try {
     for (const host of HOSTS.filter((name) => !(`GATEHOUSE_${name}_LISTEN` in settings))) {
       const { port } = new URL(environment[`GATEHOUSE_${host}_URL`] ?? '');
-      const ports = () => takers().map((each) => each.ports[host]);
+      const ports = () => takers(host).map((each) => each.ports[host]);
       const note = (answered: Answered) => answers.push({ host, ...answered });
       balancers.push(await startBalancer(Number(port), ports, note));
     }
-    await Promise.all(Array.from({ length: count }, () => add()));
+    await Promise.all(kinds.flatMap((kind) => Array.from({ length: count }, () => add(kind))));
   } catch (error) {
     await stop();
     throw error;
@@ -63,7 +68,7 @@ export async function startProcesses(options: ProcessesOptions = {}): Promise<Pr
   return { ...facts, signalStore, running, add, answers, output, stop };
 }
 
-/** `takers`: those that say they are ready; when none does, all, because somebody has to answer. */
+/** `takers` of a host: those that say they are ready; when none does, all, because somebody has to answer. */
 function startingProcesses(environment: Record<string, string>) {
   const started: GatehouseProcess[] = [];
   const ready = new Set<GatehouseProcess>();
@@ -84,7 +89,11 @@ function startingProcesses(environment: Record<string, string>) {
       void probe(each);
       return each;
     },
-    takers: () => started.filter((each) => (ready.size > 0 ? ready.has(each) : each.isRunning())),
+    takers(host: HostName) {
+      const running = started.filter((each) => each.isRunning() && each.hosts.includes(host));
+      const willing = running.filter((each) => ready.has(each));
+      return willing.length > 0 ? willing : running;
+    },
   };
 }
 

@@ -1,6 +1,7 @@
 // A load balancer: every request goes to the next process, to another one when the connection is refused, and what is answered is looked at.
 import { once } from 'node:events';
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import { pipeline } from 'node:stream/promises';
 
 export type Answered = {
   /** The port of the process that answered. */
@@ -55,8 +56,12 @@ async function pass(
   try {
     const sent = await bodyOf(req);
     const { by, answer } = await askInTurn(req, sent, targets);
-    const body = await bodyOf(answer);
     const status = answer.statusCode ?? BAD_GATEWAY;
+    if (answer.headers['content-type']?.startsWith('text/event-stream')) {
+      onAnswer({ by, method, path, status });
+      return await passStream(answer, res);
+    }
+    const body = await bodyOf(answer);
     const [leak] = SAID_BY_REDIS.exec(body.toString('latin1')) ?? [];
     onAnswer({ by, method, path, status, ...(leak === undefined ? {} : { leak }) });
     const { connection: _hop, 'transfer-encoding': _coding, ...headers } = answer.headers;
@@ -66,6 +71,13 @@ async function pass(
     res.writeHead(BAD_GATEWAY, { 'content-type': 'application/json' });
     res.end(JSON.stringify({ error: 'bad_gateway', error_description: String(error) }));
   }
+}
+
+/** As it comes; what breaks on one side breaks on the other. */
+async function passStream(answer: IncomingMessage, res: ServerResponse): Promise<void> {
+  const { connection: _hop, 'transfer-encoding': _coding, ...headers } = answer.headers;
+  res.writeHead(answer.statusCode ?? BAD_GATEWAY, headers).flushHeaders();
+  await pipeline(answer, res).catch(() => undefined);
 }
 
 async function bodyOf(message: IncomingMessage): Promise<Buffer> {
