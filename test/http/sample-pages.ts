@@ -19,6 +19,18 @@ export const SAMPLES: Record<string, Sample> = Object.fromEntries(
   Object.entries(VALUES).map(([name, sample]) => [name, rendering(sample)]),
 );
 
+/** The samples that are the first of their view, and those that show it with other values. */
+export function firstAndOthers(): { first: string[]; others: string[] } {
+  const seen = new Set<string>();
+  const { first = [], others = [] } = Object.groupBy(Object.entries(VALUES), ([, { view }]) => {
+    const isFirst = !seen.has(view);
+    seen.add(view);
+    return isFirst ? 'first' : 'others';
+  });
+  const names = (samples: [string, Values][]) => samples.map(([name]) => name);
+  return { first: names(first), others: names(others) };
+}
+
 export function rendering({ view, values, status }: Values): Sample {
   return (pages, ctx) => pages.render(ctx, view, values, status);
 }
