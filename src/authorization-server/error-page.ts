@@ -12,11 +12,17 @@ export function respondToError(
     if (!isForPeople(ctx)) return respondWithJson(ctx, error);
     ctx.set(error.headers);
     const { about, message: description, status } = error;
-    await renderRefusal(pages, ctx, { about, description, status });
+    const start = isAccountPath(ctx.path) ? 'account' : undefined;
+    await renderRefusal(pages, ctx, { about, description, status, start });
   };
 }
 
+function isAccountPath(path: string): boolean {
+  return /^\/account(\/|$)/.test(path);
+}
+
 function isForPeople(ctx: Koa.Context): boolean {
-  if (/^\/(interaction|account)(\/|$)|^\/oauth\/authorize(\/|$)/.test(ctx.path)) return true;
+  if (isAccountPath(ctx.path)) return true;
+  if (/^\/interaction(\/|$)|^\/oauth\/authorize(\/|$)/.test(ctx.path)) return true;
   return !/^\/(oauth|\.well-known)(\/|$)/.test(ctx.path) && ctx.accepts('json', 'html') === 'html';
 }

@@ -8,13 +8,15 @@ export type Refusal = {
   description?: string;
   status: number;
   returnTo?: { href: string; host: string };
+  /** No app is waiting: what is not known is nothing for its maker. */
+  start?: 'account' | 'console' | undefined;
 };
 
 /** The reference is the id of the request's log line. What there are no words for is about the app's request, with the description for its maker. */
 export async function renderRefusal(
   pages: Pages,
   ctx: Koa.Context,
-  { about, description, status, returnTo }: Refusal,
+  { about, description, status, returnTo, start }: Refusal,
 ): Promise<void> {
   const isKnown = pages.knows(about);
   await pages.render(
@@ -23,7 +25,8 @@ export async function renderRefusal(
     {
       about: isKnown ? about : 'other',
       reference: String(ctx.state.requestId),
-      ...(isKnown || description === undefined ? {} : { detail: description }),
+      ...(isKnown || start || description === undefined ? {} : { detail: description }),
+      ...(start ? { start } : {}),
       ...(returnTo ? { returnTo } : {}),
     },
     status,

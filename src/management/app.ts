@@ -60,14 +60,9 @@ export function managementApp(options: ManagementOptions): Koa {
 function pageInConsole(pages: Pages): RespondToError {
   return async function consoleError(ctx, error) {
     if (!isConsolePath(ctx.path)) return respondWithJson(ctx, error);
-    const { message: description, status } = error;
-    const about = `console_${error.about}`;
+    const { about, status } = error;
     ctx.set(error.headers);
-    await renderRefusal(pages, ctx, {
-      about: pages.knows(about) ? about : error.about,
-      description,
-      status,
-    });
+    await renderRefusal(pages, ctx, { about, status, start: 'console' });
   };
 }
 

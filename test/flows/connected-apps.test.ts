@@ -206,6 +206,7 @@ describe('The forms of connected apps', () => {
     for (const choice of [{ decision: 'disconnect' }, { decision: 'lower', level: 'analytics' }]) {
       const answer = await press(browser, page, { ...choice, grant: grantOf(family) });
       expect(answer.status).to.equal(404);
+      expect(textOf(answer)).to.include('does not exist, or not any more');
     }
     expect(await showGrant(system(), grantOf(family))).to.include({
       state: 'active',
@@ -221,7 +222,15 @@ describe('The forms of connected apps', () => {
     if (!callback) throw new Error('the trip ends at the callback');
     const again = requirePage(await mine.visit(callback));
     const elsewhere = requirePage(await openBrowser(system().origins).visit(callback));
-    for (const { status } of [again, elsewhere]) expect(status).to.equal(400);
+    for (const page of [again, elsewhere]) {
+      expect(page.status).to.equal(400);
+      expect(textOf(page))
+        .to.include('This sign-in is over')
+        .and.not.match(/the app\b/);
+      expect(page.html).to.include(
+        '<a href="/account">Open the page of the apps you connected</a>',
+      );
+    }
 
     const victim = openBrowser(system().origins);
     await victim.visit(at());

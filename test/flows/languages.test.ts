@@ -33,7 +33,7 @@ describe('The language', () => {
     const consent = requirePage(await browser.submit(signIn, { person: 'ada' }));
     expect(asksConsent(consent)).to.equal(true);
     expect(languageOf(consent.html)).to.equal('de');
-    expect(consent.html).to.include('Was darf sie sehen?').and.include('90 Tage');
+    expect(consent.html).to.include('Was darf sie sehen?').and.include('90\u00A0Tage');
     const [form] = consent.forms;
     if (!form) throw new Error('no form');
     const wrong = requirePage(

@@ -26,7 +26,9 @@ const CASES: Record<string, Sample> = {
 describe('the pages a person decides on', () => {
   const shown = useChromium({ ...SAMPLES, ...CASES });
   const open = (name: string) => shown().page.goto(`${shown().url}/${name}`);
-  const text = (selector: string) => shown().page.locator(selector).innerText();
+  /** With spaces that lines may break at and others alike. */
+  const text = async (selector: string) =>
+    (await shown().page.locator(selector).innerText()).replaceAll('\u00A0', ' ');
   const press = (name: string) => shown().page.getByRole('button', { name, exact: true }).click();
 
   describe('the consent page', () => {

@@ -55,6 +55,14 @@ describe('the messages', () => {
     expect(same).to.deep.equal([]);
   });
 
+  it('about errors where no app is waiting speak of no app', () => {
+    const keys = [...ENGLISH.keys()].filter((key) => key.startsWith('outside.'));
+    expect(keys).to.have.length.above(15);
+    expect(keys.filter((key) => /\bapp\b/.test(ENGLISH.get(key)?.text ?? ''))).to.deep.equal([]);
+    const about = new Set(keys.map((key) => key.split('.')[1]));
+    for (const name of about) expect(ENGLISH.has(`errors.${name}.title`), name).to.equal(true);
+  });
+
   it('there are of every error that people can meet; those about the request alone share one', () => {
     const src = join(import.meta.dirname, '../../src');
     const sources = globSync('{authorization-server,http,accounts}/**/*.ts', { cwd: src });
@@ -98,7 +106,8 @@ describe('the messages', () => {
       const { duration, date } = speak([language]);
       return [duration(7_776_000), duration(3600), duration(5400), date(1_790_000_000)];
     });
-    // Which spaces may not be broken differs between versions of the data.
+    for (const [lifetime, access] of said) expect(`${lifetime}${access}`).to.not.include(' ');
+    // Which spaces may not be broken in a date differs between versions of the data.
     const spaced = said.map((texts) => texts.map((text) => text.replaceAll(/\s/g, ' ')));
     expect(spaced).to.deep.equal([
       ['90 Tage', '1 Stunde', '90 Minuten', '21. September 2026'],

@@ -178,6 +178,22 @@ describe('the console', function () {
       expect(theirs.jar.map(({ name }) => name)).not.to.include('gatehouse-console');
     });
 
+    it('a sign-in that was stopped, and says how to start again', async () => {
+      const browser = openBrowser(origins());
+      await browser.visit(at('/connectors'));
+      const asked = browser.visited.find(({ pathname }) => pathname === '/auth');
+      const answer = new URL(at('/callback'));
+      answer.searchParams.set('error', 'access_denied');
+      answer.searchParams.set('iss', asked?.origin ?? '');
+      answer.searchParams.set('state', asked?.searchParams.get('state') ?? '');
+      const page = requirePage(await browser.visit(answer));
+      expect(page.status).to.equal(400);
+      expect(page.html)
+        .to.include('The sign-in was not completed')
+        .and.include('<a href="/console">Open the console</a>')
+        .and.not.match(/the app\b/);
+    });
+
     it('CSL-05 forms without the token, with another one, and from elsewhere; nothing is made', async () => {
       const { browser, page } = await signIn();
       const { page: other } = await signIn();
@@ -210,7 +226,10 @@ describe('the console', function () {
       const { browser, page } = await signIn();
       const missing = await open(browser, '/connectors/AAAAAAAAAAAAAAAAAAAAAA');
       expect(missing.status).to.equal(404);
-      expect(missing.html).to.include('There is nothing here');
+      expect(missing.html)
+        .to.include('There is nothing here')
+        .and.include('Open the console')
+        .and.not.include('paste your connect link');
       const token = tokenIn(page);
       const { id } = await createConnector(system());
       const kept = await send(browser, page, `/connectors/${id}/delete`, { token });

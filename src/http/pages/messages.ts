@@ -99,6 +99,9 @@ function directionOf(language: string): string {
   return locale.getTextInfo?.().direction ?? 'ltr';
 }
 
+/** A number and its unit stay on one line. */
+const NO_BREAK = '\u00A0';
+
 const UNITS: [string, number][] = [
   ['day', 86_400],
   ['hour', 3600],
@@ -110,7 +113,6 @@ function durationIn(language: string, seconds: number): string {
   const [unit, size] = UNITS.find(
     ([, candidate]) => seconds % candidate === 0 && seconds >= candidate,
   ) ?? ['second', 1];
-  return new Intl.NumberFormat(language, { style: 'unit', unit, unitDisplay: 'long' }).format(
-    seconds / size,
-  );
+  const format = new Intl.NumberFormat(language, { style: 'unit', unit, unitDisplay: 'long' });
+  return format.format(seconds / size).replaceAll(/\s/g, NO_BREAK);
 }

@@ -149,6 +149,16 @@ export const SAMPLES: Record<string, Sample> = {
     values: { about: 'server_error', reference: 'Zr8kT2mQp1Vx' },
     status: 500,
   },
+  'error-of-the-account-page': {
+    view: 'error',
+    values: { about: 'expired', reference: 'Zr8kT2mQp1Vx', start: 'account' },
+    status: 400,
+  },
+  'error-of-the-console': {
+    view: 'error',
+    values: { about: 'temporarily_unavailable', reference: 'Zr8kT2mQp1Vx', start: 'console' },
+    status: 503,
+  },
   'sign-in': { view: 'sign-in', values: SIGN_IN },
   'sign-in-elsewhere': {
     view: 'sign-in',

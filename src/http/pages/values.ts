@@ -53,6 +53,8 @@ export type ViewValues = ConsoleValues & {
     detail?: string;
     reference: string;
     returnTo?: { href: string; host: string };
+    /** Where to start again when no app is waiting for an answer: the page of connected apps, or the console. */
+    start?: 'account' | 'console';
   };
   /** Where to sign in, when there are several identity providers. */
   'sign-in': {
