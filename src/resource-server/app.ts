@@ -25,6 +25,7 @@ import { type Caller, decide, type Needed } from './level.ts';
 import { callRecorder } from './call-record.ts';
 import { readMessages } from './messages.ts';
 import { openRecords, type Records } from './records.ts';
+import { openRoom } from './open-call-limits.ts';
 import { openCalls } from './open-calls.ts';
 import { openSample } from './sample.ts';
 import { tokenVerifier } from './verified-tokens.ts';
@@ -123,6 +124,7 @@ function openAnswering(options: ResourceServerOptions, { onChange }: Records): A
     handleKeys,
     signingKey,
     calls,
+    room: openRoom(upstream.openCalls),
     now,
   });
   const close = async () => {

@@ -29,6 +29,12 @@ export const upstream = z.strictObject({
   timeout: patience.prefault('60s'),
   silence: patience.prefault('5m'),
   maxAnswerBytes: wholeNumber(1024, 256 * MEGABYTE).default(16 * MEGABYTE),
+  openCalls: z
+    .strictObject({
+      perCaller: wholeNumber(1, 100_000).default(100),
+      inAll: wholeNumber(1, 100_000).default(5000),
+    })
+    .prefault({}),
   defaultLevel: z.enum(LEVELS).default('full'),
   tools: z
     .array(tool)

@@ -27,6 +27,7 @@ describe('resourceServer.upstream', () => {
       timeout: 60,
       silence: 300,
       maxAnswerBytes: 16_777_216,
+      openCalls: { perCaller: 100, inAll: 5000 },
       defaultLevel: 'full',
       tools: [],
     });

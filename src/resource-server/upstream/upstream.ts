@@ -11,6 +11,7 @@ import type { Answering, CheckedCall } from '../answering.ts';
 import { type RecordCall, UNRECORDED } from '../call-record.ts';
 import { type Caller, highestNeeded } from '../level.ts';
 import { plainValues } from '../messages.ts';
+import type { Room } from '../open-call-limits.ts';
 import type { CallKind, OpenCalls } from '../open-calls.ts';
 import { callerHeader } from './caller-header.ts';
 import { type Body, exchange, type ExchangeOptions, type Outbound } from './exchange.ts';
@@ -32,6 +33,7 @@ export type UpstreamOptions = {
   signingKey: () => SigningKey;
   record: RecordCall;
   calls: OpenCalls;
+  room: Room;
   logger: Logger;
   /** Seconds since the epoch. */
   now: () => number;
@@ -100,11 +102,16 @@ async function answer(
     { headers: ctx.req.headers, messages },
     { handles, caller, signedCaller: await headerOf(caller), version: options.version },
   );
-  const refused =
-    refusalOf({ rules, productName: options.productName }, caller, messages) ??
-    (await unrecorded(options, parts, caller, messages));
+  const refused = refusalOf({ rules, productName: options.productName }, caller, messages);
   if (refused) return answerHere(ctx, body, refused);
-  const open = options.calls.open(idsOf(caller), requireStillGood, kindOf(method, messages));
+  const kind = kindOf(method, messages);
+  const leave = options.room.take(caller, kind === 'listening');
+  const unwritten = await unrecorded(options, parts, caller, messages);
+  if (unwritten) {
+    leave();
+    return answerHere(ctx, body, unwritten);
+  }
+  const open = options.calls.open(idsOf(caller), requireStillGood, kind);
   await exchange(ctx, exchanging, {
     method,
     headers,
@@ -115,7 +122,10 @@ async function answer(
     pass: (message) => visible(rules, caller, message),
     bindSession: (id) => handles.bind('session', caller, id),
     bindEvent: (id) => handles.bind('event', caller, id),
-    end: open.end,
+    end() {
+      open.end();
+      leave();
+    },
   });
 }
 

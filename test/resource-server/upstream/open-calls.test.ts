@@ -1,0 +1,127 @@
+// How many calls and streams may be open at once: so many of one person, so many in all, and calls still find room beside streams.
+import { expect } from 'chai';
+import { openListening, type Streams } from '../../revocation/open-streams.ts';
+import { until } from '../../store/condition.ts';
+import { createConnector } from '../../support/administrator.ts';
+import { connect } from '../../support/connection.ts';
+import { call, callTool } from '../../support/mcp.ts';
+import { mint } from '../../minted-tokens/minting.ts';
+import type { Person } from '../../support/browser.ts';
+import { startUpstreamV2 } from '../../support/upstream/sdk-v2.ts';
+import { useUpstream } from '../../support/upstream/system.ts';
+
+describe('Calls and streams that are open at once', function () {
+  this.timeout(30_000);
+  const behind = useUpstream(startUpstreamV2, {
+    settings: { openCalls: { perCaller: 5, inAll: 10 } },
+  });
+  const open: Streams[] = [];
+  afterEach(async () => {
+    behind().upstream.release();
+    for (const streams of open.splice(0)) await streams.leave();
+    await until('nothing is under way', () => behind().upstream.waiting() === 0);
+  });
+
+  type Holder = { link: string; token: string };
+
+  async function newHolder(person: Person = 'ada'): Promise<Holder> {
+    const connector = await createConnector(behind().system);
+    const { accessToken } = await connect(behind().system, connector, { person });
+    return { link: connector.link, token: accessToken };
+  }
+
+  async function newTokenHolder(): Promise<Holder> {
+    const { token } = await mint(behind().system);
+    return { link: `${behind().system.resource}/mcp`, token };
+  }
+
+  async function listen({ link, token }: Holder, count: number): Promise<void> {
+    for (let n = 0; n < count; n += 1) open.push(await openListening(link, token));
+  }
+
+  /** The answer to one stream more. */
+  function listenMore({ link, token }: Holder) {
+    const params = {
+      notifications: { toolsListChanged: true },
+      _meta: {
+        'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+        'io.modelcontextprotocol/clientInfo': { name: 'streams', version: '1' },
+        'io.modelcontextprotocol/clientCapabilities': {},
+      },
+    };
+    const message = { jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params };
+    return call(link, token, message, {
+      headers: { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'subscriptions/listen' },
+    });
+  }
+
+  it('DOS-07 are five of one person, whatever apps they are of, and four streams at most', async () => {
+    const [first, second] = [await newHolder(), await newHolder()];
+    await listen(first, 2);
+    await listen(second, 2);
+    for (const holder of [first, second]) {
+      const refused = await listenMore(holder);
+      expect(refused.status).to.equal(429);
+      expect(refused.headers.get('retry-after')).to.match(/^\d+$/);
+      expect(refused.rpc?.error?.message).to.include('too many of your calls and streams');
+    }
+    const long = callTool(first.link, first.token, 'wait');
+    await until('the call is at its gate', () => behind().upstream.waiting() === 1);
+    expect((await callTool(second.link, second.token, 'whoami')).status).to.equal(429);
+    const other = await newHolder('grace');
+    expect((await callTool(other.link, other.token, 'whoami')).status).to.equal(200);
+    behind().upstream.release();
+    expect((await long).status).to.equal(200);
+    expect((await callTool(second.link, second.token, 'whoami')).status).to.equal(200);
+    await open.shift()?.leave();
+    await until('there is room again', async () => {
+      const again = await openListening(first.link, first.token).catch(() => undefined);
+      if (again) open.push(again);
+      return again !== undefined;
+    });
+  });
+
+  it('DOS-07 are five of one minted token', async () => {
+    const [one, two] = [await newTokenHolder(), await newTokenHolder()];
+    await listen(one, 4);
+    expect((await listenMore(one)).status).to.equal(429);
+    await listen(two, 1);
+  });
+
+  it('DOS-07 are ten in all, and streams no more than eight, so that calls find room', async () => {
+    const holders = [await newHolder(), await newHolder('grace'), await newTokenHolder()];
+    for (const [n, holder] of holders.entries()) await listen(holder, n < 2 ? 4 : 0);
+    const [, , last] = holders;
+    if (!last) throw new Error('there is nobody');
+    const refused = await listenMore(last);
+    expect(refused.status).to.equal(503);
+    expect(refused.headers.get('retry-after')).to.match(/^\d+$/);
+    expect((await callTool(last.link, last.token, 'whoami')).status).to.equal(200);
+    const long = [1, 2].map(() => callTool(last.link, last.token, 'wait'));
+    await until('the calls are at their gates', () => behind().upstream.waiting() === 2);
+    expect((await callTool(last.link, last.token, 'whoami')).status).to.equal(503);
+    behind().upstream.release();
+    for (const { status } of await Promise.all(long)) expect(status).to.equal(200);
+    expect((await callTool(last.link, last.token, 'whoami')).status).to.equal(200);
+  });
+
+  it('DOS-07 leave their place however they end', async () => {
+    const holder = await newHolder();
+    for (let n = 0; n < 12; n += 1) {
+      const tool = ['whoami', 'cards', 'undeclared'][n % 3] ?? '';
+      expect((await callTool(holder.link, holder.token, tool)).status).to.be.oneOf([200, 403]);
+      const wrong = await call(holder.link, holder.token, { jsonrpc: '2.0', method: 5 });
+      expect(wrong.status).to.equal(400);
+    }
+    for (let n = 0; n < 8; n += 1) {
+      await listen(holder, 1);
+      await open.pop()?.leave();
+      await until('nobody is there', async () => {
+        const streams = await openListening(holder.link, holder.token).catch(() => undefined);
+        await streams?.leave();
+        return streams !== undefined;
+      });
+    }
+    expect((await callTool(holder.link, holder.token, 'whoami')).status).to.equal(200);
+  });
+});
