@@ -6,6 +6,7 @@ import { limitBody, readJson } from '../http/body.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { RETRY_AFTER, tooManyRequests } from '../http/errors.ts';
 import { limitRate, type RateLimit, type RateLimits } from '../http/rate-limits.ts';
+import { isLoopback } from '../settings/loopback.ts';
 import { highestLevelIn, OFFLINE_ACCESS } from '../permission-level.ts';
 import { registrationAnswer } from './engine/registration.ts';
 import { ENDPOINTS } from './metadata.ts';
@@ -30,7 +31,7 @@ export function clientEndpoints(
     [ENDPOINTS.token, limitBody(TOKEN_LIMIT), guesses, answerTokens],
     [
       ENDPOINTS.registration,
-      limitRate(rateLimits.registrations),
+      limitRegistrations(rateLimits),
       limitBody(REGISTRATION_LIMIT),
       parseLargeBody,
       answerRegistration,
@@ -42,6 +43,26 @@ export function clientEndpoints(
     router.options(path, allowAnyOrigin('POST'));
     router.post(path, allowAnyOrigin('POST'), jsonOnly, ...steps, engine);
   }
+}
+
+/**
+ * Any page may register, because some clients are one: but what a page has its visitors' browsers send counts apart from what programs
+ * send from the same address, and from pages of this computer. What needs no preflight (Fetch, section 3.2) is refused and does not count.
+ */
+function limitRegistrations({ registrations, pageRegistrations }: RateLimits): Koa.Middleware {
+  const [ofPrograms, ofPages] = [limitRate(registrations), limitRate(pageRegistrations)];
+  return function registrationsLimited(ctx, next) {
+    if (!ctx.is('application/json')) return next();
+    return isFromPage(ctx) ? ofPages(ctx, next) : ofPrograms(ctx, next);
+  };
+}
+
+/** Browsers say so of every request that a page makes with POST, and no page can say otherwise. */
+function isFromPage(ctx: Koa.Context): boolean {
+  const { origin } = ctx.req.headers;
+  if (origin === undefined) return false;
+  const url = URL.parse(origin);
+  return url === null || !isLoopback(url.hostname);
 }
 
 /**

@@ -16,7 +16,10 @@ export type RateLimit = {
   charge(address: string, subject: string, times: number): Promise<void>;
 };
 
-export type RateLimits = Record<Exclude<keyof Limits, 'sharedNetworks'>, RateLimit>;
+type Name = Exclude<keyof Limits, 'sharedNetworks'>;
+
+/** `pageRegistrations`: those that web pages have their visitors make, which nobody else should have to wait for. */
+export type RateLimits = Record<Name | 'pageRegistrations', RateLimit>;
 
 const REMEMBERED = 50_000;
 /**
@@ -33,8 +36,12 @@ export function openRateLimits(
   const shared = networkList(limits.sharedNetworks);
   const isShared = (address: string) =>
     shared.check(address, address.includes(':') ? 'ipv6' : 'ipv4');
-  const open = (name: keyof RateLimits, differently: Partial<Surroundings> = {}) =>
-    rateLimit(limits[name], (part, seconds) => openCounter(`${name} ${part}`, seconds), {
+  const open = (
+    name: keyof RateLimits,
+    differently: Partial<Surroundings> = {},
+    limit = limits[name as Name],
+  ) =>
+    rateLimit(limit, (part, seconds) => openCounter(`${name} ${part}`, seconds), {
       isShared,
       apart: 'own',
       now,
@@ -42,6 +49,7 @@ export function openRateLimits(
     });
   return {
     registrations: open('registrations'),
+    pageRegistrations: open('pageRegistrations', {}, ofPages(limits.registrations)),
     authorizations: open('authorizations'),
     signIns: open('signIns'),
     // Kept apart by client, so that people who share an address do not share this.
@@ -49,6 +57,14 @@ export function openRateLimits(
     wrongTokens: open('wrongTokens'),
     documents: open('documents', { apart: 'all' }),
   };
+}
+
+const FEWER_OF_PAGES = 5;
+
+/** Few apps run in pages, and those on this computer do not count as such. */
+function ofPages({ perAddress, inAll }: Limit): Limit {
+  const count = Math.max(1, Math.floor(inAll.count / FEWER_OF_PAGES));
+  return { perAddress, inAll: { ...inAll, count } };
 }
 
 /** `apart`: what has a count for each subject, that of an address or that of all. */

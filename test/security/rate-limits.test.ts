@@ -19,10 +19,14 @@ import { until } from '../store/condition.ts';
 /** As a proxy passes on what a client at this address sent. */
 const from = (address: string) => ({ 'x-forwarded-for': address });
 
-function tryToRegister(system: System, address: string): Promise<Response> {
+function tryToRegister(
+  system: System,
+  address: string,
+  headers: Record<string, string> = {},
+): Promise<Response> {
   return fetch(`${system.auth}/oauth/register`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json', ...from(address) },
+    headers: { 'content-type': 'application/json', ...from(address), ...headers },
     body: JSON.stringify({
       redirect_uris: [REDIRECT_URI],
       token_endpoint_auth_method: 'none',
@@ -65,6 +69,32 @@ onEachStore(
       expect(await countStoredKeys(system())).to.deep.equal(before);
       const answer = await tryToRegister(system(), '203.0.113.2');
       expect(answer.status).to.equal(201);
+    });
+
+    it('DCR-07 by pages that somebody visits keeps out no program and no page of their computer', async () => {
+      const page = (origin: string) => () =>
+        tryToRegister(system(), '203.0.113.7', { origin, 'sec-fetch-site': 'cross-site' });
+      expect(await statuses(times(5, page('https://evil.example')))).to.deep.equal(
+        Array(5).fill(201),
+      );
+      for (const origin of ['https://evil.example', 'https://other.example', 'null'])
+        await expectToldToWait(await page(origin)(), 600);
+      const program = () => tryToRegister(system(), '203.0.113.7');
+      const tool = () =>
+        tryToRegister(system(), '203.0.113.7', { origin: 'http://localhost:6274' });
+      expect(await statuses([program, tool, program, tool, program])).to.deep.equal(
+        Array(5).fill(201),
+      );
+      await expectToldToWait(await program(), 600);
+    });
+
+    it('DCR-07 with what a page may send unasked counts for nothing', async () => {
+      const unasked = (type: string) => () =>
+        tryToRegister(system(), '203.0.113.8', { 'content-type': type });
+      for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data'])
+        expect(await statuses(times(6, unasked(type))), type).to.deep.equal(Array(6).fill(400));
+      const register = () => tryToRegister(system(), '203.0.113.8');
+      expect(await statuses(times(5, register))).to.deep.equal(Array(5).fill(201));
     });
 
     it('HDR-02 is not helped by headers, spellings, ports or addresses of one network', async () => {
@@ -120,6 +150,24 @@ describe('Many who register, each a few times', () => {
       tryToRegister(system(), n % 2 ? '160.79.106.10' : '2001:db8:5::1'),
     );
     expect(await statuses(hosted)).to.deep.equal([...Array(12).fill(201), ...Array(3).fill(429)]);
+  });
+});
+
+describe('Pages that have their visitors register', () => {
+  const system = useSystem({
+    file: {
+      proxies: 1,
+      limits: { registrations: { perAddress: '5/10m', inAll: '10/10m' } },
+    },
+  });
+
+  it('DCR-07 are told to wait long before programs are', async () => {
+    const origin = 'https://evil.example';
+    const visitors = times(30, (n) => tryToRegister(system(), `192.0.2.${n}`, { origin }));
+    const found = await statuses(visitors);
+    expect(found).to.deep.equal([...Array(20).fill(201), ...Array(10).fill(429)]);
+    const programs = times(10, (n) => tryToRegister(system(), `192.0.2.${n % 2}`));
+    expect(await statuses(programs)).to.deep.equal(Array(10).fill(201));
   });
 });
 
