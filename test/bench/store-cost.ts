@@ -3,9 +3,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openVisitor, type Visitor } from './families.ts';
+import { measureLateness } from './lateness.ts';
 import { forSeconds, refresh, refreshWhile } from './load.ts';
 import { median, openFamilies } from './rates.ts';
-import { measureLink, startSlowLink } from './slow-link.ts';
 import { type Place, startBareEngine, startGatehouseOn, type Subject } from './subjects.ts';
 import { ratioLine, takeTurns, targetLine } from './turns.ts';
 
@@ -117,13 +117,14 @@ async function sealingLine(place: Place): Promise<string> {
 async function farLine(place: Place): Promise<string> {
   return withRedis((redis) =>
     withRedis(async (other) => {
-      const [link, otherLink] = [await startSlowLink(redis), await startSlowLink(other)];
-      const late = await measureLink(link, redis.url);
+      const late = await measureLateness(redis.url);
       const rates = await raceToRefresh(
-        await startGatehouseOn(link.url, place),
-        await startBareEngine(place, otherLink.url),
+        await startGatehouseOn(redis.url, place, { script: 'test/bench/far-gatehouse.ts' }),
+        await startBareEngine(place, {
+          redisUrl: other.url,
+          script: 'test/bench/far-bare-engine.ts',
+        }),
       );
-      await Promise.all([link.close(), otherLink.close()]);
       const what = `refreshes per second with Redis ${late.toFixed(1)} ms away, next to the engine with the usual Redis adapter`;
       return ratioLine(what, rates, LEAST_FAR);
     }),

@@ -47,12 +47,15 @@ export function startSubject(kind: Kind, place: Place): Promise<Subject> {
 }
 
 /** With its in-memory adapter, unless there is a Redis. */
-export async function startBareEngine({ root }: Place, redisUrl?: string): Promise<Subject> {
+export async function startBareEngine(
+  { root }: Place,
+  { redisUrl, script = 'test/bench/bare-engine.ts' }: { redisUrl?: string; script?: string } = {},
+): Promise<Subject> {
   return onFreePorts(async () => {
     const [port] = await freePorts(1);
     const directory = await mkdtemp(join(root, 'bare-'));
     const args = [String(port), ...(redisUrl === undefined ? [] : [redisUrl])];
-    const server = startProcess('test/bench/bare-engine.ts', { args, directory });
+    const server = startProcess(script, { args, directory });
     const issuer = `http://localhost:${port}`;
     await untilAnswered(server, issuer + METADATA_PATH);
     const origins = [issuer];

@@ -9,7 +9,9 @@ export const bareEngine: Contestant = {
   async start(place) {
     const redis = await startRedis();
     const spawned = performance.now();
-    const { server, issuer, origins, ...engine } = await startBareEngine(place, redis.url);
+    const { server, issuer, origins, ...engine } = await startBareEngine(place, {
+      redisUrl: redis.url,
+    });
     const startedIn = (performance.now() - spawned) / 1000;
     return {
       server,

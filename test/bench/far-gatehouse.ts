@@ -1,0 +1,3 @@
+// Gatehouse with Redis some way off.
+await import('./late-answers.ts');
+await import('../../src/main.ts');

@@ -1,0 +1,29 @@
+// How late answers are in truth to a process that hears them late: printed by this file as a process of its own, whose argument is where Redis is.
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { Redis } from 'ioredis';
+
+const PINGS = 300;
+
+/** Milliseconds, the mean of many. */
+export async function measureLateness(url: string): Promise<number> {
+  const { stdout } = await promisify(execFile)(process.execPath, [import.meta.filename, url]);
+  return Number(stdout);
+}
+
+async function pingTime(url: string): Promise<number> {
+  const redis = new Redis(url);
+  await redis.ping();
+  const begun = performance.now();
+  for (let ping = 0; ping < PINGS; ping += 1) await redis.ping();
+  const time = (performance.now() - begun) / PINGS;
+  redis.disconnect();
+  return time;
+}
+
+const [, file, url] = process.argv;
+if (file === import.meta.filename && url !== undefined) {
+  const near = await pingTime(url);
+  await import('./late-answers.ts');
+  console.log((await pingTime(url)) - near);
+}
