@@ -143,6 +143,25 @@ describe('in the console', function () {
       .and.match(/<option value="token_minted">Ein Token wurde ausgestellt</);
   });
 
+  it('what is recorded names people and connectors that are still known, with their ids', async () => {
+    const { id } = await createConnector(system(), { name: 'Named in the log' });
+    const page = await open(`/connectors/${id}`);
+    const revoke = page.forms.find(({ action }) => action.pathname.endsWith('/revoke'));
+    if (!revoke) throw new Error('no form to revoke it');
+    const fields = revoke.controls.map(({ name, value }) => [name, value] as [string, string]);
+    await browser.post(page, revoke.action, new URLSearchParams(fields));
+    const by = String((await lastAudited('connector_revoked'))?.['by']);
+    const named = (name: string, code: string) =>
+      `<bdi>${name}</bdi> <bdi class="code scope">${code}</bdi>`;
+    expect((await open('/audit?event=connector_revoked')).html)
+      .to.include(named('ada@example.com', by))
+      .and.include(named('Named in the log', id));
+    await manage(system(), 'POST', `/connectors/${id}/delete`);
+    expect((await open('/audit?event=connector_revoked')).html)
+      .to.include(`<bdi>${id}</bdi>`)
+      .and.not.include('Named in the log');
+  });
+
   it('health says what answers, and which keys sign', async () => {
     const { html } = await open('/health');
     expect(html.match(/>Answers</g)).to.have.length(3);

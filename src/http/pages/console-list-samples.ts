@@ -80,6 +80,7 @@ export const LIST_SAMPLES: Record<string, ListSample> = {
         facts: [
           { label: 'time', code: '2030-01-01T12:00:00.000Z' },
           { label: 'outcome', code: 'done', said: 'console.outcomes.done' },
+          { label: 'by', code: 'Ikh5AnYxuNnXX_7k2joIiz_pE1R', called: 'ada@example.com' },
         ],
         actions: [],
       },

@@ -40,7 +40,7 @@ const FORM = {
   days: '',
 };
 
-const EVERY_FACT = { label: 'id', text: '', code: '', said: '', time: 0, level: '' };
+const EVERY_FACT = { label: 'id', text: '', code: '', said: '', called: '', time: 0, level: '' };
 
 /** All that there may be on a page, around it and of an item in a list. */
 export const CONSOLE_SHARED = {

@@ -47,6 +47,8 @@ export type ConsoleFact = {
   code?: string;
   /** The key of what `code` means; a code of another version may have no such text. */
   said?: string;
+  /** The name of what has the id in `code`. */
+  called?: string;
   time?: number;
   level?: string;
 };

@@ -24,6 +24,11 @@ export function said(label: string, value: string, texts: string): Fact {
   return { label, code: value, said: `${texts}.${value}` };
 }
 
+/** An id, with the name of what has it where that is known. */
+export function called(label: string, id: string, name: string | undefined): Fact {
+  return { label, code: id, ...(name === undefined ? {} : { called: name }) };
+}
+
 /** A day, of an ISO 8601 time; none when nobody knows when. */
 export function time(label: string, value: string | undefined): Fact[] {
   return value === undefined ? [] : [{ label, time: secondsOf(value) }];
