@@ -72,6 +72,11 @@ export type EndedMark = {
 
 export type StoredGrant = GrantRecord | EndedMark;
 
+/** Written by a version that comes after this one, in a form that only it knows. */
+export function isNewer({ version }: { version: number }): boolean {
+  return version > 1;
+}
+
 export function isLive(stored: StoredGrant | undefined): stored is GrantRecord {
   return stored !== undefined && !('ended' in stored);
 }

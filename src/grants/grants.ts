@@ -1,13 +1,14 @@
 // The grants in the store: make, find, change, end, and prompt notice of changes.
 import { randomBytes } from 'node:crypto';
 import type { Level } from '../permission-level.ts';
-import { type Found, KEEP, type Store, StoreFull } from '../store/store.ts';
+import { type Found, KEEP, type Store, StoreFull, StoreUnavailable } from '../store/store.ts';
 import { type Lifetimes, REASON_KEPT, stands, timeToLive } from './grant-life.ts';
 import {
   allowsLevel,
   grantedLevel,
   type GrantRecord,
   isLive,
+  isNewer,
   lowerLevel,
   markEnded,
   type StoredGrant,
@@ -41,7 +42,7 @@ export async function createGrant(
 
 /** Also what is left of a grant that ended. */
 export async function findStoredGrant(store: Store, id: string): Promise<StoredGrant | undefined> {
-  return (await store.get<StoredGrant>(grantKey(id)))?.value;
+  return known((await store.get<StoredGrant>(grantKey(id)))?.value);
 }
 
 /** A grant counts from when its code was exchanged until it ends. */
@@ -69,7 +70,7 @@ export async function updateGrant(
   const after = await store.update<StoredGrant>(
     grantKey(id),
     (stored) => {
-      const record = isLive(stored) ? next(stored) : KEEP;
+      const record = isLiveAndKnown(stored) ? next(stored) : KEEP;
       return record === KEEP ? KEEP : { value: record, ttl: timeToLive(record, lifetimes, now) };
     },
     seen,
@@ -87,7 +88,7 @@ export async function endGrant(
   let ended: GrantRecord | undefined;
   try {
     await store.update<StoredGrant>(grantKey(id), (stored) => {
-      ended = isLive(stored) ? stored : undefined;
+      ended = isLiveAndKnown(stored) ? stored : undefined;
       return ended ? { value: markEnded(ended, reason, now), ttl: REASON_KEPT } : KEEP;
     });
   } catch (error) {
@@ -125,6 +126,19 @@ export async function announceGrant(store: Store, id: string): Promise<void> {
   ]);
 }
 
+function isLiveAndKnown(stored: StoredGrant | undefined): stored is GrantRecord {
+  return isLive(known(stored));
+}
+
+/**
+ * While two versions share a store, a process of the older one may find what it cannot judge. It leaves it alone and says "try again", because
+ * a process of the newer one can; any refusal would make the client forget its tokens.
+ */
+function known(stored: StoredGrant | undefined): StoredGrant | undefined {
+  if (!stored || !isNewer(stored)) return stored;
+  throw new StoreUnavailable(new Error('a grant was written by a newer version of Gatehouse'));
+}
+
 function live(found: Found<StoredGrant> | undefined): FoundGrant | undefined {
-  return found && isLive(found.value) ? { value: found.value, raw: found.raw } : undefined;
+  return found && isLiveAndKnown(found.value) ? { value: found.value, raw: found.raw } : undefined;
 }

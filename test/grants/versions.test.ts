@@ -1,0 +1,69 @@
+// Versions of Gatehouse that share a store, as during a rolling upgrade: old records are read, and newer ones are left alone.
+import { expect } from 'chai';
+import { keyRing } from '../../src/keys/key-ring.ts';
+import { createTokenName, parseTokenName } from '../../src/grants/token-name.ts';
+import { createConnector } from '../support/administrator.ts';
+import { connect, REDIRECT_URI } from '../support/connection.ts';
+import { callTool, isLetIn } from '../support/mcp.ts';
+import { discover, refresh } from '../support/oauth.ts';
+import { openSystemStore } from '../support/opened-store.ts';
+import { readStoredBytes } from '../support/stored-bytes.ts';
+import { onEachStore, type System } from '../support/system.ts';
+import { askAboutToken } from '../support/token-endpoints.ts';
+import { recordsOfVersion1 } from './records-of-version-1.ts';
+
+onEachStore('A store that versions share', (system) => {
+  it('has grants, clients, accounts and connectors of version 1, and who is connected by them stays so', async () => {
+    const { resource, origins } = system();
+    const old = recordsOfVersion1(Date.now() / 1000, { resource, issuer: origins[2] ?? '' });
+    const { store, secret } = await openSystemStore(system());
+    for (const [key, value] of Object.entries(old.values)) await store.set(key, value, 86_400);
+    await store.close();
+    const keys = keyRing({ secret }, 'codes and refresh tokens');
+    let token = createTokenName(keys, old.grant, old.generation, old.seed);
+    const { server } = await discover(old.link);
+    const client = { id: old.client, method: 'none', redirectUri: REDIRECT_URI } as const;
+    for (let n = 0; n < 2; n += 1) {
+      const { status, body } = await refresh(server, client, token);
+      expect({ status, error: body.error_description }).to.deep.equal({
+        status: 200,
+        error: undefined,
+      });
+      expect(await isLetIn(old.link, body.access_token)).to.equal(true);
+      token = body.refresh_token ?? '';
+    }
+    expect(parseTokenName(token)?.part).to.equal(old.generation + 2);
+  });
+
+  it('has a grant of a newer version, which is put off and left as it is, and goes on where it is understood', async () => {
+    const connection = await connect(system(), await createConnector(system()));
+    const { server, client, link, accessToken, refreshToken } = connection;
+    const grantId = parseTokenName(refreshToken ?? '')?.grantId ?? '';
+    await setVersion(system(), grantId, 2);
+    const before = await readStoredBytes(system().storeAddress, 'grant:');
+
+    const refreshed = await refresh(server, client, refreshToken);
+    expect(refreshed.status).to.equal(503);
+    expect(refreshed.body.error).to.equal('temporarily_unavailable');
+    expect(Number(refreshed.headers.get('retry-after'))).to.be.above(0);
+    const called = await callTool(link, accessToken, 'club_overview');
+    expect([called.status, called.headers.has('www-authenticate')]).to.deep.equal([503, false]);
+    const revoked = await askAboutToken(server.revocation_endpoint, client, refreshToken);
+    expect(revoked.status).to.equal(503);
+    expect(await readStoredBytes(system().storeAddress, 'grant:')).to.deep.equal(before);
+
+    await setVersion(system(), grantId, 1);
+    const { status, body } = await refresh(server, client, refreshToken);
+    expect(status).to.equal(200);
+    expect(await isLetIn(link, body.access_token)).to.equal(true);
+  });
+});
+
+async function setVersion(system: System, grantId: string, version: number): Promise<void> {
+  const { store } = await openSystemStore(system);
+  await store.update<{ version: number }>(`grant:${grantId}`, (record) => ({
+    value: { ...record, version },
+    ttl: 86_400,
+  }));
+  await store.close();
+}
