@@ -1,7 +1,7 @@
 // Families of refresh tokens (RFC 6749 section 6): got through registration, sign-in and consent, as any client gets them.
 import { Agent } from 'node:http';
 import { z } from 'zod';
-import { openBrowser } from '../support/browser.ts';
+import { openBrowser, type Person } from '../support/browser.ts';
 import { registerClient } from '../support/connection.ts';
 import { authorizeUrl, exchange } from '../support/oauth.ts';
 import { METADATA_PATH, type Subject } from './subjects.ts';
@@ -32,14 +32,17 @@ const metadata = z.looseObject({
   jwks_uri: z.string(),
 });
 
-export async function openVisitor({ issuer, origins, resource }: Subject): Promise<Visitor> {
+export async function openVisitor(
+  { issuer, origins, resource }: Subject,
+  person: Person = 'ada',
+): Promise<Visitor> {
   const server = metadata.parse(await (await fetch(issuer + METADATA_PATH)).json());
   const client = await registerClient(server);
   const browser = openBrowser(origins);
   const openCode = async (): Promise<Code> => {
     const parameters = { resource, scope: 'operations offline_access' };
     const { url, verifier } = authorizeUrl(server, client, parameters);
-    const callback = await browser.authorize(url, { person: 'ada' });
+    const callback = await browser.authorize(url, { person });
     return {
       async exchange() {
         const { body } = await exchange(server, client, { callback, verifier }, { resource });

@@ -58,9 +58,11 @@ export async function refresh(
   });
   try {
     const { status, body } = await post(agent, tokenEndpoint, form.toString());
-    const next: unknown = status === 200 ? JSON.parse(body).refresh_token : undefined;
+    const { refresh_token: next, access_token: access }: Record<string, unknown> =
+      status === 200 ? JSON.parse(body) : {};
     if (typeof next !== 'string' || next === family.refreshToken) return `${status} ${body}`;
     family.refreshToken = next;
+    family.accessToken = String(access);
     return undefined;
   } catch (error) {
     return String(error);

@@ -63,8 +63,8 @@ export async function startBareEngine(
   });
 }
 
-/** A script from the top of the repository that starts Gatehouse. */
-export type Program = { script: string; args?: string[] };
+/** A script from the top of the repository that starts Gatehouse, and its settings file. */
+export type Program = { script?: string; args?: string[]; config?: string };
 
 export type StartedGatehouse = Subject & {
   start: Start;
@@ -107,7 +107,7 @@ async function startOn(
   kind: StoreKind,
   redisUrl: string | undefined,
   { root, logLevel }: Place,
-  { script, args = [] }: Program = { script: MAIN },
+  { script = MAIN, args = [], config = 'config/development.yaml' }: Program = {},
 ): Promise<StartedGatehouse> {
   const directory = await mkdtemp(join(root, `${kind}-`));
   const [auth, resource, management, idp] = await freePorts(4);
@@ -120,7 +120,7 @@ async function startOn(
     args,
     directory,
     environment: {
-      GATEHOUSE_CONFIG: 'config/development.yaml',
+      GATEHOUSE_CONFIG: config,
       GATEHOUSE_AUTH_URL: issuer,
       GATEHOUSE_RESOURCE_URL: resourceUrl,
       GATEHOUSE_MANAGEMENT_URL: managementUrl,

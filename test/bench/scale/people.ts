@@ -1,0 +1,141 @@
+// People who are connected: one who connected for real, and many written after the same pattern with the store code that real flows use.
+import { randomBytes } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
+import type { AdapterPayload } from 'oidc-provider';
+import type { Account } from '../../../src/accounts/account.ts';
+import { findAccount, saveAccount } from '../../../src/accounts/accounts.ts';
+import { registeredClients } from '../../../src/authorization-server/engine/clients.ts';
+import { documentCopies } from '../../../src/authorization-server/engine/document-copies.ts';
+import { makeGrant } from '../../../src/authorization-server/engine/new-grant.ts';
+import { clientKey, type StoredClient } from '../../../src/clients/stored-clients.ts';
+import { connectLink } from '../../../src/connectors/connect-link.ts';
+import { createConnector } from '../../../src/connectors/connectors.ts';
+import { grantLifetimes } from '../../../src/grants/grant-life.ts';
+import type { GrantRecord } from '../../../src/grants/grant-record.ts';
+import { findGrant, updateGrant } from '../../../src/grants/grants.ts';
+import { createTokenName, parseTokenName } from '../../../src/grants/token-name.ts';
+import { keptKey } from '../../../src/keys/kept-key.ts';
+import { keyRing } from '../../../src/keys/key-ring.ts';
+import type { Store } from '../../../src/store/store.ts';
+
+/** Somebody with tokens, as the load takes them. */
+export type Person = {
+  clientId: string;
+  resource: string;
+  refreshToken: string;
+  accessToken: string;
+};
+
+/** What a real flow left of the person, the client and the grant. */
+export type Pattern = {
+  account: Account;
+  client: StoredClient<AdapterPayload>;
+  grant: GrantRecord;
+};
+
+const DAY = 86_400;
+/** Those of the settings, unless somebody sets them. */
+const LIFETIMES = { accessToken: 3600, refreshTokenIdle: 30 * DAY, unusedClient: DAY };
+const NINETY_DAYS = 90 * DAY;
+const PEOPLE_PER_CONNECTOR = 100;
+
+export async function readPattern(store: Store, refreshToken: string): Promise<Pattern> {
+  const grant = (await findGrant(store, parseTokenName(refreshToken)?.grantId ?? ''))?.value;
+  const account = grant && (await findAccount(store, grant.grant.accountId));
+  const client =
+    grant && (await store.get<Pattern['client']>(clientKey(grant.grant.clientId)))?.value;
+  if (!grant?.refresh || !account || !client) throw new Error('the real person is not connected');
+  return { account, client, grant };
+}
+
+/** Resolves to a function that connects one more. */
+export async function openPeople(
+  store: Store,
+  secret: string,
+  resourceUrl: string,
+  pattern: Pattern,
+): Promise<() => Promise<Person>> {
+  const now = () => Date.now() / 1000;
+  const accountKey = await keptKey(store, secret, 'account-ids');
+  const tokenKeys = keyRing({ secret }, 'codes and refresh tokens');
+  const clientLifetimes = { unusedClient: LIFETIMES.unusedClient, usedClient: NINETY_DAYS };
+  const copies = documentCopies(store, clientLifetimes, now);
+  const clients = registeredClients(store, clientLifetimes, now, copies, new Set());
+  const connectors: Promise<string>[] = [];
+  let count = 0;
+  return async () => {
+    const number = count++;
+    const place = Math.floor(number / PEOPLE_PER_CONNECTOR);
+    connectors[place] ??= newConnector(store, now());
+    const connector = await connectors[place];
+    const account = await newAccount(store, accountKey, pattern, number);
+    const clientId = randomBytes(64)
+      .toString('base64url')
+      .slice(0, pattern.grant.grant.clientId.length);
+    await clients.model.upsert?.(clientId, { ...pattern.client.metadata, client_id: clientId }, 0);
+    await clients.touch(clientId);
+    const owner = { accountId: account.id, clientId };
+    const resource = connectLink(resourceUrl, connector);
+    const { id, seed } = await newGrant(store, pattern, owner, { id: connector, resource });
+    const generation = pattern.grant.refresh?.generation ?? 0;
+    const refreshToken = createTokenName(tokenKeys, id, generation, seed);
+    return { clientId, resource, refreshToken, accessToken: '' };
+  };
+}
+
+async function newConnector(store: Store, now: number): Promise<string> {
+  return (await createConnector(store, { name: 'Club figures', level: 'operations' }, now)).id;
+}
+
+async function newAccount(
+  store: Store,
+  key: KeyObject,
+  { account }: Pattern,
+  number: number,
+): Promise<Account> {
+  const { id: _id, signedInAt: _at, ...identity } = account;
+  // As long as what it stands for, so that sizes can be compared.
+  const subject = number.toString(36).padStart(account.subject.length, '0');
+  return saveAccount(
+    store,
+    key,
+    { ...identity, subject },
+    { now: Date.now() / 1000, ttl: NINETY_DAYS },
+  );
+}
+
+/** Consent, the code, and the refresh tokens after it, as far as the pattern went. */
+async function newGrant(
+  store: Store,
+  { grant: pattern }: Pattern,
+  owner: { accountId: string; clientId: string },
+  connector: { id: string; resource: string },
+): Promise<{ id: string; seed: string }> {
+  const id = randomBytes(64).toString('base64url').slice(0, String(pattern.grant.jti).length);
+  const lifetimes = grantLifetimes(LIFETIMES);
+  const now = () => Date.now() / 1000;
+  const options = { store, grantLifetimes: lifetimes, grantLifetime: NINETY_DAYS, now };
+  const { accountId, clientId } = owner;
+  await makeGrant(options, id, {
+    account: { id: accountId },
+    client: { id: clientId, ...pattern.client },
+    connector,
+    resource: connector.resource,
+    scopes: String(pattern.grant.openid?.scope).split(' '),
+  });
+  const owned = <Payload extends object>(payload: Payload) => ({
+    ...payload,
+    ...owner,
+    grantId: id,
+    resource: connector.resource,
+  });
+  const { code, refresh } = pattern;
+  const issue = (record: GrantRecord) => ({
+    ...record,
+    ...(code ? { code: { ...code, payload: owned(code.payload) } } : {}),
+    ...(refresh ? { refresh: { ...refresh, payload: owned(refresh.payload) } } : {}),
+  });
+  const after = await updateGrant(store, id, issue, { lifetimes, now: now() });
+  if (!after) throw new Error('a grant that was just written is not there');
+  return { id, seed: after.value.seed };
+}

@@ -1,0 +1,145 @@
+// The result of the measurement of scale, as text.
+import { cpus } from 'node:os';
+import { execFileSync } from 'node:child_process';
+import type { Inventory } from './inventory.ts';
+import type { Measured } from './measurement.ts';
+
+export type Result = {
+  /** Left by the real flow, and by one person that was written. */
+  real: Inventory;
+  written: Inventory;
+  /** Of Redis, by kind of key. */
+  memory: Record<string, number>;
+  measured: Measured[];
+  flowsPerSecond: number;
+  bytesOfProcess: number;
+  isCutShort: boolean;
+};
+
+/** Values that are times or random numbers written as text differ by a few digits. */
+const TOLERATED_BYTES = 16;
+
+/** Kinds whose keys or sizes are not those of the real flow: a list to be empty. */
+export function unlike({ real, written }: Pick<Result, 'real' | 'written'>): string[] {
+  const kinds = [...new Set([...Object.keys(real), ...Object.keys(written)])];
+  return kinds.filter((kind) => {
+    const [a, b] = [real[kind], written[kind]];
+    const isSame = a && b && a.keys === b.keys && a.members === b.members;
+    return !isSame || Math.abs(a.bytes - b.bytes) > TOLERATED_BYTES;
+  });
+}
+
+export function describe(result: Result): string {
+  const parts = [
+    describePlace,
+    describePattern,
+    describeMemory,
+    describeTimes,
+    describeProcess,
+    describeMillion,
+  ];
+  return parts.map((part) => part(result)).join('\n\n');
+}
+
+function describePlace({ isCutShort }: Result): string {
+  const [, redis = '?'] =
+    /v=(\S+)/.exec(execFileSync('redis-server', ['--version']).toString()) ?? [];
+  const cut = isCutShort ? '\nThe time was over before all people were written.' : '';
+  return `Node ${process.version}, Redis ${redis}, ${cpus().length} cores for Gatehouse, Redis and load together${cut}`;
+}
+
+function describePattern({ real, written, memory }: Result): string {
+  const rows = Object.entries(real).map(([kind, { keys, members, bytes }]) => [
+    kind,
+    members > 0 && keys === 0 ? 'a member' : String(keys),
+    String(bytes),
+    String(written[kind]?.bytes ?? 'none'),
+    memory[kind]?.toFixed(0) ?? '',
+  ]);
+  const head = ['kind', 'keys', 'bytes', 'as written here', 'memory of a key'];
+  return `What one connected person is in Redis: stored bytes, and the memory that Redis takes for a key\n${table(head, rows)}`;
+}
+
+function describeMemory({ measured }: Result): string {
+  const rows = measured.map(({ people, bytes, keys }) => [
+    people.toLocaleString('en'),
+    (bytes / 1e6).toFixed(1),
+    (bytes / people).toFixed(0),
+    (keys / people).toFixed(2),
+  ]);
+  return `Memory of Redis (used_memory)\n${table(['people', 'MB', 'bytes per person', 'keys per person'], rows)}`;
+}
+
+function describeTimes({ measured }: Result): string {
+  const [first] = measured;
+  if (!first) return 'Nothing was measured.';
+  const rows = measured.map((each) => [
+    each.people.toLocaleString('en'),
+    ...(['refresh', 'call', 'list'] as const).flatMap((what) => [
+      each[what].toFixed(1),
+      (each[what] / first[what]).toFixed(2),
+    ]),
+  ]);
+  const head = ['people', 'refresh ms', 'ratio', 'call ms', 'ratio', 'list ms', 'ratio'];
+  return `Times of one at a time, people chosen at random (medians), and the ratio to the smallest size\n${table(head, rows)}`;
+}
+
+function describeProcess({ measured, flowsPerSecond, bytesOfProcess }: Result): string {
+  const rows = measured.map(({ people, refreshesPerSecond, callsPerSecond }) => [
+    people.toLocaleString('en'),
+    refreshesPerSecond.toFixed(0),
+    callsPerSecond.toFixed(0),
+  ]);
+  return [
+    `One process at 16 connections\n${table(['people', 'refreshes/s', 'calls/s'], rows)}`,
+    `  whole connections per second, from registration to tokens: ${flowsPerSecond.toFixed(0)}`,
+    `  resident memory of the process at the end: ${(bytesOfProcess / 1e6).toFixed(0)} MB`,
+  ].join('\n');
+}
+
+const MILLION = 1_000_000;
+const HOUR = 3600;
+const CALLS_A_DAY = 50;
+const BUSY_HOURS = 8;
+/** How much of what it can do a process should be asked to do. */
+const SHARE = 0.5;
+
+/** Arithmetic from what was measured at the largest size. */
+function describeMillion({ measured, flowsPerSecond }: Result): string {
+  const last = measured.at(-1);
+  if (!last) return '';
+  const { people, bytes, refreshesPerSecond, callsPerSecond } = last;
+  const refreshes = MILLION / HOUR;
+  const calls = (MILLION * CALLS_A_DAY) / (BUSY_HOURS * HOUR);
+  const flows = MILLION / (BUSY_HOURS * HOUR);
+  const replicas = (wanted: number, each: number) => String(Math.ceil(wanted / (each * SHARE)));
+  const rows = [
+    ['all refresh every hour', refreshes.toFixed(0), replicas(refreshes, refreshesPerSecond)],
+    [
+      `${CALLS_A_DAY} calls each in ${BUSY_HOURS} hours`,
+      calls.toFixed(0),
+      replicas(calls, callsPerSecond),
+    ],
+    [`all connect anew in ${BUSY_HOURS} hours`, flows.toFixed(0), replicas(flows, flowsPerSecond)],
+  ];
+  const gigabytes = ((bytes / people) * MILLION) / 1e9;
+  return [
+    `A million connected people, by arithmetic; processes at ${SHARE * 100}% of what one did here`,
+    table(['what', 'per second', 'processes'], rows),
+    `  Redis: ${gigabytes.toFixed(1)} GB`,
+  ].join('\n');
+}
+
+/** The first column to the left, numbers to the right. */
+function table(head: string[], rows: string[][]): string {
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
+  );
+  const line = (cells: string[]) =>
+    cells
+      .map((cell, column) =>
+        column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0),
+      )
+      .join('  ');
+  return [head, ...rows].map((cells) => `  ${line(cells)}`.trimEnd()).join('\n');
+}

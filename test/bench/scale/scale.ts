@@ -1,0 +1,163 @@
+// The measurement of scale (npm run bench:scale): what connected people cost in Redis, and whether answers get slower with their number.
+import { rmSync } from 'node:fs';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { openVisitor } from '../families.ts';
+import { forSeconds, refresh } from '../load.ts';
+import { residentMemory } from '../server-process.ts';
+import { difference, type Inventory, memoryOf, takeInventory, usedMemory } from './inventory.ts';
+import { measure, type Measured } from './measurement.ts';
+import { HELP, type Options, readOptions } from './options.ts';
+import { openPeople, type Person, readPattern } from './people.ts';
+import { describe, type Result, unlike } from './report.ts';
+import { openScene, type Scene } from './system.ts';
+
+const WRITERS = 64;
+const PEOPLE_AT_ONCE = 8;
+const FLOW_SECONDS = 5;
+const SAMPLE_AT_SMALLEST = 500;
+/** A code that is exchanged and has been refreshed for so long is forgotten. */
+const CODE_FORGOTTEN_MS = 1500;
+/** No more people after that; what follows takes half a minute. */
+const WRITING_ENDS_MS = 4 * 60_000;
+const LONGEST_MS = 5 * 60_000;
+const PROGRESS_MS = 5000;
+const DOCUMENT = join(import.meta.dirname, '../../../config/scale.md');
+const RESULT = /(<!-- prettier-ignore-start -->\n).*(\n<!-- prettier-ignore-end -->)/s;
+/** What ends by itself within half a day, and what is there once for all. */
+const PASSING =
+  /^(session|session-uid|interaction|sign-in|answer|outcome|development-.*|limit|audit|connector|connectors)$/;
+
+async function main({ write, sizes }: Options): Promise<void> {
+  const root = await mkdtemp(join(tmpdir(), 'gatehouse-scale-'));
+  process.once('exit', () => rmSync(root, { recursive: true, force: true }));
+  const scene = await openScene(root);
+  try {
+    const result = await run(scene, sizes);
+    const text = describe(result);
+    console.log(text);
+    if (write) await writeResult(text);
+  } finally {
+    await scene.stop();
+  }
+}
+
+async function run(scene: Scene, sizes: readonly number[]): Promise<Result> {
+  const { redis, store, secret, subject } = scene;
+  say('one person connects for real');
+  const { refreshToken, real } = await connectForReal(scene);
+  const pattern = await readPattern(store, refreshToken);
+  const connectOne = await openPeople(store, secret, new URL(subject.resource).origin, pattern);
+  // The first of a connector makes the connector's own keys.
+  await connectOne();
+  const before = await takeInventory(redis);
+  await connectOne();
+  const written = lasting(difference(before, await takeInventory(redis)));
+  const strange = unlike({ real, written });
+  if (strange.length > 0)
+    throw new Error(
+      `what is written is not what a real flow writes: ${strange.join(', ')}\n${JSON.stringify({ real, written }, undefined, 1)}`,
+    );
+  say('people connect for real, side by side');
+  const flowsPerSecond = await countFlows(scene);
+  const { measured, isCutShort } = await grow(scene, connectOne, sizes);
+  const memory: Record<string, number> = {};
+  for (const kind of Object.keys(real)) {
+    // The one key of a shared set says nothing about a person.
+    const bytes = real[kind]?.keys === 0 ? undefined : await memoryOf(redis, kind);
+    if (bytes !== undefined) memory[kind] = bytes;
+  }
+  const bytesOfProcess = await residentMemory(subject.server);
+  return { real, written, memory, measured, flowsPerSecond, bytesOfProcess, isCutShort };
+}
+
+/** What the second person leaves, refreshed once: the first also makes the sets that all share. */
+async function connectForReal({
+  visitor: first,
+  redis,
+  subject,
+}: Scene): Promise<{ refreshToken: string; real: Inventory }> {
+  await first.openFamily();
+  const before = await takeInventory(redis);
+  const visitor = await openVisitor(subject, 'grace');
+  const family = await visitor.openFamily();
+  await delay(CODE_FORGOTTEN_MS);
+  const failure = await refresh(visitor, family);
+  if (failure !== undefined) throw new Error(failure);
+  const real = lasting(difference(before, await takeInventory(redis)));
+  return { refreshToken: family.refreshToken, real };
+}
+
+function lasting(inventory: Inventory): Inventory {
+  return Object.fromEntries(Object.entries(inventory).filter(([kind]) => !PASSING.test(kind)));
+}
+
+async function countFlows({ subject }: Scene): Promise<number> {
+  const goesOn = forSeconds(FLOW_SECONDS);
+  let done = 0;
+  const one = async () => {
+    while (goesOn()) {
+      await (await openVisitor(subject)).openFamily();
+      done += 1;
+    }
+  };
+  const begun = performance.now();
+  await Promise.all(Array.from({ length: PEOPLE_AT_ONCE }, one));
+  return (done * 1000) / (performance.now() - begun);
+}
+
+async function grow(
+  scene: Scene,
+  connectOne: () => Promise<Person>,
+  sizes: readonly number[],
+): Promise<Pick<Result, 'measured' | 'isCutShort'>> {
+  const { redis } = scene;
+  const empty = { bytes: await usedMemory(redis), keys: await redis.dbsize() };
+  const people: Person[] = [];
+  const measured: Measured[] = [];
+  const every = Math.max(1, Math.floor((sizes[0] ?? 1) / SAMPLE_AT_SMALLEST));
+  let count = 0;
+  const inTime = () => performance.now() < WRITING_ENDS_MS;
+  const progress = setInterval(() => say(`${count} people`), PROGRESS_MS);
+  for (const size of sizes) {
+    const write = async () => {
+      while (count < size && inTime()) {
+        const number = count++;
+        const person = await connectOne();
+        if (number % every === 0) people.push(person);
+      }
+    };
+    await Promise.all(Array.from({ length: WRITERS }, write));
+    say(`${count} people are connected: measuring`);
+    if (count > (measured.at(-1)?.people ?? 0))
+      measured.push({ people: count, ...(await measure(scene, redis, people, empty)) });
+  }
+  clearInterval(progress);
+  return { measured, isCutShort: count < (sizes.at(-1) ?? 0) };
+}
+
+async function writeResult(result: string): Promise<void> {
+  const text = await readFile(DOCUMENT, 'utf8');
+  if (!RESULT.test(text)) throw new Error(`${DOCUMENT} has no place for the result`);
+  const put = (_whole: string, start: string, end: string) =>
+    `${start}\n\`\`\`text\n${result}\n\`\`\`\n${end}`;
+  await writeFile(DOCUMENT, text.replace(RESULT, put));
+}
+
+function say(what: string): void {
+  console.error(`${(performance.now() / 1000).toFixed(0).padStart(4)} s  ${what}`);
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
+const options = readOptions(process.argv.slice(2));
+if (options.help) console.log(HELP);
+else {
+  const tooLong = () => {
+    console.error('not done within five minutes');
+    process.exit(1);
+  };
+  setTimeout(tooLong, LONGEST_MS).unref();
+  await main(options);
+}

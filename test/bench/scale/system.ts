@@ -1,0 +1,62 @@
+// A Redis and one process of Gatehouse on it, with everything that the measurement reads: its store, its addresses, its lists.
+import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { Agent } from 'node:http';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { parse } from 'yaml';
+import type { Store } from '../../../src/store/store.ts';
+import { openSystemStore } from '../../support/opened-store.ts';
+import { startRedis } from '../../support/redis-server.ts';
+import { openVisitor, type Visitor } from '../families.ts';
+import { startGatehouseOn, type StartedGatehouse } from '../subjects.ts';
+import type { Gatehouse } from './measurement.ts';
+
+export type Scene = Gatehouse & {
+  subject: StartedGatehouse;
+  /** Whoever connects for real. */
+  visitor: Visitor;
+  redis: Redis;
+  store: Store;
+  secret: string;
+  stop(): Promise<void>;
+};
+
+const DEVELOPMENT = join(import.meta.dirname, '../../../config/development.yaml');
+
+export async function openScene(root: string): Promise<Scene> {
+  const server = await startRedis();
+  const config = join(root, 'settings.yaml');
+  // As in a company: everybody of the identity provider may connect.
+  const entitlements = [{ match: { anyone: true }, level: 'operations' }];
+  const settings = { ...parse(readFileSync(DEVELOPMENT, 'utf8')), entitlements };
+  await writeFile(config, JSON.stringify(settings));
+  const subject = await startGatehouseOn(server.url, { root, logLevel: 'warn' }, { config });
+  const { directory: dataDir, management } = subject;
+  const { store, secret } = await openSystemStore({ storeAddress: server.url, dataDir });
+  const key = readFileSync(join(dataDir, 'management.key'), 'utf8').trim();
+  const visitor = await openVisitor(subject);
+  const redis = new Redis(server.url);
+  return {
+    subject,
+    visitor,
+    redis,
+    store,
+    secret,
+    agent: new Agent({ keepAlive: true }),
+    tokenEndpoint: visitor.tokenEndpoint,
+    async listAccounts() {
+      const headers = { authorization: `Bearer ${key}` };
+      const answer = await fetch(`${management}/api/v1/accounts?limit=10`, { headers });
+      await answer.text();
+      if (answer.status !== 200 && answer.status !== 503)
+        throw new Error(`the list of accounts was answered with ${answer.status}`);
+    },
+    async stop() {
+      redis.disconnect();
+      await store.close();
+      await subject.stop();
+      await server.stop();
+    },
+  };
+}
