@@ -63,6 +63,13 @@ describe('the console', function () {
       expect(item).to.include({ outcome: 'done', by: item?.account });
     });
 
+    it('whoever knows no more than the address of the host', async () => {
+      const browser = openBrowser(origins());
+      const people = requirePage(await browser.visit(system().management));
+      const page = requirePage(await browser.submit(people, { person: 'ada' }));
+      expect(page.url.href).to.equal(at('/connectors'));
+    });
+
     it('CSL-01 nobody else, and says so', async () => {
       const { browser, page } = await signIn('', 'grace');
       expect(page.status).to.equal(403);

@@ -52,7 +52,11 @@ export function adminConsole(options: ConsoleOptions): Koa.Middleware {
     seeOther(ctx, SIGNED_OUT_PATH);
   });
   const routes = router.routes() as Koa.Middleware;
-  return (ctx, next) => (isConsolePath(ctx.path) ? routes(ctx, next) : next());
+  return async (ctx, next) => {
+    if (isConsolePath(ctx.path)) return routes(ctx, next);
+    // Whoever types the address of the host in a browser looks for this.
+    return ctx.path === '/' && ctx.method === 'GET' ? seeOther(ctx, CONSOLE) : next();
+  };
 }
 
 function signInRoutes(router: Router, options: ConsoleOptions): void {
