@@ -81,9 +81,9 @@ describe('the development identity provider', () => {
     expect(page.status).to.equal(200);
     for (const { name, email } of [ADA, GRACE])
       expect(page.html).to.include(name).and.include(email);
-    expect([...page.html.matchAll(/badge">(\w+)</g)].map(([, may]) => may)).to.deep.equal([
-      'full',
-      'operations',
+    expect([...page.html.matchAll(/badge">([^<]+)</g)].map(([, may]) => may)).to.deep.equal([
+      'Everything (full)',
+      'Totals and names (operations)',
     ]);
   });
 
