@@ -12,6 +12,7 @@ export type Contestant = {
   id: string;
   /** With its store. */
   name: string;
+  isGatehouse?: boolean;
   /** Needs what is in `installed/`. */
   isInstalled?: boolean;
   start(place: Place): Promise<Running>;

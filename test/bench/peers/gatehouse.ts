@@ -19,6 +19,7 @@ import { agreeInForms } from './forms.ts';
 export const gatehouseOnRedis: Contestant = {
   id: 'gatehouse-redis',
   name: 'Gatehouse, Redis',
+  isGatehouse: true,
   async start(place) {
     const redis = await startRedis();
     const running = await startWithOpenServer(place, (program) =>
@@ -35,6 +36,7 @@ export const gatehouseOnRedis: Contestant = {
 export const gatehouseOnSqlite: Contestant = {
   id: 'gatehouse-sqlite',
   name: 'Gatehouse, SQLite',
+  isGatehouse: true,
   start: (place) =>
     startWithOpenServer(place, (program) => startGatehouse('sqlite', place, program)),
 };

@@ -61,15 +61,19 @@ export function quantile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
 }
 
-export type Figures = { rate: number; ratio: number; middle: number; slow: number };
+/** `rate` is the median of the rounds; `middle` and `slow`, of all requests, are in milliseconds. */
+export type Figures = { rate: number; middle: number; slow: number };
 
-/** Medians over the rounds; the ratio is to `reference` in the same round. */
-export function figuresOf(own: readonly Sample[], reference: readonly Sample[]): Figures {
-  const latencies = own.flatMap((sample) => sample.latencies);
+export function figuresOf(samples: readonly Sample[]): Figures {
+  const latencies = samples.flatMap((sample) => sample.latencies);
   return {
-    rate: median(own.map(({ rate }) => rate)),
-    ratio: median(own.map(({ rate }, round) => rate / (reference[round]?.rate ?? NaN))),
+    rate: median(samples.map(({ rate }) => rate)),
     middle: quantile(latencies, 0.5),
     slow: quantile(latencies, 0.99),
   };
+}
+
+/** Median of what it did next to `reference` in the same round. */
+export function ratioOf(own: readonly Sample[], reference: readonly Sample[]): number {
+  return median(own.map(({ rate }, round) => rate / (reference[round]?.rate ?? NaN)));
 }

@@ -7,7 +7,7 @@ import type { Marks } from './check.ts';
 import { CHECKS } from './checks.ts';
 import type { Contestant } from './contestant.ts';
 import { FLOWS } from './flows.ts';
-import { figuresOf, type Samples } from './measurement.ts';
+import { figuresOf, ratioOf, type Samples } from './measurement.ts';
 import type { Options } from './options.ts';
 
 /** Bytes. `store`: of its Redis, where it has one. */
@@ -39,7 +39,7 @@ export function describeAll(found: Found): string {
     describeAbsence(found),
     '### Who passes what',
     describeChecks(findings),
-    '### Flows (a ratio above 1 is faster than Gatehouse on Redis)',
+    '### Flows (a ratio above 1 is faster than that Gatehouse)',
     describeFlows(findings, samples),
     '### What a token adds to a call (a ratio below 1 is cheaper than Gatehouse on Redis)',
     describeCalls(findings, samples),
@@ -68,7 +68,7 @@ function describeAbsence({ leftOut, failures }: Found): string {
     ...[...leftOut].map(([name, reason]) => `- LEFT OUT: ${name}: ${reason}`),
     ...[...failures].map(([name, reason]) => `- MEASURED IN PART: ${name}: ${reason}`),
   ];
-  return lines.join('\n');
+  return lines.map((line) => line.replace(/\s+/g, ' ')).join('\n');
 }
 
 function describeChecks(all: readonly Findings[]): string {
@@ -91,19 +91,23 @@ function notesOn(all: readonly Findings[], rows: readonly string[]): string[] {
   return notes.length === 0 ? [] : ['', ...notes];
 }
 
+/** Next to Gatehouse on every store it is here with: one that writes to a disk is not to be had at the price of one that does not. */
 function describeFlows(all: readonly Findings[], samples: Samples): string {
-  const shown = [...samples.keys()].filter((flow) => flow !== FLOWS.call && flow !== FLOWS.open);
-  const body = shown.flatMap((flow) => {
-    const ofFlow = samples.get(flow);
-    const reference = ofFlow?.get(referenceOf(all)) ?? [];
-    return all.flatMap(({ contestant: { id, name } }) => {
-      const own = ofFlow?.get(id);
+  const references = all.filter(({ contestant }) => contestant.isGatehouse);
+  const shown = [...samples].filter(([flow]) => flow !== FLOWS.call && flow !== FLOWS.open);
+  const body = shown.flatMap(([flow, ofFlow]) =>
+    all.flatMap(({ contestant: { id, name } }) => {
+      const own = ofFlow.get(id);
       if (!own) return [];
-      const { rate, ratio, middle, slow } = figuresOf(own, reference);
-      return [[flow, name, rate.toFixed(0), ratio.toFixed(2), middle.toFixed(1), slow.toFixed(1)]];
-    });
-  });
-  return table(['flow', 'server', 'per second', 'ratio', 'median ms', 'p99 ms'], body);
+      const { rate, middle, slow } = figuresOf(own);
+      const ratios = references.map(({ contestant }) =>
+        ratioOf(own, ofFlow.get(contestant.id) ?? []).toFixed(2),
+      );
+      return [[flow, name, rate.toFixed(0), ...ratios, middle.toFixed(1), slow.toFixed(1)]];
+    }),
+  );
+  const ratios = references.map(({ contestant }) => `to ${contestant.name}`);
+  return table(['flow', 'server', 'per second', ...ratios, 'median ms', 'p99 ms'], body);
 }
 
 /** What a token adds to a call, whatever the call itself costs: medians of slices that were next to each other. */
@@ -111,7 +115,7 @@ function describeCalls(all: readonly Findings[], samples: Samples): string {
   const costs = all.flatMap(({ contestant: { id, name } }) => {
     const [call, open] = [FLOWS.call, FLOWS.open].map((flow) => samples.get(flow)?.get(id) ?? []);
     if (!call?.length || !open?.length) return [];
-    const [guarded, bare] = [figuresOf(call, call), figuresOf(open, open)];
+    const [guarded, bare] = [figuresOf(call), figuresOf(open)];
     const costs = call.map(({ rate }, n) => 1e6 / rate - 1e6 / (open[n]?.rate ?? NaN));
     return [{ name, guarded, bare, cost: median(costs) }];
   });
@@ -146,10 +150,6 @@ function describeProcesses(all: readonly Findings[]): string {
     'MB of its Redis',
   ];
   return table(head, body);
-}
-
-function referenceOf([first]: readonly Findings[]): string {
-  return first?.contestant.id ?? '';
 }
 
 function inMegabytes(bytes: number): string {

@@ -1,4 +1,4 @@
-// The Worker around workers-oauth-provider: both roles in one, its consent page as its documents write it; everybody is Ada.
+// The Worker around workers-oauth-provider: both roles in one, its consent page as its documents write it; everybody who comes is somebody new.
 import { env as bindings } from 'cloudflare:workers';
 import {
   AuthorizationError,
@@ -67,12 +67,14 @@ async function decide(request, oauth) {
   const form = await request.formData();
   const scope = form.getAll('scope').map(String);
   const approved = await oauth.approveConsent(request, String(form.get('handle')), { scope });
+  // The provider goes through all grants of a person, and nobody has as many as one who stands for all.
+  const userId = crypto.randomUUID();
   const { redirectTo } = await oauth.completeAuthorization({
     request: approved.request,
-    userId: 'ada',
+    userId,
     metadata: {},
     scope: approved.request.scope,
-    props: { userId: 'ada' },
+    props: { userId },
   });
   approved.headers.set('location', redirectTo);
   return new Response(null, { status: 302, headers: approved.headers });
