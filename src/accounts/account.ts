@@ -16,9 +16,14 @@ export type Account = {
   disabledAt?: number;
   /** The account was disabled and is enabled again: sign-ins and grants from before this moment stay over. */
   overBefore?: number;
+  /** Nothing is known of who this is: issuer, subject, name and groups are empty. */
+  forgottenAt?: number;
 };
 
-export type Identity = Omit<Account, 'id' | 'signedInAt' | 'disabledAt' | 'overBefore'>;
+export type Identity = Omit<
+  Account,
+  'id' | 'signedInAt' | 'disabledAt' | 'overBefore' | 'forgottenAt'
+>;
 
 /** 27 characters of A-Za-z0-9_-. */
 export const ACCOUNT_ID = /^[\w-]{27}$/;
@@ -64,12 +69,17 @@ export function vouchedFor(
   { id, email, emailVerified, ...said }: Testimony & { id: string },
   now: number,
 ): Account {
-  const known: Omit<Account, 'id' | 'issuer' | 'subject'> = current ?? {
+  const { disabledAt, overBefore } = current ?? {};
+  const nobody = {
     name: said.subject,
     emailVerified: false,
     groups: [],
     signedInAt: Math.floor(now),
+    ...(disabledAt === undefined ? {} : { disabledAt }),
+    ...(overBefore === undefined ? {} : { overBefore }),
   };
+  const isKnown = current !== undefined && current.forgottenAt === undefined;
+  const known: Omit<Account, 'id' | 'issuer' | 'subject'> = isKnown ? current : nobody;
   // Nothing is known of whether a new address was verified, unless whoever says the address says that too.
   const isSame = email !== undefined && known.email?.toLowerCase() === email.toLowerCase();
   const verified = emailVerified ?? (isSame && known.emailVerified);
@@ -88,6 +98,22 @@ export function disabled(account: Account, now: number): Account {
 /** Whoever stole a session or a token before must not get it back with the account. */
 export function enabled({ disabledAt = 0, ...account }: Account, now: number): Account {
   return { ...account, overBefore: Math.max(Math.floor(now), disabledAt + 1) };
+}
+
+/** What is left of a person: that whatever was theirs stays over, and that they are disabled if they were. */
+export function forgotten({ id, signedInAt, disabledAt }: Account, now: number): Account {
+  return {
+    id,
+    issuer: '',
+    subject: '',
+    name: '',
+    emailVerified: false,
+    groups: [],
+    signedInAt,
+    overBefore: Math.floor(now) + 1,
+    forgottenAt: Math.floor(now),
+    ...(disabledAt === undefined ? {} : { disabledAt }),
+  };
 }
 
 const DAY = 86_400;

@@ -8,6 +8,7 @@ import {
   accountIdOf,
   disabled,
   enabled,
+  forgotten,
   type Identity,
   signedIn,
   type Testimony,
@@ -83,9 +84,14 @@ export async function listAccounts(
   while (ids.length > 0 && found.length < limit) {
     const batch = ids.splice(0, limit - found.length);
     const accounts = await Promise.all(batch.map((id) => findListed(store, id)));
-    found.push(...accounts.filter((account) => account !== undefined));
+    found.push(...accounts.flatMap((account) => (account && !isGone(account) ? [account] : [])));
   }
   return found;
+}
+
+/** Nobody is behind it, and nothing is to be done about it. */
+export function isGone({ forgottenAt, disabledAt }: Account): boolean {
+  return forgottenAt !== undefined && disabledAt === undefined;
 }
 
 async function findListed(store: Store, id: string): Promise<Account | undefined> {
@@ -119,6 +125,17 @@ export function enableAccount(
 ): Promise<AccountChange | undefined> {
   return change(store, id, ttl, (account) =>
     account.disabledAt === undefined ? undefined : enabled(account, now),
+  );
+}
+
+/** Nothing of who this is stays; the person may sign in again, unless they are disabled, and is somebody new then. */
+export function forgetAccount(
+  store: Store,
+  id: string,
+  { now, ttl }: Keeping,
+): Promise<AccountChange | undefined> {
+  return change(store, id, ttl, (account) =>
+    account.forgottenAt === undefined ? forgotten(account, now) : undefined,
   );
 }
 

@@ -59,7 +59,7 @@ export function describeConnection(
     connector: { id: stored.connector, ...(connector ? { name: connector.name } : {}) },
     account: {
       id: facts.accountId,
-      ...(name === undefined ? {} : { name }),
+      ...(name ? { name } : {}),
       ...(email === undefined ? {} : { email }),
     },
     client: { id: facts.clientId, ...stored.client },

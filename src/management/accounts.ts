@@ -3,9 +3,12 @@ import {
   disableAccount as disableRecord,
   enableAccount as enableRecord,
   findAccount,
+  forgetAccount as forgetRecord,
+  isGone,
   listAccounts as listRecords,
 } from '../accounts/accounts.ts';
 import { recordAudit } from '../audit/audit.ts';
+import { endConnections } from '../connections/ending.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import {
   accountDocument,
@@ -13,6 +16,8 @@ import {
   accountPage,
   accountSchema,
   firstPage,
+  type ForgottenAccountDocument,
+  forgottenAccountSchema,
   type Page,
 } from './documents.ts';
 import { accountsQuery } from './input.ts';
@@ -55,6 +60,16 @@ export const accountRoutes = [
     refusals: NOT_FOUND,
     handle: (tools, { id }) => changeAccount(tools, id, 'enable'),
   }),
+  route({
+    method: 'post',
+    path: '/accounts/:id/forget',
+    name: 'forgetAccount',
+    summary:
+      'Ends all that a person connected, and removes name, address, groups and subject. A person who is disabled stays so.',
+    answer: forgottenAccountSchema,
+    refusals: NOT_FOUND,
+    handle: (tools, { id }) => forgetAccount(tools, id),
+  }),
 ];
 
 export async function listAccounts(
@@ -70,7 +85,7 @@ export async function showAccount(
   id: string,
 ): Promise<AccountDocument> {
   const account = await findAccount(store, id);
-  if (!account) throw unknownAccount();
+  if (!account || isGone(account)) throw unknownAccount();
   return accountDocument(account);
 }
 
@@ -86,6 +101,21 @@ export async function changeAccount(
   const item = { event: `account_${change}d`, account: changed.account.id, by, outcome: 'done' };
   if (changed.first) await recordAudit(store, item, now());
   return accountDocument(changed.account);
+}
+
+/** May be asked again after it was cut short. What is approved between the two steps is over as well. */
+export async function forgetAccount(
+  tools: ManagementTools,
+  id: string,
+): Promise<ForgottenAccountDocument> {
+  const { store, accountLifetime, by, now } = tools;
+  if (!(await findAccount(store, id))) throw unknownAccount();
+  const endedGrants = await endConnections(tools, { account: id }, 'account_deleted');
+  const changed = await forgetRecord(store, id, { now: now(), ttl: accountLifetime });
+  if (!changed) throw unknownAccount();
+  const item = { event: 'account_forgotten', account: id, by, outcome: 'done' };
+  if (changed.first) await recordAudit(store, item, now());
+  return { id, isDisabled: changed.account.disabledAt !== undefined, endedGrants };
 }
 
 function unknownAccount(): HttpError {

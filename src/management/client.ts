@@ -4,6 +4,7 @@ import type { Level } from '../permission-level.ts';
 import type {
   AccountDocument,
   ConnectorDocument,
+  ForgottenAccountDocument,
   MintedTokenDocument,
   NewTokenDocument,
   Page,
@@ -75,6 +76,10 @@ export function disableAccount(access: Access, id: string): Promise<AccountDocum
 
 export function enableAccount(access: Access, id: string): Promise<AccountDocument> {
   return call(access, 'POST', `/accounts/${encodeURIComponent(id)}/enable`);
+}
+
+export function forgetAccount(access: Access, id: string): Promise<ForgottenAccountDocument> {
+  return call(access, 'POST', `/accounts/${encodeURIComponent(id)}/forget`);
 }
 
 /** The oldest first, without a filter connector by connector. */

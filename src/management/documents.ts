@@ -36,6 +36,14 @@ export const accountSchema = z
   })
   .meta({ id: 'Account' });
 
+export const forgottenAccountSchema = z
+  .strictObject({
+    id: z.string().describe('All that is left, here and in the audit log.'),
+    isDisabled: z.boolean().describe('Whether the person cannot come back.'),
+    endedGrants: z.int(),
+  })
+  .meta({ id: 'ForgottenAccount' });
+
 export const signingKeySchema = z
   .strictObject({
     id: z.string(),
@@ -97,6 +105,7 @@ export const auditPage = pageOf('AuditPage', auditItemSchema);
 
 export type ConnectorDocument = z.output<typeof connectorSchema>;
 export type AccountDocument = z.output<typeof accountSchema>;
+export type ForgottenAccountDocument = z.output<typeof forgottenAccountSchema>;
 export type SigningKeyDocument = z.output<typeof signingKeySchema>;
 export type MintedTokenDocument = z.output<typeof mintedTokenSchema>;
 export type NewTokenDocument = z.output<typeof newTokenSchema>;
@@ -125,7 +134,8 @@ export function accountDocument(account: Account): AccountDocument {
   const { id, name, email, issuer, subject, signedInAt, disabledAt } = account;
   return {
     id,
-    name,
+    // Of somebody who was forgotten nothing else is known.
+    name: name || id,
     ...(email === undefined ? {} : { email }),
     identityProvider: issuer,
     subject,

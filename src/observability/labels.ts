@@ -101,6 +101,7 @@ export type StoreVerb = (typeof storeVerbs)[number];
 export const securityEvents = [
   'account_disabled',
   'account_enabled',
+  'account_forgotten',
   'call',
   'client_allowed',
   'client_revoked',

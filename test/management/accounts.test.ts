@@ -150,6 +150,27 @@ describe('accounts', () => {
       expect(unknown.stderr).to.include('there is no account with this id');
     }).timeout(20_000);
 
+    it('LOG-05 are forgotten, and those who were disabled stay so', async () => {
+      const [grace, ada] = [
+        await signIn('grace', { name: 'Grace', email: 'grace@example.com' }),
+        await signIn('ada', { name: 'Ada' }),
+      ];
+      await change(ada.id, 'disable');
+      const { stdout } = await run('account', 'forget', grace.id);
+      expect(stdout).to.include(`Forgot who ${grace.id} was`).and.include('may sign in again');
+      expect((await run('account', 'forget', ada.id)).stdout).to.include('They stay disabled');
+      const { stdout: list } = await run('account', 'list');
+      expect(list)
+        .to.include(ada.id)
+        .and.not.match(/grace|ada /i);
+      expect((await run('account', 'show', grace.id)).code).to.equal(1);
+      const shown = JSON.parse((await run('account', 'show', ada.id, '--json')).stdout);
+      expect(shown).to.include({ id: ada.id, name: ada.id, subject: '' });
+      host.clock.ahead += ACCOUNT_LIFETIME + 1;
+      expect(await findAccount(host.store, grace.id)).to.equal(undefined);
+      expect(await findAccount(host.store, ada.id)).to.have.property('disabledAt');
+    }).timeout(20_000);
+
     it('whose id begins with a dash are taken for what they are', async () => {
       for (let n = 0; ; n += 1) {
         if (!accountIdOf(KEY, ISSUER, `person ${n}`).startsWith('-')) continue;

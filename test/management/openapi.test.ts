@@ -15,6 +15,7 @@ const OPERATIONS = [
   'GET /accounts/{id}',
   'POST /accounts/{id}/disable',
   'POST /accounts/{id}/enable',
+  'POST /accounts/{id}/forget',
   'GET /grants',
   'GET /grants/{id}',
   'DELETE /grants/{id}',

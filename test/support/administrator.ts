@@ -50,7 +50,7 @@ export async function deleteConnector(system: System, id: string): Promise<void>
 export async function changeAccount(
   system: System,
   id: string,
-  change: 'disable' | 'enable',
+  change: 'disable' | 'enable' | 'forget',
 ): Promise<void> {
   await manage(system, 'POST', `/accounts/${id}/${change}`);
 }

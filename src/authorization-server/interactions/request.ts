@@ -131,7 +131,7 @@ async function requireConnector(
 async function requireAccount({ store }: ConsentRequestOptions, flow: Flow): Promise<Account> {
   const accountId = flow.session?.accountId;
   const account = accountId === undefined ? undefined : await findAccount(store, accountId);
-  if (account) return account;
+  if (account && account.forgottenAt === undefined) return account;
   throw new HttpError(400, 'expired', 'nobody is signed in any more');
 }
 

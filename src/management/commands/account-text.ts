@@ -1,5 +1,5 @@
 // Accounts as people read them in a terminal.
-import type { AccountDocument } from '../documents.ts';
+import type { AccountDocument, ForgottenAccountDocument } from '../documents.ts';
 import { minute, plain, table } from './terminal.ts';
 
 const NONE = 'Nobody has signed in yet.';
@@ -39,4 +39,10 @@ export function disabledText({ name, id }: AccountDocument): string {
 
 export function enabledText({ name, id }: AccountDocument): string {
   return `Enabled ${plain(name)} (${id}). They may sign in and connect again; what they connected before stays over.`;
+}
+
+export function forgottenText({ id, isDisabled, endedGrants }: ForgottenAccountDocument): string {
+  const grants = endedGrants === 1 ? '1 connection' : `${endedGrants} connections`;
+  const next = isDisabled ? 'They stay disabled.' : 'They may sign in again, as somebody new.';
+  return `Forgot who ${id} was, and ended ${grants}. ${next}`;
 }

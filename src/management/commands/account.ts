@@ -1,7 +1,13 @@
-// The commands `account list`, `show`, `disable` and `enable`.
+// The commands `account list`, `show`, `disable`, `enable` and `forget`.
 import type { Command } from 'commander';
-import { disableAccount, enableAccount, listAccounts, showAccount } from '../client.ts';
-import { detailsText, disabledText, enabledText, listText } from './account-text.ts';
+import {
+  disableAccount,
+  enableAccount,
+  forgetAccount,
+  listAccounts,
+  showAccount,
+} from '../client.ts';
+import { detailsText, disabledText, enabledText, forgottenText, listText } from './account-text.ts';
 import type { Terminal } from './terminal.ts';
 
 const EXAMPLES = `
@@ -12,6 +18,12 @@ Examples:
 const DISABLING = `
 Everything the person connected stops within a minute, normally at once: calls, refreshes, codes and open streams. They cannot
 connect anything until the account is enabled again; what they connected before stays over, so they connect it anew.
+${EXAMPLES}`;
+
+const FORGETTING = `
+Everything the person connected stops, and name, address, groups and subject are removed at once. What is left is the id, from
+which nobody learns who it was: with connections that ended for 30 days, and in the audit log. A person who is disabled stays so;
+anybody else may sign in again, and is somebody new then.
 ${EXAMPLES}`;
 
 const ID = 'the id in the list of accounts';
@@ -49,5 +61,13 @@ export function addAccountCommands(program: Command, { findAccess, print }: Term
     .argument('<id>', ID)
     .action(async (id: string) => {
       print(await enableAccount(findAccess(), id), enabledText);
+    });
+  account
+    .command('forget')
+    .description('end all that a person connected, and remove what is known of them')
+    .argument('<id>', ID)
+    .addHelpText('after', FORGETTING)
+    .action(async (id: string) => {
+      print(await forgetAccount(findAccess(), id), forgottenText);
     });
 }
