@@ -52,10 +52,12 @@ export function codeModel(
       await requireBoundKey(requireRequest(), 'authorization code', code.payload.dpopJkt);
       // Within a moment of its use this is the same request sent twice: `consume` refuses it and nothing else happens.
       const replayed = code.usedAt !== undefined && now() - code.usedAt > lifetimes.codeGrace;
+      const moment = Math.floor(now());
+      // A replay is one however late it comes: the engine would call it expired, and end nothing.
       return {
         ...code.payload,
         jti: id,
-        ...(replayed ? { consumed: Math.floor(code.usedAt ?? 0) } : {}),
+        ...(replayed ? { consumed: moment, exp: moment + 1 } : {}),
       };
     },
     async consume(id) {
