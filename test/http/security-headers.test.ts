@@ -75,7 +75,8 @@ const KINDS: Record<HostName, Kind[]> = {
   ],
   management: [
     { status: 401, path: '/api/v1/connectors' },
-    { status: 404, path: '/' },
+    { status: 303, path: '/' },
+    { status: 404, path: '/nothing' },
     { status: 421, path: '/api/v1/connectors', headers: STRANGER },
   ],
 };
