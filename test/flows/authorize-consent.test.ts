@@ -46,7 +46,7 @@ describe('The consent page', () => {
       .to.include('127.0.0.1:7070')
       .and.match(/this computer/i);
     expect(html).to.include('Club &amp; &lt;Friends&gt;').and.include('Ada Lovelace');
-    expect(html).to.match(/90 days/);
+    expect(html).to.match(/90\sdays/);
   });
 
   it('AUD-10 answers with code, state as it was sent, and issuer, and nothing else', async () => {

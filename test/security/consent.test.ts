@@ -108,7 +108,7 @@ describe('Consent', () => {
       for (const fact of [host, 'Club figures', connector.link, 'Ada Lovelace', 'operations'])
         expect(text, kind).to.include(fact);
       expect(text, kind)
-        .to.match(/90 days/)
+        .to.match(/90\sdays/)
         .and.match(/use another account/i);
       expect(page.html.includes('id="local-warning"'), kind).to.equal(host === '127.0.0.1:7070');
     }
