@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis';
 import { call } from '../calls.ts';
 import { forSeconds, refresh } from '../load.ts';
 import { median } from '../rates.ts';
+import { takeTurns } from '../turns.ts';
 import { usedMemory } from './inventory.ts';
 import type { Person } from './people.ts';
 
@@ -12,14 +13,17 @@ export type Measured = {
   /** Of Redis, since before the first of them. */
   bytes: number;
   keys: number;
-  /** Medians in milliseconds, one at a time. */
-  refresh: number;
-  call: number;
-  list: number;
+  /** One at a time. */
+  refresh: Beside;
+  call: Beside;
+  list: Beside;
   /** At many connections. */
-  refreshesPerSecond: number;
-  callsPerSecond: number;
+  refreshesPerSecond: Beside;
+  callsPerSecond: Beside;
 };
+
+/** Medians in milliseconds, or per second; `ratio` is to the small system beside it, measured in the same moments. */
+export type Beside = { value: number; ratio: number };
 
 export type Gatehouse = {
   agent: Agent;
@@ -28,32 +32,35 @@ export type Gatehouse = {
   listAccounts: () => Promise<void>;
 };
 
+export type Peopled = Gatehouse & { people: readonly Person[] };
+
 const ONE_BY_ONE = 200;
 const LISTS = 5;
 const CONNECTIONS = 16;
-const SECONDS = 3;
+const ROUNDS = 10;
+const TURN_SECONDS = 0.25;
 
 export async function measure(
-  gatehouse: Gatehouse,
   redis: Redis,
-  people: readonly Person[],
+  large: Peopled,
+  small: Peopled,
   empty: { bytes: number; keys: number },
 ): Promise<Omit<Measured, 'people'>> {
   const bytes = (await usedMemory(redis)) - empty.bytes;
   const keys = (await redis.dbsize()) - empty.keys;
-  const refreshing = (person: Person) => refreshOne(gatehouse, person);
-  const calling = (person: Person) => callOne(gatehouse, person);
-  // Before the times, because it is a warm-up for them.
-  const refreshesPerSecond = await perSecond(shuffled(people), refreshing);
-  const holders = people.filter(({ accessToken }) => accessToken !== '');
-  const callsPerSecond = await perSecond(shuffled(holders), calling);
-  const chosen = shuffled(people).slice(0, ONE_BY_ONE);
-  const refreshTime = await medianTime(chosen, refreshing);
-  const callTime = await medianTime(chosen, calling);
-  const list = await medianTime(Array(LISTS).fill(undefined), gatehouse.listAccounts);
-  const times = { refresh: refreshTime, call: callTime, list };
-  return { bytes, keys, ...times, refreshesPerSecond, callsPerSecond };
+  // Rates come before the times, because they are a warm-up for them.
+  return {
+    bytes,
+    keys,
+    refreshesPerSecond: await ratesBeside(large, small, refreshOne),
+    callsPerSecond: await ratesBeside(large, small, callOne),
+    refresh: await timesBeside(ONE_BY_ONE, large, small, refreshOne),
+    call: await timesBeside(ONE_BY_ONE, large, small, callOne),
+    list: await timesBeside(LISTS, large, small, ({ listAccounts }) => listAccounts()),
+  };
 }
+
+type Act = (gatehouse: Gatehouse, person: Person) => Promise<void>;
 
 async function refreshOne({ agent, tokenEndpoint }: Gatehouse, person: Person): Promise<void> {
   const { clientId, resource } = person;
@@ -61,22 +68,48 @@ async function refreshOne({ agent, tokenEndpoint }: Gatehouse, person: Person): 
   if (failure !== undefined) throw new Error(failure);
 }
 
-function callOne({ agent }: Gatehouse, { resource: url, accessToken }: Person): Promise<void> {
-  return call({ url, agent, token: accessToken });
+/** Whoever has no access token yet gets one first, as a client does. */
+async function callOne(gatehouse: Gatehouse, person: Person): Promise<void> {
+  if (person.accessToken === '') await refreshOne(gatehouse, person);
+  const { resource: url, accessToken: token } = person;
+  await call({ url, agent: gatehouse.agent, token });
 }
 
-/** Milliseconds. */
-async function medianTime<Item>(
-  items: readonly Item[],
-  act: (item: Item) => Promise<void>,
-): Promise<number> {
-  const times: number[] = [];
-  for (const item of items) {
-    const begun = performance.now();
-    await act(item);
-    times.push(performance.now() - begun);
-  }
-  return median(times);
+async function timesBeside(
+  count: number,
+  large: Peopled,
+  small: Peopled,
+  act: Act,
+): Promise<Beside> {
+  const [ours, theirs] = [chosenFrom(large, count), chosenFrom(small, count)];
+  const times: { large: number; small: number }[] = [];
+  for (let n = 0; n < count; n += 1)
+    times.push({
+      large: await timeOf(() => act(large, personAt(ours, n))),
+      small: await timeOf(() => act(small, personAt(theirs, n))),
+    });
+  const value = median(times.map((time) => time.large));
+  return { value, ratio: value / median(times.map((time) => time.small)) };
+}
+
+/** In short turns, so that whatever else the machine does slows both alike. */
+async function ratesBeside(large: Peopled, small: Peopled, act: Act): Promise<Beside> {
+  const [ours, theirs] = [chosenFrom(large), chosenFrom(small)];
+  const rates = await takeTurns(
+    ROUNDS,
+    () => perSecond(ours, (person) => act(large, person)),
+    () => perSecond(theirs, (person) => act(small, person)),
+  );
+  return {
+    value: median(rates.map(({ ours: rate }) => rate)),
+    ratio: median(rates.map(({ ours: rate, bare }) => rate / bare)),
+  };
+}
+
+async function timeOf(act: () => Promise<void>): Promise<number> {
+  const begun = performance.now();
+  await act();
+  return performance.now() - begun;
 }
 
 /** Each connection takes whoever waited longest; nobody is at two at once. */
@@ -84,10 +117,12 @@ async function perSecond(
   people: Person[],
   act: (person: Person) => Promise<void>,
 ): Promise<number> {
-  const goesOn = forSeconds(SECONDS);
+  const goesOn = forSeconds(TURN_SECONDS);
   let done = 0;
   const connection = async () => {
-    for (let each = people.shift(); each && goesOn(); each = people.shift()) {
+    while (goesOn()) {
+      const each = people.shift();
+      if (!each) return;
       await act(each);
       people.push(each);
       done += 1;
@@ -96,6 +131,17 @@ async function perSecond(
   const begun = performance.now();
   await Promise.all(Array.from({ length: CONNECTIONS }, connection));
   return (done * 1000) / (performance.now() - begun);
+}
+
+function personAt(people: readonly Person[], n: number): Person {
+  const person = people[n % people.length];
+  if (!person) throw new Error('nobody is connected');
+  return person;
+}
+
+/** At random. */
+function chosenFrom({ people }: Peopled, count = people.length): Person[] {
+  return shuffled(people).slice(0, count);
 }
 
 function shuffled<Item>(items: readonly Item[]): Item[] {

@@ -14,12 +14,13 @@ export const HELP = `npm run bench:scale -- [flags]
   --people 100000  how many people are connected in the end; measured at a tenth, a half and all of them
   --write          puts the result into config/scale.md as well
 
-Starts a Redis and one process of Gatehouse, all roles, with the flags of npm start. One person connects for real; then people are
+Starts a Redis and one process of Gatehouse, all roles, with the flags of npm start; and both again, for a system of 1,000 people that
+the other is compared with in short turns. One person connects for real; then people are
 written with the store code of Gatehouse, a hundred to a connector, each with a client of their own, as dynamic registration
 makes them. First what is written for one is compared with what the real one left: the same kinds of keys, the same sizes.
 
-At each size: memory and keys of Redis, times of refreshes and calls of people chosen at random, one after the other, next to
-those at the smallest size; how many a second the process does at 16 connections; and the time of a page of the list of accounts.
+At each size: memory and keys of Redis, times of refreshes and calls of people chosen at random, one after the other; how many a
+second the process does at 16 connections; and the time of a page of the list of accounts.
 
 Takes some two minutes on two idle cores and at most five: what is not written by then is left out, and the result says so.
 Needs redis-server and 1 GB of memory for the default.

@@ -16,6 +16,8 @@ export type Result = {
   isCutShort: boolean;
 };
 
+/** People of the system that the others are compared with. */
+export const SMALL = 1000;
 /** Values that are times or random numbers written as text differ by a few digits. */
 const TOLERATED_BYTES = 16;
 
@@ -71,27 +73,27 @@ function describeMemory({ measured }: Result): string {
 }
 
 function describeTimes({ measured }: Result): string {
-  const [first] = measured;
-  if (!first) return 'Nothing was measured.';
   const rows = measured.map((each) => [
     each.people.toLocaleString('en'),
-    ...(['refresh', 'call', 'list'] as const).flatMap((what) => [
-      each[what].toFixed(1),
-      (each[what] / first[what]).toFixed(2),
+    ...[each.refresh, each.call, each.list].flatMap(({ value, ratio }) => [
+      value.toFixed(1),
+      ratio.toFixed(2),
     ]),
   ]);
   const head = ['people', 'refresh ms', 'ratio', 'call ms', 'ratio', 'list ms', 'ratio'];
-  return `Times of one at a time, people chosen at random (medians), and the ratio to the smallest size\n${table(head, rows)}`;
+  return `Times of one at a time, people chosen at random (medians), and the ratio to a system of ${SMALL} people in the same moments\n${table(head, rows)}`;
 }
 
 function describeProcess({ measured, flowsPerSecond, bytesOfProcess }: Result): string {
   const rows = measured.map(({ people, refreshesPerSecond, callsPerSecond }) => [
     people.toLocaleString('en'),
-    refreshesPerSecond.toFixed(0),
-    callsPerSecond.toFixed(0),
+    ...[refreshesPerSecond, callsPerSecond].flatMap(({ value, ratio }) => [
+      value.toFixed(0),
+      ratio.toFixed(2),
+    ]),
   ]);
   return [
-    `One process at 16 connections\n${table(['people', 'refreshes/s', 'calls/s'], rows)}`,
+    `One process at 16 connections, and the ratio to the same system of ${SMALL}\n${table(['people', 'refreshes/s', 'ratio', 'calls/s', 'ratio'], rows)}`,
     `  whole connections per second, from registration to tokens: ${flowsPerSecond.toFixed(0)}`,
     `  resident memory of the process at the end: ${(bytesOfProcess / 1e6).toFixed(0)} MB`,
   ].join('\n');
@@ -114,11 +116,11 @@ function describeMillion({ measured, flowsPerSecond }: Result): string {
   const flows = MILLION / (BUSY_HOURS * HOUR);
   const replicas = (wanted: number, each: number) => String(Math.ceil(wanted / (each * SHARE)));
   const rows = [
-    ['all refresh every hour', refreshes.toFixed(0), replicas(refreshes, refreshesPerSecond)],
+    ['all refresh every hour', refreshes.toFixed(0), replicas(refreshes, refreshesPerSecond.value)],
     [
       `${CALLS_A_DAY} calls each in ${BUSY_HOURS} hours`,
       calls.toFixed(0),
-      replicas(calls, callsPerSecond),
+      replicas(calls, callsPerSecond.value),
     ],
     [`all connect anew in ${BUSY_HOURS} hours`, flows.toFixed(0), replicas(flows, flowsPerSecond)],
   ];

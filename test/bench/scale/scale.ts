@@ -8,10 +8,10 @@ import { openVisitor } from '../families.ts';
 import { forSeconds, refresh } from '../load.ts';
 import { residentMemory } from '../server-process.ts';
 import { difference, type Inventory, memoryOf, takeInventory, usedMemory } from './inventory.ts';
-import { measure, type Measured } from './measurement.ts';
+import { measure, type Measured, type Peopled } from './measurement.ts';
 import { HELP, type Options, readOptions } from './options.ts';
 import { openPeople, type Person, readPattern } from './people.ts';
-import { describe, type Result, unlike } from './report.ts';
+import { describe, type Result, SMALL, unlike } from './report.ts';
 import { openScene, type Scene } from './system.ts';
 
 const WRITERS = 64;
@@ -33,36 +33,28 @@ const PASSING =
 async function main({ write, sizes }: Options): Promise<void> {
   const root = await mkdtemp(join(tmpdir(), 'gatehouse-scale-'));
   process.once('exit', () => rmSync(root, { recursive: true, force: true }));
-  const scene = await openScene(root);
+  const [scene, small] = [await openScene(root), await openScene(root)];
   try {
-    const result = await run(scene, sizes);
-    const text = describe(result);
+    const text = describe(await run(scene, small, sizes));
     console.log(text);
     if (write) await writeResult(text);
   } finally {
-    await scene.stop();
+    await Promise.all([scene.stop(), small.stop()]);
   }
 }
 
-async function run(scene: Scene, sizes: readonly number[]): Promise<Result> {
-  const { redis, store, secret, subject } = scene;
+async function run(scene: Scene, small: Scene, sizes: readonly number[]): Promise<Result> {
+  const { redis, subject } = scene;
   say('one person connects for real');
   const { refreshToken, real } = await connectForReal(scene);
-  const pattern = await readPattern(store, refreshToken);
-  const connectOne = await openPeople(store, secret, new URL(subject.resource).origin, pattern);
-  // The first of a connector makes the connector's own keys.
-  await connectOne();
-  const before = await takeInventory(redis);
-  await connectOne();
-  const written = lasting(difference(before, await takeInventory(redis)));
-  const strange = unlike({ real, written });
-  if (strange.length > 0)
-    throw new Error(
-      `what is written is not what a real flow writes: ${strange.join(', ')}\n${JSON.stringify({ real, written }, undefined, 1)}`,
-    );
+  const connectOne = await peopleOf(scene, refreshToken);
+  const written = await writeOne(scene, connectOne);
+  refuseUnlike({ real, written });
   say('people connect for real, side by side');
   const flowsPerSecond = await countFlows(scene);
-  const { measured, isCutShort } = await grow(scene, connectOne, sizes);
+  say(`${SMALL} people are connected to the system beside it`);
+  const beside = await peopledWith(small);
+  const { measured, isCutShort } = await grow(scene, connectOne, beside, sizes);
   const memory: Record<string, number> = {};
   for (const kind of Object.keys(real)) {
     // The one key of a shared set says nothing about a person.
@@ -71,6 +63,33 @@ async function run(scene: Scene, sizes: readonly number[]): Promise<Result> {
   }
   const bytesOfProcess = await residentMemory(subject.server);
   return { real, written, memory, measured, flowsPerSecond, bytesOfProcess, isCutShort };
+}
+
+async function peopleOf({ store, secret, subject }: Scene, refreshToken: string) {
+  const pattern = await readPattern(store, refreshToken);
+  return openPeople(store, secret, new URL(subject.resource).origin, pattern);
+}
+
+async function peopledWith(small: Scene): Promise<Peopled> {
+  const connectOne = await peopleOf(small, (await connectForReal(small)).refreshToken);
+  const people: Person[] = [];
+  while (people.length < SMALL) people.push(await connectOne());
+  return { ...small, people };
+}
+
+/** The second, because the first of a connector makes what is the connector's. */
+async function writeOne({ redis }: Scene, connectOne: () => Promise<Person>): Promise<Inventory> {
+  await connectOne();
+  const before = await takeInventory(redis);
+  await connectOne();
+  return lasting(difference(before, await takeInventory(redis)));
+}
+
+function refuseUnlike(both: Pick<Result, 'real' | 'written'>): void {
+  const strange = unlike(both);
+  if (strange.length === 0) return;
+  const what = `${strange.join(', ')}\n${JSON.stringify(both, undefined, 1)}`;
+  throw new Error(`what is written is not what a real flow writes: ${what}`);
 }
 
 /** What the second person leaves, refreshed once: the first also makes the sets that all share. */
@@ -111,6 +130,7 @@ async function countFlows({ subject }: Scene): Promise<number> {
 async function grow(
   scene: Scene,
   connectOne: () => Promise<Person>,
+  beside: Peopled,
   sizes: readonly number[],
 ): Promise<Pick<Result, 'measured' | 'isCutShort'>> {
   const { redis } = scene;
@@ -131,8 +151,9 @@ async function grow(
     };
     await Promise.all(Array.from({ length: WRITERS }, write));
     say(`${count} people are connected: measuring`);
-    if (count > (measured.at(-1)?.people ?? 0))
-      measured.push({ people: count, ...(await measure(scene, redis, people, empty)) });
+    const isNew = count > (measured.at(-1)?.people ?? 0);
+    const all = { ...scene, people };
+    if (isNew) measured.push({ people: count, ...(await measure(redis, all, beside, empty)) });
   }
   clearInterval(progress);
   return { measured, isCutShort: count < (sizes.at(-1) ?? 0) };

@@ -1,6 +1,6 @@
 // A Redis and one process of Gatehouse on it, with everything that the measurement reads: its store, its addresses, its lists.
 import { readFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { mkdtemp, writeFile } from 'node:fs/promises';
 import { Agent } from 'node:http';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
@@ -26,7 +26,7 @@ const DEVELOPMENT = join(import.meta.dirname, '../../../config/development.yaml'
 
 export async function openScene(root: string): Promise<Scene> {
   const server = await startRedis();
-  const config = join(root, 'settings.yaml');
+  const config = join(await mkdtemp(join(root, 'settings-')), 'settings.yaml');
   // As in a company: everybody of the identity provider may connect.
   const entitlements = [{ match: { anyone: true }, level: 'operations' }];
   const settings = { ...parse(readFileSync(DEVELOPMENT, 'utf8')), entitlements };
