@@ -20,7 +20,8 @@ export interface ByteStore {
 
   addMember(name: string, field: string, bytes: Buffer, ttl: number): Promise<void>;
   removeMember(name: string, field: string): Promise<void>;
-  members(name: string): Promise<[field: string, bytes: Buffer][]>;
+  /** A piece of a set; `from` is empty, or the `next` of the piece before. A member may come twice; one that comes and goes meanwhile may be missed. */
+  members(name: string, from: string): Promise<Piece>;
 
   append(name: string, bytes: Buffer, ttl: number): Promise<void>;
   /** Ids are 32 digits: they sort by age as text. */
@@ -48,6 +49,12 @@ export interface ByteStore {
   ping(): Promise<void>;
   close(): Promise<void>;
 }
+
+/** `next` is where the next piece begins; the last one has none. */
+export type Piece = { members: [field: string, bytes: Buffer][]; next?: string };
+
+/** How many members are read at once: the database does nothing else meanwhile. */
+export const MEMBERS_AT_ONCE = 1000;
 
 /** Pure and synchronous; undefined leaves the bytes as they are. `field`: of a member of the set `name`. */
 export type Rewriting = (bytes: Buffer, name: string, field?: string) => Buffer | undefined;

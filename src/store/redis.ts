@@ -1,7 +1,7 @@
 // The database of several machines: Redis 6.2 or later, alone, with Sentinel or as a Cluster; every command names one key.
 import type { Result } from 'ioredis';
 import { RateLimiterRedis } from 'rate-limiter-flexible';
-import type { ByteStore } from './byte-store.ts';
+import { type ByteStore, MEMBERS_AT_ONCE } from './byte-store.ts';
 import type { Logger } from './logger.ts';
 import { redisChannels } from './redis-channels.ts';
 import {
@@ -126,8 +126,20 @@ function sets(client: RedisClient): Sets {
     async removeMember(name, field) {
       await client.hdel(name, field);
     },
-    members: async (name) => Object.entries(await client.hgetallBuffer(name)),
+    async members(name, from) {
+      const [next, flat] = await client.hscanBuffer(name, from || '0', 'COUNT', MEMBERS_AT_ONCE);
+      const members = pairs(flat);
+      const cursor = next.toString();
+      return cursor === '0' ? { members } : { members, next: cursor };
+    },
   };
+}
+
+/** Fields and values in turn, as Redis gives them. */
+function pairs(flat: readonly Buffer[]): [string, Buffer][] {
+  return flat.flatMap((field, i): [string, Buffer][] =>
+    i % 2 === 0 ? [[field.toString(), flat[i + 1] ?? NOTHING]] : [],
+  );
 }
 
 type Streams = Pick<ByteStore, 'append' | 'range'>;

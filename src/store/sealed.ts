@@ -1,5 +1,5 @@
 // The store's promises, made once for every database: ids hidden, values sealed, compare-and-set retried, one kind of failure.
-import type { ByteStore } from './byte-store.ts';
+import type { ByteStore, Piece } from './byte-store.ts';
 import { openPatience, type Reach } from './patience.ts';
 import type { Sealer } from './seal.ts';
 import { type Change, type Found, KEEP, type Store, StoreUnavailable } from './store.ts';
@@ -120,10 +120,16 @@ function sets(bytes: ByteStore, sealer: Sealer, reach: Reach): Sets {
     },
     async members(key) {
       const name = sealer.name(key);
-      const found = await reach(bytes.members(name));
-      return found
-        .map(([field, sealed]) => sealer.open<string>(memberPlace(name, field), sealed))
-        .filter((member) => member !== undefined);
+      const found = new Set<string>();
+      for (let from: string | undefined = ''; from !== undefined;) {
+        const piece: Piece = await reach(bytes.members(name, from));
+        for (const [field, sealed] of piece.members) {
+          const member = sealer.open<string>(memberPlace(name, field), sealed);
+          if (member !== undefined) found.add(member);
+        }
+        from = piece.next;
+      }
+      return [...found];
     },
   };
 }

@@ -1,6 +1,6 @@
 // The database of a single machine: one SQLite file (node:sqlite), shared by any number of processes on it.
 import type { DatabaseSync } from 'node:sqlite';
-import type { ByteStore } from './byte-store.ts';
+import { type ByteStore, MEMBERS_AT_ONCE } from './byte-store.ts';
 import type { Logger } from './logger.ts';
 import { openChannels } from './sqlite-channels.ts';
 import { bufferOf, openDatabase, transaction, waitingForLocks } from './sqlite-file.ts';
@@ -91,6 +91,7 @@ function values(db: DatabaseSync, now: () => number): Values {
   };
 }
 
+type Member = [field: string, bytes: Buffer];
 type Sets = Pick<ByteStore, 'addMember' | 'removeMember' | 'members'>;
 
 function sets(db: DatabaseSync, now: () => number): Sets {
@@ -100,9 +101,9 @@ function sets(db: DatabaseSync, now: () => number): Sets {
     ON CONFLICT (name) DO UPDATE SET expires = ?2`);
   const add = db.prepare('INSERT OR REPLACE INTO member (name, field, value) VALUES (?, ?, ?)');
   const remove = db.prepare('DELETE FROM member WHERE name = ? AND field = ?');
-  const select = db.prepare(
-    'SELECT field, value FROM member JOIN member_set USING (name) WHERE name = ? AND expires > ?',
-  );
+  const select = db.prepare(`
+    SELECT field, value FROM member JOIN member_set USING (name)
+    WHERE name = ? AND expires > ? AND field > ? ORDER BY field LIMIT ${MEMBERS_AT_ONCE}`);
   return {
     async addMember(name, field, bytes, ttl) {
       transaction(db, () => {
@@ -114,8 +115,12 @@ function sets(db: DatabaseSync, now: () => number): Sets {
     async removeMember(name, field) {
       remove.run(name, field);
     },
-    members: async (name) =>
-      select.all(name, now()).map((row) => [String(row['field']), bufferOf(row['value'])]),
+    async members(name, from) {
+      const rows = select.all(name, now(), from);
+      const members = rows.map((row): Member => [String(row['field']), bufferOf(row['value'])]);
+      const last = rows.length < MEMBERS_AT_ONCE ? undefined : members.at(-1)?.[0];
+      return last === undefined ? { members } : { members, next: last };
+    },
   };
 }
 

@@ -17,6 +17,8 @@ export type OpenedStore = {
 };
 
 const RACERS = 50;
+/** More than are read at once. */
+const MANY = 2500;
 const LONG = 600;
 const BRIEF = 0.05;
 
@@ -249,6 +251,11 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
         members,
         Array.from({ length: RACERS }, (_, i) => `member ${i}`),
       );
+    });
+    it('are read whole, however many members they have', async () => {
+      const many = Array.from({ length: MANY }, (_, i) => `member ${i}`);
+      await Promise.all(many.map((member) => store.addMember(key, member, LONG)));
+      assert.sameMembers(await store.members(key), many);
     });
     it('hold a member once when fifty add it, and not at all when fifty remove it', async () => {
       await race((each) => each.addMember(key, 'ada', LONG));

@@ -77,6 +77,19 @@ describe('the store on Redis', () => {
     };
   });
 
+  it('reads a set of many members in pieces, because Redis does nothing else meanwhile', async () => {
+    const store = await open(at(server.port));
+    const raw = connectRaw(server);
+    const adding = Array.from({ length: 5000 }, (_, i) => `member ${i}`);
+    await Promise.all(adding.map((member) => store.addMember('many:members', member, 100)));
+    await raw.config('RESETSTAT');
+    assert.lengthOf(await store.members('many:members'), adding.length);
+    const used = await raw.info('commandstats');
+    const calls = Number(/cmdstat_hscan:calls=(\d+)/.exec(used)?.[1]);
+    expect(calls).to.be.at.least(4);
+    assert.notInclude(used, 'cmdstat_hgetall');
+  });
+
   it('gives every record its lifetime on the server, and none to what lives for ever', async () => {
     const store = await open(at(server.port));
     const raw = connectRaw(server);

@@ -111,7 +111,7 @@ export function resealContract(start: () => Promise<Database>): () => Database {
     assert.deepEqual(await bytes.get('value:written'), newer);
     assert.isUndefined(await bytes.get('value:removed'));
     assert.deepEqual(
-      new Map(await bytes.members('set:1')),
+      new Map((await bytes.members('set:1', '')).members),
       new Map([
         ['kept', sealed],
         ['written', newer],
