@@ -2,8 +2,10 @@
 import type { Agent } from 'node:http';
 import type { Redis } from 'ioredis';
 import { call } from '../calls.ts';
+import { openVisitor } from '../families.ts';
 import { forSeconds, refresh } from '../load.ts';
 import { median } from '../rates.ts';
+import type { Subject } from '../subjects.ts';
 import { takeTurns } from '../turns.ts';
 import { usedMemory } from './inventory.ts';
 import type { Person } from './people.ts';
@@ -39,6 +41,7 @@ const LISTS = 5;
 const CONNECTIONS = 16;
 const ROUNDS = 10;
 const TURN_SECONDS = 0.25;
+const PEOPLE_AT_ONCE = 8;
 
 export async function measure(
   redis: Redis,
@@ -62,14 +65,17 @@ export async function measure(
 
 type Act = (gatehouse: Gatehouse, person: Person) => Promise<void>;
 
-async function refreshOne({ agent, tokenEndpoint }: Gatehouse, person: Person): Promise<void> {
+export async function refreshOne(
+  { agent, tokenEndpoint }: Gatehouse,
+  person: Person,
+): Promise<void> {
   const { clientId, resource } = person;
   const failure = await refresh({ agent, tokenEndpoint, clientId, resource }, person);
   if (failure !== undefined) throw new Error(failure);
 }
 
 /** Whoever has no access token yet gets one first, as a client does. */
-async function callOne(gatehouse: Gatehouse, person: Person): Promise<void> {
+export async function callOne(gatehouse: Gatehouse, person: Person): Promise<void> {
   if (person.accessToken === '') await refreshOne(gatehouse, person);
   const { resource: url, accessToken: token } = person;
   await call({ url, agent: gatehouse.agent, token });
@@ -94,11 +100,10 @@ async function timesBeside(
 
 /** In short turns, so that whatever else the machine does slows both alike. */
 async function ratesBeside(large: Peopled, small: Peopled, act: Act): Promise<Beside> {
-  const [ours, theirs] = [chosenFrom(large), chosenFrom(small)];
   const rates = await takeTurns(
     ROUNDS,
-    () => perSecond(ours, (person) => act(large, person)),
-    () => perSecond(theirs, (person) => act(small, person)),
+    () => perSecond(chosenFrom(large), (person) => act(large, person)),
+    () => perSecond(chosenFrom(small), (person) => act(small, person)),
   );
   return {
     value: median(rates.map(({ ours: rate }) => rate)),
@@ -112,25 +117,53 @@ async function timeOf(act: () => Promise<void>): Promise<number> {
   return performance.now() - begun;
 }
 
-/** Each connection takes whoever waited longest; nobody is at two at once. */
 async function perSecond(
   people: Person[],
   act: (person: Person) => Promise<void>,
 ): Promise<number> {
-  const goesOn = forSeconds(TURN_SECONDS);
+  const { done, seconds } = await work(people, TURN_SECONDS, act);
+  return done / seconds;
+}
+
+/** Each connection takes whoever waited longest; nobody is at two at once. */
+export async function work(
+  people: readonly Person[],
+  seconds: number,
+  act: (person: Person) => Promise<void>,
+): Promise<{ done: number; seconds: number }> {
+  const waiting = [...people];
+  const goesOn = forSeconds(seconds);
   let done = 0;
   const connection = async () => {
     while (goesOn()) {
-      const each = people.shift();
+      const each = waiting.shift();
       if (!each) return;
       await act(each);
-      people.push(each);
+      waiting.push(each);
       done += 1;
     }
   };
   const begun = performance.now();
   await Promise.all(Array.from({ length: CONNECTIONS }, connection));
-  return (done * 1000) / (performance.now() - begun);
+  return { done, seconds: (performance.now() - begun) / 1000 };
+}
+
+/** Whole connections, from registration to tokens, of new clients of a few people side by side. */
+export async function connectAnew(
+  { subject }: { subject: Subject },
+  seconds: number,
+): Promise<{ done: number; seconds: number }> {
+  const goesOn = forSeconds(seconds);
+  let done = 0;
+  const one = async () => {
+    while (goesOn()) {
+      await (await openVisitor(subject)).openFamily();
+      done += 1;
+    }
+  };
+  const begun = performance.now();
+  await Promise.all(Array.from({ length: PEOPLE_AT_ONCE }, one));
+  return { done, seconds: (performance.now() - begun) / 1000 };
 }
 
 function personAt(people: readonly Person[], n: number): Person {
@@ -144,7 +177,7 @@ function chosenFrom({ people }: Peopled, count = people.length): Person[] {
   return shuffled(people).slice(0, count);
 }
 
-function shuffled<Item>(items: readonly Item[]): Item[] {
+export function shuffled<Item>(items: readonly Item[]): Item[] {
   return items
     .map((item) => ({ item, at: Math.random() }))
     .sort((a, b) => a.at - b.at)

@@ -3,6 +3,8 @@ import { cpus } from 'node:os';
 import { execFileSync } from 'node:child_process';
 import type { Inventory } from './inventory.ts';
 import type { Measured } from './measurement.ts';
+import type { Others } from './others.ts';
+import type { Cost, Costs } from './processor.ts';
 
 export type Result = {
   /** Left by the real flow, and by one person that was written. */
@@ -11,7 +13,8 @@ export type Result = {
   /** Of Redis, by kind of key. */
   memory: Record<string, number>;
   measured: Measured[];
-  flowsPerSecond: number;
+  others: Others;
+  costs: Costs;
   bytesOfProcess: number;
   isCutShort: boolean;
 };
@@ -62,14 +65,19 @@ function describePattern({ real, written, memory }: Result): string {
   return `What one connected person is in Redis: stored bytes, and the memory that Redis takes for a key\n${table(head, rows)}`;
 }
 
-function describeMemory({ measured }: Result): string {
+function describeMemory({ measured, others }: Result): string {
   const rows = measured.map(({ people, bytes, keys }) => [
     people.toLocaleString('en'),
     (bytes / 1e6).toFixed(1),
     (bytes / people).toFixed(0),
     (keys / people).toFixed(2),
   ]);
-  return `Memory of Redis (used_memory)\n${table(['people', 'MB', 'bytes per person', 'keys per person'], rows)}`;
+  const head = ['people', 'MB', 'bytes per person', 'keys per person'];
+  return [
+    `Memory of Redis (used_memory)\n${table(head, rows)}`,
+    `  a connector: ${others.connector.toFixed(0)} bytes; a recorded call: ${others.recordedCall.toFixed(0)} bytes`,
+    `  connections of a process to Redis: ${others.connections}`,
+  ].join('\n');
 }
 
 function describeTimes({ measured }: Result): string {
@@ -84,51 +92,67 @@ function describeTimes({ measured }: Result): string {
   return `Times of one at a time, people chosen at random (medians), and the ratio to a system of ${SMALL} people in the same moments\n${table(head, rows)}`;
 }
 
-function describeProcess({ measured, flowsPerSecond, bytesOfProcess }: Result): string {
-  const rows = measured.map(({ people, refreshesPerSecond, callsPerSecond }) => [
+function describeProcess({ measured, costs, bytesOfProcess }: Result): string {
+  const rates = measured.map(({ people, refreshesPerSecond, callsPerSecond }) => [
     people.toLocaleString('en'),
     ...[refreshesPerSecond, callsPerSecond].flatMap(({ value, ratio }) => [
       value.toFixed(0),
       ratio.toFixed(2),
     ]),
   ]);
+  const spent = Object.entries(costs).map(([what, { gatehouse, redis }]) => [
+    what,
+    gatehouse.toFixed(2),
+    redis.toFixed(3),
+    perCore(gatehouse).toFixed(0),
+    perCore(redis).toFixed(0),
+  ]);
   return [
-    `One process at 16 connections, and the ratio to the same system of ${SMALL}\n${table(['people', 'refreshes/s', 'ratio', 'calls/s', 'ratio'], rows)}`,
-    `  whole connections per second, from registration to tokens: ${flowsPerSecond.toFixed(0)}`,
-    `  resident memory of the process at the end: ${(bytesOfProcess / 1e6).toFixed(0)} MB`,
+    `One process at 16 connections, and the ratio to the same system of ${SMALL}; it shares the cores with all else`,
+    table(['people', 'refreshes/s', 'ratio', 'calls/s', 'ratio'], rates),
+    '',
+    'Milliseconds of a processor that one takes, and so how many a second a whole core does; a connection is all from registration to tokens',
+    table(['', 'Gatehouse', 'Redis', 'per core of Gatehouse', 'per core of Redis'], spent),
+    '',
+    `Resident memory of the process at the end: ${(bytesOfProcess / 1e6).toFixed(0)} MB`,
   ].join('\n');
+}
+
+function perCore(milliseconds: number): number {
+  return 1000 / milliseconds;
 }
 
 const MILLION = 1_000_000;
 const HOUR = 3600;
 const CALLS_A_DAY = 50;
 const BUSY_HOURS = 8;
-/** How much of what it can do a process should be asked to do. */
+/** How much of a core a process should be asked for. */
 const SHARE = 0.5;
 
 /** Arithmetic from what was measured at the largest size. */
-function describeMillion({ measured, flowsPerSecond }: Result): string {
-  const last = measured.at(-1);
-  if (!last) return '';
-  const { people, bytes, refreshesPerSecond, callsPerSecond } = last;
-  const refreshes = MILLION / HOUR;
-  const calls = (MILLION * CALLS_A_DAY) / (BUSY_HOURS * HOUR);
-  const flows = MILLION / (BUSY_HOURS * HOUR);
-  const replicas = (wanted: number, each: number) => String(Math.ceil(wanted / (each * SHARE)));
+function describeMillion({ measured, costs }: Result): string {
+  const { people, bytes } = measured.at(-1) ?? { people: NaN, bytes: NaN };
+  const day = BUSY_HOURS * HOUR;
+  const row = (what: string, rate: number, { gatehouse, redis }: Cost) => [
+    what,
+    rate.toFixed(0),
+    Math.ceil(rate / (perCore(gatehouse) * SHARE)).toFixed(0),
+    `${((100 * rate) / perCore(redis)).toFixed(0)}%`,
+  ];
   const rows = [
-    ['all refresh every hour', refreshes.toFixed(0), replicas(refreshes, refreshesPerSecond.value)],
-    [
+    row('all refresh every hour', MILLION / HOUR, costs.refresh),
+    row(
       `${CALLS_A_DAY} calls each in ${BUSY_HOURS} hours`,
-      calls.toFixed(0),
-      replicas(calls, callsPerSecond.value),
-    ],
-    [`all connect anew in ${BUSY_HOURS} hours`, flows.toFixed(0), replicas(flows, flowsPerSecond)],
+      (MILLION * CALLS_A_DAY) / day,
+      costs.call,
+    ),
+    row(`all connect anew in ${BUSY_HOURS} hours`, MILLION / day, costs.connection),
   ];
   const gigabytes = ((bytes / people) * MILLION) / 1e9;
   return [
-    `A million connected people, by arithmetic; processes at ${SHARE * 100}% of what one did here`,
-    table(['what', 'per second', 'processes'], rows),
-    `  Redis: ${gigabytes.toFixed(1)} GB`,
+    `A million connected people, by arithmetic; each process is asked for ${SHARE * 100}% of a core`,
+    table(['what', 'per second', 'processes', 'of a core for Redis'], rows),
+    `  memory of Redis: ${gigabytes.toFixed(1)} GB`,
   ].join('\n');
 }
 

@@ -5,19 +5,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { openVisitor } from '../families.ts';
-import { forSeconds, refresh } from '../load.ts';
+import { refresh } from '../load.ts';
 import { residentMemory } from '../server-process.ts';
 import { difference, type Inventory, memoryOf, takeInventory, usedMemory } from './inventory.ts';
-import { measure, type Measured, type Peopled } from './measurement.ts';
+import { measure, type Measured, type Peopled, shuffled } from './measurement.ts';
 import { HELP, type Options, readOptions } from './options.ts';
-import { openPeople, type Person, readPattern } from './people.ts';
+import { measureOthers } from './others.ts';
+import { openPeople, type Pattern, type Person, readPattern } from './people.ts';
+import { measureCosts } from './processor.ts';
 import { describe, type Result, SMALL, unlike } from './report.ts';
 import { openScene, type Scene } from './system.ts';
 
 const WRITERS = 64;
-const PEOPLE_AT_ONCE = 8;
-const FLOW_SECONDS = 5;
-const SAMPLE_AT_SMALLEST = 500;
 /** A code that is exchanged and has been refreshed for so long is forgotten. */
 const CODE_FORGOTTEN_MS = 1500;
 /** No more people after that; what follows takes half a minute. */
@@ -44,34 +43,36 @@ async function main({ write, sizes }: Options): Promise<void> {
 }
 
 async function run(scene: Scene, small: Scene, sizes: readonly number[]): Promise<Result> {
-  const { redis, subject } = scene;
+  const { redis, store, subject } = scene;
   say('one person connects for real');
   const { refreshToken, real } = await connectForReal(scene);
-  const connectOne = await peopleOf(scene, refreshToken);
+  const pattern = await readPattern(store, refreshToken);
+  const connectOne = await peopleLike(pattern, scene);
   const written = await writeOne(scene, connectOne);
   refuseUnlike({ real, written });
-  say('people connect for real, side by side');
-  const flowsPerSecond = await countFlows(scene);
   say(`${SMALL} people are connected to the system beside it`);
   const beside = await peopledWith(small);
-  const { measured, isCutShort } = await grow(scene, connectOne, beside, sizes);
+  const { people, measured, isCutShort } = await grow(scene, connectOne, beside, sizes);
+  say('what each costs the processor');
+  const costs = await measureCosts(scene, { ...scene, people });
   const memory: Record<string, number> = {};
   for (const kind of Object.keys(real)) {
     // The one key of a shared set says nothing about a person.
     const bytes = real[kind]?.keys === 0 ? undefined : await memoryOf(redis, kind);
     if (bytes !== undefined) memory[kind] = bytes;
   }
+  const others = await measureOthers(redis, store, pattern);
   const bytesOfProcess = await residentMemory(subject.server);
-  return { real, written, memory, measured, flowsPerSecond, bytesOfProcess, isCutShort };
+  return { real, written, memory, measured, others, costs, bytesOfProcess, isCutShort };
 }
 
-async function peopleOf({ store, secret, subject }: Scene, refreshToken: string) {
-  const pattern = await readPattern(store, refreshToken);
+function peopleLike(pattern: Pattern, { store, secret, subject }: Scene) {
   return openPeople(store, secret, new URL(subject.resource).origin, pattern);
 }
 
 async function peopledWith(small: Scene): Promise<Peopled> {
-  const connectOne = await peopleOf(small, (await connectForReal(small)).refreshToken);
+  const { refreshToken } = await connectForReal(small);
+  const connectOne = await peopleLike(await readPattern(small.store, refreshToken), small);
   const people: Person[] = [];
   while (people.length < SMALL) people.push(await connectOne());
   return { ...small, people };
@@ -113,31 +114,17 @@ function lasting(inventory: Inventory): Inventory {
   return Object.fromEntries(Object.entries(inventory).filter(([kind]) => !PASSING.test(kind)));
 }
 
-async function countFlows({ subject }: Scene): Promise<number> {
-  const goesOn = forSeconds(FLOW_SECONDS);
-  let done = 0;
-  const one = async () => {
-    while (goesOn()) {
-      await (await openVisitor(subject)).openFamily();
-      done += 1;
-    }
-  };
-  const begun = performance.now();
-  await Promise.all(Array.from({ length: PEOPLE_AT_ONCE }, one));
-  return (done * 1000) / (performance.now() - begun);
-}
-
 async function grow(
   scene: Scene,
   connectOne: () => Promise<Person>,
   beside: Peopled,
   sizes: readonly number[],
-): Promise<Pick<Result, 'measured' | 'isCutShort'>> {
+): Promise<Pick<Result, 'measured' | 'isCutShort'> & { people: Person[] }> {
   const { redis } = scene;
   const empty = { bytes: await usedMemory(redis), keys: await redis.dbsize() };
   const people: Person[] = [];
   const measured: Measured[] = [];
-  const every = Math.max(1, Math.floor((sizes[0] ?? 1) / SAMPLE_AT_SMALLEST));
+  const every = Math.max(1, Math.floor((sizes[0] ?? 1) / SMALL));
   let count = 0;
   const inTime = () => performance.now() < WRITING_ENDS_MS;
   const progress = setInterval(() => say(`${count} people`), PROGRESS_MS);
@@ -152,11 +139,12 @@ async function grow(
     await Promise.all(Array.from({ length: WRITERS }, write));
     say(`${count} people are connected: measuring`);
     const isNew = count > (measured.at(-1)?.people ?? 0);
-    const all = { ...scene, people };
+    // As many as the other system has, or what a process remembers of people would differ.
+    const all = { ...scene, people: shuffled(people).slice(0, SMALL) };
     if (isNew) measured.push({ people: count, ...(await measure(redis, all, beside, empty)) });
   }
   clearInterval(progress);
-  return { measured, isCutShort: count < (sizes.at(-1) ?? 0) };
+  return { people, measured, isCutShort: count < (sizes.at(-1) ?? 0) };
 }
 
 async function writeResult(result: string): Promise<void> {

@@ -1,0 +1,50 @@
+// What else grows: connectors, calls that are recorded, and connections to Redis.
+import type { Redis } from 'ioredis';
+import { createConnector } from '../../../src/connectors/connectors.ts';
+import { callRecorder } from '../../../src/resource-server/call-record.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { usedMemory } from './inventory.ts';
+import type { Pattern } from './people.ts';
+
+/** Bytes of memory in Redis of each, and connections to Redis of one process. */
+export type Others = { connector: number; recordedCall: number; connections: number };
+
+const COUNT = 1000;
+
+export async function measureOthers(
+  redis: Redis,
+  store: Store,
+  { account, grant }: Pattern,
+): Promise<Others> {
+  const now = () => Date.now() / 1000;
+  const wanted = { name: 'Club figures', level: 'operations' } as const;
+  const record = callRecorder(store, now);
+  const caller = {
+    accountId: account.id,
+    clientId: grant.grant.clientId,
+    grantId: String(grant.grant.jti),
+    connector: grant.connector,
+    tokenId: String(grant.grant.jti),
+    level: 'full',
+    ceiling: 'full',
+    minted: false,
+  } as const;
+  const call = { caller, tool: 'member_visits', arguments: { memberId: 'M0600' } } as const;
+  return {
+    connector: await bytesOf(redis, () => createConnector(store, wanted, now())),
+    recordedCall: await bytesOf(redis, () => record({ ...call, outcome: 'allowed' })),
+    connections: await connectionsOfProcess(redis),
+  };
+}
+
+async function bytesOf(redis: Redis, make: () => Promise<unknown>): Promise<number> {
+  const before = await usedMemory(redis);
+  for (let n = 0; n < COUNT; n += 1) await make();
+  return ((await usedMemory(redis)) - before) / COUNT;
+}
+
+/** Without the one that asks, and those of the store that people were written through: as many as the process has. */
+async function connectionsOfProcess(redis: Redis): Promise<number> {
+  const [, all] = /^connected_clients:(\d+)/m.exec(await redis.info('clients')) ?? [];
+  return (Number(all) - 1) / 2;
+}

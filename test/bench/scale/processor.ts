@@ -1,0 +1,46 @@
+// Time of the processor that one refresh, one call and one whole connection take, of Gatehouse and of Redis: it hardly depends on what else runs.
+import { readFile } from 'node:fs/promises';
+import { callOne, connectAnew, type Peopled, refreshOne, work } from './measurement.ts';
+import type { Scene } from './system.ts';
+
+/** Milliseconds for one. */
+export type Cost = { gatehouse: number; redis: number };
+export type Costs = Record<'refresh' | 'call' | 'connection', Cost>;
+
+const SECONDS = 4;
+/** Linux counts in hundredths of a second. */
+const TICK_MS = 10;
+
+export async function measureCosts(scene: Scene, all: Peopled): Promise<Costs> {
+  return {
+    refresh: await costOf(scene, () => work(all.people, SECONDS, (each) => refreshOne(all, each))),
+    call: await costOf(scene, () => work(all.people, SECONDS, (each) => callOne(all, each))),
+    connection: await costOf(scene, () => connectAnew(scene, SECONDS)),
+  };
+}
+
+/** `act` resolves to how many it did. */
+async function costOf(scene: Scene, act: () => Promise<{ done: number }>): Promise<Cost> {
+  const before = await spentBy(scene);
+  const { done } = await act();
+  const after = await spentBy(scene);
+  const each = (which: keyof Cost) => (after[which] - before[which]) / done;
+  return { gatehouse: each('gatehouse'), redis: each('redis') };
+}
+
+/** Since they began, in milliseconds. */
+async function spentBy({ subject, redis }: Scene): Promise<Cost> {
+  const stat = await readFile(`/proc/${subject.server.pid}/stat`, 'utf8');
+  // After the name, which may have spaces: proc(5), utime and stime.
+  const [user, system] = stat
+    .slice(stat.lastIndexOf(')') + 2)
+    .split(' ')
+    .slice(11, 13);
+  const about = await redis.info('cpu');
+  const secondsOf = (what: string) =>
+    Number(new RegExp(`^used_cpu_${what}:([\\d.]+)`, 'm').exec(about)?.[1]);
+  return {
+    gatehouse: (Number(user) + Number(system)) * TICK_MS,
+    redis: (secondsOf('user') + secondsOf('sys')) * 1000,
+  };
+}
