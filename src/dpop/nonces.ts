@@ -27,10 +27,10 @@ export function proofNonces(key: KeyObject) {
 export type ProofNonces = ReturnType<typeof proofNonces>;
 
 /**
- * By our nonce, or by its time. No nonce is demanded but from a clock that is wrong, so one that is not ours adds nothing and takes nothing
- * away: proofs are good once anyway.
+ * By its nonce if it names one, else by its time, as the engine judges. Never by either: a proof from a clock that is ahead, taken for its nonce,
+ * would be good again when its time comes, long after we forgot that it was used.
  */
 export function isRecent(nonces: ProofNonces, { nonce, issuedAt }: Proof, now: number): boolean {
-  if (nonce !== undefined && nonces.isGood(nonce, now)) return true;
+  if (nonce) return nonces.isGood(nonce, now);
   return Math.abs(now - issuedAt) <= PROOF_WINDOW;
 }

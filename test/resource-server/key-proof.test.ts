@@ -248,6 +248,20 @@ describe('The resource server', () => {
     expectRefused(again, 'invalid_dpop_proof', /used before/);
   });
 
+  it('takes a proof for its nonce or for its time, and so not again when its time comes', async () => {
+    const asked = await callBound(connection, { lies: about({ iat: 1 }) });
+    const nonce = asked.headers.get('dpop-nonce');
+    const dpop = await proofOf(
+      connection.key,
+      { url: connector.link, token: connection.accessToken },
+      about({ iat: now() + 900, nonce }),
+    );
+    expect((await callBound(connection, { more: { dpop } })).status).to.equal(200);
+    moveClock(900);
+    const again = await callBound(connection, { more: { dpop } });
+    expectRefused(again, 'use_dpop_nonce', /nonce/);
+  });
+
   it('asks for a proof of each method, and answers preflights of browsers that send one', async () => {
     const { key, link, accessToken: token } = connection;
     for (const method of ['GET', 'DELETE']) {
