@@ -190,6 +190,8 @@ for (const store of ['sqlite', 'redis'] as const)
       const refused = await askFrom(stranger);
       expect(refused.status).to.equal(429);
       expect(refused.headers.get('retry-after')).to.match(/^\d+$/);
+      const elsewhere = { ...newClient(), id: `https://other.${DOMAIN}/${store}.json` };
+      expect((await askFrom(stranger, elsewhere)).status).to.equal(429);
       expect(await statusesFrom(16, (n) => `198.51.100.${n + 2}`)).to.deep.equal({ 303: 16 });
       for (const client of [known, own])
         expect((await askFrom(stranger, client)).status).to.equal(303);
@@ -218,6 +220,8 @@ describe('The documents of a host that too many ask for', () => {
     host.answer = publish();
     expect((await askFrom('198.51.100.3')).status).to.equal(429);
     expect((await askFrom('198.51.100.3', known)).status).to.equal(303);
+    const elsewhere = { ...newClient(), id: `https://other.${DOMAIN}/client.json` };
+    expect((await askFrom('198.51.100.3', elsewhere)).status).to.equal(303);
     moveClock(61);
     expect((await askFrom('198.51.100.3')).status).to.equal(303);
   });
