@@ -110,9 +110,9 @@ function secretsFromFiles(
   file: Partial<SettingsFile>,
   read: readonly IdentityProvider[] = [],
 ): NamedSecrets {
-  return providersIn(file).flatMap(([path, { clientSecretFile }], n) =>
+  return providersIn(file).flatMap(([path, { clientSecretFile, clientId }], n) =>
     clientSecretFile
-      ? [[pathName([...path, 'clientSecretFile']), read[n]?.clientSecret] as const]
+      ? [[pathName([...path, 'clientSecretFile']), read[n]?.clientSecret, clientId] as const]
       : [],
   );
 }

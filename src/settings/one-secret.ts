@@ -8,15 +8,21 @@ import { hidden } from './source.ts';
 const SHORTEST = 16;
 const ROOT = 'GATEHOUSE_SECRET';
 
-/** The later one of each pair is the mistake. `previous`: the root secret of before. `reason` is why this is production. */
+/**
+ * The later one of each pair is the mistake. `previous`: the root secret of before. `reason` is why this is production. One app at several
+ * issuers, such as the tenants of one provider, has one secret there.
+ */
 export function oneSecretMistakes(
   secrets: NamedSecrets,
   previous: string | undefined,
   reason: string,
 ): Mistake[] {
-  return secrets.flatMap(([setting, secret = ''], index) => {
+  return secrets.flatMap(([setting, secret = '', app], index) => {
     const before = ['GATEHOUSE_PREVIOUS_SECRET', setting === ROOT ? '' : previous] as const;
-    const other = [...secrets.slice(0, index), before].find(([, text]) => areOne(text, secret));
+    const others: NamedSecrets = [...secrets.slice(0, index), before];
+    const other = others.find(
+      ([, text, at]) => (app === undefined || at !== app) && areOne(text, secret),
+    );
     if (!other) return [];
     const expected = `a secret of its own, not ${other[0]} or a part of it, ${inProduction(reason)}`;
     return [{ setting, given: hidden(secret), expected }];

@@ -10,16 +10,20 @@ import { hidden, settingName, type Source } from './source.ts';
 const PLACEHOLDERS = [
   /^(change|replace)[-_ ]?(me|this|it)/i,
   /^(your|insert|enter|example|sample|placeholder|default|dummy|super[-_ ]?secret)[-_ ]/i,
-  /\$[({]|\{\{|^<.*>$/,
+  /\$\(.*\)|\$\{.*\}|\{\{.*\}\}|^<.*>$/,
   /^(0?12345678|abcdefgh)/i,
   /^(.{1,8}?)\1{3,}.{0,7}$/,
 ];
 /** Characters: a random secret of this length has more different ones. */
-const LONG = 16;
+const LONG = 24;
 const FEW_DIFFERENT = 7;
 
-/** By the setting each is from, a variable or a path in the file. */
-export type NamedSecrets = readonly (readonly [setting: string, secret: string | undefined])[];
+/** By the setting each is from, a variable or a path in the file. `app`: what we are called at the identity provider that knows it. */
+export type NamedSecrets = readonly (readonly [
+  setting: string,
+  secret: string | undefined,
+  app?: string,
+])[];
 
 /** The secrets that the settings file itself has, by setting. */
 export function secretsInFile(source: Source, file: Partial<SettingsFile>): NamedSecrets {
@@ -34,8 +38,9 @@ export function secretsInFile(source: Source, file: Partial<SettingsFile>): Name
     ...introspectionClients.map(({ secret }, n) =>
       named(['authorization', 'introspectionClients', n, 'secret'], secret),
     ),
-    ...providersIn(file).map(([path, { clientSecret }]) =>
-      named([...path, 'clientSecret'], clientSecret),
+    ...providersIn(file).map(
+      ([path, { clientSecret, clientId }]) =>
+        [...named([...path, 'clientSecret'], clientSecret), clientId] as const,
     ),
   ];
 }

@@ -87,6 +87,35 @@ describe('One secret for two things', () => {
   });
 });
 
+describe('One app at two identity providers', () => {
+  const { identityProvider: _, ...withoutPeople } = PRODUCTION;
+  const tenant = (id: string, clientId: string) => ({
+    id,
+    name: `Company ${id}`,
+    issuer: `https://login.example.com/${id}/v2.0`,
+    clientId,
+    clientSecret: OTHER,
+  });
+  const startWith = (...identityProviders: object[]) =>
+    loadInProduction({
+      ...withoutPeople,
+      identityProviders,
+      entitlements: [{ match: { anyone: true, provider: 'a' }, level: 'operations' }],
+    });
+
+  it('has one secret, as an app for several tenants of one provider has', () => {
+    const settings = startWith(tenant('a', 'gatehouse'), tenant('b', 'gatehouse'));
+    expect(settings.identityProviders).to.have.length(2);
+  });
+
+  it('SUP-03 is refused in production when it is two apps with one secret', () => {
+    const { mistakes } = refusal(() => startWith(tenant('a', 'gatehouse'), tenant('b', 'other')));
+    expect(mistakes.map(({ setting }) => setting)).to.deep.equal([
+      'identityProviders[1].clientSecret',
+    ]);
+  });
+});
+
 describe('A secret that is none', () => {
   const NONE = [
     '${GATEHOUSE_SECRET:-of-the-deployment}',
@@ -111,6 +140,14 @@ describe('A secret that is none', () => {
       expect(mistakes.map(({ setting }) => setting)).to.deep.equal(['GATEHOUSE_SECRET']);
       expect(message).to.include('placeholder').and.not.include(secret);
     });
+
+  it('is no short one of hexadecimal digits, nor one with signs that a template has too', () => {
+    for (const clientSecret of ['3f0a3b0fa93b0af3', 'kW$(t9}v;Q2mZ.7b', 'a{{8Lr%$n-Xq)w4G']) {
+      const identityProvider = { ...PRODUCTION.identityProvider, clientSecret };
+      const settings = loadInProduction({ ...PRODUCTION, identityProvider });
+      expect(settings.identityProviders[0]?.clientSecret).to.equal(clientSecret);
+    }
+  });
 
   it('is no random one', () => {
     for (let n = 0; n < 10; n += 1) {
