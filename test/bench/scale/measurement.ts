@@ -17,7 +17,7 @@ export type Measured = {
   keys: number;
   /** One at a time. */
   refresh: Beside;
-  call: Beside;
+  firstCall: Beside;
   list: Beside;
   /** At many connections. */
   refreshesPerSecond: Beside;
@@ -58,7 +58,8 @@ export async function measure(
     refreshesPerSecond: await ratesBeside(large, small, refreshOne),
     callsPerSecond: await ratesBeside(large, small, callOne),
     refresh: await timesBeside(ONE_BY_ONE, large, small, refreshOne),
-    call: await timesBeside(ONE_BY_ONE, large, small, callOne),
+    // With a token that the server has not seen.
+    firstCall: await timesBeside(ONE_BY_ONE, large, small, callOne, refreshOne),
     list: await timesBeside(LISTS, large, small, ({ listAccounts }) => listAccounts()),
   };
 }
@@ -86,14 +87,19 @@ async function timesBeside(
   large: Peopled,
   small: Peopled,
   act: Act,
+  prepare: Act = async () => undefined,
 ): Promise<Beside> {
   const [ours, theirs] = [chosenFrom(large, count), chosenFrom(small, count)];
   const times: { large: number; small: number }[] = [];
-  for (let n = 0; n < count; n += 1)
+  for (let n = 0; n < count; n += 1) {
+    const [person, other] = [personAt(ours, n), personAt(theirs, n)];
+    await prepare(large, person);
+    await prepare(small, other);
     times.push({
-      large: await timeOf(() => act(large, personAt(ours, n))),
-      small: await timeOf(() => act(small, personAt(theirs, n))),
+      large: await timeOf(() => act(large, person)),
+      small: await timeOf(() => act(small, other)),
     });
+  }
   const value = median(times.map((time) => time.large));
   return { value, ratio: value / median(times.map((time) => time.small)) };
 }

@@ -19,7 +19,7 @@ the other is compared with in short turns. One person connects for real; then pe
 written with the store code of Gatehouse, a hundred to a connector, each with a client of their own, as dynamic registration
 makes them. First what is written for one is compared with what the real one left: the same kinds of keys, the same sizes.
 
-At each size: memory and keys of Redis, times of refreshes and calls of 1,000 people chosen at random, one after the other; how many a
+At each size: memory and keys of Redis, times of refreshes and first calls of 1,000 people chosen at random, one after the other; how many a
 second the process does at 16 connections; and the time of a page of the list of accounts.
 
 Takes some two minutes on two idle cores and at most five: what is not written by then is left out, and the result says so.
