@@ -31,7 +31,11 @@ const KINDS = [
 const NO_LIMIT = { perAddress: '9999999/1h', inAll: '9999999/1h' };
 const LIMITS = { registrations: NO_LIMIT, authorizations: NO_LIMIT, signIns: NO_LIMIT };
 
-/** With SOAK as much as the cores carry beside those who make it: nobody rests. */
+/**
+ * With SOAK as much as the cores carry beside those who make it: nobody rests, and the rates that were reached are printed. On two cores that were
+ * busy with other things, too, that was 11 whole connections, 26 refreshes and 266 calls a second. Fifty connections and five hundred calls would
+ * take a core and a half of Gatehouse alone (npm run bench:scale), and as much for the browsers and clients.
+ */
 const LOAD = SOAK
   ? { callers: 12, newcomers: 8, callsPerRefresh: 10, pauseMs: 0 }
   : { callers: 3, newcomers: 1, callsPerRefresh: 3, pauseMs: 40 };
