@@ -50,8 +50,11 @@ export interface ByteStore {
   close(): Promise<void>;
 }
 
-/** `next` is where the next piece begins; the last one has none. */
-export type Piece = { members: [field: string, bytes: Buffer][]; next?: string };
+/**
+ * `next` is where the next piece begins; the last one has none. `total`: how many there are, with the first of several pieces, where another
+ * server may take over between two of them, for which `next` is nothing.
+ */
+export type Piece = { members: [field: string, bytes: Buffer][]; next?: string; total?: number };
 
 /** How many members are read at once: the database does nothing else meanwhile. */
 export const MEMBERS_AT_ONCE = 1000;

@@ -130,7 +130,8 @@ function sets(client: RedisClient): Sets {
       const [next, flat] = await client.hscanBuffer(name, from || '0', 'COUNT', MEMBERS_AT_ONCE);
       const members = pairs(flat);
       const cursor = next.toString();
-      return cursor === '0' ? { members } : { members, next: cursor };
+      if (cursor === '0') return { members };
+      return { members, next: cursor, ...(from ? {} : { total: await client.hlen(name) }) };
     },
   };
 }

@@ -120,18 +120,34 @@ function sets(bytes: ByteStore, sealer: Sealer, reach: Reach): Sets {
     },
     async members(key) {
       const name = sealer.name(key);
-      const found = new Set<string>();
-      for (let from: string | undefined = ''; from !== undefined;) {
-        const piece: Piece = await reach(bytes.members(name, from));
-        for (const [field, sealed] of piece.members) {
-          const member = sealer.open<string>(memberPlace(name, field), sealed);
-          if (member !== undefined) found.add(member);
-        }
-        from = piece.next;
-      }
-      return [...found];
+      const found = new Map<string, string | undefined>();
+      const add: AddMember = (field, sealed) =>
+        found.set(field, found.get(field) ?? sealer.open(memberPlace(name, field), sealed));
+      const total = await readMembers(bytes, reach, name, add);
+      // A server that took over has other pieces. Where members were only removed meanwhile, this reads once more for nothing.
+      if (found.size < total) await readMembers(bytes, reach, name, add);
+      return [...found.values()].filter((member) => member !== undefined);
     },
   };
+}
+
+type AddMember = (field: string, sealed: Buffer) => unknown;
+
+/** Piece by piece. Resolves to how many there were at first, where that is known. */
+async function readMembers(
+  bytes: ByteStore,
+  reach: Reach,
+  name: string,
+  add: AddMember,
+): Promise<number> {
+  let total = 0;
+  for (let from: string | undefined = ''; from !== undefined;) {
+    const piece: Piece = await reach(bytes.members(name, from));
+    for (const [field, sealed] of piece.members) add(field, sealed);
+    total = piece.total ?? total;
+    from = piece.next;
+  }
+  return total;
 }
 
 type Streams = Pick<Store, 'append' | 'range'>;

@@ -2,8 +2,13 @@
 import { assert, expect } from 'chai';
 import { Redis } from 'ioredis';
 import type { StoreAddress } from '../../src/settings/store-address.ts';
+import type { ByteStore } from '../../src/store/byte-store.ts';
+import { deriveKeys } from '../../src/store/keys.ts';
 import type { Logger } from '../../src/store/logger.ts';
 import { openStore, type StoreOptions } from '../../src/store/open.ts';
+import { openRedis } from '../../src/store/redis.ts';
+import { openSealer } from '../../src/store/seal.ts';
+import { sealedStore } from '../../src/store/sealed.ts';
 import { type Store, StoreUnavailable } from '../../src/store/store.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
@@ -23,6 +28,12 @@ async function open(address: StoreAddress, more: Partial<StoreOptions> = {}): Pr
   const store = await openStore(address, { ...options, ...more });
   closers.push(() => store.close());
   return store;
+}
+
+async function openBytes({ url }: RedisServer): Promise<ByteStore> {
+  const bytes = await openRedis({ kind: 'redis', url });
+  closers.push(bytes.close);
+  return bytes;
 }
 
 async function start(how: Parameters<typeof startRedis>[0] = {}): Promise<RedisServer> {
@@ -88,6 +99,22 @@ describe('the store on Redis', () => {
     const calls = Number(/cmdstat_hscan:calls=(\d+)/.exec(used)?.[1]);
     expect(calls).to.be.at.least(4);
     assert.notInclude(used, 'cmdstat_hgetall');
+  });
+
+  it('reads a set whole when another server takes over meanwhile, where the pieces are others', async () => {
+    const other = await start();
+    const sealer = openSealer(deriveKeys(options.secret));
+    const [before, after] = [await openBytes(server), await openBytes(other)];
+    const adding = Array.from({ length: 3000 }, (_, i) => `member ${i}`);
+    const store = sealedStore(before, sealer);
+    await Promise.all(adding.map((member) => store.addMember('moved:members', member, 100)));
+    const name = sealer.name('moved:members');
+    await connectRaw(other).restore(name, 0, await connectRaw(server).dumpBuffer(name));
+    let pieces = 0;
+    const members: ByteStore['members'] = (of, from) =>
+      ((pieces += 1) <= 2 ? before : after).members(of, from);
+    const moving = sealedStore({ ...after, members }, sealer);
+    assert.sameMembers(await moving.members('moved:members'), adding);
   });
 
   it('gives every record its lifetime on the server, and none to what lives for ever', async () => {
