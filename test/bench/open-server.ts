@@ -2,6 +2,7 @@
 import { Router } from '@koa/router';
 import { createHost } from '../../src/http/host.ts';
 import { openLogger } from '../../src/observability/logger.ts';
+import { requireKnownOrigin } from '../../src/resource-server/guards.ts';
 import { respondWithJsonRpc } from '../../src/resource-server/json-rpc.ts';
 import type { Caller } from '../../src/resource-server/level.ts';
 import { readMessages } from '../../src/resource-server/messages.ts';
@@ -30,7 +31,8 @@ const app = createHost({
   respondToError: respondWithJsonRpc,
 });
 const router = new Router({ sensitive: true, strict: true });
-router.all('/mcp', async (ctx) => {
+const origins = requireKnownOrigin({ allowed: new Set(), allowLoopback: true });
+router.all('/mcp', origins, async (ctx) => {
   const body = await readMessages(ctx, 1024 * 1024);
   await sample.answer(ctx, { caller: anybody, body, requireStillGood: async () => {} });
 });
