@@ -125,11 +125,11 @@ export async function takeUse(
 ): Promise<boolean> {
   const known = new Map<string, boolean>();
   for (;;) {
-    const connector = await findConnector(store, id);
-    if (!connector || !isUsable(connector, now)) return false;
-    await ask(decidingGrants(connector, reservation.holder, now), known, stands);
     const outcome = await tryReserving(store, id, reservation, known, now);
     if (outcome !== 'ask again') return outcome === 'taken';
+    const connector = await findConnector(store, id);
+    if (!connector) return false;
+    await ask(decidingGrants(connector, reservation.holder, now), known, stands);
   }
 }
 
@@ -157,7 +157,7 @@ function standing(known: ReadonlyMap<string, boolean>): Set<string> {
   return new Set([...known].flatMap(([grantId, stands]) => (stands ? [grantId] : [])));
 }
 
-/** `ask again`: another writer was faster, and what it wrote depends on grants we know nothing of yet. */
+/** `ask again`: it depends on grants we know nothing of yet. */
 async function tryReserving(
   store: Store,
   id: string,
