@@ -44,7 +44,14 @@ describe('Three processes on one Redis', () => {
         expect(await answer()).to.equal(200);
         const read = performance.now();
         await wire.close();
-        await revokeConnector(processes(), id);
+        const revoke = () => revokeConnector(processes(), id);
+        // It is told to wait as long as requests go to the one that lost the store.
+        await until('it is revoked', () =>
+          revoke().then(
+            () => true,
+            () => false,
+          ),
+        );
         expect(await answer()).to.equal(200);
         await until('it answers 503', async () => (await answer()) === 503, 60);
         expect(performance.now() - read).to.be.below(60_000);
