@@ -129,7 +129,7 @@ describe('While Redis is', () => {
       await load.rounds(rounds * TIMES);
       if (works) expect(await requests.send()).to.deep.equal(statusesWhen(works));
       await heal(scene);
-      await until('a full flow works', () => flowWorks(scene), HEALS_WITHIN);
+      await untilFlowWorks(scene);
       if (works) expect(await requests.finish()).to.deep.equal([200, 200]);
       await load.rounds(1);
       await load.stop();
@@ -170,13 +170,20 @@ describe('While Redis is', () => {
   });
 });
 
-async function flowWorks({ system, connector }: Scene): Promise<boolean> {
-  try {
-    await renewAndCall(await connect(system, connector));
-    return true;
-  } catch {
-    return false;
-  }
+async function untilFlowWorks({ system, connector }: Scene): Promise<void> {
+  let failure: unknown;
+  const works = async () => {
+    try {
+      await renewAndCall(await connect(system, connector));
+      return true;
+    } catch (error) {
+      failure = error;
+      return false;
+    }
+  };
+  await until('a full flow works', works, HEALS_WITHIN).catch((cause: unknown) => {
+    throw new Error(`${String(cause)}, the last time: ${String(failure)}`);
+  });
 }
 
 /** With the last tokens each was given. Whoever revoked theirs, and whatever token nobody ever used, is out. */
