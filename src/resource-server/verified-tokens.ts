@@ -4,6 +4,7 @@ import { errors, type JWTHeaderParameters, type JWTPayload, type JWTVerifyGetKey
 import { jwtVerify } from 'jose';
 import { LRUCache } from 'lru-cache';
 import { unavailable } from '../http/errors.ts';
+import { isAboutKeys } from '../keys/key-faults.ts';
 
 /** Why a token is not good. Of one that we did not sign only this is said: `unknown`. */
 export type BadToken = 'unknown' | 'expired' | 'elsewhere';
@@ -71,11 +72,6 @@ const NOTHING_SIGNED = { payload: '', signature: '' };
 function badToken(error: unknown): BadToken {
   // Signature, issuer and type are checked before the time is.
   if (error instanceof errors.JWTExpired) return 'expired';
-  const isAboutKeys =
-    !(error instanceof errors.JOSEError) ||
-    error.code === errors.JOSEError.code ||
-    error instanceof errors.JWKSTimeout ||
-    error instanceof errors.JWKSInvalid;
-  if (isAboutKeys) throw unavailable(error);
+  if (isAboutKeys(error)) throw unavailable(error);
   return 'unknown';
 }

@@ -4,10 +4,10 @@ import {
   createLocalJWKSet,
   createRemoteJWKSet,
   customFetch,
-  errors,
   type JSONWebKeySet,
   type JWTVerifyGetKey,
 } from 'jose';
+import { isAboutKeys } from '../../keys/key-faults.ts';
 import type { TrustedIssuer } from '../../settings/trusted-issuers.ts';
 import { fetchFromProvider } from './provider-fetch.ts';
 import { temporarilyUnavailable } from './refusals.ts';
@@ -39,14 +39,4 @@ export function signatureCheck(
       return false;
     }
   };
-}
-
-/** Away, too slow, or answering something else: not the fault of the assertion. */
-function isAboutKeys(error: unknown): boolean {
-  return (
-    !(error instanceof errors.JOSEError) ||
-    error.code === errors.JOSEError.code ||
-    error instanceof errors.JWKSTimeout ||
-    error instanceof errors.JWKSInvalid
-  );
 }
