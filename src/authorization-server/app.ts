@@ -117,7 +117,6 @@ export async function authorizationServer(
     accountLifetime: accountLifetime(settings),
     sessionLifetime: settings.lifetimes.session,
     formKeys: keyRing(settings, 'forms'),
-    grantLifetimes: engine.grantLifetimes,
     grantLifetime: settings.lifetimes.refreshTokenAbsolute,
     stayConnected: settings.consent.stayConnected,
     prolongClient: engine.prolongClient,

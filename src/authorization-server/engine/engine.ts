@@ -116,7 +116,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     issuers: settings.authorization.trustedIssuers,
     accountKey: options.accountKey,
     accountLifetime: accountLifetime(settings),
-    grantLifetimes: lifetimes,
+    lifetimes,
     grantLifetime: settings.lifetimes.refreshTokenAbsolute,
   });
   const resources = resourceIndicators(policy, () => signingKey(signingKeys.all(), now()).jwk.kid);

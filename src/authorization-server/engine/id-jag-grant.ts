@@ -41,7 +41,7 @@ export async function vouchedGrant(
 }
 
 function renew(
-  { store, grantLifetimes: lifetimes, now }: VouchedGrantOptions,
+  { store, lifetimes, now }: VouchedGrantOptions,
   slot: Slot,
   account: Account,
 ): Promise<string | undefined> {
@@ -61,11 +61,11 @@ async function makeVouchedGrant(
   slot: Slot,
   { account, client, connector, resource, level, assertion }: Vouched,
 ): Promise<string> {
-  const { store, grantLifetimes, grantLifetime, uses, now } = options;
+  const { store, lifetimes, grantLifetime, uses, now } = options;
   const grantId = vouchedGrantId(slot, assertion);
   const holder = holderOf(account.id, client.id);
-  const reservation = { grantId, holder, reservedUntil: now() + unusedAfter(grantLifetimes) };
-  const stands = (id: string) => grantStands(store, id, grantLifetimes, now());
+  const reservation = { grantId, holder, reservedUntil: now() + unusedAfter(lifetimes) };
+  const stands = (id: string) => grantStands(store, id, lifetimes, now());
   if (!(await takeUse(store, connector.id, reservation, { now: now(), stands })))
     throw refusedBecause('used_up');
   const scopes = levelsUpTo(level);

@@ -7,7 +7,7 @@ import type { Store } from '../../store/store.ts';
 
 export type NewGrantOptions = {
   store: Store;
-  grantLifetimes: Lifetimes;
+  lifetimes: Lifetimes;
   /** In seconds. */
   grantLifetime: number;
   now: () => number;
@@ -28,7 +28,7 @@ export type WantedGrant = {
  * sent again) finds the grant made, and what the first said counts. True for the one call that made it.
  */
 export async function makeGrant(
-  { store, grantLifetimes, grantLifetime, now }: NewGrantOptions,
+  { store, lifetimes, grantLifetime, now }: NewGrantOptions,
   grantId: string,
   { account, client, connector, resource, scopes, vouchedAt }: WantedGrant,
 ): Promise<boolean> {
@@ -49,5 +49,5 @@ export async function makeGrant(
   await listGrant(store, grantId, owners, { lifetime: grantLifetime, now: now() });
   const record = { connector: connector.id, client: snapshot, grant };
   const vouched = vouchedAt === undefined ? {} : { vouchedAt };
-  return createGrant(store, grantId, { ...record, ...vouched }, grantLifetimes, now());
+  return createGrant(store, grantId, { ...record, ...vouched }, lifetimes, now());
 }

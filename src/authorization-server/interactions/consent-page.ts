@@ -16,7 +16,7 @@ export function consentValues(
     | 'resourceUrl'
     | 'stayConnected'
     | 'identityProviders'
-    | 'grantLifetimes'
+    | 'lifetimes'
     | 'grantLifetime'
   >,
   request: ConsentRequest,
@@ -35,7 +35,7 @@ export function consentValues(
     account: accountValues(options, request.account),
     ...(offered ? { stay: { checked: true, lifetime } } : {}),
     ...(!offered && asksToStay ? { renewableFor: lifetime } : {}),
-    accessLifetime: options.grantLifetimes.accessToken,
+    accessLifetime: options.lifetimes.accessToken,
     accountPage: options.authUrl + ACCOUNT_PATH,
     changed,
   };

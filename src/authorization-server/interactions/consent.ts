@@ -127,7 +127,7 @@ async function approve(
   const reservation = {
     grantId,
     holder: holderOfRequest(request),
-    reservedUntil: now() + unusedAfter(options.grantLifetimes),
+    reservedUntil: now() + unusedAfter(options.lifetimes),
   };
   const uses = { now: now(), stands: standsIn(options) };
   if (!(await takeUse(store, request.connector.id, reservation, uses))) {
@@ -152,6 +152,6 @@ async function approve(
   await finishFlow(options.provider, ctx, { consent: { grantId } });
 }
 
-function standsIn({ store, grantLifetimes, now }: ConsentOptions): Stands {
-  return (grantId) => grantStands(store, grantId, grantLifetimes, now());
+function standsIn({ store, lifetimes, now }: ConsentOptions): Stands {
+  return (grantId) => grantStands(store, grantId, lifetimes, now());
 }

@@ -114,7 +114,7 @@ async function newGrant(
   const id = randomBytes(64).toString('base64url').slice(0, String(pattern.grant.jti).length);
   const lifetimes = grantLifetimes(LIFETIMES);
   const now = () => Date.now() / 1000;
-  const options = { store, grantLifetimes: lifetimes, grantLifetime: NINETY_DAYS, now };
+  const options = { store, lifetimes, grantLifetime: NINETY_DAYS, now };
   const { accountId, clientId } = owner;
   await makeGrant(options, id, {
     account: { id: accountId },
