@@ -88,7 +88,7 @@ function speech(language: string, texts: Map<string, string>): Speech {
     mark,
     say: (key, values) => textOf(mark(key, values)),
     has: (key) => texts.has(key),
-    duration: (seconds) => durationIn(language, seconds),
+    duration: durationsIn(language),
     date: (time) => day.format(time * 1000),
   };
 }
@@ -109,10 +109,20 @@ const UNITS: [string, number][] = [
   ['second', 1],
 ];
 
-function durationIn(language: string, seconds: number): string {
-  const [unit, size] = UNITS.find(
-    ([, candidate]) => seconds % candidate === 0 && seconds >= candidate,
-  ) ?? ['second', 1];
-  const format = new Intl.NumberFormat(language, { style: 'unit', unit, unitDisplay: 'long' });
-  return format.format(seconds / size).replaceAll(/\s/g, NO_BREAK);
+function durationsIn(language: string): Speech['duration'] {
+  const formats = new Map<string, Intl.NumberFormat>();
+  const formatOf = (unit: string) => {
+    const options = { style: 'unit', unit, unitDisplay: 'long' } as const;
+    const known = formats.get(unit) ?? new Intl.NumberFormat(language, options);
+    formats.set(unit, known);
+    return known;
+  };
+  return (seconds) => {
+    const [unit, size] = UNITS.find(
+      ([, candidate]) => seconds % candidate === 0 && seconds >= candidate,
+    ) ?? ['second', 1];
+    return formatOf(unit)
+      .format(seconds / size)
+      .replaceAll(/\s/g, NO_BREAK);
+  };
 }
