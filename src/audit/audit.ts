@@ -1,6 +1,6 @@
 // The audit log: calls made with the level `full`, and security events, in the order they happened.
 import { createHash } from 'node:crypto';
-import type { Entry, Store } from '../store/store.ts';
+import type { Entry, Range, Store } from '../store/store.ts';
 
 /**
  * `event` is `call` or a security event such as `refresh_replay`; `time` is ISO 8601; `by` is the account of the administrator who did it in the
@@ -72,10 +72,6 @@ function keptArguments(given: unknown): unknown {
   return { bytes, sha256: createHash('sha256').update(json).digest('hex') };
 }
 
-/** Oldest first, from after the entry `after`. */
-export async function readAudit(
-  store: Store,
-  options: { after?: string; limit: number },
-): Promise<Entry<AuditItem>[]> {
-  return store.range<AuditItem>(STREAM, options);
+export async function readAudit(store: Store, range: Range): Promise<Entry<AuditItem>[]> {
+  return store.range<AuditItem>(STREAM, range);
 }

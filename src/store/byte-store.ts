@@ -1,5 +1,6 @@
 // What a database does for the store: the store's verbs on names and sealed bytes, without knowing what they mean.
 import type { IRateLimiterOptions, RateLimiterAbstract } from 'rate-limiter-flexible';
+import type { Range } from './store.ts';
 
 /** Any error means the database could not do it; `sealed.ts` turns it into `StoreUnavailable`. Times are seconds. */
 export interface ByteStore {
@@ -25,11 +26,7 @@ export interface ByteStore {
 
   append(name: string, bytes: Buffer, ttl: number): Promise<void>;
   /** Ids are 32 digits: they sort by age as text. */
-  range(
-    name: string,
-    after: string | undefined,
-    limit: number,
-  ): Promise<[id: string, bytes: Buffer][]>;
+  range(name: string, range: Range): Promise<[id: string, bytes: Buffer][]>;
 
   /** Of databases with replicas: resolves when one has what was written under the name, or when the time is over. */
   replicated?(name: string, milliseconds: number): Promise<void>;

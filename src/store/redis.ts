@@ -150,9 +150,11 @@ function streams(client: RedisClient): Streams {
     async append(name, bytes, ttl) {
       await client.appendEntry(name, bytes, milliseconds(ttl));
     },
-    async range(name, after, limit) {
-      const start = after ? `(${redisId(after)}` : '-';
-      const entries = await client.xrangeBuffer(name, start, '+', 'COUNT', limit);
+    async range(name, { after, limit, newestFirst }) {
+      const from = after && `(${redisId(after)}`;
+      const entries = newestFirst
+        ? await client.xrevrangeBuffer(name, from ?? '+', '-', 'COUNT', limit)
+        : await client.xrangeBuffer(name, from ?? '-', '+', 'COUNT', limit);
       return entries.map(([id, [, bytes = NOTHING]]) => [entryId(id.toString()), bytes]);
     },
   };

@@ -2,7 +2,14 @@
 import type { ByteStore, Piece } from './byte-store.ts';
 import { openPatience, type Reach } from './patience.ts';
 import type { Sealer } from './seal.ts';
-import { type Change, type Found, KEEP, type Store, StoreUnavailable } from './store.ts';
+import {
+  type Change,
+  type Found,
+  KEEP,
+  type Range,
+  type Store,
+  StoreUnavailable,
+} from './store.ts';
 
 // Of writers racing for one key at least one wins every round, so this many may race.
 const ATTEMPTS = 200;
@@ -158,12 +165,12 @@ function streams(bytes: ByteStore, sealer: Sealer, reach: Reach): Streams {
       const name = sealer.name(key);
       await reach(bytes.append(name, sealer.seal(name, value), lifetime(ttl)));
     },
-    async range<T>(key: string, { after, limit }: { after?: string; limit: number }) {
-      if (after !== undefined && !ENTRY_ID.test(after)) {
+    async range<T>(key: string, range: Range) {
+      if (range.after !== undefined && !ENTRY_ID.test(range.after)) {
         throw new RangeError('`after` is not the id of an entry');
       }
       const name = sealer.name(key);
-      const entries = await reach(bytes.range(name, after, limit));
+      const entries = await reach(bytes.range(name, range));
       return entries.flatMap(([id, sealed]) => {
         const value = sealer.open<T>(name, sealed);
         return value === undefined ? [] : [{ id, value }];

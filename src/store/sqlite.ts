@@ -128,16 +128,18 @@ type Streams = Pick<ByteStore, 'append' | 'range'>;
 
 function streams(db: DatabaseSync, now: () => number): Streams {
   const insert = db.prepare('INSERT INTO stream (name, value, expires) VALUES (?, ?, ?)');
-  const select = db.prepare(
-    'SELECT id, value FROM stream WHERE name = ? AND id > ? AND expires > ? ORDER BY id LIMIT ?',
-  );
+  const select = (which: string, order: string) =>
+    db.prepare(`
+      SELECT id, value FROM stream WHERE name = ? AND id ${which} ? AND expires > ?
+      ORDER BY id ${order} LIMIT ?`);
+  const [oldest, newest] = [select('>', 'ASC'), select('<', 'DESC')];
   return {
     async append(name, bytes, ttl) {
       insert.run(name, bytes, now() + ttl);
     },
-    range: async (name, after = '0', limit) =>
-      select
-        .all(name, Number(after), now(), limit)
+    range: async (name, { after, limit, newestFirst }) =>
+      (newestFirst ? newest : oldest)
+        .all(name, Number(after ?? (newestFirst ? Infinity : 0)), now(), limit)
         .map((row) => [String(row['id']).padStart(ID_DIGITS, '0'), bufferOf(row['value'])]),
   };
 }

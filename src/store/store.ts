@@ -14,6 +14,9 @@ export type Change<T> = (current: T | undefined) => Next<T>;
 /** One entry of a stream; `id` is opaque, sorts by age, and continues a `range`. */
 export type Entry<T> = { id: string; value: T };
 
+/** At most `limit` entries: those after the entry `after` in the order of reading, the oldest first unless `newestFirst`. */
+export type Range = { after?: string; limit: number; newestFirst?: boolean };
+
 /**
  * Keys are `<kind>:<id>`: the kind stays readable in the store, the id is hidden by an HMAC. Values are JSON, sealed (AES-256-GCM);
  * bytes that this process cannot open count as absent for every verb but `add` and `update`, which leave them alone.
@@ -51,8 +54,8 @@ export interface Store {
    * Twice, when the call was sent twice over a cut connection.
    */
   append<T>(key: string, value: T, ttl: number): Promise<void>;
-  /** Oldest first, those after the entry `after`, at most `limit`. Throws a RangeError when `after` is no id of an entry. */
-  range<T>(key: string, options: { after?: string; limit: number }): Promise<Entry<T>[]>;
+  /** Throws a RangeError when `after` is no id of an entry. */
+  range<T>(key: string, range: Range): Promise<Entry<T>[]>;
 
   /** Tells every process that subscribed. Delivery is prompt and not promised: whoever listens also reads again now and then. */
   publish(channel: string, message: string): Promise<void>;

@@ -1,6 +1,12 @@
 // What every store promises, whatever database it is on: run by the test of each database.
 import { assert, expect } from 'chai';
-import { type Change, KEEP, type Store, StoreUnavailable } from '../../src/store/store.ts';
+import {
+  type Change,
+  KEEP,
+  type Range,
+  type Store,
+  StoreUnavailable,
+} from '../../src/store/store.ts';
 import { until } from './condition.ts';
 
 export type OpenedStore = {
@@ -285,8 +291,8 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
   });
 
   describe('streams', () => {
-    const values = async (options: { after?: string; limit: number }) =>
-      (await store.range<number>(key, options)).map(({ value }) => value);
+    const values = async (range: Range) =>
+      (await store.range<number>(key, range)).map(({ value }) => value);
 
     it('give back their entries oldest first, page by page', async () => {
       for (let i = 0; i < 5; i++) await (i % 2 ? opened.second : store).append(key, i, LONG);
@@ -298,13 +304,29 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
       assert.deepEqual(await values({ after: page.at(-1)?.id, limit: 2 }), [2, 3]);
       assert.deepEqual(await values({ limit: 100 }), [0, 1, 2, 3, 4]);
     });
-    it('end with an empty page', async () => {
+    it('give them back newest first, page by page, whatever is appended meanwhile', async () => {
+      const newestFirst = true;
+      for (let i = 0; i < 5; i++) await (i % 2 ? opened.second : store).append(key, i, LONG);
+      const page = await store.range<number>(key, { limit: 2, newestFirst });
+      assert.deepEqual(
+        page.map(({ value }) => value),
+        [4, 3],
+      );
+      await store.append(key, 5, LONG);
+      const after = page.at(-1)?.id;
+      assert.deepEqual(await values({ after, limit: 2, newestFirst }), [2, 1]);
+      assert.deepEqual(await values({ limit: 100, newestFirst }), [5, 4, 3, 2, 1, 0]);
+    });
+    it('end with an empty page, from either end', async () => {
       await store.append(key, 1, LONG);
-      const [entry] = await store.range(key, { limit: 10 });
-      assert.deepEqual(await values({ after: entry?.id, limit: 10 }), []);
+      for (const newestFirst of [false, true]) {
+        const [entry] = await store.range(key, { limit: 10, newestFirst });
+        assert.deepEqual(await values({ after: entry?.id, limit: 10, newestFirst }), []);
+      }
     });
     it('are empty when nothing was appended', async () => {
       assert.deepEqual(await values({ limit: 10 }), []);
+      assert.deepEqual(await values({ limit: 10, newestFirst: true }), []);
     });
     it('keep all of fifty entries appended at once, with ids that sort by age', async () => {
       await race((each, i) => each.append(key, i, Infinity));
@@ -316,6 +338,7 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
     it('disappear when nothing was appended for a lifetime', async () => {
       await store.append(key, 1, BRIEF);
       await until('the stream expires', async () => (await values({ limit: 1 })).length === 0);
+      assert.deepEqual(await values({ limit: 1, newestFirst: true }), []);
     });
     it('refuse to go on after something that is not an entry', async () => {
       expect(await rejection(store.range(key, { after: '$', limit: 1 }))).to.be.instanceOf(
