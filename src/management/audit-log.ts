@@ -1,6 +1,6 @@
 // The audit log as administrators read it: page by page, from a time on, and only what they look for.
 import { type AuditItem, readAudit } from '../audit/audit.ts';
-import type { Entry, Store } from '../store/store.ts';
+import type { Entry, Range, Store } from '../store/store.ts';
 import { auditPage as auditPageSchema, type Page } from './documents.ts';
 import { auditQuery } from './input.ts';
 import { type ManagementTools, route } from './route.ts';
@@ -10,6 +10,8 @@ const BATCH = 100;
 const PAGE = 1024 * 1024;
 /** Entries for one page: however many there are before what is asked for, every answer comes soon, maybe without items. */
 const MOST_READ = 1000;
+/** Seconds that the clocks of processes may differ: what one of them recorded a moment later may say that it was earlier. */
+const OUT_OF_ORDER = 600;
 
 export const auditRoutes = [
   route({
@@ -31,30 +33,36 @@ export type WantedAudit = {
   since?: number | undefined;
   /** Only those of this name. */
   event?: string | undefined;
+  newestFirst?: boolean;
 };
 
 export async function listAudit(
   { store }: Pick<ManagementTools, 'store'>,
-  { limit, after, since = -Infinity, event }: WantedAudit,
+  { limit, after, since = -Infinity, event, newestFirst }: WantedAudit,
 ): Promise<Page<AuditItem>> {
   const items: AuditItem[] = [];
   let last: string | undefined;
   let bytes = 0;
   let read = 0;
-  for await (const { id, value } of entries(store, after)) {
+  for await (const { id, value } of entries(store, { after, newestFirst })) {
+    const time = Date.parse(value.time) / 1000;
+    if (newestFirst && time < since - OUT_OF_ORDER) break;
     if (items.length === limit || bytes > PAGE || read === MOST_READ) return { items, next: last };
     read += 1;
     last = id;
-    if (Date.parse(value.time) < since * 1000 || (event ?? value.event) !== value.event) continue;
+    if (time < since || (event ?? value.event) !== value.event) continue;
     items.push(value);
     bytes += JSON.stringify(value).length;
   }
   return { items };
 }
 
-async function* entries(store: Store, after?: string): AsyncGenerator<Entry<AuditItem>> {
+async function* entries(
+  store: Store,
+  { after, newestFirst }: Omit<Range, 'limit'>,
+): AsyncGenerator<Entry<AuditItem>> {
   for (let last = after; ;) {
-    const batch = await readAudit(store, { after: last, limit: BATCH });
+    const batch = await readAudit(store, { after: last, limit: BATCH, newestFirst });
     yield* batch;
     last = batch.at(-1)?.id;
     if (batch.length < BATCH) return;

@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { createConnector, listGrants, manage, readAudit } from '../support/administrator.ts';
 import { type Browser, openBrowser, type Page, requirePage } from '../support/browser.ts';
+import { moveClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';
@@ -121,14 +122,34 @@ describe('in the console', function () {
     expect((await lastAudited('account_enabled'))?.['by']).to.match(/^[\w-]{27}$/);
   });
 
-  it('the audit log is narrowed by event and read page by page', async () => {
-    for (let made = 0; made < 55; made += 1)
-      await manage(system(), 'POST', '/connectors', { name: 'Many', level: 'analytics' });
-    const all = await open('/audit?event=connector_created');
-    expect(all.html).to.include('>connector_created<').and.not.include('>console_sign_in<');
-    const next = /href="([^"]*after=[^"]*)"/.exec(all.html)?.[1]?.replaceAll('&amp;', '&') ?? '';
-    const rest = requirePage(await browser.visit(system().management + next));
-    expect(rest.html).to.include('>connector_created<').and.not.include('>console_sign_in<');
+  it('the audit log says first what happened last, narrowed by event and period, page by page', async () => {
+    const make = (name: string) =>
+      manage(system(), 'POST', '/connectors', { name, level: 'analytics' });
+    for (let made = 1; made <= 55; made += 1) await make(`Made ${made}`);
+    const first = await open('/audit?since=hour&event=connector_created');
+    await make('Made after the first page was read');
+    const next = /href="([^"]*after=[^"]*)"/.exec(first.html)?.[1]?.replaceAll('&amp;', '&') ?? '';
+    const second = requirePage(await browser.visit(system().management + next));
+    for (const { html } of [first, second])
+      expect(html)
+        .to.include('<option value="hour" selected>')
+        .and.include('>connector_created<')
+        .and.not.include('<span class="code scope">console_sign_in<');
+    const named = [...`${first.html}${second.html}`.matchAll(/<bdi>Made ([^<]+)</g)];
+    const downwards = Array.from({ length: 55 }, (_, index) => String(55 - index));
+    expect(named.map(([, name]) => name)).to.deep.equal(downwards);
+  });
+
+  it('the audit log goes back to the beginning, whatever the period that is looked at first', async () => {
+    await createConnector(system(), { name: 'Of two weeks ago' });
+    moveClock(14 * 86_400);
+    const page = requirePage(await browser.visit(at('/audit')));
+    await browser.submit(page, { person: 'ada' });
+    expect((await open('/audit')).html).to.include('Of two weeks ago');
+    expect((await open('/audit?since=week')).html).not.to.include('Of two weeks ago');
+  });
+
+  it('the audit log says when there is nothing of the kind, and who did what', async () => {
     expect((await open('/audit?event=nothing_of_the_kind')).html).to.include('Nothing of the kind');
     expect((await open('/audit?since=hour&event=console_sign_in')).html).to.include('Done by');
   });

@@ -1,4 +1,4 @@
-// The console's list of what the audit log recorded, with the names of people and connectors that are still known.
+// The console's list of what the audit log recorded, the newest first, with the names of people and connectors that are still known.
 import { findAccount } from '../../accounts/accounts.ts';
 import type { AuditItem } from '../../audit/audit.ts';
 import { findConnector } from '../../connectors/connectors.ts';
@@ -25,14 +25,15 @@ type Named = AuditItem & { names: Map<string, string> };
 export const audit: List<Named> = {
   section: 'audit',
   query: auditQuery,
-  filters: ({ since = 'day', event = '' }) => [
+  filters: ({ since = '', event = '' }) => [
     { name: 'since', value: since, said: 'console.choices', choices: Object.keys(SINCE) },
     { name: 'event', value: event, said: EVENTS, choices: eventsWith(event) },
   ],
-  read: async (tools, { since = 'day', event }, after) => {
+  read: async (tools, { since = '', event }, after) => {
     const age = SINCE[since];
     const wanted = {
       limit: PAGE,
+      newestFirst: true,
       event: event || undefined,
       ...(age === undefined ? {} : { since: tools.now() - age }),
     };
