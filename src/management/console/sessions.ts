@@ -45,7 +45,9 @@ export async function openSession(
   if (before !== undefined) await options.store.delete(sessionKey(before));
   const id = secret();
   const now = Math.floor(options.now());
-  const session = { accountId: account.id, startedAt: now, seenAt: now, formToken: secret() };
+  // Whoever was forgotten or enabled in this second signed in after it.
+  const startedAt = Math.max(now, account.overBefore ?? 0);
+  const session = { accountId: account.id, startedAt, seenAt: now, formToken: secret() };
   await options.store.set<StoredSession>(sessionKey(id), session, IDLE);
   ctx.cookies.set(cookieName(options, ''), id, COOKIE);
 }
