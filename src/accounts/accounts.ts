@@ -106,15 +106,16 @@ async function findListed(store: Store, id: string): Promise<Account | undefined
 /** `first`: this call changed it, and not one before or at the same time. */
 export type AccountChange = { account: Account; first: boolean };
 
-/** Stops everything the person granted or was granted, also after a failover. Undefined when there is no such account. */
-export function disableAccount(
+/** Stops everything the person granted or was granted, also after a failover. Undefined when there is no such account, or it is gone. */
+export async function disableAccount(
   store: Store,
   id: string,
   { now, ttl }: Keeping,
 ): Promise<AccountChange | undefined> {
-  return change(store, id, ttl, (account) =>
-    account.disabledAt === undefined ? disabled(account, now) : undefined,
+  const changed = await change(store, id, ttl, (account) =>
+    account.disabledAt === undefined && !isGone(account) ? disabled(account, now) : undefined,
   );
+  return changed && !isGone(changed.account) ? changed : undefined;
 }
 
 /** The person may sign in again; what was theirs before stays over. */

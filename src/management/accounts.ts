@@ -46,7 +46,8 @@ export const accountRoutes = [
     method: 'post',
     path: '/accounts/:id/disable',
     name: 'disableAccount',
-    summary: 'Cuts a person off: nothing they connected works any more, and they cannot connect.',
+    summary:
+      'Cuts a person off: nothing they connected works any more, and they cannot connect. Somebody who was forgotten is not known.',
     answer: accountSchema,
     refusals: NOT_FOUND,
     handle: (tools, { id }) => changeAccount(tools, id, 'disable'),

@@ -33,6 +33,9 @@ export const accountSchema = z
     subject: z.string(),
     signedInAt: time.describe('The last time.'),
     disabledAt: time.optional(),
+    forgottenAt: time
+      .optional()
+      .describe('Nothing else is known of the person since then: `name` is the id.'),
   })
   .meta({ id: 'Account' });
 
@@ -131,16 +134,16 @@ export function connectorDocument(
 }
 
 export function accountDocument(account: Account): AccountDocument {
-  const { id, name, email, issuer, subject, signedInAt, disabledAt } = account;
+  const { id, name, email, issuer, subject, signedInAt, disabledAt, forgottenAt } = account;
   return {
     id,
-    // Of somebody who was forgotten nothing else is known.
     name: name || id,
     ...(email === undefined ? {} : { email }),
     identityProvider: issuer,
     subject,
     signedInAt: isoTime(signedInAt),
     ...(disabledAt === undefined ? {} : { disabledAt: isoTime(disabledAt) }),
+    ...(forgottenAt === undefined ? {} : { forgottenAt: isoTime(forgottenAt) }),
   };
 }
 

@@ -33,7 +33,7 @@ describe('accounts', () => {
       { now: nowThere(), ttl: ACCOUNT_LIFETIME },
     );
 
-  const change = (id: string, what: 'disable' | 'enable') =>
+  const change = (id: string, what: 'disable' | 'enable' | 'forget') =>
     request(host, 'POST', `${ACCOUNTS}/${id}/${what}`);
 
   async function events(): Promise<unknown[]> {
@@ -124,6 +124,22 @@ describe('accounts', () => {
     expect(await events()).to.deep.equal([]);
   });
 
+  it('LOG-05 that were forgotten are unknown to see and to disable, which leaves no record without a name', async () => {
+    const { id } = await signIn('ada', { name: 'Ada' });
+    await change(id, 'forget');
+    const before = await host.store.get(`account:${id}`);
+    for (const { status, body } of [
+      await change(id, 'disable'),
+      await request(host, 'GET', `${ACCOUNTS}/${id}`),
+    ])
+      expect([status, body['error']]).to.deep.equal([404, 'not_found']);
+    expect((await request(host, 'GET', ACCOUNTS)).body).to.deep.equal({ items: [] });
+    expect(await host.store.get(`account:${id}`)).to.deep.equal(before);
+    expect(await events()).to.deep.equal([['account_forgotten', id, 'done']]);
+    await signIn('ada', { name: 'Ada' });
+    expect((await change(id, 'disable')).status, 'somebody new').to.equal(200);
+  });
+
   it('have no other page than that of the list', async () => {
     for (const query of ['after=x', 'limit=0', 'name=ada'])
       expect((await request(host, 'GET', `${ACCOUNTS}?${query}`)).status).to.equal(400);
@@ -166,6 +182,9 @@ describe('accounts', () => {
       expect((await run('account', 'show', grace.id)).code).to.equal(1);
       const shown = JSON.parse((await run('account', 'show', ada.id, '--json')).stdout);
       expect(shown).to.include({ id: ada.id, name: ada.id, subject: '' });
+      expect(shown).to.have.property('forgottenAt');
+      const { stdout: details } = await run('account', 'show', ada.id);
+      expect(details).to.match(/subject +-\n.*\n.*\n +forgotten +since \d{4}-/);
       host.clock.ahead += ACCOUNT_LIFETIME + 1;
       expect(await findAccount(host.store, grace.id)).to.equal(undefined);
       expect(await findAccount(host.store, ada.id)).to.have.property('disabledAt');

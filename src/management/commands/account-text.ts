@@ -17,15 +17,17 @@ export function listText({ items }: { items: AccountDocument[] }): string {
 }
 
 export function detailsText(account: AccountDocument): string {
-  const { id, name, email, identityProvider, subject, signedInAt, disabledAt } = account;
+  const { id, name, email, identityProvider, subject, signedInAt, disabledAt, forgottenAt } =
+    account;
   const facts = {
     name: plain(name),
     'e-mail': email === undefined ? '-' : plain(email),
     id,
-    'identity provider': plain(identityProvider),
-    subject: plain(subject),
+    'identity provider': plain(identityProvider) || '-',
+    subject: plain(subject) || '-',
     'last sign-in': minute(signedInAt),
     disabled: disabledAt ? `since ${minute(disabledAt)}` : 'no',
+    ...(forgottenAt ? { forgotten: `since ${minute(forgottenAt)}` } : {}),
   };
   return Object.entries(facts)
     .map(([label, fact]) => `  ${label.padEnd(19)}${fact}`)
