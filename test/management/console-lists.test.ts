@@ -1,10 +1,12 @@
 // The console's other pages: tokens, apps, connections, people, the audit log and health, with what an administrator does there.
 import { expect } from 'chai';
+import { decodeJwt } from 'jose';
 import { createConnector, listGrants, manage, readAudit } from '../support/administrator.ts';
 import { type Browser, openBrowser, type Page, requirePage } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
+import { stopClock } from '../support/stopped-clock.ts';
 import { useSystem } from '../support/system.ts';
 
 describe('in the console', function () {
@@ -122,6 +124,57 @@ describe('in the console', function () {
     expect((await lastAudited('account_enabled'))?.['by']).to.match(/^[\w-]{27}$/);
   });
 
+  let elapsed = 0;
+
+  /** A while after what other tests did to her, because a sign-in within the same second does not count. */
+  async function graceConnected() {
+    moveClock((elapsed += 60));
+    const connector = await createConnector(system());
+    const { accessToken } = await connect(system(), connector, { person: 'grace' });
+    const id = String(decodeJwt(accessToken).sub);
+    return { id, isConnected: () => isLetIn(connector.link, accessToken) };
+  }
+
+  it('LOG-05 a person is forgotten, after a word about what that does', async () => {
+    const { id, isConnected } = await graceConnected();
+    const list = await open('/accounts');
+    expect(list.html).to.match(/disconnected at once.+new\. This cannot be undone\./);
+    const forgotten = await press(list, '/accounts/forget', id);
+    expect(forgotten.html)
+      .to.include('nothing says who they were')
+      .and.not.include(id)
+      .and.not.match(/grace/i);
+    expect(await isConnected()).to.equal(false);
+    const ada = await lastAudited('console_sign_in');
+    expect(await lastAudited('account_forgotten')).to.include({ account: id, by: ada?.account });
+    const { status } = await press(list, '/accounts/disable', id);
+    expect(status, 'of a list that is out of date').to.equal(404);
+    expect((await open('/accounts')).html).not.to.include(id);
+  });
+
+  it('LOG-05 a person who was disabled and is forgotten stays in the list, to be let in again', async () => {
+    const { id } = await graceConnected();
+    const disabled = await press(await open('/accounts'), '/accounts/disable', id);
+    const forgotten = await press(disabled, '/accounts/forget', id);
+    const [, item = ''] = forgotten.html.split(`<bdi class="claim">${id}</bdi>`);
+    expect(item.split('</li>')[0])
+      .to.include('Disabled')
+      .and.include('<dt>Forgotten</dt>')
+      .and.include('/accounts/enable')
+      .and.not.include('/accounts/forget')
+      .and.not.include('Identity provider');
+    expect((await press(forgotten, '/accounts/enable', id)).html).not.to.include(id);
+  });
+
+  it('LOG-05 an administrator who forgets themselves signs in again, also within the same second', async () => {
+    stopClock();
+    const page = requirePage(await browser.visit(at('/accounts')));
+    const by = String((await lastAudited('console_sign_in'))?.['by']);
+    const inside = await press(page, '/accounts/forget', by);
+    expect(inside.status).to.equal(200);
+    expect(inside.html).to.include('Ada Lovelace').and.include(by);
+  });
+
   it('the audit log says first what happened last, narrowed by event and period, page by page', async () => {
     const make = (name: string) =>
       manage(system(), 'POST', '/connectors', { name, level: 'analytics' });
@@ -203,11 +256,29 @@ describe('in the console', function () {
     const token = page.forms
       .flatMap(({ controls }) => controls)
       .find(({ name }) => name === 'token');
-    for (const path of ['/grants/end', '/clients/revoke', '/accounts/disable', '/tokens/revoke']) {
+    for (const path of [
+      '/grants/end',
+      '/clients/revoke',
+      '/accounts/forget',
+      '/accounts/disable',
+      '/tokens/revoke',
+    ]) {
       const fields = new URLSearchParams({ token: String(token?.value), id: 'unknown' });
       const answer = requirePage(await browser.post(page, new URL(at(path)), fields));
       expect(answer.status, path).to.equal(404);
       expect(answer.html).to.include('There is nothing here');
     }
+  });
+
+  it('LOG-05 nobody is forgotten by a form that is not from this page', async () => {
+    const { id, isConnected } = await graceConnected();
+    const page = await open('/accounts');
+    for (const token of ['', 'x']) {
+      const fields = new URLSearchParams({ token, id });
+      const answer = requirePage(await browser.post(page, new URL(at('/accounts/forget')), fields));
+      expect(answer.status, token).to.equal(403);
+    }
+    expect(await isConnected()).to.equal(true);
+    expect((await open('/accounts')).html).to.include('Grace Hopper');
   });
 });

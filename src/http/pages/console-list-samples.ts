@@ -114,7 +114,20 @@ export const LIST_SAMPLES: Record<string, ListSample> = {
       state: 'disabled',
       isWell: false,
       facts: [{ label: 'email', text: `${LONG}@example.com` }, ...ITEM.facts.slice(2)],
-      actions: [{ name: 'enable', action: '/console/accounts/enable', id: 'abc' }],
+      actions: [
+        { name: 'enable', action: '/console/accounts/enable', id: 'abc' },
+        { name: 'forget', action: '/console/accounts/forget', id: 'abc' },
+      ],
+    },
+    {
+      title: 'Ikh5AnYxuNnXX_7k2joIiz_pE1R',
+      state: 'disabled',
+      isWell: false,
+      facts: [
+        { label: 'forgotten', time: NOON },
+        { label: 'id', code: 'Ikh5AnYxuNnXX_7k2joIiz_pE1R' },
+      ],
+      actions: [{ name: 'enable', action: '/console/accounts/enable', id: 'def' }],
     },
   ]),
   'console-nobody': list('accounts', []),

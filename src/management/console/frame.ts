@@ -15,7 +15,16 @@ const SECTIONS = [
 ] as const;
 export type Section = (typeof SECTIONS)[number];
 
-const DONE = ['created', 'revoked', 'deleted', 'ended', 'allowed', 'disabled', 'enabled'] as const;
+const DONE = [
+  'created',
+  'revoked',
+  'deleted',
+  'ended',
+  'allowed',
+  'disabled',
+  'enabled',
+  'forgotten',
+] as const;
 
 /** `problem`: the key below `console.problems` of what was wrong with a form. */
 export function frameOf(

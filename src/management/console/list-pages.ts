@@ -1,6 +1,6 @@
 // The console's lists of clients, grants, accounts and the audit log, with what an administrator can do about each item.
 import { CONNECTION_STATES, type ConnectionState } from '../../connections/connection.ts';
-import { changeAccount, listAccounts } from '../accounts.ts';
+import { changeAccount, forgetAccount, listAccounts } from '../accounts.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
 import type { AccountDocument } from '../documents.ts';
 import type { ClientDocument, GrantDocument } from '../grant-documents.ts';
@@ -96,7 +96,7 @@ const accounts: List<AccountDocument> = {
   section: 'accounts',
   query: accountsQuery,
   read: (tools, _query, after) => listAccounts(tools, { limit: PAGE, after }),
-  item: ({ id, name, email, identityProvider, signedInAt, disabledAt }) => ({
+  item: ({ id, name, email, identityProvider, signedInAt, disabledAt, forgottenAt }) => ({
     title: name,
     state: disabledAt === undefined ? 'allowed' : 'disabled',
     isWell: disabledAt === undefined,
@@ -104,17 +104,22 @@ const accounts: List<AccountDocument> = {
       ...(email === undefined ? [] : [text('email', email)]),
       ...time('signedIn', signedInAt),
       ...time('ended', disabledAt),
-      code('provider', identityProvider),
+      ...time('forgotten', forgottenAt),
+      ...(identityProvider === '' ? [] : [code('provider', identityProvider)]),
       code('id', id),
     ],
     actions: [
-      disabledAt === undefined
-        ? { name: 'disable', action: `${CONSOLE}/accounts/disable`, id }
-        : { name: 'enable', action: `${CONSOLE}/accounts/enable`, id },
+      accountAction(disabledAt === undefined ? 'disable' : 'enable', id),
+      ...(forgottenAt === undefined ? [accountAction('forget', id)] : []),
     ],
   }),
   actions: {
     disable: { done: 'disabled', act: (tools, id) => changeAccount(tools, id, 'disable') },
     enable: { done: 'enabled', act: (tools, id) => changeAccount(tools, id, 'enable') },
+    forget: { done: 'forgotten', act: forgetAccount },
   },
 };
+
+function accountAction(name: 'disable' | 'enable' | 'forget', id: string) {
+  return { name, action: `${CONSOLE}/accounts/${name}`, id };
+}
