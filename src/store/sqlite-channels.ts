@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { DatabaseSync } from 'node:sqlite';
 import type { ByteStore } from './byte-store.ts';
 import type { Logger } from './logger.ts';
+import type { Commits } from './sqlite-commits.ts';
 
 const LOOK_EVERY_MS = 100;
 const KEPT_SECONDS = 60;
@@ -11,6 +12,7 @@ type Channels = Pick<ByteStore, 'publish' | 'subscribe'> & { close(): void };
 
 export function openChannels(
   db: DatabaseSync,
+  commit: Commits['commit'],
   now: () => number,
   logger: Logger | undefined,
 ): Channels {
@@ -37,7 +39,7 @@ export function openChannels(
   };
   return {
     async publish(channel, message) {
-      insert.run(channel, message, now() + KEPT_SECONDS);
+      await commit(() => insert.run(channel, message, now() + KEPT_SECONDS));
       if (looking) setImmediate(look);
     },
     async subscribe(channel, listener) {

@@ -75,11 +75,12 @@ function isBusy(error: unknown): boolean {
   );
 }
 
-export function transaction(db: DatabaseSync, work: () => void): void {
+export function transaction<Result>(db: DatabaseSync, work: () => Result): Result {
   db.exec('BEGIN IMMEDIATE');
   try {
-    work();
+    const result = work();
     db.exec('COMMIT');
+    return result;
   } catch (error) {
     // SQLite has ended it already when the disk was full.
     if (db.isTransaction) db.exec('ROLLBACK');

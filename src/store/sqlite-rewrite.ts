@@ -1,23 +1,25 @@
 // Goes through all values and all members of sets in a SQLite file and replaces their bytes, for the store to be sealed anew.
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import type { ByteStore, Rewriting } from './byte-store.ts';
-import { bufferOf, transaction } from './sqlite-file.ts';
+import type { Commits } from './sqlite-commits.ts';
+import { bufferOf } from './sqlite-file.ts';
 
 // So few because SQLite holds up the whole process until they are on the disk.
 const ROWS_AT_ONCE = 20;
 
 const KEYS = { entry: ['name'], member: ['name', 'field'] };
 
-export function rewriter(db: DatabaseSync): ByteStore['rewrite'] {
+export function rewriter(db: DatabaseSync, commit: Commits['commit']): ByteStore['rewrite'] {
   return async function* rewrite(rewriting) {
-    yield* rewriteTable(db, 'entry', rewriting);
-    yield* rewriteTable(db, 'member', rewriting);
+    yield* rewriteTable(db, commit, 'entry', rewriting);
+    yield* rewriteTable(db, commit, 'member', rewriting);
   };
 }
 
 /** In the order of the key, which a row keeps whatever is written to it. */
 async function* rewriteTable(
   db: DatabaseSync,
+  commit: Commits['commit'],
   table: keyof typeof KEYS,
   rewriting: Rewriting,
 ): AsyncGenerator<number> {
@@ -42,17 +44,12 @@ async function* rewriteTable(
       const next = rewriting(before, name, field);
       return next ? [[next, ...place, before]] : [];
     });
-    yield runAll(db, replace, replacements);
+    yield await commit(() => runAll(replace, replacements));
     rows = read(rows.at(-1)?.place ?? []);
   }
 }
 
 /** How many rows were changed. */
-function runAll(db: DatabaseSync, statement: StatementSync, runs: SQLInputValue[][]): number {
-  if (runs.length === 0) return 0;
-  let changes = 0;
-  transaction(db, () => {
-    for (const values of runs) changes += Number(statement.run(...values).changes);
-  });
-  return changes;
+function runAll(statement: StatementSync, runs: SQLInputValue[][]): number {
+  return runs.reduce((changes, values) => changes + Number(statement.run(...values).changes), 0);
 }

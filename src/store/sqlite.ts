@@ -3,7 +3,8 @@ import type { DatabaseSync } from 'node:sqlite';
 import { type ByteStore, MEMBERS_AT_ONCE } from './byte-store.ts';
 import type { Logger } from './logger.ts';
 import { openChannels } from './sqlite-channels.ts';
-import { bufferOf, openDatabase, transaction, waitingForLocks } from './sqlite-file.ts';
+import { type Commits, openCommits } from './sqlite-commits.ts';
+import { bufferOf, openDatabase, waitingForLocks } from './sqlite-file.ts';
 import { rewriter } from './sqlite-rewrite.ts';
 
 const SWEEP_ROWS = 2000;
@@ -23,34 +24,37 @@ export function openSqlite(
   { now = () => Date.now() / 1000, sweepEvery = 5, logger }: SqliteOptions = {},
 ): ByteStore {
   const db = openDatabase(file);
-  const channels = openChannels(db, now, logger);
+  const { commit, flush } = openCommits(db);
+  const channels = openChannels(db, commit, now, logger);
   const sweep = sweeper(db, now, logger);
   const sweeping = setInterval(sweep, sweepEvery * 1000).unref();
 
   return {
     ...waitingForLocks({
-      ...values(db, now),
-      ...sets(db, now),
-      ...streams(db, now),
+      ...values(db, commit, now),
+      ...sets(db, commit, now),
+      ...streams(db, commit, now),
       publish: channels.publish,
       subscribe: channels.subscribe,
-      delete: deleter(db),
+      delete: deleter(db, commit),
     }),
-    rewrite: rewriter(db),
+    rewrite: rewriter(db, commit),
     async ping() {
       db.exec('SELECT 1 FROM entry LIMIT 1');
     },
     async close() {
       clearInterval(sweeping);
       channels.close();
+      flush();
       db.close();
     },
   };
 }
 
+type Commit = Commits['commit'];
 type Values = Pick<ByteStore, 'get' | 'set' | 'exchange' | 'take'>;
 
-function values(db: DatabaseSync, now: () => number): Values {
+function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
   const select = db.prepare('SELECT value FROM entry WHERE name = ? AND expires > ?');
   const put = db.prepare('INSERT OR REPLACE INTO entry (name, value, expires) VALUES (?, ?, ?)');
   const insert = db.prepare(`
@@ -79,22 +83,21 @@ function values(db: DatabaseSync, now: () => number): Values {
   };
   return {
     get: async (name) => read(name),
-    async set(name, bytes, ttl) {
-      put.run(name, bytes, now() + ttl);
-    },
-    exchange: async (name, before, next, ttl) =>
-      change(name, before, next, ttl).changes === 1 || read(name),
-    async take(name) {
-      const row = take.get(name);
-      return row && Number(row['expires']) > now() ? bufferOf(row['value']) : undefined;
-    },
+    set: (name, bytes, ttl) => commit(() => void put.run(name, bytes, now() + ttl)),
+    exchange: (name, before, next, ttl) =>
+      commit(() => change(name, before, next, ttl).changes === 1 || read(name)),
+    take: (name) =>
+      commit(() => {
+        const row = take.get(name);
+        return row && Number(row['expires']) > now() ? bufferOf(row['value']) : undefined;
+      }),
   };
 }
 
 type Member = [field: string, bytes: Buffer];
 type Sets = Pick<ByteStore, 'addMember' | 'removeMember' | 'members'>;
 
-function sets(db: DatabaseSync, now: () => number): Sets {
+function sets(db: DatabaseSync, commit: Commit, now: () => number): Sets {
   const forgetExpired = db.prepare('DELETE FROM member_set WHERE name = ? AND expires <= ?');
   const prolong = db.prepare(`
     INSERT INTO member_set (name, expires) VALUES (?1, ?2)
@@ -105,16 +108,13 @@ function sets(db: DatabaseSync, now: () => number): Sets {
     SELECT field, value FROM member JOIN member_set USING (name)
     WHERE name = ? AND expires > ? AND field > ? ORDER BY field LIMIT ${MEMBERS_AT_ONCE}`);
   return {
-    async addMember(name, field, bytes, ttl) {
-      transaction(db, () => {
+    addMember: (name, field, bytes, ttl) =>
+      commit(() => {
         forgetExpired.run(name, now());
         prolong.run(name, now() + ttl);
         add.run(name, field, bytes);
-      });
-    },
-    async removeMember(name, field) {
-      remove.run(name, field);
-    },
+      }),
+    removeMember: (name, field) => commit(() => void remove.run(name, field)),
     async members(name, from) {
       const rows = select.all(name, now(), from);
       const members = rows.map((row): Member => [String(row['field']), bufferOf(row['value'])]);
@@ -126,7 +126,7 @@ function sets(db: DatabaseSync, now: () => number): Sets {
 
 type Streams = Pick<ByteStore, 'append' | 'range'>;
 
-function streams(db: DatabaseSync, now: () => number): Streams {
+function streams(db: DatabaseSync, commit: Commit, now: () => number): Streams {
   const insert = db.prepare('INSERT INTO stream (name, value, expires) VALUES (?, ?, ?)');
   const select = (which: string, order: string) =>
     db.prepare(`
@@ -134,9 +134,7 @@ function streams(db: DatabaseSync, now: () => number): Streams {
       ORDER BY id ${order} LIMIT ?`);
   const [oldest, newest] = [select('>', 'ASC'), select('<', 'DESC')];
   return {
-    async append(name, bytes, ttl) {
-      insert.run(name, bytes, now() + ttl);
-    },
+    append: (name, bytes, ttl) => commit(() => void insert.run(name, bytes, now() + ttl)),
     range: async (name, { after, limit, newestFirst }) =>
       (newestFirst ? newest : oldest)
         .all(name, Number(after ?? (newestFirst ? Infinity : 0)), now(), limit)
@@ -144,11 +142,11 @@ function streams(db: DatabaseSync, now: () => number): Streams {
   };
 }
 
-function deleter(db: DatabaseSync): ByteStore['delete'] {
+function deleter(db: DatabaseSync, commit: Commit): ByteStore['delete'] {
   const statements = ['entry', 'member_set', 'stream'].map((table) =>
     db.prepare(`DELETE FROM ${table} WHERE name = ?`),
   );
-  return async (name) => transaction(db, () => statements.forEach((each) => each.run(name)));
+  return (name) => commit(() => statements.forEach((each) => each.run(name)));
 }
 
 /** Removes a bounded number of expired rows, because SQLite holds up the whole process meanwhile. */

@@ -56,7 +56,8 @@ describe('The embedded store', () => {
     running = await startGatehouseProcess(place.environment);
   }
 
-  const openFile = () => new DatabaseSync(system.storeAddress.slice('sqlite:'.length));
+  const openFile = () =>
+    new DatabaseSync(system.storeAddress.slice('sqlite:'.length), { timeout: 1000 });
 
   function expectWhole(): void {
     const db = openFile();

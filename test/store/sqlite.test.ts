@@ -9,6 +9,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { createInterface } from 'node:readline';
 import { openStore } from '../../src/store/open.ts';
 import { openSqlite } from '../../src/store/sqlite.ts';
+import { StoreUnavailable } from '../../src/store/store.ts';
 import { until } from './condition.ts';
 import { storeContract } from './contract.ts';
 
@@ -134,6 +135,51 @@ describe('the store on SQLite', () => {
     const tables = ['entry', 'member_set', 'member', 'stream'];
     assert.deepEqual(tables.map(rows), [1, 1, 1, 1]);
     await bytes.close();
+  });
+
+  it('waits for the disk once for all that is written at the same time', async () => {
+    const dataDir = folder();
+    const store = await openStore(address, { secret, dataDir });
+    const log = () => statSync(join(dataDir, `${address.file}-wal`)).size;
+    const keys = Array.from({ length: 50 }, (_, i) => `thing:${i}`);
+    await store.set('thing:0', 0, 60);
+    const before = log();
+    await store.set('thing:0', 1, 60);
+    const one = log() - before;
+    await Promise.all(keys.map((key) => store.set(key, 1, 60)));
+    assert.isBelow(log() - before - one, 10 * one);
+    for (const key of keys) assert.equal((await store.get(key))?.value, 1);
+    await store.close();
+  });
+
+  it('writes nothing of what was refused together, and all of it when it is asked again', async () => {
+    const dataDir = folder();
+    const store = await openStore(address, { secret, dataDir });
+    await store.set('thing:1', 'before', 60);
+    const writeAll = () =>
+      Promise.allSettled([
+        store.set('thing:1', 'after', 60),
+        store.take('thing:1'),
+        store.add('thing:2', 'after', 60),
+        store.addMember('set:1', 'after', 60),
+      ]);
+    const stored = async () => [
+      (await store.get('thing:1'))?.value,
+      (await store.get('thing:2'))?.value,
+      await store.members('set:1'),
+    ];
+    const other = new DatabaseSync(join(dataDir, address.file));
+    other.exec('BEGIN IMMEDIATE');
+    const refused = await writeAll();
+    assert.deepEqual(await stored(), ['before', undefined, []]);
+    other.exec('ROLLBACK');
+    other.close();
+    for (const each of refused)
+      assert.instanceOf(each.status === 'rejected' && each.reason, StoreUnavailable);
+    const answers = (await writeAll()).map((each) => each.status === 'fulfilled' && each.value);
+    assert.deepEqual(answers, [undefined, 'after', true, undefined]);
+    assert.deepEqual(await stored(), [undefined, 'after', ['after']]);
+    await store.close();
   });
 
   it('is the same store for several processes at once', async () => {
