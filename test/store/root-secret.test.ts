@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { assert, expect } from 'chai';
 import { openStore, type StoreOptions } from '../../src/store/open.ts';
+import type { Store } from '../../src/store/store.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { until } from './condition.ts';
 
@@ -51,6 +52,26 @@ describe('The root secret of a store', () => {
         'written on the first day, and again',
       );
       expect(await store.get('thing:untouched')).to.equal(undefined);
+    });
+  });
+
+  it('that is over hides what was recorded with it, and nothing recorded since', async () => {
+    const recorded = async (store: Store, newestFirst: boolean) => {
+      const entries = await store.range<string>('stream:1', { limit: 2, newestFirst });
+      return entries.map(({ value }) => value);
+    };
+    await withStore({ secret: OLD }, async (store) => {
+      for (let entry = 0; entry < 5; entry++) await store.append('stream:1', 'before', 60);
+    });
+    await withStore({ secret: NEW, previousSecret: OLD }, async (store) => {
+      await store.append('stream:1', 'after', 60);
+      expect(await recorded(store, true)).to.deep.equal(['after', 'before']);
+    });
+    await withStore({ secret: NEW }, async (store) => {
+      for (const newestFirst of [false, true])
+        expect(await recorded(store, newestFirst)).to.deep.equal(['after']);
+      await store.append('stream:1', 'later', 60);
+      expect(await recorded(store, false)).to.deep.equal(['after', 'later']);
     });
   });
 
