@@ -1,0 +1,129 @@
+// Who guesses tokens and secrets is told to wait, and whoever has the right one is heard.
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import {
+  connect,
+  obtainCode,
+  redeem,
+  REDIRECT_URI,
+  registerClient,
+} from '../support/connection.ts';
+import { callTool, isLetIn } from '../support/mcp.ts';
+import { discover, refresh, type Client } from '../support/oauth.ts';
+import { useSystem } from '../support/system.ts';
+import { until } from '../store/condition.ts';
+
+describe('Wrong tokens', () => {
+  const system = useSystem({
+    file: {
+      limits: { wrongTokens: { perAddress: '5/10m' }, wrongSecrets: { perAddress: '1000/10m' } },
+    },
+  });
+
+  async function tokenStatus(client: Client, server: Parameters<typeof refresh>[0], token: string) {
+    const { status, body, headers } = await refresh(server, client, token);
+    return { status, error: body.error, wait: headers.get('retry-after') };
+  }
+
+  it('DOS-04 DOS-03 of a client are told to wait, and its good ones, and those of others, are answered', async () => {
+    const connector = await createConnector(system());
+    const first = await connect(system(), connector);
+    const code = await obtainCode(system(), connector, { as: { client: first.client } });
+    const other = await connect(system(), connector, { person: 'grace' });
+    const { server, client } = first;
+    for (let n = 0; n < 5; n += 1)
+      expect((await tokenStatus(client, server, 'guess')).error).to.equal('invalid_grant');
+    for (let n = 0; n < 20; n += 1) {
+      const { status, error, wait } = await tokenStatus(client, server, `guess-${n}`);
+      expect({ status, error }).to.deep.equal({ status: 429, error: 'temporarily_unavailable' });
+      expect(Number(wait)).to.be.within(1, 600);
+    }
+    expect((await redeem(code)).status).to.equal(200);
+    expect((await refresh(server, client, first.refreshToken)).status).to.equal(200);
+    expect((await tokenStatus(other.client, server, 'guess')).error).to.equal('invalid_grant');
+  });
+
+  it('DOS-04 of clients that nobody knows count together', async () => {
+    const { link } = await createConnector(system());
+    const { server } = await discover(link);
+    const unknown = (n: number): Client => ({
+      id: `unknown-client-${n}-0123`,
+      method: 'none',
+      redirectUri: REDIRECT_URI,
+    });
+    const found = [];
+    for (let n = 0; n < 8; n += 1) found.push((await tokenStatus(unknown(n), server, 'x')).status);
+    expect(found).to.deep.equal([401, 401, 401, 401, 401, 429, 429, 429]);
+  });
+
+  it('STK-06 DOS-04 at the resource server are told to wait, good ones and those that have ended are not', async () => {
+    const connector = await createConnector(system());
+    const { accessToken } = await connect(system(), connector);
+    const ended = await connect(system(), connector, { person: 'grace' });
+    await fetch(`${system().auth}/oauth/revoke`, {
+      method: 'POST',
+      body: new URLSearchParams({ token: ended.refreshToken ?? '', client_id: ended.client.id }),
+    });
+    const forged = `${accessToken.slice(0, -8)}AAAAAAAA`;
+    const ask = async (link: string, token: string) =>
+      (await callTool(link, token, 'club_overview')).status;
+    const found = [];
+    for (let n = 0; n < 8; n += 1)
+      found.push(await ask(n % 2 ? connector.link : `${system().resource}/mcp`, forged));
+    expect(found).to.deep.equal([401, 401, 401, 401, 401, 429, 429, 429]);
+    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    expect(await ask(connector.link, ended.accessToken)).to.equal(401);
+  });
+});
+
+describe('Wrong secrets', () => {
+  const system = useSystem({ file: { limits: { wrongSecrets: { perAddress: '5/2s' } } } });
+
+  for (const method of ['client_secret_basic', 'client_secret_post'] as const) {
+    it(`DOS-04 of a client are not heard after a few, with ${method}, until the time is over`, async () => {
+      const { link } = await createConnector(system());
+      const { server } = await discover(link);
+      const client = await registerClient(server, method);
+      const wrong = { ...client, secret: 'w'.repeat(43) };
+      const ask = async (as: Client) => (await refresh(server, as, 'x')).status;
+      // Counting may begin anew in between.
+      await until('wrong ones are not heard', async () => (await ask(wrong)) === 429);
+      const { status, body, headers } = await refresh(server, client, 'x');
+      expect([status, body.error]).to.deep.equal([429, 'temporarily_unavailable']);
+      expect(Number(headers.get('retry-after'))).to.be.within(1, 2);
+      await until('the right one is heard again', async () => (await ask(client)) === 400);
+    });
+  }
+
+  it('DOS-04 keep out nobody who uses the right one', async () => {
+    const { link } = await createConnector(system());
+    const { server } = await discover(link);
+    const client = await registerClient(server, 'client_secret_basic');
+    const wrong = { ...client, secret: 'w'.repeat(43) };
+    expect((await refresh(server, client, 'x')).status).to.equal(400);
+    await until('wrong ones are not heard', async () => {
+      const { status } = await refresh(server, wrong, 'x');
+      expect((await refresh(server, client, 'x')).body.error).to.equal('invalid_grant');
+      return status === 429;
+    });
+    const { server: same } = await discover(link);
+    const another = await registerClient(same, 'client_secret_basic');
+    expect((await refresh(server, another, 'x')).body.error).to.equal('invalid_grant');
+  });
+
+  it('ADM-02 of the management API are not heard after a few, and keep out nobody who has the right one', async () => {
+    const { management, managementKey } = system();
+    const ask = async (key: string) => {
+      const headers = { authorization: `Bearer ${key}` };
+      const response = await fetch(`${management}/api/v1/connectors`, { headers });
+      return { status: response.status, body: (await response.json()) as { error?: string } };
+    };
+    expect((await ask(managementKey)).status).to.equal(200);
+    const { body } = await until('wrong ones are not heard', async () => {
+      const answer = await ask('w'.repeat(40));
+      return answer.status === 429 && answer;
+    });
+    expect(body.error).to.equal('temporarily_unavailable');
+    expect((await ask(managementKey)).status).to.equal(200);
+  });
+});

@@ -1,0 +1,56 @@
+// Who is sent to sign in too often is told to wait, and whoever is signed in never notices.
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { registerClient } from '../support/connection.ts';
+import { openBrowser, requirePage } from '../support/browser.ts';
+import { authorizeUrl, discover } from '../support/oauth.ts';
+import { countStoredKeys } from '../support/stored-keys.ts';
+import { useSystem } from '../support/system.ts';
+import { statuses, times } from '../support/request-statuses.ts';
+
+describe('Being sent to sign in too often', () => {
+  const system = useSystem({
+    file: {
+      limits: {
+        authorizations: { perAddress: '5/10m' },
+        signIns: { perAddress: '4/10m' },
+      },
+    },
+  });
+
+  it('DOS-02 is answered with a page that says to wait, and nothing is stored', async () => {
+    const { link } = await createConnector(system());
+    const { server } = await discover(link);
+    const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+    const visit = () => fetch(url, { redirect: 'manual', headers: { accept: 'text/html' } });
+    expect(await statuses(times(5, visit))).to.deep.equal(Array(5).fill(303));
+    const before = await countStoredKeys(system());
+    const response = await visit();
+    expect(response.status).to.equal(429);
+    expect(Number(response.headers.get('retry-after'))).to.be.within(1, 600);
+    expect(response.headers.get('content-type')).to.match(/^text\/html/);
+    expect(await response.text()).to.match(/many requests/i);
+    expect(await countStoredKeys(system())).to.deep.equal(before);
+  });
+
+  it('DOS-02 holds for the pages of a sign-in and the answers of the identity provider too', async () => {
+    const { auth } = system();
+    const visit = (n: number) =>
+      fetch(`${auth}/interaction/${n % 2 ? 'callback?state=x' : 'x'}`, { redirect: 'manual' });
+    expect(await statuses(times(6, visit))).to.deep.equal([400, 400, 400, 400, 429, 429]);
+  });
+});
+
+describe('Being sent to sign in by the page of connected apps', () => {
+  const system = useSystem({ file: { limits: { authorizations: { perAddress: '5/10m' } } } });
+
+  it('DOS-02 counts as being sent by an app, because as much is stored, and keeps out nobody who is signed in', async () => {
+    const account = `${system().auth}/account`;
+    const browser = openBrowser(system().origins);
+    const people = requirePage(await browser.visit(account));
+    expect((await browser.submit(people, { person: 'ada' })).kind).to.equal('page');
+    const leave = (n: number) => fetch(account + (n % 2 ? '' : '/sign-in'), { redirect: 'manual' });
+    expect(await statuses(times(6, leave))).to.deep.equal([303, 303, 303, 303, 429, 429]);
+    expect(requirePage(await browser.visit(account)).status).to.equal(200);
+  });
+});
