@@ -4,7 +4,7 @@ import { startGatehouse } from '../../../src/gatehouse.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { createConnector, type Connector } from '../../support/administrator.ts';
-import { openBrowser, type Step } from '../../support/browser.ts';
+import { asksWho, openBrowser, requirePage, type Step } from '../../support/browser.ts';
 import { restoreClock } from '../../support/clock.ts';
 import { authorizeUrl, type Client, discover } from '../../support/oauth.ts';
 import { openPlace, type StoreKind, type System } from '../../support/system.ts';
@@ -20,6 +20,14 @@ export type Publishing = {
   /** What a person sees who is sent to authorize `client` by somebody new. */
   visit: (client: Client) => Promise<Step>;
 };
+
+/** Seconds, longer than a document is kept unless it says so. */
+export const KEPT = 400;
+
+/** Whether the document was taken, so that the person is asked who they are. */
+export function isAsked(step: Step): boolean {
+  return asksWho(requirePage(step));
+}
 
 let clients = 0;
 

@@ -1,0 +1,79 @@
+// Metadata documents of chosen hosts only, where the operator wants it so, and how they are shown.
+import { expect } from 'chai';
+import { DOMAIN } from '../authorization-server/metadata-documents/document-host.ts';
+import { wrongSettings } from '../settings/settings-file.ts';
+import { openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
+import { authorizeUrl, discover, exchange } from '../support/oauth.ts';
+import { isAsked, usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
+
+describe('Documents of chosen hosts', () => {
+  const shared = 'https://raw.githubusercontent.com/somebody/client/main.json';
+  const pinned = (url: string) => ({
+    url,
+    document: { client_id: url, client_name: 'Claude', redirect_uris: ['http://localhost/cb'] },
+  });
+  const publishing = usePublishing(
+    'sqlite',
+    ({ network }) => ({ network, limits: { failureTime: 0, perMinute: Infinity } }),
+    {
+      clients: {
+        metadataDocumentHosts: [`app.${DOMAIN}`, `shared.${DOMAIN}/acme/`],
+        metadataDocuments: [pinned(shared)],
+      },
+    },
+  );
+
+  it('CIM-10 are the only ones taken, down to the path, and no other is fetched', async () => {
+    const { host, newClient, visit } = publishing();
+    const client = newClient();
+    for (const id of [client.id, `https://shared.${DOMAIN}/acme/x.json`])
+      expect(isAsked(await visit({ ...client, id })), id).to.equal(true);
+    const connections = host.connections();
+    for (const id of [
+      `https://shared.${DOMAIN}/evil/x.json`,
+      `https://shared.${DOMAIN}/acme.json`,
+      `https://shared.${DOMAIN}/acme/../evil/x.json`,
+      `https://shared.${DOMAIN}/acme/%2e%2e/evil/x.json`,
+      `https://other.${DOMAIN}/acme/x.json`,
+      `https://xapp.${DOMAIN}/x.json`,
+      `https://app.${DOMAIN}.evil.example/x.json`,
+    ])
+      expect(requirePage(await visit({ ...client, id })).status, id).to.equal(400);
+    expect(host.connections()).to.equal(connections);
+  });
+
+  it('CIM-10 where anybody may publish are shown as not verified', async () => {
+    const { system, connector } = publishing();
+    const { server } = await discover(connector.link);
+    const client = { id: shared, method: 'none', redirectUri: 'http://localhost:1/cb' } as const;
+    const browser = openBrowser(system.origins);
+    const { url, verifier } = authorizeUrl(server, client, { resource: connector.link });
+    const page = await browser.openConsent(url);
+    expect(page.html)
+      .to.match(/not verified/i)
+      .and.not.match(/identified by this address/i);
+    const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    await exchange(server, client, { callback, verifier });
+    const { html } = requirePage(await browser.visit(`${system.auth}/account`));
+    expect(html)
+      .to.include('localhost:1')
+      .and.not.match(/identified by this address/i);
+  });
+
+  it('CIM-14 are no addresses inside, whatever the settings say', () => {
+    for (const host of [
+      'localhost',
+      '127.0.0.1',
+      '[::1]',
+      'http://x.example',
+      'x.example:8443',
+      '*',
+    ])
+      expect(wrongSettings({ clients: { metadataDocumentHosts: [host] } }), host).to.include(
+        'clients.metadataDocumentHosts[0]',
+      );
+    expect(wrongSettings({ clients: { allowPrivateDocuments: true } })).to.include(
+      'clients.allowPrivateDocuments',
+    );
+  });
+});
