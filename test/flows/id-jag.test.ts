@@ -2,36 +2,22 @@
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { ID_JAG_REFUSALS } from '../../src/authorization-server/engine/id-jag-refusals.ts';
-import { grantLifetimes } from '../../src/grants/grant-life.ts';
-import { lowerGrant } from '../../src/grants/grants.ts';
-import {
-  type Connector,
-  createConnector,
-  listGrants,
-  manage,
-  readAudit,
-  showConnector,
-  showGrant,
-} from '../support/administrator.ts';
+import { type Connector, createConnector } from '../support/administrator.ts';
 import { moveClock } from '../support/clock.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { discover, type Parameters, requestToken } from '../support/oauth.ts';
-import { openSystemStore } from '../support/opened-store.ts';
 import { startSystem, type System } from '../support/system.ts';
-import { askAboutToken } from '../support/token-endpoints.ts';
 import { startVouchingIssuer, type VouchingIssuer } from '../support/vouching-issuer.ts';
 import {
   APP,
   type Claims,
   GRANT_TYPE,
   inSettings,
-  OTHER,
   useVouching,
 } from '../support/vouching-system.ts';
-import { until } from '../store/condition.ts';
 
 describe('An identity provider that vouches for people', () => {
-  const { now, claimsFor, present, vouch, obtain, forgetUse } = useVouching();
+  const { now, claimsFor, present, vouch, obtain } = useVouching();
   let system: System;
   let idp: VouchingIssuer;
   let silent: VouchingIssuer;
@@ -103,123 +89,6 @@ describe('An identity provider that vouches for people', () => {
     expect(await levelWith({ email: 'V@example.com' })).to.equal('admin');
     expect(await levelWith({ email: 'w@example.com' })).to.equal('operations');
     expect(await levelWith({ email: 'v@example.com' })).to.equal('operations');
-  });
-
-  it('renews one grant, however often it vouches', async () => {
-    const first = await obtain('often');
-    moveClock(5 * 86_400);
-    const second = await obtain('often');
-    expect(second.grantId).to.equal(first.grantId);
-    const { items } = await listGrants(system, { account: String(first.claims.sub) });
-    expect(items).to.have.lengthOf(1);
-    expect(items[0]).to.include({ id: first.grantId, state: 'active', clientName: 'The app' });
-    expect(await isLetIn(connector.link, second.token)).to.equal(true);
-  });
-
-  it('stops being good for a grant that nobody used for a month: the next one is new', async () => {
-    const first = await obtain('rare');
-    moveClock(31 * 86_400);
-    expect(await showGrant(system, first.grantId)).to.include({ state: 'ended', reason: 'idle' });
-    expect((await obtain('rare')).grantId).to.not.equal(first.grantId);
-  });
-
-  it('does not raise what the person lowered', async () => {
-    const { grantId, token } = await obtain('lowerer');
-    const { store } = await openSystemStore(system);
-    const lifetimes = grantLifetimes({ accessToken: 3600, refreshTokenIdle: 30 * 86_400 });
-    await lowerGrant(store, grantId, 'analytics', { lifetimes, now: Date.now() / 1000 });
-    await store.close();
-    // Longer than a process goes by what it read.
-    moveClock(15);
-    expect(await isLetIn(connector.link, token)).to.equal(false);
-    const next = await obtain('lowerer');
-    expect([next.grantId, next.body.scope]).to.deep.equal([grantId, 'analytics']);
-    expect(await isLetIn(connector.link, next.token)).to.equal(true);
-  });
-
-  it('takes one use for one person with one client', async () => {
-    const { id, link } = await createConnector(system, { maxUses: 2 });
-    await Promise.all([1, 2, 3].map(() => obtain('first', { resource: link })));
-    await obtain('second', { resource: link });
-    await until('both are kept', async () => (await showConnector(system, id)).uses === 2);
-    expect((await vouch('third', { resource: link })).body.error_description).to.equal(
-      ID_JAG_REFUSALS.used_up.description,
-    );
-    await obtain('first', { resource: link });
-    expect((await showConnector(system, id)).uses).to.equal(2);
-  });
-
-  it('is in the audit log once for each grant, with whom it vouched for', async () => {
-    const { grantId, claims } = await obtain('audited');
-    await obtain('audited');
-    const items = (await readAudit(system)).filter((item) => item.grantId === grantId);
-    expect(items).to.have.lengthOf(1);
-    const { time: _time, ...item } = items[0] ?? {};
-    expect(item).to.deep.equal({
-      event: 'grant_vouched',
-      account: claims.sub,
-      clientId: APP.id,
-      connector: connector.id,
-      grantId,
-      outcome: 'granted',
-    });
-  });
-
-  it('EMA-05 cannot keep alive what an administrator ends, and may vouch again', async () => {
-    const { token, grantId } = await obtain('ended');
-    await manage(system, 'DELETE', `/grants/${grantId}`);
-    expect(await isLetIn(connector.link, token)).to.equal(false);
-    expect(await showGrant(system, grantId)).to.include({ state: 'ended' });
-    const again = await obtain('ended');
-    expect(again.grantId).to.not.equal(grantId);
-    expect(await isLetIn(connector.link, again.token)).to.equal(true);
-  });
-
-  it('gives tokens that their client revokes, and nobody else', async () => {
-    const { token } = await obtain('revoker');
-    const { server } = await discover(connector.link);
-    await askAboutToken(server.revocation_endpoint, OTHER, token);
-    expect(await isLetIn(connector.link, token)).to.equal(true);
-    await askAboutToken(server.revocation_endpoint, APP, token);
-    await until('it is refused', async () => !(await isLetIn(connector.link, token)));
-  });
-
-  it('EMA-03 is asked again for each token: of one assertion sent often at once one is good', async () => {
-    const { id, link } = await createConnector(system);
-    const assertion = await idp.sign(claimsFor('racer', { resource: link }));
-    const answers = await Promise.all(Array.from({ length: 20 }, () => present(assertion)));
-    const good = answers.filter(({ status }) => status === 200);
-    expect(good).to.have.lengthOf(1);
-    const refused = answers.filter(({ status }) => status !== 200);
-    expect(new Set(refused.map(({ body }) => body.error_description))).to.deep.equal(
-      new Set([ID_JAG_REFUSALS.replayed.description]),
-    );
-    expect((await listGrants(system, { connector: id })).items).to.have.lengthOf(1);
-    await until('a use is kept', async () => (await showConnector(system, id)).uses > 0);
-    expect((await showConnector(system, id)).uses).to.equal(1);
-    const recorded = (await readAudit(system)).filter((item) => item.connector === id);
-    expect(recorded.filter(({ event }) => event === 'grant_vouched')).to.have.lengthOf(1);
-  });
-
-  it('may be asked again with the same assertion when we stopped before it was used up', async () => {
-    const { id, link } = await createConnector(system, { maxUses: 1 });
-    const claims = claimsFor('repeater', { resource: link });
-    const assertion = await idp.sign(claims);
-    const grantIds = [];
-    for (const _time of [1, 2]) {
-      const { body } = await present(assertion);
-      const { sub: account, grant_id: grantId } = decodeJwt(body.access_token ?? '');
-      grantIds.push(grantId);
-      await forgetUse(claims, `vouched-grant:${id} ${account} operations ${APP.id}`);
-    }
-    const recorded = (await readAudit(system)).filter((item) => item.connector === id);
-    expect(recorded.map(({ event }) => event)).to.deep.equal([
-      'connector_created',
-      'grant_vouched',
-    ]);
-    expect(new Set(grantIds).size).to.equal(1);
-    expect((await listGrants(system, { connector: id })).items).to.have.lengthOf(1);
-    expect((await showConnector(system, id)).uses).to.equal(1);
   });
 
   it('EMA-01 signs with another key from one day to the next, and what the old one signed is refused', async () => {
