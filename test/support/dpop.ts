@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import {
   calculateJwkThumbprint,
   type CryptoKey,
+  decodeJwt,
   exportJWK,
   generateKeyPair,
   type JWK,
@@ -112,6 +113,15 @@ export function refreshBound(
 ): Promise<TokenAnswer> {
   const parameters = { grant_type: 'refresh_token', refresh_token: token };
   return requestBound(key, server, client, parameters, proof);
+}
+
+/** The claim of the access token that says which key it is bound to. */
+export function boundTo({ body }: TokenAnswer): unknown {
+  return decodeJwt(body.access_token ?? '').cnf;
+}
+
+export function outcome({ status, body }: TokenAnswer): [number, string | undefined] {
+  return [status, body.error];
 }
 
 const PING = { jsonrpc: '2.0', id: 1, method: 'ping' };
