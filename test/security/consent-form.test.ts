@@ -1,0 +1,174 @@
+// The form of the consent page (RFC 9700 section 4.16): belongs to one flow of one browser, and ends after one page.
+import { expect } from 'chai';
+import {
+  asksConsent,
+  asksWho,
+  type Browser,
+  describePage,
+  requireDeparture,
+  requirePage,
+} from '../support/browser.ts';
+import { redeem } from '../support/connection.ts';
+import { cookieHeader } from '../support/cookie-jar.ts';
+import type { Filling } from '../support/html-forms.ts';
+import { approval, useConsent } from '../support/consent.ts';
+
+describe('Consent', () => {
+  const { system, place, newClient, start, newBrowser, opened } = useConsent();
+
+  it('CON-06 takes no form of another flow, site or nobody, and goes on', async () => {
+    const { browser, page } = await opened();
+    const other = requirePage(await browser.visit(start(await newClient()).url));
+    const { action, body } = approval(page);
+    const foreign = approval(other).body;
+    const cookie = cookieHeader(browser.jar, action);
+    const attempts: [string, URLSearchParams, Record<string, string>][] = [
+      ['of another flow', foreign, {}],
+      ['without a token', new URLSearchParams({ decision: 'approve', level: 'operations' }), {}],
+      ['from another origin', body, { origin: 'https://evil.example' }],
+      ['from nowhere', body, { origin: 'null' }],
+      ['from the resource server', body, { origin: system().resource }],
+      ['across sites', body, { 'sec-fetch-site': 'cross-site' }],
+      ['from a neighbour', body, { 'sec-fetch-site': 'same-site' }],
+    ];
+    for (const decision of ['approve', 'deny', 'switch'])
+      for (const [what, sent, headers] of attempts) {
+        const form = new URLSearchParams(sent);
+        form.set('decision', decision);
+        const answer = await fetch(action, {
+          method: 'POST',
+          redirect: 'manual',
+          headers: { cookie, ...headers },
+          body: form,
+        });
+        expect(answer.status, `${decision} ${what}`).to.equal(403);
+      }
+    const callback = requireDeparture(await browser.post(page, action, body));
+    expect(callback.searchParams.has('code')).to.equal(true);
+    for (const [what, sent, headers] of attempts.slice(2)) {
+      const answer = await fetch(action, {
+        method: 'POST',
+        redirect: 'manual',
+        headers: { cookie, ...headers },
+        body: sent,
+      });
+      expect([answer.status, answer.headers.get('location')], what).to.deep.equal([403, null]);
+    }
+  });
+
+  it('CON-06 takes the form of a page that was loaded twice, from either copy', async () => {
+    const { browser, page } = await opened();
+    const again = requirePage(await browser.visit(page.url));
+    expect(approval(again).body.get('token')).to.equal(approval(page).body.get('token'));
+    const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    expect(callback.searchParams.has('code')).to.equal(true);
+  });
+
+  it('CON-12 belongs to the browser that started it, and to one flow of that', async () => {
+    const { browser, page } = await opened();
+    const uid = page.url.pathname.split('/').at(-1) ?? '';
+    const stranger = newBrowser();
+    await stranger.authorize(start(await newClient()).url, { person: 'grace' });
+    for (const path of [`/interaction/${uid}`, `/oauth/authorize/${uid}`]) {
+      const answer = requirePage(await stranger.visit(system().auth + path));
+      expect(answer.status, path).to.equal(400);
+    }
+    const stolen = requirePage(await stranger.post(page, page.url, approval(page).body));
+    expect(stolen.status).to.equal(400);
+    // The cookie of one flow, sent to the address of another.
+    const second = requirePage(await browser.visit(start(await newClient()).url));
+    const answer = await fetch(second.url, {
+      redirect: 'manual',
+      headers: { cookie: cookieHeader(browser.jar, page.url) },
+    });
+    expect(answer.status).to.equal(400);
+    requireDeparture(await browser.submit(page, { decision: 'approve' }));
+  });
+
+  it('CON-12 gets no answer from a flow of another browser, whose cookie was sent to its address', async () => {
+    const [stranger, person] = [await opened(), await opened()];
+    const { action, body } = approval(stranger.page);
+    const { headers } = await fetch(action, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { cookie: cookieHeader(stranger.browser.jar, action) },
+      body,
+    });
+    const resumed = new URL(headers.get('location') ?? '');
+    const cookie = cookieHeader(stranger.browser.jar, resumed);
+    const { pathname } = new URL(person.page.url);
+    const elsewhere = resumed.href.replace(/[^/]+$/, pathname.split('/').at(-1) ?? '');
+    const answer = await fetch(elsewhere, { redirect: 'manual', headers: { cookie } });
+    expect([answer.status, answer.headers.get('location')]).to.deep.equal([400, null]);
+    const callback = requireDeparture(
+      await person.browser.submit(person.page, { decision: 'approve' }),
+    );
+    expect(callback.searchParams.get('state')).to.equal(person.state);
+  });
+
+  const ORDERS = ['xXyY', 'xyXY', 'xyYX', 'yxXY', 'yxYX', 'yYxX'];
+  for (const order of ORDERS) {
+    it(`CON-13 of two apps in one browser reaches each its own (${order})`, async () => {
+      const browser = newBrowser();
+      const tabs = { x: await tab(browser), y: await tab(browser) };
+      for (const step of order) await tabs[step.toLowerCase() as 'x' | 'y'].go();
+      for (const { state, client, verifier, page } of Object.values(tabs)) {
+        if (page.kind !== 'left') throw new Error(describePage(page));
+        expect(page.url.searchParams.get('state')).to.equal(state);
+        const { server, connector } = place();
+        const code = { link: connector.link, server, client, callback: page.url, verifier };
+        expect((await redeem(code)).status).to.equal(200);
+      }
+    });
+  }
+
+  /** One authorization in a tab of its own: `go` signs in, and then approves. */
+  async function tab(browser: Browser) {
+    const client = await newClient();
+    const { url, state, verifier } = start(client);
+    const self = {
+      client,
+      state,
+      verifier,
+      page: await browser.visit(url),
+      async go() {
+        const page = requirePage(self.page);
+        const filling: Filling = asksWho(page) ? { person: 'ada' } : { decision: 'approve' };
+        self.page = await browser.submit(page, filling);
+      },
+    };
+    return self;
+  }
+
+  it('CON-17 ends after one page, whatever was asked', async () => {
+    const client = await newClient();
+    for (const more of [
+      { scope: 'openid' },
+      { scope: '*' },
+      { scope: 'offline_access' },
+      { scope: 'full', prompt: 'consent' },
+      { prompt: 'login consent' },
+      { prompt: 'select_account' },
+      { prompt: 'login', max_age: '0' },
+    ]) {
+      const browser = newBrowser();
+      const page = await browser.openConsent(start(client, more).url);
+      const { searchParams } = requireDeparture(
+        await browser.submit(page, { decision: 'approve' }),
+      );
+      expect(searchParams.has('code'), JSON.stringify(more)).to.equal(true);
+    }
+  });
+
+  it('CON-17 ends for a person who may hold nothing, however often they try', async () => {
+    const browser = newBrowser();
+    const page = await browser.openConsent(start(await newClient()).url, 'alan');
+    const { action, body } = approval(page);
+    for (let time = 0; time < 3; time += 1) {
+      const answer = requirePage(await browser.post(page, action, body));
+      expect([answer.status, asksConsent(answer)]).to.deep.equal([403, false]);
+    }
+    const { searchParams } = requireDeparture(await browser.submit(page, { decision: 'deny' }));
+    expect(searchParams.get('error')).to.equal('access_denied');
+  });
+});

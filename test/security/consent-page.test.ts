@@ -1,0 +1,126 @@
+// The consent page (RFC 6749 section 10.2): asked every time, says what is so, and shows nothing that a client could misuse.
+import { expect } from 'chai';
+import { asksConsent, asksWho, type Page, requirePage } from '../support/browser.ts';
+import { cookieHeader } from '../support/cookie-jar.ts';
+import { useConsent } from '../support/consent.ts';
+
+describe('Consent', () => {
+  const { system, place, newClient, start, newBrowser, kinds, registerNamed, opened } =
+    useConsent();
+
+  it('CON-01 is asked every time of every kind of client, wherever the link was clicked', async () => {
+    for (const [kind, client] of await kinds()) {
+      const browser = newBrowser();
+      await browser.authorize(start(client).url);
+      for (const site of ['', 'none', 'same-origin', 'cross-site']) {
+        const { url } = start(client, { prompt: undefined });
+        const headers = {
+          cookie: cookieHeader(browser.jar, url),
+          accept: 'text/html',
+          ...(site ? { 'sec-fetch-site': site } : {}),
+        };
+        const answer = await fetch(url, { headers, redirect: 'manual' });
+        expect(answer.headers.get('location'), `${kind} ${site}`).to.match(/^\/interaction\//);
+      }
+      expect(asksConsent(requirePage(await browser.visit(start(client).url))), kind).to.equal(true);
+    }
+  });
+
+  it('CON-02 CON-03 says who asks, where the answer goes, what for, as whom and for how long', async () => {
+    for (const [kind, client] of await kinds()) {
+      const { page } = await opened(client);
+      const text = describeAll(page);
+      expect(text, kind).to.match(new RegExp(kind, 'i'));
+      const { host } = new URL(client.redirectUri);
+      for (const fact of [
+        host,
+        'Club figures',
+        place().connector.link,
+        'Ada Lovelace',
+        'operations',
+      ])
+        expect(text, kind).to.include(fact);
+      expect(text, kind)
+        .to.match(/90\sdays/)
+        .and.match(/use another account/i);
+      expect(page.html.includes('id="local-warning"'), kind).to.equal(host === '127.0.0.1:7070');
+    }
+  });
+
+  function describeAll({ html }: Page): string {
+    return html.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
+  }
+
+  it('CON-04 shows a name as text of one line that nobody vouches for', async () => {
+    const names: [string, RegExp, RegExp][] = [
+      ['Claude\u202e\u0000<img src=x onerror=1>', /Claude&lt;img src=x/, /<img|\u202e/],
+      ['\u2066Claude\u2069 \u200bby\u00a0us', /Claude by us/, /[\u2066\u2069\u200b]/],
+      ['Ｃｌａｕｄｅ', /Claude/, /Ｃ/],
+      ['Cl\u0430ude', /An app without a name/, /\u0430/],
+      ['x'.repeat(10_000), /x{80}/, /x{81}/],
+      ['"><script>alert(1)</script>', /&lt;script/, /<script/],
+      ['Claude\n(verified)', /Claude ?\(verified\)/, /Claude\n/],
+    ];
+    for (const [client_name, shown, hidden] of names) {
+      const { page } = await opened(await registerNamed({ client_name }));
+      expect(page.html, client_name.slice(0, 40))
+        .to.match(shown)
+        .and.match(/not verified/i);
+      expect(page.html, client_name.slice(0, 40)).to.not.match(hidden);
+    }
+  });
+
+  it('CON-05 shows and loads nothing from addresses that a client gave', async () => {
+    const spy = 'https://spy.example';
+    const client = await registerNamed(
+      Object.fromEntries(
+        ['logo_uri', 'client_uri', 'policy_uri', 'tos_uri', 'jwks_uri', 'initiate_login_uri'].map(
+          (name) => [name, `${spy}/${name}`],
+        ),
+      ),
+    );
+    const { page } = await opened(client);
+    expect(page.html).to.not.include('spy.example');
+    expect(page.html).to.not.match(/(?:src|href)="(?:https?:)?\/\//);
+    expect(page.headers.get('content-security-policy')).to.match(/img-src 'self'(;|$)/);
+  });
+
+  it('CON-15 comes after a fresh sign-in when the app asks for one', async () => {
+    const browser = newBrowser();
+    const client = await newClient();
+    await browser.authorize(start(client).url);
+    browser.visited.length = 0;
+    const page = requirePage(await browser.visit(start(client, { prompt: 'login' }).url));
+    expect(asksWho(page)).to.equal(true);
+    const idp = new URL(String(system().origins[2]));
+    const asked = browser.visited.filter(({ host }) => host === idp.host);
+    expect(asked.some(({ searchParams }) => searchParams.get('prompt') === 'login')).to.equal(true);
+  });
+
+  const INJECTIONS = [
+    'settings[view options][client]=1&settings[view options][escape]=1;process.exit(7)//',
+    'settings[view options][outputFunctionName]=x;process.exit(7);s',
+    'delimiter=?&openDelimiter={&closeDelimiter=}',
+    '__proto__[outputFunctionName]=x;process.exit(7);s',
+    'constructor[prototype][client]=1',
+    'cache=1&filename=../../etc/passwd&page=1&title=%3Cb%3Eowned',
+    'client=1&escapeFunction=process.exit(7)&localsName=page',
+  ];
+  it('CON-16 renders its own templates with its own values, whatever the query says', async () => {
+    const client = await newClient();
+    for (const injection of INJECTIONS) {
+      const query = encodeURI(injection);
+      const { browser, page } = await opened(client);
+      const same = requirePage(await browser.visit(`${page.url.href}?${query}`));
+      expect(same.status, injection).to.equal(200);
+      expect(same.html).to.equal(page.html);
+      const home = requirePage(await browser.visit(`${system().auth}/?${query}`));
+      expect(home.html).to.not.include('owned');
+      const refused = requirePage(
+        await browser.visit(`${system().auth}/oauth/authorize?client_id=nobody&${query}`),
+      );
+      expect(refused.status, injection).to.equal(400);
+      expect(refused.html).to.not.include('owned').and.not.include('root:');
+    }
+  });
+});

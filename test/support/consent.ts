@@ -1,0 +1,80 @@
+// People at the consent page, sent by every kind of client.
+import { createConnector, type Connector } from './administrator.ts';
+import { describePage, openBrowser, type Page } from './browser.ts';
+import { registerClient, REDIRECT_URI } from './connection.ts';
+import { authorizeUrl, type Client, discover, register, type Server } from './oauth.ts';
+import { useSystem } from './system.ts';
+
+const DOCUMENT = 'https://app.example/client.json';
+const HOSTED = 'https://app.example/cb';
+
+/** One for all claims of the `describe` around it; use what it returns while a claim runs. */
+export function useConsent() {
+  const system = useSystem({
+    file: {
+      clients: {
+        preRegistered: [{ id: 'reports', name: 'Monthly reports', redirectUris: [HOSTED] }],
+        metadataDocuments: [
+          {
+            url: DOCUMENT,
+            document: { client_id: DOCUMENT, client_name: 'Claude', redirect_uris: [HOSTED] },
+          },
+        ],
+      },
+    },
+  });
+  let connector: Connector | undefined;
+  let server: Server | undefined;
+  before(async () => {
+    connector = await createConnector(system(), { name: 'Club figures' });
+    ({ server } = await discover(connector.link));
+  });
+
+  const PRE_REGISTERED: Client = { id: 'reports', method: 'none', redirectUri: HOSTED };
+  const PUBLISHED: Client = { id: DOCUMENT, method: 'none', redirectUri: HOSTED };
+  const place = () => {
+    if (!connector || !server) throw new Error('the system runs only while a claim does');
+    return { connector, server };
+  };
+  const newClient = () => registerClient(place().server);
+  const start = (client: Client, more = {}) =>
+    authorizeUrl(place().server, client, { resource: place().connector.link, ...more });
+  const newBrowser = () => openBrowser(system().origins);
+
+  async function kinds(): Promise<[string, Client][]> {
+    return [
+      ['added by an administrator', PRE_REGISTERED],
+      ['identified by this address', PUBLISHED],
+      ['not verified', await newClient()],
+    ];
+  }
+
+  async function registerNamed(metadata: object): Promise<Client> {
+    const { body } = await register(place().server, {
+      redirect_uris: [REDIRECT_URI],
+      token_endpoint_auth_method: 'none',
+      ...metadata,
+    });
+    return { id: body.client_id ?? '', method: 'none', redirectUri: REDIRECT_URI };
+  }
+
+  /** A fresh person at the page, and what its form would send. */
+  async function opened(client?: Client) {
+    const browser = newBrowser();
+    const authorization = start(client ?? (await newClient()));
+    const page = await browser.openConsent(authorization.url);
+    return { browser, page, ...authorization };
+  }
+
+  return { system, place, newClient, start, newBrowser, kinds, registerNamed, opened };
+}
+
+/** What the form of the page sends to approve. */
+export function approval(page: Page): { action: URL; body: URLSearchParams } {
+  const form = page.forms.find(({ method }) => method === 'POST');
+  if (!form) throw new Error(describePage(page));
+  const body = new URLSearchParams({ decision: 'approve', level: 'operations' });
+  for (const { kind, name, value } of form.controls)
+    if (kind === 'hidden') body.append(name, value);
+  return { action: form.action, body };
+}
