@@ -1,0 +1,97 @@
+// Clients of every kind with their redirect addresses, and what a link with another one leads to.
+import { expect } from 'chai';
+import { createConnector, type Connector } from './administrator.ts';
+import { REDIRECT_URI, registerClient } from './connection.ts';
+import {
+  authorizeUrl,
+  type Client,
+  discover,
+  type Parameters,
+  register,
+  type Server,
+} from './oauth.ts';
+import { useSystem } from './system.ts';
+
+export const SCHEME = 'cursor://anysphere.cursor-mcp/oauth/callback';
+export const CLI = 'https://tools.example/cli.json';
+export const MIXED = 'https://mixed.example/app.json';
+
+const documents = [
+  [CLI, ['http://localhost/callback', 'http://127.0.0.1/callback', 'http://[::1]/callback']],
+  [MIXED, ['https://mixed.example/cb', 'http://remote.example/cb', 'https://evil.example/cb']],
+] as const;
+
+/** One for all claims of the `describe` around it; use what it returns while a claim runs. */
+export function useRedirects() {
+  const system = useSystem({
+    file: {
+      clients: {
+        allowedRedirects: [SCHEME],
+        preRegistered: [{ id: 'reports', name: 'Reports', redirectUris: ['https://c.example/cb'] }],
+        metadataDocuments: documents.map(([url, uris]) => ({
+          url,
+          document: { client_id: url, client_name: 'Published', redirect_uris: uris },
+        })),
+      },
+    },
+  });
+  let connector: Connector | undefined;
+  let server: Server | undefined;
+  before(async () => {
+    connector = await createConnector(system());
+    ({ server } = await discover(connector.link));
+  });
+
+  const place = () => {
+    if (!connector || !server) throw new Error('the system runs only while a claim does');
+    return { connector, server };
+  };
+  const newClient = (...more: [method?: Client['method'], redirectUri?: string]) =>
+    registerClient(place().server, ...more);
+  const address = (client: Client, more: Parameters = {}) =>
+    authorizeUrl(place().server, client, { resource: place().connector.link, ...more }).url;
+
+  /** One answer, not followed: what a stranger's link makes the server do. */
+  async function answerTo(url: URL, cookie = '') {
+    const response = await fetch(url, {
+      redirect: 'manual',
+      headers: { accept: 'text/html', cookie },
+    });
+    return { response, html: await response.text(), what: `${response.status} ${url.search}` };
+  }
+
+  async function expectPage(url: URL, cookie = ''): Promise<void> {
+    const { response, html, what } = await answerTo(url, cookie);
+    expect(response.status, what).to.equal(400);
+    expect(response.headers.has('location'), what).to.equal(false);
+    expect(response.headers.get('content-type'), what).to.match(/^text\/html/);
+    expect(html, what).to.not.match(/http-equiv|<script/i);
+  }
+
+  const registered = (uris: unknown[], more: object = {}) =>
+    register(place().server, { redirect_uris: uris, token_endpoint_auth_method: 'none', ...more });
+
+  async function expectUnregistrable(uris: unknown[], more: object = {}): Promise<void> {
+    const { status, body } = await registered(uris, more);
+    const answer = { status, error: body.error };
+    expect(answer, String(uris)).to.deep.equal({ status: 400, error: 'invalid_redirect_uri' });
+  }
+
+  return {
+    system,
+    place,
+    newClient,
+    address,
+    answerTo,
+    expectPage,
+    registered,
+    expectUnregistrable,
+  };
+}
+
+/** The client with a document at `id`. */
+export const published = (id: string): Client => ({
+  id,
+  method: 'none',
+  redirectUri: REDIRECT_URI,
+});
