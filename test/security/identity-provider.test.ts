@@ -1,81 +1,21 @@
-// Signing in at the identity provider, seen from outside (OpenID Connect Core section 3.1.3.7, RFC 9700 section 4.7): what comes back counts in one browser, once.
+// What comes back from the identity provider (OpenID Connect Core section 3.1.3.7, RFC 9700 section 4.7): counts in one browser, once.
 import { expect } from 'chai';
-import { decodeJwt } from 'jose';
-import { createConnector, type Connector } from '../support/administrator.ts';
-import {
-  asksConsent,
-  type Browser,
-  describePage,
-  openBrowser,
-  type Page,
-  requireDeparture,
-  requirePage,
-} from '../support/browser.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
-import { redeem, registerClient } from '../support/connection.ts';
-import { authorizeUrl, type Client, discover, type Server } from '../support/oauth.ts';
-import {
-  type Behaviour,
-  type OpenIdProvider,
-  signingInAt,
-  startOpenIdProvider,
-} from '../support/openid-provider.ts';
+import { asksConsent, describePage, requireDeparture, requirePage } from '../support/browser.ts';
+import { moveClock } from '../support/clock.ts';
+import type { OpenIdProvider } from '../support/openid-provider.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
-import { startSystem, type System } from '../support/system.ts';
-
-const PERSON = {
-  name: 'Ada',
-  email: 'ada@example.com',
-  email_verified: true,
-};
+import type { System } from '../support/system.ts';
+import { useIdentityProvider } from '../support/identity-provider.ts';
 
 describe('What comes back from the identity provider', () => {
+  const { now, newBrowser, leave, expectRefused, isSignedIn } = useIdentityProvider();
   let provider: OpenIdProvider;
   let system: System;
-  let connector: Connector;
-  let server: Server;
-  let client: Client;
-  before(async () => {
-    provider = await startOpenIdProvider();
-    const entitlements = [{ match: { emailDomain: 'example.com' }, level: 'full' }];
-    system = await startSystem(signingInAt(provider, { entitlements }));
-    connector = await createConnector(system);
-    ({ server } = await discover(connector.link));
-    client = await registerClient(server);
+  before(() => {
+    ({ provider, system } = now());
   });
-  beforeEach(() => provider.behave({ claims: PERSON }));
-  afterEach(restoreClock);
-  after(async () => {
-    await system?.stop();
-    await provider.stop();
-  });
-
-  const newBrowser = () => openBrowser([system.auth]);
-
-  /** To the identity provider; `callback` is where it sends the browser afterwards. */
-  async function leave(browser: Browser, more: Record<string, string> = {}) {
-    const { url, verifier } = authorizeUrl(server, client, { resource: connector.link });
-    const departure = requireDeparture(await browser.visit(url));
-    const callback = provider.approve(departure);
-    for (const [name, value] of Object.entries(more)) callback.searchParams.set(name, value);
-    const flow = browser.visited.at(-1)?.href ?? '';
-    return { callback, departure, verifier, flow };
-  }
-
-  async function expectRefused(browser: Browser, callback: URL, status = 400): Promise<Page> {
-    const page = requirePage(await browser.visit(callback));
-    expect(page.status, describePage(page)).to.equal(status);
-    expect(asksConsent(page)).to.equal(false);
-    return page;
-  }
-
-  /** Whether the browser would go to the identity provider again. */
-  async function isSignedIn(browser: Browser): Promise<boolean> {
-    const { url } = authorizeUrl(server, client, { resource: connector.link });
-    return (await browser.visit(url)).kind === 'page';
-  }
 
   it('IDP-01 IDP-09 counts only in the browser that left, whoever is signed in elsewhere', async () => {
     const attacker = newBrowser();
@@ -174,38 +114,6 @@ describe('What comes back from the identity provider', () => {
     }
   });
 
-  const past = Math.floor(Date.now() / 1000) - 600;
-  const FORGERIES: Record<string, Behaviour> = {
-    'with another nonce': { claims: { nonce: 'another' } },
-    'without a nonce': { claims: { nonce: undefined } },
-    'for another client': { claims: { aud: 'another' } },
-    'for us and another, at the other’s request': {
-      claims: { aud: ['gatehouse', 'another'], azp: 'another' },
-    },
-    'at another’s request': { claims: { azp: 'another' } },
-    'from another issuer': { claims: { iss: 'https://evil.example' } },
-    'that expired': { claims: { exp: past, iat: past - 300 } },
-    'without an end': { claims: { exp: undefined } },
-    'without a subject': { claims: { sub: undefined } },
-    'without a signature': { signature: 'none' },
-    'signed by another key': { signature: 'stranger' },
-    'signed with our secret': { signature: 'secret' },
-    'that is no token': { tokens: { id_token: 'x.y.z' } },
-    'that is not there': { tokens: { id_token: undefined } },
-  };
-  for (const [what, behaviour] of Object.entries(FORGERIES)) {
-    it(`IDP-02 signs nobody in with an ID token ${what}`, async () => {
-      const browser = newBrowser();
-      const { callback } = await leave(browser);
-      const { account: accounts, session: sessions } = await countStoredKeys(system);
-      provider.behave({ ...behaviour, claims: { ...PERSON, ...behaviour.claims } });
-      await expectRefused(browser, callback);
-      const after = await countStoredKeys(system);
-      expect([after.account, after.session]).to.deep.equal([accounts, sessions]);
-      expect(await isSignedIn(browser)).to.equal(false);
-    });
-  }
-
   it('IDP-03 is refused when it names another issuer, before any code is sent there', async () => {
     const browser = newBrowser();
     const exchanged = provider.exchanges.length;
@@ -213,41 +121,6 @@ describe('What comes back from the identity provider', () => {
     expect(provider.exchanges).to.have.length(exchanged);
     const right = await leave(browser, { iss: provider.issuer });
     expect(asksConsent(requirePage(await browser.visit(right.callback)))).to.equal(true);
-  });
-
-  /** The subject of a token for whoever the claims say. */
-  async function subjectOf(claims: object): Promise<unknown> {
-    provider.behave({ claims: { ...PERSON, ...claims } });
-    const browser = newBrowser();
-    const { callback, verifier } = await leave(browser);
-    const page = requirePage(await browser.visit(callback));
-    const answer = requireDeparture(await browser.submit(page, { decision: 'approve' }));
-    const code = { link: connector.link, server, client, callback: answer, verifier };
-    const { body } = await redeem(code);
-    return decodeJwt(body.access_token ?? '').sub;
-  }
-
-  it('IDP-04 makes one account of a subject, never of an address', async () => {
-    const one = await subjectOf({ sub: 'one' });
-    expect(await subjectOf({ sub: 'one', email: 'new@example.com' })).to.equal(one);
-    expect(await subjectOf({ sub: 'two' })).to.not.equal(one);
-    expect(String(one)).to.not.match(/one|ada/);
-  });
-
-  it('IDP-05 leaves none of its tokens with us or the app', async () => {
-    const canaries = { access_token: 'canary-access-token', refresh_token: 'canary-refresh-token' };
-    provider.behave({ claims: PERSON, tokens: canaries });
-    const browser = newBrowser();
-    const { callback, verifier } = await leave(browser);
-    const page = requirePage(await browser.visit(callback));
-    const answer = requireDeparture(await browser.submit(page, { decision: 'approve' }));
-    const code = { link: connector.link, server, client, callback: answer, verifier };
-    const { body } = await redeem(code);
-    const stored = await readStoredBytes(system.storeAddress);
-    const everything = [page.html, answer.href, JSON.stringify(body), JSON.stringify(browser.jar)];
-    for (const text of [...everything, ...stored.map(({ bytes }) => bytes.toString('latin1'))])
-      expect(text).to.not.match(/canary/);
-    expect(decodeJwt(body.access_token ?? '')).to.not.have.any.keys('email', 'name');
   });
 
   it('IDP-06 that is an error is told in our words, and may be tried again', async () => {
@@ -275,96 +148,5 @@ describe('What comes back from the identity provider', () => {
       `${system.auth}/interaction/callback`,
     );
     expect(provider.exchanges.at(-1)?.get('code_verifier')).to.have.length.of.at.least(43);
-  });
-
-  it('IDP-08 lets in nobody whom no rule names', async () => {
-    for (const claims of [
-      { sub: 'x', email: 'ada@other.example' },
-      { sub: 'y', email_verified: false },
-      { sub: 'z', email: 'ada@example.com.evil.example' },
-    ]) {
-      provider.behave({ claims: { ...PERSON, ...claims } });
-      const browser = newBrowser();
-      await expectRefused(browser, (await leave(browser)).callback, 403);
-    }
-  });
-});
-
-describe('An identity provider that answers badly', () => {
-  const huge = 'x'.repeat(11 * 1024 * 1024);
-  const at = (path: string, answer: NonNullable<Behaviour['answers']>[string]) => ({
-    answers: { [path]: answer },
-  });
-  const DISCOVERY = '/.well-known/openid-configuration';
-  const DAYS: Record<string, (other: string) => Behaviour> = {
-    'names another issuer': (other) =>
-      at(DISCOVERY, (_req, res) => {
-        const endpoints = { authorization_endpoint: `${other}/a`, token_endpoint: `${other}/t` };
-        res.setHeader('content-type', 'application/json');
-        res.end(JSON.stringify({ issuer: other, jwks_uri: `${other}/jwks`, ...endpoints }));
-      }),
-    'describes itself in megabytes': () =>
-      at(DISCOVERY, (_req, res) => {
-        res.setHeader('content-type', 'application/json');
-        res.end(JSON.stringify({ issuer: huge }));
-      }),
-    'never finishes describing itself': () =>
-      at(DISCOVERY, (_req, res) => {
-        res.setHeader('content-type', 'application/json');
-        res.write('{');
-      }),
-    'sends us elsewhere': (other) =>
-      at(DISCOVERY, (_req, res) => res.writeHead(302, { location: other + DISCOVERY }).end()),
-  };
-  let provider: OpenIdProvider;
-  let system: System;
-  before(async () => {
-    provider = await startOpenIdProvider();
-    const entitlements = [{ match: { anyone: true }, level: 'full' }];
-    system = await startSystem(signingInAt(provider, { entitlements }));
-  });
-  after(async () => {
-    await system?.stop();
-    await provider.stop();
-  });
-
-  async function visit(browser: Browser) {
-    const { link } = await createConnector(system);
-    const { server } = await discover(link);
-    return browser.visit(
-      authorizeUrl(server, await registerClient(server), { resource: link }).url,
-    );
-  }
-
-  for (const [what, behaviour] of Object.entries(DAYS)) {
-    it(`IDP-10 and ${what} is away: a page says to try again, in time`, async () => {
-      const other = await startOpenIdProvider();
-      provider.behave(behaviour(other.issuer));
-      const started = performance.now();
-      const page = requirePage(await visit(openBrowser([system.auth])));
-      expect(page.status).to.equal(503);
-      expect(page.headers.get('retry-after')).to.match(/^\d+$/);
-      expect(performance.now() - started).to.be.below(9000);
-      expect(other.requests).to.deep.equal([]);
-      await other.stop();
-    });
-  }
-
-  it('IDP-10 and has megabytes of keys signs nobody in, and does when it is well again', async () => {
-    provider.behave({
-      claims: PERSON,
-      ...at('/jwks', (_req, res) => {
-        res.setHeader('content-type', 'application/json');
-        res.end(JSON.stringify({ keys: [], more: huge }));
-      }),
-    });
-    const browser = openBrowser([system.auth]);
-    const signIn = async () => {
-      const departure = requireDeparture(await visit(browser));
-      return requirePage(await browser.visit(provider.approve(departure)));
-    };
-    expect((await signIn()).status).to.equal(503);
-    provider.behave({ claims: PERSON });
-    expect(asksConsent(await signIn())).to.equal(true);
   });
 });

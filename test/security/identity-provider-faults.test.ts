@@ -1,0 +1,99 @@
+// An identity provider that answers badly, hugely or never: a page says so, in time.
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import {
+  asksConsent,
+  type Browser,
+  openBrowser,
+  requireDeparture,
+  requirePage,
+} from '../support/browser.ts';
+import { registerClient } from '../support/connection.ts';
+import { authorizeUrl, discover } from '../support/oauth.ts';
+import {
+  type Behaviour,
+  type OpenIdProvider,
+  signingInAt,
+  startOpenIdProvider,
+} from '../support/openid-provider.ts';
+import { startSystem, type System } from '../support/system.ts';
+import { PERSON } from '../support/identity-provider.ts';
+
+describe('An identity provider that answers badly', () => {
+  const huge = 'x'.repeat(11 * 1024 * 1024);
+  const at = (path: string, answer: NonNullable<Behaviour['answers']>[string]) => ({
+    answers: { [path]: answer },
+  });
+  const DISCOVERY = '/.well-known/openid-configuration';
+  const DAYS: Record<string, (other: string) => Behaviour> = {
+    'names another issuer': (other) =>
+      at(DISCOVERY, (_req, res) => {
+        const endpoints = { authorization_endpoint: `${other}/a`, token_endpoint: `${other}/t` };
+        res.setHeader('content-type', 'application/json');
+        res.end(JSON.stringify({ issuer: other, jwks_uri: `${other}/jwks`, ...endpoints }));
+      }),
+    'describes itself in megabytes': () =>
+      at(DISCOVERY, (_req, res) => {
+        res.setHeader('content-type', 'application/json');
+        res.end(JSON.stringify({ issuer: huge }));
+      }),
+    'never finishes describing itself': () =>
+      at(DISCOVERY, (_req, res) => {
+        res.setHeader('content-type', 'application/json');
+        res.write('{');
+      }),
+    'sends us elsewhere': (other) =>
+      at(DISCOVERY, (_req, res) => res.writeHead(302, { location: other + DISCOVERY }).end()),
+  };
+  let provider: OpenIdProvider;
+  let system: System;
+  before(async () => {
+    provider = await startOpenIdProvider();
+    const entitlements = [{ match: { anyone: true }, level: 'full' }];
+    system = await startSystem(signingInAt(provider, { entitlements }));
+  });
+  after(async () => {
+    await system?.stop();
+    await provider.stop();
+  });
+
+  async function visit(browser: Browser) {
+    const { link } = await createConnector(system);
+    const { server } = await discover(link);
+    return browser.visit(
+      authorizeUrl(server, await registerClient(server), { resource: link }).url,
+    );
+  }
+
+  for (const [what, behaviour] of Object.entries(DAYS)) {
+    it(`IDP-10 and ${what} is away: a page says to try again, in time`, async () => {
+      const other = await startOpenIdProvider();
+      provider.behave(behaviour(other.issuer));
+      const started = performance.now();
+      const page = requirePage(await visit(openBrowser([system.auth])));
+      expect(page.status).to.equal(503);
+      expect(page.headers.get('retry-after')).to.match(/^\d+$/);
+      expect(performance.now() - started).to.be.below(9000);
+      expect(other.requests).to.deep.equal([]);
+      await other.stop();
+    });
+  }
+
+  it('IDP-10 and has megabytes of keys signs nobody in, and does when it is well again', async () => {
+    provider.behave({
+      claims: PERSON,
+      ...at('/jwks', (_req, res) => {
+        res.setHeader('content-type', 'application/json');
+        res.end(JSON.stringify({ keys: [], more: huge }));
+      }),
+    });
+    const browser = openBrowser([system.auth]);
+    const signIn = async () => {
+      const departure = requireDeparture(await visit(browser));
+      return requirePage(await browser.visit(provider.approve(departure)));
+    };
+    expect((await signIn()).status).to.equal(503);
+    provider.behave({ claims: PERSON });
+    expect(asksConsent(await signIn())).to.equal(true);
+  });
+});

@@ -1,0 +1,83 @@
+// A Gatehouse with one identity provider, and browsers on their way there and back.
+import { expect } from 'chai';
+import { createConnector, type Connector } from './administrator.ts';
+import {
+  asksConsent,
+  type Browser,
+  describePage,
+  openBrowser,
+  type Page,
+  requireDeparture,
+  requirePage,
+} from './browser.ts';
+import { restoreClock } from './clock.ts';
+import { registerClient } from './connection.ts';
+import { authorizeUrl, type Client, discover, type Server } from './oauth.ts';
+import { type OpenIdProvider, signingInAt, startOpenIdProvider } from './openid-provider.ts';
+import { startSystem, type System } from './system.ts';
+
+export const PERSON = {
+  name: 'Ada',
+  email: 'ada@example.com',
+  email_verified: true,
+};
+
+type Running = {
+  provider: OpenIdProvider;
+  system: System;
+  connector: Connector;
+  server: Server;
+  client: Client;
+};
+
+/** One for all claims of the `describe` around it; use what it returns while a claim runs. */
+export function useIdentityProvider() {
+  let running: Running | undefined;
+  before(async () => {
+    const provider = await startOpenIdProvider();
+    const entitlements = [{ match: { emailDomain: 'example.com' }, level: 'full' }];
+    const system = await startSystem(signingInAt(provider, { entitlements }));
+    const connector = await createConnector(system);
+    const { server } = await discover(connector.link);
+    running = { provider, system, connector, server, client: await registerClient(server) };
+  });
+  beforeEach(() => running?.provider.behave({ claims: PERSON }));
+  afterEach(restoreClock);
+  after(async () => {
+    await running?.system.stop();
+    await running?.provider.stop();
+  });
+
+  const now = (): Running => {
+    if (!running) throw new Error('the system runs only while a claim does');
+    return running;
+  };
+  const newBrowser = () => openBrowser([now().system.auth]);
+
+  /** To the identity provider; `callback` is where it sends the browser afterwards. */
+  async function leave(browser: Browser, more: Record<string, string> = {}) {
+    const { provider, server, client, connector } = now();
+    const { url, verifier } = authorizeUrl(server, client, { resource: connector.link });
+    const departure = requireDeparture(await browser.visit(url));
+    const callback = provider.approve(departure);
+    for (const [name, value] of Object.entries(more)) callback.searchParams.set(name, value);
+    const flow = browser.visited.at(-1)?.href ?? '';
+    return { callback, departure, verifier, flow };
+  }
+
+  async function expectRefused(browser: Browser, callback: URL, status = 400): Promise<Page> {
+    const page = requirePage(await browser.visit(callback));
+    expect(page.status, describePage(page)).to.equal(status);
+    expect(asksConsent(page)).to.equal(false);
+    return page;
+  }
+
+  /** Whether the browser would go to the identity provider again. */
+  async function isSignedIn(browser: Browser): Promise<boolean> {
+    const { server, client, connector } = now();
+    const { url } = authorizeUrl(server, client, { resource: connector.link });
+    return (await browser.visit(url)).kind === 'page';
+  }
+
+  return { now, newBrowser, leave, expectRefused, isSignedIn };
+}

@@ -1,0 +1,151 @@
+// A Gatehouse with several identity providers, one of which nobody reaches, and browsers on their way there and back.
+import { expect } from 'chai';
+import { createConnector, type Connector } from './administrator.ts';
+import {
+  asksConsent,
+  type Browser,
+  describePage,
+  openBrowser,
+  type Page,
+  requireDeparture,
+  requirePage,
+  type Step,
+} from './browser.ts';
+import { registerClient } from './connection.ts';
+import { freePorts } from './free-ports.ts';
+import { type Github, GITHUB_CLIENT, startGithub } from './github.ts';
+import { authorizeUrl, type Client, discover, type Server } from './oauth.ts';
+import { OPENID_CLIENT, type OpenIdProvider, startOpenIdProvider } from './openid-provider.ts';
+import { startSystem, type System } from './system.ts';
+import type { SystemOptions } from './system.ts';
+
+export const PERSON = {
+  sub: '583231',
+  name: 'Ada',
+  email: 'ada@example.com',
+  email_verified: true,
+};
+
+type Running = {
+  example: OpenIdProvider;
+  partners: OpenIdProvider;
+  github: Github;
+  system: System;
+  connector: Connector;
+  server: Server;
+  client: Client;
+};
+
+/** One for all claims of the `describe` around it; use what it returns while a claim runs. */
+export function useIdentityProviders() {
+  let running: Running | undefined;
+  before(async () => {
+    const [example, partners] = await Promise.all([startOpenIdProvider(), startOpenIdProvider()]);
+    const github = await startGithub();
+    const [nobodyThere = 0] = await freePorts(1);
+    const system = await startSystem(settings({ example, partners, github, nobodyThere }));
+    const connector = await createConnector(system, { level: 'full' });
+    const { server } = await discover(connector.link);
+    const client = await registerClient(server);
+    running = { example, partners, github, system, connector, server, client };
+  });
+  const now = (): Running => {
+    if (!running) throw new Error('the system runs only while a claim does');
+    return running;
+  };
+  beforeEach(() => {
+    const { example, partners, github } = now();
+    for (const provider of [example, partners]) provider.behave({ claims: PERSON });
+    github.behave({});
+  });
+  after(async () => {
+    if (!running) return;
+    const { system, example, partners, github } = running;
+    await system.stop();
+    await Promise.all([example, partners, github].map((provider) => provider.stop()));
+  });
+
+  const newBrowser = () => openBrowser([now().system.auth]);
+
+  /** `more` are parameters of the authorization request. */
+  async function arrive(browser: Browser, more: Record<string, string> = {}) {
+    const { server, client, connector } = now();
+    const parameters = { resource: connector.link, scope: 'full' };
+    const { url, verifier } = authorizeUrl(server, client, parameters);
+    for (const [name, value] of Object.entries(more)) url.searchParams.set(name, value);
+    return { step: await browser.visit(url), verifier };
+  }
+
+  async function choose(browser: Browser, page: Page, id: string): Promise<Step> {
+    expect(isChoice(page), describePage(page)).to.equal(true);
+    return browser.submit(page, { provider: id });
+  }
+
+  /** Where the provider sends the browser back to. */
+  function comeBack(id: string, departure: URL): URL {
+    const { example, partners, github } = now();
+    if (id === 'github') return github.approve(departure);
+    // An ID token of the other one would be for this sign-in, too.
+    partners.approve(departure);
+    return example.approve(departure);
+  }
+
+  async function signIn(browser: Browser, id: string) {
+    const { step, verifier } = await arrive(browser);
+    const departure = requireDeparture(await choose(browser, requirePage(step), id));
+    return { page: requirePage(await browser.visit(comeBack(id, departure))), verifier };
+  }
+
+  async function expectRefused(browser: Browser, url: URL, status: number) {
+    const page = requirePage(await browser.visit(url));
+    expect(page.status, describePage(page)).to.equal(status);
+    expect(asksConsent(page)).to.equal(false);
+    return page;
+  }
+  return { now, newBrowser, arrive, choose, comeBack, signIn, expectRefused };
+}
+
+export function isChoice(page: Page): boolean {
+  return /name="provider"/.test(page.html);
+}
+
+type Providers = Pick<Running, 'example' | 'partners' | 'github'> & { nobodyThere: number };
+
+function settings({ example, partners, github, nobodyThere }: Providers): SystemOptions {
+  return {
+    settings: { GATEHOUSE_DEVELOPMENT_IDP_URL: '' },
+    file: {
+      developmentIdp: undefined,
+      identityProviders: [
+        {
+          id: 'example',
+          name: 'Example Corp',
+          issuer: example.issuer,
+          emailDomains: ['example.com'],
+          ...OPENID_CLIENT,
+        },
+        { id: 'partners', name: 'Partners', issuer: partners.issuer, ...OPENID_CLIENT },
+        {
+          id: 'github',
+          kind: 'github',
+          name: 'GitHub',
+          issuer: github.issuer,
+          organizations: true,
+          ...GITHUB_CLIENT,
+        },
+        {
+          id: 'away',
+          name: 'Away',
+          issuer: `http://127.0.0.1:${nobodyThere}`,
+          emailDomains: ['away.example'],
+          ...OPENID_CLIENT,
+        },
+      ],
+      management: { administrators: [{ subject: PERSON.sub, provider: 'github' }] },
+      entitlements: [
+        { match: { group: 'analysts', provider: 'partners' }, level: 'full' },
+        { match: { emailDomain: 'example.com' }, level: 'operations' },
+      ],
+    },
+  };
+}
