@@ -3,7 +3,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { KEY, type ManagementHost } from './management-host.ts';
+import { expect } from 'chai';
+import { KEY, type ManagementHost, openManagementHost } from './management-host.ts';
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts');
 
@@ -26,3 +27,33 @@ export async function gatehouse(
 export function accessTo({ url }: Pick<ManagementHost, 'url'>, key = KEY): Record<string, string> {
   return { GATEHOUSE_MANAGEMENT_URL: url, GATEHOUSE_MANAGEMENT_KEY: key };
 }
+
+/** A fresh management host for every claim of the `describe` around it, and commands that reach it; use `host` while a claim runs. */
+export function useCommandLine() {
+  let opened: ManagementHost | undefined;
+  beforeEach(async () => {
+    opened = await openManagementHost();
+  });
+  afterEach(() => opened?.close());
+  const host = (): ManagementHost => {
+    if (!opened) throw new Error('the host runs only while a claim does');
+    return opened;
+  };
+  const run = (...args: string[]) => gatehouse(args, accessTo(host()));
+
+  async function done(...args: string[]): Promise<string> {
+    const { code, stdout, stderr } = await run(...args);
+    expect(stderr).to.equal('');
+    expect(code).to.equal(0);
+    return stdout;
+  }
+
+  async function json(...args: string[]) {
+    return JSON.parse(await done(...args, '--json'));
+  }
+
+  return { host, run, done, json };
+}
+
+export const CREATE = ['connector', 'create', '--name', 'Ops', '--level', 'operations'];
+export const MINT = ['token', 'mint', '--name', 'Report', '--level', 'analytics'];

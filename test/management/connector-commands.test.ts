@@ -1,8 +1,161 @@
-// The command `connector delete`: what was revoked is forgotten, and what still works only when somebody says so.
+// The commands about connectors: create, list, show, revoke, delete, against a management host that really runs.
+import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
 import { createConnector, findConnector } from '../../src/connectors/connectors.ts';
-import { accessTo, gatehouse } from './command-line.ts';
-import { type ManagementHost, openManagementHost } from './management-host.ts';
+import { accessTo, gatehouse, CREATE, useCommandLine } from './command-line.ts';
+import { type ManagementHost, openManagementHost, RESOURCE_URL } from './management-host.ts';
+
+const NOW = Math.floor(Date.now() / 1000);
+
+describe('the command line', () => {
+  const { host, run, done, json } = useCommandLine();
+
+  describe('connector create', () => {
+    it('prints the link, and how to add it to a client', async () => {
+      const stdout = await done(...CREATE);
+      const link = /https:\/\/\S+/.exec(stdout)?.[0] ?? '';
+      const id = link.split('/')[4] ?? '';
+      expect(link).to.equal(`${RESOURCE_URL}/connect/${id}/mcp`);
+      expect(stdout).to.include(`claude mcp add --transport http ops ${link}\n`);
+      expect(await findConnector(host().store, id)).to.include({
+        name: 'Ops',
+        level: 'operations',
+      });
+    });
+
+    it('prints exactly the connector with --json, wherever --json stands', async () => {
+      const created = await json(...CREATE, '--max-uses', '5', '--expires', '30d');
+      const members = 'id name level link state createdAt expiresAt maxUses uses';
+      expect(created).to.have.keys(members.split(' '));
+      expect(created).to.include({ name: 'Ops', state: 'active', maxUses: 5, uses: 0 });
+      const lifetime = Date.parse(created.expiresAt) - Date.parse(created.createdAt);
+      expect(lifetime).to.equal(30 * 86_400_000);
+      expect(JSON.parse(await done('--json', ...CREATE))).to.include({ name: 'Ops' });
+    });
+
+    it('takes a time or a day to expire at', async () => {
+      for (const [given, expiresAt] of [
+        ['2999-01-31T12:00:00+02:00', '2999-01-31T10:00:00.000Z'],
+        ['2999-01-31', '2999-01-31T00:00:00.000Z'],
+      ] as const) {
+        expect(await json(...CREATE, '--expires', given)).to.include({ expiresAt });
+      }
+    });
+
+    for (const [name, slug] of [
+      ['Büro Zürich & Söhne', 'buro-zurich-sohne'],
+      [`'; touch "$HOME"; \`id\` #`, 'touch-home-id'],
+      ['事務所', 'gatehouse'],
+      ['--scope', 'scope'],
+      ['x'.repeat(80), 'x'.repeat(40)],
+    ] as const) {
+      it(`prints a command that a shell takes as meant, for the name ${name}`, async () => {
+        const stdout = await done('connector', 'create', `--name=${name}`, '--level', 'full');
+        const link = /https:\/\/\S+/.exec(stdout)?.[0];
+        const words = wordsOf(/claude mcp add .*/.exec(stdout)?.[0] ?? '');
+        expect(words).to.deep.equal(['mcp', 'add', '--transport', 'http', slug, link]);
+      });
+    }
+
+    it('quotes a link with brackets, so that a shell takes it as meant', async () => {
+      const resourceUrl = 'http://[::1]:4001';
+      const other = await openManagementHost(resourceUrl);
+      const { stdout } = await gatehouse(CREATE, accessTo(other));
+      await other.close();
+      const words = wordsOf(/claude mcp add .*/.exec(stdout)?.[0] ?? '');
+      expect(words[5]?.startsWith(`${resourceUrl}/connect/`)).to.equal(true);
+    });
+
+    function wordsOf(command: string): string[] {
+      const script = `claude() { printf '%s\\n' "$@"; }\n${command}`;
+      return spawnSync('sh', ['-c', script], { encoding: 'utf8' }).stdout.trimEnd().split('\n');
+    }
+
+    it('passes on why it was refused', async () => {
+      const { code, stderr } = await run(
+        ...CREATE,
+        '--expires',
+        '2020-01-01',
+        '--max-uses',
+        '99999',
+      );
+      expect(code).to.equal(1);
+      expect(stderr).to.match(/^gatehouse: .*maxUses: .*expiresAt: /);
+      const refused = await run(...CREATE, '--expires', '2020-01-01', '--json');
+      expect(refused).to.include({ code: 1, stdout: '' });
+      const error = JSON.parse(refused.stderr);
+      expect(error).to.have.keys('error', 'error_description');
+      expect(error.error).to.equal('invalid_request');
+    });
+  });
+
+  describe('connector list, show and revoke', () => {
+    it('a list without connectors says how to make one', async () => {
+      expect(await done('connector', 'list')).to.include('gatehouse connector create');
+      expect(await json('connector', 'list')).to.deep.equal({ items: [] });
+    });
+
+    it('a list has every connector, also when there are more than fit on a page', async () => {
+      for (let index = 0; index < 501; index++) {
+        await createConnector(host().store, { name: `C${index}`, level: 'analytics' }, NOW + index);
+      }
+      const { items } = await json('connector', 'list');
+      expect(items.map(({ name }: { name: string }) => name)).to.deep.equal(
+        Array.from({ length: 501 }, (_, index) => `C${index}`),
+      );
+    });
+
+    it('a list is a table with a line for each connector', async () => {
+      const ops = {
+        name: 'Ops',
+        level: 'operations',
+        maxUses: 5,
+        expiresAt: 4_102_444_800,
+      } as const;
+      const { id } = await createConnector(host().store, ops, NOW);
+      const longer = { name: 'A longer name', level: 'full' } as const;
+      const { id: other } = await createConnector(host().store, longer, NOW + 1);
+      expect((await done('connector', 'list')).trimEnd().split('\n')).to.deep.equal([
+        'ID                      NAME           LEVEL       STATE   USES    EXPIRES',
+        `${id}  Ops            operations  active  0 of 5  2100-01-01 00:00 UTC`,
+        `${other}  A longer name  full        active  0       never`,
+      ]);
+    });
+
+    it('shows one connector', async () => {
+      const { id } = await createConnector(host().store, { name: 'Ops', level: 'admin' }, NOW);
+      const stdout = await done('connector', 'show', id);
+      for (const fact of ['Ops', 'admin', 'active', 'never', `/connect/${id}/mcp`]) {
+        expect(stdout).to.include(fact);
+      }
+      expect(await json('connector', 'show', id)).to.include({ id, name: 'Ops' });
+    });
+
+    it('revokes a connector, and again without complaint', async () => {
+      const { id } = await createConnector(host().store, { name: 'Ops', level: 'admin' }, NOW);
+      expect(await done('connector', 'revoke', id))
+        .to.include('Revoked "Ops"')
+        .and.include(id);
+      expect((await findConnector(host().store, id))?.revokedAt).to.be.a('number');
+      expect(await json('connector', 'revoke', id)).to.include({ id, state: 'revoked' });
+    });
+
+    it('fails for an unknown connector', async () => {
+      for (const verb of ['show', 'revoke']) {
+        for (const id of ['AAAAAAAAAAAAAAAAAAAAAA', 'nonsense', '../audit', '..', '']) {
+          const { code, stdout, stderr } = await run('connector', verb, id, '--json');
+          expect({ code, stdout }, `${verb} ${id}`).to.deep.equal({ code: 1, stdout: '' });
+          expect(JSON.parse(stderr).error).to.equal('not_found');
+        }
+      }
+    });
+
+    it('nothing that others named moves the cursor of a terminal', async () => {
+      await createConnector(host().store, { name: 'a\u001b[2Jb\u202Ec', level: 'admin' }, NOW);
+      expect(await done('connector', 'list')).to.include('a\uFFFD[2Jb\uFFFDc');
+    });
+  });
+});
 
 describe('connector delete', () => {
   let host: ManagementHost;

@@ -1,0 +1,120 @@
+// The commands about minted tokens: mint, list, revoke, against a management host that really runs.
+import { assert, expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { rotateSigningKeys } from '../../src/keys/signing-keys.ts';
+import { findMintedToken, noteUse } from '../../src/minted-tokens/minted-tokens.ts';
+import { MINT, useCommandLine } from './command-line.ts';
+import { ACCESS_TOKEN_LIFETIME, RESOURCE_URL } from './management-host.ts';
+
+const NOW = Math.floor(Date.now() / 1000);
+
+describe('the command line', () => {
+  const { host, run, done, json } = useCommandLine();
+
+  describe('token mint', () => {
+    it('prints the token, and how to use it', async () => {
+      const stdout = await done(...MINT);
+      const token = /Authorization: Bearer (\S+)$/m.exec(stdout)?.[1] ?? '';
+      expect(decodeJwt(token).aud).to.equal(`${RESOURCE_URL}/mcp`);
+      expect(stdout).to.match(/^Minted a token\. It is shown this once\./);
+      expect(stdout).to.include('Report').and.include('analytics');
+      const id = /gatehouse token revoke (\S+)$/m.exec(stdout)?.[1] ?? '';
+      expect(await findMintedToken(host().store, id)).to.include({
+        name: 'Report',
+        level: 'analytics',
+        lastFour: token.slice(-4),
+      });
+    });
+
+    it('prints an mcp.json that is ready to use', async () => {
+      const stdout = await done(...MINT);
+      const [token] = /\beyJ\S+$/m.exec(stdout) ?? [];
+      const [settings = ''] = /^\{.*^\}$/ms.exec(stdout) ?? [];
+      expect(JSON.parse(settings)).to.deep.equal({
+        mcpServers: {
+          gatehouse: {
+            type: 'http',
+            url: `${RESOURCE_URL}/mcp`,
+            headers: { Authorization: `Bearer ${token}` },
+          },
+        },
+      });
+    });
+
+    it('prints exactly the minted token with --json', async () => {
+      const minted = await json(...MINT, '--expires', '30d');
+      expect(minted).to.have.all.keys('id', 'name', 'level', 'token', 'expiresAt');
+      expect(minted).to.include({ name: 'Report', level: 'analytics' });
+      const { iat = 0, exp = 0 } = decodeJwt(minted.token);
+      expect(exp - iat).to.equal(30 * 86_400);
+    });
+
+    it('takes a time or a day to expire at, and 90 days unless told', async () => {
+      const moment = new Date((NOW + 40 * 86_400) * 1000).toISOString();
+      expect(await json(...MINT, '--expires', moment)).to.include({ expiresAt: moment });
+      const day = moment.slice(0, 10);
+      const expiresAt = `${day}T00:00:00.000Z`;
+      expect(await json(...MINT, '--expires', day)).to.include({ expiresAt });
+      const usual = Date.parse((await json(...MINT)).expiresAt) / 1000;
+      expect(usual - NOW).to.be.closeTo(90 * 86_400, 600);
+    });
+
+    it('passes on why it was refused', async () => {
+      const { code, stdout, stderr } = await run(...MINT, '--expires', '367d');
+      expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
+      expect(stderr).to.match(/^gatehouse: expiresIn: at most 366d/);
+    });
+  });
+
+  describe('token list and revoke', () => {
+    it('a list without tokens says how to mint one', async () => {
+      expect(await done('token', 'list')).to.include('gatehouse token mint');
+      expect(await json('token', 'list')).to.deep.equal({ items: [] });
+    });
+
+    it('a list is a table with a line for each token, and says which died with their key', async () => {
+      const moment = '2100-01-01T00:00:00Z';
+      host().clock.ahead = Date.parse('2099-12-01T00:00:00Z') / 1000 - NOW;
+      const dead = await json(...MINT, '--expires', moment);
+      const rotation = { accessTokenLifetime: ACCESS_TOKEN_LIFETIME, atOnce: true };
+      await rotateSigningKeys(host().store, rotation, NOW + host().clock.ahead);
+      host().clock.ahead += 1;
+      const alive = await json(...MINT, '--expires', moment);
+      const record = await findMintedToken(host().store, alive.id);
+      assert(record);
+      await noteUse(host().store, record, Date.parse('2099-12-24T18:00:00Z') / 1000);
+      const stdout = await done('token', 'list');
+      expect(stdout.trimEnd().split('\n')).to.deep.equal([
+        'ID                                NAME    LEVEL      ENDS IN  LAST USED             EXPIRES',
+        `${dead.id}  Report  analytics  …${dead.token.slice(-4)}    never                 key replaced: mint again`,
+        `${alive.id}  Report  analytics  …${alive.token.slice(-4)}    2099-12-24 18:00 UTC  2100-01-01 00:00 UTC`,
+      ]);
+      for (const { token } of [dead, alive]) expect(stdout).to.not.include(token);
+    });
+
+    it('a list has exactly the tokens with --json, without the tokens themselves', async () => {
+      const { token, ...minted } = await json(...MINT);
+      const { items } = await json('token', 'list');
+      const [{ createdAt }] = items;
+      expect(items).to.deep.equal([{ ...minted, createdAt, lastFour: token.slice(-4) }]);
+    });
+
+    it('revokes a token, once', async () => {
+      const { id } = await json(...MINT);
+      expect(await done('token', 'revoke', id))
+        .to.include('Revoked "Report"')
+        .and.include(id);
+      expect(await findMintedToken(host().store, id)).to.equal(undefined);
+      const { id: other } = await json(...MINT);
+      expect(await json('token', 'revoke', other)).to.include({ id: other, name: 'Report' });
+    });
+
+    it('fails for an unknown token', async () => {
+      for (const id of ['0'.repeat(32), 'nonsense', '../audit', '..', '']) {
+        const { code, stdout, stderr } = await run('token', 'revoke', id, '--json');
+        expect({ code, stdout }, id).to.deep.equal({ code: 1, stdout: '' });
+        expect(JSON.parse(stderr).error).to.equal('not_found');
+      }
+    });
+  });
+});
