@@ -1,4 +1,5 @@
 // What cannot be run here is checked with what is made for it: the image, the manifests, the compose file; and all settings that they make.
+import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -44,6 +45,22 @@ describe('The image', () => {
     const taken = read('.dockerignore').split('\n');
     for (const path of copied) expect(taken).to.include(`!${path}`);
   });
+
+  it('starts with code that was compiled when the image was made', () => {
+    const image = read('Dockerfile').replaceAll('/app/', `${ROOT}/`);
+    const [compile = [], start = []] = [...image.matchAll(/^(?:RUN|CMD) \["node", (.*)\]$/gm)].map(
+      ([, args]): string[] => JSON.parse(`[${args}]`),
+    );
+    const NODE_COMPILE_CACHE = temporaryDirectory();
+    const run = (args: string[], more: Environment = {}) =>
+      spawnSync(process.execPath, args, { cwd: ROOT, env: { NODE_COMPILE_CACHE, ...more } });
+    expect(run(compile).status).to.equal(0);
+    // What it is told to do is not what this is about.
+    const started = run(start, { NODE_DEBUG_NATIVE: 'COMPILE_CACHE', GATEHOUSE_STORE: 'nowhere' });
+    expect(String(started.stderr) + started.stdout).to.match(
+      /code cache for ESM \S+\/src\/gatehouse\.ts was accepted/,
+    );
+  }).timeout(40_000);
 });
 
 const variable = z.object({
