@@ -44,7 +44,7 @@ async function* rewriteTable(
       const next = rewriting(before, name, field);
       return next ? [[next, ...place, before]] : [];
     });
-    yield await commit(() => runAll(replace, replacements));
+    yield replacements.length === 0 ? 0 : await commit(() => runAll(replace, replacements));
     rows = read(rows.at(-1)?.place ?? []);
   }
 }
