@@ -19,10 +19,11 @@ export const auditRoutes = [
     path: '/audit',
     name: 'listAudit',
     summary:
-      'Lists what was recorded, the oldest first. A page may be empty although there is more.',
+      'Lists what was recorded, the oldest first unless `order` is `newest`. A page may be empty although there is more.',
     query: auditQuery,
     answer: auditPageSchema,
-    handle: (tools, { query }) => listAudit(tools, query),
+    handle: (tools, { query: { order, ...wanted } }) =>
+      listAudit(tools, { ...wanted, newestFirst: order === 'newest' }),
   }),
 ];
 

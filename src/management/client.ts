@@ -148,10 +148,10 @@ export function rotateKeys(
   return call(access, 'POST', '/keys/rotate', rotation);
 }
 
-/** Oldest first, from the time `since` (ISO 8601). */
+/** From the time `since` (ISO 8601); oldest first, unless `order` says otherwise. */
 export function listAudit(
   access: Access,
-  wanted: { since?: string; event?: string },
+  wanted: { since?: string; event?: string; order?: 'oldest' | 'newest' },
 ): AsyncGenerator<AuditItem> {
   return everyItem(access, '/audit', wanted);
 }

@@ -61,6 +61,7 @@ export const auditQuery = z.strictObject({
     .regex(/^\d{32}$/, place)
     .optional(),
   since: instant.optional(),
+  order: z.enum(['oldest', 'newest'], 'oldest or newest, which comes first').optional(),
   event: z
     .string()
     .regex(/^[a-z0-9_]{1,60}$/, 'the name of an event')

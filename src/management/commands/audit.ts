@@ -26,14 +26,15 @@ export function addAuditCommand(program: Command, { findAccess, print, now }: Te
     .action(async ({ since, event, limit }: AuditOptions) => {
       const items: AuditItem[] = [];
       const wanted = {
+        order: 'newest',
         ...(since ? { since: timeOf(since, now()) } : {}),
         ...(event === undefined ? {} : { event }),
-      };
+      } as const;
       for await (const item of listAudit(findAccess(), wanted)) {
         items.push(item);
-        if (items.length > limit) items.shift();
+        if (items.length === limit) break;
       }
-      print({ items }, auditText);
+      print({ items: items.toReversed() }, auditText);
     });
 }
 
