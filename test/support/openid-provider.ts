@@ -21,7 +21,7 @@ export type Behaviour = {
 export type OpenIdProvider = {
   issuer: string;
   behave: (behaviour: Behaviour) => void;
-  /** Signs the person in: where the browser goes back to, and the next ID token belongs to. */
+  /** Signs the person in: where the browser goes back to. */
   approve: (authorization: URL) => URL;
   requests: string[];
   /** What the token endpoint was sent. */
@@ -53,17 +53,15 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
   const requests: string[] = [];
   const exchanges: URLSearchParams[] = [];
   let behaviour: Behaviour = {};
-  let nonce = '';
 
-  const idToken = async () => {
+  const idToken = async (code: string) => {
     const now = Math.floor(Date.now() / 1000);
     const right = {
       iss: issuer,
       aud: OPENID_CLIENT.clientId,
-      sub: 'subject-1',
       iat: now,
       exp: now + 300,
-      nonce,
+      ...signedInBy(code),
     };
     const claims = { ...right, ...behaviour.claims };
     if (behaviour.signature === 'none') return new UnsecuredJWT(claims).encode();
@@ -74,15 +72,15 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
     const { privateKey } = behaviour.signature === 'stranger' ? stranger : ours;
     return new SignJWT(claims).setProtectedHeader({ alg: 'RS256', kid: 'one' }).sign(privateKey);
   };
-  const answers: Record<string, () => Promise<[number, object]>> = {
+  const answers: Record<string, (sent: URLSearchParams) => Promise<[number, object]>> = {
     '/.well-known/openid-configuration': async () => [200, metadata(issuer)],
     '/jwks': async () => [200, { keys: [jwk] }],
-    '/token': async () => [
+    '/token': async (sent) => [
       behaviour.tokenStatus ?? 200,
       {
         access_token: 'at',
         token_type: 'Bearer',
-        id_token: await idToken(),
+        id_token: await idToken(sent.get('code') ?? ''),
         ...behaviour.tokens,
       },
     ],
@@ -96,9 +94,9 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
     requests.push(path);
     const own = behaviour.answers?.[path];
     if (own) return own(req, res);
-    const sent = await text(req);
-    if (path === '/token') exchanges.push(new URLSearchParams(sent));
-    const [status, body] = (await answers[path]?.()) ?? [404, {}];
+    const sent = new URLSearchParams(await text(req));
+    if (path === '/token') exchanges.push(sent);
+    const [status, body] = (await answers[path]?.(sent)) ?? [404, {}];
     res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
   const { origin: issuer, stop } = await listenOnLoopback(server);
@@ -109,15 +107,22 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
     behave: (next) => {
       behaviour = next;
     },
-    approve({ searchParams }) {
-      nonce = searchParams.get('nonce') ?? '';
-      const callback = new URL(searchParams.get('redirect_uri') ?? '');
-      const state = searchParams.get('state') ?? '';
-      callback.search = String(new URLSearchParams({ code: 'c', state }));
-      return callback;
-    },
+    approve: (authorization) => approveAs('subject-1', authorization),
     stop,
   };
+}
+
+/** As `approve` does for one person, also in another process: the code says who signed in, and for which request. */
+export function approveAs(sub: string, { searchParams }: URL): URL {
+  const nonce = searchParams.get('nonce') ?? '';
+  const code = Buffer.from(JSON.stringify({ sub, nonce })).toString('base64url');
+  const callback = new URL(searchParams.get('redirect_uri') ?? '');
+  callback.search = String(new URLSearchParams({ code, state: searchParams.get('state') ?? '' }));
+  return callback;
+}
+
+function signedInBy(code: string): { sub: string; nonce: string } {
+  return JSON.parse(Buffer.from(code, 'base64url').toString());
 }
 
 function metadata(issuer: string): object {

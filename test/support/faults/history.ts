@@ -14,7 +14,7 @@ export type Exchange = {
   answer: Answer | undefined;
 };
 
-export type Answer = { status: number; headers: Headers; text: string };
+export type Answer = { status: number; headers: Pick<Headers, 'get' | 'has'>; text: string };
 
 export type History = {
   exchanges: readonly Exchange[];

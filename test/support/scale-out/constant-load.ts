@@ -1,130 +1,121 @@
-// People at work all the time: some refresh and call again and again, some connect anew, some wait for news over a stream that stays open.
-import { setTimeout as delay } from 'node:timers/promises';
-import { openListening } from '../../revocation/open-streams.ts';
+// People at work all the time, in a process of their own: some connect anew, some refresh and call, some wait for news over a stream that stays open.
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
 import { until } from '../../store/condition.ts';
-import { connect, type Connection } from '../connection.ts';
-import { callTool } from '../mcp.ts';
-import { refresh } from '../oauth.ts';
-import type { System } from '../system.ts';
+import type { Takers } from './direct-fetch.ts';
+import type { Processes } from './processes.ts';
 
 export type LoadOptions = {
-  /** How many of each, side by side. */
+  /** Flows from the link to a first call, and calls of those who are connected. */
+  flowsPerSecond: number;
+  callsPerSecond: number;
+  /** How many call in turn, and how often each of them refreshes. */
   callers: number;
-  newcomers: number;
-  listeners: number;
   callsPerRefresh: number;
-  /** Between two rounds of one of them. */
-  pauseMs: number;
+  listeners: number;
   tool: string;
+  /** Milliseconds within which everything is answered. */
+  deadline: number;
 };
 
-export type Done = { flows: number; refreshes: number; calls: number; streams: number };
+/** What was done and answered with 200, streams that were opened, and answers that said to come back later. */
+export type Done = {
+  flows: number;
+  refreshes: number;
+  calls: number;
+  streams: number;
+  putOff: number;
+};
+
+export type Progress = {
+  /** What had to begin until now, and how much of it did not. */
+  asked: { flows: number; calls: number };
+  behind: number;
+  done: Done;
+  /** How many are connected. */
+  people: number;
+};
+
+export type Report = Progress & {
+  /** When everybody who ever connected went on once more. */
+  atTheEnd: Done;
+  /** What went wrong, in words: the first of it. */
+  wrong: string[];
+};
+
+/** What the process of the load is told at its start, and what it says. */
+export type Told = LoadOptions & { link: string; origins: string[]; takers: Takers };
+export type Said = { progress: Progress } | { report: Report };
 
 export type ConstantLoad = {
-  /** Everybody who is connected, each with the last tokens. */
-  connections: readonly Connection[];
-  /** What was done and answered with 200, and streams that were opened. */
-  done: Readonly<Done>;
-  /** What went wrong, in words. */
-  wrong: readonly string[];
-  /** Resolves when everybody who calls or listens went on after now. */
-  goesOn(): Promise<void>;
-  stop(): Promise<void>;
+  /** Resolves when as many flows as this are through since now, and nothing is left behind. */
+  goesOn(flows: number): Promise<void>;
+  /** No more arrivals; resolves when everybody went on once more. */
+  stop(): Promise<Report>;
+  /** Ends the process. */
+  close(): Promise<void>;
 };
 
-const GOES_ON_SECONDS = 60;
+const BETWEEN_LOOKS_MS = 50;
+const GOES_ON_SECONDS = 120;
+const ENDING_SECONDS = 300;
 
+/** Resolves when everybody who calls or listens is connected. */
 export async function startConstantLoad(
-  system: System,
-  link: { link: string },
+  system: Processes,
+  { link }: { link: string },
   options: LoadOptions,
 ): Promise<ConstantLoad> {
-  const load = openNotes();
-  const open = (count: number) =>
-    Promise.all(Array.from({ length: count }, () => connect(system, link)));
-  const callers = await open(options.callers);
-  const listeners = await open(options.listeners);
-  load.connections.push(...callers, ...listeners);
-  const stopped = new AbortController();
-  const rounds = new Map<object, number>();
-  const repeat = async (who: object, round: () => Promise<void>) => {
-    while (!stopped.signal.aborted) {
-      await round().catch((error: unknown) => load.wrong.push(String(error)));
-      rounds.set(who, (rounds.get(who) ?? 0) + 1);
-      await delay(options.pauseMs);
-    }
+  const takers = (): Takers => ({
+    [new URL(system.auth).port]: system.takers('AUTH'),
+    [new URL(system.resource).port]: system.takers('RESOURCE'),
+  });
+  const told: Told = { ...options, link, origins: system.origins, takers: takers() };
+  const child = fork(join(import.meta.dirname, 'people-at-work.ts'), [JSON.stringify(told)]);
+  const killAtExit = () => child.kill('SIGKILL');
+  process.once('exit', killAtExit);
+  let progress: Progress | undefined;
+  let report: Report | undefined;
+  child.on('message', (said: Said) => {
+    if ('progress' in said) ({ progress } = said);
+    else ({ report } = said);
+  });
+  const looking = setInterval(() => child.connected && child.send(takers()), BETWEEN_LOOKS_MS);
+  child.once('exit', () => {
+    clearInterval(looking);
+    process.off('exit', killAtExit);
+  });
+  const said = async <Value>(value: () => Value | undefined | false, seconds: number) => {
+    const look = () => {
+      const found = value();
+      if (!found && child.exitCode !== null) throw new Error('the load ended by itself');
+      return found;
+    };
+    return until('the load goes on', look, seconds).catch((cause: Error) => {
+      throw new Error(`${cause.message}, at ${JSON.stringify(progress)}`, { cause });
+    });
   };
-  const working = [
-    ...callers.map((each) => repeat(each, () => refreshAndCall(each, options, load))),
-    ...Array.from({ length: options.newcomers }, () =>
-      repeat({}, async () => {
-        const connection = await connect(system, link);
-        load.done.flows += 1;
-        await callOnce(connection, options, load);
-        load.connections.push(connection);
-      }),
-    ),
-    ...listeners.map((each) => repeat(each, () => listen(each, load, stopped.signal))),
-  ];
+  const latest = () => said(() => progress, GOES_ON_SECONDS);
+  const close = async () => {
+    if (child.exitCode === null && child.kill('SIGKILL')) await once(child, 'exit');
+  };
+  try {
+    await latest();
+  } catch (error) {
+    await close();
+    throw error;
+  }
   return {
-    ...load,
-    async goesOn() {
-      const before = new Map(rounds);
-      const wentOn = (each: object) => (rounds.get(each) ?? 0) > (before.get(each) ?? 0) + 1;
-      await until('every caller goes on', () => callers.every(wentOn), GOES_ON_SECONDS);
+    async goesOn(flows) {
+      const wanted = (await latest()).done.flows + flows;
+      const wentOn = () => progress && progress.done.flows >= wanted && progress.behind === 0;
+      await said(wentOn, GOES_ON_SECONDS);
     },
     async stop() {
-      stopped.abort();
-      await Promise.all(working);
+      child.send('stop');
+      return said(() => report, ENDING_SECONDS);
     },
+    close,
   };
-}
-
-type Notes = { connections: Connection[]; done: Done; wrong: string[] };
-
-export function openNotes(): Notes {
-  const done = { flows: 0, refreshes: 0, calls: 0, streams: 0 };
-  return { connections: [], done, wrong: [] };
-}
-
-/** As clients do: with what came last, whatever went wrong. Says in `wrong` what was neither done nor put off. */
-export async function refreshAndCall(
-  connection: Connection,
-  options: Pick<LoadOptions, 'callsPerRefresh' | 'tool'>,
-  notes: Pick<Notes, 'done' | 'wrong'>,
-): Promise<void> {
-  const { server, client } = connection;
-  const { status, headers, body } = await refresh(server, client, connection.refreshToken);
-  if (status === 200) notes.done.refreshes += 1;
-  else note(notes, `refresh: ${status} ${body.error}`, status, headers);
-  connection.refreshToken = body.refresh_token ?? connection.refreshToken;
-  connection.accessToken = body.access_token ?? connection.accessToken;
-  for (let n = 0; n < options.callsPerRefresh; n += 1) await callOnce(connection, options, notes);
-}
-
-async function callOnce(
-  { link, accessToken }: Connection,
-  { tool }: Pick<LoadOptions, 'tool'>,
-  notes: Pick<Notes, 'done' | 'wrong'>,
-): Promise<void> {
-  const { status, headers, rpc, text } = await callTool(link, accessToken, tool);
-  if (status === 200 && rpc?.result && !rpc.result.isError) notes.done.calls += 1;
-  else note(notes, `call: ${status} ${text}`, status, headers);
-}
-
-function note({ wrong }: Pick<Notes, 'wrong'>, what: string, status: number, headers: Headers) {
-  if (status !== 503 || !headers.has('retry-after')) wrong.push(what);
-}
-
-/** One stream, to its end. */
-async function listen(
-  { link, accessToken }: Connection,
-  { done, wrong }: Notes,
-  stopped: AbortSignal,
-): Promise<void> {
-  const stream = await openListening(link, accessToken);
-  done.streams += 1;
-  while (!stream.areClosed() && !stopped.aborted) await delay(20);
-  if (stopped.aborted) await stream.leave();
-  else if (!stream.areEnded()) wrong.push('a stream was cut off');
 }

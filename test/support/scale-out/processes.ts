@@ -13,6 +13,8 @@ export type Processes = System & {
   running(): GatehouseProcess[];
   /** Resolves when requests go to one more process, which may be told something else than the others. */
   add(settings?: Record<string, string>): Promise<GatehouseProcess>;
+  /** Where a host listens at those that say they are ready; when none does at all, because somebody has to answer. */
+  takers(host: HostName): readonly number[];
   /** Every answer that went through the balancers, oldest first. */
   answers: readonly (Answered & { host: HostName })[];
   output(): string;
@@ -52,10 +54,11 @@ export async function startProcesses(options: ProcessesOptions = {}): Promise<Pr
   };
   try {
     for (const host of HOSTS.filter((name) => !(`GATEHOUSE_${name}_LISTEN` in settings))) {
-      const { port } = new URL(environment[`GATEHOUSE_${host}_URL`] ?? '');
-      const ports = () => takers(host).map((each) => each.ports[host]);
+      const address = environment[`GATEHOUSE_${host}_URL`];
+      if (!address) continue;
       const note = (answered: Answered) => answers.push({ host, ...answered });
-      balancers.push(await startBalancer(Number(port), ports, note));
+      const { port } = new URL(address);
+      balancers.push(await startBalancer(Number(port), () => takers(host), note));
     }
     await Promise.all(kinds.flatMap((kind) => Array.from({ length: count }, () => add(kind))));
   } catch (error) {
@@ -65,10 +68,9 @@ export async function startProcesses(options: ProcessesOptions = {}): Promise<Pr
   const running = () => started.filter((each) => each.isRunning());
   const output = () => started.map((each) => each.output()).join('\n');
   const { facts, signalStore } = place;
-  return { ...facts, signalStore, running, add, answers, output, stop };
+  return { ...facts, signalStore, running, add, takers, answers, output, stop };
 }
 
-/** `takers` of a host: those that say they are ready; when none does, all, because somebody has to answer. */
 function startingProcesses(environment: Record<string, string>) {
   const started: GatehouseProcess[] = [];
   const ready = new Set<GatehouseProcess>();
@@ -92,7 +94,7 @@ function startingProcesses(environment: Record<string, string>) {
     takers(host: HostName) {
       const running = started.filter((each) => each.isRunning() && each.hosts.includes(host));
       const willing = running.filter((each) => ready.has(each));
-      return willing.length > 0 ? willing : running;
+      return (willing.length > 0 ? willing : running).map(({ ports }) => ports[host]);
     },
   };
 }

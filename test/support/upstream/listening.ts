@@ -51,8 +51,16 @@ async function verifyCaller(
 
 export type Gate = { wait(signal: AbortSignal): Promise<void> };
 
+export type Memory = {
+  /** It remembers nothing, because too much is coming. */
+  forgets?: boolean;
+};
+
 /** `open` gets the gate at which calls of the tool `wait` stand. */
-export async function startUpstream(open: (gate: Gate) => Handle): Promise<Upstream> {
+export async function startUpstream(
+  open: (gate: Gate) => Handle,
+  { forgets = false }: Memory = {},
+): Promise<Upstream> {
   const received: Received[] = [];
   const wire: string[] = [];
   const gate = openGate();
@@ -61,7 +69,7 @@ export async function startUpstream(open: (gate: Gate) => Handle): Promise<Upstr
   let keys: ReturnType<typeof createRemoteJWKSet> | undefined;
   const server = createServer(async (req, res) => {
     const text = await textOf(req);
-    wire.push(JSON.stringify([req.method, req.url, req.rawHeaders]), text);
+    if (!forgets) wire.push(JSON.stringify([req.method, req.url, req.rawHeaders]), text);
     try {
       if (!keys) throw new Error('nobody is trusted yet');
       const caller = await verifyCaller(req.headers['gatehouse-caller'], keys, {
@@ -69,9 +77,7 @@ export async function startUpstream(open: (gate: Gate) => Handle): Promise<Upstr
         audience: url,
       });
       const body: unknown = text === '' ? undefined : JSON.parse(text);
-      const closed = once(res, 'close').then(() => undefined);
-      const { method = '', url: path = '', headers } = req;
-      received.push({ method, url: path, headers, body, caller, closed });
+      if (!forgets) received.push(receivedIn(req, res, body, caller));
       await handle(req, res, body, caller);
     } catch (error) {
       if (!res.headersSent) res.writeHead(401).end(String(error));
@@ -96,6 +102,16 @@ export async function startUpstream(open: (gate: Gate) => Handle): Promise<Upstr
       await once(server, 'close');
     },
   };
+}
+
+function receivedIn(
+  { method = '', url = '', headers }: IncomingMessage,
+  res: ServerResponse,
+  body: unknown,
+  caller: JWTPayload,
+): Received {
+  const closed = once(res, 'close').then(() => undefined);
+  return { method, url, headers, body, caller, closed };
 }
 
 function openGate() {

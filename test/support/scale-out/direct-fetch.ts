@@ -1,0 +1,126 @@
+// The fetch of clients with nothing but a balancer of connections before the processes, as a Kubernetes Service is one; it notes what may be wrong.
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Agent, type buildConnector, type Dispatcher, request } from 'undici';
+import type { Exchange } from '../faults/history.ts';
+
+/** Where those that are ready listen, by the port of the public address. */
+export type Takers = Record<string, readonly number[]>;
+
+export type DirectFetch = {
+  fetch: typeof fetch;
+  /** What a checker of histories could object to, and every redeemed code: whatever else was answered at once and granted is forgotten. */
+  exchanges: readonly Exchange[];
+  /** Answers of 503 with `Retry-After`, after which the same was asked again. */
+  putOff(): number;
+};
+
+/** Connections come and go as people do, so that whoever was started gets its share. */
+const REQUESTS_PER_CONNECTION = 20;
+/** Shorter than processes drain: a client that uses a connection again which was idle for longer may find it closed. */
+const KEPT_IDLE_MS = 500;
+
+/**
+ * Only a refused connection is tried elsewhere. `slow` are the milliseconds from which on an answer is noted. What it resolves to has of a
+ * `Response` what the clients of the tests use.
+ */
+export function openDirectFetch(takers: () => Takers, slow: number): DirectFetch {
+  const exchanges: Exchange[] = [];
+  let putOff = 0;
+  const dispatcher = new Agent({
+    connect: connectInTurn(takers),
+    maxRequestsPerClient: REQUESTS_PER_CONNECTION,
+    keepAliveTimeout: KEPT_IDLE_MS,
+    keepAliveMaxTimeout: KEPT_IDLE_MS,
+  });
+  const ask = async (url: URL, init: RequestInit): Promise<Response> => {
+    const { sent, options } = readRequest(url, init);
+    try {
+      const data = await request(url, { dispatcher, ...options });
+      const headers = readHeaders(data);
+      const { statusCode: status, body } = data;
+      if (staysOpen(options.headers)) return { status, headers, body } as unknown as Response;
+      const text = await body.text();
+      const exchange = { ...sent, ended: performance.now(), answer: { status, headers, text } };
+      if (isWorthKeeping(exchange, slow)) exchanges.push(exchange);
+      const json = async () => JSON.parse(text);
+      return { status, headers, url: url.href, text: async () => text, json } as Response;
+    } catch (error) {
+      exchanges.push({ ...sent, ended: performance.now(), answer: undefined });
+      throw error;
+    }
+  };
+  return {
+    exchanges,
+    putOff: () => putOff,
+    async fetch(input, init = {}) {
+      for (;;) {
+        const response = await ask(new URL(String(input)), init);
+        const seconds = Number(response.headers.get('retry-after'));
+        if (response.status !== 503 || !(seconds > 0)) return response;
+        putOff += 1;
+        await delay(seconds * 1000);
+      }
+    },
+  };
+}
+
+function connectInTurn(takers: () => Takers): buildConnector.connector {
+  const turns = new Map<string, number>();
+  return ({ port }, callback) => {
+    const turn = turns.get(port) ?? 0;
+    turns.set(port, turn + 1);
+    const targets = takers()[port] ?? [];
+    const first = turn % Math.max(targets.length, 1);
+    open([...targets.slice(first), ...targets.slice(0, first)]).then(
+      (socket) => callback(null, socket),
+      (error) => callback(error, null),
+    );
+  };
+}
+
+async function open([port, ...others]: readonly number[]): Promise<Socket> {
+  if (port === undefined) throw new Error('no process takes the connection');
+  try {
+    const socket = connect({ host: '127.0.0.1', port, noDelay: true });
+    await once(socket, 'connect');
+    return socket;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ECONNREFUSED') throw error;
+    return open(others);
+  }
+}
+
+function readRequest(url: URL, { method = 'GET', headers, body, signal }: RequestInit) {
+  const form = body instanceof URLSearchParams ? body : new URLSearchParams();
+  const type = { 'content-type': 'application/x-www-form-urlencoded;charset=UTF-8' };
+  const given = headers as Record<string, string> | undefined;
+  const options = {
+    method: method as Dispatcher.HttpMethod,
+    headers: { ...(body instanceof URLSearchParams ? type : {}), ...given },
+    body: body ? String(body) : null,
+    signal: signal ?? null,
+  };
+  const bearer = /^Bearer (.+)$/.exec(given?.authorization ?? '')?.[1];
+  const sent = { began: performance.now(), at: Date.now() / 1000, method, url, form, bearer };
+  return { sent, options };
+}
+
+function staysOpen(headers: Record<string, string>): boolean {
+  return headers['mcp-method'] === 'subscriptions/listen';
+}
+
+/** The same reading as that of a `Headers`, without the work of making one for each answer. */
+function readHeaders({ headers }: Dispatcher.ResponseData): Headers {
+  const all = (name: string) => [headers[name] ?? []].flat();
+  const has = (name: string) => all(name).length > 0;
+  const get = (name: string) => (has(name) ? all(name).join(', ') : null);
+  return { get, has, getSetCookie: () => all('set-cookie') } as unknown as Headers;
+}
+
+/** Every flow begins with a challenge. */
+function isWorthKeeping({ began, ended, form, bearer, answer }: Exchange, slow: number): boolean {
+  if (!answer || ended - began > slow || form.has('code')) return true;
+  return answer.status >= 400 && (answer.status !== 401 || bearer !== undefined);
+}

@@ -1,0 +1,154 @@
+// The process of the constant load: its argument says what to do, its parent which processes are ready and when to stop.
+import { setTimeout as delay } from 'node:timers/promises';
+import { openListening } from '../../revocation/open-streams.ts';
+import { openBrowser, requireDeparture, requirePage } from '../browser.ts';
+import { type Connection, redeem, registerClient } from '../connection.ts';
+import { violations } from '../faults/invariants.ts';
+import { callTool } from '../mcp.ts';
+import { authorizeUrl, discover, refresh } from '../oauth.ts';
+import { approveAs } from '../openid-provider.ts';
+import type { Done, Progress, Said, Told } from './constant-load.ts';
+import { openDirectFetch } from './direct-fetch.ts';
+import { pace, type Paced } from './pace.ts';
+
+/** What somebody who is connected holds; `busy` while refreshing. */
+type Person = Omit<Connection, 'browser' | 'scope'> & { calls: number; busy: boolean };
+
+const AT_A_TIME = 16;
+const MOST_UNDER_WAY = 100;
+const BETWEEN_REPORTS_MS = 100;
+const WRONG_TOLD = 50;
+
+const told: Told = JSON.parse(process.argv[2] ?? '');
+let { takers } = told;
+const direct = openDirectFetch(() => takers, told.deadline);
+globalThis.fetch = direct.fetch;
+const stopped = new AbortController();
+process.on('message', (message: 'stop' | Told['takers']) => {
+  if (message === 'stop') stopped.abort();
+  else takers = message;
+});
+process.once('disconnect', () => process.exit());
+
+const wrong: string[] = [];
+const people: Person[] = [];
+let done = nothing();
+const say = (said: Said) => process.send?.(said);
+
+await work();
+
+async function work(): Promise<void> {
+  const { flowsPerSecond, callsPerSecond, callers, listeners, tool } = told;
+  await atATime([...Array(callers + listeners).keys()], connectAnew);
+  const [calling, listening] = [people.slice(0, callers), people.slice(callers)];
+  done = nothing();
+  let turn = 0;
+  const next = () => calling[turn++ % calling.length] as Person;
+  const flows = pace(flowsPerSecond, MOST_UNDER_WAY, tried(connectAnew));
+  const calls = pace(
+    callsPerSecond,
+    MOST_UNDER_WAY,
+    tried(() => callInTurn(next())),
+  );
+  const streams = listening.map((each) => repeat(tried(() => listen(each))));
+  const progress = () => progressOf(flows, calls);
+  const saying = setInterval(() => say({ progress: progress() }), BETWEEN_REPORTS_MS);
+  await new Promise((resolve) => stopped.signal.addEventListener('abort', resolve));
+  clearInterval(saying);
+  const last = progress();
+  await Promise.all([flows.stop(), calls.stop(), ...streams]);
+  last.done = { ...done, putOff: direct.putOff() };
+  done = nothing();
+  await atATime(people, async (each) => {
+    await tried(() => refreshTokens(each))();
+    await tried(() => call(each, tool))();
+  });
+  wrong.push(...violations(direct.exchanges, { deadline: told.deadline }));
+  const first = wrong.slice(0, WRONG_TOLD);
+  say({ report: { ...last, people: people.length, atTheEnd: done, wrong: first } });
+}
+
+function progressOf(flows: Paced, calls: Paced): Progress {
+  return {
+    asked: { flows: flows.asked(), calls: calls.asked() },
+    behind: flows.behind() + calls.behind(),
+    done: { ...done, putOff: direct.putOff() },
+    people: people.length,
+  };
+}
+
+function nothing(): Done {
+  return { flows: 0, refreshes: 0, calls: 0, streams: 0, putOff: 0 };
+}
+
+function tried(act: () => Promise<void>): () => Promise<void> {
+  return () => act().catch((error: unknown) => void wrong.push(String(error)));
+}
+
+async function repeat(round: () => Promise<void>): Promise<void> {
+  while (!stopped.signal.aborted) await round();
+}
+
+async function atATime<Item>(items: readonly Item[], act: (item: Item) => Promise<void>) {
+  const left = [...items];
+  const go = async () => {
+    for (let item = left.pop(); item !== undefined; item = left.pop()) await act(item);
+  };
+  await Promise.all(Array.from({ length: AT_A_TIME }, go));
+}
+
+/** Somebody new, with a new app and a new browser, from the link to the first call. */
+async function connectAnew(): Promise<void> {
+  const { link, origins, tool } = told;
+  const { server } = await discover(link);
+  const client = await registerClient(server);
+  const browser = openBrowser(origins);
+  const { url, verifier } = authorizeUrl(server, client, { resource: link });
+  const departure = requireDeparture(await browser.visit(url));
+  const consent = await browser.visit(approveAs(`subject of ${client.id}`, departure));
+  const approved = await browser.submit(requirePage(consent), { decision: 'approve' });
+  const callback = requireDeparture(approved);
+  const { status, body } = await redeem({ link, server, client, callback, verifier });
+  const { access_token: accessToken, refresh_token: refreshToken } = body;
+  if (!accessToken || !refreshToken) throw new Error(`exchange: ${status} ${body.error}`);
+  const person = { link, server, client, accessToken, refreshToken, calls: 0, busy: false };
+  people.push(person);
+  await call(person, tool);
+  done.calls -= 1;
+  done.flows += 1;
+}
+
+/** Each refreshes now and then, and calls with what it has meanwhile. */
+async function callInTurn(person: Person): Promise<void> {
+  person.calls += 1;
+  if (person.calls % told.callsPerRefresh === 0 && !person.busy) {
+    person.busy = true;
+    await refreshTokens(person).finally(() => (person.busy = false));
+  }
+  await call(person, told.tool);
+}
+
+async function refreshTokens(person: Person): Promise<void> {
+  const { server, client } = person;
+  const { status, body } = await refresh(server, client, person.refreshToken);
+  const { access_token: accessToken, refresh_token: refreshToken } = body;
+  if (!accessToken || !refreshToken) throw new Error(`refresh: ${status} ${body.error}`);
+  Object.assign(person, { accessToken, refreshToken });
+  done.refreshes += 1;
+}
+
+async function call({ link, accessToken }: Person, tool: string): Promise<void> {
+  const { status, rpc, text } = await callTool(link, accessToken, tool);
+  if (status !== 200 || !rpc?.result || rpc.result.isError)
+    throw new Error(`call: ${status} ${text}`);
+  done.calls += 1;
+}
+
+/** One stream, to its end. */
+async function listen({ link, accessToken }: Person): Promise<void> {
+  const stream = await openListening(link, accessToken);
+  done.streams += 1;
+  while (!stream.areClosed() && !stopped.signal.aborted) await delay(20);
+  if (stopped.signal.aborted) await stream.leave();
+  else if (!stream.areEnded()) wrong.push('a stream was cut off');
+}
