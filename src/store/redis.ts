@@ -152,6 +152,8 @@ function streams(client: RedisClient): Streams {
     },
     async range(name, { after, limit, newestFirst }) {
       const from = after && `(${redisId(after)}`;
+      // Redis has no name for what is before its first id.
+      if (newestFirst && from === '(0-0') return [];
       const entries = newestFirst
         ? await client.xrevrangeBuffer(name, from ?? '+', '-', 'COUNT', limit)
         : await client.xrangeBuffer(name, from ?? '-', '+', 'COUNT', limit);

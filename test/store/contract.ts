@@ -324,6 +324,14 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
         assert.deepEqual(await values({ after: entry?.id, limit: 10, newestFirst }), []);
       }
     });
+    it('are gone through from any place, also where no entry can be', async () => {
+      await store.append(key, 1, LONG);
+      const [before, behind] = ['0'.repeat(32), '9'.repeat(32)];
+      assert.deepEqual(await values({ after: before, limit: 10 }), [1]);
+      assert.deepEqual(await values({ after: before, limit: 10, newestFirst: true }), []);
+      assert.deepEqual(await values({ after: behind, limit: 10 }), []);
+      assert.deepEqual(await values({ after: behind, limit: 10, newestFirst: true }), [1]);
+    });
     it('are empty when nothing was appended', async () => {
       assert.deepEqual(await values({ limit: 10 }), []);
       assert.deepEqual(await values({ limit: 10, newestFirst: true }), []);
