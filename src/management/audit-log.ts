@@ -46,12 +46,12 @@ export async function listAudit(
   let bytes = 0;
   let read = 0;
   for await (const { id, value } of entries(store, { after, newestFirst })) {
-    const time = Date.parse(value.time) / 1000;
+    const time = Date.parse(value?.time ?? '') / 1000;
     if (newestFirst && time < since - OUT_OF_ORDER) break;
     if (items.length === limit || bytes > PAGE || read === MOST_READ) return { items, next: last };
     read += 1;
     last = id;
-    if (time < since || (event ?? value.event) !== value.event) continue;
+    if (!value || time < since || (event ?? value.event) !== value.event) continue;
     items.push(value);
     bytes += JSON.stringify(value).length;
   }

@@ -171,22 +171,10 @@ function streams(bytes: ByteStore, sealer: Sealer, reach: Reach): Streams {
         throw new RangeError('`after` is not the id of an entry');
       }
       const name = sealer.name(key);
-      const found: Entry<T>[] = [];
-      // A page that is not full says that there is no more, so what cannot be opened must not make it so.
-      for (let { after } = range; found.length < range.limit;) {
-        const piece = await reach(bytes.range(name, { ...range, after }));
-        found.push(...piece.flatMap(([id, sealed]) => entry<T>(sealer, name, id, sealed)));
-        if (piece.length < range.limit) break;
-        after = piece.at(-1)?.[0];
-      }
-      return found.slice(0, range.limit);
+      const entries = await reach(bytes.range(name, range));
+      return entries.map(([id, sealed]): Entry<T> => ({ id, value: sealer.open<T>(name, sealed) }));
     },
   };
-}
-
-function entry<T>(sealer: Sealer, name: string, id: string, sealed: Buffer): Entry<T>[] {
-  const value = sealer.open<T>(name, sealed);
-  return value === undefined ? [] : [{ id, value }];
 }
 
 type Channels = Pick<Store, 'publish' | 'subscribe'>;

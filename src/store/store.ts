@@ -11,15 +11,15 @@ export const KEEP: unique symbol = Symbol('keep');
 /** Must be pure and synchronous: it runs again, on a fresh value, whenever another writer was faster. */
 export type Change<T> = (current: T | undefined) => Next<T>;
 
-/** One entry of a stream; `id` is opaque, sorts by age, and continues a `range`. */
-export type Entry<T> = { id: string; value: T };
+/** One entry of a stream; `id` is opaque, sorts by age, and continues a `range`. `value` is undefined when this process cannot open it. */
+export type Entry<T> = { id: string; value: T | undefined };
 
 /** At most `limit` entries: those after the entry `after` in the order of reading, the oldest first unless `newestFirst`. */
 export type Range = { after?: string; limit: number; newestFirst?: boolean };
 
 /**
  * Keys are `<kind>:<id>`: the kind stays readable in the store, the id is hidden by an HMAC. Values are JSON, sealed (AES-256-GCM);
- * bytes that this process cannot open count as absent for every verb but `add` and `update`, which leave them alone.
+ * bytes that this process cannot open count as absent for every verb but `add` and `update`, which leave them alone, and `range`.
  * Times are seconds; a lifetime of zero or less ends at once. Every verb throws `StoreUnavailable` when the store does not answer
  * within 1.5 s; what was asked may have happened all the same, or may happen a moment later.
  */
@@ -54,7 +54,7 @@ export interface Store {
    * Twice, when the call was sent twice over a cut connection.
    */
   append<T>(key: string, value: T, ttl: number): Promise<void>;
-  /** Throws a RangeError when `after` is no id of an entry. */
+  /** Fewer than `limit` only at the end. Throws a RangeError when `after` is no id of an entry. */
   range<T>(key: string, range: Range): Promise<Entry<T>[]>;
 
   /** Tells every process that subscribed. Delivery is prompt and not promised: whoever listens also reads again now and then. */

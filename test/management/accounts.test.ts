@@ -38,7 +38,7 @@ describe('accounts', () => {
 
   async function events(): Promise<unknown[]> {
     const entries = await readAudit(host.store, { limit: 100 });
-    return entries.map(({ value: { event, account, outcome } }) => [event, account, outcome]);
+    return entries.map(({ value }) => [value?.event, value?.account, value?.outcome]);
   }
 
   it('are shown with who they are, where they sign in and when they did last', async () => {

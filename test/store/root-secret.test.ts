@@ -4,6 +4,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { assert, expect } from 'chai';
+import { recordAudit } from '../../src/audit/audit.ts';
+import { listAudit } from '../../src/management/audit-log.ts';
 import { openStore, type StoreOptions } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { startRedis } from '../support/redis-server.ts';
@@ -60,18 +62,33 @@ describe('The root secret of a store', () => {
       const entries = await store.range<string>('stream:1', { limit: 2, newestFirst });
       return entries.map(({ value }) => value);
     };
-    await withStore({ secret: OLD }, async (store) => {
-      for (let entry = 0; entry < 5; entry++) await store.append('stream:1', 'before', 60);
-    });
+    await withStore({ secret: OLD }, (store) => store.append('stream:1', 'before', 60));
     await withStore({ secret: NEW, previousSecret: OLD }, async (store) => {
       await store.append('stream:1', 'after', 60);
       expect(await recorded(store, true)).to.deep.equal(['after', 'before']);
     });
     await withStore({ secret: NEW }, async (store) => {
-      for (const newestFirst of [false, true])
-        expect(await recorded(store, newestFirst)).to.deep.equal(['after']);
-      await store.append('stream:1', 'later', 60);
-      expect(await recorded(store, false)).to.deep.equal(['after', 'later']);
+      expect(await recorded(store, true)).to.deep.equal(['after', undefined]);
+      expect(await recorded(store, false)).to.deep.equal([undefined, 'after']);
+    });
+  });
+
+  it('that is over leaves an audit log that answers soon, and says where to go on', async () => {
+    const record = (store: Store, event: string) =>
+      recordAudit(store, { event, outcome: 'done' }, 1_900_000_000);
+    await withStore({ secret: OLD }, (store) =>
+      Promise.all(Array.from({ length: 1500 }, () => record(store, 'before'))),
+    );
+    await withStore({ secret: NEW, previousSecret: OLD }, (store) => record(store, 'after'));
+    await withStore({ secret: NEW }, async (store) => {
+      const first = await listAudit({ store }, { limit: 50 });
+      expect(first.items).to.deep.equal([]);
+      const second = await listAudit({ store }, { limit: 50, after: first.next });
+      expect(second.items.map(({ event }) => event)).to.deep.equal(['after']);
+      expect(second).to.not.have.property('next');
+      const newest = await listAudit({ store }, { limit: 50, newestFirst: true });
+      expect(newest.items.map(({ event }) => event)).to.deep.equal(['after']);
+      expect(newest.next, 'there is more to read').to.be.a('string');
     });
   });
 
