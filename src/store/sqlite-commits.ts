@@ -1,11 +1,11 @@
 // Writes of one turn of the event loop are one transaction of SQLite, and so wait for the disk once and not each.
 import type { DatabaseSync } from 'node:sqlite';
-import { transaction } from './sqlite-file.ts';
+import { isBusy, transaction } from './sqlite-file.ts';
 
 export type Commits = {
   /**
-   * Resolves to what `write` gave when that is on the disk. `write` is called later, after all that was asked for before it. Where one fails, or the
-   * disk does, all of the turn are rejected and nothing of them is written.
+   * Resolves to what `write` gave when that is on the disk. `write` is called later, after all that was asked for before it, and once
+   * more where it cannot be written together with the others of the turn. What is rejected is not written.
    */
   commit: <Result>(write: () => Result) => Promise<Result>;
   /** At once, what waits for the end of the turn. */
@@ -24,12 +24,7 @@ export function openCommits(db: DatabaseSync): Commits {
   const flush = () => {
     const together = waiting;
     waiting = [];
-    try {
-      const written = transaction(db, () => together.map(({ write }) => write()));
-      for (const answer of written) answer();
-    } catch (error) {
-      for (const { refuse } of together) refuse(error);
-    }
+    writeAll(db, together);
   };
   return {
     flush,
@@ -44,4 +39,15 @@ export function openCommits(db: DatabaseSync): Commits {
       });
     },
   };
+}
+
+/** What cannot be written, because there is no room for it, must not take the others with it; while the file is locked nothing can be. */
+function writeAll(db: DatabaseSync, together: Waiting[]): void {
+  try {
+    const written = transaction(db, () => together.map(({ write }) => write()));
+    for (const answer of written) answer();
+  } catch (error) {
+    if (together.length > 1 && !isBusy(error)) for (const each of together) writeAll(db, [each]);
+    else for (const { refuse } of together) refuse(error);
+  }
 }

@@ -69,7 +69,7 @@ async function retryWhileBusy<R>(work: () => Promise<R>): Promise<R> {
 }
 
 /** The lowest byte of a result code of SQLite is the primary one. */
-function isBusy(error: unknown): boolean {
+export function isBusy(error: unknown): boolean {
   return (
     error instanceof Error && 'errcode' in error && (Number(error.errcode) & 0xff) === SQLITE_BUSY
   );

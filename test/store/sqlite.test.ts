@@ -182,6 +182,28 @@ describe('the store on SQLite', () => {
     await store.close();
   });
 
+  it('writes what can be written, also at the same time as what cannot', async () => {
+    const dataDir = folder();
+    const store = await openStore(address, { secret, dataDir });
+    await store.set('thing:1', 'before', 60);
+    // As a disk does that has room for little.
+    withDatabase(dataDir, (db) =>
+      db.exec(`CREATE TRIGGER full BEFORE INSERT ON entry WHEN length(new.value) > 100000
+               BEGIN SELECT RAISE(ROLLBACK, 'database or disk is full'); END`),
+    );
+    const [big, taken, added] = await Promise.allSettled([
+      store.set('thing:big', 'b'.repeat(200_000), 60),
+      store.take('thing:1'),
+      store.add('thing:2', 'after', 60),
+    ]);
+    assert.instanceOf(big.status === 'rejected' && big.reason, StoreUnavailable);
+    assert.deepInclude(taken, { status: 'fulfilled', value: 'before' });
+    assert.deepInclude(added, { status: 'fulfilled', value: true });
+    assert.isUndefined(await store.get('thing:1'));
+    assert.equal((await store.get('thing:2'))?.value, 'after');
+    await store.close();
+  });
+
   it('is the same store for several processes at once', async () => {
     const dataDir = folder();
     const processes = [countingProcess(dataDir, 100), countingProcess(dataDir, 100)];
