@@ -14,7 +14,7 @@ export type Account = {
   signedInAt: number;
   /** Nothing is granted to this person, and nothing that was granted is honoured, until an administrator enables the account. */
   disabledAt?: number;
-  /** The account was disabled and is enabled again: sign-ins and grants from before this moment stay over. */
+  /** The account was forgotten, or disabled and enabled: sign-ins and grants from before this moment stay over. Never goes back. */
   overBefore?: number;
   /** Nothing is known of who this is: issuer, subject, name and groups are empty. */
   forgottenAt?: number;
@@ -96,12 +96,18 @@ export function disabled(account: Account, now: number): Account {
 }
 
 /** Whoever stole a session or a token before must not get it back with the account. */
-export function enabled({ disabledAt = 0, ...account }: Account, now: number): Account {
-  return { ...account, overBefore: Math.max(Math.floor(now), disabledAt + 1) };
+export function enabled(
+  { disabledAt = 0, overBefore = 0, ...account }: Account,
+  now: number,
+): Account {
+  return { ...account, overBefore: Math.max(Math.floor(now), disabledAt + 1, overBefore + 1) };
 }
 
 /** What is left of a person: that whatever was theirs stays over, and that they are disabled if they were. */
-export function forgotten({ id, signedInAt, disabledAt }: Account, now: number): Account {
+export function forgotten(
+  { id, signedInAt, disabledAt, overBefore = 0 }: Account,
+  now: number,
+): Account {
   return {
     id,
     issuer: '',
@@ -110,7 +116,7 @@ export function forgotten({ id, signedInAt, disabledAt }: Account, now: number):
     emailVerified: false,
     groups: [],
     signedInAt,
-    overBefore: Math.floor(now) + 1,
+    overBefore: Math.max(Math.floor(now), overBefore) + 1,
     forgottenAt: Math.floor(now),
     ...(disabledAt === undefined ? {} : { disabledAt }),
   };

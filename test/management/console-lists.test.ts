@@ -4,6 +4,7 @@ import { decodeJwt } from 'jose';
 import { createConnector, listGrants, manage, readAudit } from '../support/administrator.ts';
 import { type Browser, openBrowser, type Page, requirePage } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
+import { cookieHeader } from '../support/cookie-jar.ts';
 import { connect } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { stopClock } from '../support/stopped-clock.ts';
@@ -173,6 +174,23 @@ describe('in the console', function () {
     const inside = await press(page, '/accounts/forget', by);
     expect(inside.status).to.equal(200);
     expect(inside.html).to.include('Ada Lovelace').and.include(by);
+  });
+
+  it('LOG-05 an administrator who is forgotten again within the same second is signed out again', async () => {
+    stopClock();
+    const by = String((await lastAudited('console_sign_in'))?.['by']);
+    const inside = await press(await open('/accounts'), '/accounts/forget', by);
+    const cookie = cookieHeader(browser.jar, new URL(at('/accounts')));
+    const statusThen = async () =>
+      (
+        await fetch(at('/accounts'), {
+          headers: { accept: 'text/html', cookie },
+          redirect: 'manual',
+        })
+      ).status;
+    expect(await statusThen()).to.equal(200);
+    expect((await press(inside, '/accounts/forget', by)).html).to.include('Ada Lovelace');
+    expect(await statusThen()).to.equal(303);
   });
 
   it('the audit log says first what happened last, narrowed by event and period, page by page', async () => {
