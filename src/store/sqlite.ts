@@ -38,7 +38,7 @@ export function openSqlite(
       subscribe: channels.subscribe,
       delete: deleter(db, commit),
     }),
-    rewrite: rewriter(db, commit),
+    rewrite: rewriter(db, waitingForLocks({ commit }).commit),
     async ping() {
       db.exec('SELECT 1 FROM entry LIMIT 1');
     },

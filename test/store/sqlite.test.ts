@@ -204,6 +204,20 @@ describe('the store on SQLite', () => {
     await store.close();
   });
 
+  it('is sealed anew also while another process holds it locked for a moment', async () => {
+    const dir = folder();
+    const bytes = openSqlite(join(dir, address.file));
+    await bytes.set('thing:1', Buffer.from('before'), 60);
+    const other = new DatabaseSync(join(dir, address.file));
+    other.exec('BEGIN IMMEDIATE');
+    setTimeout(() => other.exec('ROLLBACK'), 50);
+    const counts = await Array.fromAsync(bytes.rewrite(() => Buffer.from('after')));
+    assert.deepEqual(counts, [1]);
+    assert.equal(String(await bytes.get('thing:1')), 'after');
+    other.close();
+    await bytes.close();
+  });
+
   it('is the same store for several processes at once', async () => {
     const dataDir = folder();
     const processes = [countingProcess(dataDir, 100), countingProcess(dataDir, 100)];
