@@ -17,7 +17,7 @@ export type DirectFetch = {
 };
 
 /** Connections come and go as people do, so that whoever was started gets its share. */
-const REQUESTS_PER_CONNECTION = 20;
+const REQUESTS_PER_CONNECTION = 100;
 /** Shorter than processes drain: a client that uses a connection again which was idle for longer may find it closed. */
 const KEPT_IDLE_MS = 500;
 

@@ -38,7 +38,7 @@ const say = (said: Said) => process.send?.(said);
 await work();
 
 async function work(): Promise<void> {
-  const { flowsPerSecond, callsPerSecond, callers, listeners, tool } = told;
+  const { flowsPerSecond, callsPerSecond, callers, listeners } = told;
   await atATime([...Array(callers + listeners).keys()], connectAnew);
   const [calling, listening] = [people.slice(0, callers), people.slice(callers)];
   done = nothing();
@@ -61,7 +61,7 @@ async function work(): Promise<void> {
   done = nothing();
   await atATime(people, async (each) => {
     await tried(() => refreshTokens(each))();
-    await tried(() => call(each, tool))();
+    await tried(() => call(each))();
   });
   wrong.push(...violations(direct.exchanges, { deadline: told.deadline }));
   const first = wrong.slice(0, WRONG_TOLD);
@@ -99,7 +99,7 @@ async function atATime<Item>(items: readonly Item[], act: (item: Item) => Promis
 
 /** Somebody new, with a new app and a new browser, from the link to the first call. */
 async function connectAnew(): Promise<void> {
-  const { link, origins, tool } = told;
+  const { link, origins } = told;
   const { server } = await discover(link);
   const client = await registerClient(server);
   const browser = openBrowser(origins);
@@ -113,7 +113,7 @@ async function connectAnew(): Promise<void> {
   if (!accessToken || !refreshToken) throw new Error(`exchange: ${status} ${body.error}`);
   const person = { link, server, client, accessToken, refreshToken, calls: 0, busy: false };
   people.push(person);
-  await call(person, tool);
+  await call(person);
   done.calls -= 1;
   done.flows += 1;
 }
@@ -125,7 +125,7 @@ async function callInTurn(person: Person): Promise<void> {
     person.busy = true;
     await refreshTokens(person).finally(() => (person.busy = false));
   }
-  await call(person, told.tool);
+  await call(person);
 }
 
 async function refreshTokens(person: Person): Promise<void> {
@@ -137,8 +137,9 @@ async function refreshTokens(person: Person): Promise<void> {
   done.refreshes += 1;
 }
 
-async function call({ link, accessToken }: Person, tool: string): Promise<void> {
-  const { status, rpc, text } = await callTool(link, accessToken, tool);
+async function call({ link, accessToken }: Person): Promise<void> {
+  const { name, given } = told.tool;
+  const { status, rpc, text } = await callTool(link, accessToken, name, given);
   if (status !== 200 || !rpc?.result || rpc.result.isError)
     throw new Error(`call: ${status} ${text}`);
   done.calls += 1;

@@ -2,10 +2,10 @@
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, Server } from '@modelcontextprotocol/server';
 import type { JWTPayload } from 'jose';
-import { type Gate, type Memory, startUpstream, type Upstream } from './listening.ts';
+import { type Gate, startUpstream, type Upstream } from './listening.ts';
 import { LISTED, runTool } from './tools.ts';
 
-export function startUpstreamV2(memory: Memory = {}): Promise<Upstream> {
+export function startUpstreamV2(): Promise<Upstream> {
   return startUpstream((gate) => {
     const handler = createMcpHandler(({ authInfo }) =>
       serverFor(gate, authInfo?.extra?.['caller'] as JWTPayload),
@@ -15,7 +15,7 @@ export function startUpstreamV2(memory: Memory = {}): Promise<Upstream> {
       const auth = { token: 'none', clientId: '', scopes: [], extra: { caller } };
       return answer(Object.assign(req, { auth }), res, body);
     };
-  }, memory);
+  });
 }
 
 function serverFor(gate: Gate, caller: JWTPayload): Server {
