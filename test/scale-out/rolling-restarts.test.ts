@@ -31,8 +31,8 @@ const NO_LIMIT = { perAddress: '9999999/1h', inAll: '9999999/1h' };
 const LIMITS = { registrations: NO_LIMIT, authorizations: NO_LIMIT, signIns: NO_LIMIT };
 
 /**
- * With SOAK as much as one can expect of two cores which Gatehouse, Redis and this load share. So many flows go on between two replacements, and
- * nothing is left behind then: a process that just started is slow for a while.
+ * With SOAK as much as two cores carry which Gatehouse, Redis and this load share; what was asked for and what was done is printed. So many flows go
+ * on between two replacements, and what was left behind is caught up: a process that just started is slow for a while.
  */
 const LOAD = SOAK
   ? { flowsPerSecond: 50, callsPerSecond: 500, callers: 200, callsPerRefresh: 15 }

@@ -16,7 +16,7 @@ export type DirectFetch = {
   putOff(): number;
 };
 
-/** Connections come and go as people do, so that whoever was started gets its share. */
+/** Connections come and go as people do, so that whoever just started gets its share. */
 const REQUESTS_PER_CONNECTION = 100;
 /** Shorter than processes drain: a client that uses a connection again which was idle for longer may find it closed. */
 const KEPT_IDLE_MS = 500;
@@ -40,7 +40,8 @@ export function openDirectFetch(takers: () => Takers, slow: number): DirectFetch
       const data = await request(url, { dispatcher, ...options });
       const headers = readHeaders(data);
       const { statusCode: status, body } = data;
-      if (staysOpen(options.headers)) return { status, headers, body } as unknown as Response;
+      if (staysOpen(options.headers, headers))
+        return { status, headers, body } as unknown as Response;
       const text = await body.text();
       const exchange = { ...sent, ended: performance.now(), answer: { status, headers, text } };
       if (isWorthKeeping(exchange, slow)) exchanges.push(exchange);
@@ -107,8 +108,10 @@ function readRequest(url: URL, { method = 'GET', headers, body, signal }: Reques
   return { sent, options };
 }
 
-function staysOpen(headers: Record<string, string>): boolean {
-  return headers['mcp-method'] === 'subscriptions/listen';
+/** Its answer has no end that could be waited for. */
+function staysOpen(sent: Record<string, string>, answered: Headers): boolean {
+  const isStream = answered.get('content-type')?.startsWith('text/event-stream');
+  return sent['mcp-method'] === 'subscriptions/listen' && isStream === true;
 }
 
 /** The same reading as that of a `Headers`, without the work of making one for each answer. */

@@ -1,4 +1,5 @@
 // The process of the constant load: its argument says what to do, its parent which processes are ready and when to stop.
+import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { openListening } from '../../revocation/open-streams.ts';
 import { openBrowser, requireDeparture, requirePage } from '../browser.ts';
@@ -38,34 +39,33 @@ const say = (said: Said) => process.send?.(said);
 await work();
 
 async function work(): Promise<void> {
-  const { flowsPerSecond, callsPerSecond, callers, listeners } = told;
+  const { callers, listeners, deadline } = told;
   await atATime([...Array(callers + listeners).keys()], connectAnew);
-  const [calling, listening] = [people.slice(0, callers), people.slice(callers)];
-  done = nothing();
-  let turn = 0;
-  const next = () => calling[turn++ % calling.length] as Person;
-  const flows = pace(flowsPerSecond, MOST_UNDER_WAY, tried(connectAnew));
-  const calls = pace(
-    callsPerSecond,
-    MOST_UNDER_WAY,
-    tried(() => callInTurn(next())),
-  );
-  const streams = listening.map((each) => repeat(tried(() => listen(each))));
-  const progress = () => progressOf(flows, calls);
-  const saying = setInterval(() => say({ progress: progress() }), BETWEEN_REPORTS_MS);
-  await new Promise((resolve) => stopped.signal.addEventListener('abort', resolve));
-  clearInterval(saying);
-  const last = progress();
-  await Promise.all([flows.stop(), calls.stop(), ...streams]);
-  last.done = { ...done, putOff: direct.putOff() };
+  const last = await untilStopped(people.slice(0, callers), people.slice(callers));
   done = nothing();
   await atATime(people, async (each) => {
     await tried(() => refreshTokens(each))();
     await tried(() => call(each))();
   });
-  wrong.push(...violations(direct.exchanges, { deadline: told.deadline }));
+  wrong.push(...violations(direct.exchanges, { deadline }));
   const first = wrong.slice(0, WRONG_TOLD);
   say({ report: { ...last, people: people.length, atTheEnd: done, wrong: first } });
+}
+
+async function untilStopped(callers: readonly Person[], listeners: readonly Person[]) {
+  done = nothing();
+  let turn = 0;
+  const next = () => callers[turn++ % callers.length] as Person;
+  const flows = pace(told.flowsPerSecond, MOST_UNDER_WAY, tried(connectAnew));
+  const callNext = tried(() => callInTurn(next()));
+  const calls = pace(told.callsPerSecond, MOST_UNDER_WAY, callNext);
+  const streams = listeners.map((each) => repeat(tried(() => listen(each))));
+  const progress = () => progressOf(flows, calls);
+  const saying = setInterval(() => say({ progress: progress() }), BETWEEN_REPORTS_MS);
+  await once(stopped.signal, 'abort');
+  clearInterval(saying);
+  await Promise.all([flows.stop(), calls.stop(), ...streams]);
+  return progress();
 }
 
 function progressOf(flows: Paced, calls: Paced): Progress {
