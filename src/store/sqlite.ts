@@ -1,5 +1,6 @@
 // The database of a single machine: one SQLite file (node:sqlite), shared by any number of processes on it.
 import type { DatabaseSync } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type ByteStore, MEMBERS_AT_ONCE } from './byte-store.ts';
 import type { Logger } from './logger.ts';
 import { openChannels } from './sqlite-channels.ts';
@@ -116,6 +117,8 @@ function sets(db: DatabaseSync, commit: Commit, now: () => number): Sets {
       }),
     removeMember: (name, field) => commit(() => void remove.run(name, field)),
     async members(name, from) {
+      // SQLite answers at once: who reads on and on, piece by piece, would leave no turn to anybody else.
+      if (from !== '') await nextTurn();
       const rows = select.all(name, now(), from);
       const members = rows.map((row): Member => [String(row['field']), bufferOf(row['value'])]);
       const last = rows.length < MEMBERS_AT_ONCE ? undefined : members.at(-1)?.[0];
@@ -135,10 +138,13 @@ function streams(db: DatabaseSync, commit: Commit, now: () => number): Streams {
   const [oldest, newest] = [select('>', 'ASC'), select('<', 'DESC')];
   return {
     append: (name, bytes, ttl) => commit(() => void insert.run(name, bytes, now() + ttl)),
-    range: async (name, { after, limit, newestFirst }) =>
-      (newestFirst ? newest : oldest)
+    async range(name, { after, limit, newestFirst }) {
+      // As in `members`.
+      if (after !== undefined) await nextTurn();
+      return (newestFirst ? newest : oldest)
         .all(name, Number(after ?? (newestFirst ? Infinity : 0)), now(), limit)
-        .map((row) => [String(row['id']).padStart(ID_DIGITS, '0'), bufferOf(row['value'])]),
+        .map((row) => [String(row['id']).padStart(ID_DIGITS, '0'), bufferOf(row['value'])]);
+    },
   };
 }
 

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { createInterface } from 'node:readline';
+import { MEMBERS_AT_ONCE } from '../../src/store/byte-store.ts';
 import { openStore } from '../../src/store/open.ts';
 import { openSqlite } from '../../src/store/sqlite.ts';
 import { StoreUnavailable } from '../../src/store/store.ts';
@@ -202,6 +203,26 @@ describe('the store on SQLite', () => {
     assert.isUndefined(await store.get('thing:1'));
     assert.equal((await store.get('thing:2'))?.value, 'after');
     await store.close();
+  });
+
+  it('lets all else go on between the pieces of a long list', async () => {
+    const bytes = openSqlite(join(folder(), address.file));
+    const fields = Array.from({ length: MEMBERS_AT_ONCE + 1 }, (_, i) => `field ${i}`);
+    await Promise.all(
+      fields.map((field) => bytes.addMember('set:1', field, Buffer.from(field), 60)),
+    );
+    await bytes.append('stream:1', Buffer.from('entry'), 60);
+    const { next = '' } = await bytes.members('set:1', '');
+    for (const readOn of [
+      () => bytes.members('set:1', next),
+      () => bytes.range('stream:1', { after: '0', limit: 1 }),
+    ]) {
+      let wentOn = false;
+      setImmediate(() => void (wentOn = true));
+      await readOn();
+      assert.isTrue(wentOn);
+    }
+    await bytes.close();
   });
 
   it('is sealed anew also while another process holds it locked for a moment', async () => {
