@@ -44,10 +44,10 @@ export async function openSession(
   const before = sessionId(options, ctx);
   if (before !== undefined) await options.store.delete(sessionKey(before));
   const id = secret();
-  const now = Math.floor(options.now());
-  // Whoever was forgotten or enabled in this second signed in after it.
-  const startedAt = Math.max(now, account.overBefore ?? 0);
-  const session = { accountId: account.id, startedAt, seenAt: now, formToken: secret() };
+  const seenAt = Math.floor(options.now());
+  // Since the sign-in was recorded, which came after whatever the record says: what is done to the account from then on ends the session.
+  const startedAt = Math.max(account.signedInAt, account.overBefore ?? 0);
+  const session = { accountId: account.id, startedAt, seenAt, formToken: secret() };
   await options.store.set<StoredSession>(sessionKey(id), session, IDLE);
   ctx.cookies.set(cookieName(options, ''), id, COOKIE);
 }
