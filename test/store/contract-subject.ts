@@ -1,0 +1,71 @@
+// The store that the claims of the contract are about, opened twice, and fifty calls at once.
+import { assert } from 'chai';
+import type { Store } from '../../src/store/store.ts';
+import { until } from './condition.ts';
+
+export type OpenedStore = {
+  store: Store;
+  /** Another instance on the same database. */
+  second: Store;
+  /** Every byte the database holds, names included. */
+  dump(): Promise<Buffer>;
+  /** Copies the stored bytes of the one key of kind `from` over those of the one key of kind `to`. */
+  overwrite(from: string, to: string): Promise<void>;
+  /** Opens the same database with another root secret. */
+  openWithSecret(secret: string): Promise<Store>;
+  close(): Promise<void>;
+};
+
+/** What the claims are about, and what they need to make them; the stores and the key are there while a claim runs. */
+export type Subject = {
+  store: () => Store;
+  /** Another instance on the same database. */
+  second: () => Store;
+  /** A key that no other claim uses. */
+  key: () => string;
+  opened: () => OpenedStore;
+  /** Fifty calls at once, half of them on either instance. */
+  race<R>(work: (store: Store, index: number) => Promise<R>): Promise<R[]>;
+  gone(name: string): Promise<unknown>;
+};
+
+export const RACERS = 50;
+/** Lifetimes in seconds. */
+export const LONG = 600;
+export const BRIEF = 0.05;
+
+export const rejection = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => assert.fail('it was not refused'),
+    (error: unknown) => error,
+  );
+
+/** One store for all claims of the `describe` around it. */
+export function useOpenedStore(open: () => Promise<OpenedStore>): Subject {
+  let opened: OpenedStore | undefined;
+  before(async () => {
+    opened = await open();
+  });
+  after(() => opened?.close());
+
+  let number = 0;
+  beforeEach(() => {
+    number += 1;
+  });
+
+  const now = (): OpenedStore => {
+    if (!opened) throw new Error('the store is open only while a claim runs');
+    return opened;
+  };
+  const store = () => now().store;
+  const second = () => now().second;
+  return {
+    store,
+    second,
+    key: () => `thing:${number}`,
+    opened: now,
+    race: (work) =>
+      Promise.all(Array.from({ length: RACERS }, (_, i) => work((i % 2 ? second : store)(), i))),
+    gone: (name) => until(`${name} expires`, async () => (await store().get(name)) === undefined),
+  };
+}
