@@ -1,0 +1,105 @@
+// What administrators do with connectors in the console.
+import { expect } from 'chai';
+import { type Page, requirePage } from '../support/browser.ts';
+import { createConnector, showConnector } from '../support/administrator.ts';
+import { tokenIn, useConsole } from '../support/console.ts';
+
+describe('the console', function () {
+  this.timeout(30_000);
+  const { system, signIn, send, audited } = useConsole();
+
+  describe('for connectors', () => {
+    /** What is to be copied, as text. */
+    function samplesIn({ html }: Page): string[] {
+      const samples = [...html.matchAll(/<pre [^>]*><bdi>([^<]*)<\/bdi>/g)];
+      return samples.map(([, text = '']) => text.replaceAll('&#34;', '"'));
+    }
+
+    it('CSL-10 creates one with what was entered, and says how to connect with it', async () => {
+      const { browser, page } = await signIn();
+      const made = requirePage(
+        await browser.submit(page, { name: 'Ops team', level: 'admin', maxUses: '5', days: '30' }),
+      );
+      expect(made.url.pathname).to.match(/^\/console\/connectors\/[A-Za-z0-9]{22}$/);
+      const id = made.url.pathname.slice(-22);
+      const connector = await showConnector(system(), id);
+      expect(connector).to.include({ name: 'Ops team', level: 'admin', maxUses: 5 });
+      expect(connector['expiresAt']).to.be.a('string');
+      const { link } = connector;
+      for (const text of [
+        link,
+        `claude mcp add --transport http ops-team ${link}`,
+        '.vscode/mcp.json',
+        '.cursor/mcp.json',
+        'mcp-remote',
+        '5 of 5 uses left',
+        `${system().auth}/account`,
+      ])
+        expect(made.html).to.include(text);
+      const [item] = (await audited('connector_created')).slice(-1);
+      const [entry] = (await audited('console_sign_in')).slice(-1);
+      expect(item).to.include({ connector: id, by: entry?.account });
+    });
+
+    it('shows files as they are to be saved, line by line', async () => {
+      const { id, link } = await createConnector(system(), { name: 'Ops "team"' });
+      const { page } = await signIn(`/connectors/${id}`);
+      const [, , vsCode, cursor, bridge] = samplesIn(page);
+      const server = { type: 'http', url: link };
+      expect(JSON.parse(vsCode ?? '')).to.deep.equal({ servers: { 'ops-team': server } });
+      expect(JSON.parse(cursor ?? '')).to.have.nested.property('mcpServers.ops-team.url', link);
+      expect(JSON.parse(bridge ?? '').mcpServers['ops-team'].args).to.include(link);
+      expect(vsCode?.split('\n')).to.include('  "servers": {');
+    });
+
+    it('calls a link in commands and files what its name says, in letters of every shell', async () => {
+      const { id, link } = await createConnector(system(), { name: 'École & Büro' });
+      const { page } = await signIn(`/connectors/${id}`);
+      expect(page.html).to.include(`claude mcp add --transport http ecole-buro ${link}`);
+    });
+
+    it('CSL-07 makes one of a form that is sent twice', async () => {
+      const { browser, page } = await signIn();
+      const before = (await audited('connector_created')).length;
+      for (const _ of [1, 2]) await browser.submit(page, { name: 'Once', level: 'analytics' });
+      expect((await audited('connector_created')).length).to.equal(before + 1);
+    });
+
+    it('keeps what was entered when something is wrong with it, and says what', async () => {
+      const { browser, page } = await signIn();
+      const wrong = [
+        [{ name: ' ', level: 'full' }, 'The name has to have'],
+        [{ name: 'Kept', level: 'full', maxUses: '0' }, 'The number of uses'],
+        [{ name: 'Kept', level: 'full', maxUses: 'x' }, 'The number of uses'],
+        [
+          { name: 'Kept', level: 'full', days: '-1' },
+          'The number of days has to be a whole number from 1',
+        ],
+        [{ name: 'Kept', level: 'root' }, 'Please check'],
+      ] as const;
+      for (const [fields, text] of wrong) {
+        const answer = requirePage(await browser.submit(page, fields));
+        expect(answer.status, JSON.stringify(fields)).to.equal(400);
+        expect(answer.html).to.include(text);
+        if (fields.name === 'Kept') expect(answer.html).to.include('value="Kept"');
+      }
+    });
+
+    it('CSL-10 revokes and then deletes one, each recorded with who did it', async () => {
+      const { id } = await createConnector(system(), { name: 'To be ended' });
+      const { browser, page } = await signIn(`/connectors/${id}`);
+      const token = tokenIn(page);
+      const revoked = await send(browser, page, `/connectors/${id}/revoke`, { token });
+      expect(revoked.html).to.include('Revoked').and.not.include('claude mcp add');
+      expect((await showConnector(system(), id)).state).to.equal('revoked');
+      const gone = await send(browser, revoked, `/connectors/${id}/delete`, { token });
+      expect(gone.url.pathname).to.equal('/console/connectors');
+      expect(gone.html).to.include('Deleted.').and.not.include('To be ended');
+      for (const event of ['connector_revoked', 'connector_deleted']) {
+        const [item] = (await audited(event)).slice(-1);
+        expect(item).to.include({ connector: id });
+        expect(item?.['by']).to.match(/^[\w-]{27}$/);
+      }
+    });
+  });
+});

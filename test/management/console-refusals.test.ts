@@ -1,0 +1,97 @@
+// What the console and its forms refuse, and how its pages are kept from others.
+import { expect } from 'chai';
+import { openBrowser, requirePage } from '../support/browser.ts';
+import { createConnector } from '../support/administrator.ts';
+import { tokenIn, useConsole } from '../support/console.ts';
+
+describe('the console', function () {
+  this.timeout(30_000);
+  const { system, origins, at, open, signIn, send } = useConsole();
+
+  describe('refuses', () => {
+    it('CSL-02 an answer of the identity provider in another browser, and a second time', async () => {
+      const [mine, theirs] = [openBrowser(origins()), openBrowser(origins())];
+      const page = requirePage(await mine.visit(at('/connectors')));
+      await mine.submit(page, { person: 'ada' });
+      const callback = mine.visited.find(({ pathname }) => pathname === '/console/callback');
+      if (!callback) throw new Error('the identity provider sent nobody back');
+      for (const browser of [theirs, mine]) {
+        const { status, html } = requirePage(await browser.visit(callback));
+        expect(status).to.equal(400);
+        expect(html).to.include('This sign-in is over');
+      }
+      expect(theirs.jar.map(({ name }) => name)).not.to.include('gatehouse-console');
+    });
+
+    it('a sign-in that was stopped, and says how to start again', async () => {
+      const browser = openBrowser(origins());
+      await browser.visit(at('/connectors'));
+      const asked = browser.visited.find(({ pathname }) => pathname === '/auth');
+      const answer = new URL(at('/callback'));
+      answer.searchParams.set('error', 'access_denied');
+      answer.searchParams.set('iss', asked?.origin ?? '');
+      answer.searchParams.set('state', asked?.searchParams.get('state') ?? '');
+      const page = requirePage(await browser.visit(answer));
+      expect(page.status).to.equal(400);
+      expect(page.html)
+        .to.include('The sign-in was not completed')
+        .and.include('<a href="/console">Open the console</a>')
+        .and.not.match(/the app\b/);
+    });
+
+    it('CSL-05 forms without the token, with another one, and from elsewhere; nothing is made', async () => {
+      const { browser, page } = await signIn();
+      const { page: other } = await signIn();
+      const fields = { name: 'Never made', level: 'full', once: 'A'.repeat(43) };
+      for (const token of ['', 'x', tokenIn(other)]) {
+        const answer = await send(browser, page, '/connectors', { ...fields, token });
+        expect(answer.status, token).to.equal(403);
+        expect(answer.html).to.include('That did not come from this page');
+      }
+      const cookie = browser.jar.map(({ name, value }) => `${name}=${value}`).join('; ');
+      const body = new URLSearchParams({ ...fields, token: tokenIn(page) });
+      for (const headers of [
+        { origin: 'https://evil.example' },
+        { origin: 'null' },
+        { 'sec-fetch-site': 'cross-site' },
+        { 'sec-fetch-site': 'same-site' },
+      ] as Record<string, string>[]) {
+        const response = await fetch(at('/connectors'), {
+          method: 'POST',
+          headers: { cookie, ...headers },
+          body,
+        });
+        expect(response.status, JSON.stringify(headers)).to.equal(403);
+      }
+      const { html } = await open(browser, '/connectors');
+      expect(html).not.to.include('Never made');
+    });
+
+    it('what is unknown, and what a form cannot say, with a page about it', async () => {
+      const { browser, page } = await signIn();
+      const missing = await open(browser, '/connectors/AAAAAAAAAAAAAAAAAAAAAA');
+      expect(missing.status).to.equal(404);
+      expect(missing.html)
+        .to.include('There is nothing here')
+        .and.include('Open the console')
+        .and.not.include('paste your connect link');
+      const token = tokenIn(page);
+      const { id } = await createConnector(system());
+      const kept = await send(browser, page, `/connectors/${id}/delete`, { token });
+      expect(kept.status).to.equal(409);
+      expect(kept.html).to.include('It still works');
+      const answer = await send(browser, page, '/connectors', { name: 'x', level: 'full', token });
+      expect(answer.status).to.equal(400);
+    });
+  });
+
+  it('CSL-06 sends pages that nobody may keep, frame, open from elsewhere, or use to send forms away', async () => {
+    const { page } = await signIn();
+    const policy = page.headers.get('content-security-policy') ?? '';
+    expect(policy).to.include("frame-ancestors 'none'").and.include("form-action 'self'");
+    expect(policy).not.to.include('script-src');
+    expect(page.headers.get('cross-origin-opener-policy')).to.equal('same-origin');
+    expect(page.headers.get('cache-control')).to.equal('no-store');
+    expect(page.html).not.to.include(system().managementKey).and.not.include('<script');
+  });
+});

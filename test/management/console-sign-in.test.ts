@@ -1,0 +1,144 @@
+// Who gets into the console and for how long, and that there is none unless the settings name administrators.
+import { expect } from 'chai';
+import { type Browser, describePage, openBrowser, requirePage } from '../support/browser.ts';
+import { createConnector, readAudit } from '../support/administrator.ts';
+import { moveClock } from '../support/clock.ts';
+import { startSystem, type System, useSystem } from '../support/system.ts';
+import { tokenIn, useConsole } from '../support/console.ts';
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+
+describe('the console', function () {
+  this.timeout(30_000);
+  const { system, origins, at, open, signIn, send, audited } = useConsole();
+
+  describe('lets in', () => {
+    it('CSL-01 an administrator, through the identity provider, to the page they asked for', async () => {
+      const { id } = await createConnector(system(), { name: 'Asked for' });
+      const { page } = await signIn(`/connectors/${id}`);
+      expect(page.status, describePage(page)).to.equal(200);
+      expect(page.url.href).to.equal(at(`/connectors/${id}`));
+      expect(page.html).to.include('Asked for').and.include('Ada Lovelace');
+      const [item] = (await audited('console_sign_in')).slice(-1);
+      expect(item).to.include({ outcome: 'done', by: item?.account });
+    });
+
+    it('whoever knows no more than the address of the host', async () => {
+      const browser = openBrowser(origins());
+      const people = requirePage(await browser.visit(system().management));
+      const page = requirePage(await browser.submit(people, { person: 'ada' }));
+      expect(page.url.href).to.equal(at('/connectors'));
+    });
+
+    it('CSL-01 nobody else, and says so', async () => {
+      const { browser, page } = await signIn('', 'grace');
+      expect(page.status).to.equal(403);
+      expect(page.html).to.include('not an administrator').and.not.include('name="token"');
+      expect(browser.jar.map(({ name }) => name)).not.to.include('gatehouse-console');
+      const [item] = (await audited('console_sign_in')).slice(-1);
+      expect(item).to.include({ outcome: 'refused' });
+      const again = requirePage(await browser.visit(at('/sign-in')));
+      const inside = requirePage(await browser.submit(again, { person: 'ada' }));
+      expect(inside.status, describePage(inside)).to.equal(200);
+    });
+
+    it('CSL-11 nobody with the management key', async () => {
+      const response = await fetch(at('/connectors'), {
+        headers: { authorization: `Bearer ${system().managementKey}` },
+        redirect: 'manual',
+      });
+      expect(response.status).to.equal(303);
+      expect(response.headers.get('location')).to.match(/^http:\/\/localhost:\d+\/auth/);
+    });
+
+    it('CSL-03 nobody with a cookie of another form', async () => {
+      for (const value of ['', 'x', 'A'.repeat(43), '../console-session:x']) {
+        const response = await fetch(at('/connectors'), {
+          headers: { cookie: `gatehouse-console=${value}` },
+          redirect: 'manual',
+        });
+        expect(response.status, value).to.equal(303);
+      }
+    });
+
+    it('CSL-11 nobody to the API with the session of the console', async () => {
+      const { browser } = await signIn();
+      const page = await browser.visit(`${system().management}/api/v1/connectors`);
+      expect(requirePage(page).status).to.equal(401);
+    });
+
+    it('CSL-04 an administrator for half an hour without a click', async () => {
+      const { browser } = await signIn();
+      moveClock(25 * MINUTE);
+      expect((await open(browser, '/connectors')).url.pathname).to.equal('/console/connectors');
+      moveClock(25 * MINUTE);
+      expect(await isSignedIn(browser)).to.equal(true);
+      moveClock(30 * MINUTE + 1);
+      expect(await isSignedIn(browser)).to.equal(false);
+    });
+
+    it('CSL-04 an administrator for eight hours at most', async () => {
+      const { browser } = await signIn();
+      for (let passed = 20 * MINUTE; passed < 8 * HOUR; passed += 20 * MINUTE) {
+        moveClock(20 * MINUTE);
+        expect(await isSignedIn(browser), `after ${passed} s`).to.equal(true);
+      }
+      moveClock(20 * MINUTE);
+      expect(await isSignedIn(browser)).to.equal(false);
+    });
+
+    async function isSignedIn({ jar }: Browser): Promise<boolean> {
+      const cookie = jar.map(({ name, value }) => `${name}=${value}`).join('; ');
+      const response = await fetch(at('/connectors'), { headers: { cookie }, redirect: 'manual' });
+      await response.body?.cancel();
+      return response.status === 200;
+    }
+
+    it('CSL-04 nobody who signed out, also with a copy of the cookie', async () => {
+      const { browser, page } = await signIn();
+      const copy = browser.jar.map(({ name, value }) => `${name}=${value}`).join('; ');
+      const out = await send(browser, page, '/sign-out', { token: tokenIn(page) });
+      expect(out.html).to.include('You are signed out');
+      const headers = { cookie: copy };
+      const response = await fetch(at('/connectors'), { headers, redirect: 'manual' });
+      expect(response.status).to.equal(303);
+    });
+
+    it('CSL-01 nobody whose account was disabled meanwhile', async () => {
+      const own = await startSystem();
+      try {
+        const browser = openBrowser([...own.origins, own.management]);
+        const page = requirePage(await browser.visit(`${own.management}/console/connectors`));
+        await browser.submit(page, { person: 'ada' });
+        expect(await isLetIn(own, browser)).to.equal(true);
+        const [item] = (await readAudit(own)).filter(({ event }) => event === 'console_sign_in');
+        await fetch(`${own.management}/api/v1/accounts/${item?.account}/disable`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${own.managementKey}` },
+        });
+        expect(await isLetIn(own, browser)).to.equal(false);
+      } finally {
+        await own.stop();
+      }
+    });
+
+    async function isLetIn(own: System, { jar }: Browser): Promise<boolean> {
+      const cookie = jar.map(({ name, value }) => `${name}=${value}`).join('; ');
+      const address = `${own.management}/console/connectors`;
+      const response = await fetch(address, { headers: { cookie }, redirect: 'manual' });
+      return response.status === 200;
+    }
+  });
+});
+
+describe('without administrators in the settings', () => {
+  const system = useSystem({ file: { management: undefined } });
+
+  it('CSL-01 there is no console', async () => {
+    for (const path of ['', '/connectors', '/sign-in', '/callback']) {
+      const { status } = await fetch(`${system().management}/console${path}`);
+      expect(status, path).to.equal(404);
+    }
+  });
+});

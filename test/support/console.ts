@@ -1,0 +1,39 @@
+// People in the console, and the forms they send.
+import { type Browser, openBrowser, type Page, type Person, requirePage } from './browser.ts';
+import { readAudit } from './administrator.ts';
+import { useSystem } from './system.ts';
+
+/** One for all claims of the `describe` around it; use what it returns while a claim runs. */
+export function useConsole() {
+  const system = useSystem();
+
+  const origins = () => [...system().origins, system().management];
+  const at = (path: string) => `${system().management}/console${path}`;
+
+  async function open(browser: Browser, path = '', person: Person = 'ada'): Promise<Page> {
+    const page = requirePage(await browser.visit(at(path)));
+    if (!page.forms.some(({ controls }) => controls.some(({ name }) => name === 'person')))
+      return page;
+    return requirePage(await browser.submit(page, { person }));
+  }
+
+  async function signIn(path = '/connectors', person: Person = 'ada') {
+    const browser = openBrowser(origins());
+    return { browser, page: await open(browser, path, person) };
+  }
+
+  async function send(browser: Browser, page: Page, path: string, fields: Record<string, string>) {
+    return requirePage(await browser.post(page, new URL(at(path)), new URLSearchParams(fields)));
+  }
+
+  const audited = async (event: string) =>
+    (await readAudit(system())).filter((item) => item.event === event);
+
+  return { system, origins, at, open, signIn, send, audited };
+}
+
+/** The token of the forms of a page. */
+export function tokenIn(page: Page): string {
+  const controls = page.forms.flatMap((form) => form.controls);
+  return String(controls.find(({ name }) => name === 'token')?.value);
+}
