@@ -1,19 +1,16 @@
 // What the settings are after loading: the file, the environment over it, defaults, and everything resolved.
-import { readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { loadSettings } from '../../src/settings/load.ts';
 import {
   DEVELOPMENT,
   load,
-  loadInProduction,
-  mistakesIn,
   PRODUCTION,
   refusal,
   SECRET,
   settingsFile,
   temporaryDirectory,
-  wrongSettings,
 } from './settings-file.ts';
 
 const PROJECT_ROOT = join(import.meta.dirname, '../..');
@@ -193,96 +190,5 @@ describe('the environment', () => {
   it('may hold names that an orchestrator makes of a service called gatehouse', () => {
     const names = { GATEHOUSE_PORT: 'tcp://10.0.0.1:80', GATEHOUSE_SERVICE_HOST: '10.0.0.1' };
     expect(load(DEVELOPMENT, names).authUrl).to.equal(DEVELOPMENT.authUrl);
-  });
-});
-
-describe('the identity provider', () => {
-  it('is the embedded one in development, with its secret left to be derived', () => {
-    expect(load(DEVELOPMENT).identityProviders).to.deep.equal([
-      {
-        kind: 'openid',
-        organizations: false,
-        emailDomains: [],
-        name: 'the development identity provider',
-        issuer: 'http://localhost:4003',
-        clientId: 'gatehouse',
-        scopes: ['openid', 'profile', 'email'],
-        groupsClaim: 'groups',
-        switchAccountPrompt: 'login',
-        embedded: true,
-      },
-    ]);
-  });
-
-  it('is the configured one otherwise, and has no listener here', () => {
-    const { identityProviders, listen } = loadInProduction(PRODUCTION);
-    expect(identityProviders).to.have.length(1);
-    expect(identityProviders[0]).to.include({
-      issuer: 'https://login.example.com',
-      embedded: false,
-    });
-    expect(listen.developmentIdp).to.equal(undefined);
-  });
-
-  const withClientSecret = (secret: object) => ({
-    ...PRODUCTION,
-    identityProvider: { ...PRODUCTION.identityProvider, ...secret },
-  });
-  const secretFile = (text: string) => {
-    const path = join(temporaryDirectory(), 'client-secret');
-    writeFileSync(path, text);
-    return path;
-  };
-
-  it('has its client secret from the file, a file of its own, or the environment', () => {
-    const inFile = withClientSecret({ clientSecretFile: secretFile('from-a-file\n') });
-    const secretOf = (content: unknown, environment = {}) =>
-      loadInProduction(content, environment).identityProviders[0]?.clientSecret;
-    expect(secretOf(PRODUCTION)).to.equal(undefined);
-    expect(secretOf(withClientSecret({ clientSecret: 'from-yaml' }))).to.equal('from-yaml');
-    expect(secretOf(inFile)).to.equal('from-a-file');
-    expect(secretOf(inFile, { GATEHOUSE_IDENTITY_PROVIDER_SECRET: 'from-env' })).to.equal(
-      'from-env',
-    );
-    const fileVariable = { GATEHOUSE_IDENTITY_PROVIDER_SECRET_FILE: secretFile('from-env-file') };
-    expect(secretOf(withClientSecret({ clientSecret: 'from-yaml' }), fileVariable)).to.equal(
-      'from-env-file',
-    );
-  });
-
-  it('is refused with two client secrets, or one that cannot be read', () => {
-    const both = { clientSecret: 'one', clientSecretFile: secretFile('two') };
-    expect(wrongSettings(withClientSecret(both), { GATEHOUSE_SECRET: SECRET })).to.deep.equal([
-      'identityProvider.clientSecretFile',
-    ]);
-    const environment = {
-      GATEHOUSE_SECRET: SECRET,
-      GATEHOUSE_IDENTITY_PROVIDER_SECRET_FILE: '/nowhere/client-secret',
-    };
-    const [mistake, ...others] = mistakesIn(PRODUCTION, environment);
-    expect(others).to.deep.equal([]);
-    expect(mistake).to.deep.equal({
-      setting: 'GATEHOUSE_IDENTITY_PROVIDER_SECRET_FILE',
-      given: '"/nowhere/client-secret"',
-      expected: 'a file that can be read (ENOENT)',
-    });
-  });
-
-  it('is refused when an empty file is its client secret', () => {
-    const empty = withClientSecret({ clientSecretFile: secretFile('\n') });
-    expect(mistakesIn(empty, { GATEHOUSE_SECRET: SECRET })).to.deep.equal([
-      {
-        setting: 'identityProvider.clientSecretFile',
-        given: 'a value of 0 characters',
-        expected: 'at least 1 character',
-      },
-    ]);
-  });
-
-  it('is either configured or embedded, and one of the two', () => {
-    const { developmentIdp: _, ...neither } = DEVELOPMENT;
-    expect(wrongSettings(neither)).to.deep.equal(['identityProvider']);
-    const both = { ...DEVELOPMENT, identityProvider: PRODUCTION.identityProvider };
-    expect(wrongSettings(both)).to.deep.equal(['developmentIdp']);
   });
 });
