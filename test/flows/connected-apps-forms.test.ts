@@ -1,0 +1,138 @@
+// The forms of the page of connected apps: whose they are, what they refuse, and who gets to see them.
+import { expect } from 'chai';
+import { changeAccount, showGrant } from '../support/administrator.ts';
+import {
+  asksWho,
+  type Browser,
+  openBrowser,
+  type Person,
+  requirePage,
+} from '../support/browser.ts';
+import { cookieHeader } from '../support/cookie-jar.ts';
+import { useSystem } from '../support/system.ts';
+import { startFamily } from '../grants/family.ts';
+import {
+  claimOf,
+  grantOf,
+  openAccount,
+  press,
+  textOf,
+  tokenOf,
+} from '../support/connected-apps.ts';
+
+describe('The forms of connected apps', () => {
+  const system = useSystem();
+  const at = (path = '/account') => new URL(path, system().auth);
+
+  const open = (browser: Browser, person?: Person) => openAccount(system(), browser, person);
+
+  const post = (browser: Browser, headers: Record<string, string>, body: Record<string, string>) =>
+    fetch(at(), {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { cookie: cookieHeader(browser.jar, at()) ?? '', ...headers },
+      body: new URLSearchParams(body),
+    });
+
+  it('are refused when another site sent them, or without the token of this session', async () => {
+    const family = await startFamily(system());
+    const browser = openBrowser(system().origins);
+    const page = await open(browser);
+    const grace = await open(openBrowser(system().origins), 'grace');
+    const again = await open(openBrowser(system().origins));
+    const form = { token: tokenOf(page), decision: 'disconnect', grant: grantOf(family) };
+    const own = { origin: system().auth, 'sec-fetch-site': 'same-origin' };
+    const attempts: [Record<string, string>, Record<string, string>][] = [
+      [{ ...own, origin: 'https://evil.example' }, form],
+      [{ ...own, origin: 'null' }, form],
+      [{ 'sec-fetch-site': 'cross-site' }, form],
+      [{ 'sec-fetch-site': 'same-site' }, form],
+      [own, { ...form, token: '' }],
+      [own, { ...form, token: tokenOf(grace) }],
+      [own, { ...form, token: tokenOf(again) }],
+    ];
+    for (const [headers, body] of attempts)
+      expect((await post(browser, headers, body)).status).to.equal(403);
+    expect((await post(browser, own, { ...form, decision: 'win' })).status).to.equal(400);
+    expect(await showGrant(system(), grantOf(family))).to.include({ state: 'active' });
+    expect((await post(browser, own, form)).status).to.equal(303);
+    expect(await showGrant(system(), grantOf(family))).to.include({ state: 'ended' });
+  });
+
+  it('cannot touch what another person connected', async () => {
+    const family = await startFamily(system(), { person: 'grace' });
+    const browser = openBrowser(system().origins);
+    const page = await open(browser, 'ada');
+    for (const choice of [{ decision: 'disconnect' }, { decision: 'lower', level: 'analytics' }]) {
+      const answer = await press(browser, page, { ...choice, grant: grantOf(family) });
+      expect(answer.status).to.equal(404);
+      expect(textOf(answer)).to.include('does not exist, or not any more');
+    }
+    expect(await showGrant(system(), grantOf(family))).to.include({
+      state: 'active',
+      level: 'operations',
+    });
+  });
+
+  it('take a sign-in that began in this browser, once', async () => {
+    const mine = openBrowser(system().origins);
+    const pick = requirePage(await mine.visit(at()));
+    await mine.submit(pick, { person: 'ada' });
+    const callback = mine.visited.find(({ pathname }) => pathname === '/account/callback');
+    if (!callback) throw new Error('the trip ends at the callback');
+    const again = requirePage(await mine.visit(callback));
+    const elsewhere = requirePage(await openBrowser(system().origins).visit(callback));
+    for (const page of [again, elsewhere]) {
+      expect(page.status).to.equal(400);
+      expect(textOf(page))
+        .to.include('This sign-in is over')
+        .and.not.match(/the app\b/);
+      expect(page.html).to.include(
+        '<a href="/account">Open the page of the apps you connected</a>',
+      );
+    }
+
+    const victim = openBrowser(system().origins);
+    await victim.visit(at());
+    const attacker = openBrowser(system().origins);
+    const theirs = requirePage(await attacker.visit(at()));
+    const answer = new URL(theirs.url);
+    await attacker.submit(theirs, { person: 'grace' });
+    const planted = attacker.visited.find(({ pathname }) => pathname === '/interaction/callback');
+    expect(answer.origin).to.not.equal(system().auth);
+    const page = requirePage(await victim.visit(planted ?? at()));
+    expect(page.status).to.equal(400);
+    expect(asksWho(requirePage(await victim.visit(at())))).to.equal(true);
+  });
+
+  it('are not shown to somebody whose account was disabled, who is told why', async () => {
+    const family = await startFamily(system(), { person: 'grace' });
+    const browser = openBrowser(system().origins);
+    await open(browser, 'grace');
+    await changeAccount(system(), claimOf(family, 'sub'), 'disable');
+    const page = await open(browser, 'grace');
+    expect([page.status, textOf(page)]).to.satisfy(
+      ([status, text]: [number, string]) => status === 403 && /Your account is disabled/.test(text),
+    );
+    await changeAccount(system(), claimOf(family, 'sub'), 'enable');
+  });
+
+  it('are in the language of the browser', async () => {
+    const browser = openBrowser(system().origins);
+    await open(browser);
+    const headers = {
+      cookie: cookieHeader(browser.jar, at()) ?? '',
+      'accept-language': 'de-AT, en;q=0.5',
+    };
+    const html = await (await fetch(at(), { headers })).text();
+    expect(html).to.include('<html lang="de"').and.include('Abmelden');
+  });
+
+  it('start nothing for what no person sees, and nothing lies beside them', async () => {
+    for (const headers of [{ 'sec-purpose': 'prefetch' }, { purpose: 'prefetch' }])
+      expect((await fetch(at(), { headers, redirect: 'manual' })).status).to.equal(405);
+    expect((await fetch(at(), { method: 'HEAD', redirect: 'manual' })).status).to.equal(405);
+    for (const path of ['/account/', '/Account', '/account/x'])
+      expect((await fetch(at(path), { redirect: 'manual' })).status, path).to.equal(404);
+  });
+});
