@@ -2,19 +2,17 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { join } from 'node:path';
 import { expect } from 'chai';
 import { startLastingRedis } from '../support/faults/lasting-redis.ts';
 import { freePorts } from '../support/free-ports.ts';
+import { argumentsFor } from '../support/program.ts';
 import { startGatehouseProcess } from '../support/scale-out/gatehouse-process.ts';
 import { openPlace, type Place } from '../support/system.ts';
 import { until } from '../store/condition.ts';
 
-const MAIN = join(import.meta.dirname, '../../src/main.ts');
-
 /** The whole life of a process that does not stay. */
 async function run({ environment }: Place): Promise<{ code: number | null; said: string }> {
-  const child = spawn(process.execPath, [MAIN], {
+  const child = spawn(process.execPath, argumentsFor('main.ts'), {
     env: environment,
     stdio: ['ignore', 'pipe', 'pipe'],
   });

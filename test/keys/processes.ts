@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { type Running, startGatehouse } from '../../src/gatehouse.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { until } from '../store/condition.ts';
+import { argumentsFor } from '../support/program.ts';
 import type { System } from '../support/system.ts';
 
 export type Process = { stop: () => Promise<void> };
 
-const MAIN = join(import.meta.dirname, '../../src/main.ts');
 const STARTING_SECONDS = 15;
 
 function environmentOf(system: System, roles: string): Record<string, string> {
@@ -35,7 +35,7 @@ export function startBeside(system: System, roles: string): Promise<Running> {
 
 /** In a process of its own; resolves when `url`, one of its addresses, says that it is ready. */
 export async function startProcess(system: System, roles: string, url: string): Promise<Process> {
-  const child = spawn(process.execPath, [MAIN], {
+  const child = spawn(process.execPath, argumentsFor('main.ts'), {
     env: environmentOf(system, roles),
     stdio: ['ignore', 'ignore', 'pipe'],
   });

@@ -1,12 +1,10 @@
 // Runs the command line as a child process, with nothing in its environment but what a test gives it.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
+import { argumentsFor } from '../support/program.ts';
 import { KEY, type ManagementHost, openManagementHost } from './management-host.ts';
-
-const CLI = join(import.meta.dirname, '../../src/cli.ts');
 
 export type Outcome = { code: number | null; stdout: string; stderr: string };
 
@@ -15,7 +13,7 @@ export async function gatehouse(
   env: Record<string, string>,
   cwd?: string,
 ): Promise<Outcome> {
-  const child = spawn(process.execPath, [CLI, ...args], { env, cwd, stdio: 'pipe' });
+  const child = spawn(process.execPath, [...argumentsFor('cli.ts'), ...args], { env, cwd, stdio: 'pipe' });
   child.stdin.end();
   const closed = once(child, 'close');
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);

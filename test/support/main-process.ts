@@ -1,15 +1,13 @@
 // The server as a process that ends: by itself, or when it has said what was waited for.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
-
-const MAIN = join(import.meta.dirname, '../../src/main.ts');
+import { argumentsFor } from './program.ts';
 
 export type Ended = { code: number | null; stdout: string; stderr: string };
 
 /** Runs the server until it ends by itself, or has printed `last` and was told to stop. */
 export async function runServer(environment: Record<string, string>, last = /$^/): Promise<Ended> {
-  const child = spawn(process.execPath, [MAIN], { env: environment });
+  const child = spawn(process.execPath, argumentsFor('main.ts'), { env: environment });
   let [stdout, stderr] = ['', ''];
   child.stdout.on('data', (text) => {
     stdout += text;
