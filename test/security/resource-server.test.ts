@@ -1,7 +1,6 @@
 // The resource server against tokens of the right signature and the wrong content, against addresses in disguise, and against what others left behind (RFC 9068, RFC 8707).
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { mint } from '../minted-tokens/minting.ts';
 import { createConnector, type Connector } from '../support/administrator.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { call, callTool, isLetIn } from '../support/mcp.ts';
@@ -237,20 +236,5 @@ describe('What one caller has', () => {
     expect(await isLetIn(connector.link, mixed)).to.equal(false);
     const client = await signAnew(system(), one.accessToken, { client_id: claims.client_id });
     expect(await isLetIn(connector.link, client)).to.equal(false);
-  });
-});
-
-describe('A minted token', () => {
-  const system = useSystem();
-
-  it('STK-01 is signed, as long as its key is, and its id is not to be guessed', async () => {
-    const minted = await Promise.all(Array.from({ length: 20 }, () => mint(system())));
-    for (const { id, token } of minted) {
-      expect(token.split('.')[2]).to.have.lengthOf(86);
-      expect(decodeJwt(token).jti).to.equal(id);
-    }
-    const random = minted.map(({ id }) => id.slice(12));
-    expect(new Set(random).size).to.equal(20);
-    for (const tail of random) expect(tail).to.match(/^[0-9a-f]{20}$/);
   });
 });

@@ -1,0 +1,20 @@
+// Minted tokens against whoever guesses them: how they are signed, and what their ids are made of.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { mint } from '../minted-tokens/minting.ts';
+import { useSystem } from '../support/system.ts';
+
+describe('A minted token', () => {
+  const system = useSystem();
+
+  it('STK-01 is signed, as long as its key is, and its id is not to be guessed', async () => {
+    const minted = await Promise.all(Array.from({ length: 20 }, () => mint(system())));
+    for (const { id, token } of minted) {
+      expect(token.split('.')[2]).to.have.lengthOf(86);
+      expect(decodeJwt(token).jti).to.equal(id);
+    }
+    const random = minted.map(({ id }) => id.slice(12));
+    expect(new Set(random).size).to.equal(20);
+    for (const tail of random) expect(tail).to.match(/^[0-9a-f]{20}$/);
+  });
+});
