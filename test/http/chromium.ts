@@ -20,7 +20,7 @@ export type Shown = {
 
 type Wishes = {
   theme?: string | undefined;
-  /** One page for all claims, which takes a third of a second less for each; they say how it looks, and leave nothing behind in it. */
+  /** One page for all claims, because opening one takes longer than most; each says how it looks, and leaves nothing behind in it. */
   isKept?: boolean;
 };
 

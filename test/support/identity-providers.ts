@@ -16,8 +16,7 @@ import { freePorts } from './free-ports.ts';
 import { type Github, GITHUB_CLIENT, startGithub } from './github.ts';
 import { authorizeUrl, type Client, discover, type Server } from './oauth.ts';
 import { OPENID_CLIENT, type OpenIdProvider, startOpenIdProvider } from './openid-provider.ts';
-import { startSystem, type System } from './system.ts';
-import type { SystemOptions } from './system.ts';
+import { startSystem, type System, type SystemOptions } from './system.ts';
 
 export const PERSON = {
   sub: '583231',
@@ -102,6 +101,7 @@ export function useIdentityProviders() {
     expect(asksConsent(page)).to.equal(false);
     return page;
   }
+
   return { now, newBrowser, arrive, choose, comeBack, signIn, expectRefused };
 }
 
