@@ -13,7 +13,11 @@ export async function gatehouse(
   env: Record<string, string>,
   cwd?: string,
 ): Promise<Outcome> {
-  const child = spawn(process.execPath, [...argumentsFor('cli.ts'), ...args], { env, cwd, stdio: 'pipe' });
+  const child = spawn(process.execPath, [...argumentsFor('cli.ts'), ...args], {
+    env,
+    cwd,
+    stdio: 'pipe',
+  });
   child.stdin.end();
   const closed = once(child, 'close');
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
