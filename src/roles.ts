@@ -16,7 +16,8 @@ import type { ListeningHost } from './http/listen.ts';
 import type { Pages } from './http/pages.ts';
 import type { RateLimits } from './http/rate-limits.ts';
 import { secretGuard } from './http/secret-guard.ts';
-import { textKeyRing } from './keys/key-ring.ts';
+import { cookieSignatures } from './keys/cookie-signatures.ts';
+import { keyRing } from './keys/key-ring.ts';
 import { keptKey } from './keys/kept-key.ts';
 import { openRemoteKeys, type RemoteKeys } from './keys/remote-keys.ts';
 import { openSigningKeyRing } from './keys/signing-key-ring.ts';
@@ -136,7 +137,7 @@ async function developmentIdpHost(options: RoleOptions): Promise<ListeningHost> 
       secret: String(provider?.clientSecret),
       redirectUris: [authUrl + CALLBACK_PATH, settings.managementUrl + CONSOLE_CALLBACK_PATH],
     },
-    cookieKeys: textKeyRing(settings, 'development identity provider cookies'),
+    cookieKeys: cookieSignatures(keyRing(settings, 'development identity provider cookies')),
     levelOf: (person) =>
       entitledLevel(developmentAccount(idp.url, person), entitlements) ?? 'nothing',
     production,

@@ -13,7 +13,8 @@ import type { Pages } from '../http/pages.ts';
 import { limitRate, type RateLimits } from '../http/rate-limits.ts';
 import { secretGuard } from '../http/secret-guard.ts';
 import { refuseUnseenRequests } from '../http/unseen-requests.ts';
-import { keyRing, textKeyRing } from '../keys/key-ring.ts';
+import { cookieSignatures } from '../keys/cookie-signatures.ts';
+import { keyRing } from '../keys/key-ring.ts';
 import { keptKey } from '../keys/kept-key.ts';
 import type { SigningKeyRing } from '../keys/signing-key-ring.ts';
 import type { Metrics } from '../observability/metrics.ts';
@@ -62,7 +63,7 @@ export async function authorizationServer(
   options: AuthorizationServerOptions,
 ): Promise<AuthorizationServer> {
   const { settings, store, pages, logger, isReady, now } = options;
-  const cookieKeys = textKeyRing(settings, 'cookies');
+  const cookieKeys = cookieSignatures(keyRing(settings, 'cookies'));
   const accountKey = await keptKey(store, settings.secret, 'account-ids');
   const nonceKey = await keptKey(store, settings.secret, NONCE_KEY);
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));

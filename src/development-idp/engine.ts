@@ -8,6 +8,7 @@ import {
   interactionPolicy,
 } from 'oidc-provider';
 import type { Pages } from '../http/pages.ts';
+import type { CookieSignatures } from '../keys/cookie-signatures.ts';
 import type { Store } from '../store/store.ts';
 import { storeAdapter } from './adapter.ts';
 import { type Person, CLAIMS_BY_SCOPE, claimsOf } from './person.ts';
@@ -19,7 +20,7 @@ export type EngineOptions = {
   people: Person[];
   client: { id: string; secret: string; redirectUris: string[] };
   store: Store;
-  cookieKeys: string[];
+  cookieKeys: CookieSignatures;
   pages: Pages;
   signingKey: JWK;
   now: () => number;
@@ -93,7 +94,7 @@ function clientMetadata({ id, secret, redirectUris }: EngineOptions['client']) {
 }
 
 /** Names of our own, because the ports of one host share their cookies (RFC 6265 section 8.5). */
-function cookies(keys: string[]): Configuration['cookies'] {
+function cookies(keys: CookieSignatures): Configuration['cookies'] {
   const options = { signed: true, httpOnly: true, sameSite: 'lax' } as const;
   return {
     keys,

@@ -7,20 +7,7 @@ export type RootSecrets = { secret: string; previousSecret?: string | undefined 
 /** At least one. */
 export type KeyRing = readonly [KeyObject, ...KeyObject[]];
 
-export function keyRing(secrets: RootSecrets, purpose: string): KeyRing {
-  const [first, ...previous] = derivedKeys(secrets, purpose);
-  return [createSecretKey(first), ...previous.map((key) => createSecretKey(key))];
-}
-
-/** For cookies, whose library takes text (its signatures are made with the first and checked with all). */
-export function textKeyRing(secrets: RootSecrets, purpose: string): string[] {
-  return derivedKeys(secrets, purpose).map((key) => key.toString('base64url'));
-}
-
-function derivedKeys(
-  { secret, previousSecret }: RootSecrets,
-  purpose: string,
-): [Buffer, ...Buffer[]] {
-  const previous = previousSecret === undefined ? [] : [deriveKey(previousSecret, purpose)];
-  return [deriveKey(secret, purpose), ...previous];
+export function keyRing({ secret, previousSecret }: RootSecrets, purpose: string): KeyRing {
+  const keyOf = (root: string) => createSecretKey(deriveKey(root, purpose));
+  return previousSecret === undefined ? [keyOf(secret)] : [keyOf(secret), keyOf(previousSecret)];
 }

@@ -5,6 +5,8 @@ import * as oidc from 'openid-client';
 import { developmentIdp } from '../../src/development-idp/app.ts';
 import type { Person } from '../../src/development-idp/person.ts';
 import { openPages } from '../../src/http/pages.ts';
+import { cookieSignatures } from '../../src/keys/cookie-signatures.ts';
+import { keyRing } from '../../src/keys/key-ring.ts';
 import { openLogger } from '../../src/observability/logger.ts';
 import { openStore } from '../../src/store/open.ts';
 
@@ -48,7 +50,9 @@ export async function startIdp({
     people,
     client: { ...CLIENT, redirectUris: [CLIENT.redirectUri] },
     store,
-    cookieKeys: ['a key that signs the cookies of these tests'],
+    cookieKeys: cookieSignatures(
+      keyRing({ secret: 'the root secret of these tests' }, 'the cookies of these tests'),
+    ),
     levelOf: ({ id }) => (id === 'ada' ? 'full' : 'operations'),
     pages: openPages({ productName: 'Gatehouse' }),
     logger: openLogger('silent'),

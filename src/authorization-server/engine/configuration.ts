@@ -18,6 +18,7 @@ import { guarded } from './refusals.ts';
 import { registration } from './registration.ts';
 import type { resourceIndicators } from './resource-indicators.ts';
 import { DPOP_ALGORITHMS } from '../../dpop/proof.ts';
+import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
 
 export type ConfigurationOptions = {
@@ -25,7 +26,7 @@ export type ConfigurationOptions = {
   redirectPolicy: RedirectPolicy;
   adapter: (model: string) => Adapter;
   signingKeys: readonly JWK[];
-  cookieKeys: string[];
+  cookieKeys: CookieSignatures;
   nonceKey: KeyObject;
   /** Cookies then get the prefixes that browsers hold to (RFC 6265bis section 4.1.3). */
   isHttps: boolean;

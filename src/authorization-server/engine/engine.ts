@@ -13,6 +13,7 @@ import { openUseKeeper } from '../../connectors/kept-uses.ts';
 import { grantLifetimes, type Lifetimes } from '../../grants/grant-life.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
 import type { SecretGuard } from '../../http/secret-guard.ts';
+import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
 import type { SigningKeyRing } from '../../keys/signing-key-ring.ts';
 import { SIGNING_ALGORITHM, signingKey } from '../../keys/signing-keys.ts';
 import { OFFLINE_ACCESS } from '../../permission-level.ts';
@@ -41,7 +42,7 @@ export type EngineOptions = {
   settings: Settings;
   store: Store;
   logger: Logger;
-  cookieKeys: string[];
+  cookieKeys: CookieSignatures;
   tokenKeys: readonly KeyObject[];
   accountKey: KeyObject;
   /** Makes nonces for DPoP proofs. */

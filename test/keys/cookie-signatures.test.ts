@@ -1,0 +1,39 @@
+// Signatures of cookies: whoever has a key of the ring is recognised, and nobody else.
+import { createSecretKey } from 'node:crypto';
+import { expect } from 'chai';
+import { cookieSignatures } from '../../src/keys/cookie-signatures.ts';
+
+const keyOf = (text: string) => createSecretKey(Buffer.from(text.repeat(32)));
+const [newer, older, other] = ['n', 'o', 'x'].map((text) => cookieSignatures([keyOf(text)]));
+const ring = cookieSignatures([keyOf('n'), keyOf('o')]);
+
+describe('A signature of a cookie', () => {
+  it('is made with the first key', () => {
+    expect(ring.sign('_session=1')).to.equal(newer?.sign('_session=1'));
+    expect(ring.sign('_session=1')).not.to.equal(older?.sign('_session=1'));
+  });
+
+  it('is recognised by the key that made it, so that one of an older key is made anew', () => {
+    for (const [signer, index] of [[newer, 0] as const, [older, 1] as const]) {
+      const signature = signer?.sign('_session=1') ?? '';
+      expect(ring.index('_session=1', signature)).to.equal(index);
+      expect(ring.verify('_session=1', signature)).to.equal(true);
+    }
+  });
+
+  it('is for one name and value, and by nobody else', () => {
+    const signature = ring.sign('_session=1');
+    const wrong: [string, string][] = [
+      ['_session=2', signature],
+      ['_session=1', other?.sign('_session=1') ?? ''],
+      ['_session=1', signature.slice(1)],
+      ['_session=1', `${signature}=`],
+      ['_session=1', signature.replace(/^./, 'é')],
+      ['_session=1', ''],
+    ];
+    for (const [text, presented] of wrong) {
+      expect(ring.index(text, presented)).to.equal(-1);
+      expect(ring.verify(text, presented)).to.equal(false);
+    }
+  });
+});
