@@ -205,7 +205,7 @@ function authorization(
     `${ENDPOINTS.authorization}/:flow`,
     refuseUnseen,
     requireResumable(engine.provider),
-    rememberAnswer(store),
+    rememberAnswer(engine.provider, store),
     pageInsteadOfScript(pages),
     engine.middleware,
   );

@@ -17,6 +17,7 @@ export function renderErrorPage(pages: Pages) {
     const refusal: Refusal = { about: aboutOf(code, out.error_description), status: ctx.status };
     if (description) refusal.description = description;
     if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER);
+    ctx.state.about = refusal.about;
     speakAsAsked(ctx as KoaContextWithOIDC);
     await renderRefusal(pages, ctx, refusal);
   };

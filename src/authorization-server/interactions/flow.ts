@@ -1,5 +1,6 @@
 // One authorization in one browser: the engine's interaction, found by its cookie and by the address, which must agree.
 import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
 import { errors } from 'oidc-provider';
@@ -7,6 +8,7 @@ import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import type { Store } from '../../store/store.ts';
+import { COOKIE } from '../engine/configuration.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
 
 export type Flow = Awaited<ReturnType<Provider['interactionDetails']>>;
@@ -67,17 +69,27 @@ const outcomeKey = (uid: string) => `outcome:${uid}`;
 export type Outcome = { decision: 'approved' | 'denied'; destination: string };
 
 /**
- * Remembers, for the browser of the flow, where a resumed flow went: a second click comes after the flow is over. Longer than the answer, in
- * which a code is, it remembers what was decided, for whoever comes back to the page.
+ * Remembers, for the browser of the flow, where a resumed flow went: a second click comes after the flow is over, or is resumed when it is, and goes
+ * to the same place. Longer than the answer, in which a code is, it remembers what was decided, for whoever comes back to the page.
  */
-export function rememberAnswer(store: Store): Koa.Middleware {
+export function rememberAnswer(provider: () => Provider, store: Store): Koa.Middleware {
   return async function answerRemembered(ctx, next) {
     const uid = String(ctx.params.flow);
     await next();
+    if (ctx.state.about === 'expired') {
+      const answer = await waitForAnswer(store, uid);
+      if (answer !== undefined) seeOther(ctx, answer);
+      return;
+    }
     const location = ctx.response.get('Location');
     const decision = decisionIn(location);
     if (ctx.status !== 303 || !decision) return;
     const outcome: Outcome = { decision, destination: redirectDestination(location) };
+    ctx.cookies.set(provider().cookieName('resume'), uid, {
+      ...COOKIE,
+      path: ctx.path,
+      maxAge: ANSWER_KEPT * 1000,
+    });
     // The person is on the way already: a second click is all that is lost when this fails.
     await Promise.all([
       store.set(answerKey(uid), location, ANSWER_KEPT),
@@ -91,20 +103,36 @@ function decisionIn(location: string): Outcome['decision'] | undefined {
   return /[?&]error=access_denied(&|$)/.test(location) ? 'denied' : undefined;
 }
 
+type Remembering = { provider: Provider; store: Store };
+
+const ANSWER_COMES_MS = 1000;
+const BETWEEN_LOOKS_MS = 50;
+
 /** Where this browser's flow went a moment ago, if it did. */
 export async function findAnswer(
-  { provider, store }: { provider: Provider; store: Store },
+  { provider, store }: Remembering,
   ctx: Koa.Context,
   uid: string,
 ): Promise<string | undefined> {
-  return isOfThisBrowser(provider, ctx, uid)
-    ? (await store.get<string>(answerKey(uid)))?.value
-    : undefined;
+  return isOfThisBrowser(provider, ctx, uid) ? waitForAnswer(store, uid) : undefined;
+}
+
+/** A flow is over a moment before it is known where it went. */
+async function waitForAnswer(store: Store, uid: string): Promise<string | undefined> {
+  const end = performance.now() + ANSWER_COMES_MS;
+  for (;;) {
+    const [answer, outcome] = await Promise.all([
+      store.get<string>(answerKey(uid)),
+      store.get<Outcome>(outcomeKey(uid)),
+    ]);
+    if (answer || outcome || performance.now() > end) return answer?.value;
+    await delay(BETWEEN_LOOKS_MS);
+  }
 }
 
 /** What this browser's flow ended with, if it did not long ago. */
 export async function findOutcome(
-  { provider, store }: { provider: Provider; store: Store },
+  { provider, store }: Remembering,
   ctx: Koa.Context,
   uid: string,
 ): Promise<Outcome | undefined> {

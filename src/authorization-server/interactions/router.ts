@@ -30,10 +30,8 @@ export function interactions(options: InteractionOptions): Koa.Middleware {
     await requireAllowedClient(options.store, String(flow.params.client_id));
     return startSignIn(options, ctx, flowTrip(flow));
   });
-  router.post('/interaction/:uid', async (ctx) => {
+  router.post('/interaction/:uid', answerInsteadOfExpired(options), async (ctx) => {
     requireOwnForm(ctx, options.authUrl);
-    const answer = await findAnswer(options, ctx, String(ctx.params.uid));
-    if (answer !== undefined) return seeOther(ctx, answer);
     const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
     if (flow.prompt.name !== 'consent')
       throw new HttpError(400, 'expired', 'nobody is signed in yet');
@@ -67,16 +65,34 @@ function choices(router: Router, options: InteractionOptions): void {
   });
 }
 
+/** The second of two clicks goes where the first did. */
+function answerInsteadOfExpired(options: InteractionOptions): Koa.Middleware {
+  return insteadOfExpired(async (ctx) => {
+    const answer = await findAnswer(options, ctx, String(ctx.params.uid));
+    if (answer !== undefined) seeOther(ctx, answer);
+    return answer !== undefined;
+  });
+}
+
 /** Who comes back to a flow that they have answered is told so, and not that something is wrong. */
 function doneInsteadOfExpired(options: InteractionOptions): Koa.Middleware {
-  return async function doneAsPage(ctx, next) {
+  return insteadOfExpired(async (ctx, { status }) => {
+    const outcome = await findOutcome(options, ctx, String(ctx.params.uid));
+    if (outcome) await options.pages.render(ctx, 'done', outcome, status);
+    return outcome !== undefined;
+  });
+}
+
+/** `answer` resolves to whether it did. */
+function insteadOfExpired(
+  answer: (ctx: Koa.Context, error: HttpError) => Promise<boolean>,
+): Koa.Middleware {
+  return async function expiredAnswered(ctx, next) {
     try {
       await next();
     } catch (error) {
-      if (!(error instanceof HttpError) || error.code !== 'expired') throw error;
-      const outcome = await findOutcome(options, ctx, String(ctx.params.uid));
-      if (!outcome) throw error;
-      await options.pages.render(ctx, 'done', outcome, error.status);
+      const isExpired = error instanceof HttpError && error.code === 'expired';
+      if (!isExpired || !(await answer(ctx, error))) throw error;
     }
   };
 }

@@ -1,0 +1,69 @@
+// A second click on Approve while the first is on its way: the flow is over already, and where it went is not known yet.
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { openBrowser, requireDeparture } from '../support/browser.ts';
+import { redeem, registerClient } from '../support/connection.ts';
+import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
+import { authorizeUrl, discover } from '../support/oauth.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { startSystem, type System } from '../support/system.ts';
+
+type Decision = 'approve' | 'deny';
+
+/** So that the steps of one request are apart for the other. */
+const TRIP_MS = 20;
+
+describe('A second click while the first is on its way', () => {
+  let redis: RedisServer;
+  let proxy: RedisProxy;
+  let system: System;
+  before(async () => {
+    redis = await startRedis();
+    proxy = await startRedisProxy(redis);
+    system = await startSystem({ storeAddress: proxy.url });
+  });
+  afterEach(() => {
+    proxy.rule();
+    proxy.delay(0);
+  });
+  after(async () => {
+    await system?.stop();
+    await proxy?.close();
+    await redis?.stop();
+  });
+
+  async function openConsent() {
+    const { link } = await createConnector(system);
+    const { server } = await discover(link);
+    const client = await registerClient(server);
+    const browser = openBrowser(system.origins);
+    const { url, verifier } = authorizeUrl(server, client, { resource: link });
+    const page = await browser.openConsent(url);
+    const redeemAt = (callback: URL) => redeem({ link, server, client, callback, verifier });
+    proxy.delay(TRIP_MS);
+    return { decide: (decision: Decision) => browser.submit(page, { decision }), redeemAt };
+  }
+
+  for (const decision of ['approve', 'deny'] as const)
+    it(`goes where the first did (${decision})`, async () => {
+      const { decide, redeemAt } = await openConsent();
+      const over = Promise.withResolvers<void>();
+      proxy.rule(({ name, kind }) => {
+        if (name === 'del' && kind === 'interaction') over.resolve();
+        return 'pass';
+      });
+      const first = decide(decision);
+      await over.promise;
+      const second = requireDeparture(await decide(decision));
+      expect(second.href).to.equal(requireDeparture(await first).href);
+      if (decision === 'approve') expect((await redeemAt(second)).status).to.equal(200);
+    });
+
+  it('goes where the first did when both arrive together', async () => {
+    const { decide, redeemAt } = await openConsent();
+    const answers = await Promise.all([1, 2, 3].map(() => decide('approve')));
+    const [callback, ...others] = new Set(answers.map((step) => requireDeparture(step).href));
+    expect(others).to.deep.equal([]);
+    expect((await redeemAt(new URL(String(callback)))).status).to.equal(200);
+  });
+});
