@@ -11,6 +11,7 @@ import {
   signingInAt,
   startOpenIdProvider,
 } from '../support/openid-provider.ts';
+import { NO_LIMITS } from '../support/no-limits.ts';
 import { type Processes, useProcesses } from '../support/scale-out/processes.ts';
 import { SOAK } from '../support/scale-out/soak.ts';
 import type { Upstream } from '../support/upstream/listening.ts';
@@ -27,8 +28,6 @@ const KINDS = [
   { GATEHOUSE_ROLES: 'authorization-server,management' },
   { GATEHOUSE_ROLES: 'resource-server' },
 ];
-const NO_LIMIT = { perAddress: '9999999/1h', inAll: '9999999/1h' };
-const LIMITS = { registrations: NO_LIMIT, authorizations: NO_LIMIT, signIns: NO_LIMIT };
 
 /**
  * With SOAK as much as two cores carry which Gatehouse, Redis and this load share; what was asked for and what was done is printed. So many flows go
@@ -90,7 +89,7 @@ function describeRates({ asked, done, people }: Report, seconds: number): string
 
 describe(`${PROCESSES} authorization servers and ${PROCESSES} resource servers on one Redis`, () => {
   const entitlements = [{ match: { anyone: true }, level: 'operations' }];
-  const settings = { drain: `${DRAIN_SECONDS}s`, limits: LIMITS, entitlements };
+  const settings = { drain: `${DRAIN_SECONDS}s`, limits: NO_LIMITS, entitlements };
   let provider: OpenIdProvider;
   before(async () => {
     provider = await startOpenIdProvider();

@@ -4,6 +4,7 @@ import { connect } from '../connection.ts';
 import { type Exchange, recordHistory } from './history.ts';
 import { type LastingRedis, startLastingRedis } from './lasting-redis.ts';
 import { type Load, startLoad } from './load.ts';
+import { NO_LIMITS } from '../no-limits.ts';
 import { type RedisProxy, startRedisProxy } from './redis-proxy.ts';
 import { startSystem, type System } from '../system.ts';
 
@@ -30,7 +31,10 @@ export async function openScene(): Promise<Scene> {
     closers.push(redis.close);
     const proxy = await startRedisProxy(redis);
     closers.push(proxy.close);
-    const system = await startSystem({ storeAddress: proxy.url });
+    const system = await startSystem({
+      storeAddress: proxy.url,
+      file: { limits: NO_LIMITS },
+    });
     closers.push(system.stop);
     const connector = await createConnector(system);
     const recording = recordHistory([system.auth, system.resource, system.management]);
