@@ -1,5 +1,5 @@
 // Signatures of cookies, for the library that writes and reads cookies: made with the first key of a ring, recognised by each.
-import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
 import type { KeyRing } from './key-ring.ts';
 
 export type CookieSignatures = {
@@ -9,15 +9,20 @@ export type CookieSignatures = {
   verify(text: string, signature: string): boolean;
 };
 
-/** What the library makes of keys it is given takes three MACs and random bytes to compare two signatures, some fifty times while somebody connects. */
-export function cookieSignatures(keys: KeyRing): CookieSignatures {
+/**
+ * What the library makes of keys it is given takes three MACs and random bytes to compare two signatures, some fifty times while somebody
+ * connects. These are the same signatures, so that a process which leaves them to the library knows them.
+ */
+export function cookieSignatures([first, ...others]: KeyRing): CookieSignatures {
+  const newest = libraryKey(first);
+  const keys = [newest, ...others.map(libraryKey)];
   const index = (text: string, signature: string) => {
     const presented = Buffer.from(signature);
     return keys.findIndex((key) => isEqual(presented, Buffer.from(macOf(key, text))));
   };
   return {
     index,
-    sign: (text) => macOf(keys[0], text),
+    sign: (text) => macOf(newest, text),
     verify: (text, signature) => index(text, signature) >= 0,
   };
 }
@@ -26,6 +31,12 @@ function isEqual(one: Buffer, other: Buffer): boolean {
   return one.length === other.length && timingSafeEqual(one, other);
 }
 
+/** It takes keys as text. */
+function libraryKey(key: KeyObject): KeyObject {
+  return createSecretKey(Buffer.from(key.export().toString('base64url')));
+}
+
+/** A MAC does not need that nobody finds two texts with one digest (RFC 6151 says so even of HMAC-MD5). */
 function macOf(key: KeyObject, text: string): string {
-  return createHmac('sha256', key).update(text).digest('base64url');
+  return createHmac('sha1', key).update(text).digest('base64url');
 }

@@ -1,7 +1,7 @@
 // A second click on Approve while the first is on its way: the flow is over already, and where it went is not known yet.
 import { expect } from 'chai';
 import { createConnector } from '../support/administrator.ts';
-import { openBrowser, requireDeparture } from '../support/browser.ts';
+import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
 import { redeem, registerClient } from '../support/connection.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
@@ -41,7 +41,9 @@ describe('A second click while the first is on its way', () => {
     const page = await browser.openConsent(url);
     const redeemAt = (callback: URL) => redeem({ link, server, client, callback, verifier });
     proxy.delay(TRIP_MS);
-    return { decide: (decision: Decision) => browser.submit(page, { decision }), redeemAt };
+    const decide = (decision: Decision) => browser.submit(page, { decision });
+    const connectAgain = () => browser.visit(authorizeUrl(server, client, { resource: link }).url);
+    return { decide, redeemAt, connectAgain };
   }
 
   for (const decision of ['approve', 'deny'] as const)
@@ -59,11 +61,12 @@ describe('A second click while the first is on its way', () => {
       if (decision === 'approve') expect((await redeemAt(second)).status).to.equal(200);
     });
 
-  it('goes where the first did when both arrive together', async () => {
-    const { decide, redeemAt } = await openConsent();
+  it('goes where the first did when both arrive together, and the person stays signed in', async () => {
+    const { decide, redeemAt, connectAgain } = await openConsent();
     const answers = await Promise.all([1, 2, 3].map(() => decide('approve')));
     const [callback, ...others] = new Set(answers.map((step) => requireDeparture(step).href));
     expect(others).to.deep.equal([]);
     expect((await redeemAt(new URL(String(callback)))).status).to.equal(200);
+    expect(asksConsent(requirePage(await connectAgain()))).to.equal(true);
   });
 });

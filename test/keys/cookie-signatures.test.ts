@@ -1,13 +1,34 @@
 // Signatures of cookies: whoever has a key of the ring is recognised, and nobody else.
 import { createSecretKey } from 'node:crypto';
+import { createServer } from 'node:http';
 import { expect } from 'chai';
+import Koa from 'koa';
 import { cookieSignatures } from '../../src/keys/cookie-signatures.ts';
+import { listenOnLoopback } from '../support/loopback-server.ts';
 
 const keyOf = (text: string) => createSecretKey(Buffer.from(text.repeat(32)));
 const [newer, older, other] = ['n', 'o', 'x'].map((text) => cookieSignatures([keyOf(text)]));
 const ring = cookieSignatures([keyOf('n'), keyOf('o')]);
 
 describe('A signature of a cookie', () => {
+  it('is known by whoever leaves them to the library of cookies, and the other way round', async () => {
+    const app = new Koa();
+    app.keys = [Buffer.from('n'.repeat(32)).toString('base64url')];
+    app.use((ctx) => {
+      ctx.body = ctx.cookies.get('session', { signed: true }) ?? 'none';
+      ctx.cookies.set('session', '1', { signed: true });
+    });
+    const server = createServer(app.callback());
+    const { origin, stop } = await listenOnLoopback(server);
+    const cookie = `session=1; session.sig=${ring.sign('session=1')}`;
+    const answer = await fetch(origin, { headers: { cookie } });
+    expect(await answer.text()).to.equal('1');
+    const [, signature = ''] =
+      /session\.sig=([^;]+)/.exec(String(answer.headers.getSetCookie())) ?? [];
+    expect(ring.verify('session=1', signature)).to.equal(true);
+    await stop();
+  });
+
   it('is made with the first key', () => {
     expect(ring.sign('_session=1')).to.equal(newer?.sign('_session=1'));
     expect(ring.sign('_session=1')).not.to.equal(older?.sign('_session=1'));

@@ -78,8 +78,10 @@ export function rememberAnswer(provider: () => Provider, store: Store): Koa.Midd
     await next();
     if (ctx.state.about === 'expired') {
       const answer = await waitForAnswer(store, uid);
-      if (answer !== undefined) seeOther(ctx, answer);
-      return;
+      if (answer === undefined) return;
+      // The engine has given up a session that another request has moved on.
+      ctx.remove('Set-Cookie');
+      return seeOther(ctx, answer);
     }
     const location = ctx.response.get('Location');
     const decision = decisionIn(location);
@@ -88,7 +90,7 @@ export function rememberAnswer(provider: () => Provider, store: Store): Koa.Midd
     ctx.cookies.set(provider().cookieName('resume'), uid, {
       ...COOKIE,
       path: ctx.path,
-      maxAge: ANSWER_KEPT * 1000,
+      maxAge: OUTCOME_KEPT * 1000,
     });
     // The person is on the way already: a second click is all that is lost when this fails.
     await Promise.all([
@@ -105,8 +107,7 @@ function decisionIn(location: string): Outcome['decision'] | undefined {
 
 type Remembering = { provider: Provider; store: Store };
 
-const ANSWER_COMES_MS = 1000;
-const BETWEEN_LOOKS_MS = 50;
+const PAUSES_MS = [0, 25, 50, 100, 200, 400];
 
 /** Where this browser's flow went a moment ago, if it did. */
 export async function findAnswer(
@@ -119,15 +120,14 @@ export async function findAnswer(
 
 /** A flow is over a moment before it is known where it went. */
 async function waitForAnswer(store: Store, uid: string): Promise<string | undefined> {
-  const end = performance.now() + ANSWER_COMES_MS;
-  for (;;) {
-    const [answer, outcome] = await Promise.all([
-      store.get<string>(answerKey(uid)),
-      store.get<Outcome>(outcomeKey(uid)),
-    ]);
-    if (answer || outcome || performance.now() > end) return answer?.value;
-    await delay(BETWEEN_LOOKS_MS);
+  for (const pause of PAUSES_MS) {
+    await delay(pause);
+    // Written after the answer, so that one without the other means that the answer is kept no longer.
+    const outcome = await store.get<Outcome>(outcomeKey(uid));
+    const answer = await store.get<string>(answerKey(uid));
+    if (answer || outcome) return answer?.value;
   }
+  return undefined;
 }
 
 /** What this browser's flow ended with, if it did not long ago. */
