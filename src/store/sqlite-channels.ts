@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { DatabaseSync } from 'node:sqlite';
 import type { ByteStore } from './byte-store.ts';
 import type { Logger } from './logger.ts';
-import type { Commits } from './sqlite-commits.ts';
+import type { Commit } from './sqlite-commits.ts';
 
 const LOOK_EVERY_MS = 100;
 const KEPT_SECONDS = 60;
@@ -12,7 +12,7 @@ type Channels = Pick<ByteStore, 'publish' | 'subscribe'> & { close(): void };
 
 export function openChannels(
   db: DatabaseSync,
-  commit: Commits['commit'],
+  commit: Commit,
   now: () => number,
   logger: Logger | undefined,
 ): Channels {

@@ -2,12 +2,14 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { isBusy, transaction } from './sqlite-file.ts';
 
+/**
+ * Resolves to what `write` gave when that is on the disk. `write` is called later, after all that was asked for before it, and once more
+ * where it cannot be written together with the others of the turn. What is rejected is not written.
+ */
+export type Commit = <Result>(write: () => Result) => Promise<Result>;
+
 export type Commits = {
-  /**
-   * Resolves to what `write` gave when that is on the disk. `write` is called later, after all that was asked for before it, and once
-   * more where it cannot be written together with the others of the turn. What is rejected is not written.
-   */
-  commit: <Result>(write: () => Result) => Promise<Result>;
+  commit: Commit;
   /** At once, what waits for the end of the turn. */
   flush: () => void;
 };

@@ -1,7 +1,7 @@
 // Goes through all values and all members of sets in a SQLite file and replaces their bytes, for the store to be sealed anew.
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import type { ByteStore, Rewriting } from './byte-store.ts';
-import type { Commits } from './sqlite-commits.ts';
+import type { Commit } from './sqlite-commits.ts';
 import { bufferOf } from './sqlite-file.ts';
 
 // So few because SQLite holds up the whole process until they are on the disk.
@@ -9,7 +9,7 @@ const ROWS_AT_ONCE = 20;
 
 const KEYS = { entry: ['name'], member: ['name', 'field'] };
 
-export function rewriter(db: DatabaseSync, commit: Commits['commit']): ByteStore['rewrite'] {
+export function rewriter(db: DatabaseSync, commit: Commit): ByteStore['rewrite'] {
   return async function* rewrite(rewriting) {
     yield* rewriteTable(db, commit, 'entry', rewriting);
     yield* rewriteTable(db, commit, 'member', rewriting);
@@ -19,7 +19,7 @@ export function rewriter(db: DatabaseSync, commit: Commits['commit']): ByteStore
 /** In the order of the key, which a row keeps whatever is written to it. */
 async function* rewriteTable(
   db: DatabaseSync,
-  commit: Commits['commit'],
+  commit: Commit,
   table: keyof typeof KEYS,
   rewriting: Rewriting,
 ): AsyncGenerator<number> {

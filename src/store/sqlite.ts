@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type ByteStore, MEMBERS_AT_ONCE } from './byte-store.ts';
 import type { Logger } from './logger.ts';
 import { openChannels } from './sqlite-channels.ts';
-import { type Commits, openCommits } from './sqlite-commits.ts';
+import { type Commit, openCommits } from './sqlite-commits.ts';
 import { bufferOf, openDatabase, waitingForLocks } from './sqlite-file.ts';
 import { rewriter } from './sqlite-rewrite.ts';
 
@@ -52,7 +52,6 @@ export function openSqlite(
   };
 }
 
-type Commit = Commits['commit'];
 type Values = Pick<ByteStore, 'get' | 'set' | 'exchange' | 'take'>;
 
 function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
