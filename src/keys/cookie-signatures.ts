@@ -36,7 +36,7 @@ function libraryKey(key: KeyObject): KeyObject {
   return createSecretKey(Buffer.from(key.export().toString('base64url')));
 }
 
-/** A MAC does not need that nobody finds two texts with one digest (RFC 6151 says so even of HMAC-MD5). */
+/** That two texts with one SHA-1 digest can be found does not weaken this MAC (RFC 6194 section 3.3). */
 function macOf(key: KeyObject, text: string): string {
   return createHmac('sha1', key).update(text).digest('base64url');
 }

@@ -76,13 +76,7 @@ export function rememberAnswer(provider: () => Provider, store: Store): Koa.Midd
   return async function answerRemembered(ctx, next) {
     const uid = String(ctx.params.flow);
     await next();
-    if (ctx.state.about === 'expired') {
-      const answer = await waitForAnswer(store, uid);
-      if (answer === undefined) return;
-      // The engine has given up a session that another request has moved on.
-      ctx.remove('Set-Cookie');
-      return seeOther(ctx, answer);
-    }
+    if (ctx.state.about === 'expired') return repeatAnswer(store, ctx, uid);
     const location = ctx.response.get('Location');
     const decision = decisionIn(location);
     if (ctx.status !== 303 || !decision) return;
@@ -98,6 +92,18 @@ export function rememberAnswer(provider: () => Provider, store: Store): Koa.Midd
       store.set(outcomeKey(uid), outcome, OUTCOME_KEPT),
     ]).catch(() => undefined);
   };
+}
+
+/** In place of the page that says that the flow is over, when another request of this browser has just resumed it. */
+async function repeatAnswer(store: Store, ctx: Koa.Context, uid: string): Promise<void> {
+  const answer = await waitForAnswer(store, uid);
+  if (answer === undefined) return;
+  // The engine has given up a session that the other request has moved on.
+  ctx.remove('Set-Cookie');
+  // And nothing was refused.
+  delete ctx.state.reason;
+  delete ctx.state.detail;
+  seeOther(ctx, answer);
 }
 
 function decisionIn(location: string): Outcome['decision'] | undefined {
