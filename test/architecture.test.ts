@@ -188,6 +188,12 @@ describe('the source', () => {
       expect(elsewhere).to.deep.equal(['development-idp/engine.ts']);
     });
 
+    it('the untyped state of a Koa context is read where it gets a type', () => {
+      expect(filesWith(/\.state\.|\bctx\.state\b|\bcontext\.state\b/)).to.deep.equal([
+        'http/request-context.ts',
+      ]);
+    });
+
     it('prototypes of the engine are changed in its extensions and, as it documents, for digests of secrets', () => {
       expect(filesWith(/\bprototype\b|__proto__/)).to.deep.equal([
         'authorization-server/engine/client-secrets.ts',

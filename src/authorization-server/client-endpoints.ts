@@ -10,6 +10,7 @@ import { isLoopback } from '../settings/loopback.ts';
 import { highestLevelIn, OFFLINE_ACCESS } from '../permission-level.ts';
 import { registrationAnswer } from './engine/registration.ts';
 import { ENDPOINTS } from './metadata.ts';
+import { requestContext } from '../http/request-context.ts';
 
 export type ClientEndpointOptions = {
   engine: Koa.Middleware;
@@ -74,7 +75,8 @@ function limitGuesses(limit: RateLimit): Koa.Middleware {
     await next();
     const { error } = (ctx.body ?? {}) as { error?: unknown };
     if (error !== 'invalid_grant' && error !== 'invalid_client') return;
-    const wait = await limit.take(ctx.state.address, ctx.state.clientId);
+    const { address, clientId } = requestContext(ctx);
+    const wait = await limit.take(address, clientId);
     if (wait !== undefined) throw tooManyRequests(wait);
   };
 }

@@ -3,6 +3,7 @@ import type Koa from 'koa';
 import type { FlowOutcome, FlowStep } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { ENDPOINTS } from './metadata.ts';
+import { requestContext } from '../http/request-context.ts';
 
 /** Looks at answers when they are over, and at paths of flows only. */
 export function countFlows(metrics: Metrics): Koa.Middleware {
@@ -16,13 +17,15 @@ function count(metrics: Metrics, ctx: Koa.Context): void {
   const step = stepOf(ctx);
   if (!step) return;
   metrics.flow(step, outcomeOf(ctx));
-  if (ctx.path === ENDPOINTS.token && ctx.status === 200) metrics.token(ctx.state.grantType);
+  if (ctx.path === ENDPOINTS.token && ctx.status === 200)
+    metrics.token(String(requestContext(ctx).grantType));
 }
 
 /** Undefined for what is on the way from one step to another. */
-function stepOf({ method, path, status, state, response }: Koa.Context): FlowStep | undefined {
+function stepOf(ctx: Koa.Context): FlowStep | undefined {
+  const { method, path, status, response } = ctx;
   if (method === 'POST')
-    return POSTED[path] ?? (path === ENDPOINTS.token ? tokenStep(state) : undefined);
+    return POSTED[path] ?? (path === ENDPOINTS.token ? tokenStep(ctx) : undefined);
   if (method !== 'GET') return undefined;
   if (path === ENDPOINTS.authorization) return 'authorize';
   if (/^\/interaction\/[^/]+\/callback(\/[^/]+)?$/.test(path)) return 'sign-in';
@@ -37,8 +40,8 @@ const POSTED: Record<string, FlowStep> = {
   [ENDPOINTS.revocation]: 'revoke',
 };
 
-function tokenStep({ grantType }: Koa.Context['state']): FlowStep {
-  return grantType === 'refresh_token' ? 'refresh' : 'exchange';
+function tokenStep(ctx: Koa.Context): FlowStep {
+  return requestContext(ctx).grantType === 'refresh_token' ? 'refresh' : 'exchange';
 }
 
 function outcomeOf({ status, response }: Koa.Context): FlowOutcome {

@@ -13,6 +13,7 @@ import type { Store } from '../store/store.ts';
 import { storeAdapter } from './adapter.ts';
 import { type Person, CLAIMS_BY_SCOPE, claimsOf } from './person.ts';
 import { renderEngineError } from './problem.ts';
+import { requestContext } from '../http/request-context.ts';
 
 export type EngineOptions = {
   /** The issuer. */
@@ -135,6 +136,6 @@ async function loadExistingGrant({ oidc }: KoaContextWithOIDC) {
 
 /** The engine answers its errors itself; the log line of the request says why. */
 function noteForLog(ctx: KoaContextWithOIDC, error: Error): void {
-  ctx.state.reason = error instanceof errors.OIDCProviderError ? error.error : 'server_error';
-  if (ctx.state.reason === 'server_error') ctx.state.error = error;
+  const code = error instanceof errors.OIDCProviderError ? error.error : 'server_error';
+  requestContext(ctx).failure = { code, ...(code === 'server_error' ? { cause: error } : {}) };
 }

@@ -7,6 +7,7 @@ import {
   respondWithJson,
 } from '../http/errors.ts';
 import type { Pages } from '../http/pages.ts';
+import { requestContext } from '../http/request-context.ts';
 
 /** The engine's `renderError`: what it refuses is about the sign-in; what fails behind it is not. */
 export function renderEngineError(pages: Pages) {
@@ -22,7 +23,7 @@ export function renderEngineError(pages: Pages) {
 }
 
 function renderProblem(pages: Pages, ctx: Koa.Context, status: number, detail: string) {
-  const reference = String(ctx.state.requestId);
+  const reference = requestContext(ctx).requestId;
   const values = { about: 'development_sign_in', detail, reference };
   return pages.render(ctx, 'error', values, status);
 }
@@ -30,7 +31,7 @@ function renderProblem(pages: Pages, ctx: Koa.Context, status: number, detail: s
 /** What is not about a sign-in: a fault that passes, or an address that nothing has. */
 function renderPlainly(pages: Pages, ctx: Koa.Context, { about, headers, status }: HttpError) {
   ctx.set(headers);
-  const reference = String(ctx.state.requestId);
+  const reference = requestContext(ctx).requestId;
   return pages.render(ctx, 'error', { about, reference }, status);
 }
 

@@ -6,6 +6,7 @@ import { readForm } from '../http/body.ts';
 import { HttpError } from '../http/errors.ts';
 import type { Pages } from '../http/pages.ts';
 import type { Person } from './person.ts';
+import { requestContext } from '../http/request-context.ts';
 
 export type SignInOptions = {
   url: string;
@@ -61,7 +62,7 @@ async function requireInteraction(engine: Provider, ctx: Koa.Context, uid: strin
 async function findInteraction(engine: Provider, ctx: Koa.Context) {
   try {
     const interaction = await engine.interactionDetails(ctx.req, ctx.res);
-    ctx.state.uiLocales = interaction.params.ui_locales;
+    requestContext(ctx).uiLocales = interaction.params.ui_locales;
     return interaction;
   } catch (error) {
     if (error instanceof errors.SessionNotFound) return undefined;

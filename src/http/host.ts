@@ -18,6 +18,7 @@ import {
 import { countRequests } from './metrics.ts';
 import { isProbe, PROBE_HEADER, seenOf } from './proxy-probe.ts';
 import { spanIds, traceRequests } from './request-spans.ts';
+import { requestContext } from './request-context.ts';
 
 export type HostOptions = {
   name: string;
@@ -77,24 +78,26 @@ export function answerHealth({
 function logRequests({ name, logger, proxies }: HostOptions): Koa.Middleware {
   return async function requestLog(ctx, next) {
     const started = performance.now();
-    ctx.state.requestId = randomUUID().slice(-12);
-    ctx.state.address = clientAddress(ctx, proxies);
-    ctx.set('X-Request-Id', ctx.state.requestId);
+    const request = requestContext(ctx);
+    request.requestId = randomUUID().slice(-12);
+    request.address = clientAddress(ctx, proxies);
+    ctx.set('X-Request-Id', request.requestId);
     const done = () => {
       const level = ctx.status >= 500 ? 'error' : 'info';
       if (!logger.isLevelEnabled(level)) return;
+      const { requestId, address, failure } = request;
       logger[level](
         {
           host: name,
-          requestId: ctx.state.requestId,
+          requestId,
           method: ctx.method,
           path: loggablePath(ctx.path),
           status: ctx.res.statusCode,
           milliseconds: Math.round(performance.now() - started),
-          address: ctx.state.address,
+          address,
           ...spanIds(ctx),
-          ...(ctx.state.reason ? { reason: ctx.state.reason, detail: ctx.state.detail } : {}),
-          ...(ctx.state.error ? { err: ctx.state.error } : {}),
+          ...(failure ? { reason: failure.code, detail: failure.detail } : {}),
+          ...(failure?.cause ? { err: failure.cause } : {}),
         },
         'request',
       );
@@ -122,9 +125,11 @@ export function answerErrors({
       if (ctx.respond !== false && ctx.body === undefined) refuseUnanswered(ctx.status);
     } catch (thrown) {
       const error = asHttpError(thrown);
-      ctx.state.reason = error.code;
-      ctx.state.detail = error.message;
-      if (error.status >= 500) ctx.state.error = error.cause ?? error;
+      requestContext(ctx).failure = {
+        code: error.code,
+        detail: error.message,
+        ...(error.status >= 500 ? { cause: error.cause ?? error } : {}),
+      };
       await respondToError(ctx, error);
     }
   };

@@ -4,6 +4,7 @@ import type Koa from 'koa';
 import { upstreamFaults } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { methodNotAllowed } from './errors.ts';
+import { requestContext } from './request-context.ts';
 
 export const METRICS_PATH = '/metrics';
 
@@ -31,7 +32,7 @@ export function countRequests(host: string, metrics: Metrics): Koa.Middleware {
       open.delete(ctx.res);
       const seconds = isStream(ctx.res) ? undefined : (performance.now() - started) / 1000;
       metrics.request(host, ctx.res.statusCode, seconds);
-      countRefusal(host, metrics, ctx.state.reason);
+      countRefusal(host, metrics, requestContext(ctx).failure?.code);
     });
     await next();
   };

@@ -5,6 +5,7 @@ import { type Limit, type Limits, networkList } from '../settings/limits.ts';
 import type { OpenCounter } from '../store/counters.ts';
 import { canonicalAddress, groupOf } from './address-group.ts';
 import { tooManyRequests } from './errors.ts';
+import { requestContext } from './request-context.ts';
 
 /** Times are seconds. `subject` keeps apart what should not count together, for example clients; it must be one that we know. */
 export type RateLimit = {
@@ -140,7 +141,7 @@ function openWaiting(now: () => number) {
 /** Refuses (429) what comes too often. */
 export function limitRate(limit: RateLimit): Koa.Middleware {
   return async function rateLimited(ctx, next) {
-    const wait = await limit.take(ctx.state.address);
+    const wait = await limit.take(requestContext(ctx).address);
     if (wait !== undefined) throw tooManyRequests(wait);
     return next();
   };

@@ -1,6 +1,7 @@
 // The page that says what went wrong, what to do now, and what to tell support.
 import type Koa from 'koa';
 import type { Pages } from './pages.ts';
+import { requestContext } from './request-context.ts';
 
 /** `about` is an error code or a nearer name: the key below `errors` in the message files. */
 export type Refusal = {
@@ -24,7 +25,7 @@ export async function renderRefusal(
     'error',
     {
       about: isKnown ? about : 'other',
-      reference: String(ctx.state.requestId),
+      reference: requestContext(ctx).requestId,
       ...(isKnown || start || description === undefined ? {} : { detail: description }),
       ...(start ? { start } : {}),
       ...(returnTo ? { returnTo } : {}),

@@ -4,6 +4,7 @@ import { refusalReasons } from '../observability/labels.ts';
 import { placeOf } from '../observability/outgoing-requests.ts';
 import { type Span, type Traces, within } from '../observability/spans.ts';
 import { linksTo } from '../observability/trace-context.ts';
+import { requestContext } from './request-context.ts';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 const REASONS: ReadonlySet<unknown> = new Set(refusalReasons);
@@ -21,7 +22,7 @@ export function traceRequests(host: string, url: string, traces: Traces): Koa.Mi
       attributes: { ...attributes, 'http.request.method': method },
       links: linksTo(ctx.req.headers.traceparent),
     });
-    ctx.state.span = span;
+    requestContext(ctx).span = span;
     ctx.res.once('close', () => finish(ctx, method, span));
     await within(span, next);
   };
@@ -33,7 +34,8 @@ function nameOf(method: string): string {
 
 function finish(ctx: Koa.Context, method: string, span: Span): void {
   const { statusCode: status } = ctx.res;
-  const { requestId, reason } = ctx.state;
+  const { requestId, failure } = requestContext(ctx);
+  const reason = failure?.code;
   const route: unknown = ctx['_matchedRoute'];
   if (typeof route === 'string') {
     span.rename(`${nameOf(method)} ${route}`);
@@ -47,7 +49,7 @@ function finish(ctx: Koa.Context, method: string, span: Span): void {
 }
 
 /** For the line of the request in the log; nothing where traces are off. */
-export function spanIds({ state }: Koa.Context): { trace_id?: string; span_id?: string } {
-  const span = state.span as Span | undefined;
+export function spanIds(ctx: Koa.Context): { trace_id?: string; span_id?: string } {
+  const { span } = requestContext(ctx);
   return span ? { trace_id: span.traceId, span_id: span.spanId } : {};
 }

@@ -3,6 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type Koa from 'koa';
 import { HttpError, tooManyRequests } from '../http/errors.ts';
 import type { SecretGuard } from '../http/secret-guard.ts';
+import { requestContext } from '../http/request-context.ts';
 
 /** Refuses (403) what a browser sends on behalf of any origin but our own, `null` included. */
 export function refuseForeignOrigin(url: string): Koa.Middleware {
@@ -27,7 +28,7 @@ export function requireAdministrator(key: string, guard: SecretGuard): Koa.Middl
   return async function administrator(ctx, next) {
     const [, sent] = /^Bearer +(\S+) *$/i.exec(ctx.req.headers.authorization ?? '') ?? [];
     if (sent === undefined) throw keyRequired(sent);
-    const attempt = { address: ctx.state.address, subject: SUBJECT, secret: sent };
+    const attempt = { address: requestContext(ctx).address, subject: SUBJECT, secret: sent };
     // Hashes are of one length, which the comparison needs and which hides the length of the key.
     const isKey = () => timingSafeEqual(sha256(sent), expected);
     const { isRight, wait } = await guard(attempt, isKey);

@@ -13,6 +13,7 @@ import {
 } from './bearer.ts';
 import type { Caller } from './level.ts';
 import { type Addresses, ALSO_DPOP, challenge } from './metadata.ts';
+import { requestContext } from '../http/request-context.ts';
 
 /** More than `unknown` is said only to whoever holds a token that we signed. */
 const REFUSALS: Record<Refusal, string> = {
@@ -63,7 +64,7 @@ export async function requireMintedCaller(
 }
 
 async function limitForgeries({ wrongTokens }: AdmissionOptions, ctx: Koa.Context): Promise<void> {
-  const wait = await wrongTokens.take(ctx.state.address, 'access token');
+  const wait = await wrongTokens.take(requestContext(ctx).address, 'access token');
   if (wait !== undefined) throw tooManyRequests(wait);
 }
 

@@ -1,6 +1,7 @@
 // Refusals in the form MCP clients read: a JSON-RPC error (JSON-RPC 2.0 section 5.1) with the HTTP status, and the OAuth code beside it.
 import type Koa from 'koa';
 import { type HttpError, respondWithJson } from '../http/errors.ts';
+import { requestContext } from '../http/request-context.ts';
 
 /** -32000 to -32099 are the server's own. */
 const REFUSED = -32_000;
@@ -10,14 +11,14 @@ const CODES: Readonly<Record<string, number>> = {
   header_mismatch: -32_020,
 };
 
-/** `ctx.state.messageId` is the id of the one request that is answered, when it is known; `ctx.state.rpcError` an error that was made elsewhere. */
 export function respondWithJsonRpc(ctx: Koa.Context, error: HttpError): void {
   respondWithJson(ctx, error);
   if (!/^(\/connect\/[^/]+)?\/mcp$/.test(ctx.path)) return;
+  const { id = null, error: upstreamError } = requestContext(ctx).jsonRpc ?? {};
   ctx.body = {
     jsonrpc: '2.0',
-    id: ctx.state.messageId ?? null,
-    error: ctx.state.rpcError ?? {
+    id,
+    error: upstreamError ?? {
       code: CODES[error.code] ?? REFUSED,
       message: error.message,
       data: { error: error.code },

@@ -6,6 +6,7 @@ import type { Pages } from '../../http/pages.ts';
 import { type Refusal, renderRefusal } from '../../http/refusal-page.ts';
 import { redirectDestination } from './redirect-uris.ts';
 import { NO_RESOURCE } from './resource-indicators.ts';
+import { requestContext } from '../../http/request-context.ts';
 
 /** The engine's `renderError`: errors it will not redirect with. */
 export function renderErrorPage(pages: Pages) {
@@ -17,7 +18,7 @@ export function renderErrorPage(pages: Pages) {
     const refusal: Refusal = { about: aboutOf(code, out.error_description), status: ctx.status };
     if (description) refusal.description = description;
     if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER);
-    ctx.state.about = refusal.about;
+    requestContext(ctx).errorPage = refusal.about;
     speakAsAsked(ctx as KoaContextWithOIDC);
     await renderRefusal(pages, ctx, refusal);
   };
@@ -25,7 +26,7 @@ export function renderErrorPage(pages: Pages) {
 
 /** The query of the request that started the flow is not there any more when it is resumed. */
 function speakAsAsked(ctx: KoaContextWithOIDC): void {
-  ctx.state.uiLocales ??= ctx.oidc?.params?.ui_locales;
+  requestContext(ctx).uiLocales ??= ctx.oidc?.params?.ui_locales;
 }
 
 /** The engine has one code for several things that a person needs different words for. */

@@ -19,6 +19,7 @@ import {
 } from './document-fetch.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import { temporarilyUnavailable, tooManyAttempts } from './refusals.ts';
+import { requestContext } from '../../http/request-context.ts';
 
 /** A host name with a dot, no port, no query. */
 const CLIENT_ID_URL = /^https:\/\/([a-z0-9-]+\.)+[a-z][a-z0-9-]*\/[^\s?#@\\]+$/;
@@ -63,7 +64,7 @@ export function clientMetadataDocuments(options: DocumentOptions) {
         if (!CLIENT_ID_URL.test(url) || url.length > MAX_URL_LENGTH) return false;
         if (!isTaken(options, url)) return false;
         const isNew = ctx?.oidc.route === 'authorization';
-        const asker = askerAt(options, String(ctx?.state.address));
+        const asker = askerAt(options, ctx ? requestContext(ctx).address : '');
         const current = (isKnown: boolean) => fetchCurrent(url, isKnown ? undefined : asker);
         const document = await findDocument(options, url, isNew ? current : undefined).catch(
           (error: unknown) => {

@@ -3,6 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { Provider } from 'oidc-provider';
 import type { SecretGuard } from '../../http/secret-guard.ts';
 import { tooManyAttempts } from './refusals.ts';
+import { requestContext } from '../../http/request-context.ts';
 
 export function secretDigest(secret: string): string {
   return createHash('sha256').update(secret).digest('base64url');
@@ -19,7 +20,11 @@ export function compareByDigest(provider: Provider, guard: SecretGuard): void {
     const stored = this.clientSecret ?? '';
     const ctx = Provider.ctx;
     if (!ctx) return isSecret(stored, actual);
-    const attempt = { address: ctx.state.address, subject: this.clientId, secret: actual };
+    const attempt = {
+      address: requestContext(ctx).address,
+      subject: this.clientId,
+      secret: actual,
+    };
     const { isRight, wait } = await guard(attempt, () => isSecret(stored, actual));
     if (wait !== undefined) throw tooManyAttempts(ctx, wait);
     return isRight;

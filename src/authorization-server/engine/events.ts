@@ -9,6 +9,7 @@ import { wasExchanged } from '../../grants/grant-life.ts';
 import type { Store } from '../../store/store.ts';
 import type { Clients } from './clients.ts';
 import type { GrantModelOptions } from './grant-models.ts';
+import { requestContext } from '../../http/request-context.ts';
 
 export type GrantEventOptions = {
   store: Store;
@@ -67,8 +68,8 @@ const REFUSALS = [
 type Refusal = Error & { error?: string; error_detail?: string; error_description?: string };
 
 /** For whoever counts answers. */
-function noteGrantType({ state, oidc }: Pick<KoaContextWithOIDC, 'state' | 'oidc'>): void {
-  state.grantType = oidc?.params?.grant_type;
+function noteGrantType(ctx: Pick<KoaContextWithOIDC, 'state' | 'oidc'>): void {
+  requestContext(ctx).grantType = ctx.oidc?.params?.grant_type;
 }
 
 /** The wire gets a code and a safe description; the log line of the request also gets the detail. */
@@ -76,12 +77,14 @@ export function logRefusals(provider: Provider, logger: Logger): void {
   const emitter = provider as unknown as NodeJS.EventEmitter;
   for (const name of REFUSALS) {
     emitter.on(name, (ctx: Pick<KoaContextWithOIDC, 'state' | 'oidc'>, error: Refusal) => {
-      ctx.state.clientId = ctx.oidc?.client?.clientId;
+      const isFault = name === 'server_error' || error.error === 'temporarily_unavailable';
+      requestContext(ctx).clientId = ctx.oidc?.client?.clientId;
+      requestContext(ctx).failure = {
+        code: error.error ?? 'server_error',
+        detail: error.error_detail ?? error.error_description,
+        ...(isFault ? { cause: error.cause ?? error } : {}),
+      };
       noteGrantType(ctx);
-      ctx.state.reason = error.error ?? 'server_error';
-      ctx.state.detail = error.error_detail ?? error.error_description;
-      if (name === 'server_error' || error.error === 'temporarily_unavailable')
-        ctx.state.error = error.cause ?? error;
     });
   }
   emitter.on('grant.success', noteGrantType);

@@ -10,6 +10,7 @@ import type { KeyRing } from '../../keys/key-ring.ts';
 import type { Store } from '../../store/store.ts';
 import { COOKIE } from '../engine/configuration.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
+import { requestContext } from '../../http/request-context.ts';
 
 export type Flow = Awaited<ReturnType<Provider['interactionDetails']>>;
 
@@ -21,7 +22,7 @@ export async function requireFlow(
 ): Promise<Flow> {
   try {
     const flow = await provider.interactionDetails(ctx.req, ctx.res);
-    ctx.state.uiLocales = flow.params.ui_locales;
+    requestContext(ctx).uiLocales = flow.params.ui_locales;
     if (flow.uid === uid) return flow;
   } catch (error) {
     throw over(error);
@@ -76,7 +77,7 @@ export function rememberAnswer(provider: () => Provider, store: Store): Koa.Midd
   return async function answerRemembered(ctx, next) {
     const uid = String(ctx.params.flow);
     await next();
-    if (ctx.state.about === 'expired') return repeatAnswer(store, ctx, uid);
+    if (requestContext(ctx).errorPage === 'expired') return repeatAnswer(store, ctx, uid);
     const location = ctx.response.get('Location');
     const decision = decisionIn(location);
     if (ctx.status !== 303 || !decision) return;
@@ -101,8 +102,7 @@ async function repeatAnswer(store: Store, ctx: Koa.Context, uid: string): Promis
   // The engine has given up a session that the other request has moved on.
   ctx.remove('Set-Cookie');
   // And nothing was refused.
-  delete ctx.state.reason;
-  delete ctx.state.detail;
+  delete requestContext(ctx).failure;
   seeOther(ctx, answer);
 }
 

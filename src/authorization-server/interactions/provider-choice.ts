@@ -6,6 +6,7 @@ import { COOKIE } from '../engine/configuration.ts';
 import { UNAVAILABLE } from './code-exchange.ts';
 import type { IdentityProvider } from './identity-provider.ts';
 import type { IdentityProviders } from './identity-providers.ts';
+import { requestContext } from '../../http/request-context.ts';
 
 export type ChoiceOptions = {
   identityProviders: IdentityProviders;
@@ -48,8 +49,11 @@ export async function chooseInstead(
     const reason = reasonIn(error);
     if (!reason || options.identityProviders.length < 2) throw error;
     const { code, message, status, headers, cause } = error as HttpError;
-    Object.assign(ctx.state, { reason: code, detail: message });
-    if (status >= 500) ctx.state.error = cause;
+    requestContext(ctx).failure = {
+      code,
+      detail: message,
+      ...(status >= 500 ? { cause } : {}),
+    };
     ctx.set(headers);
     await showChoice(options, ctx, action, { trouble: { name, reason }, status });
   }

@@ -1,14 +1,14 @@
 // Which language a page is in: `ui_locales` (OpenID Connect Core section 3.1.2.1) before `Accept-Language`, by lookup (RFC 4647 section 3.4).
 import type Koa from 'koa';
+import { requestContext } from '../request-context.ts';
 
 export const FALLBACK = 'en';
 
 const MOST_WISHES = 20;
 const LONGEST_TAG = 35;
 
-/** `ctx.state.uiLocales` is what an authorization in progress asked for; it counts before the query. */
 export function wishesOf(ctx: Koa.Context): string[] {
-  const asked: unknown = ctx.state.uiLocales ?? ctx.query.ui_locales;
+  const asked: unknown = requestContext(ctx).uiLocales ?? ctx.query.ui_locales;
   const locales = typeof asked === 'string' ? asked.split(' ', MOST_WISHES) : [];
   return [...locales, ...ctx.acceptsLanguages().slice(0, MOST_WISHES)];
 }

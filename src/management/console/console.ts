@@ -27,6 +27,7 @@ import {
   type Pagelike,
   type Sections,
 } from './visit.ts';
+import { requestContext } from '../../http/request-context.ts';
 
 const SIGNED_OUT_PATH = '/console/signed-out';
 
@@ -112,7 +113,7 @@ function notAdministratorAsPage({ pages }: ConsoleOptions): Koa.Middleware {
       await next();
     } catch (error) {
       if (!(error instanceof HttpError) || error.code !== 'not_administrator') throw error;
-      ctx.state.reason = error.code;
+      requestContext(ctx).failure = { code: error.code };
       const values = { reason: 'not-administrator', signIn: SIGN_IN_PATH } as const;
       await pages.render(ctx, 'console/signed-out', values, error.status);
     }

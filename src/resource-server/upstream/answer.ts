@@ -5,6 +5,7 @@ import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
 import { isObject } from '../messages.ts';
 import { badGateway } from './faults.ts';
+import { requestContext } from '../../http/request-context.ts';
 
 export type Answered = {
   statusCode: number;
@@ -150,7 +151,7 @@ function refusalBy(
 ): HttpError {
   const allowed = METHODS.filter((method) => headers.allow?.includes(method)).join(', ');
   const retryAfter = /^\d{1,6}$/.exec(headers['retry-after'] ?? '')?.[0];
-  if (error) ctx.state.rpcError = error;
+  if (error) requestContext(ctx).jsonRpc = { ...requestContext(ctx).jsonRpc, error };
   return new HttpError(
     status,
     'refused_upstream',

@@ -11,6 +11,7 @@ import { isRequest, isSubscription, type Message, type MessageId } from './messa
 import { ProcessStops } from '../open-calls.ts';
 import { openPatience } from './patience.ts';
 import { failure, subscriptionOver } from './refusals.ts';
+import { requestContext } from '../../http/request-context.ts';
 
 export type ExchangeOptions = {
   /** Sends to the upstream. No redirect is followed, and nothing is sent twice. */
@@ -122,7 +123,7 @@ async function* streamed(
         if (fault.cause instanceof ProcessStops) return lastWord(messages, fault);
         if (fault.status >= 500) {
           // The status was sent long ago: only log and metrics can still say it.
-          ctx.state.reason = fault.code;
+          requestContext(ctx).failure = { code: fault.code };
           logger.warn({ err: fault.cause ?? fault }, 'a stream of the upstream broke');
         }
         return (id) => failure(id, { code: NOT_REACHED, message: fault.message });

@@ -22,6 +22,7 @@ import { failuresFor, refusalOf } from './refusals.ts';
 import { outboundHeaders } from './request-headers.ts';
 import { linksIn, withTraceparent } from './trace-context.ts';
 import { visible } from './visible.ts';
+import { requestContext } from '../../http/request-context.ts';
 
 export type UpstreamOptions = {
   upstream: UpstreamSettings;
@@ -96,7 +97,7 @@ async function answer(
 ): Promise<void> {
   const method = requireMethod(ctx);
   const messages = method === 'POST' ? requirePosted(ctx, body) : [];
-  ctx.state.messageId = messages.length === 1 ? messages[0]?.id : undefined;
+  if (messages.length === 1) requestContext(ctx).jsonRpc = { id: messages[0]?.id };
   const { rules, handles, headerOf, exchanging } = parts;
   const headers = outboundHeaders(
     { headers: ctx.req.headers, messages },

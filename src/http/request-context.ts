@@ -1,0 +1,29 @@
+import type Koa from 'koa';
+import type { Span } from '../observability/spans.ts';
+
+/** What a request leaves for its log line, its metrics, its rate limits and its error response. */
+export type RequestContext = {
+  /** Twelve characters; also sent as `X-Request-Id` and shown on error pages. */
+  requestId: string;
+  /** The client's IP address, as the proxies in front report it. */
+  address: string;
+  /** Present when traces are on. */
+  span?: Span;
+  /** Why the request was refused or failed. `code` is the error code; `cause` goes to the log only. */
+  failure?: { code: string; detail?: string | undefined; cause?: unknown };
+  /** The OAuth client, once the engine authenticated it. */
+  clientId?: string | undefined;
+  /** `grant_type` of a token request. */
+  grantType?: unknown;
+  /** `ui_locales` of the authorization request. It takes precedence over the query. */
+  uiLocales?: unknown;
+  /** Key of the error page's texts that the engine rendered. */
+  errorPage?: string;
+  /** JSON-RPC: id of the only request in the body, and the error that the upstream returned. */
+  jsonRpc?: { id?: string | number | undefined; error?: object };
+};
+
+/** The only access to `ctx.state`, which Koa leaves untyped. Host middleware sets `requestId` and `address`. */
+export function requestContext(ctx: Pick<Koa.Context, 'state'>): RequestContext {
+  return ctx.state as RequestContext;
+}
