@@ -90,7 +90,7 @@ export async function startGatehouse(
     });
     close = playing.close;
     const { servers, served } = await listen(playing.hosts);
-    const resealing = store.startResealing(logger);
+    const reencryption = store.startReencryption(logger);
     return {
       store,
       logger,
@@ -99,7 +99,7 @@ export async function startGatehouse(
         isStopping = true;
         await closeAll(servers, { drain, endCalls: playing.endCalls });
         await close();
-        await resealing.stop();
+        await reencryption.stop();
         await store.close();
         await traces?.close();
       },

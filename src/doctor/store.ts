@@ -63,7 +63,7 @@ async function secretFindings(client: RedisClient, settings: Settings): Promise<
   ];
 }
 
-/** What is on the way to Redis is sealed, but who can write there can end every connection. */
+/** What is on the way to Redis is encrypted, but who can write there can end every connection. */
 function addressFindings(store: RedisAddress): Finding[] {
   const { host, isOpen } = accessOf(store);
   const isHere = /^(localhost|127\..*|::1|\[::1\])$/.test(host);

@@ -1,4 +1,4 @@
-// Keys that must never change, whatever happens to the root secret: derived once and kept sealed in the store.
+// Keys that must never change, whatever happens to the root secret: derived once and kept encrypted in the store.
 import { createSecretKey, type KeyObject } from 'node:crypto';
 import { deriveKey } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';

@@ -1,4 +1,4 @@
-// The keys that sign access tokens (RFC 9068, RFC 7517): kept sealed in the store, published before they sign and until what they signed expired.
+// The keys that sign access tokens (RFC 9068, RFC 7517): kept encrypted in the store, published before they sign and until what they signed expired.
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, type JWK } from 'jose';
 import { KEEP, type Store } from '../store/store.ts';
 

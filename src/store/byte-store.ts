@@ -1,8 +1,8 @@
-// What a database does for the store: the store's verbs on names and sealed bytes, without knowing what they mean.
+// What a database does for the store: the store's verbs on names and encrypted bytes, without knowing what they mean.
 import type { IRateLimiterOptions, RateLimiterAbstract } from 'rate-limiter-flexible';
 import type { Range } from './store.ts';
 
-/** Any error means the database could not do it; `sealed.ts` turns it into `StoreUnavailable`. Times are seconds. */
+/** Any error means the database could not do it; `encrypted-store.ts` turns it into `StoreUnavailable`. Times are seconds. */
 export interface ByteStore {
   get(name: string): Promise<Buffer | undefined>;
   set(name: string, bytes: Buffer, ttl: number): Promise<void>;

@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { RateLimiterAbstract } from 'rate-limiter-flexible';
 import type { ByteStore } from './byte-store.ts';
 import { openPatience } from './patience.ts';
-import type { Sealer } from './seal.ts';
+import type { Encryption } from './encryption.ts';
 
 /** How often it happened, this time included, and in how many seconds counting begins anew. */
 export type Tally = { count: number; secondsLeft: number };
@@ -19,14 +19,14 @@ const PATIENCE_MS = 200;
 const MOST_IN_MEMORY = 50_000;
 
 /** For all counters of one store; whoever is counted is hidden from who reads the store. */
-export function counters(bytes: ByteStore, sealer: Sealer, now: () => number): OpenCounter {
+export function counters(bytes: ByteStore, encryption: Encryption, now: () => number): OpenCounter {
   const reach = openPatience();
   return (name, seconds) => {
     const local = localCounter(seconds, now);
     const shared = bytes.openLimiter?.({ keyPrefix: '', points: 1, duration: seconds });
     if (!shared) return async (who, times) => local(who, times);
     return async function count(who, times = 1) {
-      const key = `limit:${sealer.field(`limit:${name}`, who)}`;
+      const key = `limit:${encryption.field(`limit:${name}`, who)}`;
       return reach(add(shared, key, times), PATIENCE_MS).catch(() => local(who, times));
     };
   };

@@ -1,6 +1,6 @@
 // Derives every key of the product from the one root secret (HKDF-SHA-256, RFC 5869), each for one purpose only.
 import { type KeyObject, createSecretKey, hkdfSync } from 'node:crypto';
-import type { RingKey } from './seal.ts';
+import type { RingKey } from './encryption.ts';
 
 const KEY_BYTES = 32;
 
@@ -10,8 +10,8 @@ export function deriveKey(rootSecret: string, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', rootSecret, '', `gatehouse ${purpose}`, KEY_BYTES));
 }
 
-/** What `openSealer` takes. `previousSecret`: values that were sealed with it can still be opened. */
-export function deriveKeys(
+/** What `createEncryption` takes. `previousSecret`: values that were encrypted with it can still be opened. */
+export function deriveStoreKeys(
   secret: string,
   previousSecret?: string,
 ): { naming: KeyObject; ring: RingKey[] } {

@@ -1,8 +1,8 @@
-// The naming key in the store: sealed with the root secret, so that a wrong secret is found out by it.
-import { deriveKeys } from './keys.ts';
-import { openSealer } from './seal.ts';
+// The naming key in the store: encrypted with the root secret, so that a wrong secret is found out by it.
+import { deriveStoreKeys } from './keys.ts';
+import { createEncryption } from './encryption.ts';
 
-/** Not hidden by the sealer, which needs what is in it. */
+/** Not hidden by the encryption, which needs what is in it. */
 export const NAMING = 'naming:key';
 
 type Secrets = { secret: string; previousSecret?: string | undefined };
@@ -12,7 +12,10 @@ export async function opensStore(
   read: (name: string) => Promise<Buffer | null>,
   { secret, previousSecret }: Secrets,
 ): Promise<boolean | undefined> {
-  const sealed = await read(NAMING);
-  if (sealed === null) return undefined;
-  return openSealer(deriveKeys(secret, previousSecret)).open(NAMING, sealed) !== undefined;
+  const encrypted = await read(NAMING);
+  if (encrypted === null) return undefined;
+  return (
+    createEncryption(deriveStoreKeys(secret, previousSecret)).decrypt(NAMING, encrypted) !==
+    undefined
+  );
 }

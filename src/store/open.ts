@@ -4,20 +4,25 @@ import { resolve } from 'node:path';
 import type { HostPort, StoreAddress } from '../settings/store-address.ts';
 import type { ByteStore } from './byte-store.ts';
 import { counters, type OpenCounter } from './counters.ts';
-import { deriveKeys } from './keys.ts';
+import { deriveStoreKeys } from './keys.ts';
 import type { Logger } from './logger.ts';
 import { NAMING } from './naming-key.ts';
 import { openRedis } from './redis.ts';
-import { type Pace, type Resealing, type ResealingLogger, startResealing } from './reseal.ts';
-import { openSealer, type SealerKeys } from './seal.ts';
-import { sealedStore } from './sealed.ts';
+import {
+  type Pace,
+  type Reencryption,
+  type ReencryptionLogger,
+  startReencryption,
+} from './reencrypt.ts';
+import { createEncryption, type EncryptionKeys } from './encryption.ts';
+import { encryptedStore } from './encrypted-store.ts';
 import { openSqlite } from './sqlite.ts';
 import { type Store, StoreUnavailable } from './store.ts';
 
 export type StoreOptions = {
   /** The root secret; all processes that share a store have the same one. */
   secret: string;
-  /** The root secret before this one, while values that were sealed with it are around. */
+  /** The root secret before this one, while values that were encrypted with it are around. */
   previousSecret?: string | undefined;
   /** The folder of the SQLite file, when its name is relative. */
   dataDir: string;
@@ -28,8 +33,8 @@ export type StoreOptions = {
 
 export type OpenedStore = Store & {
   openCounter: OpenCounter;
-  /** Seals anew in the background what the previous secret sealed; to be stopped before the store is closed. */
-  startResealing(logger: ResealingLogger, pace?: Partial<Pace>): Resealing;
+  /** Re-encrypts in the background what the previous secret encrypted; to be stopped before the store is closed. */
+  startReencryption(logger: ReencryptionLogger, pace?: Partial<Pace>): Reencryption;
 };
 
 /** Why a process cannot start with this store; the message says what to do. */
@@ -42,17 +47,17 @@ export async function openStore(
   address: StoreAddress,
   options: StoreOptions,
 ): Promise<OpenedStore> {
-  const keys = deriveKeys(options.secret, options.previousSecret);
+  const keys = deriveStoreKeys(options.secret, options.previousSecret);
   const bytes = await openBytes(address, options);
   try {
     const naming = await keepNamingKey(bytes, keys, keys.naming);
-    const sealer = openSealer({ ...keys, naming });
-    const store = sealedStore(bytes, sealer);
+    const encryption = createEncryption({ ...keys, naming });
+    const store = encryptedStore(bytes, encryption);
     return {
       ...store,
-      openCounter: counters(bytes, sealer, options.now ?? secondsNow),
+      openCounter: counters(bytes, encryption, options.now ?? secondsNow),
       ping: () => pingOwn(store, bytes, { ...keys, naming }),
-      startResealing: (logger, pace) => startResealing(bytes, keys, logger, pace),
+      startReencryption: (logger, pace) => startReencryption(bytes, keys, logger, pace),
     };
   } catch (error) {
     await bytes.close();
@@ -64,31 +69,31 @@ const secondsNow = () => Date.now() / 1000;
 
 /**
  * The key that hides ids never changes, because that would lose every record. It comes from the root secret of the first day and is kept in
- * the store, sealed with the secret of today: so this is also where a wrong secret is found out.
+ * the store, encrypted with the secret of today: so this is also where a wrong secret is found out.
  */
 async function keepNamingKey(
   bytes: ByteStore,
-  keys: SealerKeys,
+  keys: EncryptionKeys,
   own: KeyObject,
 ): Promise<KeyObject> {
-  const sealer = openSealer(keys);
-  const sealed = () => sealer.seal(NAMING, own.export().toString('base64url'));
-  const there = await bytes.exchange(NAMING, undefined, sealed(), Infinity);
+  const encryption = createEncryption(keys);
+  const encrypted = () => encryption.encrypt(NAMING, own.export().toString('base64url'));
+  const there = await bytes.exchange(NAMING, undefined, encrypted(), Infinity);
   if (there === true || there === undefined) return own;
-  const kept = sealer.open<string>(NAMING, there);
+  const kept = encryption.decrypt<string>(NAMING, there);
   if (kept === undefined) {
     throw new StoreNotOpened(
       'the store was written with another secret: set GATEHOUSE_SECRET to the one it was made with',
     );
   }
-  if (!openSealer({ ...keys, ring: keys.ring.slice(0, 1) }).open(NAMING, there)) {
-    await bytes.exchange(NAMING, there, sealer.seal(NAMING, kept), Infinity);
+  if (!createEncryption({ ...keys, ring: keys.ring.slice(0, 1) }).decrypt(NAMING, there)) {
+    await bytes.exchange(NAMING, there, encryption.encrypt(NAMING, kept), Infinity);
   }
   return createSecretKey(Buffer.from(kept, 'base64url'));
 }
 
 /** A store that lost its data is given our naming key again; one that was begun anew with another is not ours any more. */
-async function pingOwn(store: Store, bytes: ByteStore, keys: SealerKeys): Promise<void> {
+async function pingOwn(store: Store, bytes: ByteStore, keys: EncryptionKeys): Promise<void> {
   await store.ping();
   const kept = await keepNamingKey(bytes, keys, keys.naming).catch((cause: unknown) => {
     throw new StoreUnavailable(cause);

@@ -1,4 +1,4 @@
-// Goes through all values and all members of sets that Redis holds and replaces their bytes, for the store to be sealed anew.
+// Goes through all values and all members of sets that Redis holds and replaces their bytes, for the store to be re-encrypted.
 import { Cluster, type Redis, type Result } from 'ioredis';
 import type { ByteStore, Rewriting } from './byte-store.ts';
 import type { RedisClient } from './redis-client.ts';

@@ -14,7 +14,7 @@ import {
 import { rewriter } from './redis-rewrite.ts';
 import { waitForReplicas } from './redis-replicas.ts';
 
-// Sealed bytes are unique, so bytes equal to mine were written by me: this command, sent again over a new connection.
+// Encrypted bytes are unique, so bytes equal to mine were written by me: this command, sent again over a new connection.
 const EXCHANGE = `
 local there = redis.call('GET', KEYS[1]) or ''
 if there == ARGV[1] then

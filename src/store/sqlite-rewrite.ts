@@ -1,4 +1,4 @@
-// Goes through all values and all members of sets in a SQLite file and replaces their bytes, for the store to be sealed anew.
+// Goes through all values and all members of sets in a SQLite file and replaces their bytes, for the store to be re-encrypted.
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import type { ByteStore, Rewriting } from './byte-store.ts';
 import type { Commit } from './sqlite-commits.ts';

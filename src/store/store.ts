@@ -18,7 +18,7 @@ export type Entry<T> = { id: string; value: T | undefined };
 export type Range = { after?: string; limit: number; newestFirst?: boolean };
 
 /**
- * Keys are `<kind>:<id>`: the kind stays readable in the store, the id is hidden by an HMAC. Values are JSON, sealed (AES-256-GCM);
+ * Keys are `<kind>:<id>`: the kind stays readable in the store, the id is hidden by an HMAC. Values are JSON, encrypted (AES-256-GCM);
  * bytes that this process cannot open count as absent for every verb but `add` and `update`, which leave them alone, and `range`.
  * Times are seconds; a lifetime of zero or less ends at once. Every verb throws `StoreUnavailable` when the store does not answer
  * within 1.5 s; what was asked may have happened all the same, or may happen a moment later.

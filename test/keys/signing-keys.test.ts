@@ -1,4 +1,4 @@
-// The signing keys in the store: made once, rotated one at a time, sealed, and published without what is private (RFC 7517).
+// The signing keys in the store: made once, rotated one at a time, encrypted, and published without what is private (RFC 7517).
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -168,7 +168,7 @@ for (const kind of STORES) {
       expect(published[0]?.kid).to.not.equal(published[1]?.kid);
     });
 
-    it('lie sealed in the database', async () => {
+    it('are encrypted in the database', async () => {
       const keys = await rotateSigningKeys(store, ROTATION, NOW);
       const dump = await place.dump();
       expect(dump.includes('signing-keys:')).to.equal(true);

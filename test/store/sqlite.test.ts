@@ -122,7 +122,7 @@ describe('the store on SQLite', () => {
     const dir = folder();
     let time = 1_000_000;
     const bytes = openSqlite(join(dir, address.file), { now: () => time, sweepEvery: 0.02 });
-    const value = Buffer.from('sealed');
+    const value = Buffer.from('encrypted');
     for (const ttl of [10, 1000]) {
       await bytes.set(`thing:${ttl}`, value, ttl);
       await bytes.addMember(`set:${ttl}`, 'field', value, ttl);
@@ -225,7 +225,7 @@ describe('the store on SQLite', () => {
     await bytes.close();
   });
 
-  it('is sealed anew also while another process holds it locked for a moment', async () => {
+  it('is re-encrypted even while another process holds it locked for a moment', async () => {
     const dir = folder();
     const bytes = openSqlite(join(dir, address.file));
     await bytes.set('thing:1', Buffer.from('before'), 60);

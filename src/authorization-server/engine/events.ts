@@ -40,7 +40,7 @@ export function grantEvents({
         connector,
         grantId,
       };
-      // Whose it was is in the audit log, which is sealed.
+      // Whose it was is in the audit log, which is encrypted.
       logger[event === 'grant_ended' ? 'info' : 'warn']({ event, reason }, 'a grant ended');
       await Promise.all([
         attempt('audit', recordAudit(store, { ...item, outcome: 'grant_ended', reason }, now())),

@@ -1,16 +1,16 @@
-// Seals anew, in the background, what is still sealed with the root secret before the present one, until nothing needs that any more.
+// Re-encrypts, in the background, what is still encrypted with the root secret before the present one, until nothing needs that any more.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ByteStore, Rewriting } from './byte-store.ts';
 import type { Logger } from './logger.ts';
-import { openSealer, type SealerKeys } from './seal.ts';
-import { memberPlace } from './sealed.ts';
+import { createEncryption, type EncryptionKeys } from './encryption.ts';
+import { memberPlace } from './encrypted-store.ts';
 
-export type Resealing = {
+export type Reencryption = {
   /** Resolves when the store is not used any more. */
   stop(): Promise<void>;
 };
 
-export type ResealingLogger = Logger & { info(details: object, message: string): void };
+export type ReencryptionLogger = Logger & { info(details: object, message: string): void };
 
 /** All in seconds. */
 export type Pace = {
@@ -26,26 +26,33 @@ export type Pace = {
 
 const PACE: Pace = { rest: 0.05, report: 30, retry: 10, again: 3600 };
 
-const STARTED = 'records that are sealed with the previous root secret are sealed with the new one';
-const INTERRUPTED = 'sealing with the new root secret is interrupted and will begin again';
+const STARTED =
+  'records encrypted with the previous root secret are being re-encrypted with the new one';
+const INTERRUPTED = 're-encryption with the new root secret was interrupted and will be retried';
 const DONE =
-  'no record is sealed with the previous root secret any more: GATEHOUSE_PREVIOUS_SECRET can be removed once all processes ' +
+  'no record is encrypted with the previous root secret any more: GATEHOUSE_PREVIOUS_SECRET can be removed once all processes ' +
   'have the new one; audit entries from before, and refresh tokens and sign-ins not used since, end with it';
 
 /**
  * Goes through the store until nothing is left to do, and again now and then; begins again when the store fails. Does nothing when
  * there is no previous key. Several processes may do it at once.
  */
-export function startResealing(
+export function startReencryption(
   bytes: ByteStore,
-  keys: SealerKeys,
-  logger: ResealingLogger,
+  keys: EncryptionKeys,
+  logger: ReencryptionLogger,
   pace: Partial<Pace> = {},
-): Resealing {
+): Reencryption {
   const stopping = new AbortController();
   const { signal } = stopping;
-  const work = { bytes, rewriting: resealWith(keys), logger, pace: { ...PACE, ...pace }, signal };
-  const working = keys.ring.length > 1 ? resealUntilStopped(work) : undefined;
+  const work = {
+    bytes,
+    rewriting: reencryptWith(keys),
+    logger,
+    pace: { ...PACE, ...pace },
+    signal,
+  };
+  const working = keys.ring.length > 1 ? reencryptUntilStopped(work) : undefined;
   const stopped = working?.catch((error: unknown) => {
     if (!signal.aborted) throw error;
   });
@@ -58,27 +65,27 @@ export function startResealing(
 }
 
 /** Leaves alone what the first key opens, and what none opens. */
-function resealWith({ naming, ring }: SealerKeys): Rewriting {
-  const present = openSealer({ naming, ring: ring.slice(0, 1) });
-  const all = openSealer({ naming, ring });
-  return (sealed, name, field) => {
+function reencryptWith({ naming, ring }: EncryptionKeys): Rewriting {
+  const present = createEncryption({ naming, ring: ring.slice(0, 1) });
+  const all = createEncryption({ naming, ring });
+  return (encrypted, name, field) => {
     const place = field === undefined ? name : memberPlace(name, field);
-    if (present.open(place, sealed) !== undefined) return undefined;
-    const value = all.open(place, sealed);
-    return value === undefined ? undefined : present.seal(place, value);
+    if (present.decrypt(place, encrypted) !== undefined) return undefined;
+    const value = all.decrypt(place, encrypted);
+    return value === undefined ? undefined : present.encrypt(place, value);
   };
 }
 
 type Work = {
   bytes: ByteStore;
   rewriting: Rewriting;
-  logger: ResealingLogger;
+  logger: ReencryptionLogger;
   pace: Pace;
   signal: AbortSignal;
 };
 
 /** Only a round that found nothing is the end: records may move about in the store while they are gone through. */
-async function resealUntilStopped(work: Work): Promise<never> {
+async function reencryptUntilStopped(work: Work): Promise<never> {
   const { logger, pace, signal } = work;
   let total = 0;
   let announced: number | undefined;
@@ -102,22 +109,22 @@ async function resealUntilStopped(work: Work): Promise<never> {
       continue;
     }
     if (total > before) continue;
-    if (total !== announced) logger.info({ resealed: total }, DONE);
+    if (total !== announced) logger.info({ reencrypted: total }, DONE);
     announced = total;
     await rest(pace.again, signal);
   }
 }
 
 function reporter(
-  logger: ResealingLogger,
+  logger: ReencryptionLogger,
   every: number,
   now = () => performance.now() / 1000,
-): (resealed: number) => void {
+): (reencrypted: number) => void {
   let next = now() + every;
-  return (resealed) => {
+  return (reencrypted) => {
     if (now() < next) return;
     next = now() + every;
-    logger.info({ resealed }, 'sealing with the new root secret goes on');
+    logger.info({ reencrypted }, 're-encryption with the new root secret in progress');
   };
 }
 

@@ -1,4 +1,4 @@
-// Seals what is stored (AES-256-GCM, key ring, bound to its place) and hides ids in key names (HMAC-SHA-256).
+// Encrypts what is stored (AES-256-GCM, key ring, bound to its place) and hides ids in key names (HMAC-SHA-256).
 import {
   type KeyObject,
   createCipheriv,
@@ -16,24 +16,27 @@ const TAG_BYTES = 16;
 const POOL_BYTES = 4096;
 const NAMES_KEPT = 1000;
 
-/** `id` is one byte and stands in every value it sealed; it is a hint, not a name. A KeyObject, because Node turns a Buffer into one on every call. */
+/** `id` is one byte and stands in every value it encrypted; it is a hint, not a name. A KeyObject, because Node turns a Buffer into one on every call. */
 export type RingKey = { id: number; key: KeyObject };
 
-export interface Sealer {
+export interface Encryption {
   /** `<kind>:<id>` with the id hidden; throws a TypeError when there is no kind. */
   name(key: string): string;
   /** The hidden form of a member of the set called `name`; the same member looks different in another set. */
   field(name: string, member: string): string;
   /** Version, key id, nonce, ciphertext, tag. Two calls never give the same bytes, which the store's compare-and-set relies on. */
-  seal(place: string, value: unknown): Buffer;
-  /** Undefined for all that was not sealed for this place with a key of the ring. */
-  open<T>(place: string, sealed: Buffer): T | undefined;
+  encrypt(place: string, value: unknown): Buffer;
+  /** Undefined for all that was not encrypted for this place with a key of the ring. */
+  decrypt<T>(place: string, encrypted: Buffer): T | undefined;
 }
 
-export type SealerKeys = { naming: KeyObject; ring: RingKey[] };
+export type EncryptionKeys = { naming: KeyObject; ring: RingKey[] };
 
-/** The first key of the ring seals, every key of it opens. The naming key cannot change: that would lose every record. */
-export function openSealer({ naming, ring }: SealerKeys, random = pooledRandom()): Sealer {
+/** The first key of the ring encrypts, every key of it opens. The naming key cannot change: that would lose every record. */
+export function createEncryption(
+  { naming, ring }: EncryptionKeys,
+  random = pooledRandom(),
+): Encryption {
   const [active] = ring;
   if (!active) throw new TypeError('the key ring is empty');
   const hide = (text: string) => createHmac('sha256', naming).update(text).digest('base64url');
@@ -49,9 +52,10 @@ export function openSealer({ naming, ring }: SealerKeys, random = pooledRandom()
       return name;
     },
     field: (name, member) => hide(`${name}\n${member}`),
-    seal: (place, value) => encrypt(active, place, JSON.stringify(value), random(NONCE_BYTES)),
-    open(place, sealed) {
-      const text = decryptWithAny(ring, place, sealed);
+    encrypt: (place, value) =>
+      encryptWith(active, place, JSON.stringify(value), random(NONCE_BYTES)),
+    decrypt(place, encrypted) {
+      const text = decryptWithAny(ring, place, encrypted);
       return text === undefined ? undefined : JSON.parse(text);
     },
   };
@@ -74,29 +78,29 @@ function kindOf(key: string): string {
   return key.slice(0, colon);
 }
 
-function encrypt({ id, key }: RingKey, place: string, text: string, nonce: Buffer): Buffer {
+function encryptWith({ id, key }: RingKey, place: string, text: string, nonce: Buffer): Buffer {
   const cipher = createCipheriv(ALGORITHM, key, nonce).setAAD(Buffer.from(place));
   const body = [cipher.update(text), cipher.final()];
   return Buffer.concat([Buffer.of(VERSION, id), nonce, ...body, cipher.getAuthTag()]);
 }
 
-function decryptWithAny(ring: RingKey[], place: string, sealed: Buffer): string | undefined {
-  const [version, id] = sealed;
-  if (version !== VERSION || sealed.length < HEADER_BYTES + NONCE_BYTES + TAG_BYTES)
+function decryptWithAny(ring: RingKey[], place: string, encrypted: Buffer): string | undefined {
+  const [version, id] = encrypted;
+  if (version !== VERSION || encrypted.length < HEADER_BYTES + NONCE_BYTES + TAG_BYTES)
     return undefined;
   for (const { key } of ring.filter((candidate) => candidate.id === id)) {
-    const text = decrypt(key, place, sealed);
+    const text = decryptWith(key, place, encrypted);
     if (text !== undefined) return text;
   }
   return undefined;
 }
 
-function decrypt(key: KeyObject, place: string, sealed: Buffer): string | undefined {
-  const nonce = sealed.subarray(HEADER_BYTES, HEADER_BYTES + NONCE_BYTES);
+function decryptWith(key: KeyObject, place: string, encrypted: Buffer): string | undefined {
+  const nonce = encrypted.subarray(HEADER_BYTES, HEADER_BYTES + NONCE_BYTES);
   const decipher = createDecipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES })
     .setAAD(Buffer.from(place))
-    .setAuthTag(sealed.subarray(-TAG_BYTES));
-  const body = decipher.update(sealed.subarray(HEADER_BYTES + NONCE_BYTES, -TAG_BYTES));
+    .setAuthTag(encrypted.subarray(-TAG_BYTES));
+  const body = decipher.update(encrypted.subarray(HEADER_BYTES + NONCE_BYTES, -TAG_BYTES));
   try {
     return Buffer.concat([body, decipher.final()]).toString();
   } catch {

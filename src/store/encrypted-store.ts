@@ -1,7 +1,7 @@
-// The store's promises, made once for every database: ids hidden, values sealed, compare-and-set retried, one kind of failure.
+// The store's promises, made once for every database: ids hidden, values encrypted, compare-and-set retried, one kind of failure.
 import type { ByteStore, Piece } from './byte-store.ts';
 import { openPatience, type Reach } from './patience.ts';
-import type { Sealer } from './seal.ts';
+import type { Encryption } from './encryption.ts';
 import {
   type Change,
   type Entry,
@@ -19,16 +19,16 @@ const DEADLINE_MS = 1200;
 const REPLICATED_MS = 300;
 const ENTRY_ID = /^\d{32}$/;
 
-export function sealedStore(bytes: ByteStore, sealer: Sealer): Store {
+export function encryptedStore(bytes: ByteStore, encryption: Encryption): Store {
   const reach = openPatience();
   return {
-    ...values(bytes, sealer, reach),
-    ...sets(bytes, sealer, reach),
-    ...streams(bytes, sealer, reach),
-    ...channels(bytes, sealer, reach),
-    delete: (key) => reach(bytes.delete(sealer.name(key))),
+    ...values(bytes, encryption, reach),
+    ...sets(bytes, encryption, reach),
+    ...streams(bytes, encryption, reach),
+    ...channels(bytes, encryption, reach),
+    delete: (key) => reach(bytes.delete(encryption.name(key))),
     async replicated(key) {
-      const waiting = bytes.replicated?.(sealer.name(key), REPLICATED_MS);
+      const waiting = bytes.replicated?.(encryption.name(key), REPLICATED_MS);
       if (waiting) await reach(waiting, REPLICATED_MS).catch(() => undefined);
     },
     ping: () => reach(bytes.ping()),
@@ -45,92 +45,99 @@ function lifetime(ttl: number): number {
 
 type Values = Pick<Store, 'get' | 'set' | 'add' | 'take' | 'update'>;
 
-function values(bytes: ByteStore, sealer: Sealer, reach: Reach): Values {
+function values(bytes: ByteStore, encryption: Encryption, reach: Reach): Values {
   return {
     async get<T>(key: string) {
-      const name = sealer.name(key);
-      return open<T>(sealer, name, await reach(bytes.get(name)));
+      const name = encryption.name(key);
+      return open<T>(encryption, name, await reach(bytes.get(name)));
     },
     async set(key, value, ttl) {
-      const name = sealer.name(key);
-      await reach(bytes.set(name, sealer.seal(name, value), lifetime(ttl)));
+      const name = encryption.name(key);
+      await reach(bytes.set(name, encryption.encrypt(name, value), lifetime(ttl)));
     },
     async add(key, value, ttl) {
-      const name = sealer.name(key);
-      const sealed = sealer.seal(name, value);
-      return (await reach(bytes.exchange(name, undefined, sealed, lifetime(ttl)))) === true;
+      const name = encryption.name(key);
+      const encrypted = encryption.encrypt(name, value);
+      return (await reach(bytes.exchange(name, undefined, encrypted, lifetime(ttl)))) === true;
     },
     async take<T>(key: string) {
-      const name = sealer.name(key);
-      return open<T>(sealer, name, await reach(bytes.take(name)))?.value;
+      const name = encryption.name(key);
+      return open<T>(encryption, name, await reach(bytes.take(name)))?.value;
     },
     async update<T>(key: string, change: Change<T>, seen?: Found<T>) {
-      const name = sealer.name(key);
-      return update({ bytes, sealer, reach }, name, change, seen);
+      const name = encryption.name(key);
+      return update({ bytes, encryption, reach }, name, change, seen);
     },
   };
 }
 
-function open<T>(sealer: Sealer, place: string, raw: Buffer | undefined): Found<T> | undefined {
-  const value = raw && sealer.open<T>(place, raw);
+function open<T>(
+  encryption: Encryption,
+  place: string,
+  raw: Buffer | undefined,
+): Found<T> | undefined {
+  const value = raw && encryption.decrypt<T>(place, raw);
   return raw && value !== undefined ? { value, raw } : undefined;
 }
 
 /** Overwriting what a process cannot read would destroy it, for instance when that process lacks a key of the ring. */
-function openOrRefuse<T>(sealer: Sealer, place: string, raw: Buffer | undefined) {
-  const found = open<T>(sealer, place, raw);
+function openOrRefuse<T>(encryption: Encryption, place: string, raw: Buffer | undefined) {
+  const found = open<T>(encryption, place, raw);
   if (raw && !found)
     throw new Error('a stored value cannot be opened with the keys of this process');
   return found;
 }
 
-type Parts = { bytes: ByteStore; sealer: Sealer; reach: Reach };
+type Parts = { bytes: ByteStore; encryption: Encryption; reach: Reach };
 
 async function update<T>(
-  { bytes, sealer, reach }: Parts,
+  { bytes, encryption, reach }: Parts,
   name: string,
   change: Change<T>,
   seen: Found<T> | undefined,
 ): Promise<Found<T> | undefined> {
   const end = performance.now() + DEADLINE_MS;
   const inTime = <R>(command: Promise<R>) => reach(command, end - performance.now());
-  let found = seen ?? openOrRefuse<T>(sealer, name, await inTime(bytes.get(name)));
+  let found = seen ?? openOrRefuse<T>(encryption, name, await inTime(bytes.get(name)));
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const next = change(found?.value);
     if (next === KEEP || (!next && !found)) return found;
-    const after = next && { value: next.value, raw: sealer.seal(name, next.value) };
+    const after = next && { value: next.value, raw: encryption.encrypt(name, next.value) };
     const ttl = next ? lifetime(next.ttl) : 0;
     const there = await inTime(bytes.exchange(name, found?.raw, after?.raw, ttl));
     if (there === true) return after;
-    found = openOrRefuse<T>(sealer, name, there);
+    found = openOrRefuse<T>(encryption, name, there);
   }
   throw new StoreUnavailable(new Error('too many writers on one key'));
 }
 
-/** What a member of a set is sealed for. */
+/** What a member of a set is encrypted for. */
 export function memberPlace(name: string, field: string): string {
   return `${name} ${field}`;
 }
 
 type Sets = Pick<Store, 'addMember' | 'removeMember' | 'members'>;
 
-function sets(bytes: ByteStore, sealer: Sealer, reach: Reach): Sets {
+function sets(bytes: ByteStore, encryption: Encryption, reach: Reach): Sets {
   return {
     async addMember(key, member, ttl) {
-      const name = sealer.name(key);
-      const field = sealer.field(name, member);
-      const sealed = sealer.seal(memberPlace(name, field), member);
-      await reach(bytes.addMember(name, field, sealed, lifetime(ttl)));
+      const name = encryption.name(key);
+      const field = encryption.field(name, member);
+      const encrypted = encryption.encrypt(memberPlace(name, field), member);
+      await reach(bytes.addMember(name, field, encrypted, lifetime(ttl)));
     },
     async removeMember(key, member) {
-      const name = sealer.name(key);
-      await reach(bytes.removeMember(name, sealer.field(name, member)));
+      const name = encryption.name(key);
+      await reach(bytes.removeMember(name, encryption.field(name, member)));
     },
     async members(key) {
-      const name = sealer.name(key);
+      const name = encryption.name(key);
       const found = new Map<string, string | undefined>();
-      const add: AddMember = (field, sealed) =>
-        found.set(field, found.get(field) ?? sealer.open(memberPlace(name, field), sealed));
+      const add: AddMember = (field, encrypted) =>
+        found.set(
+          field,
+          found.get(field) ?? encryption.decrypt(memberPlace(name, field), encrypted),
+        );
       const total = await readMembers(bytes, reach, name, add);
       // A server that took over has other pieces. Where members were only removed meanwhile, this reads once more for nothing.
       if (found.size < total) await readMembers(bytes, reach, name, add);
@@ -139,7 +146,7 @@ function sets(bytes: ByteStore, sealer: Sealer, reach: Reach): Sets {
   };
 }
 
-type AddMember = (field: string, sealed: Buffer) => unknown;
+type AddMember = (field: string, encrypted: Buffer) => unknown;
 
 /** Piece by piece. Resolves to how many there were at first, where that is known. */
 async function readMembers(
@@ -151,7 +158,7 @@ async function readMembers(
   let total = 0;
   for (let from: string | undefined = ''; from !== undefined;) {
     const piece: Piece = await reach(bytes.members(name, from));
-    for (const [field, sealed] of piece.members) add(field, sealed);
+    for (const [field, encrypted] of piece.members) add(field, encrypted);
     total = piece.total ?? total;
     from = piece.next;
   }
@@ -160,37 +167,40 @@ async function readMembers(
 
 type Streams = Pick<Store, 'append' | 'range'>;
 
-function streams(bytes: ByteStore, sealer: Sealer, reach: Reach): Streams {
+function streams(bytes: ByteStore, encryption: Encryption, reach: Reach): Streams {
   return {
     async append(key, value, ttl) {
-      const name = sealer.name(key);
-      await reach(bytes.append(name, sealer.seal(name, value), lifetime(ttl)));
+      const name = encryption.name(key);
+      await reach(bytes.append(name, encryption.encrypt(name, value), lifetime(ttl)));
     },
     async range<T>(key: string, range: Range) {
       if (range.after !== undefined && !ENTRY_ID.test(range.after)) {
         throw new RangeError('`after` is not the id of an entry');
       }
-      const name = sealer.name(key);
+      const name = encryption.name(key);
       const entries = await reach(bytes.range(name, range));
-      return entries.map(([id, sealed]): Entry<T> => ({ id, value: sealer.open<T>(name, sealed) }));
+      return entries.map(([id, encrypted]): Entry<T> => ({
+        id,
+        value: encryption.decrypt<T>(name, encrypted),
+      }));
     },
   };
 }
 
 type Channels = Pick<Store, 'publish' | 'subscribe'>;
 
-function channels(bytes: ByteStore, sealer: Sealer, reach: Reach): Channels {
-  const nameOf = (channel: string) => sealer.name(`channel:${channel}`);
+function channels(bytes: ByteStore, encryption: Encryption, reach: Reach): Channels {
+  const nameOf = (channel: string) => encryption.name(`channel:${channel}`);
   return {
     async publish(channel, message) {
       const name = nameOf(channel);
-      await reach(bytes.publish(name, sealer.seal(name, message)));
+      await reach(bytes.publish(name, encryption.encrypt(name, message)));
     },
     async subscribe(channel, listener) {
       const name = nameOf(channel);
       await reach(
-        bytes.subscribe(name, (sealed) => {
-          const message = sealer.open<string>(name, sealed);
+        bytes.subscribe(name, (encrypted) => {
+          const message = encryption.decrypt<string>(name, encrypted);
           if (message !== undefined) listener(message);
         }),
       );
