@@ -10,19 +10,19 @@ export interface ByteStore {
    * Puts `next` where `before` is (undefined: nothing). True when that is so now, also when `next` was there already,
    * because a command sent again over a new connection finds its own work; otherwise what is there instead.
    */
-  exchange(
+  compareAndSwap(
     name: string,
     before: Buffer | undefined,
     next: Buffer | undefined,
     ttl: number,
   ): Promise<true | Buffer | undefined>;
-  take(name: string): Promise<Buffer | undefined>;
+  getAndDelete(name: string): Promise<Buffer | undefined>;
   delete(name: string): Promise<void>;
 
   addMember(name: string, field: string, bytes: Buffer, ttl: number): Promise<void>;
   removeMember(name: string, field: string): Promise<void>;
-  /** A piece of a set; `from` is empty, or the `next` of the piece before. A member may come twice; one that comes and goes meanwhile may be missed. */
-  members(name: string, from: string): Promise<Piece>;
+  /** A page of a set; `from` is empty, or the `next` of the page before. A member may come twice; one that comes and goes meanwhile may be missed. */
+  members(name: string, from: string): Promise<MemberPage>;
 
   append(name: string, bytes: Buffer, ttl: number): Promise<void>;
   /** Ids are 32 digits: they sort by age as text. */
@@ -48,13 +48,17 @@ export interface ByteStore {
 }
 
 /**
- * `next` is where the next piece begins; the last one has none. `total`: how many there are, with the first of several pieces, where another
+ * `next` is where the next page begins; the last one has none. `total`: how many there are, with the first of several pieces, where another
  * server may take over between two of them, for which `next` is nothing.
  */
-export type Piece = { members: [field: string, bytes: Buffer][]; next?: string; total?: number };
+export type MemberPage = {
+  members: [field: string, bytes: Buffer][];
+  next?: string;
+  total?: number;
+};
 
 /** How many members are read at once: the database does nothing else meanwhile. */
-export const MEMBERS_AT_ONCE = 1000;
+export const MEMBERS_PER_PAGE = 1000;
 
 /** Pure and synchronous; undefined leaves the bytes as they are. `field`: of a member of the set `name`. */
 export type Rewriting = (bytes: Buffer, name: string, field?: string) => Buffer | undefined;

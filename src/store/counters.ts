@@ -2,7 +2,7 @@
 import { LRUCache } from 'lru-cache';
 import type { RateLimiterAbstract } from 'rate-limiter-flexible';
 import type { ByteStore } from './byte-store.ts';
-import { openPatience } from './patience.ts';
+import { createTimeout } from './timeout.ts';
 import type { Encryption } from './encryption.ts';
 
 /** How often it happened, this time included, and in how many seconds counting begins anew. */
@@ -14,20 +14,20 @@ export type Counter = (who: string, times?: number) => Promise<Tally>;
 /** `name` keeps counters apart; `seconds`: from the first until it begins anew. */
 export type OpenCounter = (name: string, seconds: number) => Counter;
 
-const PATIENCE_MS = 200;
+const COUNT_TIMEOUT_MS = 200;
 /** Strangers have as many addresses as they like, and memory is ours. */
 const MOST_IN_MEMORY = 50_000;
 
 /** For all counters of one store; whoever is counted is hidden from who reads the store. */
 export function counters(bytes: ByteStore, encryption: Encryption, now: () => number): OpenCounter {
-  const reach = openPatience();
+  const withTimeout = createTimeout();
   return (name, seconds) => {
     const local = localCounter(seconds, now);
     const shared = bytes.openLimiter?.({ keyPrefix: '', points: 1, duration: seconds });
     if (!shared) return async (who, times) => local(who, times);
     return async function count(who, times = 1) {
       const key = `limit:${encryption.field(`limit:${name}`, who)}`;
-      return reach(add(shared, key, times), PATIENCE_MS).catch(() => local(who, times));
+      return withTimeout(add(shared, key, times), COUNT_TIMEOUT_MS).catch(() => local(who, times));
     };
   };
 }

@@ -1,6 +1,6 @@
 // The store's promises, made once for every database: ids hidden, values encrypted, compare-and-set retried, one kind of failure.
-import type { ByteStore, Piece } from './byte-store.ts';
-import { openPatience, type Reach } from './patience.ts';
+import type { ByteStore, MemberPage } from './byte-store.ts';
+import { createTimeout, type WithTimeout } from './timeout.ts';
 import type { Encryption } from './encryption.ts';
 import {
   type Change,
@@ -15,23 +15,23 @@ import {
 // Of writers racing for one key at least one wins every round, so this many may race.
 const ATTEMPTS = 200;
 // For all rounds together.
-const DEADLINE_MS = 1200;
+const UPDATE_TIMEOUT_MS = 1200;
 const REPLICATED_MS = 300;
 const ENTRY_ID = /^\d{32}$/;
 
 export function encryptedStore(bytes: ByteStore, encryption: Encryption): Store {
-  const reach = openPatience();
+  const withTimeout = createTimeout();
   return {
-    ...values(bytes, encryption, reach),
-    ...sets(bytes, encryption, reach),
-    ...streams(bytes, encryption, reach),
-    ...channels(bytes, encryption, reach),
-    delete: (key) => reach(bytes.delete(encryption.name(key))),
+    ...values(bytes, encryption, withTimeout),
+    ...sets(bytes, encryption, withTimeout),
+    ...streams(bytes, encryption, withTimeout),
+    ...channels(bytes, encryption, withTimeout),
+    delete: (key) => withTimeout(bytes.delete(encryption.name(key))),
     async replicated(key) {
       const waiting = bytes.replicated?.(encryption.name(key), REPLICATED_MS);
-      if (waiting) await reach(waiting, REPLICATED_MS).catch(() => undefined);
+      if (waiting) await withTimeout(waiting, REPLICATED_MS).catch(() => undefined);
     },
-    ping: () => reach(bytes.ping()),
+    ping: () => withTimeout(bytes.ping()),
     close: () => bytes.close(),
   };
 }
@@ -45,28 +45,31 @@ function lifetime(ttl: number): number {
 
 type Values = Pick<Store, 'get' | 'set' | 'add' | 'take' | 'update'>;
 
-function values(bytes: ByteStore, encryption: Encryption, reach: Reach): Values {
+function values(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout): Values {
   return {
     async get<T>(key: string) {
       const name = encryption.name(key);
-      return open<T>(encryption, name, await reach(bytes.get(name)));
+      return open<T>(encryption, name, await withTimeout(bytes.get(name)));
     },
     async set(key, value, ttl) {
       const name = encryption.name(key);
-      await reach(bytes.set(name, encryption.encrypt(name, value), lifetime(ttl)));
+      await withTimeout(bytes.set(name, encryption.encrypt(name, value), lifetime(ttl)));
     },
     async add(key, value, ttl) {
       const name = encryption.name(key);
       const encrypted = encryption.encrypt(name, value);
-      return (await reach(bytes.exchange(name, undefined, encrypted, lifetime(ttl)))) === true;
+      return (
+        (await withTimeout(bytes.compareAndSwap(name, undefined, encrypted, lifetime(ttl)))) ===
+        true
+      );
     },
     async take<T>(key: string) {
       const name = encryption.name(key);
-      return open<T>(encryption, name, await reach(bytes.take(name)))?.value;
+      return open<T>(encryption, name, await withTimeout(bytes.getAndDelete(name)))?.value;
     },
     async update<T>(key: string, change: Change<T>, seen?: Found<T>) {
       const name = encryption.name(key);
-      return update({ bytes, encryption, reach }, name, change, seen);
+      return update({ bytes, encryption, withTimeout }, name, change, seen);
     },
   };
 }
@@ -88,23 +91,23 @@ function openOrRefuse<T>(encryption: Encryption, place: string, raw: Buffer | un
   return found;
 }
 
-type Parts = { bytes: ByteStore; encryption: Encryption; reach: Reach };
+type Parts = { bytes: ByteStore; encryption: Encryption; withTimeout: WithTimeout };
 
 async function update<T>(
-  { bytes, encryption, reach }: Parts,
+  { bytes, encryption, withTimeout }: Parts,
   name: string,
   change: Change<T>,
   seen: Found<T> | undefined,
 ): Promise<Found<T> | undefined> {
-  const end = performance.now() + DEADLINE_MS;
-  const inTime = <R>(command: Promise<R>) => reach(command, end - performance.now());
+  const end = performance.now() + UPDATE_TIMEOUT_MS;
+  const inTime = <R>(command: Promise<R>) => withTimeout(command, end - performance.now());
   let found = seen ?? openOrRefuse<T>(encryption, name, await inTime(bytes.get(name)));
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const next = change(found?.value);
     if (next === KEEP || (!next && !found)) return found;
     const after = next && { value: next.value, raw: encryption.encrypt(name, next.value) };
     const ttl = next ? lifetime(next.ttl) : 0;
-    const there = await inTime(bytes.exchange(name, found?.raw, after?.raw, ttl));
+    const there = await inTime(bytes.compareAndSwap(name, found?.raw, after?.raw, ttl));
     if (there === true) return after;
     found = openOrRefuse<T>(encryption, name, there);
   }
@@ -118,17 +121,17 @@ export function memberPlace(name: string, field: string): string {
 
 type Sets = Pick<Store, 'addMember' | 'removeMember' | 'members'>;
 
-function sets(bytes: ByteStore, encryption: Encryption, reach: Reach): Sets {
+function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout): Sets {
   return {
     async addMember(key, member, ttl) {
       const name = encryption.name(key);
       const field = encryption.field(name, member);
       const encrypted = encryption.encrypt(memberPlace(name, field), member);
-      await reach(bytes.addMember(name, field, encrypted, lifetime(ttl)));
+      await withTimeout(bytes.addMember(name, field, encrypted, lifetime(ttl)));
     },
     async removeMember(key, member) {
       const name = encryption.name(key);
-      await reach(bytes.removeMember(name, encryption.field(name, member)));
+      await withTimeout(bytes.removeMember(name, encryption.field(name, member)));
     },
     async members(key) {
       const name = encryption.name(key);
@@ -138,9 +141,9 @@ function sets(bytes: ByteStore, encryption: Encryption, reach: Reach): Sets {
           field,
           found.get(field) ?? encryption.decrypt(memberPlace(name, field), encrypted),
         );
-      const total = await readMembers(bytes, reach, name, add);
+      const total = await readMembers(bytes, withTimeout, name, add);
       // A server that took over has other pieces. Where members were only removed meanwhile, this reads once more for nothing.
-      if (found.size < total) await readMembers(bytes, reach, name, add);
+      if (found.size < total) await readMembers(bytes, withTimeout, name, add);
       return [...found.values()].filter((member) => member !== undefined);
     },
   };
@@ -148,37 +151,37 @@ function sets(bytes: ByteStore, encryption: Encryption, reach: Reach): Sets {
 
 type AddMember = (field: string, encrypted: Buffer) => unknown;
 
-/** Piece by piece. Resolves to how many there were at first, where that is known. */
+/** MemberPage by page. Resolves to how many there were at first, where that is known. */
 async function readMembers(
   bytes: ByteStore,
-  reach: Reach,
+  withTimeout: WithTimeout,
   name: string,
   add: AddMember,
 ): Promise<number> {
   let total = 0;
   for (let from: string | undefined = ''; from !== undefined;) {
-    const piece: Piece = await reach(bytes.members(name, from));
-    for (const [field, encrypted] of piece.members) add(field, encrypted);
-    total = piece.total ?? total;
-    from = piece.next;
+    const page: MemberPage = await withTimeout(bytes.members(name, from));
+    for (const [field, encrypted] of page.members) add(field, encrypted);
+    total = page.total ?? total;
+    from = page.next;
   }
   return total;
 }
 
 type Streams = Pick<Store, 'append' | 'range'>;
 
-function streams(bytes: ByteStore, encryption: Encryption, reach: Reach): Streams {
+function streams(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout): Streams {
   return {
     async append(key, value, ttl) {
       const name = encryption.name(key);
-      await reach(bytes.append(name, encryption.encrypt(name, value), lifetime(ttl)));
+      await withTimeout(bytes.append(name, encryption.encrypt(name, value), lifetime(ttl)));
     },
     async range<T>(key: string, range: Range) {
       if (range.after !== undefined && !ENTRY_ID.test(range.after)) {
         throw new RangeError('`after` is not the id of an entry');
       }
       const name = encryption.name(key);
-      const entries = await reach(bytes.range(name, range));
+      const entries = await withTimeout(bytes.range(name, range));
       return entries.map(([id, encrypted]): Entry<T> => ({
         id,
         value: encryption.decrypt<T>(name, encrypted),
@@ -189,16 +192,16 @@ function streams(bytes: ByteStore, encryption: Encryption, reach: Reach): Stream
 
 type Channels = Pick<Store, 'publish' | 'subscribe'>;
 
-function channels(bytes: ByteStore, encryption: Encryption, reach: Reach): Channels {
+function channels(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout): Channels {
   const nameOf = (channel: string) => encryption.name(`channel:${channel}`);
   return {
     async publish(channel, message) {
       const name = nameOf(channel);
-      await reach(bytes.publish(name, encryption.encrypt(name, message)));
+      await withTimeout(bytes.publish(name, encryption.encrypt(name, message)));
     },
     async subscribe(channel, listener) {
       const name = nameOf(channel);
-      await reach(
+      await withTimeout(
         bytes.subscribe(name, (encrypted) => {
           const message = encryption.decrypt<string>(name, encrypted);
           if (message !== undefined) listener(message);

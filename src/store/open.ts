@@ -78,7 +78,7 @@ async function keepNamingKey(
 ): Promise<KeyObject> {
   const encryption = createEncryption(keys);
   const encrypted = () => encryption.encrypt(NAMING, own.export().toString('base64url'));
-  const there = await bytes.exchange(NAMING, undefined, encrypted(), Infinity);
+  const there = await bytes.compareAndSwap(NAMING, undefined, encrypted(), Infinity);
   if (there === true || there === undefined) return own;
   const kept = encryption.decrypt<string>(NAMING, there);
   if (kept === undefined) {
@@ -87,7 +87,7 @@ async function keepNamingKey(
     );
   }
   if (!createEncryption({ ...keys, ring: keys.ring.slice(0, 1) }).decrypt(NAMING, there)) {
-    await bytes.exchange(NAMING, there, encryption.encrypt(NAMING, kept), Infinity);
+    await bytes.compareAndSwap(NAMING, there, encryption.encrypt(NAMING, kept), Infinity);
   }
   return createSecretKey(Buffer.from(kept, 'base64url'));
 }

@@ -1,7 +1,7 @@
 // The database of several machines: Redis 6.2 or later, alone, with Sentinel or as a Cluster; every command names one key.
 import type { Result } from 'ioredis';
 import { RateLimiterRedis } from 'rate-limiter-flexible';
-import { type ByteStore, MEMBERS_AT_ONCE } from './byte-store.ts';
+import { type ByteStore, MEMBERS_PER_PAGE } from './byte-store.ts';
 import type { Logger } from './logger.ts';
 import { redisChannels } from './redis-channels.ts';
 import {
@@ -15,7 +15,7 @@ import { rewriter } from './redis-rewrite.ts';
 import { waitForReplicas } from './redis-replicas.ts';
 
 // Encrypted bytes are unique, so bytes equal to mine were written by me: this command, sent again over a new connection.
-const EXCHANGE = `
+const COMPARE_AND_SWAP = `
 local there = redis.call('GET', KEYS[1]) or ''
 if there == ARGV[1] then
   if ARGV[2] == '' then redis.call('DEL', KEYS[1])
@@ -44,7 +44,7 @@ end`;
 
 declare module 'ioredis' {
   interface RedisCommander<Context> {
-    exchangeValueBuffer(
+    compareAndSwapBuffer(
       key: string,
       before: Buffer,
       next: Buffer,
@@ -65,7 +65,7 @@ const NOTHING = Buffer.alloc(0);
 /** Throws when Redis is not ready within 5 s, or is set to evict keys under memory pressure. */
 export async function openRedis(address: RedisAddress, logger?: Logger): Promise<ByteStore> {
   const client = await connectRedis(address, logger);
-  client.defineCommand('exchangeValue', { numberOfKeys: 1, lua: EXCHANGE });
+  client.defineCommand('compareAndSwap', { numberOfKeys: 1, lua: COMPARE_AND_SWAP });
   client.defineCommand('addSetMember', { numberOfKeys: 1, lua: ADD_SET_MEMBER });
   client.defineCommand('appendEntry', { numberOfKeys: 1, lua: APPEND_ENTRY });
   try {
@@ -95,7 +95,7 @@ function milliseconds(ttl: number): string {
   return ttl === Infinity ? '' : String(Math.ceil(ttl * 1000));
 }
 
-type Values = Pick<ByteStore, 'get' | 'set' | 'exchange' | 'take' | 'delete'>;
+type Values = Pick<ByteStore, 'get' | 'set' | 'compareAndSwap' | 'getAndDelete' | 'delete'>;
 
 function values(client: RedisClient): Values {
   return {
@@ -104,12 +104,12 @@ function values(client: RedisClient): Values {
       if (ttl === Infinity) await client.set(name, bytes);
       else await client.set(name, bytes, 'PX', milliseconds(ttl));
     },
-    async exchange(name, before = NOTHING, next = NOTHING, ttl) {
-      const answer = await client.exchangeValueBuffer(name, before, next, milliseconds(ttl));
+    async compareAndSwap(name, before = NOTHING, next = NOTHING, ttl) {
+      const answer = await client.compareAndSwapBuffer(name, before, next, milliseconds(ttl));
       if (answer === 1) return true;
       return answer.length > 0 ? answer : undefined;
     },
-    take: async (name) => (await client.getdelBuffer(name)) ?? undefined,
+    getAndDelete: async (name) => (await client.getdelBuffer(name)) ?? undefined,
     async delete(name) {
       await client.del(name);
     },
@@ -127,7 +127,7 @@ function sets(client: RedisClient): Sets {
       await client.hdel(name, field);
     },
     async members(name, from) {
-      const [next, flat] = await client.hscanBuffer(name, from || '0', 'COUNT', MEMBERS_AT_ONCE);
+      const [next, flat] = await client.hscanBuffer(name, from || '0', 'COUNT', MEMBERS_PER_PAGE);
       const members = pairs(flat);
       const cursor = next.toString();
       if (cursor === '0') return { members };

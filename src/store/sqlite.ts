@@ -1,7 +1,7 @@
 // The database of a single machine: one SQLite file (node:sqlite), shared by any number of processes on it.
 import type { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type ByteStore, MEMBERS_AT_ONCE } from './byte-store.ts';
+import { type ByteStore, MEMBERS_PER_PAGE } from './byte-store.ts';
 import type { Logger } from './logger.ts';
 import { openChannels } from './sqlite-channels.ts';
 import { type Commit, openCommits } from './sqlite-commits.ts';
@@ -52,7 +52,7 @@ export function openSqlite(
   };
 }
 
-type Values = Pick<ByteStore, 'get' | 'set' | 'exchange' | 'take'>;
+type Values = Pick<ByteStore, 'get' | 'set' | 'compareAndSwap' | 'getAndDelete'>;
 
 function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
   const select = db.prepare('SELECT value FROM entry WHERE name = ? AND expires > ?');
@@ -84,9 +84,9 @@ function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
   return {
     get: async (name) => read(name),
     set: (name, bytes, ttl) => commit(() => void put.run(name, bytes, now() + ttl)),
-    exchange: (name, before, next, ttl) =>
+    compareAndSwap: (name, before, next, ttl) =>
       commit(() => change(name, before, next, ttl).changes === 1 || read(name)),
-    take: (name) =>
+    getAndDelete: (name) =>
       commit(() => {
         const row = take.get(name);
         return row && Number(row['expires']) > now() ? bufferOf(row['value']) : undefined;
@@ -106,7 +106,7 @@ function sets(db: DatabaseSync, commit: Commit, now: () => number): Sets {
   const remove = db.prepare('DELETE FROM member WHERE name = ? AND field = ?');
   const select = db.prepare(`
     SELECT field, value FROM member JOIN member_set USING (name)
-    WHERE name = ? AND expires > ? AND field > ? ORDER BY field LIMIT ${MEMBERS_AT_ONCE}`);
+    WHERE name = ? AND expires > ? AND field > ? ORDER BY field LIMIT ${MEMBERS_PER_PAGE}`);
   return {
     addMember: (name, field, bytes, ttl) =>
       commit(() => {
@@ -116,11 +116,11 @@ function sets(db: DatabaseSync, commit: Commit, now: () => number): Sets {
       }),
     removeMember: (name, field) => commit(() => void remove.run(name, field)),
     async members(name, from) {
-      // SQLite answers at once: who reads on and on, piece by piece, would leave no turn to anybody else.
+      // SQLite answers at once: who reads on and on, page by piece, would leave no turn to anybody else.
       if (from !== '') await nextTurn();
       const rows = select.all(name, now(), from);
       const members = rows.map((row): Member => [String(row['field']), bufferOf(row['value'])]);
-      const last = rows.length < MEMBERS_AT_ONCE ? undefined : members.at(-1)?.[0];
+      const last = rows.length < MEMBERS_PER_PAGE ? undefined : members.at(-1)?.[0];
       return last === undefined ? { members } : { members, next: last };
     },
   };

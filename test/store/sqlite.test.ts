@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { createInterface } from 'node:readline';
-import { MEMBERS_AT_ONCE } from '../../src/store/byte-store.ts';
+import { MEMBERS_PER_PAGE } from '../../src/store/byte-store.ts';
 import { openStore } from '../../src/store/open.ts';
 import { openSqlite } from '../../src/store/sqlite.ts';
 import { StoreUnavailable } from '../../src/store/store.ts';
@@ -207,7 +207,7 @@ describe('the store on SQLite', () => {
 
   it('lets all else go on between the pieces of a long list', async () => {
     const bytes = openSqlite(join(folder(), address.file));
-    const fields = Array.from({ length: MEMBERS_AT_ONCE + 1 }, (_, i) => `field ${i}`);
+    const fields = Array.from({ length: MEMBERS_PER_PAGE + 1 }, (_, i) => `field ${i}`);
     await Promise.all(
       fields.map((field) => bytes.addMember('set:1', field, Buffer.from(field), 60)),
     );
