@@ -18,7 +18,7 @@ import type { RateLimits } from './http/rate-limits.ts';
 import { secretGuard } from './http/secret-guard.ts';
 import { cookieSignatures } from './keys/cookie-signatures.ts';
 import { keyRing } from './keys/key-ring.ts';
-import { keptKey } from './keys/kept-key.ts';
+import { persistentKey } from './keys/persistent-key.ts';
 import { openRemoteKeys, type RemoteKeys } from './keys/remote-keys.ts';
 import { openSigningKeyRing } from './keys/signing-key-ring.ts';
 import { signingKey } from './keys/signing-keys.ts';
@@ -192,7 +192,7 @@ async function consoleOf(options: RoleOptions): Promise<{ console?: ConsoleSetti
   if (consoleUrl(settings) === undefined) return {};
   const callbackUrl = settings.managementUrl + CONSOLE_CALLBACK_PATH;
   const providers = openIdentityProviders(identityProvidersOf(settings), callbackUrl);
-  const accountKey = await keptKey(store, settings.secret, 'account-ids');
+  const accountKey = await persistentKey(store, settings.secret, 'account-ids');
   const signIn = { providers, accountKey };
   return { console: { pages, signIn, administrators, rateLimit: rateLimits.signIns } };
 }

@@ -15,7 +15,7 @@ import { secretGuard } from '../http/secret-guard.ts';
 import { refuseUnseenRequests } from '../http/unseen-requests.ts';
 import { cookieSignatures } from '../keys/cookie-signatures.ts';
 import { keyRing } from '../keys/key-ring.ts';
-import { keptKey } from '../keys/kept-key.ts';
+import { persistentKey } from '../keys/persistent-key.ts';
 import type { SigningKeyRing } from '../keys/signing-key-ring.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Traces } from '../observability/spans.ts';
@@ -64,8 +64,8 @@ export async function authorizationServer(
 ): Promise<AuthorizationServer> {
   const { settings, store, pages, logger, isReady, now } = options;
   const cookieKeys = cookieSignatures(keyRing(settings, 'cookies'));
-  const accountKey = await keptKey(store, settings.secret, 'account-ids');
-  const nonceKey = await keptKey(store, settings.secret, NONCE_KEY);
+  const accountKey = await persistentKey(store, settings.secret, 'account-ids');
+  const nonceKey = await persistentKey(store, settings.secret, NONCE_KEY);
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
   const engine = await openEngine({
     settings,

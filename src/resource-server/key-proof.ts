@@ -6,7 +6,7 @@ import { isRecent, NONCE_KEY, proofNonces } from '../dpop/nonces.ts';
 import { BadProof, type Proof, readProof } from '../dpop/proof.ts';
 import { useProof } from '../dpop/used-proofs.ts';
 import { HttpError } from '../http/errors.ts';
-import { keptKey } from '../keys/kept-key.ts';
+import { persistentKey } from '../keys/persistent-key.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 import { presentedToken } from './bearer.ts';
@@ -23,7 +23,7 @@ type RequireKeyProof = (ctx: Koa.Context, connector: Connector, caller: Caller) 
  */
 export async function openKeyProofs(options: KeyProofOptions): Promise<RequireKeyProof> {
   const { settings, store, now } = options;
-  const nonces = proofNonces(await keptKey(store, settings.secret, NONCE_KEY));
+  const nonces = proofNonces(await persistentKey(store, settings.secret, NONCE_KEY));
 
   return async function requireKeyProof(ctx, connector, { keyThumbprint }) {
     if (keyThumbprint === undefined) return;

@@ -4,7 +4,7 @@ import { deriveKey } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
 
 /** The same for every process that uses the store, and again after the store lost its data. */
-export async function keptKey(store: Store, secret: string, purpose: string): Promise<KeyObject> {
+export async function persistentKey(store: Store, secret: string, purpose: string): Promise<KeyObject> {
   const name = `kept-key:${purpose}`;
   await store.add(name, deriveKey(secret, purpose).toString('base64url'), Infinity);
   const stored = await store.get<string>(name);
