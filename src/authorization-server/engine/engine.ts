@@ -169,7 +169,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
 
 /** Connectors and accounts as read at most a moment ago: a refresh asks for both and should not cost two reads. */
 async function tokenPolicy({ settings, store, now }: EngineOptions): Promise<TokenPolicy> {
-  const freshness = { freshFor: FRESH_FOR, usableFor: FRESH_FOR, now };
+  const freshness = { freshFor: FRESH_FOR, staleIfErrorFor: FRESH_FOR, now };
   const connectors = cachedReader((id) => findConnector(store, id), freshness);
   const accounts = cachedReader((id) => findAccount(store, id), freshness);
   await store.subscribe(CONNECTORS_CHANNEL, connectors.drop);
@@ -178,9 +178,9 @@ async function tokenPolicy({ settings, store, now }: EngineOptions): Promise<Tok
     resourceUrl: settings.resourceUrl,
     now,
     readConnector: connectors.read,
-    readConnectorAgain: connectors.readAgain,
+    refreshConnector: connectors.refresh,
     readAccount: accounts.read,
-    readAccountAgain: accounts.readAgain,
+    refreshAccount: accounts.refresh,
     levelOf: (account) => entitledLevel(account, settings.entitlements),
   };
 }
