@@ -13,10 +13,9 @@ import { openLogger } from './observability/logger.ts';
 import type { Traces } from './observability/spans.ts';
 import { consoleUrl, openHosts, type RoleOptions } from './roles.ts';
 import type { Settings } from './settings/settings.ts';
-import { measuredStore } from './store/measured.ts';
+import { instrumentedStore } from './store/instrumented-store.ts';
 import { openStore } from './store/open.ts';
 import type { Store } from './store/store.ts';
-import { tracedStore } from './store/traced.ts';
 
 export type Running = {
   store: Store;
@@ -62,9 +61,9 @@ export async function startGatehouse(
     logger,
     now,
   });
-  const measured = measuredStore(opened, metrics, now);
-  const asked = traces ? tracedStore(measured, systemOf(settings)) : measured;
-  const store = notedAudit(asked, ({ event, reason }) => metrics.event(event, reason));
+  const tracedSystem = traces && systemOf(settings);
+  const instrumented = instrumentedStore(opened, { metrics, tracedSystem, now });
+  const store = notedAudit(instrumented, ({ event, reason }) => metrics.event(event, reason));
   let isStopping = false;
   const isReady = async () => {
     if (isStopping) throw new Error('stopping');

@@ -33,8 +33,8 @@ export type Metrics = {
   flow(step: FlowStep, outcome: FlowOutcome): void;
   token(grantType: string): void;
   event(name: string, reason?: string): void;
-  notice(channel: string, seconds: number): void;
-  stored(verb: StoreVerb, seconds: number): void;
+  noticeDelay(channel: string, seconds: number): void;
+  storeLatency(verb: StoreVerb, seconds: number): void;
   storeError(verb: StoreVerb): void;
   /** Everything in the text format of Prometheus, those of the process included. */
   read(): Promise<{ type: string; text: string }>;
@@ -124,7 +124,9 @@ function flowMetrics(
   };
 }
 
-function storeMetrics(registry: Registry): Pick<Metrics, 'notice' | 'stored' | 'storeError'> {
+function storeMetrics(
+  registry: Registry,
+): Pick<Metrics, 'noticeDelay' | 'storeLatency' | 'storeError'> {
   const errors = counters(registry)('store_errors_total', 'Questions the store did not answer.', [
     'verb',
   ]);
@@ -144,9 +146,9 @@ function storeMetrics(registry: Registry): Pick<Metrics, 'notice' | 'stored' | '
   );
   for (const verb of storeVerbs) errors.inc({ verb }, 0);
   return {
-    stored: (verb, took) => seconds.observe({ verb }, took),
+    storeLatency: (verb, took) => seconds.observe({ verb }, took),
     storeError: (verb) => errors.inc({ verb }),
-    notice: (channel, took) => notices.observe({ channel }, took),
+    noticeDelay: (channel, took) => notices.observe({ channel }, took),
   };
 }
 
