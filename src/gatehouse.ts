@@ -8,9 +8,9 @@ import { openRateLimits } from './http/rate-limits.ts';
 import { notedAudit } from './audit/audit.ts';
 import { REASONS } from './grants/reasons.ts';
 import { countedRateLimits } from './http/rate-limit-metrics.ts';
-import { openMetrics } from './observability/metrics.ts';
-import { openLogger } from './observability/logger.ts';
-import type { Traces } from './observability/spans.ts';
+import { createMetrics } from './observability/metrics.ts';
+import { createLogger } from './observability/logger.ts';
+import type { Traces } from './observability/tracing.ts';
 import { consoleUrl, openHosts, type RoleOptions } from './roles.ts';
 import type { Settings } from './settings/settings.ts';
 import { instrumentedStore } from './store/instrumented-store.ts';
@@ -46,13 +46,13 @@ export async function startGatehouse(
   settings: Settings,
   options: StartOptions = {},
 ): Promise<Running> {
-  const { logger = openLogger(settings.logLevel), now = epochSeconds } = options;
+  const { logger = createLogger(settings.logLevel), now = epochSeconds } = options;
   const { secret, previousSecret, dataDir, productName, supportContact, links, theme } = settings;
   const pages = openPages(
     { productName, links, ...(supportContact === undefined ? {} : { supportContact }) },
     theme,
   );
-  const metrics = openMetrics(Object.keys(REASONS));
+  const metrics = createMetrics(Object.keys(REASONS));
   const traces = await openTracesOf(settings, logger, now);
   const opened = await openStore(settings.store, {
     secret,
@@ -111,14 +111,14 @@ export async function startGatehouse(
   }
 }
 
-/** Loaded only where traces are on: what it takes is memory, and time at the start. */
+/** Loads OpenTelemetry only when traces are on, because it costs memory and startup time. */
 async function openTracesOf(
   { traces }: Settings,
   logger: Logger,
   now: () => number,
 ): Promise<Traces | undefined> {
   if (!traces) return undefined;
-  const { openTraces } = await import('./observability/traces.ts');
+  const { openTraces } = await import('./observability/opentelemetry.ts');
   return openTraces(traces, { version: manifest.version, logger, now });
 }
 

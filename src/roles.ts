@@ -29,7 +29,7 @@ import { resourceServer } from './resource-server/app.ts';
 import type { CallKind } from './resource-server/open-calls.ts';
 import { metricsApp } from './http/metrics-host.ts';
 import type { Metrics } from './observability/metrics.ts';
-import type { Traces } from './observability/spans.ts';
+import type { Traces } from './observability/tracing.ts';
 import type { Settings } from './settings/settings.ts';
 import type { Store } from './store/store.ts';
 

@@ -18,7 +18,7 @@ import { keyRing } from '../keys/key-ring.ts';
 import { persistentKey } from '../keys/persistent-key.ts';
 import type { SigningKeyRing } from '../keys/signing-key-ring.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import type { Traces } from '../observability/spans.ts';
+import type { Traces } from '../observability/tracing.ts';
 import type { Settings } from '../settings/settings.ts';
 import { deriveKey } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';

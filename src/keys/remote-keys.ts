@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { createRemoteJWKSet, customFetch, type FetchImplementation } from 'jose';
 import type { Logger } from 'pino';
-import { tracedRequest } from '../observability/outgoing-requests.ts';
+import { tracedRequest } from '../observability/tracing.ts';
 import type { Store } from '../store/store.ts';
 import type { SigningKeyRing } from './signing-key-ring.ts';
 import { SIGNING_KEYS_CHANNEL } from './signing-keys.ts';

@@ -8,7 +8,7 @@ import type { Pages } from '../http/pages.ts';
 import { renderRefusal } from '../http/refusal-page.ts';
 import type { SecretGuard } from '../http/secret-guard.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import type { Traces } from '../observability/spans.ts';
+import type { Traces } from '../observability/tracing.ts';
 import { refuseForeignOrigin, requireAdministrator } from './administrator.ts';
 import { managementApi } from './api.ts';
 import { adminConsole, isConsolePath } from './console/console.ts';

@@ -13,7 +13,7 @@ import { noteUse } from '../minted-tokens/minted-tokens.ts';
 import { keyRing } from '../keys/key-ring.ts';
 import type { SigningKey } from '../keys/signing-keys.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import type { Traces } from '../observability/spans.ts';
+import type { Traces } from '../observability/tracing.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 import { requireCaller, requireMintedCaller } from './admission.ts';

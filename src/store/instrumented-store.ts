@@ -1,6 +1,6 @@
 import { type StoreVerb, storeVerbs } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import { traced } from '../observability/spans.ts';
+import { traced } from '../observability/tracing.ts';
 import type { OpenedStore } from './open.ts';
 import { type Store, StoreUnavailable } from './store.ts';
 

@@ -15,7 +15,7 @@ import {
   type SigningKey,
   signingKey,
 } from '../../src/keys/signing-keys.ts';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { until } from '../store/condition.ts';
@@ -182,7 +182,7 @@ for (const kind of STORES) {
     });
 
     it('that another process replaced are refused as soon as the notice comes', async () => {
-      const ring = await openSigningKeyRing(store, () => NOW, openLogger('silent'));
+      const ring = await openSigningKeyRing(store, () => NOW, createLogger('silent'));
       const elsewhere = await place.open();
       try {
         const [old] = ring.all();

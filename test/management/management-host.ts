@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { grantLifetimes } from '../../src/grants/grant-life.ts';
 import { managementApp } from '../../src/management/app.ts';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { holdToDocument } from './documented.ts';
@@ -61,7 +61,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
     store,
     key: KEY,
     guardKey: async (_attempt, isRight) => ({ isRight: isRight() }),
-    logger: openLogger('silent'),
+    logger: createLogger('silent'),
     isReady: () => store.ping(),
     now: () => Math.floor(Date.now() / 1000) + clock.ahead,
   });

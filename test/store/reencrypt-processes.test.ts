@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { assert } from 'chai';
 import { type Running, startGatehouse } from '../../src/gatehouse.ts';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { createConnector, showConnector } from '../support/administrator.ts';
 import { connect } from '../support/connection.ts';
@@ -49,7 +49,7 @@ describe('Gatehouse, while its root secret is replaced', () => {
     log = [];
     const previous = previousSecret ? { GATEHOUSE_PREVIOUS_SECRET: previousSecret } : {};
     const settings = loadSettings({ ...environment, GATEHOUSE_SECRET: secret, ...previous });
-    const logger = openLogger('info', { write: (line) => void log.push(line) });
+    const logger = createLogger('info', { write: (line) => void log.push(line) });
     const started = await startGatehouse(settings, { logger });
     running = started;
     const { auth = '', resource = '', management = '', developmentIdp = '' } = started.urls;
