@@ -20,7 +20,7 @@ import type { SigningKeyRing } from '../keys/signing-key-ring.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Traces } from '../observability/tracing.ts';
 import type { Settings } from '../settings/settings.ts';
-import { deriveKey } from '../store/keys.ts';
+import { deriveKey } from '../store/key-derivation.ts';
 import type { Store } from '../store/store.ts';
 import { clientEndpoints } from './client-endpoints.ts';
 import {

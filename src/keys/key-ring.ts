@@ -1,6 +1,6 @@
 // The keys of one purpose, derived from the root secret and from the one before: the first makes, all recognise.
 import { createSecretKey, type KeyObject } from 'node:crypto';
-import { deriveKey } from '../store/keys.ts';
+import { deriveKey } from '../store/key-derivation.ts';
 
 export type RootSecrets = { secret: string; previousSecret?: string | undefined };
 

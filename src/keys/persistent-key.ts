@@ -1,6 +1,6 @@
 // Keys that must never change, whatever happens to the root secret: derived once and kept encrypted in the store.
 import { createSecretKey, type KeyObject } from 'node:crypto';
-import { deriveKey } from '../store/keys.ts';
+import { deriveKey } from '../store/key-derivation.ts';
 import type { Store } from '../store/store.ts';
 
 /** The same for every process that uses the store, and again after the store lost its data. */

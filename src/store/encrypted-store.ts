@@ -1,4 +1,3 @@
-// The store's promises, made once for every database: ids hidden, values encrypted, compare-and-set retried, one kind of failure.
 import type { ByteStore, MemberPage } from './byte-store.ts';
 import { createTimeout, type WithTimeout } from './timeout.ts';
 import type { Encryption } from './encryption.ts';
@@ -12,13 +11,14 @@ import {
   StoreUnavailable,
 } from './store.ts';
 
-// Of writers racing for one key at least one wins every round, so this many may race.
-const ATTEMPTS = 200;
-// For all rounds together.
+// At least one of the concurrent writers of a key succeeds per attempt, so this many can write at once.
+const MAX_UPDATE_ATTEMPTS = 200;
+// For all attempts together.
 const UPDATE_TIMEOUT_MS = 1200;
-const REPLICATED_MS = 300;
+const MAX_REPLICATION_WAIT_MS = 300;
 const ENTRY_ID = /^\d{32}$/;
 
+/** Implements the store over any database: encrypts values, hides ids, retries updates, and applies timeouts. */
 export function encryptedStore(bytes: ByteStore, encryption: Encryption): Store {
   const withTimeout = createTimeout();
   return {
@@ -28,17 +28,17 @@ export function encryptedStore(bytes: ByteStore, encryption: Encryption): Store 
     ...channels(bytes, encryption, withTimeout),
     delete: (key) => withTimeout(bytes.delete(encryption.name(key))),
     async replicated(key) {
-      const waiting = bytes.replicated?.(encryption.name(key), REPLICATED_MS);
-      if (waiting) await withTimeout(waiting, REPLICATED_MS).catch(() => undefined);
+      const waiting = bytes.replicated?.(encryption.name(key), MAX_REPLICATION_WAIT_MS);
+      if (waiting) await withTimeout(waiting, MAX_REPLICATION_WAIT_MS).catch(() => undefined);
     },
     ping: () => withTimeout(bytes.ping()),
     close: () => bytes.close(),
   };
 }
 
-function lifetime(ttl: number): number {
+function validTtl(ttl: number): number {
   if (Number.isNaN(ttl) || typeof ttl !== 'number') {
-    throw new TypeError('a lifetime is a number of seconds');
+    throw new TypeError('a TTL must be a number of seconds');
   }
   return Math.max(ttl, 0.001);
 }
@@ -49,23 +49,23 @@ function values(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeo
   return {
     async get<T>(key: string) {
       const name = encryption.name(key);
-      return open<T>(encryption, name, await withTimeout(bytes.get(name)));
+      return decrypt<T>(encryption, name, await withTimeout(bytes.get(name)));
     },
     async set(key, value, ttl) {
       const name = encryption.name(key);
-      await withTimeout(bytes.set(name, encryption.encrypt(name, value), lifetime(ttl)));
+      await withTimeout(bytes.set(name, encryption.encrypt(name, value), validTtl(ttl)));
     },
     async add(key, value, ttl) {
       const name = encryption.name(key);
       const encrypted = encryption.encrypt(name, value);
       return (
-        (await withTimeout(bytes.compareAndSwap(name, undefined, encrypted, lifetime(ttl)))) ===
+        (await withTimeout(bytes.compareAndSwap(name, undefined, encrypted, validTtl(ttl)))) ===
         true
       );
     },
     async take<T>(key: string) {
       const name = encryption.name(key);
-      return open<T>(encryption, name, await withTimeout(bytes.getAndDelete(name)))?.value;
+      return decrypt<T>(encryption, name, await withTimeout(bytes.getAndDelete(name)))?.value;
     },
     async update<T>(key: string, change: Change<T>, seen?: Found<T>) {
       const name = encryption.name(key);
@@ -74,7 +74,7 @@ function values(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeo
   };
 }
 
-function open<T>(
+function decrypt<T>(
   encryption: Encryption,
   place: string,
   raw: Buffer | undefined,
@@ -83,11 +83,11 @@ function open<T>(
   return raw && value !== undefined ? { value, raw } : undefined;
 }
 
-/** Overwriting what a process cannot read would destroy it, for instance when that process lacks a key of the ring. */
-function openOrRefuse<T>(encryption: Encryption, place: string, raw: Buffer | undefined) {
-  const found = open<T>(encryption, place, raw);
+/** Throws instead of letting the caller overwrite a value that it cannot decrypt, for example because it lacks a key of the ring. */
+function decryptOrThrow<T>(encryption: Encryption, place: string, raw: Buffer | undefined) {
+  const found = decrypt<T>(encryption, place, raw);
   if (raw && !found)
-    throw new Error('a stored value cannot be opened with the keys of this process');
+    throw new Error('a stored value cannot be decrypted with the keys of this process');
   return found;
 }
 
@@ -101,20 +101,20 @@ async function update<T>(
 ): Promise<Found<T> | undefined> {
   const end = performance.now() + UPDATE_TIMEOUT_MS;
   const inTime = <R>(command: Promise<R>) => withTimeout(command, end - performance.now());
-  let found = seen ?? openOrRefuse<T>(encryption, name, await inTime(bytes.get(name)));
-  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+  let found = seen ?? decryptOrThrow<T>(encryption, name, await inTime(bytes.get(name)));
+  for (let attempt = 0; attempt < MAX_UPDATE_ATTEMPTS; attempt++) {
     const next = change(found?.value);
     if (next === KEEP || (!next && !found)) return found;
     const after = next && { value: next.value, raw: encryption.encrypt(name, next.value) };
-    const ttl = next ? lifetime(next.ttl) : 0;
-    const there = await inTime(bytes.compareAndSwap(name, found?.raw, after?.raw, ttl));
-    if (there === true) return after;
-    found = openOrRefuse<T>(encryption, name, there);
+    const ttl = next ? validTtl(next.ttl) : 0;
+    const stored = await inTime(bytes.compareAndSwap(name, found?.raw, after?.raw, ttl));
+    if (stored === true) return after;
+    found = decryptOrThrow<T>(encryption, name, stored);
   }
-  throw new StoreUnavailable(new Error('too many writers on one key'));
+  throw new StoreUnavailable(new Error('too many concurrent writers of one key'));
 }
 
-/** What a member of a set is encrypted for. */
+/** The place that a member of a set is encrypted for. */
 export function memberPlace(name: string, field: string): string {
   return `${name} ${field}`;
 }
@@ -127,7 +127,7 @@ function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
       const name = encryption.name(key);
       const field = encryption.field(name, member);
       const encrypted = encryption.encrypt(memberPlace(name, field), member);
-      await withTimeout(bytes.addMember(name, field, encrypted, lifetime(ttl)));
+      await withTimeout(bytes.addMember(name, field, encrypted, validTtl(ttl)));
     },
     async removeMember(key, member) {
       const name = encryption.name(key);
@@ -142,7 +142,7 @@ function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
           found.get(field) ?? encryption.decrypt(memberPlace(name, field), encrypted),
         );
       const total = await readMembers(bytes, withTimeout, name, add);
-      // A server that took over has other pieces. Where members were only removed meanwhile, this reads once more for nothing.
+      // After a failover, cursors of the old server skip members. This also reads again, needlessly, if members were removed meanwhile.
       if (found.size < total) await readMembers(bytes, withTimeout, name, add);
       return [...found.values()].filter((member) => member !== undefined);
     },
@@ -151,7 +151,7 @@ function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
 
 type AddMember = (field: string, encrypted: Buffer) => unknown;
 
-/** MemberPage by page. Resolves to how many there were at first, where that is known. */
+/** Returns the number of members at the start, or 0 if the database does not report it. */
 async function readMembers(
   bytes: ByteStore,
   withTimeout: WithTimeout,
@@ -159,11 +159,11 @@ async function readMembers(
   add: AddMember,
 ): Promise<number> {
   let total = 0;
-  for (let from: string | undefined = ''; from !== undefined;) {
-    const page: MemberPage = await withTimeout(bytes.members(name, from));
+  for (let cursor: string | undefined = ''; cursor !== undefined;) {
+    const page: MemberPage = await withTimeout(bytes.members(name, cursor));
     for (const [field, encrypted] of page.members) add(field, encrypted);
     total = page.total ?? total;
-    from = page.next;
+    cursor = page.next;
   }
   return total;
 }
@@ -174,11 +174,11 @@ function streams(bytes: ByteStore, encryption: Encryption, withTimeout: WithTime
   return {
     async append(key, value, ttl) {
       const name = encryption.name(key);
-      await withTimeout(bytes.append(name, encryption.encrypt(name, value), lifetime(ttl)));
+      await withTimeout(bytes.append(name, encryption.encrypt(name, value), validTtl(ttl)));
     },
     async range<T>(key: string, range: Range) {
       if (range.after !== undefined && !ENTRY_ID.test(range.after)) {
-        throw new RangeError('`after` is not the id of an entry');
+        throw new RangeError('`after` is not an entry id');
       }
       const name = encryption.name(key);
       const entries = await withTimeout(bytes.range(name, range));

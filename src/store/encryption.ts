@@ -1,4 +1,3 @@
-// Encrypts what is stored (AES-256-GCM, key ring, bound to its place) and hides ids in key names (HMAC-SHA-256).
 import {
   type KeyObject,
   createCipheriv,
@@ -13,35 +12,38 @@ const VERSION = 1;
 const HEADER_BYTES = 2;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-const POOL_BYTES = 4096;
-const NAMES_KEPT = 1000;
+const RANDOM_POOL_BYTES = 4096;
+const MAX_CACHED_NAMES = 1000;
 
-/** `id` is one byte and stands in every value it encrypted; it is a hint, not a name. A KeyObject, because Node turns a Buffer into one on every call. */
+/** `id` is one byte, stored in every encrypted value, and need not be unique. A KeyObject, because Node converts a Buffer on every call. */
 export type RingKey = { id: number; key: KeyObject };
 
 export interface Encryption {
-  /** `<kind>:<id>` with the id hidden; throws a TypeError when there is no kind. */
+  /** Returns the record name for a key `<kind>:<id>`, with the id replaced by its HMAC. Throws a TypeError if the key has no kind. */
   name(key: string): string;
-  /** The hidden form of a member of the set called `name`; the same member looks different in another set. */
+  /** Returns the HMAC of a member of the set `name`. It differs from set to set. */
   field(name: string, member: string): string;
-  /** Version, key id, nonce, ciphertext, tag. Two calls never give the same bytes, which the store's compare-and-set relies on. */
+  /**
+   * Returns version, key id, nonce, ciphertext and tag, bound to `place` as additional data. Two calls never return the same bytes, which
+   * compare-and-swap relies on.
+   */
   encrypt(place: string, value: unknown): Buffer;
-  /** Undefined for all that was not encrypted for this place with a key of the ring. */
+  /** Returns undefined for bytes that were not encrypted for this place with a key of the ring. */
   decrypt<T>(place: string, encrypted: Buffer): T | undefined;
 }
 
-export type EncryptionKeys = { naming: KeyObject; ring: RingKey[] };
+export type EncryptionKeys = { nameKey: KeyObject; ring: RingKey[] };
 
-/** The first key of the ring encrypts, every key of it opens. The naming key cannot change: that would lose every record. */
+/** The first key of the ring encrypts, every key decrypts. Another `nameKey` would lose every record. */
 export function createEncryption(
-  { naming, ring }: EncryptionKeys,
+  { nameKey, ring }: EncryptionKeys,
   random = pooledRandom(),
 ): Encryption {
   const [active] = ring;
   if (!active) throw new TypeError('the key ring is empty');
-  const hide = (text: string) => createHmac('sha256', naming).update(text).digest('base64url');
-  // A record is named when it is read and again when it is written.
-  const names = new LRUCache<string, string>({ max: NAMES_KEPT });
+  const hide = (text: string) => createHmac('sha256', nameKey).update(text).digest('base64url');
+  // A record is usually read and then written, so its name is needed twice.
+  const names = new LRUCache<string, string>({ max: MAX_CACHED_NAMES });
 
   return {
     name(key) {
@@ -61,11 +63,11 @@ export function createEncryption(
   };
 }
 
-/** Asks the generator for many bytes at once: a call costs more than all else about a nonce. */
+/** Requests random bytes in blocks, because each call costs more than the rest of an encryption. */
 function pooledRandom(): (size: number) => Buffer {
   let pool = Buffer.alloc(0);
   return (size) => {
-    if (pool.length < size) pool = randomBytes(POOL_BYTES);
+    if (pool.length < size) pool = randomBytes(RANDOM_POOL_BYTES);
     const bytes = pool.subarray(0, size);
     pool = pool.subarray(size);
     return bytes;
@@ -74,7 +76,7 @@ function pooledRandom(): (size: number) => Buffer {
 
 function kindOf(key: string): string {
   const colon = key.indexOf(':');
-  if (colon < 1) throw new TypeError('a key of the store is <kind>:<id>');
+  if (colon < 1) throw new TypeError('a store key must be <kind>:<id>');
   return key.slice(0, colon);
 }
 

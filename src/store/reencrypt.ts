@@ -1,30 +1,29 @@
-// Re-encrypts, in the background, what is still encrypted with the root secret before the present one, until nothing needs that any more.
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ByteStore, Rewriting } from './byte-store.ts';
-import type { Logger } from './logger.ts';
-import { createEncryption, type EncryptionKeys } from './encryption.ts';
+import type { ByteStore, Transform } from './byte-store.ts';
 import { memberPlace } from './encrypted-store.ts';
+import { createEncryption, type EncryptionKeys } from './encryption.ts';
+import type { StoreLogger } from './store.ts';
 
 export type Reencryption = {
-  /** Resolves when the store is not used any more. */
+  /** Resolves when the store is no longer used. */
   stop(): Promise<void>;
 };
 
-export type ReencryptionLogger = Logger & { info(details: object, message: string): void };
+export type ReencryptionLogger = StoreLogger & { info(details: object, message: string): void };
 
 /** All in seconds. */
-export type Pace = {
-  /** Between two batches: what makes it gentle to the store. */
-  rest: number;
-  /** Between two reports of progress. */
+export type ReencryptionIntervals = {
+  /** Between two batches, to limit the load on the store. */
+  pause: number;
+  /** Between two log lines about progress. */
   report: number;
-  /** Before it begins again after the store failed. */
+  /** Before a new attempt after the store failed. */
   retry: number;
-  /** Before it looks again, for what a process that still had the old secret wrote late. */
-  again: number;
+  /** Before the next pass, which covers values that a process with the old secret wrote meanwhile. */
+  repeat: number;
 };
 
-const PACE: Pace = { rest: 0.05, report: 30, retry: 10, again: 3600 };
+const INTERVALS: ReencryptionIntervals = { pause: 0.05, report: 30, retry: 10, repeat: 3600 };
 
 const STARTED =
   'records encrypted with the previous root secret are being re-encrypted with the new one';
@@ -34,26 +33,26 @@ const DONE =
   'have the new one; audit entries from before, and refresh tokens and sign-ins not used since, end with it';
 
 /**
- * Goes through the store until nothing is left to do, and again now and then; begins again when the store fails. Does nothing when
- * there is no previous key. Several processes may do it at once.
+ * Re-encrypts every value of the previous root secret in the background, in passes until none is left, and repeats periodically. Retries when
+ * the store fails. Does nothing without a previous secret. Several processes may run it at once.
  */
 export function startReencryption(
   bytes: ByteStore,
   keys: EncryptionKeys,
   logger: ReencryptionLogger,
-  pace: Partial<Pace> = {},
+  intervals: Partial<ReencryptionIntervals> = {},
 ): Reencryption {
   const stopping = new AbortController();
   const { signal } = stopping;
-  const work = {
+  const job = {
     bytes,
-    rewriting: reencryptWith(keys),
+    transform: reencryptWith(keys),
     logger,
-    pace: { ...PACE, ...pace },
+    intervals: { ...INTERVALS, ...intervals },
     signal,
   };
-  const working = keys.ring.length > 1 ? reencryptUntilStopped(work) : undefined;
-  const stopped = working?.catch((error: unknown) => {
+  const running = keys.ring.length > 1 ? reencryptUntilStopped(job) : undefined;
+  const stopped = running?.catch((error: unknown) => {
     if (!signal.aborted) throw error;
   });
   return {
@@ -64,58 +63,58 @@ export function startReencryption(
   };
 }
 
-/** Leaves alone what the first key opens, and what none opens. */
-function reencryptWith({ naming, ring }: EncryptionKeys): Rewriting {
-  const present = createEncryption({ naming, ring: ring.slice(0, 1) });
-  const all = createEncryption({ naming, ring });
+/** Skips values that the current key decrypts, and values that no key decrypts. */
+function reencryptWith({ nameKey, ring }: EncryptionKeys): Transform {
+  const current = createEncryption({ nameKey, ring: ring.slice(0, 1) });
+  const all = createEncryption({ nameKey, ring });
   return (encrypted, name, field) => {
     const place = field === undefined ? name : memberPlace(name, field);
-    if (present.decrypt(place, encrypted) !== undefined) return undefined;
+    if (current.decrypt(place, encrypted) !== undefined) return undefined;
     const value = all.decrypt(place, encrypted);
-    return value === undefined ? undefined : present.encrypt(place, value);
+    return value === undefined ? undefined : current.encrypt(place, value);
   };
 }
 
-type Work = {
+type Job = {
   bytes: ByteStore;
-  rewriting: Rewriting;
+  transform: Transform;
   logger: ReencryptionLogger;
-  pace: Pace;
+  intervals: ReencryptionIntervals;
   signal: AbortSignal;
 };
 
-/** Only a round that found nothing is the end: records may move about in the store while they are gone through. */
-async function reencryptUntilStopped(work: Work): Promise<never> {
-  const { logger, pace, signal } = work;
+/** Finished only after a pass that replaced nothing, because records may move within the store during a pass. */
+async function reencryptUntilStopped(job: Job): Promise<never> {
+  const { logger, intervals, signal } = job;
   let total = 0;
   let announced: number | undefined;
   let isInterrupted = false;
-  const report = reporter(logger, pace.report);
+  const report = progressReporter(logger, intervals.report);
   logger.info({}, STARTED);
   for (;;) {
     const before = total;
     try {
-      for await (const count of work.bytes.rewrite(work.rewriting)) {
+      for await (const count of job.bytes.rewrite(job.transform)) {
         total += count;
         report(total);
-        await rest(pace.rest, signal);
+        await pause(intervals.pause, signal);
       }
       isInterrupted = false;
     } catch (cause) {
       signal.throwIfAborted();
       if (!isInterrupted) logger.warn({ err: cause }, INTERRUPTED);
       isInterrupted = true;
-      await rest(pace.retry, signal);
+      await pause(intervals.retry, signal);
       continue;
     }
     if (total > before) continue;
     if (total !== announced) logger.info({ reencrypted: total }, DONE);
     announced = total;
-    await rest(pace.again, signal);
+    await pause(intervals.repeat, signal);
   }
 }
 
-function reporter(
+function progressReporter(
   logger: ReencryptionLogger,
   every: number,
   now = () => performance.now() / 1000,
@@ -128,7 +127,7 @@ function reporter(
   };
 }
 
-/** Rejects when the signal is aborted. Never the reason why a process stays. */
-function rest(seconds: number, signal: AbortSignal): Promise<void> {
+/** Rejects when the signal is aborted. Does not keep the process running. */
+function pause(seconds: number, signal: AbortSignal): Promise<void> {
   return delay(seconds * 1000, undefined, { signal, ref: false });
 }

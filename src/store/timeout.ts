@@ -1,41 +1,38 @@
-// How long the database may take: a request needs several commands, and is answered within 1.5 s also when the database stalls meanwhile.
 import { StoreFull, StoreUnavailable } from './store.ts';
 
+/** A request runs several commands; together they must fail within 1.5 s when the store stalls. */
 const TIMEOUT_MS = 1200;
-// After a command that was late, until one is answered: whoever waited for that one must not wait as long again.
+/** Applies after a command timed out, until a command succeeds. */
 const TIMEOUT_WHEN_STALLED_MS = 200;
 
-/**
- * `command` was sent already: when it is late its answer is not waited for, and it may still be carried out. Throws `StoreUnavailable`,
- * whatever went wrong.
- */
+/** Rejects with StoreUnavailable if `command` fails or times out. A command that timed out may still be executed. */
 export type WithTimeout = <R>(command: Promise<R>, milliseconds?: number) => Promise<R>;
 
-/** For all commands to one database. */
+/** One for all commands to a database. */
 export function createTimeout(): WithTimeout {
-  let isLate = false;
-  const answered = () => void (isLate = false);
+  let isStalled = false;
+  const answered = () => void (isStalled = false);
 
   return async function withTimeout<R>(command: Promise<R>, milliseconds = TIMEOUT_MS): Promise<R> {
     const began = performance.now();
-    const { promise: late, reject } = Promise.withResolvers<never>();
+    const { promise: timedOut, reject } = Promise.withResolvers<never>();
     const timer = setTimeout(
-      () => reject(new Error('no answer in time')),
-      isLate ? Math.min(milliseconds, TIMEOUT_WHEN_STALLED_MS) : milliseconds,
+      () => reject(new Error('the command timed out')),
+      isStalled ? Math.min(milliseconds, TIMEOUT_WHEN_STALLED_MS) : milliseconds,
     );
     command.then(answered, () => undefined);
     try {
-      return await Promise.race([command, late]);
+      return await Promise.race([command, timedOut]);
     } catch (cause) {
-      isLate ||= performance.now() - began >= TIMEOUT_WHEN_STALLED_MS;
-      throw isFull(cause) ? new StoreFull(cause) : new StoreUnavailable(cause);
+      isStalled ||= performance.now() - began >= TIMEOUT_WHEN_STALLED_MS;
+      throw isOutOfMemory(cause) ? new StoreFull(cause) : new StoreUnavailable(cause);
     } finally {
       clearTimeout(timer);
     }
   };
 }
 
-/** Only Redis can be: where a disk is full, nothing can be deleted either. */
-function isFull(cause: unknown): boolean {
+/** Only Redis reports it. When a disk is full, SQLite cannot delete either. */
+function isOutOfMemory(cause: unknown): boolean {
   return cause instanceof Error && cause.message.startsWith('OOM ');
 }

@@ -65,7 +65,7 @@ describe('The cached reader', () => {
     const { read, answer, loads } = controlled();
     const readers = [read('a'), read('a'), read('a')];
     answer(1);
-    expect(await Promise.all(readers)).to.deep.equal(Array(3).fill({ version: 1 }));
+    expect(await Promise.all(readers)).to.deep.equal([1, 1, 1].map((version) => ({ version })));
     expect(loads).to.have.lengthOf(1);
   });
 

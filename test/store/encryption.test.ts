@@ -1,17 +1,17 @@
 // What is stored can be read with the right key, in its own place, unchanged, and in no other way.
 import { assert } from 'chai';
 import { createSecretKey, randomBytes } from 'node:crypto';
-import { deriveKey, deriveStoreKeys } from '../../src/store/keys.ts';
+import { deriveKey, deriveStoreKeys } from '../../src/store/key-derivation.ts';
 import { createEncryption, type RingKey } from '../../src/store/encryption.ts';
 
-const naming = createSecretKey(randomBytes(32));
+const nameKey = createSecretKey(randomBytes(32));
 const ringKey = (id: number): RingKey => ({ id, key: createSecretKey(randomBytes(32)) });
 const first = ringKey(1);
 const second = ringKey(2);
 const PLACE = 'thing:name';
 
 describe('a encrypted value', () => {
-  const encryption = createEncryption({ naming, ring: [first] });
+  const encryption = createEncryption({ nameKey, ring: [first] });
   const encrypted = encryption.encrypt(PLACE, { text: 'naïve 門' });
 
   it('opens in the place it was encrypted for, and in no other', () => {
@@ -36,7 +36,7 @@ describe('a encrypted value', () => {
   it('carries the version of its envelope and the id of its key', () => {
     assert.deepEqual(
       [
-        ...createEncryption({ naming, ring: [second] })
+        ...createEncryption({ nameKey, ring: [second] })
           .encrypt(PLACE, 1)
           .subarray(0, 2),
       ],
@@ -47,33 +47,33 @@ describe('a encrypted value', () => {
 
 describe('a key ring', () => {
   it('opens what any of its keys encrypted, and encrypts with its first', () => {
-    const old = createEncryption({ naming, ring: [first] }).encrypt(PLACE, 'old');
-    const turned = createEncryption({ naming, ring: [second, first] });
+    const old = createEncryption({ nameKey, ring: [first] }).encrypt(PLACE, 'old');
+    const turned = createEncryption({ nameKey, ring: [second, first] });
     assert.equal(turned.decrypt(PLACE, old), 'old');
     assert.equal(
-      createEncryption({ naming, ring: [second] }).decrypt(PLACE, turned.encrypt(PLACE, 'new')),
+      createEncryption({ nameKey, ring: [second] }).decrypt(PLACE, turned.encrypt(PLACE, 'new')),
       'new',
     );
   });
   it('does not open what a key encrypted that it has not, or has another of the same id', () => {
-    const encrypted = createEncryption({ naming, ring: [first] }).encrypt(PLACE, 1);
-    assert.isUndefined(createEncryption({ naming, ring: [second] }).decrypt(PLACE, encrypted));
-    assert.isUndefined(createEncryption({ naming, ring: [ringKey(1)] }).decrypt(PLACE, encrypted));
+    const encrypted = createEncryption({ nameKey, ring: [first] }).encrypt(PLACE, 1);
+    assert.isUndefined(createEncryption({ nameKey, ring: [second] }).decrypt(PLACE, encrypted));
+    assert.isUndefined(createEncryption({ nameKey, ring: [ringKey(1)] }).decrypt(PLACE, encrypted));
   });
   it('holds at least one key', () => {
-    assert.throws(() => createEncryption({ naming, ring: [] }), TypeError);
+    assert.throws(() => createEncryption({ nameKey, ring: [] }), TypeError);
   });
 });
 
 describe('a name', () => {
-  const encryption = createEncryption({ naming, ring: [first] });
+  const encryption = createEncryption({ nameKey, ring: [first] });
 
   it('shows the kind and hides the id, always in the same way', () => {
     assert.match(encryption.name('thing:secret'), /^thing:[\w-]{43}$/);
     assert.equal(encryption.name('thing:secret'), encryption.name('thing:secret'));
   });
-  it('differs by kind, by id and by naming key', () => {
-    const other = createEncryption({ naming: createSecretKey(randomBytes(32)), ring: [first] });
+  it('differs by kind, by id and by nameKey key', () => {
+    const other = createEncryption({ nameKey: createSecretKey(randomBytes(32)), ring: [first] });
     const names = [
       encryption.name('a:1'),
       encryption.name('b:1'),
@@ -104,7 +104,7 @@ describe('the keys derived from the root secret', () => {
   it('stay what they are from version to version', () => {
     const key = deriveKey('a root secret', 'cookies').toString('base64url');
     assert.equal(key, 'w06xQIgRMTvmxJ5TbIuZd7jSBQC9o3r_t2bONbbSVIk');
-    const encryption = createEncryption(deriveStoreKeys('a root secret'));
+    const encryption = createEncryption(deriveStoreKeys({ secret: 'a root secret' }));
     assert.equal(encryption.name('thing:1'), 'thing:lgu95xhDyfhZ4oujUjkgNEtdaSlxvz-I6zEZq9mXdqU');
   });
   it('are not derived from an empty secret', () => {

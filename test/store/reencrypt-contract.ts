@@ -131,7 +131,7 @@ export function reencryptionContract(start: () => Promise<Database>): () => Data
       each.update<number>(key, (count = 0) => ({ value: count + 1, ttl: LONG }));
     // Those that write with the old secret give the others something to re-encrypt again and again.
     const writers = [await database.open({ secret: OLD, previousSecret: NEW }), store];
-    const watched = watchReencryption(store, { again: 0 });
+    const watched = watchReencryption(store, { repeat: 0 });
     for (let round = 0; round < 5; round++) {
       await Promise.all(
         Array.from({ length: RACERS }, (_, i) => {
@@ -157,7 +157,7 @@ export function reencryptionContract(start: () => Promise<Database>): () => Data
 
   it('is completed by the next process when one was stopped in the middle', async () => {
     const store = await filled();
-    const stopped = watchReencryption(store, { report: 0, rest: LONG });
+    const stopped = watchReencryption(store, { report: 0, pause: LONG });
     await stopped.line(/in progress/);
     await stopped.stop();
     const found = await countFound(await database.open({ secret: NEW }));
@@ -168,7 +168,7 @@ export function reencryptionContract(start: () => Promise<Database>): () => Data
 
   it('looks again, for what a process that still had the old secret wrote late', async () => {
     const late = await database.open({ secret: OLD, previousSecret: NEW });
-    const watched = watchReencryption(await database.open(BOTH), { again: 0.02 });
+    const watched = watchReencryption(await database.open(BOTH), { repeat: 0.02 });
     await watched.line(DONE);
     await late.set('thing:late', 'written late', LONG);
     const { details } = await watched.line(DONE, 2);

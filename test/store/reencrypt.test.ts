@@ -133,7 +133,7 @@ describe('re-encryption on Redis', () => {
   it('waits while the server is stalled, warns once, and goes on', async () => {
     const before = await database().open({ secret: OLD });
     for (let i = 0; i < 300; i++) await before.set(`thing:${i}`, i, 600);
-    const watched = watchReencryption(await database().open(BOTH), { report: 0, rest: 0.05 });
+    const watched = watchReencryption(await database().open(BOTH), { report: 0, pause: 0.05 });
     await watched.line(/in progress/);
     server.kill('SIGSTOP');
     const { level } = await watched.line(/interrupted/);
@@ -150,7 +150,7 @@ describe('re-encryption on Redis', () => {
   });
 
   it('stops while the server is stalled', async () => {
-    const watched = watchReencryption(await database().open(BOTH), { again: 0 });
+    const watched = watchReencryption(await database().open(BOTH), { repeat: 0 });
     await watched.line(DONE);
     server.kill('SIGSTOP');
     const start = performance.now();

@@ -1,5 +1,9 @@
 // Watches a store being re-encrypted: starts it, keeps what it logs, and waits for its end.
-import type { Pace, Reencryption, ReencryptionLogger } from '../../src/store/reencrypt.ts';
+import type {
+  ReencryptionIntervals,
+  Reencryption,
+  ReencryptionLogger,
+} from '../../src/store/reencrypt.ts';
 import type { OpenedStore } from '../../src/store/open.ts';
 import { until } from './condition.ts';
 
@@ -13,9 +17,12 @@ export type Watched = {
 };
 
 export const DONE = /GATEHOUSE_PREVIOUS_SECRET can be removed/;
-const AT_ONCE: Partial<Pace> = { rest: 0, retry: 0.05 };
+const AT_ONCE: Partial<ReencryptionIntervals> = { pause: 0, retry: 0.05 };
 
-export function watchReencryption(store: OpenedStore, pace: Partial<Pace> = {}): Watched {
+export function watchReencryption(
+  store: OpenedStore,
+  intervals: Partial<ReencryptionIntervals> = {},
+): Watched {
   const lines: Line[] = [];
   const keep = (level: Line['level']) => (details: object, message: string) =>
     void lines.push({ level, message, details });
@@ -24,7 +31,7 @@ export function watchReencryption(store: OpenedStore, pace: Partial<Pace> = {}):
     warn: keep('warn'),
     error: keep('error'),
   };
-  const { stop } = store.startReencryption(logger, { ...AT_ONCE, ...pace });
+  const { stop } = store.startReencryption(logger, { ...AT_ONCE, ...intervals });
   return {
     lines,
     stop,
@@ -37,8 +44,11 @@ export function watchReencryption(store: OpenedStore, pace: Partial<Pace> = {}):
 }
 
 /** How many were re-encrypted, as the last line says. */
-export async function reencryptAll(store: OpenedStore, pace: Partial<Pace> = {}): Promise<number> {
-  const watched = watchReencryption(store, pace);
+export async function reencryptAll(
+  store: OpenedStore,
+  intervals: Partial<ReencryptionIntervals> = {},
+): Promise<number> {
+  const watched = watchReencryption(store, intervals);
   try {
     const { details } = await watched.line(DONE);
     return 'reencrypted' in details ? Number(details.reencrypted) : NaN;
