@@ -16,7 +16,7 @@ import { refuseUnseenRequests } from '../http/unseen-requests.ts';
 import { cookieSignatures } from '../keys/cookie-signatures.ts';
 import { keyRing } from '../keys/key-ring.ts';
 import { persistentKey } from '../keys/persistent-key.ts';
-import type { SigningKeyRing } from '../keys/signing-key-ring.ts';
+import type { SigningKeyRing } from '../keys/signing-keys.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Traces } from '../observability/tracing.ts';
 import type { Settings } from '../settings/settings.ts';

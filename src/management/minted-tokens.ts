@@ -1,7 +1,7 @@
 // Minted tokens as administrators manage them: minted, listed and revoked; the token itself is in one answer only.
 import { recordAudit } from '../audit/audit.ts';
 import { notFound } from '../http/errors.ts';
-import { openSigningKeys, publishedKeys } from '../keys/signing-keys.ts';
+import { loadSigningKeys, publishedKeys } from '../keys/signing-keys.ts';
 import {
   listMintedTokens,
   mintedSubject,
@@ -88,7 +88,7 @@ export async function revokeToken(
 }
 
 async function publishedKeyIds(store: ManagementTools['store'], now: number): Promise<string[]> {
-  const keys = publishedKeys(await openSigningKeys(store, now), now);
+  const keys = publishedKeys(await loadSigningKeys(store, now), now);
   return keys.map(({ jwk }) => jwk.kid);
 }
 

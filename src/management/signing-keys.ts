@@ -2,7 +2,7 @@
 import { recordAudit } from '../audit/audit.ts';
 import { HttpError } from '../http/errors.ts';
 import {
-  openSigningKeys,
+  loadSigningKeys,
   publishedKeys,
   RotationPending,
   rotateSigningKeys,
@@ -42,7 +42,7 @@ export const signingKeyRoutes = [
 ];
 
 export async function showKeys({ store, now }: ManagementTools): Promise<Page<SigningKeyDocument>> {
-  return keyPage(await openSigningKeys(store, now()), now());
+  return keyPage(await loadSigningKeys(store, now()), now());
 }
 
 async function rotateKeys(
