@@ -5,7 +5,6 @@ import manifest from '../package.json' with { type: 'json' };
 import { closeAll, listenAll, ListenError, type ListeningHost } from './http/listen.ts';
 import { openPages } from './http/pages.ts';
 import { openRateLimits } from './http/rate-limits.ts';
-import { notedAudit } from './audit/audit.ts';
 import { REASONS } from './grants/reasons.ts';
 import { countedRateLimits } from './http/rate-limit-metrics.ts';
 import { createMetrics } from './observability/metrics.ts';
@@ -62,8 +61,7 @@ export async function startGatehouse(
     now,
   });
   const tracedSystem = traces && systemOf(settings);
-  const instrumented = instrumentedStore(opened, { metrics, tracedSystem, now });
-  const store = notedAudit(instrumented, ({ event, reason }) => metrics.event(event, reason));
+  const store = instrumentedStore(opened, { metrics, tracedSystem, now });
   let isStopping = false;
   const isReady = async () => {
     if (isStopping) throw new Error('stopping');

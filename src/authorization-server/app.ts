@@ -47,7 +47,7 @@ export type AuthorizationServerOptions = {
   store: Store;
   pages: Pages;
   logger: Logger;
-  metrics?: Metrics;
+  metrics: Metrics;
   traces?: Traces | undefined;
   signingKeys: SigningKeyRing;
   isReady: () => Promise<void>;
@@ -62,7 +62,7 @@ export type AuthorizationServer = { app: Koa; close: () => Promise<void> };
 export async function authorizationServer(
   options: AuthorizationServerOptions,
 ): Promise<AuthorizationServer> {
-  const { settings, store, pages, logger, isReady, now } = options;
+  const { settings, store, pages, logger, metrics, isReady, now } = options;
   const cookieKeys = cookieSignatures(keyRing(settings, 'cookies'));
   const accountKey = await persistentKey(store, settings.secret, 'account-ids');
   const nonceKey = await persistentKey(store, settings.secret, NONCE_KEY);
@@ -71,6 +71,7 @@ export async function authorizationServer(
     settings,
     store,
     logger,
+    metrics,
     cookieKeys,
     signingKeys: options.signingKeys,
     tokenKeys: keyRing(settings, 'codes and refresh tokens'),
@@ -87,13 +88,13 @@ export async function authorizationServer(
     url: settings.authUrl,
     proxies: settings.proxies,
     logger,
-    metrics: options.metrics,
+    metrics,
     traces: options.traces,
     isReady,
     probeKeys: keyRing(settings, PROBE_PURPOSE),
     respondToError: respondToError(pages),
   });
-  if (options.metrics) app.use(countFlows(options.metrics));
+  app.use(countFlows(metrics));
   app.keys = cookieKeys;
   app.use(pages.middleware);
   const people = {
@@ -103,6 +104,7 @@ export async function authorizationServer(
       return engine.provider();
     },
     store,
+    metrics,
     pages,
     now,
     authUrl: settings.authUrl,

@@ -77,13 +77,14 @@ export async function listTokens(
 }
 
 export async function revokeToken(
-  { store, by, now }: ManagementTools,
+  tools: ManagementTools,
   id: string,
 ): Promise<MintedTokenDocument> {
+  const { store, by, now } = tools;
   const record = await revokeMintedToken(store, id);
   if (!record) throw notFound('there is no minted token with this id');
   const item = { event: 'token_revoked', clientId: mintedSubject(id), by, outcome: 'done' };
-  await recordAudit(store, item, now());
+  await recordAudit(tools, item);
   return mintedTokenDocument(record, await publishedKeyIds(store, now()));
 }
 
@@ -93,9 +94,14 @@ async function publishedKeyIds(store: ManagementTools['store'], now: number): Pr
 }
 
 /** Calls made with the token are recorded under the same client; its name is nowhere else once it is revoked. */
-async function auditMinted({ store, by, now }: ManagementTools, record: MintedToken) {
+async function auditMinted(tools: ManagementTools, record: MintedToken) {
   const { id, name, level, expiresAt } = record;
   const given = { name, level, expiresAt: isoTime(expiresAt) };
-  const item = { event: 'token_minted', clientId: mintedSubject(id), by, arguments: given };
-  await recordAudit(store, { ...item, outcome: 'done' }, now());
+  const item = {
+    event: 'token_minted',
+    clientId: mintedSubject(id),
+    by: tools.by,
+    arguments: given,
+  };
+  await recordAudit(tools, { ...item, outcome: 'done' });
 }

@@ -46,13 +46,14 @@ export async function showKeys({ store, now }: ManagementTools): Promise<Page<Si
 }
 
 async function rotateKeys(
-  { store, accessTokenLifetime, by, now }: ManagementTools,
+  tools: ManagementTools,
   { atOnce = false }: { atOnce?: boolean | undefined },
 ): Promise<Page<SigningKeyDocument>> {
+  const { store, accessTokenLifetime, by, now } = tools;
   const rotation = { accessTokenLifetime, atOnce };
   const keys = await rotateSigningKeys(store, rotation, now()).catch(refusePending);
   const reason = atOnce ? { reason: 'at_once' } : {};
-  await recordAudit(store, { event: 'signing_key_rotated', by, outcome: 'done', ...reason }, now());
+  await recordAudit(tools, { event: 'signing_key_rotated', by, outcome: 'done', ...reason });
   return keyPage(keys, now());
 }
 

@@ -31,7 +31,7 @@ export type Metrics = {
   upstreamError(reason: (typeof upstreamFaults)[number]): void;
   flow(step: FlowStep, outcome: FlowOutcome): void;
   token(grantType: string): void;
-  event(name: string, reason?: string): void;
+  auditEvent(name: string, reason?: string): void;
   noticeDelay(channel: string, seconds: number): void;
   storeLatency(verb: StoreVerb, seconds: number): void;
   storeError(verb: StoreVerb): void;
@@ -111,7 +111,7 @@ function hostMetrics(registry: Registry): HostMetrics {
 function flowMetrics(
   registry: Registry,
   reasons: readonly string[],
-): Pick<Metrics, 'flow' | 'token' | 'event'> {
+): Pick<Metrics, 'flow' | 'token' | 'auditEvent'> {
   const count = counters(registry);
   const flows = count('flows_total', 'Steps of connecting, by outcome.', ['step', 'outcome']);
   const tokens = count('tokens_total', 'Answers with an access token.', ['grant_type']);
@@ -125,7 +125,7 @@ function flowMetrics(
   return {
     flow: (step, outcome) => flows.inc({ step, outcome }),
     token: (grantType) => tokens.inc({ grant_type: grantTypeOf?.(grantType) ?? 'other' }),
-    event: (name, reason) =>
+    auditEvent: (name, reason) =>
       events.inc({
         event: eventOf?.(name) ?? 'other',
         reason: reason === undefined ? '' : (reasonOf?.(reason) ?? 'other'),

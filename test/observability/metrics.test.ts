@@ -156,8 +156,8 @@ describe('A label', () => {
     const metrics = createMetrics(['idle']);
     metrics.refusal('management', 'canary');
     metrics.token('canary');
-    metrics.event('canary', 'canary');
-    metrics.event('grant_ended', 'idle');
+    metrics.auditEvent('canary', 'canary');
+    metrics.auditEvent('grant_ended', 'idle');
     const { text } = await metrics.read();
     expect(text).to.not.include('canary');
     const samples = parseMetrics(text);

@@ -15,6 +15,7 @@ import type { RateLimit } from '../../http/rate-limits.ts';
 import type { SecretGuard } from '../../http/secret-guard.ts';
 import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
 import { SIGNING_ALGORITHM, signingKey, type SigningKeyRing } from '../../keys/signing-keys.ts';
+import type { Metrics } from '../../observability/metrics.ts';
 import { OFFLINE_ACCESS } from '../../permission-level.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
@@ -41,6 +42,7 @@ export type EngineOptions = {
   settings: Settings;
   store: Store;
   logger: Logger;
+  metrics: Metrics;
   cookieKeys: CookieSignatures;
   tokenKeys: readonly KeyObject[];
   accountKey: KeyObject;
@@ -70,7 +72,7 @@ const INTERACTION_LIFETIME = 900;
 const FRESH_FOR = 10;
 
 export async function openEngine(options: EngineOptions): Promise<Engine> {
-  const { settings, store, logger, signingKeys, now } = options;
+  const { settings, store, logger, metrics, signingKeys, now } = options;
   const lifetimes = grantLifetimes(settings.lifetimes);
   const policy = await tokenPolicy(options);
   const network = { ...INTERNET, ...options.documentFetching?.network };
@@ -92,7 +94,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
         .split(' ')
         .includes(OFFLINE_ACCESS),
     verifyAccessToken: accessTokenVerifier(settings.authUrl, signingKeys.verificationKeys),
-    ...grantEvents({ store, logger, clients, uses, now }),
+    ...grantEvents({ store, logger, metrics, clients, uses, now }),
   });
   const redirectPolicy = redirectPolicyOf(settings);
   const documents = clientMetadataDocuments({
@@ -107,6 +109,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   });
   const addIdJag = idJagGrantType({
     store,
+    metrics,
     policy,
     uses,
     now,
