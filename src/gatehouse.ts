@@ -5,18 +5,16 @@ import manifest from '../package.json' with { type: 'json' };
 import { closeAll, listenAll, ListenError, type ListeningHost } from './http/listen.ts';
 import { openPages } from './http/pages.ts';
 import { openRateLimits } from './http/rate-limits.ts';
-import { notedAudit } from './audit/audit.ts';
 import { REASONS } from './grants/reasons.ts';
 import { countedRateLimits } from './http/rate-limit-metrics.ts';
-import { openMetrics } from './observability/metrics.ts';
-import { openLogger } from './observability/logger.ts';
-import type { Traces } from './observability/spans.ts';
+import { createMetrics } from './observability/metrics.ts';
+import { createLogger } from './observability/logger.ts';
+import type { Traces } from './observability/tracing.ts';
 import { consoleUrl, openHosts, type RoleOptions } from './roles.ts';
 import type { Settings } from './settings/settings.ts';
-import { measuredStore } from './store/measured.ts';
+import { instrumentedStore } from './store/instrumented-store.ts';
 import { openStore } from './store/open.ts';
 import type { Store } from './store/store.ts';
-import { tracedStore } from './store/traced.ts';
 
 export type Running = {
   store: Store;
@@ -47,13 +45,13 @@ export async function startGatehouse(
   settings: Settings,
   options: StartOptions = {},
 ): Promise<Running> {
-  const { logger = openLogger(settings.logLevel), now = epochSeconds } = options;
+  const { logger = createLogger(settings.logLevel), now = epochSeconds } = options;
   const { secret, previousSecret, dataDir, productName, supportContact, links, theme } = settings;
   const pages = openPages(
     { productName, links, ...(supportContact === undefined ? {} : { supportContact }) },
     theme,
   );
-  const metrics = openMetrics(Object.keys(REASONS));
+  const metrics = createMetrics(Object.keys(REASONS));
   const traces = await openTracesOf(settings, logger, now);
   const opened = await openStore(settings.store, {
     secret,
@@ -62,9 +60,8 @@ export async function startGatehouse(
     logger,
     now,
   });
-  const measured = measuredStore(opened, metrics, now);
-  const asked = traces ? tracedStore(measured, systemOf(settings)) : measured;
-  const store = notedAudit(asked, ({ event, reason }) => metrics.event(event, reason));
+  const tracedSystem = traces && systemOf(settings);
+  const store = instrumentedStore(opened, { metrics, tracedSystem, now });
   let isStopping = false;
   const isReady = async () => {
     if (isStopping) throw new Error('stopping');
@@ -90,7 +87,7 @@ export async function startGatehouse(
     });
     close = playing.close;
     const { servers, served } = await listen(playing.hosts);
-    const resealing = store.startResealing(logger);
+    const reencryption = store.startReencryption(logger);
     return {
       store,
       logger,
@@ -99,7 +96,7 @@ export async function startGatehouse(
         isStopping = true;
         await closeAll(servers, { drain, endCalls: playing.endCalls });
         await close();
-        await resealing.stop();
+        await reencryption.stop();
         await store.close();
         await traces?.close();
       },
@@ -112,14 +109,14 @@ export async function startGatehouse(
   }
 }
 
-/** Loaded only where traces are on: what it takes is memory, and time at the start. */
+/** Loads OpenTelemetry only when traces are on, because it costs memory and startup time. */
 async function openTracesOf(
   { traces }: Settings,
   logger: Logger,
   now: () => number,
 ): Promise<Traces | undefined> {
   if (!traces) return undefined;
-  const { openTraces } = await import('./observability/traces.ts');
+  const { openTraces } = await import('./observability/opentelemetry.ts');
   return openTraces(traces, { version: manifest.version, logger, now });
 }
 

@@ -9,7 +9,7 @@ import { ListenError } from './http/listen.ts';
 import { loadSettings } from './settings/load.ts';
 import { SettingsError } from './settings/mistake.ts';
 import type { Settings } from './settings/settings.ts';
-import { StoreNotOpened } from './store/open.ts';
+import { StoreNotOpened } from './store/store.ts';
 
 const WRONG_SETTINGS = 2;
 

@@ -18,10 +18,9 @@ import type { RateLimits } from './http/rate-limits.ts';
 import { secretGuard } from './http/secret-guard.ts';
 import { cookieSignatures } from './keys/cookie-signatures.ts';
 import { keyRing } from './keys/key-ring.ts';
-import { keptKey } from './keys/kept-key.ts';
+import { persistentKey } from './keys/persistent-key.ts';
 import { openRemoteKeys, type RemoteKeys } from './keys/remote-keys.ts';
-import { openSigningKeyRing } from './keys/signing-key-ring.ts';
-import { signingKey } from './keys/signing-keys.ts';
+import { openSigningKeyRing, signingKey } from './keys/signing-keys.ts';
 import { managementApp } from './management/app.ts';
 import { CALLBACK_PATH as CONSOLE_CALLBACK_PATH } from './management/console/sign-in.ts';
 import { CONSOLE, type ConsoleSettings } from './management/console/visit.ts';
@@ -29,7 +28,7 @@ import { resourceServer } from './resource-server/app.ts';
 import type { CallKind } from './resource-server/open-calls.ts';
 import { metricsApp } from './http/metrics-host.ts';
 import type { Metrics } from './observability/metrics.ts';
-import type { Traces } from './observability/spans.ts';
+import type { Traces } from './observability/tracing.ts';
 import type { Settings } from './settings/settings.ts';
 import type { Store } from './store/store.ts';
 
@@ -192,7 +191,7 @@ async function consoleOf(options: RoleOptions): Promise<{ console?: ConsoleSetti
   if (consoleUrl(settings) === undefined) return {};
   const callbackUrl = settings.managementUrl + CONSOLE_CALLBACK_PATH;
   const providers = openIdentityProviders(identityProvidersOf(settings), callbackUrl);
-  const accountKey = await keptKey(store, settings.secret, 'account-ids');
+  const accountKey = await persistentKey(store, settings.secret, 'account-ids');
   const signIn = { providers, accountKey };
   return { console: { pages, signIn, administrators, rateLimit: rateLimits.signIns } };
 }

@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { recordAudit } from '../src/audit/audit.ts';
 import { gatehouse, CREATE, MINT, useCommandLine } from './management/command-line.ts';
+import { auditServices } from './support/audit-services.ts';
 
 const NOW = Math.floor(Date.now() / 1000);
 
@@ -66,7 +67,7 @@ describe('the command line', () => {
 
   describe('audit', () => {
     const record = (event: string, secondsAgo: number) =>
-      recordAudit(host().store, { event, outcome: 'done' }, NOW - secondsAgo);
+      recordAudit(auditServices(host().store, NOW - secondsAgo), { event, outcome: 'done' });
     const eventsOf = ({ items }: { items: { event: string }[] }) => items.map(({ event }) => event);
 
     it('is empty before anything happened', async () => {

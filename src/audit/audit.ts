@@ -1,74 +1,70 @@
-// The audit log: calls made with the level `full`, and security events, in the order they happened.
 import { createHash } from 'node:crypto';
+import type { Metrics } from '../observability/metrics.ts';
 import type { Entry, Range, Store } from '../store/store.ts';
 
-/**
- * `event` is `call` or a security event such as `refresh_replay`; `time` is ISO 8601; `by` is the account of the administrator who did it in the
- * console, and absent for whoever has the management key. Arguments of more than 4 kB are kept as
- * `{bytes, sha256}` of their JSON.
- */
+/** `event` is `call`, for a call with the level `full`, or a security event such as `refresh_replay`. */
 export type AuditItem = {
+  /** ISO 8601. */
   time: string;
   event: string;
   account?: string;
   clientId?: string;
   connector?: string;
   grantId?: string;
+  /** The account of the administrator who used the console. Absent for the management key. */
   by?: string | undefined;
   tool?: string;
+  /** `{bytes, sha256}` of the JSON if it is larger than 4 kB. */
   arguments?: unknown;
   outcome: string;
   reason?: string;
 };
 
+export type AuditServices = {
+  store: Store;
+  metrics: Pick<Metrics, 'auditEvent'>;
+  /** Seconds since the epoch. */
+  now: () => number;
+};
+
 const STREAM = 'audit:all';
-const KEPT = 400 * 86_400;
-const MOST_ARGUMENTS = 4096;
-const LONGEST_TOOL = 128;
+const RETENTION_SECONDS = 400 * 86_400;
+const MAX_ARGUMENTS_BYTES = 4096;
+const MAX_TOOL_LENGTH = 128;
 
-/** Resolves when the item is stored, so that what must be recorded can wait for it. `now` is seconds. */
+/** Resolves when the item is stored. */
 export async function recordAudit(
-  store: Store,
+  { store, metrics, now }: AuditServices,
   item: Omit<AuditItem, 'time'>,
-  now: number,
 ): Promise<void> {
-  const time = new Date(now * 1000).toISOString();
-  await store.append<AuditItem>(STREAM, { time, ...item, ...shortened(item) }, KEPT);
+  const time = new Date(now() * 1000).toISOString();
+  await store.append<AuditItem>(STREAM, { time, ...item, ...truncated(item) }, RETENTION_SECONDS);
+  metrics.auditEvent(item.event, item.reason);
 }
 
-/** As `recordAudit`, for what nobody may learn of before it is recorded: a failover does not undo it either. */
-export async function recordLastingly(
-  store: Store,
+/** As `recordAudit`, and also waits for a replica, so that a failover does not lose the item. */
+export async function recordAuditDurably(
+  services: AuditServices,
   item: Omit<AuditItem, 'time'>,
-  now: number,
 ): Promise<void> {
-  await recordAudit(store, item, now);
-  await store.replicated(STREAM);
+  await recordAudit(services, item);
+  await services.store.replicated(STREAM);
 }
 
-/** The store, for which `noted` is told of every item that is recorded. */
-export function notedAudit<T extends Store>(store: T, noted: (item: AuditItem) => void): T {
+/** Bounds what a client can store, because items are kept for more than a year. */
+function truncated(item: Partial<AuditItem>): Partial<AuditItem> {
   return {
-    ...store,
-    async append(key: string, value: unknown, ttl: number) {
-      await store.append(key, value, ttl);
-      if (key === STREAM) noted(value as AuditItem);
-    },
+    ...(item.tool === undefined
+      ? {}
+      : { tool: item.tool.slice(0, MAX_TOOL_LENGTH).toWellFormed() }),
+    ...(item.arguments === undefined ? {} : { arguments: truncatedArguments(item.arguments) }),
   };
 }
 
-/** What a caller sends is kept for more than a year, so it must not be able to fill the store. */
-function shortened(item: Partial<AuditItem>): Partial<AuditItem> {
-  return {
-    ...(item.tool === undefined ? {} : { tool: item.tool.slice(0, LONGEST_TOOL).toWellFormed() }),
-    ...(item.arguments === undefined ? {} : { arguments: keptArguments(item.arguments) }),
-  };
-}
-
-function keptArguments(given: unknown): unknown {
+function truncatedArguments(given: unknown): unknown {
   const json = JSON.stringify(given);
   const bytes = Buffer.byteLength(json);
-  if (bytes <= MOST_ARGUMENTS) return given;
+  if (bytes <= MAX_ARGUMENTS_BYTES) return given;
   return { bytes, sha256: createHash('sha256').update(json).digest('hex') };
 }
 

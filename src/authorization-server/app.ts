@@ -15,12 +15,12 @@ import { secretGuard } from '../http/secret-guard.ts';
 import { refuseUnseenRequests } from '../http/unseen-requests.ts';
 import { cookieSignatures } from '../keys/cookie-signatures.ts';
 import { keyRing } from '../keys/key-ring.ts';
-import { keptKey } from '../keys/kept-key.ts';
-import type { SigningKeyRing } from '../keys/signing-key-ring.ts';
+import { persistentKey } from '../keys/persistent-key.ts';
+import type { SigningKeyRing } from '../keys/signing-keys.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import type { Traces } from '../observability/spans.ts';
+import type { Traces } from '../observability/tracing.ts';
 import type { Settings } from '../settings/settings.ts';
-import { deriveKey } from '../store/keys.ts';
+import { deriveKey } from '../store/key-derivation.ts';
 import type { Store } from '../store/store.ts';
 import { clientEndpoints } from './client-endpoints.ts';
 import {
@@ -47,7 +47,7 @@ export type AuthorizationServerOptions = {
   store: Store;
   pages: Pages;
   logger: Logger;
-  metrics?: Metrics;
+  metrics: Metrics;
   traces?: Traces | undefined;
   signingKeys: SigningKeyRing;
   isReady: () => Promise<void>;
@@ -62,15 +62,16 @@ export type AuthorizationServer = { app: Koa; close: () => Promise<void> };
 export async function authorizationServer(
   options: AuthorizationServerOptions,
 ): Promise<AuthorizationServer> {
-  const { settings, store, pages, logger, isReady, now } = options;
+  const { settings, store, pages, logger, metrics, isReady, now } = options;
   const cookieKeys = cookieSignatures(keyRing(settings, 'cookies'));
-  const accountKey = await keptKey(store, settings.secret, 'account-ids');
-  const nonceKey = await keptKey(store, settings.secret, NONCE_KEY);
+  const accountKey = await persistentKey(store, settings.secret, 'account-ids');
+  const nonceKey = await persistentKey(store, settings.secret, NONCE_KEY);
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
   const engine = await openEngine({
     settings,
     store,
     logger,
+    metrics,
     cookieKeys,
     signingKeys: options.signingKeys,
     tokenKeys: keyRing(settings, 'codes and refresh tokens'),
@@ -87,13 +88,13 @@ export async function authorizationServer(
     url: settings.authUrl,
     proxies: settings.proxies,
     logger,
-    metrics: options.metrics,
+    metrics,
     traces: options.traces,
     isReady,
     probeKeys: keyRing(settings, PROBE_PURPOSE),
     respondToError: respondToError(pages),
   });
-  if (options.metrics) app.use(countFlows(options.metrics));
+  app.use(countFlows(metrics));
   app.keys = cookieKeys;
   app.use(pages.middleware);
   const people = {
@@ -103,6 +104,7 @@ export async function authorizationServer(
       return engine.provider();
     },
     store,
+    metrics,
     pages,
     now,
     authUrl: settings.authUrl,

@@ -1,5 +1,5 @@
 // Connections are ended, or their level is lowered: effective at once in every process, and recorded.
-import { recordAudit } from '../audit/audit.ts';
+import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import { settleUseOf } from '../connectors/connectors.ts';
 import { wasExchanged } from '../grants/grant-life.ts';
 import type { GrantRecord } from '../grants/grant-record.ts';
@@ -12,14 +12,15 @@ import { type ConnectionOptions, listConnections, type Wanted } from './connecti
 const AT_ONCE = 50;
 
 /** `by`: the account of the administrator who does it in the console. */
-export type EndingOptions = ConnectionOptions & { by?: string | undefined };
+export type EndingOptions = ConnectionOptions & AuditServices & { by?: string | undefined };
 
 /** Ends it for good and at once; one that is over already is left as it is. True for the one call that ended it. */
 export async function endConnection(
-  { store, by, now }: EndingOptions,
+  options: EndingOptions,
   { id, state }: Pick<Connection, 'id' | 'state'>,
   reason: Reason,
 ): Promise<boolean> {
+  const { store, by, now } = options;
   const ended = state === 'ended' ? undefined : await endGrant(store, id, reason, now());
   if (!ended) return false;
   const item = { event: 'grant_ended', ...about(id, ended), by, outcome: 'grant_ended', reason };
@@ -27,7 +28,7 @@ export async function endConnection(
     announceGrant(store, id),
     // A use that was not written yet counts all the same.
     wasExchanged(ended) && settleUseOf(store, ended.connector, id),
-    recordAudit(store, item, now()),
+    recordAudit(options, item),
   ]);
   return true;
 }
@@ -52,14 +53,15 @@ export async function endConnections(
 
 /** True when the level was above `level`, and is not any more. */
 export async function lowerConnection(
-  { store, lifetimes, now }: ConnectionOptions,
+  options: EndingOptions,
   id: string,
   level: Level,
 ): Promise<boolean> {
+  const { store, lifetimes, now } = options;
   const before = await lowerGrant(store, id, level, { lifetimes, now: now() });
   if (!before) return false;
   const lowered = { event: 'level_lowered', ...about(id, before), arguments: { level } };
-  await recordAudit(store, { ...lowered, outcome: 'done' }, now());
+  await recordAudit(options, { ...lowered, outcome: 'done' });
   return true;
 }
 

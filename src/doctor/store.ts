@@ -9,7 +9,7 @@ import {
   type RedisAddress,
   type RedisClient,
 } from '../store/redis-client.ts';
-import { opensStore } from '../store/naming-key.ts';
+import { canDecryptStore } from '../store/name-key.ts';
 import { type Deployment, settingsOf } from './deployment.ts';
 import { type Finding, orOk, wordsOf } from './finding.ts';
 import { mastersOf, redisFindings } from './redis.ts';
@@ -50,7 +50,7 @@ function unreachable(store: RedisAddress, { message }: Error): Finding {
 
 async function secretFindings(client: RedisClient, settings: Settings): Promise<Finding[]> {
   const words = wordsOf('secret', 'GATEHOUSE_SECRET');
-  const opens = await opensStore((name) => client.getBuffer(name), settings);
+  const opens = await canDecryptStore((name) => client.getBuffer(name), settings);
   if (opens === undefined)
     return [words.unknown('the store is empty: no Gatehouse has started with it yet')];
   if (opens) return [words.ok('the store was written with this root secret')];
@@ -63,7 +63,7 @@ async function secretFindings(client: RedisClient, settings: Settings): Promise<
   ];
 }
 
-/** What is on the way to Redis is sealed, but who can write there can end every connection. */
+/** What is on the way to Redis is encrypted, but who can write there can end every connection. */
 function addressFindings(store: RedisAddress): Finding[] {
   const { host, isOpen } = accessOf(store);
   const isHere = /^(localhost|127\..*|::1|\[::1\])$/.test(host);

@@ -1,36 +1,38 @@
-// Nonces for DPoP proofs (RFC 9449 sections 8 and 9): made from a key and the minute, so that every process knows them and none is kept.
 import { hkdfSync, type KeyObject } from 'node:crypto';
-import { type Proof, PROOF_WINDOW } from './proof.ts';
+import { MAX_CLOCK_SKEW_SECONDS, type Proof } from './proof.ts';
 
-/** The key must never change, or two processes would each refuse the nonces of the other while it does. */
+/** The purpose of the key, which is persistent because all processes must accept each other's nonces. */
 export const NONCE_KEY = 'dpop-nonces';
 
-const STEP = 60;
-/** Steps before and after the one that has begun. */
-const ACCEPTED = [-2, -1, 0, 1, 2];
+const STEP_SECONDS = 60;
+/** Offsets from the current step. */
+const ACCEPTED_STEPS = [-2, -1, 0, 1, 2];
 
-/** As the engine makes them, so that both take each other's where they share an origin, by which clients keep nonces. */
-export function proofNonces(key: KeyObject) {
-  const made = (now: number, offset: number) => {
+/**
+ * Nonces for DPoP proofs (RFC 9449 sections 8 and 9), derived from a key and the time, so that none is stored. They equal those of
+ * `oidc-provider`, because clients store nonces per origin and both servers may share one.
+ */
+export function dpopNonces(key: KeyObject) {
+  const nonceAt = (now: number, offset: number) => {
     const step = Buffer.alloc(8);
-    step.writeBigUInt64BE(BigInt(Math.floor(now / STEP) + offset));
+    step.writeBigUInt64BE(BigInt(Math.floor(now / STEP_SECONDS) + offset));
     return Buffer.from(hkdfSync('sha256', key, step, 'DPoP', 32)).toString('base64url');
   };
   return {
-    /** Good for three to four minutes. */
-    next: (now: number): string => made(now, 1),
-    isGood: (nonce: string, now: number): boolean =>
-      ACCEPTED.some((offset) => made(now, offset) === nonce),
+    /** Returns a nonce that is valid for three to four minutes. */
+    next: (now: number): string => nonceAt(now, 1),
+    isValid: (nonce: string, now: number): boolean =>
+      ACCEPTED_STEPS.some((offset) => nonceAt(now, offset) === nonce),
   };
 }
 
-export type ProofNonces = ReturnType<typeof proofNonces>;
+export type DpopNonces = ReturnType<typeof dpopNonces>;
 
 /**
- * By its nonce if it names one, else by its time, as the engine judges. Never by either: a proof from a clock that is ahead, taken for its nonce,
- * would be good again when its time comes, long after we forgot that it was used.
+ * Checks the nonce if the proof has one, else `iat`, as `oidc-provider` does. Accepting either would allow a replay: a proof from a fast clock,
+ * accepted for its nonce, would be accepted for its `iat` after its `jti` is forgotten.
  */
-export function isRecent(nonces: ProofNonces, { nonce, issuedAt }: Proof, now: number): boolean {
-  if (nonce) return nonces.isGood(nonce, now);
-  return Math.abs(now - issuedAt) <= PROOF_WINDOW;
+export function isRecent(nonces: DpopNonces, { nonce, issuedAt }: Proof, now: number): boolean {
+  if (nonce) return nonces.isValid(nonce, now);
+  return Math.abs(now - issuedAt) <= MAX_CLOCK_SKEW_SECONDS;
 }

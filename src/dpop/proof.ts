@@ -1,40 +1,46 @@
-// A DPoP proof (RFC 9449 section 4): whether it is well made, and about the request that it came with. Whether it is recent and new is asked elsewhere.
 import { hash } from 'node:crypto';
 import { calculateJwkThumbprint, EmbeddedJWK, type JWTPayload, jwtVerify } from 'jose';
+import type { Store } from '../store/store.ts';
 
-/** What proofs may be signed with (RFC 7518, RFC 8037, RFC 9864). All are asymmetric, and have one strength. */
+/** Signature algorithms of proofs (RFC 7518, RFC 8037, RFC 9864). All are asymmetric and equally strong. */
 export const DPOP_ALGORITHMS = ['ES256', 'Ed25519', 'EdDSA'] as const;
 
-/** Seconds by which the clock of a client may be wrong, and for which a proof without our nonce is good. */
-export const PROOF_WINDOW = 300;
+/** A proof without a nonce is accepted for this long before and after its `iat`. */
+export const MAX_CLOCK_SKEW_SECONDS = 300;
 
-const MAX_LENGTH = 8192;
+/** Covers a proof from a clock that is ahead by the maximum skew. */
+const JTI_TTL_SECONDS = 2 * MAX_CLOCK_SKEW_SECONDS + 1;
 
-/** `url` from the settings, never from the request. `token` where there is one already, which the proof must then name. */
-export type ProvenRequest = { method: string; url: string; token?: string };
+const MAX_PROOF_LENGTH = 8192;
 
-/** `thumbprint` of its key (RFC 7638); `issuedAt` in seconds. */
+/** `url` is built from the settings, never from the request. If `token` is set, the proof must contain its hash. */
+export type ProofRequest = { method: string; url: string; token?: string };
+
+/** `thumbprint` identifies the key (RFC 7638). `issuedAt` is in seconds since the epoch. */
 export type Proof = { thumbprint: string; id: string; issuedAt: number; nonce?: string };
 
-/** The message says what is wrong with it and is safe to show. */
-export class BadProof extends Error {}
+/** The message may be sent to the client. */
+export class InvalidProof extends Error {}
 
-/** `sent` are the values of all `DPoP` headers. Throws `BadProof`. */
-export async function readProof(
-  sent: readonly string[] = [],
-  request: ProvenRequest,
+/**
+ * Validates a proof (RFC 9449 section 4.3) except for its age and replay, which `isRecent` and `consumeProof` check. `headers` are the values
+ * of all `DPoP` headers. Throws InvalidProof.
+ */
+export async function validateProof(
+  headers: readonly string[] = [],
+  request: ProofRequest,
   now: number,
 ): Promise<Proof> {
-  const [proof = '', ...more] = sent;
-  if (!proof || proof.length > MAX_LENGTH || more.length > 0)
-    throw new BadProof('send exactly one DPoP header, with a DPoP proof');
-  const { payload, protectedHeader } = await verified(proof, now);
+  const [proof = '', ...more] = headers;
+  if (!proof || proof.length > MAX_PROOF_LENGTH || more.length > 0)
+    throw new InvalidProof('send exactly one DPoP header, with a DPoP proof');
+  const { payload, protectedHeader } = await verifySignature(proof, now);
   requireSameRequest(payload, request);
   const { jti, iat, nonce } = payload;
-  if (typeof jti !== 'string' || !jti) throw new BadProof('the DPoP proof has no jti');
-  if (typeof iat !== 'number') throw new BadProof('the DPoP proof has no iat');
+  if (typeof jti !== 'string' || !jti) throw new InvalidProof('the DPoP proof has no jti');
+  if (typeof iat !== 'number') throw new InvalidProof('the DPoP proof has no iat');
   if (nonce !== undefined && typeof nonce !== 'string')
-    throw new BadProof('the nonce of the DPoP proof is not text');
+    throw new InvalidProof('the nonce of the DPoP proof is not text');
   return {
     thumbprint: await calculateJwkThumbprint(protectedHeader.jwk ?? {}),
     id: jti,
@@ -43,8 +49,8 @@ export async function readProof(
   };
 }
 
-/** `EmbeddedJWK` refuses keys that are not public. */
-async function verified(proof: string, now: number) {
+/** `EmbeddedJWK` rejects private and symmetric keys. */
+async function verifySignature(proof: string, now: number) {
   try {
     return await jwtVerify(proof, EmbeddedJWK, {
       algorithms: [...DPOP_ALGORITHMS],
@@ -53,7 +59,7 @@ async function verified(proof: string, now: number) {
     });
   } catch (cause) {
     const algorithms = DPOP_ALGORITHMS.join(', ');
-    throw new BadProof(
+    throw new InvalidProof(
       `the DPoP proof must be a JWT of type dpop+jwt, signed (${algorithms}) with the key whose public part is in its header`,
       { cause },
     );
@@ -62,20 +68,29 @@ async function verified(proof: string, now: number) {
 
 function requireSameRequest(
   { htm, htu, ath }: JWTPayload,
-  { method, url, token }: ProvenRequest,
+  { method, url, token }: ProofRequest,
 ): void {
-  if (htm !== method) throw new BadProof('htm of the DPoP proof is not the method of the request');
+  if (htm !== method)
+    throw new InvalidProof('htm of the DPoP proof is not the method of the request');
   if (typeof htu !== 'string' || withoutQuery(htu) !== withoutQuery(url))
-    throw new BadProof('htu of the DPoP proof is not the address of the request');
+    throw new InvalidProof('htu of the DPoP proof is not the address of the request');
   if (token !== undefined && ath !== hash('sha256', token, 'base64url'))
-    throw new BadProof('ath of the DPoP proof is not the hash of the access token');
+    throw new InvalidProof('ath of the DPoP proof is not the hash of the access token');
 }
 
-/** RFC 9449 section 4.3: compared without query and fragment, in the normal form of RFC 3986 section 6.2. */
+/** Proofs are compared without query and fragment (RFC 9449 section 4.3), normalized as in RFC 3986 section 6.2. */
 function withoutQuery(address: string): string | undefined {
   const url = URL.parse(address);
   if (!url) return undefined;
   url.search = '';
   url.hash = '';
   return url.href;
+}
+
+/**
+ * Marks a proof as used (RFC 9449 section 11.1). Returns true for exactly one caller across all processes. `id` includes the key or client,
+ * because others may choose the same `jti`.
+ */
+export function consumeProof(store: Store, id: string): Promise<boolean> {
+  return store.add(`dpop-proof:${id}`, true, JTI_TTL_SECONDS);
 }

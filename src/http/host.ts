@@ -6,7 +6,7 @@ import Koa from 'koa';
 import type { Logger } from 'pino';
 import { clientAddress, requireCanonicalHost, takePathsOnly } from './canonical-host.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import type { Traces } from '../observability/spans.ts';
+import type { Traces } from '../observability/tracing.ts';
 import {
   asHttpError,
   HttpError,

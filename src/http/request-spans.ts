@@ -1,9 +1,13 @@
 // One span for every request, named by method and route: never by a path, which has ids in it (OpenTelemetry, HTTP server spans).
 import type Koa from 'koa';
 import { refusalReasons } from '../observability/labels.ts';
-import { placeOf } from '../observability/outgoing-requests.ts';
-import { type Span, type Traces, within } from '../observability/spans.ts';
-import { linksTo } from '../observability/trace-context.ts';
+import {
+  parseTraceparent,
+  serverAttributes,
+  type Span,
+  type Traces,
+  withActiveSpan,
+} from '../observability/tracing.ts';
 import { requestContext } from './request-context.ts';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
@@ -14,17 +18,17 @@ const REASONS: ReadonlySet<unknown> = new Set(refusalReasons);
  * under which ids. A proxy passes on what they sent, so that it stands in front changes nothing.
  */
 export function traceRequests(host: string, url: string, traces: Traces): Koa.Middleware {
-  const attributes = { ...placeOf(url), 'gatehouse.host': host };
+  const attributes = { ...serverAttributes(url), 'gatehouse.host': host };
   return async function requestTraced(ctx, next) {
     const method = METHODS.includes(ctx.method) ? ctx.method : '_OTHER';
-    const span = traces.begin({
+    const span = traces.startRequest({
       name: nameOf(method),
       attributes: { ...attributes, 'http.request.method': method },
-      links: linksTo(ctx.req.headers.traceparent),
+      links: parseTraceparent(ctx.req.headers.traceparent),
     });
     requestContext(ctx).span = span;
     ctx.res.once('close', () => finish(ctx, method, span));
-    await within(span, next);
+    await withActiveSpan(span, next);
   };
 }
 
@@ -38,13 +42,16 @@ function finish(ctx: Koa.Context, method: string, span: Span): void {
   const reason = failure?.code;
   const route: unknown = ctx['_matchedRoute'];
   if (typeof route === 'string') {
-    span.rename(`${nameOf(method)} ${route}`);
-    span.set({ 'http.route': route });
+    span.updateName(`${nameOf(method)} ${route}`);
+    span.setAttributes({ 'http.route': route });
   }
-  span.set({ 'http.response.status_code': status, 'gatehouse.request_id': String(requestId) });
+  span.setAttributes({
+    'http.response.status_code': status,
+    'gatehouse.request_id': String(requestId),
+  });
   const known = REASONS.has(reason) ? String(reason) : 'other';
-  if (reason !== undefined) span.set({ 'gatehouse.reason': known });
-  if (status >= 500) span.fail(reason === undefined ? String(status) : known);
+  if (reason !== undefined) span.setAttributes({ 'gatehouse.reason': known });
+  if (status >= 500) span.setError(reason === undefined ? String(status) : known);
   span.end();
 }
 

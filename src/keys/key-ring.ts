@@ -1,10 +1,7 @@
-// The keys of one purpose, derived from the root secret and from the one before: the first makes, all recognise.
 import { createSecretKey, type KeyObject } from 'node:crypto';
-import { deriveKey } from '../store/keys.ts';
+import { deriveKey, type RootSecrets } from '../store/key-derivation.ts';
 
-export type RootSecrets = { secret: string; previousSecret?: string | undefined };
-
-/** At least one. */
+/** Derived from the current and the previous root secret. The first key signs, every key verifies. */
 export type KeyRing = readonly [KeyObject, ...KeyObject[]];
 
 export function keyRing({ secret, previousSecret }: RootSecrets, purpose: string): KeyRing {

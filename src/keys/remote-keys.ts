@@ -1,22 +1,19 @@
-// The published keys of an authorization server in another process (RFC 7517): read again on notice and every minute, kept while it is away.
 import { setTimeout as delay } from 'node:timers/promises';
-import { createRemoteJWKSet, customFetch, type FetchImplementation } from 'jose';
+import { createRemoteJWKSet, customFetch, errors, type FetchImplementation } from 'jose';
 import type { Logger } from 'pino';
-import { tracedRequest } from '../observability/outgoing-requests.ts';
+import { tracedRequest } from '../observability/tracing.ts';
 import type { Store } from '../store/store.ts';
-import type { SigningKeyRing } from './signing-key-ring.ts';
-import { SIGNING_KEYS_CHANNEL } from './signing-keys.ts';
+import { SIGNING_KEYS_CHANNEL, type SigningKeyRing } from './signing-keys.ts';
 
 export type RemoteKeys = Pick<SigningKeyRing, 'verificationKeys' | 'close'>;
 
-const READ_EVERY = 60_000;
-const KEPT_AT_MOST = 86_400_000;
-/** After a rotation at once a new token may come before the notice does. Whoever makes up key ids causes one request a second. */
-const BETWEEN_UNKNOWN_KEYS = 1000;
-/** A call whose token names a key not read yet waits for it. */
-const LONGEST_READ = 2000;
-const RETRIES = 20;
-const BETWEEN_RETRIES = 250;
+const RELOAD_INTERVAL_MS = 60_000;
+const MAX_CACHE_AGE_MS = 86_400_000;
+/** Short, because a token may arrive before the notice of a rotation. Tokens with made-up key ids cause one request a second. */
+const UNKNOWN_KEY_COOLDOWN_MS = 1000;
+const FETCH_TIMEOUT_MS = 2000;
+const MAX_RETRIES = 20;
+const RETRY_DELAY_MS = 250;
 
 const fetchTraced: FetchImplementation = (url, options) =>
   tracedRequest(
@@ -25,37 +22,40 @@ const fetchTraced: FetchImplementation = (url, options) =>
     ({ status }) => status,
   );
 
-/** Nothing is read before the first token comes. */
+/**
+ * Verification keys from the JWKS of an authorization server in another process. Fetched on first use, then on notification and every minute,
+ * and kept while the server is unavailable.
+ */
 export async function openRemoteKeys(
   jwksUri: string,
   store: Store,
   logger: Logger,
 ): Promise<RemoteKeys> {
   const keySet = createRemoteJWKSet(new URL(jwksUri), {
-    cacheMaxAge: KEPT_AT_MOST,
-    cooldownDuration: BETWEEN_UNKNOWN_KEYS,
-    timeoutDuration: LONGEST_READ,
-    // What a cache on the way kept may still have a key that leaked.
+    cacheMaxAge: MAX_CACHE_AGE_MS,
+    cooldownDuration: UNKNOWN_KEY_COOLDOWN_MS,
+    timeoutDuration: FETCH_TIMEOUT_MS,
+    // An intermediate cache may still contain a leaked key.
     headers: { 'cache-control': 'no-cache' },
     [customFetch]: fetchTraced,
   });
   const closed = new AbortController();
-  const read = () =>
+  const reload = () =>
     keySet
       .reload()
       .catch((error: unknown) =>
-        logger.warn({ err: error }, 'the published keys could not be read again'),
+        logger.warn({ err: error }, 'reloading the published keys failed'),
       );
-  // The authorization server has the same notice, and may answer before it read its keys again.
-  const readUntilPublished = async (kid: string) => {
-    for (let retry = 0; retry < RETRIES && !closed.signal.aborted; retry++) {
-      await read();
+  // The authorization server receives the same notification, and may answer before it has reloaded its keys.
+  const reloadUntilPublished = async (kid: string) => {
+    for (let retry = 0; retry < MAX_RETRIES && !closed.signal.aborted; retry++) {
+      await reload();
       if (keySet.jwks()?.keys.some((key) => key.kid === kid)) return;
-      await delay(BETWEEN_RETRIES, undefined, { ref: false });
+      await delay(RETRY_DELAY_MS, undefined, { ref: false });
     }
   };
-  const timer = setInterval(read, READ_EVERY).unref();
-  await store.subscribe(SIGNING_KEYS_CHANNEL, (kid) => void readUntilPublished(kid));
+  const timer = setInterval(reload, RELOAD_INTERVAL_MS).unref();
+  await store.subscribe(SIGNING_KEYS_CHANNEL, (kid) => void reloadUntilPublished(kid));
   return {
     verificationKeys: keySet,
     close() {
@@ -63,4 +63,14 @@ export async function openRemoteKeys(
       clearInterval(timer);
     },
   };
+}
+
+/** Returns whether a verification failed because the JWKS could not be fetched or is invalid, which says nothing about the JWT. */
+export function isKeySetError(error: unknown): boolean {
+  return (
+    !(error instanceof errors.JOSEError) ||
+    error.code === errors.JOSEError.code ||
+    error instanceof errors.JWKSTimeout ||
+    error instanceof errors.JWKSInvalid
+  );
 }

@@ -1,37 +1,44 @@
-// The keys that sign access tokens (RFC 9068, RFC 7517): kept sealed in the store, published before they sign and until what they signed expired.
-import { calculateJwkThumbprint, exportJWK, generateKeyPair, type JWK } from 'jose';
+import {
+  calculateJwkThumbprint,
+  createLocalJWKSet,
+  exportJWK,
+  generateKeyPair,
+  type JWK,
+  type JWTVerifyGetKey,
+} from 'jose';
+import type { Logger } from 'pino';
 import { KEEP, type Store } from '../store/store.ts';
 
 export const SIGNING_ALGORITHM = 'ES256';
 
-/** Tells every process that the keys changed; carries the id of the new one. */
+/** Notifies every process of a rotation. The message is the id of the new key. */
 export const SIGNING_KEYS_CHANNEL = 'signing-keys';
 
 /** Times are seconds since the epoch. */
 export type SigningKey = {
   jwk: JWK & { kid: string };
   signsFrom: number;
-  /** Set when a newer key takes over. */
+  /** Set when a newer key is published. */
   publishedUntil?: number;
-  /** The least that `publishedUntil` will be, for tokens that live longer than access tokens. */
+  /** A lower bound of `publishedUntil`, for tokens that live longer than access tokens. */
   neededUntil?: number;
 };
 
 /**
- * `accessTokenLifetime` in seconds. `atOnce` is for a key that leaked: the new key signs now, the others are published no longer,
- * and what they signed is good no longer.
+ * `accessTokenLifetime` is in seconds. `atOnce` is for a leaked key: the new key signs immediately, and the others are no longer published,
+ * so that tokens they signed become invalid.
  */
 export type Rotation = { accessTokenLifetime: number; atOnce?: boolean };
 
-/** `next` waits to sign, `retiring` signed before. */
+/** `next` will sign, `retiring` has signed. */
 export const SIGNING_KEY_STATES = ['next', 'signing', 'retiring'] as const;
 export type SigningKeyState = (typeof SIGNING_KEY_STATES)[number];
 
 export type PublishedKey = SigningKey & { state: SigningKeyState };
 
-/** A new key is published already and does not sign yet. */
+/** The previous rotation has not taken effect yet. */
 export class RotationPending extends Error {
-  /** When it signs, in seconds since the epoch. */
+  /** When the new key starts to sign, in seconds since the epoch. */
   readonly signsFrom: number;
 
   constructor(signsFrom: number) {
@@ -42,40 +49,40 @@ export class RotationPending extends Error {
 }
 
 /**
- * In seconds, before a key signs and after the last token of an old one expired. Longer than verifiers keep what we publish: the
- * document may be cached for 5 minutes, and some clocks are wrong.
+ * How long a key is published before it signs, and after the last token it signed expires. Longer than verifiers may cache the JWKS
+ * (5 minutes) plus clock skew.
  */
-const MARGIN = 600;
-const KEYS = 'signing-keys:access-token';
+const PUBLICATION_MARGIN_SECONDS = 600;
+const RECORD = 'signing-keys:access-token';
 
-/** Newest first. Every process that uses the store gets the same keys; `held` are put back into a store that lost its data. */
-export async function openSigningKeys(
+/** Returns all keys, newest first. If the store has none, stores `held`, or else a new key. */
+export async function loadSigningKeys(
   store: Store,
   now: number,
   held: readonly SigningKey[] = [],
 ): Promise<readonly SigningKey[]> {
-  const stored = await store.get<SigningKey[]>(KEYS);
+  const stored = await store.get<SigningKey[]>(RECORD);
   if (stored) return stored.value;
   const keys = held.length > 0 ? held : [{ jwk: await createKey(), signsFrom: now }];
-  await store.add(KEYS, keys, Infinity);
-  const added = await store.get<SigningKey[]>(KEYS);
+  await store.add(RECORD, keys, Infinity);
+  const added = await store.get<SigningKey[]>(RECORD);
   if (!added) throw new Error('the signing keys that were just written are not in the store');
   return added.value;
 }
 
-/** Publishes a new key, which takes over when every verifier has had time to see it. Returns all keys, newest first. Throws RotationPending. */
+/** Publishes a new key, which signs once every verifier has had time to fetch it. Returns all keys, newest first. Throws RotationPending. */
 export async function rotateSigningKeys(
   store: Store,
   { accessTokenLifetime, atOnce = false }: Rotation,
   now: number,
 ): Promise<SigningKey[]> {
-  await openSigningKeys(store, now);
+  await loadSigningKeys(store, now);
   const jwk = await createKey();
-  const after = await store.update<SigningKey[]>(KEYS, (keys = []) => ({
+  const after = await store.update<SigningKey[]>(RECORD, (keys = []) => ({
     value: atOnce ? [{ jwk, signsFrom: now }] : publish(keys, jwk, accessTokenLifetime, now),
     ttl: Infinity,
   }));
-  // Listeners read again every minute anyway, so a message that cannot be sent undoes nothing.
+  // Processes also reload every minute, so a lost notification does no harm.
   await store.publish(SIGNING_KEYS_CHANNEL, jwk.kid).catch(() => undefined);
   return after?.value ?? [];
 }
@@ -88,8 +95,8 @@ function publish(
 ): SigningKey[] {
   const waiting = keys.find((key) => key.signsFrom > now);
   if (waiting) throw new RotationPending(waiting.signsFrom);
-  const signsFrom = now + MARGIN;
-  const publishedUntil = signsFrom + accessTokenLifetime + MARGIN;
+  const signsFrom = now + PUBLICATION_MARGIN_SECONDS;
+  const publishedUntil = signsFrom + accessTokenLifetime + PUBLICATION_MARGIN_SECONDS;
   const older = keys
     .filter((key) => isPublished(key, now))
     .map((key) => ({
@@ -99,38 +106,38 @@ function publish(
   return [{ jwk, signsFrom }, ...older];
 }
 
-/** The key that signs now, which no rotation but one at once takes away from a token that expires at `expiresAt` (seconds since the epoch). */
-export async function signingKeyUntil(
+/** Returns the signing key and keeps it published until `expiresAt` (seconds since the epoch), unless it is rotated with `atOnce`. */
+export async function reserveSigningKey(
   store: Store,
   expiresAt: number,
   now: number,
 ): Promise<SigningKey> {
-  await openSigningKeys(store, now);
-  // In the record that rotations write, so that none comes in between.
-  const after = await store.update<SigningKey[]>(KEYS, (keys = []) => {
+  await loadSigningKeys(store, now);
+  // Updates the record that rotations write, so that they cannot race.
+  const after = await store.update<SigningKey[]>(RECORD, (keys = []) => {
     const signing = signingKey(keys, now);
-    const kept = keptUntil(signing, expiresAt + MARGIN);
-    if (kept === signing) return KEEP;
-    return { value: keys.map((key) => (key === signing ? kept : key)), ttl: Infinity };
+    const reserved = keepPublishedUntil(signing, expiresAt + PUBLICATION_MARGIN_SECONDS);
+    if (reserved === signing) return KEEP;
+    return { value: keys.map((key) => (key === signing ? reserved : key)), ttl: Infinity };
   });
   return signingKey(after?.value ?? [], now);
 }
 
-function keptUntil(key: SigningKey, moment: number): SigningKey {
+function keepPublishedUntil(key: SigningKey, moment: number): SigningKey {
   if ((key.publishedUntil ?? key.neededUntil ?? 0) >= moment) return key;
   return key.publishedUntil === undefined
     ? { ...key, neededUntil: moment }
     : { ...key, publishedUntil: moment };
 }
 
-/** The key that signs now: the newest that was published long enough. */
+/** Returns the newest key that has been published long enough to sign. */
 export function signingKey(keys: readonly SigningKey[], now: number): SigningKey {
   const key = keys.find(({ signsFrom }) => signsFrom <= now) ?? keys.at(-1);
   if (!key) throw new Error('there is no signing key');
   return key;
 }
 
-/** Newest first, each with what it is for now. */
+/** Returns the published keys with their state, newest first. */
 export function publishedKeys(keys: readonly SigningKey[], now: number): PublishedKey[] {
   const signing = signingKey(keys, now);
   const stateOf = (key: SigningKey): SigningKeyState => {
@@ -142,7 +149,7 @@ export function publishedKeys(keys: readonly SigningKey[], now: number): Publish
     .map((key) => ({ ...key, state: stateOf(key) }));
 }
 
-/** What verifiers may see: the public part of every key that signs, is about to, or did so lately. */
+/** Returns the JWKS (RFC 7517): the public parts of the published keys. */
 export function publicJwks(keys: readonly SigningKey[], now: number): { keys: JWK[] } {
   const published = keys.filter((key) => isPublished(key, now));
   return {
@@ -166,4 +173,74 @@ async function createKey(): Promise<SigningKey['jwk']> {
   const { privateKey } = await generateKeyPair(SIGNING_ALGORITHM, { extractable: true });
   const jwk = await exportJWK(privateKey);
   return { ...jwk, kid: await calculateJwkThumbprint(jwk), alg: SIGNING_ALGORITHM, use: 'sig' };
+}
+
+/** The signing keys in memory, kept up to date. */
+export type SigningKeyRing = {
+  all: () => readonly SigningKey[];
+  publicJwks: () => { keys: JWK[] };
+  /** Finds a verification key among the keys published at the time of the call. */
+  verificationKeys: JWTVerifyGetKey;
+  /** The listener is called after the set of keys changed. */
+  onChange: (listener: () => void) => void;
+  close: () => void;
+};
+
+const RELOAD_INTERVAL_MS = 60_000;
+
+/** Loads the keys, and reloads them on notification and every minute. */
+export async function openSigningKeyRing(
+  store: Store,
+  now: () => number,
+  logger: Logger,
+): Promise<SigningKeyRing> {
+  let keys = await loadSigningKeys(store, now());
+  const listeners: (() => void)[] = [];
+  const ids = (of: readonly SigningKey[]) => of.map(({ jwk }) => jwk.kid).join(' ');
+
+  const reload = async () => {
+    const read = await loadSigningKeys(store, now(), keys);
+    const isChanged = ids(read) !== ids(keys);
+    keys = read;
+    if (isChanged) listeners.forEach((listener) => listener());
+  };
+  const reloadSafely = () => {
+    reload().catch((error: unknown) =>
+      logger.warn({ err: error }, 'reloading the signing keys failed'),
+    );
+  };
+  const timer = setInterval(reloadSafely, RELOAD_INTERVAL_MS).unref();
+  await store.subscribe(SIGNING_KEYS_CHANNEL, reloadSafely);
+  // A rotation between the first load and the subscription was not notified.
+  await reload();
+
+  return {
+    all: () => keys,
+    publicJwks: () => publicJwks(keys, now()),
+    verificationKeys: cachedJwks(() => keys, now),
+    onChange: (listener) => listeners.push(listener),
+    close: () => clearInterval(timer),
+  };
+}
+
+/**
+ * Keeps the imported keys until the set of published keys changes, because importing a key costs more than verifying. The set is computed
+ * after a reload and once a second, because keys expire.
+ */
+function cachedJwks(all: () => readonly SigningKey[], now: () => number): JWTVerifyGetKey {
+  let seen: { keys: readonly SigningKey[]; second: number } | undefined;
+  let ids: string | undefined;
+  let keySet = createLocalJWKSet({ keys: [] });
+  return (header, token) => {
+    const keys = all();
+    const second = Math.floor(now());
+    if (seen?.keys !== keys || seen.second !== second) {
+      const published = publicJwks(keys, now());
+      const current = published.keys.map(({ kid }) => kid).join(' ');
+      if (current !== ids) keySet = createLocalJWKSet(published);
+      ids = current;
+      seen = { keys, second };
+    }
+    return keySet(header, token);
+  };
 }

@@ -93,14 +93,15 @@ export async function showAccount(
 const CHANGES = { disable: disableRecord, enable: enableRecord } as const;
 
 export async function changeAccount(
-  { store, accountLifetime, by, now }: ManagementTools,
+  tools: ManagementTools,
   id: string,
   change: keyof typeof CHANGES,
 ): Promise<AccountDocument> {
+  const { store, accountLifetime, by, now } = tools;
   const changed = await CHANGES[change](store, id, { now: now(), ttl: accountLifetime });
   if (!changed) throw unknownAccount();
   const item = { event: `account_${change}d`, account: changed.account.id, by, outcome: 'done' };
-  if (changed.first) await recordAudit(store, item, now());
+  if (changed.first) await recordAudit(tools, item);
   return accountDocument(changed.account);
 }
 
@@ -115,7 +116,7 @@ export async function forgetAccount(
   const changed = await forgetRecord(store, id, { now: now(), ttl: accountLifetime });
   if (!changed) throw unknownAccount();
   const item = { event: 'account_forgotten', account: id, by, outcome: 'done' };
-  if (changed.first) await recordAudit(store, item, now());
+  if (changed.first) await recordAudit(tools, item);
   return { id, isDisabled: changed.account.disabledAt !== undefined, endedGrants };
 }
 

@@ -8,7 +8,7 @@ import type { Pages } from '../http/pages.ts';
 import { renderRefusal } from '../http/refusal-page.ts';
 import type { SecretGuard } from '../http/secret-guard.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import type { Traces } from '../observability/spans.ts';
+import type { Traces } from '../observability/tracing.ts';
 import { refuseForeignOrigin, requireAdministrator } from './administrator.ts';
 import { managementApi } from './api.ts';
 import { adminConsole, isConsolePath } from './console/console.ts';
@@ -16,7 +16,7 @@ import type { ConsoleSettings } from './console/visit.ts';
 import { PREFIX } from './mounted-routes.ts';
 import type { ManagementTools } from './route.ts';
 
-export type ManagementOptions = Omit<ManagementTools, 'by' | 'now'> & {
+export type ManagementOptions = Omit<ManagementTools, 'by' | 'metrics' | 'now'> & {
   /** The public base address of this host. */
   url: string;
   version: string;
@@ -25,7 +25,7 @@ export type ManagementOptions = Omit<ManagementTools, 'by' | 'now'> & {
   /** Bounds how often a wrong one may be tried. */
   guardKey: SecretGuard;
   logger: Logger;
-  metrics?: Metrics;
+  metrics: Metrics;
   traces?: Traces | undefined;
   isReady: () => Promise<void>;
   /** Absent: there is no console. */
@@ -47,7 +47,7 @@ export function managementApp(options: ManagementOptions): Koa {
   const administrator = requireAdministrator(key, guardKey);
   app.use(refuseForeignOrigin(url));
   app.use(within(PREFIX, administrator));
-  if (metrics) app.use(within(METRICS_PATH, administrator)).use(answerMetrics(metrics));
+  app.use(within(METRICS_PATH, administrator)).use(answerMetrics(metrics));
   app.use(managementApi({ ...options, now }, url, version).routes());
   if (options.console) {
     app.use(options.console.pages.middleware);

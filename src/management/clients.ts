@@ -86,8 +86,8 @@ export async function allowClient(tools: ManagementTools, id: string): Promise<C
   return clientDocument(allowed);
 }
 
-async function record({ store, by, now }: ManagementTools, event: string, clientId: string) {
-  await recordAudit(store, { event, clientId, by, outcome: 'done' }, now());
+async function record(tools: ManagementTools, event: string, clientId: string) {
+  await recordAudit(tools, { event, clientId, by: tools.by, outcome: 'done' });
 }
 
 async function knownIds({ store, grantLifetime, now }: ManagementTools): Promise<string[]> {

@@ -162,6 +162,6 @@ function unknownConnector(): HttpError {
   return notFound('there is no connector with this id');
 }
 
-async function record({ store, by, now }: ManagementTools, event: string, connector: string) {
-  await recordAudit(store, { event, connector, by, outcome: 'done' }, now());
+async function record(tools: ManagementTools, event: string, connector: string) {
+  await recordAudit(tools, { event, connector, by: tools.by, outcome: 'done' });
 }

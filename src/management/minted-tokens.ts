@@ -1,7 +1,7 @@
 // Minted tokens as administrators manage them: minted, listed and revoked; the token itself is in one answer only.
 import { recordAudit } from '../audit/audit.ts';
 import { notFound } from '../http/errors.ts';
-import { openSigningKeys, publishedKeys } from '../keys/signing-keys.ts';
+import { loadSigningKeys, publishedKeys } from '../keys/signing-keys.ts';
 import {
   listMintedTokens,
   mintedSubject,
@@ -77,25 +77,31 @@ export async function listTokens(
 }
 
 export async function revokeToken(
-  { store, by, now }: ManagementTools,
+  tools: ManagementTools,
   id: string,
 ): Promise<MintedTokenDocument> {
+  const { store, by, now } = tools;
   const record = await revokeMintedToken(store, id);
   if (!record) throw notFound('there is no minted token with this id');
   const item = { event: 'token_revoked', clientId: mintedSubject(id), by, outcome: 'done' };
-  await recordAudit(store, item, now());
+  await recordAudit(tools, item);
   return mintedTokenDocument(record, await publishedKeyIds(store, now()));
 }
 
 async function publishedKeyIds(store: ManagementTools['store'], now: number): Promise<string[]> {
-  const keys = publishedKeys(await openSigningKeys(store, now), now);
+  const keys = publishedKeys(await loadSigningKeys(store, now), now);
   return keys.map(({ jwk }) => jwk.kid);
 }
 
 /** Calls made with the token are recorded under the same client; its name is nowhere else once it is revoked. */
-async function auditMinted({ store, by, now }: ManagementTools, record: MintedToken) {
+async function auditMinted(tools: ManagementTools, record: MintedToken) {
   const { id, name, level, expiresAt } = record;
   const given = { name, level, expiresAt: isoTime(expiresAt) };
-  const item = { event: 'token_minted', clientId: mintedSubject(id), by, arguments: given };
-  await recordAudit(store, { ...item, outcome: 'done' }, now());
+  const item = {
+    event: 'token_minted',
+    clientId: mintedSubject(id),
+    by: tools.by,
+    arguments: given,
+  };
+  await recordAudit(tools, { ...item, outcome: 'done' });
 }

@@ -2,7 +2,7 @@
 import { recordAudit } from '../audit/audit.ts';
 import { HttpError } from '../http/errors.ts';
 import {
-  openSigningKeys,
+  loadSigningKeys,
   publishedKeys,
   RotationPending,
   rotateSigningKeys,
@@ -42,17 +42,18 @@ export const signingKeyRoutes = [
 ];
 
 export async function showKeys({ store, now }: ManagementTools): Promise<Page<SigningKeyDocument>> {
-  return keyPage(await openSigningKeys(store, now()), now());
+  return keyPage(await loadSigningKeys(store, now()), now());
 }
 
 async function rotateKeys(
-  { store, accessTokenLifetime, by, now }: ManagementTools,
+  tools: ManagementTools,
   { atOnce = false }: { atOnce?: boolean | undefined },
 ): Promise<Page<SigningKeyDocument>> {
+  const { store, accessTokenLifetime, by, now } = tools;
   const rotation = { accessTokenLifetime, atOnce };
   const keys = await rotateSigningKeys(store, rotation, now()).catch(refusePending);
   const reason = atOnce ? { reason: 'at_once' } : {};
-  await recordAudit(store, { event: 'signing_key_rotated', by, outcome: 'done', ...reason }, now());
+  await recordAudit(tools, { event: 'signing_key_rotated', by, outcome: 'done', ...reason });
   return keyPage(keys, now());
 }
 

@@ -1,7 +1,7 @@
 // Minted tokens: access tokens (RFC 9068) that an administrator makes for clients without OAuth; each is good only while its record is found.
 import { randomBytes } from 'node:crypto';
 import { importJWK, SignJWT } from 'jose';
-import { SIGNING_ALGORITHM, signingKeyUntil } from '../keys/signing-keys.ts';
+import { SIGNING_ALGORITHM, reserveSigningKey } from '../keys/signing-keys.ts';
 import type { Level } from '../permission-level.ts';
 import { KEEP, type Store } from '../store/store.ts';
 
@@ -50,7 +50,7 @@ export async function mintToken(
   const id = createId(now);
   const createdAt = Math.floor(now);
   const expiry = Math.floor(expiresAt);
-  const { jwk } = await signingKeyUntil(store, expiry, now);
+  const { jwk } = await reserveSigningKey(store, expiry, now);
   const token = await new SignJWT({ client_id: mintedSubject(id), scope: level })
     .setProtectedHeader({ alg: SIGNING_ALGORITHM, typ: 'at+jwt', kid: jwk.kid })
     .setIssuer(issuer)

@@ -1,6 +1,6 @@
-// The closed lists behind labels of metrics: whatever is not in them counts as `other`.
+// Closed lists of metric label values. A value outside its list is counted as `other`.
 
-/** Error codes of refusals: ours, and those of RFC 6749, 6750, 7009, 7591, 8707 and OpenID Connect Core. */
+/** Error codes of refused requests: our own, and those of RFC 6749, 6750, 7009, 7591, 8707 and OpenID Connect Core. */
 export const refusalReasons = [
   'access_denied',
   'account_disabled',
@@ -72,7 +72,7 @@ export const flowSteps = [
 ] as const;
 export type FlowStep = (typeof flowSteps)[number];
 
-/** `denied` is a person's no; `refused` a request that was wrong; `failed` our fault, or that of something behind us. */
+/** `denied`: a person declined. `refused`: the request was invalid. `failed`: an error of Gatehouse or of a server it depends on. */
 export const flowOutcomes = ['done', 'denied', 'refused', 'limited', 'failed'] as const;
 export type FlowOutcome = (typeof flowOutcomes)[number];
 
@@ -97,7 +97,7 @@ export const storeVerbs = [
 ] as const;
 export type StoreVerb = (typeof storeVerbs)[number];
 
-/** What stands in `event` of the audit log. */
+/** Values of `event` in the audit log. */
 export const securityEvents = [
   'account_disabled',
   'account_enabled',

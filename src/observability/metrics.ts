@@ -1,5 +1,5 @@
-// What Prometheus reads: the metrics of one Gatehouse, with labels from closed lists, so that no client can make new series.
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+// Labels come from closed lists, so that no client can create new time series.
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import {
   type FlowOutcome,
   flowOutcomes,
@@ -12,36 +12,35 @@ import {
   storeVerbs,
   upstreamFaults,
 } from './labels.ts';
-import { processMetrics } from './process-metrics.ts';
 
 const REQUEST_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 10];
 const STORE_SECONDS = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 1.5];
 const NOTICE_SECONDS = [0.01, 0.05, 0.25, 1, 2.5, 5, 10];
 
-/** Alerts look at them, and what begins late is no growth to Prometheus: like all that is counted for alerts, they begin at nought. */
+/** Alerts count these. Prometheus sees no increase in a series that starts above zero, so they are initialized to zero. */
 const REPLAYS = ['code_replay', 'refresh_replay'] as const;
 
-/** Durations are seconds. What is not in a closed list counts as `other`. */
+/** Durations are in seconds. A label value outside its closed list is counted as `other`. */
 export type Metrics = {
-  /** `seconds` is left out for a stream, which lasts as long as both sides want. */
+  /** `seconds` is undefined for an event stream, which has no natural duration. */
   request(host: string, status: number, seconds: number | undefined): void;
   refusal(host: string, reason: string): void;
-  /** Asked when the metrics are read. */
+  /** `count` is called when the metrics are read. */
   watchStreams(host: string, count: () => number): void;
   rateLimited(limit: string, times?: number): void;
   upstreamError(reason: (typeof upstreamFaults)[number]): void;
   flow(step: FlowStep, outcome: FlowOutcome): void;
   token(grantType: string): void;
-  event(name: string, reason?: string): void;
-  notice(channel: string, seconds: number): void;
-  stored(verb: StoreVerb, seconds: number): void;
+  auditEvent(name: string, reason?: string): void;
+  noticeDelay(channel: string, seconds: number): void;
+  storeLatency(verb: StoreVerb, seconds: number): void;
   storeError(verb: StoreVerb): void;
-  /** Everything in the text format of Prometheus, those of the process included. */
+  /** Returns all metrics, including those of the process, in the Prometheus text format. */
   read(): Promise<{ type: string; text: string }>;
 };
 
-/** `reasons` are all codes with which a grant ends. */
-export function openMetrics(reasons: readonly string[]): Metrics {
+/** `reasons` are the codes with which a grant can end. */
+export function createMetrics(reasons: readonly string[]): Metrics {
   const registry = new Registry();
   return {
     ...hostMetrics(registry),
@@ -63,6 +62,16 @@ type HostMetrics = Pick<
   Metrics,
   'request' | 'refusal' | 'watchStreams' | 'rateLimited' | 'upstreamError'
 >;
+
+let processRegistry: Registry | undefined;
+
+/** Shared by all instances in one process, because they measure the same event loop. */
+function processMetrics(): Registry {
+  if (processRegistry) return processRegistry;
+  processRegistry = new Registry();
+  collectDefaultMetrics({ register: processRegistry });
+  return processRegistry;
+}
 
 function hostMetrics(registry: Registry): HostMetrics {
   const count = counters(registry);
@@ -102,7 +111,7 @@ function hostMetrics(registry: Registry): HostMetrics {
 function flowMetrics(
   registry: Registry,
   reasons: readonly string[],
-): Pick<Metrics, 'flow' | 'token' | 'event'> {
+): Pick<Metrics, 'flow' | 'token' | 'auditEvent'> {
   const count = counters(registry);
   const flows = count('flows_total', 'Steps of connecting, by outcome.', ['step', 'outcome']);
   const tokens = count('tokens_total', 'Answers with an access token.', ['grant_type']);
@@ -116,7 +125,7 @@ function flowMetrics(
   return {
     flow: (step, outcome) => flows.inc({ step, outcome }),
     token: (grantType) => tokens.inc({ grant_type: grantTypeOf?.(grantType) ?? 'other' }),
-    event: (name, reason) =>
+    auditEvent: (name, reason) =>
       events.inc({
         event: eventOf?.(name) ?? 'other',
         reason: reason === undefined ? '' : (reasonOf?.(reason) ?? 'other'),
@@ -124,7 +133,9 @@ function flowMetrics(
   };
 }
 
-function storeMetrics(registry: Registry): Pick<Metrics, 'notice' | 'stored' | 'storeError'> {
+function storeMetrics(
+  registry: Registry,
+): Pick<Metrics, 'noticeDelay' | 'storeLatency' | 'storeError'> {
   const errors = counters(registry)('store_errors_total', 'Questions the store did not answer.', [
     'verb',
   ]);
@@ -144,9 +155,9 @@ function storeMetrics(registry: Registry): Pick<Metrics, 'notice' | 'stored' | '
   );
   for (const verb of storeVerbs) errors.inc({ verb }, 0);
   return {
-    stored: (verb, took) => seconds.observe({ verb }, took),
+    storeLatency: (verb, took) => seconds.observe({ verb }, took),
     storeError: (verb) => errors.inc({ verb }),
-    notice: (channel, took) => notices.observe({ channel }, took),
+    noticeDelay: (channel, took) => notices.observe({ channel }, took),
   };
 }
 

@@ -13,7 +13,7 @@ import { noteUse } from '../minted-tokens/minted-tokens.ts';
 import { keyRing } from '../keys/key-ring.ts';
 import type { SigningKey } from '../keys/signing-keys.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import type { Traces } from '../observability/spans.ts';
+import type { Traces } from '../observability/tracing.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 import { requireCaller, requireMintedCaller } from './admission.ts';
@@ -40,7 +40,7 @@ export type ResourceServerOptions = {
   /** The key that signs now; with an upstream only. */
   signingKey?: () => SigningKey;
   logger: Logger;
-  metrics?: Metrics;
+  metrics: Metrics;
   traces?: Traces | undefined;
   isReady: () => Promise<void>;
   rateLimits: RateLimits;
@@ -109,10 +109,10 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
 
 /** The operator's own MCP server where there is one, else the sample. */
 function openAnswering(options: ResourceServerOptions, { onChange }: Records): Answering {
-  const { settings, version, store, logger, signingKey, now } = options;
+  const { settings, version, logger, signingKey, now } = options;
   const { productName, authUrl: issuer } = settings;
   const { upstream } = settings.resourceServer;
-  const shared = { productName, version, record: callRecorder(store, now), logger };
+  const shared = { productName, version, record: callRecorder(options), logger };
   if (!upstream) return openSample(shared);
   if (!signingKey) throw new Error('an upstream is told who calls, which takes the signing keys');
   const handleKeys = keyRing(settings, 'handles of the upstream');

@@ -1,6 +1,5 @@
 // The record of a call that is made with the level `full`: written before the call runs, which is refused when it cannot be.
-import { recordLastingly } from '../audit/audit.ts';
-import type { Store } from '../store/store.ts';
+import { type AuditServices, recordAuditDurably } from '../audit/audit.ts';
 import type { Caller } from './level.ts';
 
 export type CallRecord = { caller: Caller; tool: string; arguments: unknown; outcome: 'allowed' };
@@ -11,8 +10,7 @@ export type RecordCall = (entry: CallRecord) => Promise<void>;
 export const UNRECORDED =
   'Calls with the level full are recorded first, and this one could not be, so it was refused. Try again in a moment.';
 
-/** `now` is seconds since the epoch. */
-export function callRecorder(store: Store, now: () => number): RecordCall {
+export function callRecorder(services: AuditServices): RecordCall {
   return ({ caller, tool, arguments: given, outcome }) => {
     const { accountId: account, clientId, connector, grantId } = caller;
     const who = {
@@ -22,6 +20,6 @@ export function callRecorder(store: Store, now: () => number): RecordCall {
       ...(grantId ? { grantId } : {}),
     };
     const item = { event: 'call', ...who, tool, arguments: given, outcome };
-    return recordLastingly(store, item, now());
+    return recordAuditDurably(services, item);
   };
 }

@@ -2,11 +2,10 @@
 import type Koa from 'koa';
 import { connectLink } from '../connectors/connect-link.ts';
 import type { Connector } from '../connectors/connector.ts';
-import { isRecent, NONCE_KEY, proofNonces } from '../dpop/nonces.ts';
-import { BadProof, type Proof, readProof } from '../dpop/proof.ts';
-import { useProof } from '../dpop/used-proofs.ts';
+import { isRecent, NONCE_KEY, dpopNonces } from '../dpop/nonces.ts';
+import { consumeProof, InvalidProof, type Proof, validateProof } from '../dpop/proof.ts';
 import { HttpError } from '../http/errors.ts';
-import { keptKey } from '../keys/kept-key.ts';
+import { persistentKey } from '../keys/persistent-key.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 import { presentedToken } from './bearer.ts';
@@ -23,7 +22,7 @@ type RequireKeyProof = (ctx: Koa.Context, connector: Connector, caller: Caller) 
  */
 export async function openKeyProofs(options: KeyProofOptions): Promise<RequireKeyProof> {
   const { settings, store, now } = options;
-  const nonces = proofNonces(await keptKey(store, settings.secret, NONCE_KEY));
+  const nonces = dpopNonces(await persistentKey(store, settings.secret, NONCE_KEY));
 
   return async function requireKeyProof(ctx, connector, { keyThumbprint }) {
     if (keyThumbprint === undefined) return;
@@ -32,7 +31,7 @@ export async function openKeyProofs(options: KeyProofOptions): Promise<RequireKe
     };
     const proof = await readProofOf(ctx, settings.resourceUrl, connector, now()).catch(
       (error: unknown) => {
-        if (error instanceof BadProof) return refuse('invalid_dpop_proof', error.message);
+        if (error instanceof InvalidProof) return refuse('invalid_dpop_proof', error.message);
         throw error;
       },
     );
@@ -42,7 +41,7 @@ export async function openKeyProofs(options: KeyProofOptions): Promise<RequireKe
       const message = 'the DPoP proof is too old or from the future: make one with this nonce';
       refuse('use_dpop_nonce', message, { 'DPoP-Nonce': nonces.next(now()) });
     }
-    if (!(await useProof(store, `${proof.thumbprint}\n${proof.id}`)))
+    if (!(await consumeProof(store, `${proof.thumbprint}\n${proof.id}`)))
       refuse('invalid_dpop_proof', 'the DPoP proof was used before: make one for each request');
   };
 }
@@ -72,5 +71,5 @@ function readProofOf(
 ): Promise<Proof> {
   const { token = '' } = presentedToken(req.headers.authorization);
   const request = { method, url: connectLink(resourceUrl, id), token };
-  return readProof(req.headersDistinct.dpop, request, now);
+  return validateProof(req.headersDistinct.dpop, request, now);
 }

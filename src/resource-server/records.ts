@@ -23,8 +23,8 @@ export type Records = {
   onChange: (listener: (id: string) => void) => void;
 };
 
-/** Seconds. A revocation takes effect within `freshFor` when its notice is lost, and within `usableFor` when the store is away. */
-const FRESHNESS = { freshFor: 9, usableFor: 45 };
+/** Seconds. A revocation takes effect within `freshFor` when its notice is lost, and within `staleIfErrorFor` when the store is away. */
+const FRESHNESS = { freshFor: 9, staleIfErrorFor: 45 };
 
 export async function openRecords(store: Store, now: () => number): Promise<Records> {
   const freshness = { ...FRESHNESS, now };

@@ -4,7 +4,7 @@ import { errors, type JWTHeaderParameters, type JWTPayload, type JWTVerifyGetKey
 import { jwtVerify } from 'jose';
 import { LRUCache } from 'lru-cache';
 import { unavailable } from '../http/errors.ts';
-import { isAboutKeys } from '../keys/key-faults.ts';
+import { isKeySetError } from '../keys/remote-keys.ts';
 
 /** Why a token is not good. Of one that we did not sign only this is said: `unknown`. */
 export type BadToken = 'unknown' | 'expired' | 'elsewhere';
@@ -72,6 +72,6 @@ const NOTHING_SIGNED = { payload: '', signature: '' };
 function badToken(error: unknown): BadToken {
   // Signature, issuer and type are checked before the time is.
   if (error instanceof errors.JWTExpired) return 'expired';
-  if (isAboutKeys(error)) throw unavailable(error);
+  if (isKeySetError(error)) throw unavailable(error);
   return 'unknown';
 }

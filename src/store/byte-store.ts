@@ -1,44 +1,45 @@
-// What a database does for the store: the store's verbs on names and sealed bytes, without knowing what they mean.
 import type { IRateLimiterOptions, RateLimiterAbstract } from 'rate-limiter-flexible';
 import type { Range } from './store.ts';
 
-/** Any error means the database could not do it; `sealed.ts` turns it into `StoreUnavailable`. Times are seconds. */
+/** One database: stores encrypted bytes under names it cannot interpret. Times are in seconds. The encrypted store turns any error into StoreUnavailable. */
 export interface ByteStore {
   get(name: string): Promise<Buffer | undefined>;
   set(name: string, bytes: Buffer, ttl: number): Promise<void>;
   /**
-   * Puts `next` where `before` is (undefined: nothing). True when that is so now, also when `next` was there already,
-   * because a command sent again over a new connection finds its own work; otherwise what is there instead.
+   * Replaces `before` with `next`; undefined means absent. Returns true if `next` is stored now, also if it already was, because a command
+   * may be sent twice after a lost connection. Otherwise returns what is stored.
    */
-  exchange(
+  compareAndSwap(
     name: string,
     before: Buffer | undefined,
     next: Buffer | undefined,
     ttl: number,
   ): Promise<true | Buffer | undefined>;
-  take(name: string): Promise<Buffer | undefined>;
+  getAndDelete(name: string): Promise<Buffer | undefined>;
   delete(name: string): Promise<void>;
 
   addMember(name: string, field: string, bytes: Buffer, ttl: number): Promise<void>;
   removeMember(name: string, field: string): Promise<void>;
-  /** A piece of a set; `from` is empty, or the `next` of the piece before. A member may come twice; one that comes and goes meanwhile may be missed. */
-  members(name: string, from: string): Promise<Piece>;
+  /**
+   * Returns one page of a set. `cursor` is empty, or `next` of the previous page. A member may be returned twice. A member added and removed
+   * between two pages may be missed.
+   */
+  members(name: string, cursor: string): Promise<MemberPage>;
 
   append(name: string, bytes: Buffer, ttl: number): Promise<void>;
-  /** Ids are 32 digits: they sort by age as text. */
+  /** Ids have 32 digits, so that they sort by age as text. */
   range(name: string, range: Range): Promise<[id: string, bytes: Buffer][]>;
 
-  /** Of databases with replicas: resolves when one has what was written under the name, or when the time is over. */
+  /** Present if the database has replicas. Resolves when one of them has everything written under the name, or after the timeout. */
   replicated?(name: string, milliseconds: number): Promise<void>;
 
   /**
-   * Goes through all values and all members of sets, a few at a time, and puts what `rewriting` makes of the bytes in their
-   * place, unless something newer is there by then. Lifetimes go on. Yields after every few how many it replaced, so that the
-   * caller sets the pace. Streams cannot be rewritten.
+   * Replaces the bytes of every value and every member of a set with the result of `transform`, unless they were changed meanwhile. Keeps
+   * TTLs. Yields the number of replacements after each batch, so that the caller can pause. Does not cover streams.
    */
-  rewrite(rewriting: Rewriting): AsyncGenerator<number>;
+  rewrite(transform: Transform): AsyncGenerator<number>;
 
-  /** Of databases that several machines share: counts for all of them. Rejects at once while there is no connection. */
+  /** Present if several machines share the database. The limiter rejects at once while there is no connection. */
   openLimiter?(options: IRateLimiterOptions): RateLimiterAbstract;
 
   publish(channel: string, message: Buffer): Promise<void>;
@@ -48,13 +49,17 @@ export interface ByteStore {
 }
 
 /**
- * `next` is where the next piece begins; the last one has none. `total`: how many there are, with the first of several pieces, where another
- * server may take over between two of them, for which `next` is nothing.
+ * `next` is the cursor of the next page; the last page has none. The first of several pages has `total` if the cursor is valid on one server
+ * only, so that the caller can detect a failover.
  */
-export type Piece = { members: [field: string, bytes: Buffer][]; next?: string; total?: number };
+export type MemberPage = {
+  members: [field: string, bytes: Buffer][];
+  next?: string;
+  total?: number;
+};
 
-/** How many members are read at once: the database does nothing else meanwhile. */
-export const MEMBERS_AT_ONCE = 1000;
+/** Bounded, because reading a page blocks the database. */
+export const MEMBERS_PER_PAGE = 1000;
 
-/** Pure and synchronous; undefined leaves the bytes as they are. `field`: of a member of the set `name`. */
-export type Rewriting = (bytes: Buffer, name: string, field?: string) => Buffer | undefined;
+/** Must be pure and synchronous. Undefined keeps the bytes. `field` is set for a member of the set `name`. */
+export type Transform = (bytes: Buffer, name: string, field?: string) => Buffer | undefined;

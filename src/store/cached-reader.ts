@@ -1,74 +1,77 @@
-// Records read a moment ago: fresh for seconds, dropped on notice, and good for a little longer while the store is away.
 import { LRUCache } from 'lru-cache';
 import { StoreUnavailable } from './store.ts';
 
-/** All in seconds. `usableFor` counts from the last read that succeeded. */
-export type Freshness = { freshFor: number; usableFor: number; now?: () => number };
+/** Both in seconds since the last successful read began. `now` is in seconds. */
+export type CacheLifetimes = {
+  /** A record younger than this is returned without reading the store. */
+  freshFor: number;
+  /** A record younger than this is returned when the store is unavailable. */
+  staleIfErrorFor: number;
+  now?: () => number;
+};
 
 export type CachedReader<T> = {
-  /** Rejects with StoreUnavailable when the store is away and nothing usable was read before. */
+  /** Concurrent reads of one id share one load. Rejects with StoreUnavailable when no usable record is cached. */
   read(id: string): Promise<T | undefined>;
-  /** Reads from the store whatever is known, and remembers it for `read`. */
-  readAgain(id: string): Promise<T | undefined>;
+  /** Loads the record even if it is cached or being loaded, and caches the result. */
+  refresh(id: string): Promise<T | undefined>;
+  /** Removes the record. The result of a load that is in progress is not cached. */
   drop(id: string): void;
 };
 
 const MAX_ENTRIES = 10_000;
-/** Bytes, estimated. */
-const MAX_SIZE = 32 * 1024 * 1024;
+/** Estimated. */
+const MAX_BYTES = 32 * 1024 * 1024;
 
-/** What is not there is never remembered, so a record is found as soon as it is made. Parallel reads of one id share one load. */
+type Entry<T> = { value: T | undefined; at: number };
+
+/** Caches only records that exist, so that a new record is found at once. */
 export function cachedReader<T extends object>(
   load: (id: string) => Promise<T | undefined>,
-  { freshFor, usableFor, now = () => Date.now() / 1000 }: Freshness,
+  { freshFor, staleIfErrorFor, now = () => Date.now() / 1000 }: CacheLifetimes,
 ): CachedReader<T> {
-  const known = new LRUCache<string, { value: T; at: number }>({
+  const isYounger = ({ at }: Entry<T>, seconds: number) => now() - at < seconds;
+  const cache = new LRUCache<string, Entry<T>>({
     max: MAX_ENTRIES,
-    maxSize: MAX_SIZE,
-    sizeCalculation: ({ value }, id) => id.length + JSON.stringify(value).length,
-    // This only frees memory: `at` and `now` say what is still usable.
-    ttl: usableFor * 1000,
+    maxSize: MAX_BYTES,
+    sizeCalculation: ({ value }, id) => id.length + (JSON.stringify(value)?.length ?? 1),
+    // Frees memory only. `at` and `now` decide what is usable.
+    ttl: staleIfErrorFor * 1000,
     ttlResolution: 1000,
     ttlAutopurge: true,
-  });
-  const loading = new Map<string, Promise<T | undefined>>();
-
-  const start = (id: string): Promise<T | undefined> => {
-    const at = now();
-    const reading = load(id).then(
-      (value) => {
-        // A notice that came meanwhile took this read off the list: it may have seen the record before the change.
-        if (loading.get(id) !== reading) return value;
-        loading.delete(id);
-        if (value) known.set(id, { value, at });
-        else known.delete(id);
-        return value;
-      },
-      (error: unknown) => {
-        if (loading.get(id) === reading) loading.delete(id);
+    // A record that is dropped while it is loaded is returned to those who wait for it, and not cached.
+    ignoreFetchAbort: true,
+    noDeleteOnFetchRejection: true,
+    async fetchMethod(id, known, { options, signal }) {
+      const at = now();
+      try {
+        return { value: await load(id), at };
+      } catch (error) {
+        options.allowStaleOnFetchRejection =
+          error instanceof StoreUnavailable &&
+          known !== undefined &&
+          isYounger(known, staleIfErrorFor) &&
+          !signal.aborted;
         throw error;
-      },
-    );
-    loading.set(id, reading);
-    return reading;
+      }
+    },
+  });
+
+  const fetch = async (id: string): Promise<T | undefined> => {
+    const entry = await cache.fetch(id, { forceRefresh: true });
+    if (entry?.value === undefined && cache.peek(id) === entry) cache.delete(id);
+    return entry?.value;
   };
 
   return {
     async read(id) {
-      const entry = known.get(id);
-      if (entry && now() - entry.at < freshFor) return entry.value;
-      try {
-        return await (loading.get(id) ?? start(id));
-      } catch (error) {
-        if (error instanceof StoreUnavailable && entry && now() - entry.at < usableFor)
-          return entry.value;
-        throw error;
-      }
+      const entry = cache.get(id);
+      return entry && isYounger(entry, freshFor) ? entry.value : fetch(id);
     },
-    readAgain: start,
-    drop(id) {
-      known.delete(id);
-      loading.delete(id);
+    refresh(id) {
+      cache.delete(id);
+      return fetch(id);
     },
+    drop: (id) => void cache.delete(id),
   };
 }

@@ -1,41 +1,40 @@
-// How often something happened lately: counted for all processes together in Redis; with SQLite, and while Redis is away, in this one.
 import { LRUCache } from 'lru-cache';
 import type { RateLimiterAbstract } from 'rate-limiter-flexible';
 import type { ByteStore } from './byte-store.ts';
-import { openPatience } from './patience.ts';
-import type { Sealer } from './seal.ts';
+import type { Encryption } from './encryption.ts';
+import { createTimeout } from './timeout.ts';
 
-/** How often it happened, this time included, and in how many seconds counting begins anew. */
-export type Tally = { count: number; secondsLeft: number };
+/** The count in the current window, including this call, and the seconds until the window ends. */
+export type WindowCount = { count: number; secondsLeft: number };
 
-/** Counts one more for `who`, or so many. Never rejects, and takes a fifth of a second at most. */
-export type Counter = (who: string, times?: number) => Promise<Tally>;
+/** Adds `times` (default 1) to the count of `who`. Never rejects, and resolves within 0.2 s. */
+export type Counter = (who: string, times?: number) => Promise<WindowCount>;
 
-/** `name` keeps counters apart; `seconds`: from the first until it begins anew. */
+/** `name` separates counters. A window of `seconds` starts with the first count. */
 export type OpenCounter = (name: string, seconds: number) => Counter;
 
-const PATIENCE_MS = 200;
-/** Strangers have as many addresses as they like, and memory is ours. */
-const MOST_IN_MEMORY = 50_000;
+const TIMEOUT_MS = 200;
+/** Bounds memory, because a client can have any number of addresses. RateLimiterMemory has no bound. */
+const MAX_IN_MEMORY = 50_000;
 
-/** For all counters of one store; whoever is counted is hidden from who reads the store. */
-export function counters(bytes: ByteStore, sealer: Sealer, now: () => number): OpenCounter {
-  const reach = openPatience();
+/** Counts for all processes in Redis, and in memory with SQLite or while Redis is unavailable. Hides `who` in the store. */
+export function counters(bytes: ByteStore, encryption: Encryption, now: () => number): OpenCounter {
+  const withTimeout = createTimeout();
   return (name, seconds) => {
     const local = localCounter(seconds, now);
     const shared = bytes.openLimiter?.({ keyPrefix: '', points: 1, duration: seconds });
     if (!shared) return async (who, times) => local(who, times);
     return async function count(who, times = 1) {
-      const key = `limit:${sealer.field(`limit:${name}`, who)}`;
-      return reach(add(shared, key, times), PATIENCE_MS).catch(() => local(who, times));
+      const key = `limit:${encryption.field(`limit:${name}`, who)}`;
+      return withTimeout(add(shared, key, times), TIMEOUT_MS).catch(() => local(who, times));
     };
   };
 }
 
-/** Of more than it holds, those who were not counted for longest begin anew. */
+/** Evicts the least recently counted when it is full. */
 function localCounter(seconds: number, now: () => number) {
-  const counts = new LRUCache<string, { count: number; until: number }>({ max: MOST_IN_MEMORY });
-  return (who: string, times = 1): Tally => {
+  const counts = new LRUCache<string, { count: number; until: number }>({ max: MAX_IN_MEMORY });
+  return (who: string, times = 1): WindowCount => {
     const last = counts.get(who);
     const current = last && last.until > now() ? last : { count: 0, until: now() + seconds };
     current.count += times;
@@ -44,7 +43,7 @@ function localCounter(seconds: number, now: () => number) {
   };
 }
 
-async function add(limiter: RateLimiterAbstract, key: string, times: number): Promise<Tally> {
+async function add(limiter: RateLimiterAbstract, key: string, times: number): Promise<WindowCount> {
   const { consumedPoints, msBeforeNext } = await limiter.penalty(key, times);
   return { count: consumedPoints, secondsLeft: msBeforeNext / 1000 };
 }

@@ -1,17 +1,16 @@
-// Connections to Redis: one server, Sentinel or Cluster, made so that a lost or stalled server is an error within 1.5 s and heals alone.
+// Connections to single Redis, Sentinel or Cluster. A lost or stalled server causes an error within 1.5 s, and the client reconnects by itself.
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import type { StoreAddress } from '../settings/store-address.ts';
-import type { Logger } from './logger.ts';
+import type { StoreLogger } from './store.ts';
 
 export type RedisClient = Redis | Cluster;
 export type RedisAddress = Exclude<StoreAddress, { kind: 'sqlite' }>;
 
-const OPENING_SECONDS = 5;
-// A Cluster looks for the right node this often, this far apart, before it gives up.
-const CLUSTER_RETRY_MS = 100;
-const CLUSTER_TRIES = 6;
+const MAX_CONNECT_SECONDS = 5;
+const CLUSTER_RETRY_DELAY_MS = 100;
+const MAX_CLUSTER_REDIRECTIONS = 6;
 
-// At once, then more slowly. Those who wait for a connection are told after the second attempt that there is none.
+// The first attempt is immediate. Waiting commands fail after the second (maxRetriesPerRequest).
 const backoff = (attempt: number) => Math.min(50 * (attempt - 1), 200);
 
 const CONNECTION = {
@@ -19,44 +18,44 @@ const CONNECTION = {
   commandTimeout: 800,
   sentinelCommandTimeout: 800,
   disconnectTimeout: 500,
-  // A connection that a firewall forgot is silent, not closed: without this it stays for a quarter of an hour.
+  // A firewall may drop a connection silently. Without this, TCP takes about 15 minutes to notice.
   socketTimeout: 3000,
   maxRetriesPerRequest: 1,
-  // After a failover the server we are connected to may be a replica.
+  // After a failover, the connected server may have become a replica.
   reconnectOnError: (error: Error) => error.message.includes('READONLY'),
 } satisfies RedisOptions;
 
-const ALONE = {
+const SINGLE = {
   ...CONNECTION,
-  // A single lost connection is back in a moment, and who came meanwhile need not be told to try again.
+  // Commands wait for a lost connection to be restored instead of failing at once.
   enableOfflineQueue: true,
   retryStrategy: backoff,
   sentinelRetryStrategy: backoff,
 } satisfies RedisOptions;
 
-/** Connects and waits until Redis is ready; throws the last reason when it is not within 5 s. */
+/** Resolves when Redis is ready. Rejects with the last connection error after 5 s. */
 export async function connectRedis(
   address: RedisAddress,
-  logger: Logger | undefined,
+  logger: StoreLogger | undefined,
 ): Promise<RedisClient> {
   const client = createClient(address);
-  connectAgainWhenEnded(client);
+  reconnectWhenEnded(client);
   warnWhenLost(client, logger);
   await whenReady(client);
   return client;
 }
 
-/** A second connection for subscriptions; a Cluster client keeps one of its own. */
+/** Opens a second connection for subscriptions. A Cluster client has its own. */
 export async function connectSubscriber(client: RedisClient): Promise<RedisClient> {
   if (client instanceof Cluster) return client;
-  // ioredis would subscribe again after every reconnection, but end the process when that is refused or late.
+  // With autoResubscribe, ioredis ends the process when the subscription is refused or times out.
   const subscriber = client.duplicate({ autoResubscribe: false });
-  connectAgainWhenEnded(subscriber);
+  reconnectWhenEnded(subscriber);
   await whenReady(subscriber);
   return subscriber;
 }
 
-/** For good, however the server is. */
+/** Closes the connection without reconnecting, also if the server does not answer. */
 export async function closeRedis(client: RedisClient): Promise<void> {
   closed.add(client);
   await client.quit().catch(() => undefined);
@@ -65,33 +64,33 @@ export async function closeRedis(client: RedisClient): Promise<void> {
 
 const closed = new WeakSet<RedisClient>();
 
-/** ioredis gives up for ever when Sentinel names another master while it is connecting to the one before. */
-function connectAgainWhenEnded(client: RedisClient): void {
+/** ioredis stops reconnecting when Sentinel reports another master while it connects to the previous one. */
+function reconnectWhenEnded(client: RedisClient): void {
   client.on('end', () => {
     if (!closed.has(client)) client.connect().catch(() => undefined);
   });
 }
 
 function createClient(address: RedisAddress): RedisClient {
-  if (address.kind === 'redis') return new Redis(address.url, ALONE);
+  if (address.kind === 'redis') return new Redis(address.url, SINGLE);
   const { username, password } = address;
   const access = { username, password, ...(address.tls ? { tls: {} } : {}) };
   if (address.kind === 'sentinel') {
     const { nodes: sentinels, name, tls } = address;
     const encrypted = tls ? { enableTLSForSentinelMode: true, sentinelTLS: {} } : {};
-    // A master that handed over takes writes for seconds more, and loses them: leave it when Sentinel says so.
-    const prompt = { failoverDetector: true };
-    return new Redis({ ...ALONE, ...access, ...encrypted, ...prompt, sentinels, name });
+    // After a failover, the old master accepts writes for seconds and loses them, so follow Sentinel's notification.
+    const detector = { failoverDetector: true };
+    return new Redis({ ...SINGLE, ...access, ...encrypted, ...detector, sentinels, name });
   }
   return new Cluster(address.nodes, {
     redisOptions: { ...CONNECTION, ...access },
     enableOfflineQueue: false,
     clusterRetryStrategy: backoff,
-    maxRedirections: CLUSTER_TRIES,
-    retryDelayOnFailover: CLUSTER_RETRY_MS,
-    retryDelayOnClusterDown: CLUSTER_RETRY_MS,
-    retryDelayOnTryAgain: CLUSTER_RETRY_MS,
-    // A certificate names hosts, not the addresses they resolve to.
+    maxRedirections: MAX_CLUSTER_REDIRECTIONS,
+    retryDelayOnFailover: CLUSTER_RETRY_DELAY_MS,
+    retryDelayOnClusterDown: CLUSTER_RETRY_DELAY_MS,
+    retryDelayOnTryAgain: CLUSTER_RETRY_DELAY_MS,
+    // Keeps host names, because certificates contain them and not the resolved addresses.
     ...(address.tls ? { dnsLookup: (host, found) => found(null, host) } : {}),
   });
 }
@@ -102,12 +101,14 @@ function whenReady(client: RedisClient): Promise<void> {
     const remember = (error: Error) => {
       reason = error;
     };
-    // The listener stays: ioredis prints errors that nobody listens to.
+    // Never removed, because ioredis prints errors that have no listener.
     client.on('error', remember);
     const timer = setTimeout(() => {
       void closeRedis(client);
-      reject(new Error(`${explain(reason)} (tried for ${OPENING_SECONDS} s)`, { cause: reason }));
-    }, OPENING_SECONDS * 1000);
+      reject(
+        new Error(`${explain(reason)} (tried for ${MAX_CONNECT_SECONDS} s)`, { cause: reason }),
+      );
+    }, MAX_CONNECT_SECONDS * 1000);
     client.once('ready', () => {
       clearTimeout(timer);
       resolve();
@@ -120,8 +121,8 @@ function explain(reason: Error): string {
   return inner instanceof Error ? inner.message : reason.message;
 }
 
-/** Once for every outage, not for every attempt to reconnect. */
-function warnWhenLost(client: RedisClient, logger: Logger | undefined): void {
+/** Warns once per outage, not per reconnection attempt. */
+function warnWhenLost(client: RedisClient, logger: StoreLogger | undefined): void {
   let reason: Error | undefined;
   let lost = true;
   client.on('error', (error: Error) => {

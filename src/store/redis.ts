@@ -1,9 +1,7 @@
-// The database of several machines: Redis 6.2 or later, alone, with Sentinel or as a Cluster; every command names one key.
-import type { Result } from 'ioredis';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Cluster, type Redis, type Result } from 'ioredis';
 import { RateLimiterRedis } from 'rate-limiter-flexible';
-import { type ByteStore, MEMBERS_AT_ONCE } from './byte-store.ts';
-import type { Logger } from './logger.ts';
-import { redisChannels } from './redis-channels.ts';
+import { type ByteStore, MEMBERS_PER_PAGE, type Transform } from './byte-store.ts';
 import {
   closeRedis,
   connectRedis,
@@ -11,11 +9,10 @@ import {
   type RedisAddress,
   type RedisClient,
 } from './redis-client.ts';
-import { rewriter } from './redis-rewrite.ts';
-import { waitForReplicas } from './redis-replicas.ts';
+import type { StoreLogger } from './store.ts';
 
-// Sealed bytes are unique, so bytes equal to mine were written by me: this command, sent again over a new connection.
-const EXCHANGE = `
+// Encrypted bytes are unique. If `next` is already stored, ioredis re-sent this command after a lost connection.
+const COMPARE_AND_SWAP = `
 local there = redis.call('GET', KEYS[1]) or ''
 if there == ARGV[1] then
   if ARGV[2] == '' then redis.call('DEL', KEYS[1])
@@ -44,7 +41,7 @@ end`;
 
 declare module 'ioredis' {
   interface RedisCommander<Context> {
-    exchangeValueBuffer(
+    compareAndSwapBuffer(
       key: string,
       before: Buffer,
       next: Buffer,
@@ -57,26 +54,33 @@ declare module 'ioredis' {
       milliseconds: string,
     ): Result<null, Context>;
     appendEntry(key: string, value: Buffer, milliseconds: string): Result<null, Context>;
+    replaceValue(key: string, before: Buffer, next: Buffer): Result<0 | 1, Context>;
+    replaceSetMember(
+      key: string,
+      field: string,
+      before: Buffer,
+      next: Buffer,
+    ): Result<0 | 1, Context>;
   }
 }
 
 const NOTHING = Buffer.alloc(0);
 
-/** Throws when Redis is not ready within 5 s, or is set to evict keys under memory pressure. */
-export async function openRedis(address: RedisAddress, logger?: Logger): Promise<ByteStore> {
+/** Requires Redis 6.2. Throws if Redis is not ready within 5 s, or evicts keys without a TTL under memory pressure. */
+export async function openRedis(address: RedisAddress, logger?: StoreLogger): Promise<ByteStore> {
   const client = await connectRedis(address, logger);
-  client.defineCommand('exchangeValue', { numberOfKeys: 1, lua: EXCHANGE });
+  client.defineCommand('compareAndSwap', { numberOfKeys: 1, lua: COMPARE_AND_SWAP });
   client.defineCommand('addSetMember', { numberOfKeys: 1, lua: ADD_SET_MEMBER });
   client.defineCommand('appendEntry', { numberOfKeys: 1, lua: APPEND_ENTRY });
   try {
-    await refuseEviction(client);
+    await rejectEviction(client);
     const subscriber = await connectSubscriber(client);
     return {
       ...values(client),
       ...sets(client),
       ...streams(client),
       rewrite: rewriter(client),
-      ...redisChannels(client, subscriber, logger),
+      ...channels(client, subscriber, logger),
       replicated: waitForReplicas(client),
       openLimiter: (limits) =>
         new RateLimiterRedis({ ...limits, storeClient: client, rejectIfRedisNotReady: true }),
@@ -90,12 +94,12 @@ export async function openRedis(address: RedisAddress, logger?: Logger): Promise
   }
 }
 
-/** What Redis takes for PX and PEXPIRE; empty for what never expires. */
+/** The argument of PX and PEXPIRE. Empty for a value that never expires. */
 function milliseconds(ttl: number): string {
   return ttl === Infinity ? '' : String(Math.ceil(ttl * 1000));
 }
 
-type Values = Pick<ByteStore, 'get' | 'set' | 'exchange' | 'take' | 'delete'>;
+type Values = Pick<ByteStore, 'get' | 'set' | 'compareAndSwap' | 'getAndDelete' | 'delete'>;
 
 function values(client: RedisClient): Values {
   return {
@@ -104,12 +108,12 @@ function values(client: RedisClient): Values {
       if (ttl === Infinity) await client.set(name, bytes);
       else await client.set(name, bytes, 'PX', milliseconds(ttl));
     },
-    async exchange(name, before = NOTHING, next = NOTHING, ttl) {
-      const answer = await client.exchangeValueBuffer(name, before, next, milliseconds(ttl));
+    async compareAndSwap(name, before = NOTHING, next = NOTHING, ttl) {
+      const answer = await client.compareAndSwapBuffer(name, before, next, milliseconds(ttl));
       if (answer === 1) return true;
       return answer.length > 0 ? answer : undefined;
     },
-    take: async (name) => (await client.getdelBuffer(name)) ?? undefined,
+    getAndDelete: async (name) => (await client.getdelBuffer(name)) ?? undefined,
     async delete(name) {
       await client.del(name);
     },
@@ -127,7 +131,7 @@ function sets(client: RedisClient): Sets {
       await client.hdel(name, field);
     },
     async members(name, from) {
-      const [next, flat] = await client.hscanBuffer(name, from || '0', 'COUNT', MEMBERS_AT_ONCE);
+      const [next, flat] = await client.hscanBuffer(name, from || '0', 'COUNT', MEMBERS_PER_PAGE);
       const members = pairs(flat);
       const cursor = next.toString();
       if (cursor === '0') return { members };
@@ -136,7 +140,7 @@ function sets(client: RedisClient): Sets {
   };
 }
 
-/** Fields and values in turn, as Redis gives them. */
+/** HSCAN returns fields and values alternately. */
 function pairs(flat: readonly Buffer[]): [string, Buffer][] {
   return flat.flatMap((field, i): [string, Buffer][] =>
     i % 2 === 0 ? [[field.toString(), flat[i + 1] ?? NOTHING]] : [],
@@ -152,7 +156,7 @@ function streams(client: RedisClient): Streams {
     },
     async range(name, { after, limit, newestFirst }) {
       const from = after && `(${redisId(after)}`;
-      // Redis has no name for what is before its first id.
+      // Redis rejects an exclusive range that ends before id 0-0.
       if (newestFirst && from === '(0-0') return [];
       const entries = newestFirst
         ? await client.xrevrangeBuffer(name, from ?? '+', '-', 'COUNT', limit)
@@ -162,7 +166,7 @@ function streams(client: RedisClient): Streams {
   };
 }
 
-/** `<milliseconds>-<sequence>` in 16 digits each, so that ids sort as text. */
+/** `<milliseconds>-<sequence>`, with 16 digits each, so that ids sort as text. */
 function entryId(id: string): string {
   return id
     .split('-')
@@ -174,18 +178,197 @@ function redisId(id: string): string {
   return `${Number(id.slice(0, 16))}-${Number(id.slice(16))}`;
 }
 
-// INFO is answered while Redis still loads its data and before the connection is ready for other commands.
+// Redis answers INFO also while it loads its data, before it accepts other commands.
 async function assertReady(client: RedisClient): Promise<void> {
   if (client.status !== 'ready') throw new Error(`the connection to Redis is ${client.status}`);
-  await refuseEviction(client);
+  await rejectEviction(client);
 }
 
-/** Redis is the system of record: a server that drops records at will, whatever their lifetime, must not be used. */
-async function refuseEviction(client: RedisClient): Promise<void> {
+/** Redis is the system of record, so it must not evict records that have not expired. */
+async function rejectEviction(client: RedisClient): Promise<void> {
   const [, policy] = /^maxmemory_policy:(\S+)/m.exec(await client.info('memory')) ?? [];
   if (policy?.startsWith('allkeys-')) {
     throw new Error(
-      `Redis drops records when memory is short: set maxmemory-policy to noeviction, not ${policy}`,
+      `Redis evicts records when it runs out of memory: set maxmemory-policy to noeviction, not ${policy}`,
     );
   }
+}
+
+const RESUBSCRIBE_DELAY_MS = 1000;
+
+/** Subscribes again after each lost connection. */
+function channels(
+  client: RedisClient,
+  subscriber: RedisClient,
+  logger: StoreLogger | undefined,
+): Pick<ByteStore, 'publish' | 'subscribe'> {
+  const subscribed = new Set<string>();
+  const resubscribe = async () => {
+    if (subscriber.status !== 'ready' || subscribed.size === 0) return;
+    try {
+      await subscriber.subscribe(...subscribed);
+    } catch (error) {
+      logger?.warn({ err: error }, 'subscribing to change notices failed, retrying');
+      setTimeout(resubscribe, RESUBSCRIBE_DELAY_MS).unref();
+    }
+  };
+  subscriber.on('ready', resubscribe);
+
+  return {
+    async publish(channel, message) {
+      await client.publish(channel, message);
+    },
+    async subscribe(channel, listener) {
+      await subscriber.subscribe(channel);
+      subscribed.add(channel);
+      subscriber.on('messageBuffer', (from: Buffer, message: Buffer) => {
+        if (from.toString() === channel) listener(message);
+      });
+    },
+  };
+}
+
+// WAIT blocks the connection, so it is sent with a short timeout and pauses between for other commands.
+const WAIT_TIMEOUT_MS = 20;
+const PAUSE_BETWEEN_WAITS_MS = 60;
+
+/**
+ * Waits until a replica of the master that holds `name` has acknowledged all earlier writes, at most slightly longer than `milliseconds`.
+ * Returns at once if there is no replica. Rejects if Redis does not answer.
+ */
+function waitForReplicas(client: RedisClient): NonNullable<ByteStore['replicated']> {
+  // One WAIT at a time, so that many callers do not block the connection.
+  let lastTurn: Promise<unknown> = Promise.resolve();
+  const inTurn = <R>(work: () => Promise<R>): Promise<R> => {
+    const turn = lastTurn.then(work);
+    lastTurn = turn.catch(() => undefined);
+    return turn;
+  };
+
+  return async function replicated(name, milliseconds) {
+    const end = performance.now() + milliseconds;
+    const { offset, acknowledged } = await askMaster(client, name, 0);
+    if (acknowledged.length === 0) return;
+    const isDone = async () => {
+      if (performance.now() > end) return true;
+      const now = await askMaster(client, name, WAIT_TIMEOUT_MS);
+      if (now.acknowledged.some((reached) => reached >= offset)) return true;
+      await delay(PAUSE_BETWEEN_WAITS_MS);
+      return false;
+    };
+    while (!(await inTurn(isDone)));
+  };
+}
+
+type Replication = {
+  /** Bytes written by the master. */
+  offset: number;
+  /** Bytes that each replica has acknowledged. */
+  acknowledged: number[];
+};
+
+/** Asks replicas to acknowledge within `milliseconds`. With 0, returns their last acknowledgement, which they send once a second. */
+async function askMaster(
+  client: RedisClient,
+  name: string,
+  milliseconds: number,
+): Promise<Replication> {
+  // In a Cluster, EXISTS routes the whole pipeline to the master of the key.
+  const pipeline = client.pipeline().exists(name);
+  if (milliseconds > 0) pipeline.wait(1, milliseconds);
+  const [found, ...others] = (await pipeline.role().exec()) ?? [];
+  const [error, role] = others.at(-1) ?? [];
+  if (found?.[0] ?? error) throw found?.[0] ?? error;
+  return readRole(role);
+}
+
+/** The reply of ROLE: `master`, offset, and for each replica host, port and offset. */
+function readRole(role: unknown): Replication {
+  if (!Array.isArray(role) || role[0] !== 'master') throw new Error('Redis is not a master');
+  const replicas: unknown[] = Array.isArray(role[2]) ? role[2] : [];
+  return {
+    offset: Number(role[1]),
+    acknowledged: replicas.map((replica) => Number(Array.isArray(replica) ? replica[2] : 0)),
+  };
+}
+
+const SCAN_COUNT = 100;
+
+const REPLACE_VALUE = `
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
+return 1`;
+
+const REPLACE_SET_MEMBER = `
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1`;
+
+/** Rewrites all values and all members of sets, on every master. */
+function rewriter(client: RedisClient): ByteStore['rewrite'] {
+  client.defineCommand('replaceValue', { numberOfKeys: 1, lua: REPLACE_VALUE });
+  client.defineCommand('replaceSetMember', { numberOfKeys: 1, lua: REPLACE_SET_MEMBER });
+  return async function* rewrite(transform) {
+    for (const master of mastersOf(client)) {
+      for await (const names of scanNames(master, 'string')) {
+        yield await sumOf(names.map((name) => rewriteValue(client, name, transform)));
+      }
+      for await (const names of scanNames(master, 'hash')) {
+        for (const name of names) yield* rewriteMembers(client, name, transform);
+        yield 0;
+      }
+    }
+  };
+}
+
+function mastersOf(client: RedisClient): Redis[] {
+  const masters = client instanceof Cluster ? client.nodes('master') : [client];
+  if (masters.length === 0) throw new Error('no master of the Redis Cluster is known');
+  return masters;
+}
+
+function scanNames(master: Redis, type: 'string' | 'hash'): AsyncGenerator<string[]> {
+  return pages((cursor) => master.scan(cursor, 'COUNT', SCAN_COUNT, 'TYPE', type));
+}
+
+async function* pages<T>(
+  read: (cursor: string) => Promise<[next: Buffer | string, page: T[]]>,
+): AsyncGenerator<T[]> {
+  let cursor = '0';
+  do {
+    const [next, page] = await read(cursor);
+    cursor = next.toString();
+    yield page;
+  } while (cursor !== '0');
+}
+
+async function rewriteValue(
+  client: RedisClient,
+  name: string,
+  transform: Transform,
+): Promise<number> {
+  const before = await client.getBuffer(name);
+  const next = before && transform(before, name);
+  return before && next ? client.replaceValue(name, before, next) : 0;
+}
+
+async function* rewriteMembers(
+  client: RedisClient,
+  name: string,
+  transform: Transform,
+): AsyncGenerator<number> {
+  for await (const flat of pages((cursor) =>
+    client.hscanBuffer(name, cursor, 'COUNT', SCAN_COUNT),
+  )) {
+    yield await sumOf(
+      pairs(flat).map(async ([field, before]) => {
+        const next = transform(before, name, field);
+        return next ? client.replaceSetMember(name, field, before, next) : 0;
+      }),
+    );
+  }
+}
+
+async function sumOf(counts: Promise<number>[]): Promise<number> {
+  return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
 }

@@ -1,37 +1,40 @@
-// The database of a single machine: one SQLite file (node:sqlite), shared by any number of processes on it.
-import type { DatabaseSync } from 'node:sqlite';
+import { EventEmitter } from 'node:events';
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type ByteStore, MEMBERS_AT_ONCE } from './byte-store.ts';
-import type { Logger } from './logger.ts';
-import { openChannels } from './sqlite-channels.ts';
-import { type Commit, openCommits } from './sqlite-commits.ts';
-import { bufferOf, openDatabase, waitingForLocks } from './sqlite-file.ts';
-import { rewriter } from './sqlite-rewrite.ts';
+import { type ByteStore, MEMBERS_PER_PAGE, type Transform } from './byte-store.ts';
+import {
+  bufferOf,
+  type Commit,
+  commitQueue,
+  openDatabase,
+  retriedWhileLocked,
+} from './sqlite-database.ts';
+import type { StoreLogger } from './store.ts';
 
-const SWEEP_ROWS = 2000;
+const MAX_SWEPT_ROWS = 2000;
 const ID_DIGITS = 32;
 
 export type SqliteOptions = {
-  /** Seconds since 1970, fractions allowed. */
+  /** Seconds since the epoch, with fractions. */
   now?: () => number;
-  /** Seconds between removals of what has expired. */
+  /** Seconds between removals of expired rows. */
   sweepEvery?: number;
-  logger?: Logger;
+  logger?: StoreLogger;
 };
 
-/** Makes the file (mode 0600) and its folder (mode 0700) when they are missing. Throws what SQLite or the file system throws. */
+/** Creates the file (mode 0600) and its directory (mode 0700) if they do not exist. Throws errors of SQLite and of the file system. */
 export function openSqlite(
   file: string,
   { now = () => Date.now() / 1000, sweepEvery = 5, logger }: SqliteOptions = {},
 ): ByteStore {
   const db = openDatabase(file);
-  const { commit, flush } = openCommits(db);
+  const { commit, flush } = commitQueue(db);
   const channels = openChannels(db, commit, now, logger);
   const sweep = sweeper(db, now, logger);
   const sweeping = setInterval(sweep, sweepEvery * 1000).unref();
 
   return {
-    ...waitingForLocks({
+    ...retriedWhileLocked({
       ...values(db, commit, now),
       ...sets(db, commit, now),
       ...streams(db, commit, now),
@@ -39,7 +42,7 @@ export function openSqlite(
       subscribe: channels.subscribe,
       delete: deleter(db, commit),
     }),
-    rewrite: rewriter(db, waitingForLocks({ commit }).commit),
+    rewrite: rewriter(db, retriedWhileLocked({ commit }).commit),
     async ping() {
       db.exec('SELECT 1 FROM entry LIMIT 1');
     },
@@ -52,7 +55,7 @@ export function openSqlite(
   };
 }
 
-type Values = Pick<ByteStore, 'get' | 'set' | 'exchange' | 'take'>;
+type Values = Pick<ByteStore, 'get' | 'set' | 'compareAndSwap' | 'getAndDelete'>;
 
 function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
   const select = db.prepare('SELECT value FROM entry WHERE name = ? AND expires > ?');
@@ -84,9 +87,9 @@ function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
   return {
     get: async (name) => read(name),
     set: (name, bytes, ttl) => commit(() => void put.run(name, bytes, now() + ttl)),
-    exchange: (name, before, next, ttl) =>
+    compareAndSwap: (name, before, next, ttl) =>
       commit(() => change(name, before, next, ttl).changes === 1 || read(name)),
-    take: (name) =>
+    getAndDelete: (name) =>
       commit(() => {
         const row = take.get(name);
         return row && Number(row['expires']) > now() ? bufferOf(row['value']) : undefined;
@@ -98,29 +101,29 @@ type Member = [field: string, bytes: Buffer];
 type Sets = Pick<ByteStore, 'addMember' | 'removeMember' | 'members'>;
 
 function sets(db: DatabaseSync, commit: Commit, now: () => number): Sets {
-  const forgetExpired = db.prepare('DELETE FROM member_set WHERE name = ? AND expires <= ?');
-  const prolong = db.prepare(`
+  const removeExpired = db.prepare('DELETE FROM member_set WHERE name = ? AND expires <= ?');
+  const extend = db.prepare(`
     INSERT INTO member_set (name, expires) VALUES (?1, ?2)
     ON CONFLICT (name) DO UPDATE SET expires = ?2`);
   const add = db.prepare('INSERT OR REPLACE INTO member (name, field, value) VALUES (?, ?, ?)');
   const remove = db.prepare('DELETE FROM member WHERE name = ? AND field = ?');
   const select = db.prepare(`
     SELECT field, value FROM member JOIN member_set USING (name)
-    WHERE name = ? AND expires > ? AND field > ? ORDER BY field LIMIT ${MEMBERS_AT_ONCE}`);
+    WHERE name = ? AND expires > ? AND field > ? ORDER BY field LIMIT ${MEMBERS_PER_PAGE}`);
   return {
     addMember: (name, field, bytes, ttl) =>
       commit(() => {
-        forgetExpired.run(name, now());
-        prolong.run(name, now() + ttl);
+        removeExpired.run(name, now());
+        extend.run(name, now() + ttl);
         add.run(name, field, bytes);
       }),
     removeMember: (name, field) => commit(() => void remove.run(name, field)),
-    async members(name, from) {
-      // SQLite answers at once: who reads on and on, piece by piece, would leave no turn to anybody else.
-      if (from !== '') await nextTurn();
-      const rows = select.all(name, now(), from);
+    async members(name, cursor) {
+      // node:sqlite is synchronous, so reading page after page would block the event loop.
+      if (cursor !== '') await nextTurn();
+      const rows = select.all(name, now(), cursor);
       const members = rows.map((row): Member => [String(row['field']), bufferOf(row['value'])]);
-      const last = rows.length < MEMBERS_AT_ONCE ? undefined : members.at(-1)?.[0];
+      const last = rows.length < MEMBERS_PER_PAGE ? undefined : members.at(-1)?.[0];
       return last === undefined ? { members } : { members, next: last };
     },
   };
@@ -154,12 +157,12 @@ function deleter(db: DatabaseSync, commit: Commit): ByteStore['delete'] {
   return (name) => commit(() => statements.forEach((each) => each.run(name)));
 }
 
-/** Removes a bounded number of expired rows, because SQLite holds up the whole process meanwhile. */
-function sweeper(db: DatabaseSync, now: () => number, logger: Logger | undefined): () => void {
+/** Removes a bounded number of expired rows at a time, because node:sqlite blocks the event loop. */
+function sweeper(db: DatabaseSync, now: () => number, logger: StoreLogger | undefined): () => void {
   const statements = ['entry', 'member_set', 'stream', 'message'].map((table) =>
     db.prepare(`
       DELETE FROM ${table} WHERE rowid IN (
-        SELECT rowid FROM ${table} WHERE expires <= ? LIMIT ${SWEEP_ROWS})`),
+        SELECT rowid FROM ${table} WHERE expires <= ? LIMIT ${MAX_SWEPT_ROWS})`),
   );
   return () => {
     try {
@@ -168,4 +171,105 @@ function sweeper(db: DatabaseSync, now: () => number, logger: Logger | undefined
       logger?.warn({ err: cause }, 'expired records could not be removed from the store');
     }
   };
+}
+
+const POLL_INTERVAL_MS = 100;
+const MESSAGE_TTL_SECONDS = 60;
+
+type Channels = Pick<ByteStore, 'publish' | 'subscribe'> & { close(): void };
+
+/** Publishes through a table that every subscribed process polls. */
+function openChannels(
+  db: DatabaseSync,
+  commit: Commit,
+  now: () => number,
+  logger: StoreLogger | undefined,
+): Channels {
+  const newest = db.prepare('SELECT coalesce(max(id), 0) AS id FROM message');
+  const select = db.prepare('SELECT id, channel, body FROM message WHERE id > ? ORDER BY id');
+  const insert = db.prepare('INSERT INTO message (channel, body, expires) VALUES (?, ?, ?)');
+  const listeners = new EventEmitter().setMaxListeners(0);
+  let lastId = 0;
+  let polling: NodeJS.Timeout | undefined;
+
+  const newMessages = () => {
+    try {
+      return db.isOpen ? select.all(lastId) : [];
+    } catch (cause) {
+      logger?.warn({ err: cause }, 'messages of other processes could not be read from the store');
+      return [];
+    }
+  };
+  const poll = () => {
+    for (const { id, channel, body } of newMessages()) {
+      lastId = Number(id);
+      listeners.emit(String(channel), Buffer.from(body as Uint8Array));
+    }
+  };
+  return {
+    async publish(channel, message) {
+      await commit(() => insert.run(channel, message, now() + MESSAGE_TTL_SECONDS));
+      if (polling) setImmediate(poll);
+    },
+    async subscribe(channel, listener) {
+      if (polling) poll();
+      else lastId = Number(newest.get()?.['id']);
+      listeners.on(channel, listener);
+      polling ??= setInterval(poll, POLL_INTERVAL_MS).unref();
+    },
+    close() {
+      clearInterval(polling);
+    },
+  };
+}
+
+// Small, because node:sqlite blocks the event loop until the rows are on disk.
+const REWRITE_ROWS = 20;
+
+const KEYS = { entry: ['name'], member: ['name', 'field'] };
+
+/** Rewrites all values and all members of sets. */
+function rewriter(db: DatabaseSync, commit: Commit): ByteStore['rewrite'] {
+  return async function* rewrite(transform) {
+    yield* rewriteTable(db, commit, 'entry', transform);
+    yield* rewriteTable(db, commit, 'member', transform);
+  };
+}
+
+/** In the order of the primary key, which transform does not change. */
+async function* rewriteTable(
+  db: DatabaseSync,
+  commit: Commit,
+  table: keyof typeof KEYS,
+  transform: Transform,
+): AsyncGenerator<number> {
+  const columns = KEYS[table];
+  const key = columns.join(', ');
+  const marks = columns.map(() => '?').join(', ');
+  const select = db.prepare(
+    `SELECT ${key}, value FROM ${table} WHERE (${key}) > (${marks}) ORDER BY ${key} LIMIT ${REWRITE_ROWS}`,
+  );
+  const replace = db.prepare(
+    `UPDATE ${table} SET value = ? WHERE (${key}) = (${marks}) AND value = ?`,
+  );
+  const read = (after: string[]) =>
+    select.all(...after).map((row) => ({
+      place: columns.map((column) => String(row[column])),
+      before: bufferOf(row['value']),
+    }));
+  let rows = read(columns.map(() => ''));
+  while (rows.length > 0) {
+    const replacements = rows.flatMap(({ place, before }) => {
+      const [name = '', field] = place;
+      const next = transform(before, name, field);
+      return next ? [[next, ...place, before]] : [];
+    });
+    yield replacements.length === 0 ? 0 : await commit(() => runAll(replace, replacements));
+    rows = read(rows.at(-1)?.place ?? []);
+  }
+}
+
+/** Returns the number of changed rows. */
+function runAll(statement: StatementSync, runs: SQLInputValue[][]): number {
+  return runs.reduce((changes, values) => changes + Number(statement.run(...values).changes), 0);
 }

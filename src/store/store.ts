@@ -1,71 +1,68 @@
-// The store: a dozen verbs, each touching one key, with the same promises on single Redis, Sentinel, Cluster and SQLite.
-
-/** A value as it was read, with the stored bytes: hand it back to `update` to save the first read. */
+/** A value and the stored bytes. Pass both to `update` to save its first read. */
 export type Found<T> = { value: T; raw: Buffer };
 
-/** What `update` leaves behind: a value that lives `ttl` seconds (Infinity: for ever), nothing, or what is there already. */
+/** The result of a change: a value that expires after `ttl` seconds (Infinity: never), undefined to delete, or KEEP to leave it unchanged. */
 export type Next<T> = { value: T; ttl: number } | undefined | typeof KEEP;
 
 export const KEEP: unique symbol = Symbol('keep');
 
-/** Must be pure and synchronous: it runs again, on a fresh value, whenever another writer was faster. */
+/** Must be pure and synchronous. Called again with the new value if another writer was faster. */
 export type Change<T> = (current: T | undefined) => Next<T>;
 
-/** One entry of a stream; `id` is opaque, sorts by age, and continues a `range`. `value` is undefined when this process cannot open it. */
+/** One entry of a stream. `id` is opaque, sorts by age and continues a `range`. `value` is undefined if this process cannot decrypt it. */
 export type Entry<T> = { id: string; value: T | undefined };
 
-/** At most `limit` entries: those after the entry `after` in the order of reading, the oldest first unless `newestFirst`. */
+/** At most `limit` entries that follow the entry `after` in reading order, which is oldest first unless `newestFirst`. */
 export type Range = { after?: string; limit: number; newestFirst?: boolean };
 
 /**
- * Keys are `<kind>:<id>`: the kind stays readable in the store, the id is hidden by an HMAC. Values are JSON, sealed (AES-256-GCM);
- * bytes that this process cannot open count as absent for every verb but `add` and `update`, which leave them alone, and `range`.
- * Times are seconds; a lifetime of zero or less ends at once. Every verb throws `StoreUnavailable` when the store does not answer
- * within 1.5 s; what was asked may have happened all the same, or may happen a moment later.
+ * One interface for single Redis, Sentinel, Cluster and SQLite. Each verb touches one key.
+ *
+ * Keys are `<kind>:<id>`. The kind is readable in the database, the id is hidden by an HMAC. Values are JSON, encrypted with AES-256-GCM.
+ * A value that this process cannot decrypt counts as absent, except for `add` and `update`, which do not overwrite it, and `range`.
+ * Times are in seconds. A TTL of zero or less expires at once. Every verb throws StoreUnavailable if the database does not answer within
+ * 1.5 s; the command may still be executed.
  */
 export interface Store {
   get<T>(key: string): Promise<Found<T> | undefined>;
   set<T>(key: string, value: T, ttl: number): Promise<void>;
-  /** Writes only where nothing is. True for exactly one of many callers, and for a call that was sent twice over a cut connection. */
+  /** Writes only if the key is free. Returns true for exactly one of concurrent callers, also if its command was sent twice after a lost connection. */
   add<T>(key: string, value: T, ttl: number): Promise<boolean>;
-  /** Reads and deletes; of many callers exactly one gets the value. */
+  /** Reads and deletes. Exactly one of concurrent callers gets the value. */
   take<T>(key: string): Promise<T | undefined>;
-  /** Removes a value, a set or a stream. */
+  /** Deletes a value, a set or a stream. */
   delete(key: string): Promise<void>;
   /**
-   * Compare and set, retried. Resolves to what is stored afterwards, or with KEEP to what the change was given. Throws what
-   * `change` throws, and an error when what is stored cannot be opened. Of many callers that remove a value none learns who did it.
+   * Compare-and-set with retries. Returns what is stored afterwards; with KEEP, what `change` was called with. Throws what `change` throws,
+   * and an error if the stored value cannot be decrypted. Concurrent callers that delete a value cannot tell which of them deleted it.
    */
   update<T>(key: string, change: Change<T>, seen?: Found<T>): Promise<Found<T> | undefined>;
 
   /**
-   * Resolves when a replica has what this process wrote under the key, so that it outlives the server that took it; after 0.3 s when none
-   * says so, at once where there is none. Never rejects. For what must not be undone by a failover.
+   * Resolves when a replica has what this process wrote under the key, so that a failover does not undo it. Resolves after 0.3 s if no replica
+   * acknowledges, and at once if there is none. Never rejects.
    */
   replicated(key: string): Promise<void>;
 
-  /** A set of strings under one key; the whole set disappears `ttl` seconds after the last `addMember` (Infinity: never). */
+  /** Adds to a set of strings. The whole set expires `ttl` seconds after the last `addMember` (Infinity: never). */
   addMember(key: string, member: string, ttl: number): Promise<void>;
   removeMember(key: string, member: string): Promise<void>;
   members(key: string): Promise<string[]>;
 
-  /**
-   * Adds to the end of a stream and resolves when it is stored; entries older than `ttl` seconds may disappear.
-   * Twice, when the call was sent twice over a cut connection.
-   */
+  /** Appends to a stream. Entries older than `ttl` seconds may be deleted. Appends twice if the command is sent twice after a lost connection. */
   append<T>(key: string, value: T, ttl: number): Promise<void>;
-  /** Fewer than `limit` only at the end. Throws a RangeError when `after` is no id of an entry. */
+  /** Returns fewer than `limit` entries only at the end. Throws a RangeError if `after` is not an entry id. */
   range<T>(key: string, range: Range): Promise<Entry<T>[]>;
 
-  /** Tells every process that subscribed. Delivery is prompt and not promised: whoever listens also reads again now and then. */
+  /** Notifies every subscribed process. Delivery is prompt but not guaranteed, so subscribers also read again periodically. */
   publish(channel: string, message: string): Promise<void>;
   subscribe(channel: string, listener: (message: string) => void): Promise<void>;
-  /** Throws also when the database would drop records under memory pressure. */
+  /** Also throws if the database may evict records under memory pressure. */
   ping(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** The store did not answer in time, refused the command, or cannot be reached. The cause is for the log. */
+/** The store did not answer in time, refused the command, or is unreachable. The cause is for the log. */
 export class StoreUnavailable extends Error {
   constructor(cause: unknown) {
     super('the store cannot be reached', { cause });
@@ -73,5 +70,16 @@ export class StoreUnavailable extends Error {
   }
 }
 
-/** The store has no room for what was to be written; reading and deleting go on. */
+/** The store is out of memory for writes. Reads and deletes still work. */
 export class StoreFull extends StoreUnavailable {}
+
+/** The process cannot start with this store. The message says what to change. */
+export class StoreNotOpened extends Error {
+  override name = 'StoreNotOpened';
+}
+
+/** The part of a pino logger that the store uses. */
+export type StoreLogger = {
+  warn(details: object, message: string): void;
+  error(details: object, message: string): void;
+};

@@ -2,13 +2,14 @@
 import { expect } from 'chai';
 import { recordAudit } from '../../src/audit/audit.ts';
 import { type ManagementHost, openManagementHost, request } from '../management/management-host.ts';
+import { auditServices } from '../support/audit-services.ts';
 
 describe('A place in the audit log', () => {
   let host: ManagementHost;
   before(async () => {
     host = await openManagementHost();
     for (const event of ['first', 'second'])
-      await recordAudit(host.store, { event, outcome: 'done' }, 1_900_000_000);
+      await recordAudit(auditServices(host.store, 1_900_000_000), { event, outcome: 'done' });
   });
   after(() => host.close());
 

@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import { upstream } from '../../src/settings/upstream.ts';
 import { type AuditItem, readAudit, recordAudit } from '../../src/audit/audit.ts';
 import { type ManagementHost, openManagementHost, request } from '../management/management-host.ts';
+import { auditServices } from '../support/audit-services.ts';
 
 const NOW = 1_900_000_000;
 
@@ -16,7 +17,7 @@ describe('The size of the audit log', () => {
 
   async function recorded(tool: string, given: unknown): Promise<AuditItem | undefined> {
     const call = { event: 'call', tool, arguments: given, outcome: 'allowed' };
-    await recordAudit(host.store, call, NOW);
+    await recordAudit(auditServices(host.store, NOW), call);
     return (await readAudit(host.store, { limit: 10 })).at(-1)?.value;
   }
 
@@ -54,7 +55,7 @@ describe('The size of the audit log', () => {
     const reason = 'x'.repeat(300_000);
     const events = Array.from({ length: 9 }, (_, index) => `event_${index}`);
     for (const event of events)
-      await recordAudit(host.store, { event, outcome: 'done', reason }, NOW);
+      await recordAudit(auditServices(host.store, NOW), { event, outcome: 'done', reason });
     const read: string[][] = [];
     for (let next: unknown = ''; next !== undefined;) {
       const after = next === '' ? '' : `&after=${String(next)}`;

@@ -1,17 +1,17 @@
 // What authorized calls are compared with: the same MCP server on the same host, open to everybody, and just as measured; the port is its argument.
 import { Router } from '@koa/router';
 import { createHost } from '../../src/http/host.ts';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { requireKnownOrigin } from '../../src/resource-server/guards.ts';
 import { respondWithJsonRpc } from '../../src/resource-server/json-rpc.ts';
 import type { Caller } from '../../src/resource-server/level.ts';
 import { readMessages } from '../../src/resource-server/messages.ts';
-import { openMetrics } from '../../src/observability/metrics.ts';
+import { createMetrics } from '../../src/observability/metrics.ts';
 import { openSample } from '../../src/resource-server/sample.ts';
 
 const [, , port, logLevel = 'warn'] = process.argv;
 if (!port) throw new Error('needs a port');
-const logger = openLogger(logLevel);
+const logger = createLogger(logLevel);
 const anybody: Caller = {
   accountId: 'anybody',
   clientId: 'any',
@@ -26,7 +26,7 @@ const app = createHost({
   url: `http://localhost:${port}`,
   proxies: 0,
   logger,
-  metrics: openMetrics([]),
+  metrics: createMetrics([]),
   isReady: async () => {},
   respondToError: respondWithJsonRpc,
 });

@@ -37,10 +37,10 @@ all of them down alike: compare the ratios, which are made within a round, rathe
 TMPDIR and synced on every write, so its rate depends on that disk.
 
 Round trips to Redis are what an answer is later by when Redis is 50 ms away, in units of that, for one request at a time; commands
-are counted on the way there, with those that nobody waits for. Sealing is measured against Gatehouse with another sealer put in
+are counted on the way there, with those that nobody waits for. Encryption is measured against Gatehouse with another encryption module put in
 place by the module loader; distance against the engine with an adapter as most of its users have one (a key for each model, MULTI, a
 list for each grant), both through a link of their own that delivers answers late. Exchanges are of codes that went through the pages,
-each of a client of its own. These have rounds of their own whatever the flags, 24 or 6; sealing and distance after 10,000 refreshes of each.
+each of a client of its own. These have rounds of their own whatever the flags, 24 or 6; encryption and distance after 10,000 refreshes of each.
 
 Tool calls with a token are measured against the same MCP server on the same host without authorization, and tokens that were
 not seen before against jwtVerify of jose alone, in 24 rounds of their own whatever the flags.

@@ -1,4 +1,4 @@
-// What the store costs: round trips of a refresh and of an exchange, sealing, and Redis that is a few milliseconds away.
+// What the store costs: round trips of a refresh and of an exchange, encryption, and Redis that is a few milliseconds away.
 import { setTimeout as delay } from 'node:timers/promises';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
@@ -10,7 +10,7 @@ import { type Place, startBareEngine, startGatehouseOn, type Subject } from './s
 import { ratioLine, takeTurns, targetLine } from './turns.ts';
 
 const MOST_TRIPS = 2;
-const LEAST_SEALED = 0.9;
+const MIN_ENCRYPTED_RATIO = 0.9;
 const LEAST_FAR = 2;
 const ROUNDS = 24;
 const TURN_SECONDS = 0.25;
@@ -25,8 +25,8 @@ const FORGOTTEN_MS = 11_000;
 
 /** The lines for the report. Throws when a refresh fails. */
 export async function measureStoreCost(place: Place): Promise<string> {
-  const lines = [...(await tripLines(place)), await sealingLine(place), await farLine(place)];
-  return ['Redis: round trips that an answer waits for, sealing, distance', ...lines].join('\n');
+  const lines = [...(await tripLines(place)), await encryptionLine(place), await farLine(place)];
+  return ['Redis: round trips that an answer waits for, encryption, distance', ...lines].join('\n');
 }
 
 async function tripLines(place: Place): Promise<string[]> {
@@ -103,15 +103,15 @@ async function timeOf(send: () => Promise<unknown>): Promise<number> {
   return performance.now() - begun;
 }
 
-async function sealingLine(place: Place): Promise<string> {
+async function encryptionLine(place: Place): Promise<string> {
   return withRedis((redis) =>
     withRedis(async (other) => {
       const rates = await raceToRefresh(
         await startGatehouseOn(redis.url, place),
-        await startGatehouseOn(other.url, place, { script: 'test/bench/unsealed-gatehouse.ts' }),
+        await startGatehouseOn(other.url, place, { script: 'test/bench/unencrypted-gatehouse.ts' }),
       );
-      const what = 'refreshes per second next to the same with nothing sealed';
-      return ratioLine(what, rates, LEAST_SEALED);
+      const what = 'refreshes per second next to the same with nothing encrypted';
+      return ratioLine(what, rates, MIN_ENCRYPTED_RATIO);
     }),
   );
 }

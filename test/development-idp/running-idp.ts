@@ -7,7 +7,7 @@ import type { Person } from '../../src/development-idp/person.ts';
 import { openPages } from '../../src/http/pages.ts';
 import { cookieSignatures } from '../../src/keys/cookie-signatures.ts';
 import { keyRing } from '../../src/keys/key-ring.ts';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { openStore } from '../../src/store/open.ts';
 
 export const CLIENT = {
@@ -55,7 +55,7 @@ export async function startIdp({
     ),
     levelOf: ({ id }) => (id === 'ada' ? 'full' : 'operations'),
     pages: openPages({ productName: 'Gatehouse' }),
-    logger: openLogger('silent'),
+    logger: createLogger('silent'),
     isReady: () => store.ping(),
     production,
   }).catch(async (error: unknown) => {

@@ -6,7 +6,7 @@ import { Redis } from 'ioredis';
 import { decodeJwt } from 'jose';
 import { findGrant } from '../../src/grants/grants.ts';
 import { startGatehouse } from '../../src/gatehouse.ts';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { openSystemStore } from '../support/opened-store.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
@@ -45,7 +45,7 @@ async function witnessLife(store: StoreKind): Promise<Witnessed> {
   const { storeAddress } = place.facts;
   const eavesdropper = store === 'redis' ? await listenToRedis(storeAddress) : undefined;
   const lines: string[] = [];
-  const logger = openLogger('trace', { write: (line) => void lines.push(line) });
+  const logger = createLogger('trace', { write: (line) => void lines.push(line) });
   const gatehouse = await startGatehouse(loadSettings(place.environment), { logger });
   const { signalStore, facts } = place;
   const life = await goThroughLife({ ...facts, signalStore, stop: gatehouse.stop });

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import { createHost } from '../../src/http/host.ts';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { until } from '../store/condition.ts';
 import { rawRequest } from '../support/raw-request.ts';
 
@@ -12,7 +12,7 @@ const CONNECTION = '127.0.0.1';
 /** The address in the log line of a request with this X-Forwarded-For. */
 async function loggedAddress(proxies: number, declared: string | undefined): Promise<string> {
   const lines: string[] = [];
-  const logger = openLogger('info', { write: (line) => void lines.push(line) });
+  const logger = createLogger('info', { write: (line) => void lines.push(line) });
   const url = 'http://gatehouse.example';
   const isReady = async () => {};
   const server = createHost({ name: 'test', url, proxies, logger, isReady }).listen(0, CONNECTION);

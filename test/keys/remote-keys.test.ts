@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import { errors, jwtVerify } from 'jose';
 import { openRemoteKeys, type RemoteKeys } from '../../src/keys/remote-keys.ts';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { until } from '../store/condition.ts';
@@ -40,7 +40,7 @@ describe('Remote keys without notices', () => {
     // A store of its own, in which nobody says anything.
     const place = { secret: 'a secret of more than 32 characters', dataDir: system.dataDir };
     quietStore = await openStore({ kind: 'sqlite', file: 'quiet.sqlite' }, place);
-    keys = await openRemoteKeys(`http://127.0.0.1:${port}/`, quietStore, openLogger('silent'));
+    keys = await openRemoteKeys(`http://127.0.0.1:${port}/`, quietStore, createLogger('silent'));
   });
 
   afterEach(async () => {

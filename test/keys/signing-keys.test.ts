@@ -1,13 +1,13 @@
-// The signing keys in the store: made once, rotated one at a time, sealed, and published without what is private (RFC 7517).
+// The signing keys in the store: made once, rotated one at a time, encrypted, and published without what is private (RFC 7517).
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { assert, expect } from 'chai';
 import { Redis } from 'ioredis';
 import { SignJWT, importJWK, jwtVerify } from 'jose';
-import { openSigningKeyRing } from '../../src/keys/signing-key-ring.ts';
 import {
-  openSigningKeys,
+  loadSigningKeys,
+  openSigningKeyRing,
   publicJwks,
   publishedKeys,
   RotationPending,
@@ -15,7 +15,7 @@ import {
   type SigningKey,
   signingKey,
 } from '../../src/keys/signing-keys.ts';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { until } from '../store/condition.ts';
@@ -88,17 +88,17 @@ for (const kind of STORES) {
     });
 
     it('are the same for everybody who asks first, at once, and after a restart', async () => {
-      const asked = Array.from({ length: 8 }, () => openSigningKeys(store, NOW));
+      const asked = Array.from({ length: 8 }, () => loadSigningKeys(store, NOW));
       const [keys = [], ...others] = await Promise.all(asked);
       expect(keys).to.have.length(1);
       for (const other of others) expect(other).to.deep.equal(keys);
       await store.close();
       store = await place.open();
-      expect(await openSigningKeys(store, NOW + 1)).to.deep.equal(keys);
+      expect(await loadSigningKeys(store, NOW + 1)).to.deep.equal(keys);
     });
 
     it('wait, sign and retire to the second', async () => {
-      const [old] = await openSigningKeys(store, NOW - 86_400);
+      const [old] = await loadSigningKeys(store, NOW - 86_400);
       const keys = await rotateSigningKeys(store, ROTATION, NOW);
       const [next] = keys;
       assert(old && next);
@@ -124,7 +124,7 @@ for (const kind of STORES) {
       );
       assert(refusal instanceof RotationPending);
       expect(refusal.signsFrom).to.equal(NEXT_SIGNS);
-      expect(await openSigningKeys(store, NOW)).to.deep.equal(keys);
+      expect(await loadSigningKeys(store, NOW)).to.deep.equal(keys);
       expect(await rotateSigningKeys(store, ROTATION, NEXT_SIGNS)).to.have.length(3);
     });
 
@@ -132,7 +132,7 @@ for (const kind of STORES) {
       const tries = Array.from({ length: 10 }, () => rotateSigningKeys(store, ROTATION, NOW));
       const outcomes = await Promise.allSettled(tries);
       expect(outcomes.filter(({ status }) => status === 'fulfilled')).to.have.length(1);
-      expect(await openSigningKeys(store, NOW)).to.have.length(2);
+      expect(await loadSigningKeys(store, NOW)).to.have.length(2);
     });
 
     it('at once leave one, which signs, also while another waits', async () => {
@@ -142,7 +142,7 @@ for (const kind of STORES) {
       assert(key);
       expect(others).to.deep.equal([]);
       expect(before).to.not.include(key.jwk.kid);
-      expect(await openSigningKeys(store, NOW + 1)).to.deep.equal([key]);
+      expect(await loadSigningKeys(store, NOW + 1)).to.deep.equal([key]);
       for (const now of [NOW - 60, NOW + 1, OLD_GOES]) {
         expect(signingKey([key], now)).to.equal(key);
         expect(statesAt([key], now)).to.deep.equal(['signing']);
@@ -150,7 +150,7 @@ for (const kind of STORES) {
     });
 
     it('that are over are not kept', async () => {
-      const [first] = await openSigningKeys(store, NOW - 1);
+      const [first] = await loadSigningKeys(store, NOW - 1);
       await rotateSigningKeys(store, ROTATION, NOW);
       const later = await rotateSigningKeys(store, ROTATION, OLD_GOES);
       expect(later).to.have.length(2);
@@ -168,7 +168,7 @@ for (const kind of STORES) {
       expect(published[0]?.kid).to.not.equal(published[1]?.kid);
     });
 
-    it('lie sealed in the database', async () => {
+    it('are encrypted in the database', async () => {
       const keys = await rotateSigningKeys(store, ROTATION, NOW);
       const dump = await place.dump();
       expect(dump.includes('signing-keys:')).to.equal(true);
@@ -182,7 +182,7 @@ for (const kind of STORES) {
     });
 
     it('that another process replaced are refused as soon as the notice comes', async () => {
-      const ring = await openSigningKeyRing(store, () => NOW, openLogger('silent'));
+      const ring = await openSigningKeyRing(store, () => NOW, createLogger('silent'));
       const elsewhere = await place.open();
       try {
         const [old] = ring.all();

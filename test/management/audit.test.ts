@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { type AuditItem, recordAudit } from '../../src/audit/audit.ts';
 import { listAudit } from '../../src/management/client.ts';
+import { auditServices } from '../support/audit-services.ts';
 import { KEY, type ManagementHost, openManagementHost, request } from './management-host.ts';
 
 const AUDIT = '/api/v1/audit';
@@ -20,7 +21,7 @@ describe('the audit log over the management API', () => {
   }
 
   const record = (event: string, time: string) =>
-    recordAudit(host.store, { event, outcome: 'done' }, Date.parse(time) / 1000);
+    recordAudit(auditServices(host.store, Date.parse(time) / 1000), { event, outcome: 'done' });
 
   it('is empty before anything happened', async () => {
     expect(await read()).to.deep.equal({ items: [] });
@@ -57,7 +58,7 @@ describe('the audit log over the management API', () => {
       arguments: { member: 7 },
       outcome: 'allowed',
     };
-    await recordAudit(host.store, item, 1_900_000_000);
+    await recordAudit(auditServices(host.store, 1_900_000_000), item);
     expect((await read()).items).to.deep.equal([{ time: '2030-03-17T17:46:40.000Z', ...item }]);
   });
 

@@ -7,7 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { grantLifetimes } from '../../src/grants/grant-life.ts';
 import { managementApp } from '../../src/management/app.ts';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
+import { createMetrics } from '../../src/observability/metrics.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { holdToDocument } from './documented.ts';
@@ -50,6 +51,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
   const app = managementApp({
     url,
     version: '1.2.3',
+    metrics: createMetrics([]),
     authUrl: AUTH_URL,
     resourceUrl,
     accessTokenLifetime: ACCESS_TOKEN_LIFETIME,
@@ -61,7 +63,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
     store,
     key: KEY,
     guardKey: async (_attempt, isRight) => ({ isRight: isRight() }),
-    logger: openLogger('silent'),
+    logger: createLogger('silent'),
     isReady: () => store.ping(),
     now: () => Math.floor(Date.now() / 1000) + clock.ahead,
   });

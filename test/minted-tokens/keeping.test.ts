@@ -1,7 +1,7 @@
 // Minted tokens in the store: twenty at once, one revocation of many, a restart, and nothing left anywhere that could be used as one.
 import { expect } from 'chai';
 import { startGatehouse } from '../../src/gatehouse.ts';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { until } from '../store/condition.ts';
 import { readAudit } from '../support/administrator.ts';
@@ -106,7 +106,7 @@ for (const store of STORES)
     before(async () => {
       const place = await openPlace({ store });
       const lines: string[] = [];
-      const logger = openLogger('trace', { write: (line) => void lines.push(line) });
+      const logger = createLogger('trace', { write: (line) => void lines.push(line) });
       const gatehouse = await startGatehouse(loadSettings(place.environment), { logger });
       const system = { ...place.facts, signalStore: place.signalStore, stop: gatehouse.stop };
       try {

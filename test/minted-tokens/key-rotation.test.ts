@@ -1,9 +1,9 @@
 // Minted tokens outlive many rotations of the key that signed them, die when that key is replaced at once, and keep no other key published.
 import { assert, expect } from 'chai';
 import {
-  openSigningKeys,
+  loadSigningKeys,
   rotateSigningKeys,
-  signingKeyUntil,
+  reserveSigningKey,
 } from '../../src/keys/signing-keys.ts';
 import { type Key, listKeys, publishedIds, rotateKeys, signedBy } from '../keys/published-keys.ts';
 import { startBeside } from '../keys/processes.ts';
@@ -158,10 +158,10 @@ for (const store of STORES)
           const moment = now + round * WAITS;
           const [keys, ...signing] = await Promise.all([
             rotateSigningKeys(opened, { accessTokenLifetime: TOKEN_LIFETIME }, moment),
-            ...Array.from({ length: 4 }, () => signingKeyUntil(opened, expiresAt, moment)),
+            ...Array.from({ length: 4 }, () => reserveSigningKey(opened, expiresAt, moment)),
           ]);
           expect(keys).to.have.length(round + 2);
-          const kept = await openSigningKeys(opened, moment);
+          const kept = await loadSigningKeys(opened, moment);
           for (const { jwk } of signing) {
             const key = kept.find((each) => each.jwk.kid === jwk.kid);
             expect(key?.publishedUntil).to.be.above(expiresAt);

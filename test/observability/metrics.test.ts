@@ -1,6 +1,6 @@
 // What Prometheus reads: every step of connecting by outcome, refusals, limits, revocations and the store; and nothing about anybody.
 import { expect } from 'chai';
-import { openMetrics } from '../../src/observability/metrics.ts';
+import { createMetrics } from '../../src/observability/metrics.ts';
 import { findCanaries } from '../grants/canaries.ts';
 import { goThroughLife } from '../grants/whole-life.ts';
 import { until } from '../store/condition.ts';
@@ -153,11 +153,11 @@ describe('The metrics, whoever sends what', () => {
 
 describe('A label', () => {
   it('is `other` for what is in no list, whatever tells it', async () => {
-    const metrics = openMetrics(['idle']);
+    const metrics = createMetrics(['idle']);
     metrics.refusal('management', 'canary');
     metrics.token('canary');
-    metrics.event('canary', 'canary');
-    metrics.event('grant_ended', 'idle');
+    metrics.auditEvent('canary', 'canary');
+    metrics.auditEvent('grant_ended', 'idle');
     const { text } = await metrics.read();
     expect(text).to.not.include('canary');
     const samples = parseMetrics(text);

@@ -1,7 +1,7 @@
 // The log of requests: one line each, with the id that the answer and every error page show, and no field that is not on the list.
 import { expect } from 'chai';
 import { startGatehouse } from '../../src/gatehouse.ts';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { goThroughLife } from '../grants/whole-life.ts';
 import { until } from '../store/condition.ts';
@@ -10,7 +10,7 @@ import { openPlace, type System } from '../support/system.ts';
 type Line = Record<string, unknown>;
 
 /** Of any line, and beside these of the line of a request. */
-const FIELDS = ['level', 'time', 'msg', 'err', 'event', 'reason', 'what', 'resealed'];
+const FIELDS = ['level', 'time', 'msg', 'err', 'event', 'reason', 'what', 'reencrypted'];
 const REQUEST_FIELDS = 'host requestId method path status milliseconds address detail'.split(' ');
 
 describe('LOG-01 The log', () => {
@@ -19,7 +19,7 @@ describe('LOG-01 The log', () => {
   before(async () => {
     const place = await openPlace();
     const write = (line: string) => void lines.push(JSON.parse(line));
-    const logger = openLogger('trace', { write });
+    const logger = createLogger('trace', { write });
     const running = await startGatehouse(loadSettings(place.environment), { logger });
     const stop = async () => {
       await running.stop();

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import { expect } from 'chai';
 import { startGatehouse } from '../../src/gatehouse.ts';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { until } from '../store/condition.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
@@ -51,7 +51,7 @@ describe('TRC-05 Traces that cannot be delivered', () => {
       OTEL_EXPORTER_OTLP_TIMEOUT: '100',
       ...settings,
     };
-    const logger = openLogger('warn', { write });
+    const logger = createLogger('warn', { write });
     const running = await startGatehouse(loadSettings(environment), { logger });
     let stopped: Promise<void> | undefined;
     stop = () => (stopped ??= running.stop().then(() => place.release()));

@@ -1,7 +1,7 @@
 // Traces: what a collector gets of requests, of what is asked within them, and of whoever says that their trace should go on.
 import { expect } from 'chai';
 import { startGatehouse } from '../../src/gatehouse.ts';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { until } from '../store/condition.ts';
 import { createConnector } from '../support/administrator.ts';
@@ -30,7 +30,7 @@ describe('Where traces are on', () => {
   async function start(settings: Record<string, string> = {}): Promise<void> {
     collector = await startTraceCollector();
     const place = await openPlace();
-    const logger = openLogger('info', { write: (line) => void lines.push(JSON.parse(line)) });
+    const logger = createLogger('info', { write: (line) => void lines.push(JSON.parse(line)) });
     const environment = { ...place.environment, ...tracedBy(collector), ...settings };
     const running = await startGatehouse(loadSettings(environment), { logger });
     stop = async () => {

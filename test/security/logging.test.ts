@@ -1,7 +1,7 @@
 // What the log and the answers give away: one line of JSON for whatever was sent, the same words for every token that is not good, and health that says only that.
 import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { createConnector } from '../support/administrator.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
@@ -13,7 +13,7 @@ describe('A line of the log', () => {
     const written = new PassThrough();
     const evil = 'a\n{"level":60,"msg":"forged"}\r\n\u001b[2J\u0000\u2028';
     const error = Object.assign(new Error(evil), { token: 'canary' });
-    openLogger('info', written).info({ reason: evil, err: error }, evil);
+    createLogger('info', written).info({ reason: evil, err: error }, evil);
     const text = String(written.read());
     expect(text.trimEnd().split('\n')).to.have.length(1);
     for (const hidden of ['\u001b', '\r', 'canary']) expect(text).to.not.include(hidden);

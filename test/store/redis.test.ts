@@ -3,12 +3,12 @@ import { assert, expect } from 'chai';
 import { Redis } from 'ioredis';
 import type { StoreAddress } from '../../src/settings/store-address.ts';
 import type { ByteStore } from '../../src/store/byte-store.ts';
-import { deriveKeys } from '../../src/store/keys.ts';
-import type { Logger } from '../../src/store/logger.ts';
+import { deriveStoreKeys } from '../../src/store/key-derivation.ts';
+import type { StoreLogger } from '../../src/store/store.ts';
 import { openStore, type StoreOptions } from '../../src/store/open.ts';
 import { openRedis } from '../../src/store/redis.ts';
-import { openSealer } from '../../src/store/seal.ts';
-import { sealedStore } from '../../src/store/sealed.ts';
+import { createEncryption } from '../../src/store/encryption.ts';
+import { encryptedStore } from '../../src/store/encrypted-store.ts';
 import { type Store, StoreUnavailable } from '../../src/store/store.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
@@ -103,17 +103,17 @@ describe('the store on Redis', () => {
 
   it('reads a set whole when another server takes over meanwhile, where the pieces are others', async () => {
     const other = await start();
-    const sealer = openSealer(deriveKeys(options.secret));
+    const encryption = createEncryption(deriveStoreKeys({ secret: options.secret }));
     const [before, after] = [await openBytes(server), await openBytes(other)];
     const adding = Array.from({ length: 3000 }, (_, i) => `member ${i}`);
-    const store = sealedStore(before, sealer);
+    const store = encryptedStore(before, encryption);
     await Promise.all(adding.map((member) => store.addMember('moved:members', member, 100)));
-    const name = sealer.name('moved:members');
+    const name = encryption.name('moved:members');
     await connectRaw(other).restore(name, 0, await connectRaw(server).dumpBuffer(name));
     let pieces = 0;
     const members: ByteStore['members'] = (of, from) =>
       ((pieces += 1) <= 2 ? before : after).members(of, from);
-    const moving = sealedStore({ ...after, members }, sealer);
+    const moving = encryptedStore({ ...after, members }, encryption);
     assert.sameMembers(await moving.members('moved:members'), adding);
   });
 
@@ -196,7 +196,10 @@ describe('the store on Redis', () => {
     it('every verb is unavailable at once, and works again when it is back', async () => {
       const first = await start();
       const warnings: object[] = [];
-      const logger: Logger = { warn: (details) => warnings.push(details), error: () => undefined };
+      const logger: StoreLogger = {
+        warn: (details) => warnings.push(details),
+        error: () => undefined,
+      };
       const store = await open(at(first.port), { logger });
       await first.stop();
       await assertUnavailable(store);
@@ -222,7 +225,7 @@ describe('the store on Redis', () => {
     const guarded = await start();
     const raw = connectRaw(guarded);
     const warned: object[] = [];
-    const logger: Logger = { warn: (details) => warned.push(details), error: () => undefined };
+    const logger: StoreLogger = { warn: (details) => warned.push(details), error: () => undefined };
     const store = await open(at(guarded.port), { logger });
     const heard = new Set<string>();
     await store.subscribe('news', (message) => heard.add(message));

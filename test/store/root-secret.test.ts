@@ -8,6 +8,7 @@ import { recordAudit } from '../../src/audit/audit.ts';
 import { listAudit } from '../../src/management/audit-log.ts';
 import { openStore, type StoreOptions } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
+import { auditServices } from '../support/audit-services.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { until } from './condition.ts';
 
@@ -75,7 +76,7 @@ describe('The root secret of a store', () => {
 
   it('that is over leaves an audit log that answers soon, and says where to go on', async () => {
     const record = (store: Store, event: string) =>
-      recordAudit(store, { event, outcome: 'done' }, 1_900_000_000);
+      recordAudit(auditServices(store, 1_900_000_000), { event, outcome: 'done' });
     await withStore({ secret: OLD }, (store) =>
       Promise.all(Array.from({ length: 1500 }, () => record(store, 'before'))),
     );

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { createInterface } from 'node:readline';
-import { MEMBERS_AT_ONCE } from '../../src/store/byte-store.ts';
+import { MEMBERS_PER_PAGE } from '../../src/store/byte-store.ts';
 import { openStore } from '../../src/store/open.ts';
 import { openSqlite } from '../../src/store/sqlite.ts';
 import { StoreUnavailable } from '../../src/store/store.ts';
@@ -122,7 +122,7 @@ describe('the store on SQLite', () => {
     const dir = folder();
     let time = 1_000_000;
     const bytes = openSqlite(join(dir, address.file), { now: () => time, sweepEvery: 0.02 });
-    const value = Buffer.from('sealed');
+    const value = Buffer.from('encrypted');
     for (const ttl of [10, 1000]) {
       await bytes.set(`thing:${ttl}`, value, ttl);
       await bytes.addMember(`set:${ttl}`, 'field', value, ttl);
@@ -207,7 +207,7 @@ describe('the store on SQLite', () => {
 
   it('lets all else go on between the pieces of a long list', async () => {
     const bytes = openSqlite(join(folder(), address.file));
-    const fields = Array.from({ length: MEMBERS_AT_ONCE + 1 }, (_, i) => `field ${i}`);
+    const fields = Array.from({ length: MEMBERS_PER_PAGE + 1 }, (_, i) => `field ${i}`);
     await Promise.all(
       fields.map((field) => bytes.addMember('set:1', field, Buffer.from(field), 60)),
     );
@@ -225,7 +225,7 @@ describe('the store on SQLite', () => {
     await bytes.close();
   });
 
-  it('is sealed anew also while another process holds it locked for a moment', async () => {
+  it('is re-encrypted even while another process holds it locked for a moment', async () => {
     const dir = folder();
     const bytes = openSqlite(join(dir, address.file));
     await bytes.set('thing:1', Buffer.from('before'), 60);

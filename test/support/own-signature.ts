@@ -1,6 +1,6 @@
 // Tokens of any content, signed by the very key that Gatehouse itself signs with.
 import { decodeJwt, decodeProtectedHeader, importJWK, type JWTPayload, SignJWT } from 'jose';
-import { openSigningKeys, signingKey } from '../../src/keys/signing-keys.ts';
+import { loadSigningKeys, signingKey } from '../../src/keys/signing-keys.ts';
 import { openSystemStore } from './opened-store.ts';
 import type { System } from './system.ts';
 
@@ -15,7 +15,7 @@ export async function signAnew(
 ): Promise<string> {
   const now = Date.now() / 1000;
   const { store } = await openSystemStore(system);
-  const { jwk } = signingKey(await openSigningKeys(store, now), now);
+  const { jwk } = signingKey(await loadSigningKeys(store, now), now);
   await store.close();
   const payload = { ...decodeJwt(token), ...claims } as JWTPayload;
   return new SignJWT(payload)

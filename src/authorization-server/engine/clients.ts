@@ -23,7 +23,7 @@ export function registeredClients(
 ): Clients {
   const records = usedRecords<StoredClient<AdapterPayload>>(store, clientKey, lifetimes, {
     freshFor: CACHED_FOR,
-    usableFor: CACHED_FOR,
+    staleIfErrorFor: CACHED_FOR,
     now,
   });
   return {

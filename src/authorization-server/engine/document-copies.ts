@@ -31,7 +31,7 @@ export function documentCopies(
 ): DocumentCopies {
   const records = usedRecords<Copy>(store, documentKey, lifetimes, {
     freshFor: READ_AGAIN,
-    usableFor: USABLE,
+    staleIfErrorFor: USABLE,
     now,
   });
   const freshMax = Math.max(FRESH_MIN, Math.min(FRESH_MAX, lifetimes.unusedClient - FLOW));

@@ -3,7 +3,7 @@ import { Resolver } from 'node:dns/promises';
 import type { IncomingMessage } from 'node:http';
 import { get } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
-import { tracedRequest } from '../../observability/outgoing-requests.ts';
+import { tracedRequest } from '../../observability/tracing.ts';
 import { isPublicAddress } from './special-use-addresses.ts';
 
 /** The way to a document. All but the default is for tests: no setting leads here. */

@@ -14,8 +14,8 @@ import { grantLifetimes, type Lifetimes } from '../../grants/grant-life.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
 import type { SecretGuard } from '../../http/secret-guard.ts';
 import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
-import type { SigningKeyRing } from '../../keys/signing-key-ring.ts';
-import { SIGNING_ALGORITHM, signingKey } from '../../keys/signing-keys.ts';
+import { SIGNING_ALGORITHM, signingKey, type SigningKeyRing } from '../../keys/signing-keys.ts';
+import type { Metrics } from '../../observability/metrics.ts';
 import { OFFLINE_ACCESS } from '../../permission-level.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
@@ -42,6 +42,7 @@ export type EngineOptions = {
   settings: Settings;
   store: Store;
   logger: Logger;
+  metrics: Metrics;
   cookieKeys: CookieSignatures;
   tokenKeys: readonly KeyObject[];
   accountKey: KeyObject;
@@ -71,7 +72,7 @@ const INTERACTION_LIFETIME = 900;
 const FRESH_FOR = 10;
 
 export async function openEngine(options: EngineOptions): Promise<Engine> {
-  const { settings, store, logger, signingKeys, now } = options;
+  const { settings, store, logger, metrics, signingKeys, now } = options;
   const lifetimes = grantLifetimes(settings.lifetimes);
   const policy = await tokenPolicy(options);
   const network = { ...INTERNET, ...options.documentFetching?.network };
@@ -93,7 +94,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
         .split(' ')
         .includes(OFFLINE_ACCESS),
     verifyAccessToken: accessTokenVerifier(settings.authUrl, signingKeys.verificationKeys),
-    ...grantEvents({ store, logger, clients, uses, now }),
+    ...grantEvents({ store, logger, metrics, clients, uses, now }),
   });
   const redirectPolicy = redirectPolicyOf(settings);
   const documents = clientMetadataDocuments({
@@ -108,6 +109,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   });
   const addIdJag = idJagGrantType({
     store,
+    metrics,
     policy,
     uses,
     now,
@@ -169,7 +171,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
 
 /** Connectors and accounts as read at most a moment ago: a refresh asks for both and should not cost two reads. */
 async function tokenPolicy({ settings, store, now }: EngineOptions): Promise<TokenPolicy> {
-  const freshness = { freshFor: FRESH_FOR, usableFor: FRESH_FOR, now };
+  const freshness = { freshFor: FRESH_FOR, staleIfErrorFor: FRESH_FOR, now };
   const connectors = cachedReader((id) => findConnector(store, id), freshness);
   const accounts = cachedReader((id) => findAccount(store, id), freshness);
   await store.subscribe(CONNECTORS_CHANNEL, connectors.drop);
@@ -178,9 +180,9 @@ async function tokenPolicy({ settings, store, now }: EngineOptions): Promise<Tok
     resourceUrl: settings.resourceUrl,
     now,
     readConnector: connectors.read,
-    readConnectorAgain: connectors.readAgain,
+    refreshConnector: connectors.refresh,
     readAccount: accounts.read,
-    readAccountAgain: accounts.readAgain,
+    refreshAccount: accounts.refresh,
     levelOf: (account) => entitledLevel(account, settings.entitlements),
   };
 }

@@ -1,22 +1,19 @@
 // What follows from the life of a grant: uses kept, clients prolonged, security events recorded, refusals explained to the log.
 import type { KoaContextWithOIDC, Provider } from 'oidc-provider';
 import type { Logger } from 'pino';
-import { recordAudit } from '../../audit/audit.ts';
+import { type AuditServices, recordAudit } from '../../audit/audit.ts';
 import { holderOf } from '../../connectors/connector.ts';
 import { settleUseOf } from '../../connectors/connectors.ts';
 import type { UseKeeper } from '../../connectors/kept-uses.ts';
 import { wasExchanged } from '../../grants/grant-life.ts';
-import type { Store } from '../../store/store.ts';
 import type { Clients } from './clients.ts';
 import type { GrantModelOptions } from './grant-models.ts';
 import { requestContext } from '../../http/request-context.ts';
 
-export type GrantEventOptions = {
-  store: Store;
+export type GrantEventOptions = AuditServices & {
   logger: Logger;
   clients: Clients;
   uses: UseKeeper;
-  now: () => number;
 };
 
 /** What must not fail the request it belongs to: the code or refresh token is used up by then, and the client needs its answer. */
@@ -25,6 +22,7 @@ export function grantEvents({
   logger,
   clients,
   uses,
+  metrics,
   now,
 }: GrantEventOptions): Pick<GrantModelOptions, 'onEnded' | 'onExchanged' | 'onRefreshed'> {
   const attempt = async (what: string, work: Promise<unknown>) => {
@@ -41,10 +39,13 @@ export function grantEvents({
         connector,
         grantId,
       };
-      // Whose it was is in the audit log, which is sealed.
+      // Whose it was is in the audit log, which is encrypted.
       logger[event === 'grant_ended' ? 'info' : 'warn']({ event, reason }, 'a grant ended');
       await Promise.all([
-        attempt('audit', recordAudit(store, { ...item, outcome: 'grant_ended', reason }, now())),
+        attempt(
+          'audit',
+          recordAudit({ store, metrics, now }, { ...item, outcome: 'grant_ended', reason }),
+        ),
         wasExchanged(record) && attempt('use', settleUseOf(store, connector, grantId)),
       ]);
     },

@@ -52,5 +52,5 @@ export async function rememberAccount(
 ): Promise<void> {
   const account = await saveVouchedAccount(store, testimony, { now: now(), ttl: accountLifetime });
   // What is issued is judged by the record, which an administrator may have changed meanwhile.
-  await policy.readAccountAgain(account.id);
+  await policy.refreshAccount(account.id);
 }

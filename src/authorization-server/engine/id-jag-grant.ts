@@ -1,5 +1,5 @@
 // The grant behind an assertion: the one that stands is renewed, a new one takes a use, and both are listed and ended as any other.
-import { recordAudit } from '../../audit/audit.ts';
+import { type AuditServices, recordAudit } from '../../audit/audit.ts';
 import { type Account, isHonoured } from '../../accounts/account.ts';
 import { revokedSince } from '../../clients/clients.ts';
 import { type Connector, holderOf } from '../../connectors/connector.ts';
@@ -18,7 +18,7 @@ import { type Level, levelsUpTo } from '../../permission-level.ts';
 import { refusedBecause } from './id-jag-refusals.ts';
 import { makeGrant, type NewGrantOptions } from './new-grant.ts';
 
-export type VouchedGrantOptions = NewGrantOptions & { uses: UseKeeper };
+export type VouchedGrantOptions = NewGrantOptions & AuditServices & { uses: UseKeeper };
 
 export type Vouched = {
   account: Account;
@@ -87,6 +87,6 @@ async function makeVouchedGrant(
   uses.keep(connector.id, { holder, grantId });
   const who = { account: account.id, clientId: client.id, connector: connector.id, grantId };
   // Nobody was asked, so this is where it can be seen later.
-  await recordAudit(store, { event: 'grant_vouched', ...who, outcome: 'granted' }, now());
+  await recordAudit(options, { event: 'grant_vouched', ...who, outcome: 'granted' });
   return grantId;
 }

@@ -1,9 +1,8 @@
 // The key that an app proves when it presents an assertion: its access token is then bound to it (RFC 9449 section 5), as with any other grant type.
 import type { KeyObject } from 'node:crypto';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
-import { isRecent, proofNonces } from '../../dpop/nonces.ts';
-import { BadProof, readProof } from '../../dpop/proof.ts';
-import { useProof } from '../../dpop/used-proofs.ts';
+import { isRecent, dpopNonces } from '../../dpop/nonces.ts';
+import { consumeProof, InvalidProof, validateProof } from '../../dpop/proof.ts';
 import type { Store } from '../../store/store.ts';
 import { badProof, USED_BEFORE } from './proof-key.ts';
 
@@ -14,21 +13,23 @@ export type ProvenKey = { thumbprint: string; use: () => Promise<void> };
 
 /** The engine's own check is for its own grant types. Undefined without a proof; throws `invalid_dpop_proof` and `use_dpop_nonce`. */
 export function keyProver({ store, tokenEndpoint: url, nonceKey }: KeyOptions, now: () => number) {
-  const nonces = proofNonces(nonceKey);
+  const nonces = dpopNonces(nonceKey);
   return async function provenKey(ctx: KoaContextWithOIDC): Promise<ProvenKey | undefined> {
     const { headers, headersDistinct } = ctx.req;
     if (!headers.dpop) return undefined;
     const request = { method: ctx.method, url };
-    const proof = await readProof(headersDistinct.dpop, request, now()).catch((error: unknown) => {
-      throw error instanceof BadProof ? badProof(error.message) : error;
-    });
+    const proof = await validateProof(headersDistinct.dpop, request, now()).catch(
+      (error: unknown) => {
+        throw error instanceof InvalidProof ? badProof(error.message) : error;
+      },
+    );
     if (!isRecent(nonces, proof, now())) {
       ctx.set('DPoP-Nonce', nonces.next(now()));
       throw new errors.UseDpopNonce('the DPoP proof is too old or from the future: use this nonce');
     }
     const { thumbprint, id } = proof;
     const use = async () => {
-      if (!(await useProof(store, `${thumbprint}\n${id}`))) throw badProof(USED_BEFORE);
+      if (!(await consumeProof(store, `${thumbprint}\n${id}`))) throw badProof(USED_BEFORE);
     };
     return { thumbprint, use };
   };

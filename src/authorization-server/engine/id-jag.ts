@@ -100,7 +100,7 @@ async function grantFor(options: IdJagOptions, ctx: Context, jag: IdJag): Promis
   const { client, params } = ctx.oidc;
   const used = `assertion:${jag.person.issuer}\n${jag.id}`;
   const [connector, revoked, usedBefore] = await Promise.all([
-    policy.readConnectorAgain(jag.connectorId),
+    policy.refreshConnector(jag.connectorId),
     revokedSince(store, client.clientId),
     store.get(used),
   ]);

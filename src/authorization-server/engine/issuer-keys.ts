@@ -7,7 +7,7 @@ import {
   type JSONWebKeySet,
   type JWTVerifyGetKey,
 } from 'jose';
-import { isAboutKeys } from '../../keys/key-faults.ts';
+import { isKeySetError } from '../../keys/remote-keys.ts';
 import type { TrustedIssuer } from '../../settings/trusted-issuers.ts';
 import { fetchFromProvider } from './provider-fetch.ts';
 import { temporarilyUnavailable } from './refusals.ts';
@@ -35,7 +35,7 @@ export function signatureCheck(
       await compactVerify(assertion, keys, { algorithms });
       return true;
     } catch (error) {
-      if (isAboutKeys(error)) throw temporarilyUnavailable(error);
+      if (isKeySetError(error)) throw temporarilyUnavailable(error);
       return false;
     }
   };

@@ -2,7 +2,7 @@
 import type { KeyObject } from 'node:crypto';
 import { calculateJwkThumbprint, decodeProtectedHeader } from 'jose';
 import { type Adapter, errors, type KoaContextWithOIDC } from 'oidc-provider';
-import { useProof } from '../../dpop/used-proofs.ts';
+import { consumeProof } from '../../dpop/proof.ts';
 import type { Store } from '../../store/store.ts';
 import { invalidGrant } from './refusals.ts';
 import { requireRequest } from './request-records.ts';
@@ -22,7 +22,7 @@ export type LastSteps = WeakMap<object, () => Promise<void>>;
 export function usedProofModel(store: Store, lastSteps: LastSteps): Partial<Adapter> {
   return {
     async upsert(id) {
-      if (!(await useProof(store, id))) throw badProof(USED_BEFORE);
+      if (!(await consumeProof(store, id))) throw badProof(USED_BEFORE);
       await lastSteps.get(requireRequest())?.();
     },
   };

@@ -1,5 +1,5 @@
 // How the identity provider is asked: no redirects, and answers of at most a megabyte, however it answers.
-import { tracedRequest } from '../../observability/outgoing-requests.ts';
+import { tracedRequest } from '../../observability/tracing.ts';
 
 const MAX_BYTES = 1024 * 1024;
 

@@ -51,7 +51,7 @@ async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, re
   if (Array.isArray(ctx.oidc.params?.resource))
     throw new errors.InvalidTarget('ask for one resource at a time');
   const id = connectorIdOf(policy.resourceUrl, resource);
-  const connector = id === undefined ? undefined : await policy.readConnectorAgain(id);
+  const connector = id === undefined ? undefined : await policy.refreshConnector(id);
   if (!connector || !isUsable(connector, policy.now()))
     throw new errors.InvalidTarget(UNKNOWN_RESOURCE);
   return connector;

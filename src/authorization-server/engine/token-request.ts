@@ -18,9 +18,9 @@ export type TokenPolicy = {
   resourceUrl: string;
   now: () => number;
   readConnector: (id: string) => Promise<Connector | undefined>;
-  readConnectorAgain: (id: string) => Promise<Connector | undefined>;
+  refreshConnector: (id: string) => Promise<Connector | undefined>;
   readAccount: (id: string) => Promise<Account | undefined>;
-  readAccountAgain: (id: string) => Promise<Account | undefined>;
+  refreshAccount: (id: string) => Promise<Account | undefined>;
   levelOf: (account: Account) => Level | undefined;
 };
 

@@ -1,6 +1,6 @@
 // Records of clients, in the store: they live a day while nobody approved the client, and months after its last use.
 import type { Used } from '../../clients/stored-clients.ts';
-import { cachedReader, type CachedReader, type Freshness } from '../../store/cached-reader.ts';
+import { cachedReader, type CachedReader, type CacheLifetimes } from '../../store/cached-reader.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 
 /** Both in seconds. */
@@ -17,11 +17,11 @@ export function usedRecords<T extends Used>(
   store: Store,
   keyOf: (id: string) => string,
   lifetimes: ClientLifetimes,
-  { freshFor, usableFor, now }: Required<Freshness>,
+  { freshFor, staleIfErrorFor, now }: Required<CacheLifetimes>,
 ): UsedRecords<T> {
   const reader = cachedReader<T>(async (id) => (await store.get<T>(keyOf(id)))?.value, {
     freshFor,
-    usableFor,
+    staleIfErrorFor,
     now,
   });
   const interval = Math.min(DAY, lifetimes.usedClient / 10);

@@ -104,6 +104,6 @@ async function takeTrip(options: ConsoleOptions, ctx: Koa.Context): Promise<Trip
   return options.store.take<Trip>(tripKey(id));
 }
 
-async function record({ store, now }: ConsoleOptions, { id }: Account, outcome: string) {
-  await recordAudit(store, { event: 'console_sign_in', account: id, by: id, outcome }, now());
+async function record(options: ConsoleOptions, { id }: Account, outcome: string) {
+  await recordAudit(options, { event: 'console_sign_in', account: id, by: id, outcome });
 }

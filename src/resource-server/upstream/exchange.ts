@@ -3,7 +3,7 @@ import type Koa from 'koa';
 import type { Logger } from 'pino';
 import type { Dispatcher } from 'undici';
 import { asHttpError, type HttpError } from '../../http/errors.ts';
-import type { SpanLink } from '../../observability/spans.ts';
+import type { SpanLink } from '../../observability/tracing.ts';
 import { type Answered, answerWith } from './answer.ts';
 import { passEvents } from './event-stream.ts';
 import { clientGone, faultOf } from './faults.ts';

@@ -1,6 +1,5 @@
 // The trace context in messages for the upstream (MCP 2026-07-28, `_meta`; SEP-414): ours in place of the client's, which is linked.
-import type { SpanLink } from '../../observability/spans.ts';
-import { linksTo } from '../../observability/trace-context.ts';
+import { parseTraceparent, type SpanLink } from '../../observability/tracing.ts';
 import { isObject, membersOf } from '../messages.ts';
 import { isRequest, type Message } from './message.ts';
 
@@ -18,5 +17,5 @@ export function withTraceparent(message: Message, traceparent: string): Message 
 export function linksIn(messages: readonly Message[]): SpanLink[] {
   return messages
     .slice(0, MOST_LINKS)
-    .flatMap(({ params }) => linksTo(membersOf(params?.['_meta'])['traceparent']));
+    .flatMap(({ params }) => parseTraceparent(membersOf(params?.['_meta'])['traceparent']));
 }

@@ -5,7 +5,7 @@ import { Pool } from 'undici';
 import { HttpError, methodNotAllowed } from '../../http/errors.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import type { SigningKey } from '../../keys/signing-keys.ts';
-import { tracedRequest } from '../../observability/outgoing-requests.ts';
+import { tracedRequest } from '../../observability/tracing.ts';
 import type { UpstreamSettings } from '../../settings/upstream.ts';
 import type { Answering, CheckedCall } from '../answering.ts';
 import { type RecordCall, UNRECORDED } from '../call-record.ts';

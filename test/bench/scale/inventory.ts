@@ -1,7 +1,7 @@
 // What a Redis holds, by kind of key: how many keys, how many bytes were stored, and the memory that a key takes.
 import type { Redis } from 'ioredis';
 
-/** `keys` and, of sets, `members`; `bytes` are those of the values, sealed as they lie there. */
+/** `keys` and, of sets, `members`; `bytes` are those of the values, encrypted as they lie there. */
 export type Holding = { keys: number; members: number; bytes: number };
 
 export type Inventory = Record<string, Holding>;

@@ -2,6 +2,7 @@
 import type { Redis } from 'ioredis';
 import { createConnector } from '../../../src/connectors/connectors.ts';
 import { callRecorder } from '../../../src/resource-server/call-record.ts';
+import { auditServices } from '../../support/audit-services.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { usedMemory } from './inventory.ts';
 import type { Pattern } from './people.ts';
@@ -18,7 +19,7 @@ export async function measureOthers(
 ): Promise<Others> {
   const now = () => Date.now() / 1000;
   const wanted = { name: 'Club figures', level: 'operations' } as const;
-  const record = callRecorder(store, now);
+  const record = callRecorder(auditServices(store, now()));
   const caller = {
     accountId: account.id,
     clientId: grant.grant.clientId,

@@ -14,7 +14,7 @@ import { grantLifetimes } from '../../../src/grants/grant-life.ts';
 import type { GrantRecord } from '../../../src/grants/grant-record.ts';
 import { findGrant, updateGrant } from '../../../src/grants/grants.ts';
 import { createTokenName, parseTokenName } from '../../../src/grants/token-name.ts';
-import { keptKey } from '../../../src/keys/kept-key.ts';
+import { persistentKey } from '../../../src/keys/persistent-key.ts';
 import { keyRing } from '../../../src/keys/key-ring.ts';
 import type { Store } from '../../../src/store/store.ts';
 
@@ -56,7 +56,7 @@ export async function openPeople(
   pattern: Pattern,
 ): Promise<() => Promise<Person>> {
   const now = () => Date.now() / 1000;
-  const accountKey = await keptKey(store, secret, 'account-ids');
+  const accountKey = await persistentKey(store, secret, 'account-ids');
   const tokenKeys = keyRing({ secret }, 'codes and refresh tokens');
   const clientLifetimes = { unusedClient: LIFETIMES.unusedClient, usedClient: NINETY_DAYS };
   const copies = documentCopies(store, clientLifetimes, now);

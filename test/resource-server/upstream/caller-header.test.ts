@@ -1,7 +1,7 @@
 // The caller header: what it says, for how long, and that it never passes for an access token, nor an access token for it.
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader, importJWK, type JWK, SignJWT } from 'jose';
-import { openSigningKeys } from '../../../src/keys/signing-keys.ts';
+import { loadSigningKeys } from '../../../src/keys/signing-keys.ts';
 import { moveClock } from '../../support/clock.ts';
 import { call, callTool } from '../../support/mcp.ts';
 import { openSystemStore } from '../../support/opened-store.ts';
@@ -57,7 +57,7 @@ describe('The caller header', () => {
   it('would be no access token for any address: its type says so', async () => {
     const { link, token } = await behind().connected('operations');
     const { store } = await openSystemStore(behind().system);
-    const [key] = await openSigningKeys(store, Date.now() / 1000);
+    const [key] = await loadSigningKeys(store, Date.now() / 1000);
     await store.close();
     const sign = async (typ: string) =>
       new SignJWT(decodeJwt(token))

@@ -31,7 +31,7 @@ const ROLES: Record<string, readonly HostName[]> = {
 };
 const SOURCE = join(import.meta.dirname, '../../../src');
 /** As `npm start` does: several that start at once keep the computer busy. */
-const START = ['--import', join(SOURCE, 'compiled-code.js'), join(SOURCE, 'main.ts')];
+const START = ['--import', join(SOURCE, 'compile-cache.js'), join(SOURCE, 'main.ts')];
 const STARTING_SECONDS = 60;
 const OUTPUT_KEPT = 20_000;
 

@@ -1,16 +1,15 @@
-// A SQLite file: made with its tables, changed in transactions, its values read as bytes.
 import { chmodSync, closeSync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
 
-// SQLite holds up the whole process while it waits for a lock, so it waits only as long as another process takes for a write.
-const HELD_UP_MS = 10;
+// SQLite blocks the event loop while it waits for a lock, so it waits briefly and we retry.
+const BLOCKING_TIMEOUT_MS = 10;
 const BUSY_TIMEOUT_MS = 1000;
-const BETWEEN_TRIES_MS = 20;
+const RETRY_DELAY_MS = 20;
 const SQLITE_BUSY = 5;
 
-// WAL with FULL: what was answered is on the disk. A value that never expires has `expires` Infinity.
+// WAL with FULL: a committed transaction is on disk. A value that never expires has `expires` Infinity.
 const SCHEMA = `
   PRAGMA journal_mode = WAL;
   PRAGMA synchronous = FULL;
@@ -33,20 +32,20 @@ const SCHEMA = `
     id INTEGER PRIMARY KEY AUTOINCREMENT, channel TEXT NOT NULL, body BLOB NOT NULL, expires REAL NOT NULL
   ) STRICT;`;
 
-/** Makes the file (mode 0600) and its folder (mode 0700) when they are missing. */
+/** Creates the file (mode 0600) and its directory (mode 0700) if they do not exist. */
 export function openDatabase(file: string): DatabaseSync {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  // SQLite gives the files beside it (-wal, -shm) the mode of this one, so it has to be right before SQLite opens it.
+  // SQLite creates the -wal and -shm files with the mode of this file, so set it before SQLite opens it.
   closeSync(openSync(file, 'a', 0o600));
   chmodSync(file, 0o600);
   const db = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
   db.exec(SCHEMA);
-  db.exec(`PRAGMA busy_timeout = ${HELD_UP_MS}`);
+  db.exec(`PRAGMA busy_timeout = ${BLOCKING_TIMEOUT_MS}`);
   return db;
 }
 
-/** Each is tried again, up to a second, while another process holds the file locked; everything else goes on meanwhile. */
-export function waitingForLocks<Verbs extends Record<string, Verb>>(verbs: Verbs): Verbs {
+/** Retries each verb for up to a second while another process holds the lock, without blocking the event loop. */
+export function retriedWhileLocked<Verbs extends Record<string, Verb>>(verbs: Verbs): Verbs {
   const waiting = Object.entries(verbs).map(([name, verb]) => [
     name,
     (...args: never[]) => retryWhileBusy(() => verb(...args)),
@@ -64,25 +63,25 @@ async function retryWhileBusy<R>(work: () => Promise<R>): Promise<R> {
     } catch (error) {
       if (!isBusy(error) || performance.now() > end) throw error;
     }
-    await delay(BETWEEN_TRIES_MS);
+    await delay(RETRY_DELAY_MS);
   }
 }
 
-/** The lowest byte of a result code of SQLite is the primary one. */
-export function isBusy(error: unknown): boolean {
+/** The low byte of an extended result code is the primary result code. */
+function isBusy(error: unknown): boolean {
   return (
     error instanceof Error && 'errcode' in error && (Number(error.errcode) & 0xff) === SQLITE_BUSY
   );
 }
 
-export function transaction<Result>(db: DatabaseSync, work: () => Result): Result {
+function transaction<Result>(db: DatabaseSync, work: () => Result): Result {
   db.exec('BEGIN IMMEDIATE');
   try {
     const result = work();
     db.exec('COMMIT');
     return result;
   } catch (error) {
-    // SQLite has ended it already when the disk was full.
+    // SQLite rolls back by itself when the disk is full.
     if (db.isTransaction) db.exec('ROLLBACK');
     throw error;
   }
@@ -92,4 +91,56 @@ export function bufferOf(value: SQLOutputValue | undefined): Buffer {
   if (!(value instanceof Uint8Array))
     throw new TypeError('a value in the SQLite file is not bytes');
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+}
+
+/**
+ * Resolves to the result of `write` once it is on disk, or rejects and writes nothing. Writes of one turn of the event loop share a
+ * transaction, in order. If it fails, each write is called again in a transaction of its own.
+ */
+export type Commit = <Result>(write: () => Result) => Promise<Result>;
+
+type CommitQueue = {
+  commit: Commit;
+  /** Commits pending writes immediately. */
+  flush: () => void;
+};
+
+type PendingWrite = {
+  /** Returns a function to call once the write is on disk. */
+  write: () => () => void;
+  reject: (error: unknown) => void;
+};
+
+export function commitQueue(db: DatabaseSync): CommitQueue {
+  let pending: PendingWrite[] = [];
+
+  const flush = () => {
+    const batch = pending;
+    pending = [];
+    writeAll(db, batch);
+  };
+  return {
+    flush,
+    commit(write) {
+      if (pending.length === 0) setImmediate(flush);
+      return new Promise((resolve, reject) => {
+        const writeAndResolve = () => {
+          const result = write();
+          return () => resolve(result);
+        };
+        pending.push({ write: writeAndResolve, reject });
+      });
+    },
+  };
+}
+
+/** A write that fails, for example because the disk is full, does not fail the others. No write succeeds while the file is locked. */
+function writeAll(db: DatabaseSync, batch: PendingWrite[]): void {
+  try {
+    const written = transaction(db, () => batch.map(({ write }) => write()));
+    for (const resolve of written) resolve();
+  } catch (error) {
+    if (batch.length > 1 && !isBusy(error)) for (const each of batch) writeAll(db, [each]);
+    else for (const { reject } of batch) reject(error);
+  }
 }

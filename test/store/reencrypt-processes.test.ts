@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { assert } from 'chai';
 import { type Running, startGatehouse } from '../../src/gatehouse.ts';
-import { openLogger } from '../../src/observability/logger.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { createConnector, showConnector } from '../support/administrator.ts';
 import { connect } from '../support/connection.ts';
@@ -13,8 +13,8 @@ import { isLetIn } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import type { System } from '../support/system.ts';
 import { until } from './condition.ts';
-import { NEW, OLD } from './reseal-contract.ts';
-import { DONE } from './resealing.ts';
+import { NEW, OLD } from './reencrypt-contract.ts';
+import { DONE } from './reencrypting.ts';
 
 const MANAGEMENT_KEY = 'management-key-of-the-tests-0123456789';
 
@@ -25,7 +25,7 @@ describe('Gatehouse, while its root secret is replaced', () => {
   let log: string[];
 
   beforeEach(async () => {
-    dataDir = await mkdtemp(join(tmpdir(), 'reseal-processes-'));
+    dataDir = await mkdtemp(join(tmpdir(), 'reencrypt-processes-'));
     const [auth, resource, management, idp] = await freePorts(4);
     environment = {
       GATEHOUSE_AUTH_URL: `http://localhost:${auth}`,
@@ -49,7 +49,7 @@ describe('Gatehouse, while its root secret is replaced', () => {
     log = [];
     const previous = previousSecret ? { GATEHOUSE_PREVIOUS_SECRET: previousSecret } : {};
     const settings = loadSettings({ ...environment, GATEHOUSE_SECRET: secret, ...previous });
-    const logger = openLogger('info', { write: (line) => void log.push(line) });
+    const logger = createLogger('info', { write: (line) => void log.push(line) });
     const started = await startGatehouse(settings, { logger });
     running = started;
     const { auth = '', resource = '', management = '', developmentIdp = '' } = started.urls;
@@ -66,7 +66,7 @@ describe('Gatehouse, while its root secret is replaced', () => {
     };
   }
 
-  const untilResealed = () =>
+  const untilReencrypted = () =>
     until('the log says that the previous secret can go', () =>
       log.some((line) => DONE.test(line)),
     );
@@ -80,7 +80,7 @@ describe('Gatehouse, while its root secret is replaced', () => {
     const { link, client, server, accessToken, refreshToken } = await connect(before, connector);
 
     await restart(NEW, OLD);
-    await untilResealed();
+    await untilReencrypted();
     const { body } = await refresh(server, client, refreshToken);
 
     const after = await restart(NEW);
@@ -95,7 +95,7 @@ describe('Gatehouse, while its root secret is replaced', () => {
     const before = await restart(OLD);
     const { client, server, refreshToken } = await connect(before, await createConnector(before));
     await restart(NEW, OLD);
-    await untilResealed();
+    await untilReencrypted();
     await restart(NEW);
     const { status, body } = await refresh(server, client, refreshToken);
     assert.deepEqual([status, body.error], [400, 'invalid_grant']);

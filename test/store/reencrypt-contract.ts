@@ -1,8 +1,8 @@
-// What sealing a store anew promises after its root secret was replaced, whatever database it is on.
+// What re-encrypting a store promises after its root secret was replaced, whatever database it is on.
 import { assert, expect } from 'chai';
 import type { ByteStore } from '../../src/store/byte-store.ts';
 import type { OpenedStore } from '../../src/store/open.ts';
-import { DONE, resealAll, watchResealing } from './resealing.ts';
+import { DONE, reencryptAll, watchReencryption } from './reencrypting.ts';
 
 export type Database = {
   open(secrets: { secret: string; previousSecret?: string }): Promise<OpenedStore>;
@@ -22,7 +22,7 @@ const MEMBERS = 130;
 const RACERS = 50;
 
 /** Each claim has an empty database, which is closed with all that was opened on it; the result is for more claims in the same `describe`. */
-export function resealContract(start: () => Promise<Database>): () => Database {
+export function reencryptionContract(start: () => Promise<Database>): () => Database {
   let database: Database;
   beforeEach(async () => {
     database = await start();
@@ -53,14 +53,14 @@ export function resealContract(start: () => Promise<Database>): () => Database {
   const ALL = VALUES + MEMBERS + 2;
 
   it('finds every value and member with the new secret alone, and says how many there were', async () => {
-    assert.equal(await resealAll(await filled()), ALL);
+    assert.equal(await reencryptAll(await filled()), ALL);
     assert.equal(await countFound(await database.open({ secret: NEW })), ALL);
   });
 
   it('leaves every lifetime as it was', async () => {
     const store = await filled();
     const before = await database.expiries();
-    await resealAll(store);
+    await reencryptAll(store);
     const after = await database.expiries();
     assert.isAbove(before.size, VALUES);
     assert.sameMembers([...after.keys()], [...before.keys()]);
@@ -74,7 +74,7 @@ export function resealContract(start: () => Promise<Database>): () => Database {
   it('leaves streams as they are: read with both secrets, not with the new one alone', async () => {
     await (await database.open({ secret: OLD })).append('stream:1', 'from before', LONG);
     const store = await database.open(BOTH);
-    await resealAll(store);
+    await reencryptAll(store);
     await store.append('stream:1', 'from after', LONG);
     const entries = async (each: OpenedStore) =>
       (await each.range<string>('stream:1', { limit: 9 })).map(({ value }) => value);
@@ -87,7 +87,7 @@ export function resealContract(start: () => Promise<Database>): () => Database {
 
   it('puts nothing in the place of what was written or removed meanwhile', async () => {
     const bytes = await database.openBytes();
-    const [old, sealed, newer] = ['old', 'old, sealed anew', 'newer'].map((text) =>
+    const [old, encrypted, newer] = ['old', 'old, re-encrypted', 'newer'].map((text) =>
       Buffer.from(text),
     ) as [Buffer, Buffer, Buffer];
     for (const name of ['value:kept', 'value:written', 'value:removed'])
@@ -103,35 +103,35 @@ export function resealContract(start: () => Promise<Database>): () => Database {
       if (name === 'value:removed') meanwhile.push(bytes.delete(name));
       if (field === 'written') meanwhile.push(bytes.addMember(name, field, newer, LONG));
       if (field === 'removed') meanwhile.push(bytes.removeMember(name, field));
-      return sealed;
+      return encrypted;
     }))
       replaced += count;
     await Promise.all(meanwhile);
 
     assert.lengthOf(meanwhile, 4);
     assert.equal(replaced, 2);
-    assert.deepEqual(await bytes.get('value:kept'), sealed);
+    assert.deepEqual(await bytes.get('value:kept'), encrypted);
     assert.deepEqual(await bytes.get('value:written'), newer);
     assert.isUndefined(await bytes.get('value:removed'));
     assert.deepEqual(
       new Map((await bytes.members('set:1', '')).members),
       new Map([
-        ['kept', sealed],
+        ['kept', encrypted],
         ['written', newer],
       ]),
     );
   });
 
-  it('loses no write of fifty writers to the records that are sealed anew', async () => {
+  it('loses no write of fifty writers to the records that are re-encrypted', async () => {
     const before = await database.open({ secret: OLD });
     const keys = Array.from({ length: 10 }, (_, i) => `count:${i}`);
     for (const key of keys) await before.set(key, 0, LONG);
     const store = await database.open(BOTH);
     const increment = (each: OpenedStore, key: string) =>
       each.update<number>(key, (count = 0) => ({ value: count + 1, ttl: LONG }));
-    // Those that write with the old secret give the others something to seal anew again and again.
+    // Those that write with the old secret give the others something to re-encrypt again and again.
     const writers = [await database.open({ secret: OLD, previousSecret: NEW }), store];
-    const watched = watchResealing(store, { again: 0 });
+    const watched = watchReencryption(store, { repeat: 0 });
     for (let round = 0; round < 5; round++) {
       await Promise.all(
         Array.from({ length: RACERS }, (_, i) => {
@@ -141,7 +141,7 @@ export function resealContract(start: () => Promise<Database>): () => Database {
       );
     }
     await watched.stop();
-    await resealAll(store);
+    await reencryptAll(store);
     const after = await database.open({ secret: NEW });
     for (const key of keys) {
       assert.equal((await after.get(key))?.value, (5 * RACERS) / keys.length);
@@ -150,30 +150,30 @@ export function resealContract(start: () => Promise<Database>): () => Database {
 
   it('is done by two processes at once', async () => {
     const [first, second] = [await filled(), await database.open(BOTH)];
-    const counts = await Promise.all([resealAll(first), resealAll(second)]);
+    const counts = await Promise.all([reencryptAll(first), reencryptAll(second)]);
     assert.equal(counts[0] + counts[1], ALL);
     assert.equal(await countFound(await database.open({ secret: NEW })), ALL);
   });
 
   it('is completed by the next process when one was stopped in the middle', async () => {
     const store = await filled();
-    const stopped = watchResealing(store, { report: 0, rest: LONG });
-    await stopped.line(/goes on/);
+    const stopped = watchReencryption(store, { report: 0, pause: LONG });
+    await stopped.line(/in progress/);
     await stopped.stop();
     const found = await countFound(await database.open({ secret: NEW }));
     expect(found).to.be.within(1, ALL - 1);
-    assert.equal(await resealAll(await database.open(BOTH)), ALL - found);
+    assert.equal(await reencryptAll(await database.open(BOTH)), ALL - found);
     assert.equal(await countFound(await database.open({ secret: NEW })), ALL);
   });
 
   it('looks again, for what a process that still had the old secret wrote late', async () => {
     const late = await database.open({ secret: OLD, previousSecret: NEW });
-    const watched = watchResealing(await database.open(BOTH), { again: 0.02 });
+    const watched = watchReencryption(await database.open(BOTH), { repeat: 0.02 });
     await watched.line(DONE);
     await late.set('thing:late', 'written late', LONG);
     const { details } = await watched.line(DONE, 2);
     await watched.stop();
-    assert.deepEqual(details, { resealed: 1 });
+    assert.deepEqual(details, { reencrypted: 1 });
     const after = await database.open({ secret: NEW });
     assert.equal((await after.get('thing:late'))?.value, 'written late');
   });
@@ -181,11 +181,11 @@ export function resealContract(start: () => Promise<Database>): () => Database {
   it('has nothing to do when the previous secret is the present one', async () => {
     await fill(await database.open({ secret: OLD }));
     const same = await database.open({ secret: OLD, previousSecret: OLD });
-    assert.equal(await resealAll(same), 0);
+    assert.equal(await reencryptAll(same), 0);
   });
 
   it('is not begun when no previous secret is given', async () => {
-    const watched = watchResealing(await database.open({ secret: OLD }));
+    const watched = watchReencryption(await database.open({ secret: OLD }));
     await watched.stop();
     assert.isEmpty(watched.lines);
   });

@@ -1,4 +1,4 @@
-// After the root secret was replaced, everything is sealed anew: on SQLite, on one Redis server, and on a Redis Cluster.
+// After the root secret was replaced, everything is re-encrypted: on SQLite, on one Redis server, and on a Redis Cluster.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,8 +11,8 @@ import { openRedis } from '../../src/store/redis.ts';
 import { openSqlite } from '../../src/store/sqlite.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';
 import { type RedisCluster, startCluster } from './redis-groups.ts';
-import { BOTH, type Database, NEW, OLD, resealContract } from './reseal-contract.ts';
-import { DONE, resealAll, watchResealing } from './resealing.ts';
+import { BOTH, type Database, NEW, OLD, reencryptionContract } from './reencrypt-contract.ts';
+import { DONE, reencryptAll, watchReencryption } from './reencrypting.ts';
 
 type ClosedLater = { close(): Promise<void> };
 
@@ -38,12 +38,12 @@ function databaseAt(
   };
 }
 
-describe('sealing anew on SQLite', () => {
+describe('re-encryption on SQLite', () => {
   let dataDir: string;
   const file = () => join(dataDir, 'store.sqlite');
 
   async function start(): Promise<Database> {
-    dataDir = await mkdtemp(join(tmpdir(), 'reseal-'));
+    dataDir = await mkdtemp(join(tmpdir(), 'reencrypt-'));
     const opened = databaseAt({ kind: 'sqlite', file: 'store.sqlite' }, dataDir, {
       openBytes: async () => openSqlite(file()),
       async expiries() {
@@ -64,14 +64,14 @@ describe('sealing anew on SQLite', () => {
     };
   }
 
-  const database = resealContract(start);
+  const database = reencryptionContract(start);
 
   it('waits while another process holds the file, and goes on', async () => {
     await (await database().open({ secret: OLD })).set('thing:1', 'kept', 600);
     const store = await database().open(BOTH);
     const other = new DatabaseSync(file());
     other.exec('BEGIN IMMEDIATE');
-    const watched = watchResealing(store);
+    const watched = watchReencryption(store);
     const { level } = await watched.line(/interrupted/);
     assert.equal(level, 'warn');
     other.exec('COMMIT');
@@ -95,7 +95,7 @@ async function expiriesIn(raws: Redis[]): Promise<Map<string, number>> {
   return expiries;
 }
 
-describe('sealing anew on Redis', () => {
+describe('re-encryption on Redis', () => {
   let server: RedisServer;
   let raw: Redis;
   const address = () => ({ kind: 'redis', url: server.url }) as const;
@@ -117,14 +117,14 @@ describe('sealing anew on Redis', () => {
     });
   }
 
-  const database = resealContract(start);
+  const database = reencryptionContract(start);
 
   it('leaves alone what others keep on the server', async () => {
     const store = await database().open(BOTH);
     await raw.set('text', 'of another program');
     await raw.hset('hash', 'field', 'of another program');
     await raw.rpush('list', 'of another program');
-    assert.equal(await resealAll(store), 0);
+    assert.equal(await reencryptAll(store), 0);
     assert.equal(await raw.get('text'), 'of another program');
     assert.equal(await raw.hget('hash', 'field'), 'of another program');
     assert.deepEqual(await raw.lrange('list', 0, -1), ['of another program']);
@@ -133,8 +133,8 @@ describe('sealing anew on Redis', () => {
   it('waits while the server is stalled, warns once, and goes on', async () => {
     const before = await database().open({ secret: OLD });
     for (let i = 0; i < 300; i++) await before.set(`thing:${i}`, i, 600);
-    const watched = watchResealing(await database().open(BOTH), { report: 0, rest: 0.05 });
-    await watched.line(/goes on/);
+    const watched = watchReencryption(await database().open(BOTH), { report: 0, pause: 0.05 });
+    await watched.line(/in progress/);
     server.kill('SIGSTOP');
     const { level } = await watched.line(/interrupted/);
     assert.equal(level, 'warn');
@@ -150,7 +150,7 @@ describe('sealing anew on Redis', () => {
   });
 
   it('stops while the server is stalled', async () => {
-    const watched = watchResealing(await database().open(BOTH), { again: 0 });
+    const watched = watchReencryption(await database().open(BOTH), { repeat: 0 });
     await watched.line(DONE);
     server.kill('SIGSTOP');
     const start = performance.now();
@@ -159,7 +159,7 @@ describe('sealing anew on Redis', () => {
   });
 });
 
-describe('sealing anew on a Redis Cluster', () => {
+describe('re-encryption on a Redis Cluster', () => {
   let cluster: RedisCluster;
   before(async function startOnce() {
     this.timeout(40_000);
@@ -167,7 +167,7 @@ describe('sealing anew on a Redis Cluster', () => {
   });
   after(() => cluster?.stop());
 
-  resealContract(async () => {
+  reencryptionContract(async () => {
     const nodes = cluster.masters.map(({ port }) => ({ host: '127.0.0.1', port }));
     const raws = cluster.masters.map((node) => node.raw);
     await Promise.all(raws.map((raw) => raw.flushall()));

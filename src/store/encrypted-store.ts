@@ -1,0 +1,212 @@
+import type { ByteStore, MemberPage } from './byte-store.ts';
+import { createTimeout, type WithTimeout } from './timeout.ts';
+import type { Encryption } from './encryption.ts';
+import {
+  type Change,
+  type Entry,
+  type Found,
+  KEEP,
+  type Range,
+  type Store,
+  StoreUnavailable,
+} from './store.ts';
+
+// At least one of the concurrent writers of a key succeeds per attempt, so this many can write at once.
+const MAX_UPDATE_ATTEMPTS = 200;
+// For all attempts together.
+const UPDATE_TIMEOUT_MS = 1200;
+const MAX_REPLICATION_WAIT_MS = 300;
+const ENTRY_ID = /^\d{32}$/;
+
+/** Implements the store over any database: encrypts values, hides ids, retries updates, and applies timeouts. */
+export function encryptedStore(bytes: ByteStore, encryption: Encryption): Store {
+  const withTimeout = createTimeout();
+  return {
+    ...values(bytes, encryption, withTimeout),
+    ...sets(bytes, encryption, withTimeout),
+    ...streams(bytes, encryption, withTimeout),
+    ...channels(bytes, encryption, withTimeout),
+    delete: (key) => withTimeout(bytes.delete(encryption.name(key))),
+    async replicated(key) {
+      const waiting = bytes.replicated?.(encryption.name(key), MAX_REPLICATION_WAIT_MS);
+      if (waiting) await withTimeout(waiting, MAX_REPLICATION_WAIT_MS).catch(() => undefined);
+    },
+    ping: () => withTimeout(bytes.ping()),
+    close: () => bytes.close(),
+  };
+}
+
+function validTtl(ttl: number): number {
+  if (Number.isNaN(ttl) || typeof ttl !== 'number') {
+    throw new TypeError('a TTL must be a number of seconds');
+  }
+  return Math.max(ttl, 0.001);
+}
+
+type Values = Pick<Store, 'get' | 'set' | 'add' | 'take' | 'update'>;
+
+function values(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout): Values {
+  return {
+    async get<T>(key: string) {
+      const name = encryption.name(key);
+      return decrypt<T>(encryption, name, await withTimeout(bytes.get(name)));
+    },
+    async set(key, value, ttl) {
+      const name = encryption.name(key);
+      await withTimeout(bytes.set(name, encryption.encrypt(name, value), validTtl(ttl)));
+    },
+    async add(key, value, ttl) {
+      const name = encryption.name(key);
+      const encrypted = encryption.encrypt(name, value);
+      return (
+        (await withTimeout(bytes.compareAndSwap(name, undefined, encrypted, validTtl(ttl)))) ===
+        true
+      );
+    },
+    async take<T>(key: string) {
+      const name = encryption.name(key);
+      return decrypt<T>(encryption, name, await withTimeout(bytes.getAndDelete(name)))?.value;
+    },
+    async update<T>(key: string, change: Change<T>, seen?: Found<T>) {
+      const name = encryption.name(key);
+      return update({ bytes, encryption, withTimeout }, name, change, seen);
+    },
+  };
+}
+
+function decrypt<T>(
+  encryption: Encryption,
+  place: string,
+  raw: Buffer | undefined,
+): Found<T> | undefined {
+  const value = raw && encryption.decrypt<T>(place, raw);
+  return raw && value !== undefined ? { value, raw } : undefined;
+}
+
+/** Throws instead of letting the caller overwrite a value that it cannot decrypt, for example because it lacks a key of the ring. */
+function decryptOrThrow<T>(encryption: Encryption, place: string, raw: Buffer | undefined) {
+  const found = decrypt<T>(encryption, place, raw);
+  if (raw && !found)
+    throw new Error('a stored value cannot be decrypted with the keys of this process');
+  return found;
+}
+
+type Parts = { bytes: ByteStore; encryption: Encryption; withTimeout: WithTimeout };
+
+async function update<T>(
+  { bytes, encryption, withTimeout }: Parts,
+  name: string,
+  change: Change<T>,
+  seen: Found<T> | undefined,
+): Promise<Found<T> | undefined> {
+  const end = performance.now() + UPDATE_TIMEOUT_MS;
+  const inTime = <R>(command: Promise<R>) => withTimeout(command, end - performance.now());
+  let found = seen ?? decryptOrThrow<T>(encryption, name, await inTime(bytes.get(name)));
+  for (let attempt = 0; attempt < MAX_UPDATE_ATTEMPTS; attempt++) {
+    const next = change(found?.value);
+    if (next === KEEP || (!next && !found)) return found;
+    const after = next && { value: next.value, raw: encryption.encrypt(name, next.value) };
+    const ttl = next ? validTtl(next.ttl) : 0;
+    const stored = await inTime(bytes.compareAndSwap(name, found?.raw, after?.raw, ttl));
+    if (stored === true) return after;
+    found = decryptOrThrow<T>(encryption, name, stored);
+  }
+  throw new StoreUnavailable(new Error('too many concurrent writers of one key'));
+}
+
+/** The place that a member of a set is encrypted for. */
+export function memberPlace(name: string, field: string): string {
+  return `${name} ${field}`;
+}
+
+type Sets = Pick<Store, 'addMember' | 'removeMember' | 'members'>;
+
+function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout): Sets {
+  return {
+    async addMember(key, member, ttl) {
+      const name = encryption.name(key);
+      const field = encryption.field(name, member);
+      const encrypted = encryption.encrypt(memberPlace(name, field), member);
+      await withTimeout(bytes.addMember(name, field, encrypted, validTtl(ttl)));
+    },
+    async removeMember(key, member) {
+      const name = encryption.name(key);
+      await withTimeout(bytes.removeMember(name, encryption.field(name, member)));
+    },
+    async members(key) {
+      const name = encryption.name(key);
+      const found = new Map<string, string | undefined>();
+      const add: AddMember = (field, encrypted) =>
+        found.set(
+          field,
+          found.get(field) ?? encryption.decrypt(memberPlace(name, field), encrypted),
+        );
+      const total = await readMembers(bytes, withTimeout, name, add);
+      // After a failover, cursors of the old server skip members. This also reads again, needlessly, if members were removed meanwhile.
+      if (found.size < total) await readMembers(bytes, withTimeout, name, add);
+      return [...found.values()].filter((member) => member !== undefined);
+    },
+  };
+}
+
+type AddMember = (field: string, encrypted: Buffer) => unknown;
+
+/** Returns the number of members at the start, or 0 if the database does not report it. */
+async function readMembers(
+  bytes: ByteStore,
+  withTimeout: WithTimeout,
+  name: string,
+  add: AddMember,
+): Promise<number> {
+  let total = 0;
+  for (let cursor: string | undefined = ''; cursor !== undefined;) {
+    const page: MemberPage = await withTimeout(bytes.members(name, cursor));
+    for (const [field, encrypted] of page.members) add(field, encrypted);
+    total = page.total ?? total;
+    cursor = page.next;
+  }
+  return total;
+}
+
+type Streams = Pick<Store, 'append' | 'range'>;
+
+function streams(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout): Streams {
+  return {
+    async append(key, value, ttl) {
+      const name = encryption.name(key);
+      await withTimeout(bytes.append(name, encryption.encrypt(name, value), validTtl(ttl)));
+    },
+    async range<T>(key: string, range: Range) {
+      if (range.after !== undefined && !ENTRY_ID.test(range.after)) {
+        throw new RangeError('`after` is not an entry id');
+      }
+      const name = encryption.name(key);
+      const entries = await withTimeout(bytes.range(name, range));
+      return entries.map(([id, encrypted]): Entry<T> => ({
+        id,
+        value: encryption.decrypt<T>(name, encrypted),
+      }));
+    },
+  };
+}
+
+type Channels = Pick<Store, 'publish' | 'subscribe'>;
+
+function channels(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout): Channels {
+  const nameOf = (channel: string) => encryption.name(`channel:${channel}`);
+  return {
+    async publish(channel, message) {
+      const name = nameOf(channel);
+      await withTimeout(bytes.publish(name, encryption.encrypt(name, message)));
+    },
+    async subscribe(channel, listener) {
+      const name = nameOf(channel);
+      await withTimeout(
+        bytes.subscribe(name, (encrypted) => {
+          const message = encryption.decrypt<string>(name, encrypted);
+          if (message !== undefined) listener(message);
+        }),
+      );
+    },
+  };
+}

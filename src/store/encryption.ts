@@ -1,0 +1,111 @@
+import {
+  type KeyObject,
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  randomBytes,
+} from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+
+const ALGORITHM = 'aes-256-gcm';
+const VERSION = 1;
+const HEADER_BYTES = 2;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const RANDOM_POOL_BYTES = 4096;
+const MAX_CACHED_NAMES = 1000;
+
+/** `id` is one byte, stored in every encrypted value, and need not be unique. A KeyObject, because Node converts a Buffer on every call. */
+export type RingKey = { id: number; key: KeyObject };
+
+export interface Encryption {
+  /** Returns the record name for a key `<kind>:<id>`, with the id replaced by its HMAC. Throws a TypeError if the key has no kind. */
+  name(key: string): string;
+  /** Returns the HMAC of a member of the set `name`. It differs from set to set. */
+  field(name: string, member: string): string;
+  /**
+   * Returns version, key id, nonce, ciphertext and tag, bound to `place` as additional data. Two calls never return the same bytes, which
+   * compare-and-swap relies on.
+   */
+  encrypt(place: string, value: unknown): Buffer;
+  /** Returns undefined for bytes that were not encrypted for this place with a key of the ring. */
+  decrypt<T>(place: string, encrypted: Buffer): T | undefined;
+}
+
+export type EncryptionKeys = { nameKey: KeyObject; ring: RingKey[] };
+
+/** The first key of the ring encrypts, every key decrypts. Another `nameKey` would lose every record. */
+export function createEncryption(
+  { nameKey, ring }: EncryptionKeys,
+  random = pooledRandom(),
+): Encryption {
+  const [active] = ring;
+  if (!active) throw new TypeError('the key ring is empty');
+  const hide = (text: string) => createHmac('sha256', nameKey).update(text).digest('base64url');
+  // A record is usually read and then written, so its name is needed twice.
+  const names = new LRUCache<string, string>({ max: MAX_CACHED_NAMES });
+
+  return {
+    name(key) {
+      const known = names.get(key);
+      if (known !== undefined) return known;
+      const name = `${kindOf(key)}:${hide(key)}`;
+      names.set(key, name);
+      return name;
+    },
+    field: (name, member) => hide(`${name}\n${member}`),
+    encrypt: (place, value) =>
+      encryptWith(active, place, JSON.stringify(value), random(NONCE_BYTES)),
+    decrypt(place, encrypted) {
+      const text = decryptWithAny(ring, place, encrypted);
+      return text === undefined ? undefined : JSON.parse(text);
+    },
+  };
+}
+
+/** Requests random bytes in blocks, because each call costs more than the rest of an encryption. */
+function pooledRandom(): (size: number) => Buffer {
+  let pool = Buffer.alloc(0);
+  return (size) => {
+    if (pool.length < size) pool = randomBytes(RANDOM_POOL_BYTES);
+    const bytes = pool.subarray(0, size);
+    pool = pool.subarray(size);
+    return bytes;
+  };
+}
+
+function kindOf(key: string): string {
+  const colon = key.indexOf(':');
+  if (colon < 1) throw new TypeError('a store key must be <kind>:<id>');
+  return key.slice(0, colon);
+}
+
+function encryptWith({ id, key }: RingKey, place: string, text: string, nonce: Buffer): Buffer {
+  const cipher = createCipheriv(ALGORITHM, key, nonce).setAAD(Buffer.from(place));
+  const body = [cipher.update(text), cipher.final()];
+  return Buffer.concat([Buffer.of(VERSION, id), nonce, ...body, cipher.getAuthTag()]);
+}
+
+function decryptWithAny(ring: RingKey[], place: string, encrypted: Buffer): string | undefined {
+  const [version, id] = encrypted;
+  if (version !== VERSION || encrypted.length < HEADER_BYTES + NONCE_BYTES + TAG_BYTES)
+    return undefined;
+  for (const { key } of ring.filter((candidate) => candidate.id === id)) {
+    const text = decryptWith(key, place, encrypted);
+    if (text !== undefined) return text;
+  }
+  return undefined;
+}
+
+function decryptWith(key: KeyObject, place: string, encrypted: Buffer): string | undefined {
+  const nonce = encrypted.subarray(HEADER_BYTES, HEADER_BYTES + NONCE_BYTES);
+  const decipher = createDecipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES })
+    .setAAD(Buffer.from(place))
+    .setAuthTag(encrypted.subarray(-TAG_BYTES));
+  const body = decipher.update(encrypted.subarray(HEADER_BYTES + NONCE_BYTES, -TAG_BYTES));
+  try {
+    return Buffer.concat([body, decipher.final()]).toString();
+  } catch {
+    return undefined;
+  }
+}

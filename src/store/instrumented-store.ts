@@ -1,0 +1,93 @@
+import { type StoreVerb, storeVerbs } from '../observability/labels.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import { traced } from '../observability/tracing.ts';
+import type { OpenedStore } from './open.ts';
+import { type Store, StoreUnavailable } from './store.ts';
+
+export type Instrumentation = {
+  metrics: Pick<Metrics, 'storeLatency' | 'storeError' | 'noticeDelay'>;
+  /** Value of `db.system.name` in spans. Undefined when traces are off. */
+  tracedSystem: 'redis' | 'sqlite' | undefined;
+  /** Seconds since the epoch. Processes compare it to compute the delay of a notice. */
+  now: () => number;
+};
+
+type KeyedVerb = Exclude<keyof Store, 'publish' | 'subscribe' | 'ping' | 'close'>;
+
+const isKeyed = (verb: StoreVerb): verb is KeyedVerb =>
+  verb !== 'publish' && verb !== 'ping' && verb !== 'count';
+
+/** Records latency and errors by verb, the delay of notices, and a span for each command within a traced request. */
+export function instrumentedStore(
+  store: OpenedStore,
+  { metrics, tracedSystem, now }: Instrumentation,
+): OpenedStore {
+  const measure = async <T>(verb: StoreVerb, command: Promise<T>): Promise<T> => {
+    const started = performance.now();
+    try {
+      return await command;
+    } catch (error) {
+      if (isStoreError(error)) metrics.storeError(verb);
+      throw error;
+    } finally {
+      metrics.storeLatency(verb, (performance.now() - started) / 1000);
+    }
+  };
+  /** `collection` is a kind of key or a channel, never a key or a value. */
+  const run = <T>(verb: StoreVerb, collection: string, command: () => Promise<T>): Promise<T> => {
+    if (!tracedSystem) return measure(verb, command());
+    const span = () => describe(tracedSystem, verb, collection);
+    return traced(span, () => measure(verb, command()), isStoreError);
+  };
+  const keyed = storeVerbs.filter(isKeyed).map((verb) => {
+    const command = store[verb] as (key: string, ...rest: unknown[]) => Promise<unknown>;
+    const instrumented = (key: string, ...rest: unknown[]) =>
+      run(verb, kindOf(key), () => command(key, ...rest));
+    return [verb, instrumented];
+  });
+  return {
+    ...store,
+    ...(Object.fromEntries(keyed) as Pick<Store, KeyedVerb>),
+    ping: () => measure('ping', store.ping()),
+    publish: (channel, message) =>
+      run('publish', channel, () => store.publish(channel, `${now()} ${message}`)),
+    subscribe: (channel, listener) =>
+      store.subscribe(channel, (stamped) => {
+        const { message, delay } = openNotice(stamped, now());
+        if (delay !== undefined) metrics.noticeDelay(channel, delay);
+        listener(message);
+      }),
+    openCounter(name, seconds) {
+      const count = store.openCounter(name, seconds);
+      return (id, times) => run('count', 'limit', () => count(id, times));
+    },
+  };
+}
+
+/** An error that the caller's `change` function throws is not an error of the store. */
+function isStoreError(error: unknown): boolean {
+  return error instanceof StoreUnavailable;
+}
+
+function describe(system: string, verb: StoreVerb, collection: string) {
+  return {
+    name: `${verb} ${collection}`,
+    attributes: {
+      'db.system.name': system,
+      'db.operation.name': verb,
+      'db.collection.name': collection,
+    },
+  };
+}
+
+/** Keys are `<kind>:<id>`. */
+function kindOf(key: string): string {
+  return key.slice(0, Math.max(key.indexOf(':'), 0));
+}
+
+/** Other versions may send a notice without a time. The delay is at least zero, because clocks differ. */
+function openNotice(stamped: string, now: number): { message: string; delay?: number } {
+  const [, time, message] = /^(\d+(?:\.\d+)?) (.*)$/s.exec(stamped) ?? [];
+  if (time === undefined || message === undefined) return { message: stamped };
+  return { message, delay: Math.max(0, now - Number(time)) };
+}
