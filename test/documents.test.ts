@@ -1,53 +1,258 @@
-// README.md and src/README.md say what is so: every variable and folder is named, links lead somewhere, and examples of settings are accepted.
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join, posix } from 'node:path';
+// Checks every document: commands, examples, links, sizes, and that settings, folders and files are named as they are.
+import { spawnSync } from 'node:child_process';
+import { existsSync, globSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join, posix, sep } from 'node:path';
 import { expect } from 'chai';
+import { Command } from 'commander';
+import { compile } from 'ejs';
+import { format } from 'prettier';
 import { parse } from 'yaml';
-import { loadInProduction, PRODUCTION } from './settings/settings-file.ts';
+import { loadInProduction, PRODUCTION, temporaryDirectory } from './settings/settings-file.ts';
 
 const ROOT = join(import.meta.dirname, '..');
-const README = read('README.md');
+const exclude = (path: string) => /(^|\/)(node_modules|results)$/.test(path);
+const DOCUMENTS = [...glob('**/*.md'), ...glob('.github/*.md')].toSorted();
+const GROWING = ['CHANGELOG.md', 'test/security/README.md'];
+const MAX_BYTES = 25_000;
+const MAX_BYTES_OF: Record<string, number> = { 'README.md': 12_500, 'src/README.md': 12_500 };
+const MAX_SCREENSHOT_BYTES = 100_000;
+/** Languages of blocks that no test can check. */
+const UNCHECKED = ['text', 'mermaid', 'nginx'];
+
+type Block = { document: string; language: string; text: string };
+
+const BLOCKS = DOCUMENTS.flatMap(blocksOf);
+
+function glob(pattern: string): string[] {
+  return globSync(pattern, { cwd: ROOT, exclude }).map((path) => path.replaceAll(sep, '/'));
+}
 
 function read(path: string): string {
   return readFileSync(join(ROOT, path), 'utf8');
 }
 
-function blocksOf(language: string): string[] {
-  const fence = new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\``, 'gms');
-  return [...README.matchAll(fence)].map(([, text = '']) => text);
+/** Blocks inside a list are indented. */
+function blocksOf(document: string): Block[] {
+  const fences = read(document).matchAll(/^( *)```(.*)\n([\s\S]*?)^\1```$/gm);
+  return [...fences].map(([, indent = '', language = '', text = '']) => ({
+    document,
+    language,
+    text: text.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
+  }));
+}
+
+function blocksIn(language: string): Block[] {
+  return BLOCKS.filter((block) => block.language === language);
+}
+
+function withoutBlocks(document: string): string {
+  return read(document).replaceAll(/^( *)```.*\n[\s\S]*?^\1```$/gm, '');
+}
+
+/** Shell code with a value for each placeholder, and each command on one line. */
+function shellCode(text: string): string {
+  return text
+    .replaceAll('\\\n', ' ')
+    .replaceAll('<time>', '2030-01-31T00:00:00Z')
+    .replaceAll(/<[\w ]+>/g, '4qR8sT1vWxYz2aBcD3eFgH');
+}
+
+/** Every line of shell code in a document, inline code included. */
+function linesOfCode(document: string): string[] {
+  const inline = [...withoutBlocks(document).matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code);
+  const blocks = blocksOf(document).filter(({ language }) => language === 'sh');
+  return [...inline, ...blocks.map(({ text }) => text)].flatMap((code) =>
+    shellCode(code).split('\n'),
+  );
+}
+
+/** The arguments of each call of the command line. */
+function calls(line: string): string[][] {
+  const found = line.matchAll(
+    /(?:npx gatehouse|node src\/cli\.ts)((?: +(?:"[^"]*"|[^\s|&;#>"]+))*)/g,
+  );
+  return [...found].map(([, words = '']) =>
+    [...words.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? ''),
+  );
+}
+
+/** The real command line, with commands that do nothing. */
+async function openParser(): Promise<(words: string[]) => Promise<unknown>> {
+  const { action, parseAsync } = Command.prototype;
+  const programs: Command[] = [];
+  Command.prototype.action = function inert(this: Command) {
+    return action.call(this, () => {});
+  };
+  Command.prototype.parseAsync = async function keep(this: Command) {
+    programs.push(this);
+    return this;
+  };
+  try {
+    await import('../src/cli.ts');
+  } finally {
+    Object.assign(Command.prototype, { action, parseAsync });
+  }
+  const [program] = programs;
+  if (!program) throw new Error('the command line parses nothing');
+  return (words) => program.parseAsync(words, { from: 'user' });
+}
+
+/** As GitHub makes them. */
+function anchorsIn(document: string): Set<string> {
+  const headings = withoutBlocks(document).matchAll(/^#+ (.*)$/gm);
+  return new Set(
+    [...headings].map(([, title = '']) =>
+      title
+        .toLowerCase()
+        .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+        .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+        .replaceAll(' ', '-'),
+    ),
+  );
+}
+
+type Link = { target: string; anchor: string | undefined };
+
+function linksIn(document: string): Link[] {
+  const found = withoutBlocks(document).matchAll(/\]\(([^)\s]+)\)|<img src="([^"]+)"/g);
+  return [...found]
+    .map(([, link, image]) => link ?? image ?? '')
+    .filter((link) => !/^[a-z]+:/.test(link))
+    .map((link) => {
+      const [path = '', anchor] = link.split('#');
+      const target = path === '' ? document : posix.join(posix.dirname(document), path);
+      return { target: target.replace(/\/$/, ''), anchor };
+    });
+}
+
+function isBroken({ target, anchor }: Link): boolean {
+  if (!existsSync(join(ROOT, target))) return true;
+  return anchor !== undefined && !anchorsIn(target).has(anchor);
+}
+
+function withSecretFiles(text: string): string {
+  return text.replaceAll(/\/run\/secrets\/(\w+)/g, (_path, name) => {
+    const path = join(temporaryDirectory(), 'secret');
+    writeFileSync(path, `client-secret-of-${name}`);
+    return path;
+  });
 }
 
 describe('the documents', () => {
-  it('name every environment variable of the settings', () => {
-    const source = read('src/settings/environment.ts');
-    const names = [...source.matchAll(/^ +'?(GATEHOUSE_\w+)/gm)].map(([, name]) => name);
-    expect(names).to.include('GATEHOUSE_STORE');
-    expect(names.filter((name) => !README.includes(`\`${name}\``))).to.deep.equal([]);
-  });
+  for (const document of DOCUMENTS) {
+    describe(document, () => {
+      it(`${document} has only links and anchors that exist`, () => {
+        expect(linksIn(document).filter(isBroken)).to.deep.equal([]);
+      });
 
-  it('name every file and folder at the top of the source', () => {
-    const entries = readdirSync(join(ROOT, 'src'), { withFileTypes: true })
-      .filter(({ name }) => name !== 'README.md')
-      .map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name));
-    const map = read('src/README.md');
-    expect(entries).to.include.members(['main.ts', 'store/']);
-    expect(entries.filter((entry) => !map.includes(`\`${entry}\``))).to.deep.equal([]);
-  });
-
-  for (const document of ['README.md', 'src/README.md']) {
-    it(`link only to what is there: ${document}`, () => {
-      const links = [...read(document).matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)];
-      const targets = links.map(([, target = '']) => posix.join(posix.dirname(document), target));
-      expect(targets).not.to.deep.equal([]);
-      expect(targets.filter((target) => !existsSync(join(ROOT, target)))).to.deep.equal([]);
+      if (!GROWING.includes(document))
+        it(`${document} is not longer than its limit`, () => {
+          const limit = MAX_BYTES_OF[document] ?? MAX_BYTES;
+          expect(statSync(join(ROOT, document)).size).to.be.at.most(limit);
+        });
     });
   }
 
-  for (const block of blocksOf('yaml')) {
-    const example = parse(block);
+  it('each document can be reached from README.md', () => {
+    const reached = new Set(['README.md']);
+    for (const document of reached)
+      for (const { target } of linksIn(document))
+        if (DOCUMENTS.includes(target)) reached.add(target);
+    const others = DOCUMENTS.filter((document) => !GROWING.includes(document));
+    expect(others.filter((document) => !reached.has(document))).to.deep.equal([]);
+  });
+
+  it('the screenshot of the consent page is small', () => {
+    const { size } = statSync(join(ROOT, '.github/consent-page.png'));
+    expect(size).to.be.at.most(MAX_SCREENSHOT_BYTES);
+  });
+
+  it('the bound of revocation is stated in one document', () => {
+    const bound = /revo[^.]*\b(45|60) s(econds)?\b/i;
+    const stating = DOCUMENTS.filter((document) => bound.test(read(document)));
+    expect(stating).to.deep.equal(['.github/SECURITY.md']);
+  });
+});
+
+describe('the commands in the documents', () => {
+  it('every shell block is valid syntax', () => {
+    for (const { document, text } of blocksIn('sh')) {
+      const { stderr } = spawnSync('bash', ['-n'], { input: shellCode(text), encoding: 'utf8' });
+      expect(stderr, document).to.equal('');
+    }
+  });
+
+  it('the command line accepts every call of gatehouse', async () => {
+    const parseWords = await openParser();
+    const lines = DOCUMENTS.flatMap(linesOfCode);
+    const all = lines.flatMap(calls).filter((words) => words.length > 0);
+    expect(all).to.have.length.above(20);
+    for (const words of all) {
+      const error = await parseWords(words).then(() => undefined, String);
+      expect(error, words.join(' ')).to.equal(undefined);
+    }
+    expect(await parseWords(['connector', 'make']).catch(String)).to.match(/unknown command/);
+    const wrong = ['connector', 'create', '--name', 'Ops', '--level', 'none'];
+    expect(await parseWords(wrong).catch(String)).to.match(/invalid/);
+  });
+
+  it('every npm script that a document names exists', () => {
+    const { scripts } = JSON.parse(read('package.json'));
+    const names = DOCUMENTS.flatMap((document) =>
+      [...read(document).matchAll(/npm (?:run ([\w:]+)|(start|test)\b)/g)].map(
+        ([, run, own]) => run ?? own,
+      ),
+    );
+    expect(names).to.include.members(['start', 'test', 'bench', 'check']);
+    expect(scripts).to.include.keys(names);
+  });
+
+  it('every file that mocha or node is told to run exists', () => {
+    const paths = DOCUMENTS.flatMap(linesOfCode).flatMap((line) =>
+      [...line.matchAll(/(?:npx mocha|node) "?((?:test|src)\/[^"\s]+)/g)].map(
+        ([, path = '']) => path,
+      ),
+    );
+    expect(paths).to.include.members(['src/main.ts', 'test/cli.test.ts']);
+    expect(paths.filter((path) => glob(path).length === 0)).to.deep.equal([]);
+  });
+});
+
+describe('the examples in the documents', () => {
+  it('every block has a language that is checked or known', () => {
+    const known = ['sh', 'yaml', 'json', 'js', 'ejs', ...UNCHECKED];
+    const others = BLOCKS.filter(({ language }) => !known.includes(language));
+    expect(others).to.deep.equal([]);
+  });
+
+  it('every JSON block is JSON', () => {
+    expect(blocksIn('json')).not.to.deep.equal([]);
+    for (const { text } of blocksIn('json')) JSON.parse(text);
+  });
+
+  it('every JavaScript block and template can be parsed', async () => {
+    expect(blocksIn('js')).to.have.length.of.at.least(2);
+    for (const { text } of blocksIn('js')) await format(text, { parser: 'babel' });
+    for (const { text } of blocksIn('ejs')) compile(text);
+  });
+
+  it('there are examples of the identity providers that people ask about', () => {
+    const given = blocksIn('yaml').map(({ text }) => parse(text).identityProvider?.name);
+    expect(given).to.include.members([
+      'Google',
+      'Okta',
+      'Microsoft',
+      'Keycloak',
+      'Auth0',
+      'GitHub',
+    ]);
+  });
+
+  for (const { document, text } of blocksIn('yaml')) {
+    const example = parse(withSecretFiles(text));
     const { identityProvider, identityProviders, entitlements, resourceServer } = example;
     const name = identityProvider?.name ?? Object.keys(example).join(', ');
-    it(`give settings for production that are accepted: ${name}`, () => {
+    it(`${document} has settings that are accepted in production: ${name}`, () => {
       const { identityProvider: single, ...rest } = PRODUCTION;
       const settings = loadInProduction({
         ...rest,
@@ -55,16 +260,70 @@ describe('the documents', () => {
         ...example,
       });
       const given = identityProviders ?? (identityProvider ? [identityProvider] : []);
-      for (const [n, provider] of given.entries())
-        expect(settings.identityProviders[n]).to.deep.include(provider);
+      for (const [n, { clientSecretFile, ...provider }] of given.entries()) {
+        const secret = clientSecretFile && { clientSecret: readFileSync(clientSecretFile, 'utf8') };
+        expect(settings.identityProviders[n]).to.deep.include({ ...provider, ...secret });
+      }
       if (entitlements && !identityProviders)
         expect(settings.entitlements).to.deep.equal(entitlements);
       const { upstream } = resourceServer ?? {};
       if (upstream) expect(settings.resourceServer.upstream).to.deep.include(upstream);
     });
   }
+});
 
-  it('give examples for the providers people ask about', () => {
-    expect(blocksOf('yaml')).to.have.length.of.at.least(5);
+describe('what the documents name', () => {
+  const source = glob('src/**/*.ts');
+  const code = source.map(read).join('\n');
+
+  it('config/README.md names every environment variable of the settings, and no document another one', () => {
+    const settings = glob('src/settings/*.ts').map(read).join('\n');
+    const text = settings.replaceAll(/^ *(\/\/|\/?\*).*$/gm, '');
+    const names = new Set(text.match(/\bGATEHOUSE_[A-Z_]+[A-Z]\b/g));
+    expect(names).to.include('GATEHOUSE_STORE');
+    const documented = read('config/README.md');
+    expect([...names].filter((name) => !documented.includes(`\`${name}\``))).to.deep.equal([]);
+    const mentioned = DOCUMENTS.filter((document) => !GROWING.includes(document)).flatMap(
+      (document) => read(document).match(/\bGATEHOUSE_[A-Z_]+[A-Z]\b/g) ?? [],
+    );
+    expect(mentioned.filter((name) => !names.has(name))).to.deep.equal([]);
+  });
+
+  it('config/README.md names every key at the top of the settings file', () => {
+    const example = read('config/production.example.yaml');
+    const keys = [...example.matchAll(/^#?([a-z]\w+):/gm)].map(([, key = '']) => key);
+    expect(keys).to.include.members(['authUrl', 'entitlements', 'identityProviders']);
+    const documented = read('config/README.md');
+    expect(keys.filter((key) => !documented.includes(`\`${key}\``))).to.deep.equal([]);
+  });
+
+  it('src/README.md names every folder of the source, and every file at its top', () => {
+    const folders = source.map((path) => `${posix.dirname(path).slice('src/'.length)}/`);
+    const files = [...glob('src/*.ts'), ...glob('src/*.js')].map((path) => posix.basename(path));
+    const map = read('src/README.md');
+    const entries = [...new Set(folders), ...files].filter((entry) => entry !== '/');
+    expect(entries).to.include.members(['main.ts', 'store/', 'resource-server/upstream/']);
+    expect(entries.filter((entry) => !map.includes(`\`${entry}\``))).to.deep.equal([]);
+  });
+
+  it('the documents of the source name only files that exist', () => {
+    const paths = ['src/README.md', 'src/authorization-server/engine/README.md'].flatMap(
+      (document) =>
+        [...read(document).matchAll(/`((?:\.\.\/)?[\w./*-]+\.ts)`/g)].map(([, path = '']) => path),
+    );
+    const isThere = (path: string) =>
+      path.startsWith('test/')
+        ? existsSync(join(ROOT, path))
+        : glob(`src/**/${path.replace('../', '')}`).length > 0;
+    expect(paths).to.include('main.ts');
+    expect(paths.filter((path) => !isThere(path))).to.deep.equal([]);
+  });
+
+  it('the tables of requests in src/README.md name only functions that exist', () => {
+    const [, tables = ''] = read('src/README.md').split('## Three requests');
+    const rows = (tables.split('## Stored keys')[0] ?? '').matchAll(/^\|.*\| (`.*`) \|$/gm);
+    const names = [...rows].flatMap(([, cell = '']) => cell.match(/\w+/g) ?? []);
+    expect(names).to.include.members(['requireCaller', 'decideConsent']);
+    expect(names.filter((name) => !new RegExp(`\\b${name}\\b`).test(code))).to.deep.equal([]);
   });
 });

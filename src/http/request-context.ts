@@ -1,5 +1,5 @@
 import type Koa from 'koa';
-import type { Span } from '../observability/spans.ts';
+import type { Span } from '../observability/tracing.ts';
 
 /** What a request leaves for its log line, its metrics, its rate limits and its error response. */
 export type RequestContext = {

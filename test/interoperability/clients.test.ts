@@ -1,6 +1,5 @@
-// The interoperability table: every client gets through every step that it has, with the limits of production, and README.md says what this run proved.
+// The interoperability table: every client gets through every step that it has, with the limits of production, and the README beside this file shows what this run proved.
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { expect } from 'chai';
 import { restoreClock } from '../support/clock.ts';
 import { conformanceRows } from './conformance-rows.ts';
@@ -10,7 +9,7 @@ import { recordedRow } from './recorded-rows.ts';
 import { RECORDED_CLIENTS } from './recorded-clients.ts';
 import { sdkRows } from './sdk-rows.ts';
 import { useStage } from './stage.ts';
-import { claimOf, resultsOf, type Row, STEPS, withTable, writeResults } from './table.ts';
+import { claimOf, DOCUMENT, resultsOf, type Row, STEPS, withTable, writeResults } from './table.ts';
 
 describe('Interoperability', function () {
   this.timeout(60_000);
@@ -39,11 +38,11 @@ describe('Interoperability', function () {
       }
     });
 
-  describe('README.md', () => {
-    it('has the table of this very run', async () => {
+  describe('test/interoperability/README.md', () => {
+    it('has the table of this run', async () => {
       const results = resultsOf(rows, proven);
       await writeResults(results);
-      const readme = await readFile(join(import.meta.dirname, '../../README.md'), 'utf8');
+      const readme = await readFile(DOCUMENT, 'utf8');
       expect(readme, 'write it with npm run interoperability').to.equal(
         await withTable(readme, results),
       );

@@ -14,11 +14,11 @@ import type { Stage } from './stage.ts';
 import type { Proof, Row } from './table.ts';
 
 const ACCESS_TOKEN_SECONDS = 3600;
-const REVOKES = 'ends its own connection when the person disconnects it (RFC 7009)';
+const REVOKES = 'it also ends its own connection when the person disconnects it (RFC 7009)';
 
-const ALLOWED = 'once the operator allows its redirect address (`clients.allowedRedirects`)';
+const ALLOWED = 'after the operator allows its redirect address (`clients.allowedRedirects`)';
 const PINNED =
-  'once the operator puts its document with the redirect address that it really uses into `clients.metadataDocuments`';
+  'after the operator puts its document, with the redirect address that it really uses, into `clients.metadataDocuments`';
 
 type Journeys = { register?: Journey; document?: Journey };
 

@@ -24,7 +24,7 @@ const NAMES = new Map([
 ]);
 const CONTACT = ['member_contact', { memberId: 'M0001' }] as const;
 const WITHOUT_REFRESH_TOKEN =
-  'while it holds no refresh token; with one it refreshes in place of asking, and fails';
+  'only while it has no refresh token; with one, it refreshes instead of re-authorizing, and fails';
 
 /** `person` is what they want the next time they are asked. */
 type Connected = {

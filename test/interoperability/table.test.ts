@@ -47,6 +47,6 @@ describe('The interoperability table', () => {
     expect(once).to.include('# Title').and.include('The rest.').and.not.include('before');
     expect(await withTable(once, resultsOf([rowOf({})], all))).to.equal(once);
     const failure = await withTable('# Title', []).catch(String);
-    expect(failure).to.include('README.md has no place for the table');
+    expect(failure).to.include('the document has no place for the table');
   });
 });

@@ -1,4 +1,4 @@
-// The table of clients and steps: what a run has to prove, what it proved, and how the README says so.
+// The table of clients and steps: what a run has to prove, what it proved, and how the README beside this file shows it.
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { format, resolveConfig } from 'prettier';
@@ -82,12 +82,15 @@ export async function readResults(): Promise<Result[]> {
   return JSON.parse(text) as Result[];
 }
 
-/** The README with this table in place of the one it has. */
+/** The document that holds the table. */
+export const DOCUMENT = join(import.meta.dirname, 'README.md');
+
+/** Returns `readme` with this table in place of the one it has. */
 export async function withTable(readme: string, results: readonly Result[]): Promise<string> {
   const [before, after] = [readme.indexOf(START), readme.indexOf(END)];
-  if (before < 0 || after < before) throw new Error('README.md has no place for the table');
+  if (before < 0 || after < before) throw new Error('the document has no place for the table');
   const table = `${START}\n\n${tableOf(results)}\n\n`;
-  const config = await resolveConfig(new URL('../../README.md', import.meta.url));
+  const config = await resolveConfig(DOCUMENT);
   return format(readme.slice(0, before) + table + readme.slice(after), {
     ...config,
     parser: 'markdown',

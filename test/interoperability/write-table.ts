@@ -1,10 +1,7 @@
-// `npm run interoperability`: writes into README.md what the last run of the tests proved.
+// `npm run interoperability`: writes what the last run of the tests proved into the README beside this file.
 import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { readResults, withTable } from './table.ts';
-
-const README = join(import.meta.dirname, '../../README.md');
+import { DOCUMENT, readResults, withTable } from './table.ts';
 
 const results = await readResults();
-await writeFile(README, await withTable(await readFile(README, 'utf8'), results));
-console.log(`README.md has the table of ${results.length} clients.`);
+await writeFile(DOCUMENT, await withTable(await readFile(DOCUMENT, 'utf8'), results));
+console.log(`test/interoperability/README.md has the table of ${results.length} clients.`);

@@ -1,4 +1,4 @@
-// The server in the README: it runs as it is written there, and lets in whoever Gatehouse says, and nobody else.
+// The example server in src/resource-server/upstream/README.md runs as it is written there, and accepts calls from Gatehouse only.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -14,11 +14,11 @@ const ROOT = join(import.meta.dirname, '../../..');
 
 function exampleIn(readme: string): string {
   const [, code] = /```js\n(import \{ createServer \}[\s\S]*?)```/.exec(readme) ?? [];
-  if (!code) throw new Error('the README has no example of a server any more');
+  if (!code) throw new Error('the README has no example server');
   return code;
 }
 
-describe('The MCP server of the README', () => {
+describe('The example server of the upstream README', () => {
   let system: System;
   let server: ChildProcess;
   let url: string;
@@ -27,7 +27,9 @@ describe('The MCP server of the README', () => {
     url = `http://127.0.0.1:${port}/mcp`;
     const tools = [{ name: 'search_orders', level: 'operations' }];
     system = await startSystem({ file: { resourceServer: { upstream: { url, tools } } } });
-    const code = exampleIn(readFileSync(join(ROOT, 'README.md'), 'utf8'))
+    const code = exampleIn(
+      readFileSync(join(ROOT, 'src/resource-server/upstream/README.md'), 'utf8'),
+    )
       .replaceAll('https://auth.example.com', system.auth)
       .replaceAll('https://tools.example.com/mcp', url)
       .replace('listen(9000)', `listen(${port})`);
@@ -45,7 +47,7 @@ describe('The MCP server of the README', () => {
     await once(server, 'exit');
   });
 
-  it('answers through Gatehouse, and knows who calls', async () => {
+  it('the server answers calls through Gatehouse and knows the caller', async () => {
     const { link, token, connector } = await connectPerson(system, 'operations');
     const client = await connectV2('auto')(link, token);
     expect(await client.listTools()).to.deep.equal(['search_orders']);
@@ -54,7 +56,7 @@ describe('The MCP server of the README', () => {
     await client.close();
   });
 
-  it('answers nobody else', async () => {
+  it('the server answers no other caller', async () => {
     const { token } = await connectPerson(system, 'operations');
     for (const headers of [{}, { 'gatehouse-caller': token }, { authorization: `Bearer ${token}` }])
       expect((await fetch(url, { method: 'POST', headers, body: '{}' })).status).to.equal(401);
