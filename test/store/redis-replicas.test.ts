@@ -1,4 +1,3 @@
-// What must not be undone by a failover waits for a replica of Redis, for a moment and without holding up anything else.
 import { assert, expect } from 'chai';
 import { Redis } from 'ioredis';
 import { openStore } from '../../src/store/open.ts';
@@ -9,7 +8,7 @@ import { until } from './condition.ts';
 const LONGEST_MS = 300;
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
 
-describe('the store on Redis with a replica', () => {
+describe('The store on Redis with a replica', () => {
   let master: RedisServer;
   let replica: RedisServer;
   let raw: Redis;
@@ -32,7 +31,7 @@ describe('the store on Redis with a replica', () => {
     await master?.stop();
   });
 
-  /** How many milliseconds it took, and whether it is over. */
+  /** How long it took in milliseconds, and whether it has finished. */
   const startWaiting = (key: string) => {
     const started = performance.now();
     const waiting = { isOver: false, over: Promise.resolve(0) };
@@ -52,7 +51,7 @@ describe('the store on Redis with a replica', () => {
     }
   };
 
-  it('waits until the replica has what was written', async () => {
+  it('replicated waits until the replica has what was written', async () => {
     await until('a wait ends before its time', async () => {
       const waiting = await whileStopped(async () => {
         await store.set('kept:1', 'kept', 60);
@@ -72,7 +71,7 @@ describe('the store on Redis with a replica', () => {
     });
   });
 
-  it('gives up after 0.3 s, and answers everything else meanwhile', () =>
+  it('replicated resolves after 0.3 s without an acknowledgement and does not delay other commands', () =>
     whileStopped(async () => {
       await store.set('late:1', 1, 60);
       // A busy machine may stand still for longer than the wait; then it is tried again.
@@ -86,7 +85,7 @@ describe('the store on Redis with a replica', () => {
       });
     }));
 
-  it('does not wait for a replica that is gone', async () => {
+  it('replicated does not wait for a replica that has disconnected', async () => {
     await replica.stop();
     await until('a wait is over at once', async () => {
       await store.set('alone:1', 1, 60);
