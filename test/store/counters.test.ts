@@ -8,7 +8,7 @@ import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { until } from './condition.ts';
 
 const WHO = '203.0.113.9';
-const MOST_MS = 500;
+const MAX_MS = 500;
 
 describe('Counters', () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'gatehouse-counters-'));
@@ -82,7 +82,7 @@ describe('Counters', () => {
       for (let n = 0; n < 3; n += 1) {
         const started = performance.now();
         counts.push((await count(WHO)).count);
-        expect(performance.now() - started).to.be.below(MOST_MS);
+        expect(performance.now() - started).to.be.below(MAX_MS);
       }
     } finally {
       redis.kill('SIGCONT');

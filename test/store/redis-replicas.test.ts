@@ -5,7 +5,7 @@ import type { Store } from '../../src/store/store.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { until } from './condition.ts';
 
-const LONGEST_MS = 300;
+const MAX_WAIT_MS = 300;
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
 
 describe('The store on Redis with a replica', () => {
@@ -60,7 +60,7 @@ describe('The store on Redis with a replica', () => {
         return started;
       });
       assert.isFalse(waiting.isOver);
-      const inTime = (await waiting.over) < LONGEST_MS;
+      const inTime = (await waiting.over) < MAX_WAIT_MS;
       // A replica that was stopped may lose its connection, and then there is none to wait for.
       if (!(await raw.info('replication')).includes('master_link_status:up')) return false;
       if (inTime) {
@@ -80,7 +80,7 @@ describe('The store on Redis with a replica', () => {
         for (let i = 0; i < 10; i++) await store.set(`other:${i}`, i, 60);
         const answered = waiting.every(({ isOver }) => !isOver);
         const times = await Promise.all(waiting.map(({ over }) => over));
-        for (const time of times) expect(time).to.be.above(LONGEST_MS - 10);
+        for (const time of times) expect(time).to.be.above(MAX_WAIT_MS - 10);
         return answered && times.every((time) => time < 900);
       });
     }));
@@ -89,7 +89,7 @@ describe('The store on Redis with a replica', () => {
     await replica.stop();
     await until('a wait is over at once', async () => {
       await store.set('alone:1', 1, 60);
-      return (await startWaiting('alone:1').over) < LONGEST_MS / 2;
+      return (await startWaiting('alone:1').over) < MAX_WAIT_MS / 2;
     });
   });
 });
