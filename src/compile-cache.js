@@ -1,6 +1,7 @@
-// Keeps code that was compiled for the next start, which takes less time and memory (node --import); plain JavaScript, so that no compiler is loaded for it.
+// Loaded with `node --import`. Reuses compiled code at the next start, which saves time and memory. Plain JavaScript, so that it needs no
+// compiling itself.
 import { enableCompileCache } from 'node:module';
 import { join } from 'node:path';
 
-// Beside the code: whoever may write there may change the code as well. Where nobody may, nothing is kept.
+// Only those who can change the code can write here. Nothing is cached if the directory is read-only.
 enableCompileCache(join(import.meta.dirname, '../node_modules/.cache/gatehouse'));

@@ -77,11 +77,11 @@ function hostMetrics(registry: Registry): HostMetrics {
   const count = counters(registry);
   const requests = count('requests_total', 'Requests answered.', ['host', 'status']);
   const refusals = count('refusals_total', 'Requests refused, by error code.', ['host', 'reason']);
-  const limited = count('rate_limited_total', 'Requests that came too often.', ['limit']);
-  const upstream = count('upstream_errors_total', 'Calls the upstream failed.', ['reason']);
+  const limited = count('rate_limited_total', 'Requests over a rate limit.', ['limit']);
+  const upstream = count('upstream_errors_total', 'Upstream calls that failed.', ['reason']);
   const seconds = new Histogram({
     name: 'gatehouse_request_seconds',
-    help: 'How long requests took, those whose answer is a stream of events aside.',
+    help: 'Duration of requests, without event streams.',
     labelNames: ['host'],
     buckets: REQUEST_SECONDS,
     registers: [registry],
@@ -89,7 +89,7 @@ function hostMetrics(registry: Registry): HostMetrics {
   const watched = new Map<string, () => number>();
   const streams = new Gauge({
     name: 'gatehouse_open_streams',
-    help: 'Streams of events that are open.',
+    help: 'Open event streams.',
     labelNames: ['host'],
     registers: [registry],
     collect: () => watched.forEach((open, host) => streams.set({ host }, open())),
@@ -114,8 +114,8 @@ function flowMetrics(
 ): Pick<Metrics, 'flow' | 'token' | 'auditEvent'> {
   const count = counters(registry);
   const flows = count('flows_total', 'Steps of connecting, by outcome.', ['step', 'outcome']);
-  const tokens = count('tokens_total', 'Answers with an access token.', ['grant_type']);
-  const events = count('events_total', 'What the audit log records, by event and reason.', [
+  const tokens = count('tokens_total', 'Token responses with an access token.', ['grant_type']);
+  const events = count('events_total', 'Audit log items, by event and reason.', [
     'event',
     'reason',
   ]);
@@ -136,20 +136,18 @@ function flowMetrics(
 function storeMetrics(
   registry: Registry,
 ): Pick<Metrics, 'noticeDelay' | 'storeLatency' | 'storeError'> {
-  const errors = counters(registry)('store_errors_total', 'Questions the store did not answer.', [
-    'verb',
-  ]);
+  const errors = counters(registry)('store_errors_total', 'Store commands that failed.', ['verb']);
   const histogram = (name: string, help: string, label: string, buckets: number[]) =>
     new Histogram({ name, help, labelNames: [label], buckets, registers: [registry] });
   const seconds = histogram(
     'gatehouse_store_seconds',
-    'How long the store took to answer.',
+    'Duration of store commands.',
     'verb',
     STORE_SECONDS,
   );
   const notices = histogram(
     'gatehouse_notice_seconds',
-    'From telling all processes of a change, such as a revocation, until this one heard of it.',
+    'Delay from publishing a change, such as a revocation, until this process receives it.',
     'channel',
     NOTICE_SECONDS,
   );

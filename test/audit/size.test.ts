@@ -1,4 +1,3 @@
-// How large the audit log can get: a caller decides what is in an entry, and never how much of it is kept or read at once.
 import { createHash } from 'node:crypto';
 import { expect } from 'chai';
 import { upstream } from '../../src/settings/upstream.ts';
@@ -21,12 +20,12 @@ describe('The size of the audit log', () => {
     return (await readAudit(host.store, { limit: 10 })).at(-1)?.value;
   }
 
-  it('holds arguments of up to 4 kB as they were sent', async () => {
+  it('arguments of up to 4 kB are recorded as they were sent', async () => {
     const given = { name: 'x'.repeat(4096 - '{"name":""}'.length) };
     expect(await recorded('find_members', given)).to.deep.include({ arguments: given });
   });
 
-  it('holds the length and the hash of longer ones, counted in bytes', async () => {
+  it('longer arguments are recorded as their length in bytes and their hash', async () => {
     const given = { name: 'é'.repeat(2100) };
     const json = JSON.stringify(given);
     expect(await recorded('find_members', given)).to.deep.include({
@@ -37,7 +36,7 @@ describe('The size of the audit log', () => {
     });
   });
 
-  it('has the whole name of every tool that the settings can declare', async () => {
+  it('the name of every tool that the settings can declare is recorded completely', async () => {
     const name = `${'x'.repeat(127)}y`;
     const tools = [{ name, level: 'full' }];
     expect(upstream.parse({ url: 'https://tools.example.com/mcp', tools }).tools[0]?.name).to.equal(
@@ -46,12 +45,12 @@ describe('The size of the audit log', () => {
     expect((await recorded(name, {}))?.tool).to.equal(name);
   });
 
-  it('does not grow with the name of a tool that does not exist', async () => {
+  it('the name of an unknown tool is truncated', async () => {
     const item = await recorded('x'.repeat(1_000_000), {});
     expect(item?.tool).to.equal('x'.repeat(128));
   });
 
-  it('does not decide how much a page is: pages end early, and follow one another without a gap', async () => {
+  it('large items make pages shorter, and consecutive pages have no gap', async () => {
     const reason = 'x'.repeat(300_000);
     const events = Array.from({ length: 9 }, (_, index) => `event_${index}`);
     for (const event of events)

@@ -1,4 +1,4 @@
-// What stands in for `store/encryption.ts` when the benchmark measures what encryption costs: the same promises but for secrecy.
+// Replaces `store/encryption.ts` to measure the cost of encryption.
 import { randomBytes } from 'node:crypto';
 import type { Encryption } from '../../src/store/encryption.ts';
 

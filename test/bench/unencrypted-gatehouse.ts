@@ -1,4 +1,4 @@
-// Gatehouse with nothing encrypted or hidden in its store, to see what that costs: this process is given another encryption by its module loader.
+// Gatehouse without encryption of the store, to measure its cost. A module hook replaces `encryption.ts`.
 import { registerHooks } from 'node:module';
 
 const PLAIN = new URL('plaintext-encryption.ts', import.meta.url).href;

@@ -1,4 +1,3 @@
-// Signatures of cookies: whoever has a key of the ring is recognised, and nobody else.
 import { createSecretKey } from 'node:crypto';
 import { createServer } from 'node:http';
 import { expect } from 'chai';
@@ -10,8 +9,8 @@ const keyOf = (text: string) => createSecretKey(Buffer.from(text.repeat(32)));
 const [newer, older, other] = ['n', 'o', 'x'].map((text) => cookieSignatures([keyOf(text)]));
 const ring = cookieSignatures([keyOf('n'), keyOf('o')]);
 
-describe('A signature of a cookie', () => {
-  it('is known by whoever leaves them to the library of cookies, and the other way round', async () => {
+describe('Cookie signatures', () => {
+  it('keygrip accepts our cookie signatures, and we accept those of keygrip', async () => {
     const app = new Koa();
     app.keys = [Buffer.from('n'.repeat(32)).toString('base64url')];
     app.use((ctx) => {
@@ -29,12 +28,12 @@ describe('A signature of a cookie', () => {
     await stop();
   });
 
-  it('is made with the first key', () => {
+  it('a cookie is signed with the first key of the ring', () => {
     expect(ring.sign('_session=1')).to.equal(newer?.sign('_session=1'));
     expect(ring.sign('_session=1')).not.to.equal(older?.sign('_session=1'));
   });
 
-  it('is recognised by the key that made it, so that one of an older key is made anew', () => {
+  it('the index of the verifying key is returned, so that a cookie signed with an older key is signed again', () => {
     for (const [signer, index] of [[newer, 0] as const, [older, 1] as const]) {
       const signature = signer?.sign('_session=1') ?? '';
       expect(ring.index('_session=1', signature)).to.equal(index);
@@ -42,7 +41,7 @@ describe('A signature of a cookie', () => {
     }
   });
 
-  it('is for one name and value, and by nobody else', () => {
+  it('a signature of another cookie or another key is rejected', () => {
     const signature = ring.sign('_session=1');
     const wrong: [string, string][] = [
       ['_session=2', signature],

@@ -1,4 +1,4 @@
-// Tokens that nobody but a forger signed are refused, whatever their header says about algorithms and keys (RFC 8725 section 3, RFC 7515 section 4.1).
+// RFC 8725 section 3, RFC 7515 section 4.1.
 import {
   createHmac,
   createPublicKey,
@@ -22,7 +22,7 @@ import { readJwks } from './published-keys.ts';
 type Header = Record<string, unknown>;
 type Signature = (input: Buffer) => Buffer;
 
-/** A forged token: what its header adds to or changes in `{alg: ES256, typ: at+jwt, kid}`, and how it is signed. */
+/** A forged token: changes to the header `{alg: ES256, typ: at+jwt, kid}`, and how it is signed. */
 type Forgery = { title: string; header: Header; signature: Signature };
 
 const OWN = generateKeyPairSync('ec', { namedCurve: 'P-256' });
@@ -47,7 +47,7 @@ function publicJwkOf({ publicKey }: { publicKey: KeyObject }, kid: string): JWK 
 
 const without = (alg: string) => ({ title: `no signature, "alg": "${alg}"`, header: { alg } });
 
-/** `published` is the key that signs; at `elsewhere` the forger serves a key set of their own. */
+/** `published` is the real signing key. The attacker serves a key set at `elsewhere`. */
 function forgeries(published: JWK & { kid: string }, elsewhere: string): Forgery[] {
   const key = createPublicKey({ format: 'jwk', key: { ...published } });
   const { kid } = published;
@@ -118,7 +118,7 @@ for (const [title, roles, beside] of [
   ['in the process that signs', 'all', undefined],
   ['apart from it', 'authorization-server,management', 'resource-server'],
 ] as const) {
-  describe(`A resource server ${title} refuses`, () => {
+  describe(`Forged tokens at a resource server ${title}`, () => {
     let system: System;
     let other: Running | undefined;
     let forger: Server;
@@ -155,7 +155,7 @@ for (const [title, roles, beside] of [
       return `${input}.${signature(Buffer.from(input)).toString('base64url')}`;
     }
 
-    it('AUD-07 RSV-01 RSV-09 every forged token, by name, and looks nowhere else for keys', async () => {
+    it('AUD-07 RSV-01 RSV-09 the resource server rejects every forged token and fetches keys from no other place', async () => {
       const { link, accessToken } = connection;
       expect(await isLetIn(link, accessToken)).to.equal(true);
       for (const forgery of forgeries(published, elsewhere)) {

@@ -1,4 +1,4 @@
-// Parts of a system in other processes, or beside it in this one: the same settings and store, other roles.
+// Starts further roles of a system with the same settings and store, in this process or in another.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -28,12 +28,12 @@ function environmentOf(system: System, roles: string): Record<string, string> {
   };
 }
 
-/** In this process, so that tests move its clock too. */
+/** Runs in this process, so that tests control its clock. */
 export function startBeside(system: System, roles: string): Promise<Running> {
   return startGatehouse(loadSettings(environmentOf(system, roles)));
 }
 
-/** In a process of its own; resolves when `url`, one of its addresses, says that it is ready. */
+/** Runs in a child process. Resolves when `url`, one of its addresses, is ready. */
 export async function startProcess(system: System, roles: string, url: string): Promise<Process> {
   const child = spawn(process.execPath, argumentsFor('main.ts'), {
     env: environmentOf(system, roles),

@@ -1,4 +1,4 @@
-// The signing keys as others see them: administrators over the management API, verifiers as a JSON Web Key Set.
+// Reads the signing keys from the management API and from the JWKS.
 import { type JWK, decodeProtectedHeader } from 'jose';
 import { z } from 'zod';
 import type { System } from '../support/system.ts';
@@ -20,7 +20,7 @@ export function listKeys(system: System): Promise<Key[]> {
   return ask(system, 'GET', '/keys');
 }
 
-/** All keys afterwards. Throws what the API says when it refuses. */
+/** Returns all keys after the rotation. Throws the error of the API. */
 export function rotateKeys(system: System, body?: { atOnce: boolean }): Promise<Key[]> {
   return ask(system, 'POST', '/keys/rotate', body);
 }
@@ -53,7 +53,7 @@ export async function publishedIds(system: Pick<System, 'auth'>): Promise<(strin
   return (await readJwks(system)).map(({ kid }) => kid);
 }
 
-/** The id of the key that signed a token. */
+/** Returns the id of the key that signed a token. */
 export function signedBy(token: string | undefined): string | undefined {
   return decodeProtectedHeader(token ?? '').kid;
 }

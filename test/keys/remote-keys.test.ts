@@ -1,4 +1,3 @@
-// Verifying with the published keys of another process when no notice comes: new keys, made-up keys, and an authorization server that is away (RFC 7517).
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -16,7 +15,7 @@ import { refresh } from '../support/oauth.ts';
 import { startSystem, type System } from '../support/system.ts';
 import { publishedIds, rotateKeys } from './published-keys.ts';
 
-describe('Remote keys without notices', () => {
+describe('Remote verification keys without notifications', () => {
   let system: System;
   let quietStore: Store;
   let proxy: Server;
@@ -73,13 +72,13 @@ describe('Remote keys without notices', () => {
     return [header.toString('base64url'), ...rest].join('.');
   }
 
-  it('are read when the first token comes, and once for many', async () => {
+  it('remote keys are fetched for the first token, once for many concurrent tokens', async () => {
     expect(requests).to.equal(0);
     await Promise.all(Array.from({ length: 20 }, () => verify(connection.accessToken)));
     expect(requests).to.equal(1);
   });
 
-  it('are read again when a token names a new one', async () => {
+  it('remote keys are fetched again when a token has a new key id', async () => {
     await verify(connection.accessToken);
     const [key] = await rotateKeys(system, { atOnce: true });
     await until('the new key to sign', async () => (await publishedIds(system))[0] === key?.id);
@@ -91,7 +90,7 @@ describe('Remote keys without notices', () => {
     expect(await refusal(connection.accessToken)).to.be.instanceOf(errors.JWKSNoMatchingKey);
   });
 
-  it('RSV-09 DOS-06 are asked for once a second at most when tokens name made-up ones', async () => {
+  it('RSV-09 DOS-06 tokens with made-up key ids cause at most one fetch a second', async () => {
     const began = Date.now();
     await verify(connection.accessToken);
     for (let second = 0; second < 3; second += 1) {
@@ -105,7 +104,7 @@ describe('Remote keys without notices', () => {
     expect(requests).to.be.within(2, 2 + Math.floor(seconds));
   });
 
-  it('RSV-09 are good for a day while the authorization server is away', async () => {
+  it('RSV-09 remote keys are used for a day while the authorization server is unavailable', async () => {
     await verify(connection.accessToken);
     await closeProxy();
     moveClock(3500);
@@ -114,7 +113,7 @@ describe('Remote keys without notices', () => {
     expect(await refusal(connection.accessToken)).to.not.be.instanceOf(errors.JOSEError);
   });
 
-  it('RSV-09 that do not come in time say nothing about a token, and are asked for again', async () => {
+  it('RSV-09 a fetch that times out is an error of the key set, not of the token, and is retried', async () => {
     isStalled = true;
     expect(await refusal(connection.accessToken)).to.be.instanceOf(errors.JWKSTimeout);
     isStalled = false;
@@ -122,7 +121,7 @@ describe('Remote keys without notices', () => {
     expect(requests).to.equal(2);
   });
 
-  it('that were never read say nothing about a token', async () => {
+  it('a failed first fetch is an error of the key set, not of the token', async () => {
     await closeProxy();
     expect(await refusal(connection.accessToken)).to.not.be.instanceOf(errors.JOSEError);
   });

@@ -1,4 +1,3 @@
-// The signing keys in the store: made once, rotated one at a time, encrypted, and published without what is private (RFC 7517).
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,7 +32,7 @@ const ROTATION = { accessTokenLifetime: LIFETIME };
 
 type Place = {
   open: () => Promise<Store>;
-  /** All that lies in the database. */
+  /** Returns all bytes in the database. */
   dump: () => Promise<Buffer>;
   remove: () => Promise<void>;
 };
@@ -87,7 +86,7 @@ for (const kind of STORES) {
       await place.remove();
     });
 
-    it('are the same for everybody who asks first, at once, and after a restart', async () => {
+    it('concurrent first loads and later loads return the same signing keys', async () => {
       const asked = Array.from({ length: 8 }, () => loadSigningKeys(store, NOW));
       const [keys = [], ...others] = await Promise.all(asked);
       expect(keys).to.have.length(1);
@@ -97,7 +96,7 @@ for (const kind of STORES) {
       expect(await loadSigningKeys(store, NOW + 1)).to.deep.equal(keys);
     });
 
-    it('wait, sign and retire to the second', async () => {
+    it('a signing key waits, signs and retires at the exact second', async () => {
       const [old] = await loadSigningKeys(store, NOW - 86_400);
       const keys = await rotateSigningKeys(store, ROTATION, NOW);
       const [next] = keys;
@@ -117,7 +116,7 @@ for (const kind of STORES) {
       }
     });
 
-    it('are not rotated while a new one waits', async () => {
+    it('signing keys cannot be rotated while a new key waits to sign', async () => {
       const keys = await rotateSigningKeys(store, ROTATION, NOW);
       const refusal = await rotateSigningKeys(store, ROTATION, NEXT_SIGNS - 1).catch(
         (error: unknown) => error,
@@ -128,14 +127,14 @@ for (const kind of STORES) {
       expect(await rotateSigningKeys(store, ROTATION, NEXT_SIGNS)).to.have.length(3);
     });
 
-    it('are rotated by one of ten who try at once', async () => {
+    it('exactly one of ten concurrent rotations succeeds', async () => {
       const tries = Array.from({ length: 10 }, () => rotateSigningKeys(store, ROTATION, NOW));
       const outcomes = await Promise.allSettled(tries);
       expect(outcomes.filter(({ status }) => status === 'fulfilled')).to.have.length(1);
       expect(await loadSigningKeys(store, NOW)).to.have.length(2);
     });
 
-    it('at once leave one, which signs, also while another waits', async () => {
+    it('an immediate rotation leaves one key, which signs, also while another key waits', async () => {
       const before = idsOf(await rotateSigningKeys(store, ROTATION, NOW));
       const atOnce = { ...ROTATION, atOnce: true };
       const [key, ...others] = await rotateSigningKeys(store, atOnce, NOW + 1);
@@ -149,7 +148,7 @@ for (const kind of STORES) {
       }
     });
 
-    it('that are over are not kept', async () => {
+    it('retired signing keys are deleted', async () => {
       const [first] = await loadSigningKeys(store, NOW - 1);
       await rotateSigningKeys(store, ROTATION, NOW);
       const later = await rotateSigningKeys(store, ROTATION, OLD_GOES);
@@ -157,7 +156,7 @@ for (const kind of STORES) {
       expect(idsOf(later)).to.not.include(first?.jwk.kid);
     });
 
-    it('are published without what is private', async () => {
+    it('the JWKS contains no private key', async () => {
       const keys = await rotateSigningKeys(store, ROTATION, NOW);
       const published = publicJwks(keys, NOW).keys;
       expect(published).to.have.length(2);
@@ -168,7 +167,7 @@ for (const kind of STORES) {
       expect(published[0]?.kid).to.not.equal(published[1]?.kid);
     });
 
-    it('are encrypted in the database', async () => {
+    it('signing keys are encrypted in the database', async () => {
       const keys = await rotateSigningKeys(store, ROTATION, NOW);
       const dump = await place.dump();
       expect(dump.includes('signing-keys:')).to.equal(true);
@@ -181,7 +180,7 @@ for (const kind of STORES) {
       }
     });
 
-    it('that another process replaced are refused as soon as the notice comes', async () => {
+    it('a key replaced by another process is rejected as soon as the notification arrives', async () => {
       const ring = await openSigningKeyRing(store, () => NOW, createLogger('silent'));
       const elsewhere = await place.open();
       try {

@@ -1,4 +1,4 @@
-// A connected client that never rests: calls and refreshes every few milliseconds, and a list of everything that did not go well.
+// A connected client that calls and refreshes every few milliseconds and records all failures.
 import { setTimeout as delay } from 'node:timers/promises';
 import { until } from '../store/condition.ts';
 import type { Connection } from '../support/connection.ts';
@@ -6,11 +6,11 @@ import { callTool } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 
 export type Traffic = {
-  /** What was not answered with 200, in words. */
+  /** Describes each response other than 200. */
   failures: readonly string[];
   /** The access token of the last refresh. */
   accessToken: () => string;
-  /** Resolves when there were so many more calls and refreshes, each begun and ended after this was asked. */
+  /** Resolves after so many further calls and refreshes, each started after this call. */
   goesOn: () => Promise<void>;
   stop: () => Promise<void>;
 };

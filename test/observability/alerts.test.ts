@@ -1,4 +1,3 @@
-// The alert rules and the dashboard: every metric in them is there, nothing fires without a fault, and each alert fires for its own.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -47,7 +46,7 @@ const SHOWN = dashboard
 
 type Scene = {
   system: System;
-  /** On the same store, with no fault in between. */
+  /** On the same store, without a fault between. */
   other: System;
   proxy: RedisProxy;
   upstream: Scripted;
@@ -68,7 +67,7 @@ async function whileSlow({ proxy }: Scene, late: number, act: () => Promise<unkn
   await act().finally(() => proxy.delay(0));
 }
 
-/** What is wrong when an alert fires. The process is stopped last. */
+/** The fault that makes each alert fire. The process is stopped last. */
 const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
   GatehouseStoreSlow: (scene) => whileSlow(scene, 400, () => goOn(scene)),
   GatehouseRevocationsLate: async (scene) => {
@@ -118,7 +117,7 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
 
 type Reading = { now: readonly Sample[]; at: number };
 
-/** As Prometheus does, whether there was an answer is `up`. */
+/** Sets `up` to whether the process answered, as Prometheus does. */
 async function readNow({ system }: Scene): Promise<Reading> {
   const samples = await readMetrics(system).catch(() => undefined);
   const up = { name: 'up', labels: { job: 'gatehouse' }, value: samples ? 1 : 0 };
@@ -133,7 +132,7 @@ async function readingsSince(scene: Scene, { now: before, at: then }: Reading): 
 const firing = (readings: Readings) =>
   RULES.filter(({ expr }) => evaluate(expr, readings).length > 0).map(({ alert }) => alert);
 
-describe('The alerts and the dashboard', () => {
+describe('Alert rules and dashboard', () => {
   let scene: Scene | undefined;
   const closing: (() => unknown)[] = [];
   before(async () => {
@@ -164,7 +163,7 @@ describe('The alerts and the dashboard', () => {
     return scene;
   };
 
-  it('name metrics that are there, with labels that they have', async () => {
+  it('every metric and label in the alert rules and the dashboard exists', async () => {
     const text = await readMetricsText(here().system);
     const types = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name));
     const samples = await readMetrics(here().system);
@@ -181,7 +180,7 @@ describe('The alerts and the dashboard', () => {
     }
   });
 
-  it('are all understood, and nothing fires while all is well', async () => {
+  it('all alert rules can be evaluated, and none fires without a fault', async () => {
     const before = await readNow(here());
     await ping(here());
     const readings = await readingsSince(here(), before);
@@ -190,14 +189,14 @@ describe('The alerts and the dashboard', () => {
     expect(fired).to.deep.equal([]);
   });
 
-  it('have one fault for every alert', () => {
+  it('there is one fault for every alert', () => {
     expect(Object.keys(FAULTS).toSorted()).to.deep.equal(
       RULES.map(({ alert }) => alert).toSorted(),
     );
   });
 
   for (const [alert, fault] of Object.entries(FAULTS))
-    it(`${alert} fires for its fault`, async () => {
+    it(`the alert ${alert} fires for its fault`, async () => {
       const before = await readNow(here());
       await fault(here());
       await until(alert, async () => firing(await readingsSince(here(), before)).includes(alert));

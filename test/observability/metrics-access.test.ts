@@ -1,14 +1,13 @@
-// Who may read the metrics: whoever has the management key, and whoever reaches the listener that an operator sets apart for them.
 import { request } from 'node:http';
 import { expect } from 'chai';
 import { freePorts } from '../support/free-ports.ts';
 import { parseMetrics } from '../support/metrics.ts';
 import { startSystem, useSystem } from '../support/system.ts';
 
-describe('LOG-06 /metrics', () => {
+describe('LOG-06 Access to /metrics', () => {
   const system = useSystem();
 
-  it('on the management host wants the management key', async () => {
+  it('the management host serves /metrics only with the management key', async () => {
     const read = (headers: Record<string, string>, method = 'GET') =>
       fetch(`${system().management}/metrics`, { method, headers });
     const key = { authorization: `Bearer ${system().managementKey}` };
@@ -26,7 +25,7 @@ describe('LOG-06 /metrics', () => {
     expect((await read(key, 'POST')).status).to.equal(405);
   });
 
-  it('is nowhere else, whatever the key, the spelling and the host', async () => {
+  it('no other host serves /metrics, with any key, spelling or Host header', async () => {
     const { auth, resource, management, managementKey } = system();
     const authorization = `Bearer ${managementKey}`;
     for (const base of [auth, resource])
@@ -59,8 +58,8 @@ function statusOf(base: string, path: string, headers: Record<string, string>): 
   });
 }
 
-describe('LOG-06 A listener for metrics', () => {
-  it('serves a process without the management role, to whoever comes by address, and has nothing else', async () => {
+describe('LOG-06 The metrics listener', () => {
+  it('the metrics listener serves /metrics without a key, in a process without the management role, and nothing else', async () => {
     const [port] = await freePorts(1);
     const settings = {
       GATEHOUSE_METRICS_LISTEN: `127.0.0.1:${port}`,

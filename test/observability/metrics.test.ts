@@ -1,4 +1,3 @@
-// What Prometheus reads: every step of connecting by outcome, refusals, limits, revocations and the store; and nothing about anybody.
 import { expect } from 'chai';
 import { createMetrics } from '../../src/observability/metrics.ts';
 import { findCanaries } from '../grants/canaries.ts';
@@ -20,7 +19,7 @@ import { onEachStore, startSystem, type System, useSystem } from '../support/sys
 
 type Labels = Record<string, string>;
 
-/** How much a number grew while `act` went on. Answers are counted when they are over, which is after the client has them. */
+/** Asserts how much a metric grew during `act`. A response is counted when it ends, which is after the client has received it. */
 async function growth(system: System, act: () => Promise<unknown>) {
   const before = await readMetrics(system);
   await act();
@@ -36,7 +35,7 @@ async function growth(system: System, act: () => Promise<unknown>) {
 const FLOWS = 'gatehouse_flows_total';
 
 onEachStore('The metrics', (system) => {
-  it('count every step of a connection, and its tokens by grant type', async () => {
+  it('the metrics count every step of a connection, and tokens by grant type', async () => {
     const connector = await createConnector(system());
     const grew = await growth(system(), async () => {
       const { server, client, refreshToken, accessToken } = await connect(system(), connector);
@@ -54,7 +53,7 @@ onEachStore('The metrics', (system) => {
     expect(length).to.be.above(5);
   });
 
-  it('count what a person denies, and what clients do wrong', async () => {
+  it('the metrics count denied consents and invalid requests', async () => {
     const connector = await createConnector(system());
     const grew = await growth(system(), async () => {
       await obtainCode(system(), connector, { decision: 'deny' });
@@ -72,7 +71,7 @@ onEachStore('The metrics', (system) => {
     await refused('resource-server', 'token_required', 2);
   });
 
-  it('count revocations and what was ended by whom', async () => {
+  it('the metrics count revocations and ended grants by reason', async () => {
     const connector = await createConnector(system());
     const { server, client, refreshToken } = await connect(system(), connector);
     const grew = await growth(system(), async () => {
@@ -85,7 +84,7 @@ onEachStore('The metrics', (system) => {
     await grew(FLOWS, { step: 'revoke', outcome: 'done' }, 1);
   });
 
-  it('say how long the news of a revocation took', async () => {
+  it('the metrics contain the delay of a revocation notice', async () => {
     const connector = await createConnector(system());
     const grew = await growth(system(), () => revokeConnector(system(), connector.id));
     // The authorization server and the resource server of one process both listen.
@@ -93,8 +92,8 @@ onEachStore('The metrics', (system) => {
   });
 });
 
-describe('The metrics of a process', () => {
-  it('say how long news from another process took', async () => {
+describe('Metrics of several processes', () => {
+  it('the metrics contain the delay of a notice from another process', async () => {
     const settings = { GATEHOUSE_SECRET: 'secret-of-two-processes-0123456789' };
     const one = await startSystem({ store: 'redis', settings });
     let other: System | undefined;
@@ -113,12 +112,12 @@ describe('The metrics of a process', () => {
   });
 });
 
-describe('The metrics, whoever sends what', () => {
+describe('Privacy of metrics', () => {
   const system = useSystem();
   const series = (samples: Sample[]) =>
     samples.map(({ name, labels }) => `${name} ${JSON.stringify(labels)}`).toSorted();
 
-  it('name nobody and hold no secret', async () => {
+  it('the metrics contain no personal data and no secret', async () => {
     const { canaries } = await goThroughLife(system());
     const text = await readMetricsText(system());
     expect(text).to.match(
@@ -127,7 +126,7 @@ describe('The metrics, whoever sends what', () => {
     expect(findCanaries(canaries, Buffer.from(text))).to.deep.equal([]);
   });
 
-  it('have no label that a client can choose', async () => {
+  it('no metric has a label value that a client can choose', async () => {
     const connector = await createConnector(system());
     const { server } = await discover(connector.link);
     const client = await registerClient(server);
@@ -151,8 +150,8 @@ describe('The metrics, whoever sends what', () => {
   });
 });
 
-describe('A label', () => {
-  it('is `other` for what is in no list, whatever tells it', async () => {
+describe('Metric labels', () => {
+  it('a label value outside its closed list is counted as `other`', async () => {
     const metrics = createMetrics(['idle']);
     metrics.refusal('management', 'canary');
     metrics.token('canary');

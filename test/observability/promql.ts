@@ -1,14 +1,14 @@
-// As much of PromQL as our alerts and dashboard use, over two readings of /metrics: the window of a rate is what lies between them.
+// The part of PromQL that our alerts and dashboard use, over two readings of /metrics. The window of a rate is the time between them.
 import type { Sample } from '../support/metrics.ts';
 
-/** Samples as they were, as they are, and how many seconds lie between. */
+/** Two readings and the seconds between them. */
 export type Readings = { before: readonly Sample[]; now: readonly Sample[]; seconds: number };
 
 type Value = { labels: Record<string, string>; value: number };
 
 const TOKEN = /\s*([a-z_][a-z0-9_]*|[\d.]+|"[^"]*"|=~|!=|==|[(){}[\],=><*/])/gy;
 
-/** What the expression selects; an alert fires when anything is left. Throws on what is not known here. */
+/** Evaluates an expression; an alert fires if the result is not empty. Throws on unsupported syntax. */
 export function evaluate(expression: string, readings: Readings): Value[] {
   const tokens = [...expression.matchAll(TOKEN)].map(([, token = '']) => token);
   if (tokens.join('') !== expression.replaceAll(/\s/g, ''))
@@ -143,7 +143,7 @@ function matchers(reader: Reader): (labels: Record<string, string>) => boolean {
   return (labels) => all.every((fits) => fits(labels));
 }
 
-/** As Prometheus does: in the bucket that holds the rank, a straight line from its lower bound to its upper one. */
+/** Interpolates linearly within the bucket of the rank, as Prometheus does. */
 function quantiles(part: number, buckets: readonly Value[]): Value[] {
   const names = Object.keys(buckets[0]?.labels ?? {}).filter((name) => name !== 'le');
   return grouped(buckets, names).flatMap(({ labels, values }) => {

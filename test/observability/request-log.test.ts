@@ -1,4 +1,3 @@
-// The log of requests: one line each, with the id that the answer and every error page show, and no field that is not on the list.
 import { expect } from 'chai';
 import { startGatehouse } from '../../src/gatehouse.ts';
 import { createLogger } from '../../src/observability/logger.ts';
@@ -9,11 +8,11 @@ import { openPlace, type System } from '../support/system.ts';
 
 type Line = Record<string, unknown>;
 
-/** Of any line, and beside these of the line of a request. */
+/** Allowed in every line; those of a request line are added to them. */
 const FIELDS = ['level', 'time', 'msg', 'err', 'event', 'reason', 'what', 'reencrypted'];
 const REQUEST_FIELDS = 'host requestId method path status milliseconds address detail'.split(' ');
 
-describe('LOG-01 The log', () => {
+describe('LOG-01 The request log', () => {
   const lines: Line[] = [];
   let system: System | undefined;
   before(async () => {
@@ -35,7 +34,7 @@ describe('LOG-01 The log', () => {
   const requestLines = (id: string | null) =>
     lines.filter(({ msg, requestId }) => msg === 'request' && requestId === id);
 
-  it('has one line for every request, with the id that its answer has', async () => {
+  it('the log has one line for every request, with the request id of its response', async () => {
     const { auth, resource, management } = here();
     const ids: (string | null)[] = [];
     for (const base of [auth, resource, management])
@@ -51,7 +50,7 @@ describe('LOG-01 The log', () => {
     for (const id of ids) expect(requestLines(id), String(id)).to.have.length(1);
   });
 
-  it('LOG-04 has the id that an error page shows, with the reason of the refusal', async () => {
+  it('LOG-04 the log contains the request id shown on an error page, with the reason', async () => {
     const { auth } = here();
     const pages: [path: string, init?: RequestInit][] = [
       ['/nowhere'],
@@ -75,7 +74,7 @@ describe('LOG-01 The log', () => {
     }
   });
 
-  it('has no field that is not on the list, whatever clients and people do', async () => {
+  it('the log has only fields of the allow-list', async () => {
     await goThroughLife(here());
     expect(lines).to.have.length.above(100);
     for (const line of lines) {

@@ -1,4 +1,3 @@
-// Traces that cannot be delivered: the collector is dead, refuses, hangs or never ends, and requests are answered all the same.
 import { createServer } from 'node:http';
 import { expect } from 'chai';
 import { startGatehouse } from '../../src/gatehouse.ts';
@@ -15,10 +14,10 @@ import { startTraceCollector, tracedBy, type TraceCollector } from '../support/t
 
 type Line = { msg?: string; reason?: string };
 
-/** The last delivery has two seconds, and machines are slow. */
-const MOST_AT_THE_END = 4000;
+/** The final export may take two seconds; the rest is for slow machines. */
+const MAX_CLOSE_MS = 4000;
 
-describe('TRC-05 Traces that cannot be delivered', () => {
+describe('TRC-05 Trace export to a faulty collector', () => {
   let warnings: readonly Line[] = [];
   let collector: TraceCollector;
   let place: Place;
@@ -65,14 +64,14 @@ describe('TRC-05 Traces that cannot be delivered', () => {
   };
   const warned = () => until('a warning', () => warnings[0]);
 
-  it('because nobody listens there are dropped, and the log says so', async () => {
+  it('spans are dropped with a warning if the collector is down', async () => {
     const [port] = await freePorts(1);
     await start({ OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` });
     await connect(system, await createConnector(system));
     expect((await warned()).reason).to.match(/^ECONNREFUSED; spans lost: \d+$/);
   });
 
-  it('because they are refused make one line in a minute, with no word of the collector', async () => {
+  it('a collector that refuses spans causes one warning a minute, without text from the collector', async () => {
     collector.answer((_req, res) => res.writeHead(403, 'canary').end('canary'));
     await start({ OTEL_EXPORTER_OTLP_HEADERS: 'authorization=canary' });
     const deliver = async () => {
@@ -90,7 +89,7 @@ describe('TRC-05 Traces that cannot be delivered', () => {
     expect(JSON.stringify(warnings)).to.not.include('canary');
   });
 
-  it('because the collector hangs wait in a limited number, and nobody waits for them', async () => {
+  it('a collector that hangs causes a bounded queue and no slower responses', async () => {
     collector.answer(() => undefined);
     await start({
       OTEL_BSP_MAX_QUEUE_SIZE: '10',
@@ -107,7 +106,7 @@ describe('TRC-05 Traces that cannot be delivered', () => {
     expect(collector.spans()).to.have.length(10);
   });
 
-  it('because the collector never ends its answer are given up', async () => {
+  it('an export is aborted if the collector never ends its response', async () => {
     collector.answer((_req, res) => {
       res.writeHead(200, { 'content-type': 'application/json' });
       const drip = setInterval(() => res.write(' '), 10);
@@ -118,16 +117,16 @@ describe('TRC-05 Traces that cannot be delivered', () => {
     expect((await warned()).reason).to.match(/^no answer in time/);
   });
 
-  it('hold up the end of the process by two seconds at most', async () => {
+  it('the final export delays the end of the process by at most two seconds', async () => {
     collector.answer(() => undefined);
     await start({ OTEL_EXPORTER_OTLP_TIMEOUT: '4000' });
     await ask();
     const began = performance.now();
     await stop();
-    expect(performance.now() - began).to.be.below(MOST_AT_THE_END);
+    expect(performance.now() - began).to.be.below(MAX_CLOSE_MS);
   });
 
-  it('do not keep later ones from going out when the collector is back', async () => {
+  it('spans are delivered again when the collector is back', async () => {
     const [port = 0] = await freePorts(1);
     await start({ OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` });
     await ask();
@@ -140,7 +139,7 @@ describe('TRC-05 Traces that cannot be delivered', () => {
     });
   });
 
-  it('to an address that redirects stay here, with the headers that are secrets', async () => {
+  it('spans and secret headers are not sent to an address the collector redirects to', async () => {
     let redirected = 0;
     const elsewhere = await listenOnLoopback(createServer(() => (redirected += 1)));
     closing.push(elsewhere.stop);

@@ -1,4 +1,3 @@
-// What a collector of traces is never told: who, with what, and from where; whatever clients, people and strangers send.
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import { usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
@@ -11,7 +10,7 @@ import { startTraceCollector, tracedBy, type TraceCollector } from '../support/t
 import { json, answerTo, startScripted, toolCall } from '../support/upstream/scripted.ts';
 import { useUpstream } from '../support/upstream/system.ts';
 
-/** Every attribute there is, of requests, of what is asked within them, and of the store. */
+/** All attributes of all spans. */
 const ATTRIBUTES = [
   'db.collection.name',
   'db.operation.name',
@@ -41,7 +40,7 @@ function expectNothingOf(collector: TraceCollector, canaries: Canaries): void {
   }
 }
 
-describe('TRC-04 Traces say nothing', () => {
+describe('TRC-04 Privacy of traces', () => {
   const settings: Record<string, string> = {};
   let collector: TraceCollector;
   before(async () => {
@@ -50,7 +49,7 @@ describe('TRC-04 Traces say nothing', () => {
   });
   after(() => collector.stop());
 
-  it('of people, clients, tokens, codes, secrets, sessions and ids, in a whole life of them', async () => {
+  it('traces contain no people, clients, tokens, codes, secrets, sessions or ids', async () => {
     const system = await startSystem({ settings });
     const { canaries } = await goThroughLife(system);
     await system.stop();
@@ -58,7 +57,7 @@ describe('TRC-04 Traces say nothing', () => {
     expectNothingOf(collector, canaries);
   });
 
-  it('of what strangers write into addresses, headers and bodies', async () => {
+  it('traces contain no text from request URLs, headers or bodies', async () => {
     const system = await startSystem({ settings });
     const canaries: Canaries = new Map();
     const write = (what: string) => {
@@ -97,10 +96,10 @@ describe('TRC-04 Traces say nothing', () => {
     expectNothingOf(collector, canaries);
   });
 
-  describe('of clients with a metadata document:', () => {
+  describe('Clients with a metadata document', () => {
     const publishing = usePublishing('sqlite', undefined, {}, settings);
 
-    it('neither their address nor its host', async () => {
+    it('traces contain neither the URL nor the host of a client metadata document', async () => {
       const { host, newClient, visit } = publishing();
       const client = newClient();
       await visit(client);
@@ -120,10 +119,10 @@ describe('TRC-04 Traces say nothing', () => {
     });
   });
 
-  describe('of calls to the MCP server behind it:', () => {
+  describe('Calls to the upstream MCP server', () => {
     const behind = useUpstream(startScripted, { system: { settings } });
 
-    it('neither tools nor arguments, sessions or answers', async () => {
+    it('traces contain no tools, arguments, sessions or responses of the upstream', async () => {
       const [name, given, session, answer] = ['tool', 'argument', 'session', 'answer'].map(canary);
       const { link, token } = await behind().connected('full');
       behind().upstream.answer((_req, res, body) => {

@@ -1,4 +1,3 @@
-// Traces of roles in processes of their own, with Redis: what one role asks of the other, and a store that does not answer.
 import { expect } from 'chai';
 import { until } from '../store/condition.ts';
 import { createConnector } from '../support/administrator.ts';
@@ -7,7 +6,7 @@ import { callTool } from '../support/mcp.ts';
 import { openPlace, type Place, startAt, type System } from '../support/system.ts';
 import { startTraceCollector, tracedBy, type TraceCollector } from '../support/trace-collector.ts';
 
-describe('Traces of roles apart', () => {
+describe('Traces of roles in separate processes', () => {
   let collector: TraceCollector;
   let place: Place;
   const parts: System[] = [];
@@ -25,7 +24,7 @@ describe('Traces of roles apart', () => {
     await collector.stop();
   });
 
-  it('show the signing keys that a call waits for, and where they come from', async () => {
+  it('a trace of a call contains the fetch of the signing keys', async () => {
     const [system] = parts;
     if (!system) throw new Error('the system runs only while a claim does');
     const connector = await createConnector(system);
@@ -44,7 +43,7 @@ describe('Traces of roles apart', () => {
     expect(records.map(({ attributes }) => attributes['db.system.name'])).to.include('redis');
   });
 
-  it('show a store that does not answer as what failed', async () => {
+  it('a trace marks the store span as failed if the store does not answer', async () => {
     const [system] = parts;
     if (!system) throw new Error('the system runs only while a claim does');
     system.signalStore('SIGSTOP');

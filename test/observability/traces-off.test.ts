@@ -1,18 +1,17 @@
-// Traces that are off cost nothing: nothing of OpenTelemetry is loaded, and nothing is sent.
 import { expect } from 'chai';
 import { runServer } from '../support/main-process.ts';
 import { openPlace, type Place } from '../support/system.ts';
 import { startTraceCollector, tracedBy, type TraceCollector } from '../support/trace-collector.ts';
 
 const MARK = 'loaded from OpenTelemetry';
-/** Says of every module of theirs that it is being loaded, but for the interface, which prom-client always has with it. */
+/** Reports every OpenTelemetry module that is loaded, except the API, which prom-client always loads. */
 const WATCH = `import { registerHooks } from 'node:module';
   registerHooks({ load(url, context, next) {
     if (/@opentelemetry\\/(?!api\\/)/.test(url)) process.stderr.write('${MARK}\\n');
     return next(url, context);
   } });`;
 
-describe('TRC-06 Of OpenTelemetry', () => {
+describe('TRC-06 Loading of OpenTelemetry', () => {
   let place: Place;
   let collector: TraceCollector;
   beforeEach(async () => {
@@ -32,14 +31,14 @@ describe('TRC-06 Of OpenTelemetry', () => {
     return stderr;
   }
 
-  it('nothing is loaded where traces are off', async () => {
+  it('no OpenTelemetry module is loaded while traces are off', async () => {
     const settings = { ...tracedBy(collector), GATEHOUSE_TRACES: '' };
     expect(await run(settings)).to.not.include(MARK);
     expect(await run({ ...tracedBy(collector), OTEL_SDK_DISABLED: 'true' })).to.not.include(MARK);
     expect(collector.requests).to.deep.equal([]);
   });
 
-  it('something is loaded where traces are on', async () => {
+  it('OpenTelemetry modules are loaded while traces are on', async () => {
     expect(await run(tracedBy(collector))).to.include(MARK);
   });
 });

@@ -1,4 +1,3 @@
-// Traces: what a collector gets of requests, of what is asked within them, and of whoever says that their trace should go on.
 import { expect } from 'chai';
 import { startGatehouse } from '../../src/gatehouse.ts';
 import { createLogger } from '../../src/observability/logger.ts';
@@ -21,7 +20,7 @@ type Line = Record<string, unknown>;
 const STRANGER = { traceId: '4bf92f3577b34da6a3ce929d0e0e4736', spanId: '00f067aa0ba902b7' };
 const TRACEPARENT = `00-${STRANGER.traceId}-${STRANGER.spanId}-01`;
 
-describe('Where traces are on', () => {
+describe('Traces', () => {
   const lines: Line[] = [];
   let collector: TraceCollector;
   let system: System;
@@ -41,7 +40,7 @@ describe('Where traces are on', () => {
     system = { ...place.facts, signalStore: place.signalStore, stop };
   }
 
-  /** The span of the request that was answered with this id. */
+  /** Returns the span of the request with this request id. */
   const spanOf = (answer: Response): Promise<ReceivedSpan> => {
     const id = answer.headers.get('x-request-id');
     return collector.find(({ attributes }) => attributes['gatehouse.request_id'] === id, `${id}`);
@@ -52,11 +51,11 @@ describe('Where traces are on', () => {
     return answer;
   };
 
-  describe('every request', () => {
+  describe('The span of a request', () => {
     before(() => start());
     after(() => stop());
 
-    it('is a span named by method and route, with what the conventions say of a server', async () => {
+    it('the span of a request is named by method and route, with the attributes of the OpenTelemetry conventions', async () => {
       const { link, id } = await createConnector(system);
       const { hostname, port } = new URL(system.resource);
       const span = await spanOf(await ask(`${link}?q=1`, { method: 'POST' }));
@@ -86,7 +85,7 @@ describe('Where traces are on', () => {
       ]);
     });
 
-    it('has the same name whatever its path, and none made up by who sends it', async () => {
+    it('the span name does not depend on the path or on an unknown method', async () => {
       const { auth, resource, management } = system;
       const named: [string, string, RequestInit?][] = [
         [
@@ -106,7 +105,7 @@ describe('Where traces are on', () => {
         expect((await spanOf(await ask(url, init))).name, url).to.equal(name);
     });
 
-    it('is in the log under the ids of its span', async () => {
+    it('the log line of a request contains its trace id and span id', async () => {
       const answer = await ask(`${system.auth}/oauth/jwks`);
       const { traceId, spanId } = await spanOf(answer);
       const id = answer.headers.get('x-request-id');
@@ -114,7 +113,7 @@ describe('Where traces are on', () => {
       expect(line).to.include({ trace_id: traceId, span_id: spanId });
     });
 
-    it('TRC-01 begins a trace of its own: that of its sender is linked, and decides nothing', async () => {
+    it('TRC-01 every request starts a new trace, which links the trace of the client and ignores its sampling', async () => {
       const headers = { traceparent: TRACEPARENT, tracestate: 'vendor=canary' };
       const span = await spanOf(await ask(`${system.auth}/oauth/jwks`, { headers }));
       expect(span.traceId).to.not.equal(STRANGER.traceId);
@@ -134,14 +133,14 @@ describe('Where traces are on', () => {
       'something else': 'x'.repeat(4000),
     };
     for (const [what, traceparent] of Object.entries(malformed)) {
-      it(`takes no link from a traceparent with ${what}`, async () => {
+      it(`a traceparent with ${what} is not linked`, async () => {
         const answer = await ask(`${system.auth}/oauth/jwks`, { headers: { traceparent } });
         expect(answer.status).to.equal(200);
         expect((await spanOf(answer)).links).to.deep.equal([]);
       });
     }
 
-    it('leaves probes out', async () => {
+    it('health probes have no span', async () => {
       await ask(`${system.auth}/livez`, { headers: { traceparent: TRACEPARENT } });
       await ask(`${system.auth}/readyz`, { headers: { traceparent: TRACEPARENT } });
       const count = () => collector.spans().length;
@@ -150,7 +149,7 @@ describe('Where traces are on', () => {
       expect(count() - before).to.be.below(2);
     });
 
-    it('has a span within for what it asks of the store: verb and kind, and no key', async () => {
+    it('each store command within a request has a child span with verb and kind, without the key', async () => {
       const connector = await createConnector(system);
       const { server, client, refreshToken, accessToken } = await connect(system, connector);
       await refresh(server, client, refreshToken);
@@ -178,7 +177,7 @@ describe('Where traces are on', () => {
       expect([...names]).to.include.members(['get connector', 'set interaction', 'get grant']);
     });
 
-    it('has a span within for what it asks of the identity provider', async () => {
+    it('each request to the identity provider has a child span', async () => {
       await connect(system, await createConnector(system));
       const asked = await collector.find(({ name }) => name === 'POST identity-provider', 'a code');
       const { hostname, port } = new URL(system.origins[2] ?? '');
@@ -196,10 +195,10 @@ describe('Where traces are on', () => {
     });
   });
 
-  describe('of all requests', () => {
+  describe('Sampling of traces', () => {
     afterEach(() => stop());
 
-    it('TRC-01 none is traced when the sampler says so, whatever their senders say', async () => {
+    it('TRC-01 no request is traced at a ratio of zero, whatever the client sends', async () => {
       await start({ OTEL_TRACES_SAMPLER: 'parentbased_always_off' });
       const answer = await ask(`${system.auth}/oauth/jwks`, {
         headers: { traceparent: TRACEPARENT },
@@ -210,7 +209,7 @@ describe('Where traces are on', () => {
       expect(collector.requests).to.deep.equal([]);
     });
 
-    it('a share is traced, each of them whole', async () => {
+    it('a share of the requests is traced, each completely', async () => {
       await start({ OTEL_TRACES_SAMPLER: 'traceidratio', OTEL_TRACES_SAMPLER_ARG: '0.5' });
       for (let n = 0; n < 60; n += 1)
         await ask(`${system.resource}/connect/${String(n).padStart(22, 'x')}/mcp`);
@@ -224,10 +223,10 @@ describe('Where traces are on', () => {
     });
   });
 
-  describe('the collector', () => {
+  describe('The trace collector', () => {
     after(() => stop());
 
-    it('is told who sends, with the headers it wants, and gets the last spans at the end', async () => {
+    it('the collector receives resource attributes, the configured headers and the last spans at shutdown', async () => {
       await start({
         OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer%20the-key',
         OTEL_SERVICE_NAME: 'sign-in',

@@ -1,4 +1,3 @@
-// What the metrics say of the operator's MCP server: streams while they are open, and what it failed, also in the middle of a stream.
 import { expect } from 'chai';
 import { until } from '../store/condition.ts';
 import { call } from '../support/mcp.ts';
@@ -6,14 +5,14 @@ import { readMetrics, sumOf } from '../support/metrics.ts';
 import { echo, event, PING, startScripted, stream } from '../support/upstream/scripted.ts';
 import { useUpstream } from '../support/upstream/system.ts';
 
-describe('The metrics of calls to the MCP server behind it', () => {
+describe('Metrics of the upstream MCP server', () => {
   const behind = useUpstream(startScripted, { settings: { timeout: '1s', silence: '1m' } });
   afterEach(() => behind().upstream.answer(echo));
   const read = async (name: string, labels = {}) =>
     sumOf(await readMetrics(behind().system), name, { ...labels });
   const failed = (reason: string) => read('gatehouse_upstream_errors_total', { reason });
 
-  it('count its faults, dead or slow', async () => {
+  it('the metrics count calls that fail because the upstream is down or slow', async () => {
     const { link, token } = await behind().connected('operations');
     behind().upstream.answer((req) => req.socket.destroy());
     await call(link, token, PING);
@@ -23,7 +22,7 @@ describe('The metrics of calls to the MCP server behind it', () => {
     await until('it is counted', async () => (await failed('gateway_timeout')) === 1);
   });
 
-  it('count streams while they are open, and those that break', async () => {
+  it('the metrics count open streams and streams that the upstream breaks off', async () => {
     const { link, token } = await behind().connected('operations');
     const before = await failed('bad_gateway');
     const timed = await read('gatehouse_request_seconds_count', { host: 'resource-server' });

@@ -1,7 +1,6 @@
-// Waits for something to become true, instead of for time to pass.
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Resolves with the first value that is neither undefined nor false; throws after `seconds` with what was waited for. */
+/** Resolves with the first value that is neither undefined nor false. Throws after `seconds`, naming what was awaited. */
 export async function until<T>(
   what: string,
   check: () => Promise<T | undefined | false> | T | undefined | false,

@@ -1,4 +1,3 @@
-// The store that the claims of the contract are about, opened twice, and fifty calls at once.
 import { assert } from 'chai';
 import type { Store } from '../../src/store/store.ts';
 import { until } from './condition.ts';
@@ -9,28 +8,28 @@ export type OpenedStore = {
   second: Store;
   /** Every byte the database holds, names included. */
   dump(): Promise<Buffer>;
-  /** Copies the stored bytes of the one key of kind `from` over those of the one key of kind `to`. */
+  /** Overwrites the bytes of the only key of kind `to` with those of the only key of kind `from`. */
   overwrite(from: string, to: string): Promise<void>;
   /** Opens the same database with another root secret. */
   openWithSecret(secret: string): Promise<Store>;
   close(): Promise<void>;
 };
 
-/** What the claims are about, and what they need to make them; the stores and the key are there while a claim runs. */
+/** What the tests of the contract use. The stores and the key exist while a test runs. */
 export type Subject = {
   store: () => Store;
   /** Another instance on the same database. */
   second: () => Store;
-  /** A key that no other claim uses. */
+  /** A key that no other test uses. */
   key: () => string;
   opened: () => OpenedStore;
-  /** Fifty calls at once, half of them on either instance. */
+  /** Fifty concurrent calls, half of them on each instance. */
   race<R>(work: (store: Store, index: number) => Promise<R>): Promise<R[]>;
   gone(name: string): Promise<unknown>;
 };
 
 export const RACERS = 50;
-/** Lifetimes in seconds. */
+/** TTLs in seconds. */
 export const LONG = 600;
 export const BRIEF = 0.05;
 
@@ -40,7 +39,7 @@ export const rejection = (promise: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => error,
   );
 
-/** One store for all claims of the `describe` around it. */
+/** One store for all tests of the enclosing `describe`. */
 export function useOpenedStore(open: () => Promise<OpenedStore>): Subject {
   let opened: OpenedStore | undefined;
   before(async () => {

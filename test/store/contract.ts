@@ -1,4 +1,4 @@
-// What every store promises, whatever database it is on: run by the test of each database.
+// The contract of the store, run by the test of each database.
 import { assert, expect } from 'chai';
 import { type Store, StoreUnavailable } from '../../src/store/store.ts';
 import { until } from './condition.ts';
@@ -13,7 +13,7 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
   valuesHold(subject);
   updatesHold(subject);
 
-  describe('replicated', () => {
+  describe('Waiting for a replica', () => {
     let store: Store;
     let key: string;
     beforeEach(() => {
@@ -21,13 +21,13 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
       key = subject.key();
     });
 
-    it('is over soon, whether something was written or not', async () => {
+    it('replicated resolves soon, whether or not something was written', async () => {
       await store.replicated(key);
       await store.set(key, 1, LONG);
       await store.update(key, () => undefined);
       await subject.race((each) => each.replicated(key));
     });
-    it('is never refused, also when the store is closed', async () => {
+    it('replicated never rejects, also after the store is closed', async () => {
       const other = await open();
       await other.close();
       await other.store.replicated(key);
@@ -36,7 +36,7 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
 
   collectionsHold(subject);
 
-  describe('channels', () => {
+  describe('Channels of the store', () => {
     let store: Store;
     let second: Store;
     let key: string;
@@ -46,7 +46,7 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
       key = subject.key();
     });
 
-    it('tell every instance that subscribed, in order, and nobody else', async () => {
+    it('a message reaches every subscribed instance, in order, and no other', async () => {
       const heard: string[] = [];
       await store.subscribe(`${key} news`, (message) => heard.push(`first ${message}`));
       await second.subscribe(`${key} news`, (message) => heard.push(`second ${message}`));
@@ -59,7 +59,7 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
       assert.sameMembers(heard, ['first a', 'first b — 門', 'second a', 'second b — 門']);
       assert.isBelow(heard.indexOf('first a'), heard.indexOf('first b — 門'));
     });
-    it('tell each of several listeners', async () => {
+    it('a message reaches each of several listeners', async () => {
       const heard: string[] = [];
       await store.subscribe(key, () => heard.push('one'));
       await store.subscribe(key, () => heard.push('two'));
@@ -69,7 +69,7 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
     });
   });
 
-  describe('at rest', () => {
+  describe('Data at rest', () => {
     let store: Store;
     let opened: OpenedStore;
     beforeEach(() => {
@@ -77,7 +77,7 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
       opened = subject.opened();
     });
 
-    it('shows no id, value, member, entry, channel or message', async () => {
+    it('the database contains no id, value, member, entry, channel or message in plain text', async () => {
       const secret = (part: string) => `needle-${part}-haystack`;
       await store.set(`thing:${secret('id')}`, secret('value'), LONG);
       await store.addMember(`thing:${secret('set')}`, secret('member'), LONG);
@@ -92,7 +92,7 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
         Buffer.from('needle').toString('base64url').slice(0, 7),
       );
     });
-    it('counts bytes that were moved to another key as absent, and does not touch them', async () => {
+    it('a value that was copied to another key counts as absent and is not overwritten', async () => {
       await store.set('source:1', 'of one', LONG);
       await store.set('target:1', 'of another', LONG);
       await opened.overwrite('source', 'target');
@@ -102,7 +102,7 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
       expect(refusal).to.be.instanceOf(Error).and.not.instanceOf(StoreUnavailable);
       assert.equal((await store.get('source:1'))?.value, 'of one');
     });
-    it('opens with the secret it was written with only', async () => {
+    it('the store opens only with the secret it was written with', async () => {
       const refusal = await rejection(
         opened.openWithSecret('another secret, just as long as it is'),
       );
@@ -113,9 +113,9 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
     });
   });
 
-  it('answers a ping', () => subject.store().ping());
+  it('the store answers a ping', () => subject.store().ping());
 
-  it('is unavailable after it was closed', async () => {
+  it('the store is unavailable after it is closed', async () => {
     const other = await open();
     await other.close();
     expect(await rejection(other.store.get(subject.key()))).to.be.instanceOf(StoreUnavailable);

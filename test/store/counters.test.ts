@@ -1,4 +1,3 @@
-// Counting for rate limits: all processes together on Redis, hidden names, and on as before when Redis is away, without waiting for it.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,9 +8,9 @@ import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { until } from './condition.ts';
 
 const WHO = '203.0.113.9';
-const MOST_MS = 500;
+const MAX_MS = 500;
 
-describe('A counter', () => {
+describe('Counters', () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'gatehouse-counters-'));
   const options = { secret: 'a root secret of more than 32 characters', dataDir };
   const opened: OpenedStore[] = [];
@@ -34,7 +33,7 @@ describe('A counter', () => {
   }
 
   for (const kind of ['redis', 'sqlite'] as const) {
-    it(`counts each one apart, and begins anew when the time is over, on ${kind}`, async () => {
+    it(`a counter counts each name separately and restarts after its window, on ${kind}`, async () => {
       const store = await open(kind);
       const count = store.openCounter('test', 1);
       const other = store.openCounter('other', 60);
@@ -49,7 +48,7 @@ describe('A counter', () => {
     });
   }
 
-  it('is one for all processes on Redis, and shows nobody whom it counts', async () => {
+  it('all processes on one Redis share a counter, and Redis does not reveal the counted name', async () => {
     const [one, two] = [await open('redis'), await open('redis')];
     await one.openCounter('shared', 60)(WHO);
     expect((await two.openCounter('shared', 60)(WHO)).count).to.equal(2);
@@ -62,7 +61,7 @@ describe('A counter', () => {
     for (const life of lives) expect(life, 'for ever').to.be.above(0);
   });
 
-  it('holds so many in memory and no more, and forgets those first who were not counted for longest', async () => {
+  it('a counter in memory is bounded and evicts the least recently counted name', async () => {
     const count = (await open('sqlite')).openCounter('crowd', 600);
     await count('forgotten');
     for (let n = 0; n < 50_000; n += 1) {
@@ -73,7 +72,7 @@ describe('A counter', () => {
     expect((await count('forgotten')).count).to.equal(1);
   });
 
-  it('goes on by itself while Redis is stalled, at once, and together again afterwards', async () => {
+  it('a counter continues in memory without delay while Redis is stalled, and in Redis afterwards', async () => {
     const store = await open('redis');
     const count = store.openCounter('stalled', 60);
     await count(WHO);
@@ -83,7 +82,7 @@ describe('A counter', () => {
       for (let n = 0; n < 3; n += 1) {
         const started = performance.now();
         counts.push((await count(WHO)).count);
-        expect(performance.now() - started).to.be.below(MOST_MS);
+        expect(performance.now() - started).to.be.below(MAX_MS);
       }
     } finally {
       redis.kill('SIGCONT');

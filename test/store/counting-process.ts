@@ -1,4 +1,4 @@
-// A process of its own that counts in a SQLite store: arguments are data folder, file, secret and how often.
+// Increments a counter in a SQLite store. Arguments: data directory, file, secret, number of increments.
 import { openStore } from '../../src/store/open.ts';
 
 const [dataDir = '', file = '', secret = '', times = ''] = process.argv.slice(2);

@@ -1,4 +1,3 @@
-// What is stored can be read with the right key, in its own place, unchanged, and in no other way.
 import { assert } from 'chai';
 import { createSecretKey, randomBytes } from 'node:crypto';
 import { deriveKey, deriveStoreKeys } from '../../src/store/key-derivation.ts';
@@ -10,15 +9,15 @@ const first = ringKey(1);
 const second = ringKey(2);
 const PLACE = 'thing:name';
 
-describe('a encrypted value', () => {
+describe('An encrypted value', () => {
   const encryption = createEncryption({ nameKey, ring: [first] });
   const encrypted = encryption.encrypt(PLACE, { text: 'naïve 門' });
 
-  it('opens in the place it was encrypted for, and in no other', () => {
+  it('an encrypted value is decrypted only in the place it was encrypted for', () => {
     assert.deepEqual(encryption.decrypt(PLACE, encrypted), { text: 'naïve 門' });
     assert.isUndefined(encryption.decrypt('thing:other', encrypted));
   });
-  it('does not open when any byte was changed, cut off or added', () => {
+  it('an encrypted value with a changed, missing or extra byte is not decrypted', () => {
     for (let i = 0; i < encrypted.length; i++) {
       const changed = Buffer.from(encrypted);
       changed[i] = (changed[i] ?? 0) ^ 1;
@@ -27,13 +26,13 @@ describe('a encrypted value', () => {
     }
     assert.isUndefined(encryption.decrypt(PLACE, Buffer.concat([encrypted, Buffer.of(0)])));
   });
-  it('never looks the same twice', () => {
+  it('encrypting the same value twice gives different bytes', () => {
     const envelopes = Array.from({ length: 100 }, () =>
       encryption.encrypt(PLACE, 1).toString('hex'),
     );
     assert.equal(new Set(envelopes).size, 100);
   });
-  it('carries the version of its envelope and the id of its key', () => {
+  it('an encrypted value starts with the format version and the key id', () => {
     assert.deepEqual(
       [
         ...createEncryption({ nameKey, ring: [second] })
@@ -45,8 +44,8 @@ describe('a encrypted value', () => {
   });
 });
 
-describe('a key ring', () => {
-  it('opens what any of its keys encrypted, and encrypts with its first', () => {
+describe('The encryption key ring', () => {
+  it('the key ring decrypts with any of its keys and encrypts with the first', () => {
     const old = createEncryption({ nameKey, ring: [first] }).encrypt(PLACE, 'old');
     const turned = createEncryption({ nameKey, ring: [second, first] });
     assert.equal(turned.decrypt(PLACE, old), 'old');
@@ -55,24 +54,24 @@ describe('a key ring', () => {
       'new',
     );
   });
-  it('does not open what a key encrypted that it has not, or has another of the same id', () => {
+  it('the key ring does not decrypt values of a missing key, or of another key with the same id', () => {
     const encrypted = createEncryption({ nameKey, ring: [first] }).encrypt(PLACE, 1);
     assert.isUndefined(createEncryption({ nameKey, ring: [second] }).decrypt(PLACE, encrypted));
     assert.isUndefined(createEncryption({ nameKey, ring: [ringKey(1)] }).decrypt(PLACE, encrypted));
   });
-  it('holds at least one key', () => {
+  it('a key ring without keys is rejected', () => {
     assert.throws(() => createEncryption({ nameKey, ring: [] }), TypeError);
   });
 });
 
-describe('a name', () => {
+describe('The name of a record', () => {
   const encryption = createEncryption({ nameKey, ring: [first] });
 
-  it('shows the kind and hides the id, always in the same way', () => {
+  it('the name of a record shows the kind, hides the id and is deterministic', () => {
     assert.match(encryption.name('thing:secret'), /^thing:[\w-]{43}$/);
     assert.equal(encryption.name('thing:secret'), encryption.name('thing:secret'));
   });
-  it('differs by kind, by id and by nameKey key', () => {
+  it('the name of a record depends on the kind, the id and the name key', () => {
     const other = createEncryption({ nameKey: createSecretKey(randomBytes(32)), ring: [first] });
     const names = [
       encryption.name('a:1'),
@@ -82,18 +81,18 @@ describe('a name', () => {
     ];
     assert.equal(new Set(names.map((name) => name.slice(2))).size, 4);
   });
-  it('of a member differs from set to set', () => {
+  it('the name of a member depends on its set', () => {
     assert.notEqual(encryption.field('set:a', 'ada'), encryption.field('set:b', 'ada'));
     assert.equal(encryption.field('set:a', 'ada'), encryption.field('set:a', 'ada'));
   });
-  it('needs a kind', () => {
+  it('a key without a kind is rejected', () => {
     for (const key of ['secret', ':secret', ''])
       assert.throws(() => encryption.name(key), TypeError);
   });
 });
 
-describe('the keys derived from the root secret', () => {
-  it('are 32 bytes, the same every time, and different for each purpose and secret', () => {
+describe('Keys derived from the root secret', () => {
+  it('a derived key has 32 bytes, is deterministic, and depends on the purpose and the secret', () => {
     const key = deriveKey('a root secret', 'cookies');
     assert.lengthOf(key, 32);
     assert.deepEqual(deriveKey('a root secret', 'cookies'), key);
@@ -101,13 +100,13 @@ describe('the keys derived from the root secret', () => {
     assert.notDeepEqual(deriveKey('another secret', 'cookies'), key);
   });
   // Changing how keys are derived would lose every store there is.
-  it('stay what they are from version to version', () => {
+  it('derived keys do not change between versions', () => {
     const key = deriveKey('a root secret', 'cookies').toString('base64url');
     assert.equal(key, 'w06xQIgRMTvmxJ5TbIuZd7jSBQC9o3r_t2bONbbSVIk');
     const encryption = createEncryption(deriveStoreKeys({ secret: 'a root secret' }));
     assert.equal(encryption.name('thing:1'), 'thing:lgu95xhDyfhZ4oujUjkgNEtdaSlxvz-I6zEZq9mXdqU');
   });
-  it('are not derived from an empty secret', () => {
+  it('an empty root secret is rejected', () => {
     assert.throws(() => deriveKey('', 'cookies'), TypeError);
   });
 });

@@ -1,14 +1,13 @@
-// A server that cannot open its store says only why, and ends with 1.
 import { expect } from 'chai';
 import { freePorts } from '../support/free-ports.ts';
 import { runServer } from '../support/main-process.ts';
 import { openPlace, type Place } from '../support/system.ts';
 
-describe('A server that cannot open its store says why, and nothing else', () => {
+describe('A server that cannot open its store', () => {
   let place: Place;
   afterEach(() => place.release());
 
-  it('when the store cannot be reached', async () => {
+  it('a server whose store is unreachable prints only the reason and exits with 1', async () => {
     const [port] = await freePorts(1);
     place = await openPlace({ storeAddress: `redis://127.0.0.1:${port}` });
     const { code, stdout, stderr } = await runServer(place.environment);
@@ -18,7 +17,7 @@ describe('A server that cannot open its store says why, and nothing else', () =>
     );
   });
 
-  it('when it was written with another secret', async () => {
+  it('a server whose store was written with another secret prints only the reason and exits with 1', async () => {
     place = await openPlace();
     await runServer({ ...place.environment, GATEHOUSE_SECRET: 'a'.repeat(32) }, /Ctrl-C/);
     const second = { ...place.environment, GATEHOUSE_SECRET: 'b'.repeat(32) };

@@ -1,4 +1,4 @@
-// Calls every verb of a store whose database is away, or back again.
+// Calls every verb of a store while its database is unavailable, and afterwards.
 import { assert, expect } from 'chai';
 import { type Store, StoreUnavailable } from '../../src/store/store.ts';
 import { until } from './condition.ts';

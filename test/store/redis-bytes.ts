@@ -1,7 +1,6 @@
-// Looks at, and tampers with, the bytes in a Redis server, behind the store's back.
 import type { Redis } from 'ioredis';
 
-/** Every key with all it holds: values, fields, entries. */
+/** Returns every key with its values, fields and entries. */
 export async function dumpAll(raw: Redis): Promise<Buffer> {
   const keys = await raw.keysBuffer('*');
   const parts = await Promise.all(keys.map(async (key) => [key, ...(await contentOf(raw, key))]));
@@ -28,7 +27,7 @@ export async function bytesOf(raw: Redis, key: Buffer | string): Promise<Buffer>
   return (await raw.getBuffer(key)) ?? Buffer.alloc(0);
 }
 
-/** The value of the one key of kind `from` replaces that of the one key of kind `to`. */
+/** Overwrites the value of the only key of kind `to` with that of the only key of kind `from`. */
 export async function copyBytes(raw: Redis, from: string, to: string): Promise<void> {
   const [source, ...moreSources] = await raw.keys(`${from}:*`);
   const [target, ...moreTargets] = await raw.keys(`${to}:*`);

@@ -1,4 +1,3 @@
-// The store on a Redis Cluster keeps every promise of a store, through failovers and while slots move.
 import { assert } from 'chai';
 import type { StoreAddress } from '../../src/settings/store-address.ts';
 import { type OpenedStore, openStore } from '../../src/store/open.ts';
@@ -18,7 +17,7 @@ async function holderOf(masters: RedisNode[], kind: string): Promise<[RedisNode,
   throw new Error(`no master holds a key of kind ${kind}`);
 }
 
-describe('the store on a Redis Cluster', () => {
+describe('The store on a Redis Cluster', () => {
   let cluster: RedisCluster;
   let address: StoreAddress;
 
@@ -51,21 +50,21 @@ describe('the store on a Redis Cluster', () => {
     };
   });
 
-  describe('in trouble', () => {
+  describe('Faults of a Redis Cluster', () => {
     let store: OpenedStore;
     beforeEach(async () => {
       store = await openStore(address, options);
     });
     afterEach(() => store?.close());
 
-    it('spreads records over all masters', async () => {
+    it('records are spread over all masters', async () => {
       for (let i = 0; i < 60; i++) await store.set(`spread:${i}`, i, 600);
       const held = await Promise.all(cluster.masters.map(({ raw }) => raw.keys('spread:*')));
       assert.equal(held.flat().length, 60);
       held.forEach((keys) => assert.isNotEmpty(keys));
     });
 
-    it('counts for all processes together, wherever a counter is', async () => {
+    it('all processes share a counter, whichever master holds it', async () => {
       const second = await openStore(address, options);
       const counters = [store, second].map((each) => each.openCounter('spread', 60));
       for (const expected of [1, 2]) {
@@ -78,7 +77,7 @@ describe('the store on a Redis Cluster', () => {
       await second.close();
     });
 
-    it('goes on while the slot of a record moves to another master', async () => {
+    it('the store works while the slot of a record moves to another master', async () => {
       await store.set('moving:1', 1, 600);
       const increment = (n = 0) => ({ value: n + 1, ttl: 600 });
       const [from, key] = await holderOf(cluster.masters, 'moving');
@@ -100,7 +99,7 @@ describe('the store on a Redis Cluster', () => {
       assert.equal((await store.get('moving:1'))?.value, 4);
     });
 
-    it('waits for the replica of the master that has the record, and of no other', async () => {
+    it('replicated waits for a replica of the master that holds the record, and of no other', async () => {
       const waits = async (key: string) => {
         await store.set(key, 1, 600);
         const started = performance.now();
@@ -120,7 +119,7 @@ describe('the store on a Redis Cluster', () => {
       }
     });
 
-    it('is unavailable within 1.5 s while the masters are stalled, and works again afterwards', async () => {
+    it('the store is unavailable within 1.5 s while the masters are stalled, and works afterwards', async () => {
       cluster.masters.forEach((node) => node.kill('SIGSTOP'));
       try {
         await assertUnavailable(store);
@@ -139,7 +138,7 @@ describe('the store on a Redis Cluster', () => {
     });
 
     // The last test: it takes a master away for good.
-    it('uses the replica of a master that died, and hears what is published after that', async () => {
+    it('the store uses the replica of a master that died and receives later messages', async () => {
       await until(
         'the cluster is whole',
         async () => String(await cluster.replica.raw.cluster('INFO')).includes('cluster_state:ok'),

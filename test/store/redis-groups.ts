@@ -1,4 +1,3 @@
-// Real groups of Redis processes for tests: a Cluster of three masters and a replica, and a master watched by a Sentinel.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -34,7 +33,7 @@ export type RedisCluster = {
   stop(): Promise<void>;
 };
 
-/** Resolves when all nodes agree that the Cluster is whole and the replica is in step. */
+/** Starts three masters and a replica. Resolves when all nodes report a complete Cluster and the replica is in sync. */
 export async function startCluster(): Promise<RedisCluster> {
   const ports = await freePorts(2 * (MASTERS + 1));
   const nodes = await Promise.all(
@@ -110,7 +109,7 @@ export type WatchedRedis = {
   stop(): Promise<void>;
 };
 
-/** A master called `name` with one replica, and one Sentinel that may decide alone. Resolves when it knows both. */
+/** Starts a master called `name`, one replica, and one Sentinel with a quorum of one. Resolves when Sentinel knows both. */
 export async function startWatched(name: string): Promise<WatchedRedis> {
   const [masterPort = 0, replicaPort = 0, sentinelPort = 0] = await freePorts(3);
   const dir = await mkdtemp(join(tmpdir(), 'sentinel-'));

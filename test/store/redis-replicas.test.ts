@@ -1,4 +1,3 @@
-// What must not be undone by a failover waits for a replica of Redis, for a moment and without holding up anything else.
 import { assert, expect } from 'chai';
 import { Redis } from 'ioredis';
 import { openStore } from '../../src/store/open.ts';
@@ -6,10 +5,10 @@ import type { Store } from '../../src/store/store.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { until } from './condition.ts';
 
-const LONGEST_MS = 300;
+const MAX_WAIT_MS = 300;
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
 
-describe('the store on Redis with a replica', () => {
+describe('The store on Redis with a replica', () => {
   let master: RedisServer;
   let replica: RedisServer;
   let raw: Redis;
@@ -32,7 +31,7 @@ describe('the store on Redis with a replica', () => {
     await master?.stop();
   });
 
-  /** How many milliseconds it took, and whether it is over. */
+  /** How long it took in milliseconds, and whether it has finished. */
   const startWaiting = (key: string) => {
     const started = performance.now();
     const waiting = { isOver: false, over: Promise.resolve(0) };
@@ -52,7 +51,7 @@ describe('the store on Redis with a replica', () => {
     }
   };
 
-  it('waits until the replica has what was written', async () => {
+  it('replicated waits until the replica has what was written', async () => {
     await until('a wait ends before its time', async () => {
       const waiting = await whileStopped(async () => {
         await store.set('kept:1', 'kept', 60);
@@ -61,7 +60,7 @@ describe('the store on Redis with a replica', () => {
         return started;
       });
       assert.isFalse(waiting.isOver);
-      const inTime = (await waiting.over) < LONGEST_MS;
+      const inTime = (await waiting.over) < MAX_WAIT_MS;
       // A replica that was stopped may lose its connection, and then there is none to wait for.
       if (!(await raw.info('replication')).includes('master_link_status:up')) return false;
       if (inTime) {
@@ -72,7 +71,7 @@ describe('the store on Redis with a replica', () => {
     });
   });
 
-  it('gives up after 0.3 s, and answers everything else meanwhile', () =>
+  it('replicated resolves after 0.3 s without an acknowledgement and does not delay other commands', () =>
     whileStopped(async () => {
       await store.set('late:1', 1, 60);
       // A busy machine may stand still for longer than the wait; then it is tried again.
@@ -81,16 +80,16 @@ describe('the store on Redis with a replica', () => {
         for (let i = 0; i < 10; i++) await store.set(`other:${i}`, i, 60);
         const answered = waiting.every(({ isOver }) => !isOver);
         const times = await Promise.all(waiting.map(({ over }) => over));
-        for (const time of times) expect(time).to.be.above(LONGEST_MS - 10);
+        for (const time of times) expect(time).to.be.above(MAX_WAIT_MS - 10);
         return answered && times.every((time) => time < 900);
       });
     }));
 
-  it('does not wait for a replica that is gone', async () => {
+  it('replicated does not wait for a replica that has disconnected', async () => {
     await replica.stop();
     await until('a wait is over at once', async () => {
       await store.set('alone:1', 1, 60);
-      return (await startWaiting('alone:1').over) < LONGEST_MS / 2;
+      return (await startWaiting('alone:1').over) < MAX_WAIT_MS / 2;
     });
   });
 });

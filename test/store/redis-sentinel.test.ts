@@ -1,4 +1,3 @@
-// The store on Redis with Sentinel keeps every promise of a store, and follows the master wherever it goes.
 import { once } from 'node:events';
 import { assert } from 'chai';
 import { Redis } from 'ioredis';
@@ -23,7 +22,7 @@ const failOver = ({ sentinel }: WatchedRedis) =>
     () => false,
   );
 
-describe('the store on Redis with Sentinel', () => {
+describe('The store on Redis with Sentinel', () => {
   let redis: WatchedRedis;
   let address: StoreAddress;
 
@@ -51,7 +50,7 @@ describe('the store on Redis with Sentinel', () => {
     };
   });
 
-  describe('at a failover', () => {
+  describe('A failover by Sentinel', () => {
     let store: Store;
     const heard = new Set<string>();
     const write = (text: string) =>
@@ -71,7 +70,7 @@ describe('the store on Redis with Sentinel', () => {
     });
     after(() => store?.close());
 
-    it('leaves a master that was made a replica', async () => {
+    it('the store disconnects from a master that became a replica', async () => {
       await store.set('kept:1', 'kept', 600);
       await store.replicated('kept:1');
       await until('the failover is accepted', () => failOver(redis));
@@ -96,7 +95,7 @@ describe('the store on Redis with Sentinel', () => {
       assert.equal(await redis.replica.raw.exists(...(await redis.replica.raw.keys('moved:*'))), 1);
     }).timeout(40_000);
 
-    it('finds the master that took over from a dead one, and hears what is published after that', async () => {
+    it('the store connects to the promoted master after the old one dies, and receives later messages', async () => {
       await until(
         'the new replica is in step',
         async () => (await redis.master.raw.info('replication')).includes('master_link_status:up'),
@@ -116,7 +115,7 @@ describe('the store on Redis with Sentinel', () => {
     }).timeout(40_000);
   });
 
-  describe('that names another master while it is asked for the one before', () => {
+  describe('Sentinel reporting another master while the client connects to the previous one', () => {
     let watched: WatchedRedis;
     let proxy: RedisProxy;
     let store: Store;
@@ -139,7 +138,7 @@ describe('the store on Redis with Sentinel', () => {
       await watched?.stop();
     });
 
-    it('leaves nobody without a connection for ever', async () => {
+    it('the store reconnects although ioredis stops reconnecting', async () => {
       const named = once(listener, 'message');
       proxy.rule(({ name }) => (name === 'sentinel' ? 'hold reply' : 'pass'));
       await watched.master.raw.call('CLIENT', 'KILL', 'TYPE', 'normal');

@@ -1,4 +1,3 @@
-// The store on one Redis server keeps every promise of a store, and gets over whatever happens to the server.
 import { assert, expect } from 'chai';
 import { Redis } from 'ioredis';
 import type { StoreAddress } from '../../src/settings/store-address.ts';
@@ -21,7 +20,7 @@ import { startProxy, type TcpProxy } from './tcp-proxy.ts';
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
 const at = (port: number): StoreAddress => ({ kind: 'redis', url: `redis://127.0.0.1:${port}` });
 
-/** What a test opened or started is closed after it, also when it failed. */
+/** Closed after each test, also when it fails. */
 const closers: (() => unknown)[] = [];
 
 async function open(address: StoreAddress, more: Partial<StoreOptions> = {}): Promise<Store> {
@@ -60,7 +59,7 @@ const refusal = (opening: Promise<unknown>): Promise<Error> =>
     (reason: Error) => reason,
   );
 
-describe('the store on Redis', () => {
+describe('The store on Redis', () => {
   let server: RedisServer;
   before(async () => {
     server = await startRedis({ args: ['--stream-node-max-entries', '10'] });
@@ -88,7 +87,7 @@ describe('the store on Redis', () => {
     };
   });
 
-  it('reads a set of many members in pieces, because Redis does nothing else meanwhile', async () => {
+  it('a large set is read in pages, because reading it at once would block Redis', async () => {
     const store = await open(at(server.port));
     const raw = connectRaw(server);
     const adding = Array.from({ length: 5000 }, (_, i) => `member ${i}`);
@@ -101,7 +100,7 @@ describe('the store on Redis', () => {
     assert.notInclude(used, 'cmdstat_hgetall');
   });
 
-  it('reads a set whole when another server takes over meanwhile, where the pieces are others', async () => {
+  it('a set is read completely when another server with other cursors takes over between two pages', async () => {
     const other = await start();
     const encryption = createEncryption(deriveStoreKeys({ secret: options.secret }));
     const [before, after] = [await openBytes(server), await openBytes(other)];
@@ -110,14 +109,14 @@ describe('the store on Redis', () => {
     await Promise.all(adding.map((member) => store.addMember('moved:members', member, 100)));
     const name = encryption.name('moved:members');
     await connectRaw(other).restore(name, 0, await connectRaw(server).dumpBuffer(name));
-    let pieces = 0;
+    let pages = 0;
     const members: ByteStore['members'] = (of, from) =>
-      ((pieces += 1) <= 2 ? before : after).members(of, from);
+      ((pages += 1) <= 2 ? before : after).members(of, from);
     const moving = encryptedStore({ ...after, members }, encryption);
     assert.sameMembers(await moving.members('moved:members'), adding);
   });
 
-  it('gives every record its lifetime on the server, and none to what lives for ever', async () => {
+  it('every record has its TTL in Redis, and a record without expiry has none', async () => {
     const store = await open(at(server.port));
     const raw = connectRaw(server);
     await store.set('timed:set', 1, 100);
@@ -141,7 +140,7 @@ describe('the store on Redis', () => {
     for (const key of lasting) assert.equal(await raw.pttl(key), -1);
   });
 
-  it('drops the oldest entries of a stream that is always in use', async () => {
+  it('the oldest entries of a stream that is always in use are trimmed', async () => {
     const store = await open(at(server.port));
     const raw = connectRaw(server);
     let appended = 0;
@@ -155,7 +154,7 @@ describe('the store on Redis', () => {
     assert.equal(newest?.value, 'the last');
   });
 
-  it('SUP-03 is refused while Redis would evict records, and is not ready once that is set', async () => {
+  it('SUP-03 the store does not open while Redis would evict records, and is not ready once that is configured', async () => {
     const careless = await start({ args: ['--maxmemory-policy', 'allkeys-lru'] });
     const raw = connectRaw(careless);
     const error = await refusal(open(at(careless.port)));
@@ -167,8 +166,8 @@ describe('the store on Redis', () => {
     expect(await refusal(store.ping())).to.be.instanceOf(StoreUnavailable);
   });
 
-  describe('at opening', () => {
-    it('says after five seconds where no server answers, without the password', async () => {
+  describe('Opening the store', () => {
+    it('opening fails after five seconds with the address, without the password, if no server answers', async () => {
       const [port = 0] = await freePorts(1);
       const url = `redis://someone:hunter2@127.0.0.1:${port}`;
       const start = performance.now();
@@ -177,14 +176,14 @@ describe('the store on Redis', () => {
       expect(message).to.include(`127.0.0.1:${port}`).and.include('ECONNREFUSED');
       expect(message).to.include('GATEHOUSE_STORE').and.not.include('hunter2');
     });
-    it('says that the password is wrong', async () => {
+    it('opening fails with the reason if the password is wrong', async () => {
       const guarded = await start();
       await connectRaw(guarded).config('SET', 'requirepass', 'right');
       const url = `redis://:hunter2@127.0.0.1:${guarded.port}`;
       const { message } = await refusal(open({ kind: 'redis', url }));
       expect(message).to.include('WRONGPASS').and.not.include('hunter2');
     });
-    it('waits for a server that is still starting', async () => {
+    it('opening waits for a server that is still starting', async () => {
       const [port = 0] = await freePorts(1);
       const opening = open(at(port));
       await start({ port });
@@ -192,8 +191,8 @@ describe('the store on Redis', () => {
     });
   });
 
-  describe('when the server is gone', () => {
-    it('every verb is unavailable at once, and works again when it is back', async () => {
+  describe('A Redis server that is down', () => {
+    it('every verb fails at once while the server is down and works when it is back', async () => {
       const first = await start();
       const warnings: object[] = [];
       const logger: StoreLogger = {
@@ -207,7 +206,7 @@ describe('the store on Redis', () => {
       await assertAvailable(store);
       assert.lengthOf(warnings, 1);
     });
-    it('a subscription hears again when it is back', async () => {
+    it('a subscription receives messages again when the server is back', async () => {
       const first = await start();
       const store = await open(at(first.port));
       const heard = new Set<string>();
@@ -221,7 +220,7 @@ describe('the store on Redis', () => {
     });
   });
 
-  it('a subscription that was refused for a while hears again, and nothing else suffers', async () => {
+  it('a subscription that was refused for a while receives messages again, without affecting other commands', async () => {
     const guarded = await start();
     const raw = connectRaw(guarded);
     const warned: object[] = [];
@@ -242,8 +241,8 @@ describe('the store on Redis', () => {
     });
   });
 
-  describe('when the server is stalled', () => {
-    it('every verb is unavailable within 1.5 s, and works again when it goes on', async () => {
+  describe('A Redis server that is stalled', () => {
+    it('every verb fails within 1.5 s while the server is stalled and works when it continues', async () => {
       const stalled = await start();
       const store = await open(at(stalled.port));
       stalled.kill('SIGSTOP');
@@ -252,7 +251,7 @@ describe('the store on Redis', () => {
       stalled.kill('SIGCONT');
       await assertAvailable(store);
     });
-    it('it works again after a stall that outlived the connection', async () => {
+    it('the store works after a stall that outlasted the connection', async () => {
       const stalled = await start();
       const store = await open(at(stalled.port));
       stalled.kill('SIGSTOP');
@@ -265,7 +264,7 @@ describe('the store on Redis', () => {
       stalled.kill('SIGCONT');
       await assertAvailable(store);
     });
-    it('it closes nevertheless', async () => {
+    it('the store closes while the server is stalled', async () => {
       const stalled = await start();
       const store = await openStore(at(stalled.port), options);
       stalled.kill('SIGSTOP');
@@ -273,8 +272,8 @@ describe('the store on Redis', () => {
     });
   });
 
-  describe('when the network loses something', () => {
-    it('an add whose answer was lost is still the one that won', async () => {
+  describe('A network that loses data', () => {
+    it('an add whose reply was lost still returns true', async () => {
       const proxy = await proxyTo(server);
       const store = await open(at(proxy.port));
       await store.add('warm:1', 'so that the script is known', 60);
@@ -283,7 +282,7 @@ describe('the store on Redis', () => {
       await proxy.answerLost();
       assert.equal((await store.get('lost:add'))?.value, 'mine');
     });
-    it('an update whose answer was lost counts once', async () => {
+    it('an update whose reply was lost is applied once', async () => {
       const proxy = await proxyTo(server);
       const store = await open(at(proxy.port));
       await store.set('lost:count', 1, 60);
@@ -295,7 +294,7 @@ describe('the store on Redis', () => {
       assert.equal(after?.value, 2);
       assert.equal((await store.get('lost:count'))?.value, 2);
     });
-    it('a connection that has fallen silent is replaced', async () => {
+    it('a connection that has gone silent is replaced', async () => {
       const proxy = await proxyTo(server);
       const store = await open(at(proxy.port));
       proxy.silence();

@@ -1,4 +1,4 @@
-// What re-encrypting a store promises after its root secret was replaced, whatever database it is on.
+// The contract of re-encryption after a root secret rotation, run on each database.
 import { assert, expect } from 'chai';
 import type { ByteStore } from '../../src/store/byte-store.ts';
 import type { OpenedStore } from '../../src/store/open.ts';
@@ -7,7 +7,7 @@ import { DONE, reencryptAll, watchReencryption } from './reencrypting.ts';
 export type Database = {
   open(secrets: { secret: string; previousSecret?: string }): Promise<OpenedStore>;
   openBytes(): Promise<ByteStore>;
-  /** When each record ends, in seconds of the clock of this computer, by its name in the database. */
+  /** When each record expires, in seconds since the epoch by the local clock, by its name in the database. */
   expiries(): Promise<Map<string, number>>;
   close(): Promise<void>;
 };
@@ -21,7 +21,7 @@ const VALUES = 150;
 const MEMBERS = 130;
 const RACERS = 50;
 
-/** Each claim has an empty database, which is closed with all that was opened on it; the result is for more claims in the same `describe`. */
+/** Each test has an empty database, which is closed afterwards. The result is for further tests in the same `describe`. */
 export function reencryptionContract(start: () => Promise<Database>): () => Database {
   let database: Database;
   beforeEach(async () => {
@@ -52,12 +52,12 @@ export function reencryptionContract(start: () => Promise<Database>): () => Data
 
   const ALL = VALUES + MEMBERS + 2;
 
-  it('finds every value and member with the new secret alone, and says how many there were', async () => {
+  it('re-encryption makes every value and member readable with the new secret alone, and logs their number', async () => {
     assert.equal(await reencryptAll(await filled()), ALL);
     assert.equal(await countFound(await database.open({ secret: NEW })), ALL);
   });
 
-  it('leaves every lifetime as it was', async () => {
+  it('re-encryption does not change any TTL', async () => {
     const store = await filled();
     const before = await database.expiries();
     await reencryptAll(store);
@@ -71,7 +71,7 @@ export function reencryptionContract(start: () => Promise<Database>): () => Data
     assert.include([...after.values()], Infinity);
   });
 
-  it('leaves streams as they are: read with both secrets, not with the new one alone', async () => {
+  it('re-encryption leaves streams unchanged: older entries are readable only with the previous secret', async () => {
     await (await database.open({ secret: OLD })).append('stream:1', 'from before', LONG);
     const store = await database.open(BOTH);
     await reencryptAll(store);
@@ -85,7 +85,7 @@ export function reencryptionContract(start: () => Promise<Database>): () => Data
     ]);
   });
 
-  it('puts nothing in the place of what was written or removed meanwhile', async () => {
+  it('re-encryption does not overwrite a value that was changed or deleted meanwhile', async () => {
     const bytes = await database.openBytes();
     const [old, encrypted, newer] = ['old', 'old, re-encrypted', 'newer'].map((text) =>
       Buffer.from(text),
@@ -122,14 +122,14 @@ export function reencryptionContract(start: () => Promise<Database>): () => Data
     );
   });
 
-  it('loses no write of fifty writers to the records that are re-encrypted', async () => {
+  it('re-encryption loses no write of fifty concurrent writers', async () => {
     const before = await database.open({ secret: OLD });
     const keys = Array.from({ length: 10 }, (_, i) => `count:${i}`);
     for (const key of keys) await before.set(key, 0, LONG);
     const store = await database.open(BOTH);
     const increment = (each: OpenedStore, key: string) =>
       each.update<number>(key, (count = 0) => ({ value: count + 1, ttl: LONG }));
-    // Those that write with the old secret give the others something to re-encrypt again and again.
+    // Writers with the old secret keep producing values to re-encrypt.
     const writers = [await database.open({ secret: OLD, previousSecret: NEW }), store];
     const watched = watchReencryption(store, { repeat: 0 });
     for (let round = 0; round < 5; round++) {
@@ -148,14 +148,14 @@ export function reencryptionContract(start: () => Promise<Database>): () => Data
     }
   });
 
-  it('is done by two processes at once', async () => {
+  it('two processes can re-encrypt the store at once', async () => {
     const [first, second] = [await filled(), await database.open(BOTH)];
     const counts = await Promise.all([reencryptAll(first), reencryptAll(second)]);
     assert.equal(counts[0] + counts[1], ALL);
     assert.equal(await countFound(await database.open({ secret: NEW })), ALL);
   });
 
-  it('is completed by the next process when one was stopped in the middle', async () => {
+  it('a process completes the re-encryption that another process did not finish', async () => {
     const store = await filled();
     const stopped = watchReencryption(store, { report: 0, pause: LONG });
     await stopped.line(/in progress/);
@@ -166,7 +166,7 @@ export function reencryptionContract(start: () => Promise<Database>): () => Data
     assert.equal(await countFound(await database.open({ secret: NEW })), ALL);
   });
 
-  it('looks again, for what a process that still had the old secret wrote late', async () => {
+  it('re-encryption repeats, to cover values that a process with the old secret wrote late', async () => {
     const late = await database.open({ secret: OLD, previousSecret: NEW });
     const watched = watchReencryption(await database.open(BOTH), { repeat: 0.02 });
     await watched.line(DONE);
@@ -178,13 +178,13 @@ export function reencryptionContract(start: () => Promise<Database>): () => Data
     assert.equal((await after.get('thing:late'))?.value, 'written late');
   });
 
-  it('has nothing to do when the previous secret is the present one', async () => {
+  it('re-encryption changes nothing if both secrets are the same', async () => {
     await fill(await database.open({ secret: OLD }));
     const same = await database.open({ secret: OLD, previousSecret: OLD });
     assert.equal(await reencryptAll(same), 0);
   });
 
-  it('is not begun when no previous secret is given', async () => {
+  it('re-encryption does not start without a previous secret', async () => {
     const watched = watchReencryption(await database.open({ secret: OLD }));
     await watched.stop();
     assert.isEmpty(watched.lines);

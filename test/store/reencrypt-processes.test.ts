@@ -1,4 +1,3 @@
-// Gatehouse from one start to the next while its root secret is replaced: what was made on the first day outlives the old secret.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,7 +17,7 @@ import { DONE } from './reencrypting.ts';
 
 const MANAGEMENT_KEY = 'management-key-of-the-tests-0123456789';
 
-describe('Gatehouse, while its root secret is replaced', () => {
+describe('Root secret rotation of a running system', () => {
   let dataDir: string;
   let environment: Record<string, string>;
   let running: Running | undefined;
@@ -42,7 +41,7 @@ describe('Gatehouse, while its root secret is replaced', () => {
     await rm(dataDir, { recursive: true });
   });
 
-  /** Stops what ran before, at the same addresses and with the same data. */
+  /** Restarts at the same addresses with the same data. */
   async function restart(secret: string, previousSecret?: string): Promise<System> {
     await running?.stop();
     running = undefined;
@@ -67,13 +66,13 @@ describe('Gatehouse, while its root secret is replaced', () => {
   }
 
   const untilReencrypted = () =>
-    until('the log says that the previous secret can go', () =>
+    until('the log says that the previous secret can be removed', () =>
       log.some((line) => DONE.test(line)),
     );
   const publishedKeys = async ({ auth }: System) =>
     (await fetch(`${auth}/oauth/jwks`)).json() as Promise<unknown>;
 
-  it('keeps connectors, signing keys, registrations and connected people', async () => {
+  it('connectors, signing keys, registrations and connections survive root secret rotation', async () => {
     const before = await restart(OLD);
     const keys = await publishedKeys(before);
     const connector = await createConnector(before, { name: 'Of the first day' });
@@ -91,7 +90,7 @@ describe('Gatehouse, while its root secret is replaced', () => {
     assert.isString((await connect(after, connector, { as: { client } })).accessToken);
   });
 
-  it('ends, with the old secret, refresh tokens that were not used since', async () => {
+  it('refresh tokens not used during root secret rotation become invalid with the old secret', async () => {
     const before = await restart(OLD);
     const { client, server, refreshToken } = await connect(before, await createConnector(before));
     await restart(NEW, OLD);

@@ -1,4 +1,3 @@
-// After the root secret was replaced, everything is re-encrypted: on SQLite, on one Redis server, and on a Redis Cluster.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +15,7 @@ import { DONE, reencryptAll, watchReencryption } from './reencrypting.ts';
 
 type ClosedLater = { close(): Promise<void> };
 
-/** A database at an address, and the end of all that was opened on it. */
+/** Opens databases at an address and closes them all at the end. */
 function databaseAt(
   address: StoreAddress,
   dataDir: string,
@@ -38,7 +37,7 @@ function databaseAt(
   };
 }
 
-describe('re-encryption on SQLite', () => {
+describe('Re-encryption on SQLite', () => {
   let dataDir: string;
   const file = () => join(dataDir, 'store.sqlite');
 
@@ -66,7 +65,7 @@ describe('re-encryption on SQLite', () => {
 
   const database = reencryptionContract(start);
 
-  it('waits while another process holds the file, and goes on', async () => {
+  it('re-encryption waits while another process locks the file', async () => {
     await (await database().open({ secret: OLD })).set('thing:1', 'kept', 600);
     const store = await database().open(BOTH);
     const other = new DatabaseSync(file());
@@ -83,7 +82,7 @@ describe('re-encryption on SQLite', () => {
   });
 });
 
-/** What each server of `raws` holds. */
+/** The expiries of all keys on all servers. */
 async function expiriesIn(raws: Redis[]): Promise<Map<string, number>> {
   const expiries = new Map<string, number>();
   for (const raw of raws) {
@@ -95,7 +94,7 @@ async function expiriesIn(raws: Redis[]): Promise<Map<string, number>> {
   return expiries;
 }
 
-describe('re-encryption on Redis', () => {
+describe('Re-encryption on Redis', () => {
   let server: RedisServer;
   let raw: Redis;
   const address = () => ({ kind: 'redis', url: server.url }) as const;
@@ -119,7 +118,7 @@ describe('re-encryption on Redis', () => {
 
   const database = reencryptionContract(start);
 
-  it('leaves alone what others keep on the server', async () => {
+  it('re-encryption does not change keys of other programs', async () => {
     const store = await database().open(BOTH);
     await raw.set('text', 'of another program');
     await raw.hset('hash', 'field', 'of another program');
@@ -130,7 +129,7 @@ describe('re-encryption on Redis', () => {
     assert.deepEqual(await raw.lrange('list', 0, -1), ['of another program']);
   });
 
-  it('waits while the server is stalled, warns once, and goes on', async () => {
+  it('re-encryption waits while the server is stalled, warns once and continues', async () => {
     const before = await database().open({ secret: OLD });
     for (let i = 0; i < 300; i++) await before.set(`thing:${i}`, i, 600);
     const watched = watchReencryption(await database().open(BOTH), { report: 0, pause: 0.05 });
@@ -149,7 +148,7 @@ describe('re-encryption on Redis', () => {
     for (let i = 0; i < 300; i++) assert.equal((await after.get(`thing:${i}`))?.value, i);
   });
 
-  it('stops while the server is stalled', async () => {
+  it('re-encryption can be stopped while the server is stalled', async () => {
     const watched = watchReencryption(await database().open(BOTH), { repeat: 0 });
     await watched.line(DONE);
     server.kill('SIGSTOP');
@@ -159,7 +158,7 @@ describe('re-encryption on Redis', () => {
   });
 });
 
-describe('re-encryption on a Redis Cluster', () => {
+describe('Re-encryption on a Redis Cluster', () => {
   let cluster: RedisCluster;
   before(async function startOnce() {
     this.timeout(40_000);

@@ -1,4 +1,3 @@
-// Watches a store being re-encrypted: starts it, keeps what it logs, and waits for its end.
 import type {
   ReencryptionIntervals,
   Reencryption,
@@ -11,7 +10,7 @@ export type Line = { level: 'info' | 'warn' | 'error'; message: string; details:
 
 export type Watched = {
   lines: Line[];
-  /** Resolves with the line that matches, once there are so many of them. */
+  /** Resolves with the `count`-th line that matches. */
   line(pattern: RegExp, count?: number): Promise<Line>;
   stop: Reencryption['stop'];
 };
@@ -43,7 +42,7 @@ export function watchReencryption(
   };
 }
 
-/** How many were re-encrypted, as the last line says. */
+/** Returns the number of re-encrypted values from the log. */
 export async function reencryptAll(
   store: OpenedStore,
   intervals: Partial<ReencryptionIntervals> = {},

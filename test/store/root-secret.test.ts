@@ -1,4 +1,3 @@
-// Replacing the root secret: what was stored with the old one is found and opened, and a stranger's secret opens nothing.
 import { rmSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,7 +15,7 @@ const OLD = 'the root secret of the first day, long enough';
 const NEW = 'the root secret of the second day, long enough';
 const NEWEST = 'the root secret of the third day, long enough';
 
-describe('The root secret of a store', () => {
+describe('Root secret rotation', () => {
   let dataDir: string;
   beforeEach(async () => {
     dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-secret-'));
@@ -38,7 +37,7 @@ describe('The root secret of a store', () => {
     }
   }
 
-  it('is replaced while the one before is still given: everything is found, and written anew with the new one', async () => {
+  it('values of the previous root secret are readable, and are written with the new one', async () => {
     await withStore({ secret: OLD }, async (store) => {
       await store.set('thing:untouched', 'written on the first day', 60);
       await store.set('thing:touched', 'written on the first day', 60);
@@ -58,7 +57,7 @@ describe('The root secret of a store', () => {
     });
   });
 
-  it('that is over hides what was recorded with it, and nothing recorded since', async () => {
+  it('without the previous root secret, audit entries from before the rotation are hidden and later ones are not', async () => {
     const recorded = async (store: Store, newestFirst: boolean) => {
       const entries = await store.range<string>('stream:1', { limit: 2, newestFirst });
       return entries.map(({ value }) => value);
@@ -74,7 +73,7 @@ describe('The root secret of a store', () => {
     });
   });
 
-  it('that is over leaves an audit log that answers soon, and says where to go on', async () => {
+  it('the audit log with undecryptable entries still returns pages quickly, with a cursor', async () => {
     const record = (store: Store, event: string) =>
       recordAudit(auditServices(store, 1_900_000_000), { event, outcome: 'done' });
     await withStore({ secret: OLD }, (store) =>
@@ -93,7 +92,7 @@ describe('The root secret of a store', () => {
     });
   });
 
-  it('is replaced twice without losing what ids are hidden with', async () => {
+  it('the name key survives two rotations', async () => {
     await withStore({ secret: OLD }, (store) => store.set('thing:kept', 1, 60));
     await withStore({ secret: NEW, previousSecret: OLD }, (store) =>
       store.set('thing:kept', 2, 60),
@@ -103,7 +102,7 @@ describe('The root secret of a store', () => {
     });
   });
 
-  it('is replaced in one process after the other: both read what either wrote', async () => {
+  it('during a rolling rotation, old and new processes read values of both', async () => {
     const before = await open({ secret: OLD, previousSecret: NEW });
     const after = await open({ secret: NEW, previousSecret: OLD });
     try {
@@ -119,7 +118,7 @@ describe('The root secret of a store', () => {
     }
   });
 
-  it('that is another one is refused with what to do', async () => {
+  it('opening a store with an unrelated root secret fails and says what to do', async () => {
     await withStore({ secret: OLD }, (store) => store.set('thing:1', 1, 60));
     for (const options of [{ secret: NEW }, { secret: NEW, previousSecret: NEWEST }]) {
       const error = await open(options).then(
@@ -130,7 +129,7 @@ describe('The root secret of a store', () => {
     }
   });
 
-  it('leads to the same store again after all data was lost', async () => {
+  it('the same root secret gives the same names after all data was lost', async () => {
     const redis = await startRedis();
     const address = { kind: 'redis', url: redis.url } as const;
     const running = await openStore(address, { secret: OLD, dataDir });

@@ -1,4 +1,3 @@
-// The store on SQLite keeps every promise of a store, and some of its own.
 import { assert, expect } from 'chai';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -38,7 +37,7 @@ function withDatabase<R>(dir: string, work: (db: DatabaseSync) => R): R {
   }
 }
 
-/** A process that adds one to `count:shared` `times` times and prints each answer. */
+/** Starts a process that increments `count:shared` `times` times and prints each result. */
 function countingProcess(dataDir: string, times: number) {
   const script = join(import.meta.dirname, 'counting-process.ts');
   const child = spawn(process.execPath, [script, dataDir, address.file, secret, String(times)], {
@@ -47,7 +46,7 @@ function countingProcess(dataDir: string, times: number) {
   return { child, answers: createInterface({ input: child.stdout }) };
 }
 
-describe('the store on SQLite', () => {
+describe('The store on SQLite', () => {
   after(() => folders.forEach((dir) => rmSync(dir, { recursive: true, force: true })));
 
   storeContract(async () => {
@@ -76,7 +75,7 @@ describe('the store on SQLite', () => {
     };
   });
 
-  it('can be read and entered by its owner only', async () => {
+  it('the SQLite file and its directory are accessible only to their owner', async () => {
     const dataDir = folder();
     const store = await openStore(address, { secret, dataDir });
     await store.set('thing:1', 1, 60);
@@ -89,7 +88,7 @@ describe('the store on SQLite', () => {
     await store.close();
   });
 
-  it('takes the rights of others off a file that had them', async () => {
+  it('opening removes the permissions of others from an existing file', async () => {
     const dataDir = folder();
     const file = join(dataDir, 'open.sqlite');
     writeFileSync(file, '', { mode: 0o644 });
@@ -98,7 +97,7 @@ describe('the store on SQLite', () => {
     await store.close();
   });
 
-  it('lets a value live to the second it was given', async () => {
+  it('a value expires exactly at the end of its TTL', async () => {
     let time = 1_000_000;
     const store = await openStore(address, { secret, dataDir: folder(), now: () => time });
     await store.set('thing:1', 'value', 30);
@@ -118,7 +117,7 @@ describe('the store on SQLite', () => {
     await store.close();
   });
 
-  it('removes what has expired from the file, and nothing else', async () => {
+  it('expired rows are removed from the file, and no others', async () => {
     const dir = folder();
     let time = 1_000_000;
     const bytes = openSqlite(join(dir, address.file), { now: () => time, sweepEvery: 0.02 });
@@ -138,7 +137,7 @@ describe('the store on SQLite', () => {
     await bytes.close();
   });
 
-  it('waits for the disk once for all that is written at the same time', async () => {
+  it('concurrent writes share one transaction', async () => {
     const dataDir = folder();
     const store = await openStore(address, { secret, dataDir });
     const log = () => statSync(join(dataDir, `${address.file}-wal`)).size;
@@ -153,7 +152,7 @@ describe('the store on SQLite', () => {
     await store.close();
   });
 
-  it('writes nothing of what was refused together, and all of it when it is asked again', async () => {
+  it('writes that fail together change nothing, and succeed when retried', async () => {
     const dataDir = folder();
     const store = await openStore(address, { secret, dataDir });
     await store.set('thing:1', 'before', 60);
@@ -183,7 +182,7 @@ describe('the store on SQLite', () => {
     await store.close();
   });
 
-  it('writes what can be written, also at the same time as what cannot', async () => {
+  it('a write that fails does not fail concurrent writes', async () => {
     const dataDir = folder();
     const store = await openStore(address, { secret, dataDir });
     await store.set('thing:1', 'before', 60);
@@ -205,7 +204,7 @@ describe('the store on SQLite', () => {
     await store.close();
   });
 
-  it('lets all else go on between the pieces of a long list', async () => {
+  it('other work continues between two pages of a long list', async () => {
     const bytes = openSqlite(join(folder(), address.file));
     const fields = Array.from({ length: MEMBERS_PER_PAGE + 1 }, (_, i) => `field ${i}`);
     await Promise.all(
@@ -225,7 +224,7 @@ describe('the store on SQLite', () => {
     await bytes.close();
   });
 
-  it('is re-encrypted even while another process holds it locked for a moment', async () => {
+  it('rewriting waits for a short lock of another process', async () => {
     const dir = folder();
     const bytes = openSqlite(join(dir, address.file));
     await bytes.set('thing:1', Buffer.from('before'), 60);
@@ -239,7 +238,7 @@ describe('the store on SQLite', () => {
     await bytes.close();
   });
 
-  it('is the same store for several processes at once', async () => {
+  it('several processes can use the file at once', async () => {
     const dataDir = folder();
     const processes = [countingProcess(dataDir, 100), countingProcess(dataDir, 100)];
     const codes = await Promise.all(processes.map(({ child }) => once(child, 'exit')));
@@ -252,7 +251,7 @@ describe('the store on SQLite', () => {
     await store.close();
   });
 
-  it('keeps what it has answered when the process is killed', async () => {
+  it('a completed write survives the process being killed', async () => {
     const dataDir = folder();
     const { child, answers } = countingProcess(dataDir, 1_000_000);
     let answered = 0;
@@ -267,7 +266,7 @@ describe('the store on SQLite', () => {
     await store.close();
   });
 
-  it('says which file cannot be opened', async () => {
+  it('opening fails with the path of the file', async () => {
     const dataDir = folder();
     writeFileSync(join(dataDir, 'text.sqlite'), 'this is not a database, and long enough to tell');
     const opening = openStore({ kind: 'sqlite', file: 'text.sqlite' }, { secret, dataDir });

@@ -1,14 +1,13 @@
-// A TCP proxy that does to connections what networks do: loses an answer and closes, or falls silent without closing.
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 export type TcpProxy = {
   port: number;
-  /** The next request that contains `text` reaches the server; its answer is thrown away and the connection closed. */
+  /** Forwards the next request that contains `text`, discards its reply and closes the connection. */
   loseAnswerTo(text: string): void;
-  /** Resolves when an answer was lost. */
+  /** Resolves when a reply was discarded. */
   answerLost(): Promise<void>;
-  /** Connections of now carry nothing any more and stay open; later ones work. */
+  /** Open connections stay open but carry no more data. New connections work. */
   silence(): void;
   close(): Promise<void>;
 };

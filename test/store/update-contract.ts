@@ -1,4 +1,3 @@
-// What every store promises of changes to a value: none is lost, however many are made at once.
 import { assert } from 'chai';
 import { type Change, KEEP, type Store } from '../../src/store/store.ts';
 import { BRIEF, LONG, RACERS, rejection, type Subject } from './contract-subject.ts';
@@ -11,7 +10,7 @@ const increment: Change<{ count: number }> = (current) => ({
 export function updatesHold(subject: Subject): void {
   const { race, gone } = subject;
 
-  describe('update', () => {
+  describe('The store verb update', () => {
     let store: Store;
     let second: Store;
     let key: string;
@@ -21,7 +20,7 @@ export function updatesHold(subject: Subject): void {
       key = subject.key();
     });
 
-    it('makes, changes and removes a value, and answers with what is stored', async () => {
+    it('update creates, changes and deletes a value, and returns what is stored', async () => {
       const made = await store.update(key, increment);
       assert.deepEqual(made?.value, { count: 1 });
       const changed = await store.update(key, increment);
@@ -30,17 +29,17 @@ export function updatesHold(subject: Subject): void {
       assert.isUndefined(await store.update(key, () => undefined));
       assert.isUndefined(await store.get(key));
     });
-    it('leaves what is there, or nothing, when told to keep it', async () => {
+    it('update with KEEP changes nothing', async () => {
       assert.isUndefined(await store.update(key, () => KEEP));
       await store.set(key, 1, LONG);
       assert.equal((await store.update(key, () => KEEP))?.value, 1);
       assert.equal((await store.get(key))?.value, 1);
     });
-    it('counts fifty increments as fifty', async () => {
+    it('fifty concurrent increments are all applied', async () => {
       await race((each) => each.update(key, increment));
       assert.deepEqual((await store.get(key))?.value, { count: RACERS });
     });
-    it('is not confused by a value that was replaced by an equal one', async () => {
+    it('update notices that a value was replaced by an equal one', async () => {
       await store.set(key, 'same', LONG);
       const seen = await store.get<string>(key);
       await store.set(key, 'same', LONG);
@@ -52,7 +51,7 @@ export function updatesHold(subject: Subject): void {
       await store.update(key, change, seen);
       assert.lengthOf(given, 2);
     });
-    it('lets exactly one of fifty that wrote the same value see the old one', async () => {
+    it('exactly one of fifty concurrent updates with the same value sees the old one', async () => {
       await store.set(key, 'old', LONG);
       const seenOld = await race(async (each) => {
         let last: unknown;
@@ -64,12 +63,12 @@ export function updatesHold(subject: Subject): void {
       });
       assert.equal(seenOld.filter(Boolean).length, 1);
     });
-    it('starts from what was seen, and reads again when that is out of date', async () => {
+    it('update starts with the value passed to it, and reads again if that is stale', async () => {
       const seen = await store.update(key, increment);
       await second.update(key, increment);
       assert.deepEqual((await store.update(key, increment, seen))?.value, { count: 3 });
     });
-    it('sets the lifetime anew', async () => {
+    it('update sets a new TTL', async () => {
       await store.set(key, { count: 1 }, LONG);
       await store.update<{ count: number }>(
         key,
@@ -77,12 +76,12 @@ export function updatesHold(subject: Subject): void {
       );
       await gone(key);
     });
-    it('makes a value that lives for ever out of one that did not', async () => {
+    it('update can remove the expiry of a value', async () => {
       await store.set(key, 1, LONG);
       await store.update<number>(key, () => ({ value: 2, ttl: Infinity }));
       assert.equal((await second.get(key))?.value, 2);
     });
-    it('passes on what the change throws, and stores nothing', async () => {
+    it('update rejects with what the change throws and stores nothing', async () => {
       const mine = new Error('mine');
       const refuse = () => {
         throw mine;

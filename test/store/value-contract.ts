@@ -1,4 +1,3 @@
-// What every store promises of single values: read, added, taken, gone when their time is over.
 import { assert, expect } from 'chai';
 import type { Store } from '../../src/store/store.ts';
 import { until } from './condition.ts';
@@ -7,7 +6,7 @@ import { BRIEF, LONG, rejection, type Subject } from './contract-subject.ts';
 export function valuesHold(subject: Subject): void {
   const { race, gone } = subject;
 
-  describe('values', () => {
+  describe('Values in the store', () => {
     let store: Store;
     let second: Store;
     let key: string;
@@ -17,56 +16,56 @@ export function valuesHold(subject: Subject): void {
       key = subject.key();
     });
 
-    it('are read as they were written, by every instance', async () => {
+    it('every instance reads a value as it was written', async () => {
       const value = { text: 'naïve 🚪 門 \u0000 "', list: [1, null, { deep: true }], zero: 0 };
       await store.set(key, value, LONG);
       assert.deepEqual((await store.get(key))?.value, value);
       assert.deepEqual((await second.get(key))?.value, value);
     });
-    it('may have ids in any script and of any length', async () => {
+    it('an id can contain any characters and have any length', async () => {
       const odd = `thing:門 {a}\r\n${'x'.repeat(5000)}`;
       await store.set(odd, 1, LONG);
       assert.equal((await store.get(odd))?.value, 1);
     });
-    it('may be false, zero, empty or null', async () => {
+    it('a value can be false, zero, empty or null', async () => {
       for (const value of [false, 0, '', null]) {
         await store.set(key, value, LONG);
         assert.strictEqual((await store.get(key))?.value, value);
       }
     });
-    it('replace what was there', async () => {
+    it('set replaces an existing value', async () => {
       await store.set(key, 'first', LONG);
       await store.set(key, 'second', LONG);
       assert.equal((await store.get(key))?.value, 'second');
     });
-    it('are absent before they are written and after they are deleted', async () => {
+    it('a value is absent before it is written and after it is deleted', async () => {
       assert.isUndefined(await store.get(key));
       await store.set(key, 1, LONG);
       await store.delete(key);
       assert.isUndefined(await store.get(key));
     });
-    it('are gone when their lifetime is over', async () => {
+    it('a value is absent after its TTL', async () => {
       await store.set(key, 1, BRIEF);
       await gone(key);
     });
-    it('are gone at once with a lifetime of zero or less', async () => {
+    it('a value with a TTL of zero or less expires at once', async () => {
       await store.set(key, 1, -5);
       await gone(key);
     });
-    it('live for ever with a lifetime of Infinity, also after they had a short one', async () => {
+    it('a value with a TTL of Infinity never expires, also if it had a short TTL before', async () => {
       await store.set(key, 1, BRIEF);
       await store.set(key, 2, Infinity);
       await store.set(`${key} marker`, 1, BRIEF * 2);
       await gone(`${key} marker`);
       assert.equal((await store.get(key))?.value, 2);
     });
-    it('are refused with a lifetime that is not a number, and without a kind', async () => {
+    it('a TTL that is not a number and a key without a kind are rejected', async () => {
       expect(await rejection(store.set(key, 1, NaN))).to.be.instanceOf(TypeError);
       expect(await rejection(store.set('no kind', 1, LONG))).to.be.instanceOf(TypeError);
     });
   });
 
-  describe('add', () => {
+  describe('The store verb add', () => {
     let store: Store;
     let key: string;
     beforeEach(() => {
@@ -74,27 +73,27 @@ export function valuesHold(subject: Subject): void {
       key = subject.key();
     });
 
-    it('writes where nothing is and leaves alone what is there', async () => {
+    it('add writes only if the key is free', async () => {
       assert.isTrue(await store.add(key, 'first', LONG));
       assert.isFalse(await store.add(key, 'second', LONG));
       assert.equal((await store.get(key))?.value, 'first');
     });
-    it('writes where something has expired', async () => {
+    it('add writes if the previous value has expired', async () => {
       await store.set(key, 'old', BRIEF);
       await until('add finds the place free', () => store.add(key, 'new', LONG));
       assert.equal((await store.get(key))?.value, 'new');
     });
-    it('has exactly one winner of fifty, also when all write the same value', async () => {
+    it('exactly one of fifty concurrent adds succeeds, also if all write the same value', async () => {
       const answers = await race((each) => each.add(key, 'the same', LONG));
       assert.equal(answers.filter(Boolean).length, 1);
     });
-    it('keeps what it wrote for its lifetime only', async () => {
+    it('a value written by add expires after its TTL', async () => {
       await store.add(key, 1, BRIEF);
       await gone(key);
     });
   });
 
-  describe('take', () => {
+  describe('The store verb take', () => {
     let store: Store;
     let key: string;
     beforeEach(() => {
@@ -102,13 +101,13 @@ export function valuesHold(subject: Subject): void {
       key = subject.key();
     });
 
-    it('reads and deletes', async () => {
+    it('take returns and deletes the value', async () => {
       await store.set(key, 'once', LONG);
       assert.equal(await store.take(key), 'once');
       assert.isUndefined(await store.take(key));
       assert.isUndefined(await store.get(key));
     });
-    it('gives the value to exactly one of fifty', async () => {
+    it('exactly one of fifty concurrent takes gets the value', async () => {
       await store.set(key, 'once', LONG);
       const answers = await race((each) => each.take(key));
       assert.deepEqual(
@@ -116,7 +115,7 @@ export function valuesHold(subject: Subject): void {
         ['once'],
       );
     });
-    it('finds nothing that has expired', async () => {
+    it('take does not return an expired value', async () => {
       await store.set(key, 1, BRIEF);
       await gone(key);
       assert.isUndefined(await store.take(key));

@@ -1,10 +1,9 @@
-// Where a page of the audit log starts: only the `next` of an earlier page is taken.
 import { expect } from 'chai';
 import { recordAudit } from '../../src/audit/audit.ts';
 import { type ManagementHost, openManagementHost, request } from '../management/management-host.ts';
 import { auditServices } from '../support/audit-services.ts';
 
-describe('A place in the audit log', () => {
+describe('The cursor of the audit log', () => {
   let host: ManagementHost;
   before(async () => {
     host = await openManagementHost();
@@ -13,7 +12,7 @@ describe('A place in the audit log', () => {
   });
   after(() => host.close());
 
-  it('is the next of an earlier page', async () => {
+  it('the `next` of a page is the cursor of the following page', async () => {
     const { body } = await request(host, 'GET', '/api/v1/audit?limit=1');
     const { status, body: rest } = await request(
       host,
@@ -25,7 +24,7 @@ describe('A place in the audit log', () => {
   });
 
   for (const after of ['5', '0'.repeat(31), '9'.repeat(33), `${'1'.repeat(31)}x`]) {
-    it(`is not ${after}`, async () => {
+    it(`the audit log rejects the cursor ${after}`, async () => {
       const { status, body } = await request(host, 'GET', `/api/v1/audit?after=${after}`);
       expect(status).to.equal(400);
       expect(body).to.deep.equal({
@@ -35,7 +34,7 @@ describe('A place in the audit log', () => {
     });
   }
 
-  it('may be before the first and after the last there can be', async () => {
+  it('the audit log accepts the lowest and the highest possible cursor', async () => {
     for (const [digit, count] of [
       ['0', 2],
       ['9', 0],
