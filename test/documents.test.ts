@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { expect } from 'chai';
 import { parse } from 'yaml';
-import { loadInProduction, PRODUCTION } from './settings/settings-file.ts';
+import { loadInProduction, PRODUCTION, rulesIn } from './settings/settings-file.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const README = read('README.md');
@@ -57,8 +57,7 @@ describe('the documents', () => {
       const given = identityProviders ?? (identityProvider ? [identityProvider] : []);
       for (const [n, provider] of given.entries())
         expect(settings.identityProviders[n]).to.deep.include(provider);
-      if (entitlements && !identityProviders)
-        expect(settings.entitlements).to.deep.equal(entitlements);
+      if (entitlements && !identityProviders) expect(rulesIn(settings)).to.deep.equal(entitlements);
       const { upstream } = resourceServer ?? {};
       if (upstream) expect(settings.resourceServer.upstream).to.deep.include(upstream);
     });

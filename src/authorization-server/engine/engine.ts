@@ -181,7 +181,7 @@ async function tokenPolicy({ settings, store, now }: EngineOptions): Promise<Tok
     readConnectorAgain: connectors.readAgain,
     readAccount: accounts.read,
     readAccountAgain: accounts.readAgain,
-    levelOf: (account) => entitledLevel(account, settings.entitlements),
+    levelOf: (account, via) => entitledLevel(account, settings.entitlements, via),
   };
 }
 
