@@ -12,6 +12,7 @@ import { openMetrics } from './observability/metrics.ts';
 import { openLogger } from './observability/logger.ts';
 import type { Traces } from './observability/spans.ts';
 import { consoleUrl, openHosts, type RoleOptions } from './roles.ts';
+import { ruleNotices } from './settings/rule-notices.ts';
 import type { Settings } from './settings/settings.ts';
 import { measuredStore } from './store/measured.ts';
 import { openStore } from './store/open.ts';
@@ -53,6 +54,8 @@ export async function startGatehouse(
     { productName, links, ...(supportContact === undefined ? {} : { supportContact }) },
     theme,
   );
+  for (const { setting, what, remedy } of ruleNotices(settings))
+    logger.warn({ what: setting }, `${setting}: ${what}; ${remedy}`);
   const metrics = openMetrics(Object.keys(REASONS));
   const traces = await openTracesOf(settings, logger, now);
   const opened = await openStore(settings.store, {
