@@ -11,6 +11,7 @@ import { createMetrics } from './observability/metrics.ts';
 import { createLogger } from './observability/logger.ts';
 import type { Traces } from './observability/tracing.ts';
 import { consoleUrl, openHosts, type RoleOptions } from './roles.ts';
+import { ruleNotices } from './settings/rule-notices.ts';
 import type { Settings } from './settings/settings.ts';
 import { instrumentedStore } from './store/instrumented-store.ts';
 import { openStore } from './store/open.ts';
@@ -51,6 +52,8 @@ export async function startGatehouse(
     { productName, links, ...(supportContact === undefined ? {} : { supportContact }) },
     theme,
   );
+  for (const { setting, what, remedy } of ruleNotices(settings))
+    logger.warn({ what: setting }, `${setting}: ${what}; ${remedy}`);
   const metrics = createMetrics(Object.keys(REASONS));
   const traces = await openTracesOf(settings, logger, now);
   const opened = await openStore(settings.store, {

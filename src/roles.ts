@@ -138,7 +138,7 @@ async function developmentIdpHost(options: RoleOptions): Promise<ListeningHost> 
     },
     cookieKeys: cookieSignatures(keyRing(settings, 'development identity provider cookies')),
     levelOf: (person) =>
-      entitledLevel(developmentAccount(idp.url, person), entitlements) ?? 'nothing',
+      entitledLevel(developmentAccount(idp.url, person), entitlements, 'sign-in') ?? 'nothing',
     production,
   });
   const setting = 'GATEHOUSE_DEVELOPMENT_IDP_URL or GATEHOUSE_DEVELOPMENT_IDP_LISTEN';
@@ -164,7 +164,7 @@ async function managementHost(options: RoleOptions): Promise<ListeningHost> {
     lifetimes: grantLifetimes(settings.lifetimes),
     accountLifetime: accountLifetime(settings),
     grantLifetime: settings.lifetimes.refreshTokenAbsolute,
-    entitledLevel: (account) => entitledLevel(account, settings.entitlements),
+    entitledLevel: (account, via) => entitledLevel(account, settings.entitlements, via),
     clients: settings.clients,
     key: settings.managementKey,
     guardKey: secretGuard(options.rateLimits.wrongSecrets),

@@ -1,17 +1,34 @@
 // An account: a person as the identity provider described them last, and whether they may still do anything. Pure: no I/O, no clock.
 import { createHmac, type KeyObject } from 'node:crypto';
+import type { Via } from '../settings/entitlements.ts';
 import type { Settings } from '../settings/settings.ts';
+import { isSameIssuer } from '../settings/value-forms.ts';
 
-/** `id` is the `sub` of our tokens. Of the identity provider's tokens nothing else is kept. Times are seconds since the epoch. */
-export type Account = {
-  id: string;
-  issuer: string;
-  subject: string;
+/** An organization of GitHub. The login can be given up and taken by somebody else; the id never changes. */
+export type Organization = { login: string; id: number };
+
+/** What one party asserted about a person. */
+export type Claims = {
   name: string;
   email?: string;
   emailVerified: boolean;
   groups: string[];
+  /** Only GitHub asserts them. */
+  organizations?: Organization[];
+};
+
+/** `id` is the `sub` of our tokens. Of the identity provider's tokens nothing else is kept. Times are seconds since the epoch. */
+export type Account = Claims & {
+  id: string;
+  issuer: string;
+  subject: string;
+  /** The issuer in the settings of the sign-in provider, where its ID tokens have another one (Microsoft's shared endpoints). */
+  providerIssuer?: string;
   signedInAt: number;
+  /** What a trusted issuer asserted last (ID-JAG). It is kept apart, because it never satisfies the rules about sign-in providers. */
+  vouched?: Claims;
+  /** The person never signed in: the claims beside this are those of `vouched`, to be shown and not to be judged by. */
+  neverSignedIn?: true;
   /** Nothing is granted to this person, and nothing that was granted is honoured, until an administrator enables the account. */
   disabledAt?: number;
   /** The account was forgotten, or disabled and enabled: sign-ins and grants from before this moment stay over. Never goes back. */
@@ -20,10 +37,8 @@ export type Account = {
   forgottenAt?: number;
 };
 
-export type Identity = Omit<
-  Account,
-  'id' | 'signedInAt' | 'disabledAt' | 'overBefore' | 'forgottenAt'
->;
+/** A person as a sign-in provider describes them. */
+export type Identity = Claims & Pick<Account, 'issuer' | 'subject' | 'providerIssuer'>;
 
 /** 27 characters of A-Za-z0-9_-. */
 export const ACCOUNT_ID = /^[\w-]{27}$/;
@@ -35,8 +50,7 @@ export function accountIdOf(key: KeyObject, issuer: string, subject: string): st
 
 /** Whether the account is one of this identity provider; issuers that differ in the slash after the host are one (RFC 3986 section 6.2.3). */
 export function isOfIssuer({ issuer }: Pick<Account, 'issuer'>, other: string): boolean {
-  const normal = (address: string) => URL.parse(address)?.href ?? address;
-  return normal(issuer) === normal(other);
+  return isSameIssuer(issuer, other);
 }
 
 /** Whether what was signed or granted at a moment (seconds) still counts for this person. */
@@ -50,45 +64,66 @@ export function signedIn(
   identity: Identity & { id: string },
   now: number,
 ): Account {
-  const { disabledAt, overBefore } = current ?? {};
+  const { disabledAt, overBefore, vouched } = current ?? {};
   return {
     ...identity,
     signedInAt: Math.floor(now),
+    ...(vouched === undefined ? {} : { vouched }),
     ...(disabledAt === undefined ? {} : { disabledAt }),
     ...(overBefore === undefined ? {} : { overBefore }),
   };
 }
 
-/** What somebody who vouches for a person says of them; where nothing is said, what was known holds. */
+/** What a trusted issuer asserts about a person; where it asserts nothing, what it asserted before holds. */
 export type Testimony = Pick<Identity, 'issuer' | 'subject'> &
-  Partial<Omit<Identity, 'issuer' | 'subject'>>;
+  Partial<Pick<Claims, 'name' | 'email' | 'emailVerified' | 'groups'>>;
 
 /** The record after somebody vouched for the person, who did not sign in and is enabled by nobody. */
 export function vouchedFor(
   current: Account | undefined,
-  { id, email, emailVerified, ...said }: Testimony & { id: string },
+  { id, issuer, subject, ...said }: Testimony & { id: string },
   now: number,
 ): Account {
   const { disabledAt, overBefore } = current ?? {};
-  const nobody = {
-    name: said.subject,
-    emailVerified: false,
-    groups: [],
-    signedInAt: Math.floor(now),
+  const known = current?.forgottenAt === undefined ? current : undefined;
+  const nobody = { name: subject, emailVerified: false, groups: [] };
+  const vouched = mergedClaims(known?.vouched ?? nobody, said);
+  if (known && !known.neverSignedIn) return { ...known, vouched };
+  return {
+    ...vouched,
+    id,
+    issuer,
+    subject,
+    vouched,
+    neverSignedIn: true,
+    signedInAt: known?.signedInAt ?? Math.floor(now),
     ...(disabledAt === undefined ? {} : { disabledAt }),
     ...(overBefore === undefined ? {} : { overBefore }),
   };
-  const isKnown = current !== undefined && current.forgottenAt === undefined;
-  const known: Omit<Account, 'id' | 'issuer' | 'subject'> = isKnown ? current : nobody;
-  // Nothing is known of whether a new address was verified, unless whoever says the address says that too.
-  const isSame = email !== undefined && known.email?.toLowerCase() === email.toLowerCase();
+}
+
+function mergedClaims(
+  known: Claims,
+  { email, emailVerified, ...said }: Omit<Testimony, 'issuer' | 'subject'>,
+): Claims {
+  // A new address is verified only if the party that asserts it says so.
+  const isSame = foldedAddress(known.email ?? '') === foldedAddress(email ?? '');
   const verified = emailVerified ?? (isSame && known.emailVerified);
-  return {
-    ...known,
-    ...said,
-    id,
-    ...(email === undefined ? {} : { email, emailVerified: verified }),
-  };
+  return { ...known, ...said, ...(email === undefined ? {} : { email, emailVerified: verified }) };
+}
+
+/** What was asserted about the person this way; undefined when nothing was. */
+export function claimsVia(account: Account, via: Via): Claims | undefined {
+  if (via === 'id-jag') return account.vouched;
+  return account.neverSignedIn ? undefined : account;
+}
+
+/** A longer address is ignored, because its beginning is another address. */
+export const MAX_EMAIL = 320;
+
+/** For comparisons: only ASCII letters lose their case, because other letters can become ASCII ones (the Kelvin sign becomes k). */
+export function foldedAddress(address: string): string {
+  return address.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }
 
 export function disabled(account: Account, now: number): Account {

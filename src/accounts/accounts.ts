@@ -27,9 +27,16 @@ function kept(account: Account, ttl: number) {
   return { value: account, ttl: account.disabledAt === undefined ? ttl : Infinity };
 }
 
-function isDescribedAs(account: Account, { email, emailVerified, groups }: Identity): boolean {
-  const known = [account.email, account.emailVerified, account.groups];
-  return isDeepStrictEqual(known, [email, emailVerified, groups]);
+function isDescribedAs(account: Account, other: Account): boolean {
+  const said = (of: Account) => [
+    of.email,
+    of.emailVerified,
+    of.groups,
+    of.organizations,
+    of.vouched,
+    of.neverSignedIn,
+  ];
+  return isDeepStrictEqual(said(account), said(other));
 }
 
 /** Remembers what the identity provider says now; a person who was disabled stays disabled. */

@@ -39,6 +39,7 @@ import { rememberAnswer, requireResumable } from './interactions/flow.ts';
 import { ACCOUNT_PATH } from './interactions/account-session.ts';
 import { connectedApps } from './interactions/connected-apps.ts';
 import { interactions } from './interactions/router.ts';
+import type { Via } from '../settings/entitlements.ts';
 import { boundedQuery } from './request-bounds.ts';
 import { authorizationServerMetadata, ENDPOINTS, METADATA_PATH } from './metadata.ts';
 
@@ -125,7 +126,8 @@ export async function authorizationServer(
     prolongClient: engine.prolongClient,
     isHttps: settings.authUrl.startsWith('https:'),
     lifetimes: engine.grantLifetimes,
-    entitledLevel: (account: Account) => entitledLevel(account, settings.entitlements),
+    entitledLevel: (account: Account, via: Via) =>
+      entitledLevel(account, settings.entitlements, via),
   };
   app.use(interactions(people));
   app.use(connectedApps(people));

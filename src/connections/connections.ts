@@ -4,9 +4,10 @@ import { findAccount } from '../accounts/accounts.ts';
 import { findConnector, listConnectors } from '../connectors/connectors.ts';
 import type { Lifetimes } from '../grants/grant-life.ts';
 import { findListed, type Listed, listedGrants, type Owner } from '../grants/grant-lists.ts';
-import type { StoredGrant } from '../grants/grant-record.ts';
+import { isVouched, type StoredGrant } from '../grants/grant-record.ts';
 import { findStoredGrant } from '../grants/grants.ts';
 import type { Level } from '../permission-level.ts';
+import type { Via } from '../settings/entitlements.ts';
 import type { Store } from '../store/store.ts';
 import { type Connection, type ConnectionState, describeConnection } from './connection.ts';
 
@@ -15,7 +16,7 @@ export type ConnectionOptions = {
   lifetimes: Lifetimes;
   /** The absolute lifetime of a grant, in seconds. */
   grantLifetime: number;
-  entitledLevel: (account: Account) => Level | undefined;
+  entitledLevel: (account: Account, via: Via) => Level | undefined;
   /** Seconds since the epoch. */
   now: () => number;
 };
@@ -108,7 +109,8 @@ function reader({ store, lifetimes, entitledLevel, now }: ConnectionOptions) {
       connectorOf(stored.connector),
       accountOf(accountId),
     ]);
-    const entitled = account && entitledLevel(account);
+    const via = isVouched(stored) ? 'id-jag' : 'sign-in';
+    const entitled = account && entitledLevel(account, via);
     return describeConnection(id, stored, { connector, account, entitled, lifetimes, now: now() });
   };
 }

@@ -23,7 +23,8 @@ export async function callbackFindings(
   deployment: Deployment,
   settings: ProviderSettings,
 ): Promise<Finding[]> {
-  const callback = settingsOf(deployment).authUrl + belowPath(CALLBACK_PATH, settings.id);
+  const path = belowPath(CALLBACK_PATH, settings.listed ? settings.id : undefined);
+  const callback = settingsOf(deployment).authUrl + path;
   const provider = openIdentityProvider(settings, callback);
   return [
     await registration(deployment, provider, callback),

@@ -5,6 +5,7 @@ import { dateFinding } from './clocks.ts';
 import type { Check, Deployment } from './deployment.ts';
 import { discoveryFindings } from './discovery.ts';
 import { guardFindings } from './document-guard.ts';
+import { entitlementFindings } from './entitlements.ts';
 import { exposureFindings } from './exposure.ts';
 import { type Finding, OUTCOMES, wordsOf } from './finding.ts';
 import { identityProviderFindings } from './identity-provider.ts';
@@ -32,6 +33,7 @@ const CHECKS: readonly Check[] = [
   { name: 'document-guard', title: 'the metadata-document guard', run: guardFindings },
   { name: 'traces', title: 'the collector of traces', inside: true, run: collectorFindings },
   { name: 'settings', title: 'settings', inside: true, run: pitfallFindings },
+  { name: 'entitlements', title: 'who may assert what', inside: true, run: entitlementFindings },
 ];
 
 /** `onStart` and `onEnd` are given the title of a check, for progress. */

@@ -81,6 +81,11 @@ export function isLive(stored: StoredGrant | undefined): stored is GrantRecord {
   return stored !== undefined && !('ended' in stored);
 }
 
+/** A trusted issuer asserted the person (ID-JAG), and nobody signed in for it. */
+export function isVouched(stored: StoredGrant): boolean {
+  return isLive(stored) && stored.vouchedAt !== undefined;
+}
+
 /** When the client last fetched tokens, in seconds; undefined until it exchanged the code. */
 export function lastUseOf({ code, refresh, vouchedAt }: GrantRecord): number | undefined {
   return refresh?.turns.at(-1)?.[2] ?? refresh?.payload.iat ?? code?.usedAt ?? vouchedAt;

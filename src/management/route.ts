@@ -5,6 +5,7 @@ import type { AuditServices } from '../audit/audit.ts';
 import type { ClientSettings } from '../clients/clients.ts';
 import type { Lifetimes } from '../grants/grant-life.ts';
 import type { Level } from '../permission-level.ts';
+import type { Via } from '../settings/entitlements.ts';
 import type { Store } from '../store/store.ts';
 
 /** What every action needs. Times and lifetimes are in seconds. */
@@ -23,7 +24,7 @@ export type ManagementTools = {
   /** The absolute lifetime of a grant. */
   grantLifetime: number;
   /** The level that a person may hold. */
-  entitledLevel: (account: Account) => Level | undefined;
+  entitledLevel: (account: Account, via: Via) => Level | undefined;
   /** What the settings say of clients. */
   clients: ClientSettings;
   /** The account of the administrator who acts; absent for whoever has the management key. */

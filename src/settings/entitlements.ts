@@ -1,73 +1,211 @@
-// The rules of who may hold what, with the identity provider that a rule names turned into its issuer.
-import type { Path } from './document.ts';
-import { type IdentityProvider, providersIn } from './identity-provider.ts';
+// Rules about people (entitlements and console administrators): whose assertions each rule accepts, and what is refused in them.
+import { type Path, pathName } from './document.ts';
+import { embeddedProvider, type IdentityProvider, providersIn } from './identity-provider.ts';
 import type { Mistake } from './mistake.ts';
 import type { RuleInFile, SettingsFile } from './schema.ts';
 import { mistakeAt, type Source } from './source.ts';
+import { isSameIssuer } from './value-forms.ts';
 
 type MatchInFile = RuleInFile['match'];
 
-/** Whom a rule is for; `issuer`: only when this identity provider says so. */
-export type Match = Omit<MatchInFile, 'provider'> & { provider?: never; issuer?: string };
+/** How an assertion about a person reaches us: the person signs in, or a trusted issuer asserts them in an ID-JAG. */
+export type Via = 'sign-in' | 'id-jag';
+
+/** Whose assertions satisfy a rule: one of these issuers, and only via this. */
+export type AcceptedFrom = { via: Via; issuers: readonly string[] };
+
+/** Whom a rule is for. */
+export type Match = MatchInFile & { from: AcceptedFrom };
 export type Entitlement = Omit<RuleInFile, 'match'> & { match: Match };
 
-type Providers = readonly IdentityProvider[];
+/** A sign-in provider or a trusted issuer. */
+export type Asserter = {
+  id: string;
+  issuer: string;
+  via: Via;
+  emailDomains: readonly string[];
+  hasOrganizations: boolean;
+};
 
-/** The rules of `entitlements`, and those that name administrators. */
+type Placed = Asserter & { path: Path };
+type Asserting = Pick<SettingsFile, 'authorization'> & {
+  identityProviders: readonly IdentityProvider[];
+};
+
+/** The sign-in providers, and then the trusted issuers. */
+export function assertersOf({ identityProviders, authorization }: Asserting): Asserter[] {
+  return [
+    ...identityProviders.map(signInProvider),
+    ...authorization.trustedIssuers.map(trustedIssuer),
+  ];
+}
+
+function signInProvider({
+  id,
+  issuer,
+  emailDomains,
+  organizations,
+}: Pick<IdentityProvider, 'id' | 'issuer' | 'emailDomains' | 'organizations'>): Asserter {
+  return { id, issuer, emailDomains, hasOrganizations: organizations, via: 'sign-in' };
+}
+
+function trustedIssuer({ id, issuer }: { id: string; issuer: string }): Asserter {
+  return { id, issuer, emailDomains: [], hasOrganizations: false, via: 'id-jag' };
+}
+
+/** The same before the settings are checked, with where each stands in the file. */
+function assertersIn(file: Partial<SettingsFile>): Placed[] {
+  const { developmentIdp, authorization } = file;
+  const embedded = developmentIdp ? [embeddedProvider(developmentIdp.url)] : [];
+  return [
+    ...providersIn(file).map(([path, provider]) => ({ path, ...signInProvider(provider) })),
+    ...embedded.map((provider) => ({ path: ['developmentIdp'], ...signInProvider(provider) })),
+    ...(authorization?.trustedIssuers ?? []).map((issuer, n) => ({
+      path: ['authorization', 'trustedIssuers', n],
+      ...trustedIssuer(issuer),
+    })),
+  ];
+}
+
+/** Adds to each rule whose assertions it accepts. */
 export function resolveRules(
-  { entitlements, management }: Pick<SettingsFile, 'entitlements' | 'management'>,
-  providers: Providers,
+  { entitlements, management, authorization }: SettingsFile,
+  identityProviders: readonly IdentityProvider[],
 ): { entitlements: Entitlement[]; management: { administrators: Match[] } } {
+  const asserters = assertersOf({ identityProviders, authorization });
+  const resolved = (match: MatchInFile) => ({ ...match, from: acceptedFrom(match, asserters) });
   return {
-    entitlements: entitlements.map((rule) => ({ ...rule, match: resolved(rule.match, providers) })),
-    management: {
-      ...management,
-      administrators: management.administrators.map((match) => resolved(match, providers)),
-    },
+    entitlements: entitlements.map((rule) => ({ ...rule, match: resolved(rule.match) })),
+    management: { ...management, administrators: management.administrators.map(resolved) },
   };
 }
 
-function resolved({ provider: id, ...match }: MatchInFile, providers: Providers): Match {
-  if (id === undefined) return match;
-  const provider = providers.find((candidate) => candidate.id === id);
-  if (provider) return { ...match, issuer: provider.issuer };
-  throw new Error(`a rule names the identity provider ${id}, which is not there`);
+/** Without `provider`: the sign-in provider that owns the domain of the address, or else any sign-in provider. Never a trusted issuer. */
+function acceptedFrom(match: MatchInFile, asserters: readonly Asserter[]): AcceptedFrom {
+  if (match.provider === undefined) {
+    const owner = ownerOf(match, asserters);
+    const providers = owner ? [owner] : signInProviders(asserters);
+    return { via: 'sign-in', issuers: providers.map(({ issuer }) => issuer) };
+  }
+  const named = asserters.find(({ id }) => id === match.provider);
+  if (named) return { via: named.via, issuers: [named.issuer] };
+  throw new Error(`a rule names the provider ${match.provider}, which is not there`);
 }
 
-/**
- * Subjects and groups are names that one provider gave, and with another anybody may have the same; so with several providers such a rule
- * says which it means. A verified address is the same wherever it was verified.
- */
-export function ruleMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
-  const given = providersIn(file).map(([, provider]) => provider);
-  // Providers that are not right themselves are what has to be mended first.
-  if (given.length === 0 && !file.developmentIdp) return [];
-  const ids = given.flatMap(({ id }) => id ?? []);
-  const known =
-    ids.length > 0 ? `one of ${ids.join(', ')}` : 'nothing here without identityProviders';
-  return matchesIn(file).flatMap(([path, match]) => {
-    const at = [...path, 'provider'];
-    if (match.provider !== undefined)
-      return ids.includes(match.provider) ? [] : [mistakeAt(source, at, known)];
-    const isAmbiguous = match.email === undefined && match.emailDomain === undefined;
-    if (given.length < 2 || !isAmbiguous) return [];
-    return [mistakeAt(source, at, `${known}, because there are several`)];
+function signInProviders(asserters: readonly Asserter[]): Asserter[] {
+  return asserters.filter(({ via }) => via === 'sign-in');
+}
+
+/** The domain of the addresses that a rule is about, in lower case. */
+export function domainOf({ email, emailDomain }: MatchInFile): string | undefined {
+  return (emailDomain ?? email?.slice(email.lastIndexOf('@') + 1))?.toLowerCase();
+}
+
+/** The provider whose `emailDomains` has the domain that a rule is about. Rules compare the whole domain, so a subdomain has its own owner. */
+export function ownerOf<Of extends Asserter>(
+  match: MatchInFile,
+  asserters: readonly Of[],
+): Of | undefined {
+  const domain = domainOf(match);
+  return domain === undefined
+    ? undefined
+    : asserters.find(({ emailDomains }) => emailDomains.includes(domain));
+}
+
+/** A rule has to name one of them, by its id. */
+export function idMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+  const asserters = assertersIn(file);
+  return asserters.flatMap(({ path, id }, n) => {
+    const first = asserters.findIndex((other) => other.id === id);
+    const expected = `an id of its own, because ${pathName(asserters[first]?.path ?? [])} has the id ${id}`;
+    return first === n ? [] : [mistakeAt(source, [...path, 'id'], expected)];
   });
 }
 
+/** A rule that could not match as it is meant, or that could be met by a party that it does not mean. */
+export function ruleMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+  const asserters = assertersIn(file);
+  const isAmbiguous = file.developmentIdp !== undefined && providersIn(file).length > 0;
+  // Mistakes in the providers themselves come first.
+  if (signInProviders(asserters).length === 0 || isAmbiguous || !file.authorization) return [];
+  return matchesIn(file).flatMap(([path, match, forConsole]) => {
+    const eligible = forConsole ? signInProviders(asserters) : asserters;
+    const [key, expected] =
+      providerMistake(match, eligible, forConsole) ?? organizationMistake(match, asserters) ?? [];
+    return key === undefined || expected === undefined
+      ? []
+      : [mistakeAt(source, [...path, key], expected)];
+  });
+}
+
+type Expected = [key: keyof MatchInFile, expected: string];
+
+function providerMistake(
+  match: MatchInFile,
+  eligible: readonly Asserter[],
+  forConsole: boolean,
+): Expected | undefined {
+  const { provider: id } = match;
+  if (id === undefined) return missingProvider(match, eligible, forConsole);
+  const named = eligible.find((candidate) => candidate.id === id);
+  const owner = ownerOf(match, eligible);
+  if (!named) return ['provider', oneOf(eligible)];
+  if (!owner || isSameIssuer(owner.issuer, named.issuer)) return undefined;
+  return ['provider', `${owner.id}, because this domain is in its emailDomains`];
+}
+
+/** Subjects, groups and organizations are names that one provider gave; at another, anybody may have the same. */
+function missingProvider(
+  match: MatchInFile,
+  eligible: readonly Asserter[],
+  forConsole: boolean,
+): Expected | undefined {
+  const providers = signInProviders(eligible);
+  const isAboutAddress = domainOf(match) !== undefined;
+  if (providers.length < 2 || (isAboutAddress && !forConsole)) return undefined;
+  const owner = ownerOf(match, eligible);
+  return ['provider', `${owner?.id ?? oneOf(eligible)}, because there are several`];
+}
+
+function oneOf(asserters: readonly Asserter[]): string {
+  const [first, ...others] = asserters.map(({ id }) => id);
+  return others.length === 0 ? String(first) : `one of ${[first, ...others].join(', ')}`;
+}
+
+function organizationMistake(
+  { organization, provider: id }: MatchInFile,
+  asserters: readonly Asserter[],
+): Expected | undefined {
+  if (organization === undefined) return undefined;
+  const meant =
+    id === undefined ? signInProviders(asserters) : asserters.filter((a) => a.id === id);
+  if (meant.every(({ hasOrganizations }) => hasOrganizations)) return undefined;
+  return [
+    'organization',
+    'a group: only a provider of kind github with organizations: true has organizations',
+  ];
+}
+
+/** The rules, where each stands, and whether it is about administrators of the console. */
 function matchesIn({
   entitlements = [],
   management,
-}: Partial<SettingsFile>): [Path, MatchInFile][] {
+}: Partial<Pick<SettingsFile, 'entitlements' | 'management'>>): [
+  Path,
+  MatchInFile,
+  forConsole: boolean,
+][] {
   const administrators = management?.administrators ?? [];
   return [
-    ...entitlements.map(({ match }, n): [Path, MatchInFile] => [
+    ...entitlements.map(({ match }, n): [Path, MatchInFile, boolean] => [
       ['entitlements', n, 'match'],
       match,
+      false,
     ]),
-    ...administrators.map((match, n): [Path, MatchInFile] => [
+    ...administrators.map((match, n): [Path, MatchInFile, boolean] => [
       ['management', 'administrators', n],
       match,
+      true,
     ]),
   ];
 }

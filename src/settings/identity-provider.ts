@@ -9,8 +9,10 @@ import { mistakeAt, settingName, type Source } from './source.ts';
 
 /** `clientSecret` is absent for a public client, and for the embedded provider, whose secret comes from the root secret. */
 export type IdentityProvider = {
-  /** Of a listed one: it has a callback of its own. */
-  id?: string;
+  /** Names it in rules; unique among sign-in providers and trusted issuers. */
+  id: string;
+  /** One of `identityProviders`: its callback ends in its id. */
+  listed: boolean;
   /** `github` has OAuth 2.0 without OpenID Connect. */
   kind: 'openid' | 'github';
   /** Absent: people are told that it is their company account, in their language. */
@@ -29,7 +31,7 @@ export type IdentityProvider = {
   embedded: boolean;
 };
 
-type ProviderInFile = NonNullable<SettingsFile['identityProvider']> & { id?: string };
+type ProviderInFile = NonNullable<SettingsFile['identityProvider']>;
 
 const WAYS = ['identityProvider', 'identityProviders', 'developmentIdp'] as const;
 
@@ -100,7 +102,8 @@ function withSecretIfNeeded(
   return { mistakes: [mistakeAt(source, [...path, 'clientSecret'], expected)] };
 }
 
-function embeddedProvider(issuer: string): IdentityProvider {
+export function embeddedProvider(issuer: string): IdentityProvider {
   const name = 'the development identity provider';
-  return { ...identityProvider.parse({ name, issuer, clientId: 'gatehouse' }), embedded: true };
+  const given = { id: 'development', name, issuer, clientId: 'gatehouse' };
+  return { ...identityProvider.parse(given), embedded: true };
 }

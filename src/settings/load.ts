@@ -11,7 +11,7 @@ import {
   upstreamMistakes,
 } from './consistency.ts';
 import { pathName } from './document.ts';
-import { resolveRules, ruleMistakes } from './entitlements.ts';
+import { idMistakes, resolveRules, ruleMistakes } from './entitlements.ts';
 import { misspeltVariables, type Environment } from './environment.ts';
 import { errorCode, PROJECT_ROOT } from './file.ts';
 import { type IdentityProvider, providersIn, readIdentityProviders } from './identity-provider.ts';
@@ -67,6 +67,7 @@ export function loadSettings(
     ...providerMistakes(source, sound),
     ...(reason ? productionMistakes(source, sound, reason) : []),
     ...identityProviders.mistakes,
+    ...idMistakes(source, sound),
     ...ruleMistakes(source, sound),
     ...secret.mistakes,
     ...previousSecret.mistakes,

@@ -1,10 +1,12 @@
 // The settings of identity providers: OpenID Connect, and GitHub, which has OAuth 2.0 alone.
 import { z } from 'zod';
-import { isDistinct, issuer, shortId } from './value-forms.ts';
+import { comparableIssuer, isDistinct, issuer, shortId } from './value-forms.ts';
 
 export const emailDomain = z.string().regex(/^[\w-]+(\.[\w-]+)+$/, 'a domain such as example.com');
 
 const members = {
+  /** Names the provider in rules and, for a listed one, in its callback. */
+  id: shortId.default('default'),
   kind: z.enum(['openid', 'github']).default('openid'),
   name: z.string().min(1).max(60).optional(),
   issuer: issuer.optional(),
@@ -38,7 +40,7 @@ function conflictsIn(given: Members): [key: keyof Members, expected: string][] {
     [
       isGithub && given.groupsClaim !== undefined,
       'groupsClaim',
-      'nothing here: GitHub has no claims; organizations: true makes organizations groups',
+      'nothing here: GitHub has no claims; organizations: true reads the organizations of a person',
     ],
   ];
   return refusals.filter(([isWrong]) => isWrong).map(([, key, expected]) => [key, expected]);
@@ -47,12 +49,13 @@ function conflictsIn(given: Members): [key: keyof Members, expected: string][] {
 const OPENID_SCOPES = ['openid', 'profile', 'email'];
 const GITHUB_SCOPES = ['read:user', 'user:email'];
 
-function completed<Given extends Members>(given: Given) {
+function completed<Given extends Members>(given: Given, listed: boolean) {
   const isGithub = given.kind === 'github';
   const { organizations = false } = given;
   const github = [...GITHUB_SCOPES, ...(organizations ? ['read:org'] : [])];
   return {
     ...given,
+    listed,
     issuer: given.issuer ?? (isGithub ? 'https://github.com' : ''),
     scopes: given.scopes ?? (isGithub ? github : OPENID_SCOPES),
     groupsClaim: given.groupsClaim ?? 'groups',
@@ -65,18 +68,20 @@ function refuseConflicts(context: z.core.ParsePayload<Members>): void {
     context.issues.push({ code: 'custom', path: [key], message, input: context.value });
 }
 
-/** The only one: it needs no id. */
-export const identityProvider = z.strictObject(members).check(refuseConflicts).transform(completed);
+/** The only one. */
+export const identityProvider = z
+  .strictObject(members)
+  .check(refuseConflicts)
+  .transform((given) => completed(given, false));
 
 const listedProvider = z
   .strictObject({
     ...members,
-    /** A provider is told apart from others by it: in callbacks, rules and the cookie of the last choice. */
     id: shortId,
     name: z.string().min(1).max(60),
   })
   .check(refuseConflicts)
-  .transform(completed);
+  .transform((given) => completed(given, true));
 
 /** An issuer is in the list once: answers and accounts are told apart by it. */
 export const identityProviders = z
@@ -84,7 +89,7 @@ export const identityProviders = z
   .min(1)
   .refine((list) => isDistinct(list.map(({ id }) => id)), 'an id of its own for each')
   .refine(
-    (list) => isDistinct(list.map((provider) => new URL(provider.issuer).href)),
+    (list) => isDistinct(list.map((provider) => comparableIssuer(provider.issuer))),
     'an issuer of its own for each',
   )
   .refine((list) => isDistinct(list.map(({ name }) => name)), 'a name of its own for each')

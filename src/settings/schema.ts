@@ -8,7 +8,15 @@ import { isRedirectUri, REDIRECT_URI } from './redirect-uri.ts';
 import { parseStoreAddress } from './store-address.ts';
 import { trustedIssuer } from './trusted-issuers.ts';
 import { upstream } from './upstream.ts';
-import { address, duration, isDistinct, origin, shortId, wholeNumber } from './value-forms.ts';
+import {
+  address,
+  comparableIssuer,
+  duration,
+  isDistinct,
+  origin,
+  shortId,
+  wholeNumber,
+} from './value-forms.ts';
 
 export const ROLES = ['authorization-server', 'resource-server', 'management'] as const;
 export const role = z.enum(ROLES);
@@ -18,13 +26,22 @@ export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', '
 
 const email = z.email('an e-mail address');
 
+/** An organization of GitHub: `login#id`, which matches the numeric id, or the login alone, which can change hands. */
+const organization = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9][\w-]{0,99}(#[1-9]\d{0,15})?$/,
+    'the login of an organization and its numeric id, such as example-corp#1234567',
+  );
+
 /** Whom a rule is for. */
 const people = {
   subject: z.string().min(1).optional(),
   email: email.optional(),
   emailDomain: emailDomain.optional(),
   group: z.string().min(1).optional(),
-  /** The id of the identity provider that has to say so. */
+  organization: organization.optional(),
+  /** The id of the sign-in provider or trusted issuer that has to assert it. */
   provider: z.string().min(1).optional(),
 };
 
@@ -36,7 +53,7 @@ function isOneWay(match: object): boolean {
 const entitlement = z.strictObject({
   match: z
     .strictObject({ anyone: z.literal(true).optional(), ...people })
-    .refine(isOneWay, 'exactly one of anyone, subject, email, emailDomain, group'),
+    .refine(isOneWay, 'exactly one of anyone, subject, email, emailDomain, group, organization'),
   level: z.enum(LEVELS),
 });
 /** As written; `entitlements.ts` has the rules as they count. */
@@ -45,7 +62,7 @@ export type RuleInFile = z.output<typeof entitlement>;
 /** Who may use the console: never everybody. */
 const administrator = z
   .strictObject(people)
-  .refine(isOneWay, 'exactly one of subject, email, emailDomain, group');
+  .refine(isOneWay, 'exactly one of subject, email, emailDomain, group, organization');
 
 const linkAddress = z.url({
   protocol: /^(https|mailto)$/,
@@ -163,7 +180,7 @@ export const settingsSchema = z.strictObject({
       trustedIssuers: z
         .array(trustedIssuer)
         .refine(
-          (issuers) => isDistinct(issuers.map(({ issuer }) => issuer)),
+          (issuers) => isDistinct(issuers.map(({ issuer }) => comparableIssuer(issuer))),
           'an issuer of its own for each',
         )
         .default([]),

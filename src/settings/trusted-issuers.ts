@@ -12,8 +12,14 @@ const publicKey = z
     'a public key (JWK) with kty, and without d or k',
   );
 
+/** A host, or a name like those of identity providers. */
+const id = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9.:-]{0,252}$/, 'lower-case letters, digits, dots, colons or dashes');
+
 export const trustedIssuer = z
   .strictObject({
+    id: id.optional(),
     issuer,
     jwksUri: z.url({ protocol: /^https?$/, error: 'the address of its public keys' }).optional(),
     jwks: z.strictObject({ keys: z.array(publicKey).min(1) }).optional(),
@@ -33,6 +39,7 @@ export const trustedIssuer = z
   .refine(({ jwksUri, jwks }) => (jwksUri === undefined) !== (jwks === undefined), {
     path: ['jwksUri'],
     error: 'the address of its public keys, or jwks with the keys themselves; one of the two',
-  });
+  })
+  .transform((given) => ({ ...given, id: given.id ?? new URL(given.issuer).host }));
 
 export type TrustedIssuer = z.output<typeof trustedIssuer>;

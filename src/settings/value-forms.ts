@@ -35,6 +35,15 @@ export const issuer = z.string(ISSUER).refine((text) => {
   return url.username === '' && url.password === '';
 }, ISSUER);
 
+/** Issuers that differ in the slash after the host are one (RFC 3986 section 6.2.3). */
+export function isSameIssuer(a: string, b: string): boolean {
+  return comparableIssuer(a) === comparableIssuer(b);
+}
+
+export function comparableIssuer(issuer: string): string {
+  return URL.parse(issuer)?.href ?? issuer;
+}
+
 const ADDRESS = 'host:port, for example 0.0.0.0:4000';
 
 /** `host:port` to listen on; IPv6 hosts in brackets. */

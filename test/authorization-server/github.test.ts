@@ -122,6 +122,13 @@ describe('GitHub', () => {
     });
   }
 
+  it('ignores an address that is too long, because its beginning is another one', async () => {
+    const email = `${'a'.repeat(308)}@example.com.evil.example`;
+    github.behave({ emails: [{ email, primary: true, verified: true }] });
+    const { email: found, emailVerified } = await identify();
+    expect([found, emailVerified]).to.deep.equal([undefined, false]);
+  });
+
   it('never vouches for the address on the profile, which anybody may write', async () => {
     github.behave({ user: { email: 'boss@example.com' }, emails: [] });
     expect(await identify()).to.not.have.property('email');
@@ -130,7 +137,11 @@ describe('GitHub', () => {
   it('has organizations for groups when they are wanted, all of them', async () => {
     const organizations = Array.from({ length: 130 }, (_, n) => `organization-${n}`);
     github.behave({ organizations });
-    expect((await identify({ organizations: true })).groups).to.deep.equal(organizations);
+    const identity = await identify({ organizations: true });
+    expect(identity.groups).to.deep.equal(organizations);
+    expect(identity.organizations).to.deep.equal(
+      organizations.map((login, n) => ({ login, id: n + 1 })),
+    );
   });
 
   const FAULTS: Record<string, GithubBehaviour> = {
@@ -153,12 +164,18 @@ describe('GitHub', () => {
     'a person without a number': { user: { id: undefined } },
     'a number that is text': { user: { id: '1' } },
     'addresses that are none': { answers: { [`${API}/user/emails`]: { body: { email: 'x' } } } },
+    'an organization without a number': {
+      answers: { [`${API}/user/orgs`]: { body: [{ login: 'acme' }] } },
+    },
     'no token': { answers: { '/login/oauth/access_token': { body: {} } } },
   };
   for (const [what, behaviour] of Object.entries(ODD)) {
     it(`is not believed with ${what}`, async () => {
       github.behave(behaviour);
-      expect(await refusal()).to.include({ status: 400, about: 'sign_in_not_trusted' });
+      expect(await refusal({ organizations: true })).to.include({
+        status: 400,
+        about: 'sign_in_not_trusted',
+      });
     });
   }
 

@@ -125,6 +125,15 @@ describe('An assertion that vouches for a person', () => {
     expect(judge({ scope: 'analytics admin' })).to.include({ level: 'admin' });
   });
 
+  it('says nothing of an address that is too long, because its beginning is another address', () => {
+    const email = `${'a'.repeat(308)}@example.com.evil.example`;
+    const judged = judge({ email, email_verified: true });
+    expect(judged).to.have.property('person').that.deep.equals({
+      issuer: ISSUER.issuer,
+      subject: 'person-1',
+    });
+  });
+
   it('says of the person what its claims say, under the names of the settings', () => {
     const claims = { upn: 'u1', mail: 'ada@example.com', roles: ['a', 7], name: 'Ada' };
     const names = { subject: 'upn', email: 'mail', groups: 'roles' };

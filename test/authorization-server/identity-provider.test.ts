@@ -83,6 +83,14 @@ describe('An identity provider', () => {
     expect(provider.requests).to.not.include('/userinfo');
   });
 
+  it('is not believed about an address that is too long, because its beginning is another address', async () => {
+    const email = `${'a'.repeat(308)}@example.com.evil.example`;
+    provider.behave({ claims: { name: 'Ada', email, email_verified: true } });
+    const identity = await identify();
+    expect(identity).to.not.have.property('email');
+    expect(identity).to.include({ emailVerified: false });
+  });
+
   it('is asked for the rest when its ID token is thin', async () => {
     provider.behave({
       userinfo: {

@@ -1,6 +1,8 @@
 // The doctor looks at each of several identity providers, at the callback of each, and at GitHub without documents to look at.
 import { expect } from 'chai';
 import type { Finding } from '../../src/doctor/finding.ts';
+import type { RuleInFile } from '../../src/settings/schema.ts';
+import { freePorts } from '../support/free-ports.ts';
 import { type Github, GITHUB_CLIENT, startGithub } from '../support/github.ts';
 import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
 
@@ -21,10 +23,11 @@ describe('The doctor, with several identity providers', () => {
     const [single] = good.settings.identityProviders;
     if (!single) throw new Error('the deployment has no identity provider');
     const identityProviders = [
-      { ...single, id: 'example', name: 'Example Corp' },
+      { ...single, id: 'example', listed: true, name: 'Example Corp' },
       {
         ...single,
         id: 'github',
+        listed: true,
         kind: 'github' as const,
         name: 'GitHub',
         issuer: github.issuer,
@@ -57,5 +60,97 @@ describe('The doctor, with several identity providers', () => {
     const wrong = await look('another-secret');
     expect(complaints(wrong)).to.deep.equal(['client-secret']);
     expect(JSON.stringify(wrong)).to.not.include('another-secret');
+  });
+
+  /** What is said of these rules; GitHub is the only provider unless there are `more`. */
+  async function lookAtRules(matches: RuleInFile['match'][], more: object = {}) {
+    const [single] = good.settings.identityProviders;
+    if (!single) throw new Error('the deployment has no identity provider');
+    const only = { ...single, kind: 'github' as const, issuer: github.issuer, organizations: true };
+    const from = { via: 'sign-in' as const, issuers: [github.issuer] };
+    const settings = {
+      ...good.settings,
+      identityProviders: [only],
+      entitlements: matches.map((match) => ({
+        match: { ...match, from },
+        level: 'operations' as const,
+      })),
+      ...more,
+    };
+    const findings = await good.look({ settings });
+    return findings.filter(({ check }) => check === 'entitlements');
+  }
+
+  const organizationIs = (status: number, body: object = {}) =>
+    github.behave({ answers: { '/api/v3/orgs/acme': { status, body } } });
+
+  it('ENT-06 prints what to write in place of the login of an organization', async () => {
+    organizationIs(200, { login: 'Acme', id: 4711 });
+    const findings = await lookAtRules([{ group: 'acme' }, { organization: 'acme' }]);
+    expect(findings.map(({ about, outcome }) => [about, outcome])).to.deep.equal([
+      ['entitlements[0]', 'warning'],
+      ['entitlements[1]', 'warning'],
+    ]);
+    for (const { remedy } of findings)
+      expect(remedy).to.include('write organization: "Acme#4711" in place of the login');
+    expect(github.requests.at(-1)).to.equal('/api/v3/orgs/acme');
+  });
+
+  const lookUps: [status: number, body: object, outcome: string, what: RegExp][] = [
+    [200, { login: 'acme', id: 4711 }, 'ok', /acme is the login of the organization 4711/],
+    [200, { login: 'acme', id: 666 }, 'note', /the organization with this login is 666/],
+    [404, {}, 'note', /there is no organization with this login/],
+    [403, {}, 'unknown', /GitHub answered with status 403/],
+    [200, { login: 'acme', id: '4711' }, 'unknown', /could not be looked up/],
+  ];
+  for (const [status, body, outcome, what] of lookUps) {
+    it(`ENT-06 compares login and id of a rule: ${status} ${JSON.stringify(body)} is ${outcome}`, async () => {
+      organizationIs(status, body);
+      const [finding] = await lookAtRules([{ organization: 'acme#4711' }]);
+      expect(finding?.outcome).to.equal(outcome);
+      expect(finding?.what).to.match(what);
+    });
+  }
+
+  it('ENT-06 names the address with the id when GitHub cannot be reached', async () => {
+    const [port = 0] = await freePorts(1);
+    const issuer = `http://127.0.0.1:${port}`;
+    const [single] = good.settings.identityProviders;
+    const [finding] = await lookAtRules([{ organization: 'acme' }], {
+      identityProviders: [{ ...single, kind: 'github', issuer, organizations: true }],
+      entitlements: [
+        {
+          match: { organization: 'acme', from: { via: 'sign-in', issuers: [issuer] } },
+          level: 'full',
+        },
+      ],
+    });
+    expect(finding?.outcome).to.equal('warning');
+    expect(finding?.what).to.include('its id could not be looked up');
+    expect(finding?.remedy).to.include(`${issuer}/api/v3/orgs/acme`);
+  });
+
+  it('ENT-07 reports rules whose meaning changed, and domains that any of several providers may assert', async () => {
+    const [single] = good.settings.identityProviders;
+    const issuers = [String(single?.issuer), 'https://partners.example'];
+    const from = { via: 'sign-in', issuers };
+    const findings = await lookAtRules([], {
+      identityProviders: [single, { ...single, id: 'partners', issuer: issuers[1] }],
+      authorization: {
+        ...good.settings.authorization,
+        trustedIssuers: [{ id: 'vouching', issuer: 'https://vouching.example' }],
+      },
+      entitlements: [
+        { match: { emailDomain: 'example.com', from }, level: 'operations' },
+        { match: { subject: 'a', provider: 'partners', from }, level: 'operations' },
+      ],
+    });
+    expect(findings.map(({ about, outcome }) => [about, outcome])).to.deep.equal([
+      ['entitlements[0]', 'warning'],
+      ['entitlements[0]', 'warning'],
+    ]);
+    expect(JSON.stringify(findings))
+      .to.include('its meaning has changed')
+      .and.include('add example.com to emailDomains');
   });
 });

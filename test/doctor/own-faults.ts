@@ -90,7 +90,13 @@ export const OWN_FAULTS: Fault[] = [
     fault: 'everybody may hold everything',
     plant: nothing,
     changed: ({ settings }) => ({
-      settings: { ...settings, entitlements: [{ match: { anyone: true }, level: 'full' }] },
+      settings: {
+        ...settings,
+        entitlements: settings.entitlements.map(({ match: { from } }) => ({
+          match: { anyone: true, from },
+          level: 'full',
+        })),
+      },
     }),
     found: ['settings'],
     says: /everybody who can sign in .* may hold full/,

@@ -1,7 +1,7 @@
 // Who may hold less than before gets less, or nothing, with the next code or refresh, and what they hold is not used up (RFC 6749 section 6).
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import type { Entitlement } from '../../src/settings/entitlements.ts';
+import type { RuleInFile } from '../../src/settings/schema.ts';
 import type { Account } from '../../src/accounts/account.ts';
 import { createConnector } from '../support/administrator.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
@@ -12,12 +12,12 @@ import { openSystemStore } from '../support/opened-store.ts';
 import { startAgainAt } from '../support/restart.ts';
 import { openPlace, startAt, type Place, type System } from '../support/system.ts';
 
-const FULL: Entitlement[] = [
+const FULL: RuleInFile[] = [
   { match: { subject: 'ada' }, level: 'full' },
   { match: { subject: 'grace' }, level: 'operations' },
 ];
-const LOWER: Entitlement[] = [{ match: { subject: 'ada' }, level: 'operations' }];
-const OTHERS: Entitlement[] = [{ match: { subject: 'grace' }, level: 'full' }];
+const LOWER: RuleInFile[] = [{ match: { subject: 'ada' }, level: 'operations' }];
+const OTHERS: RuleInFile[] = [{ match: { subject: 'grace' }, level: 'full' }];
 /** Longer than a process remembers an account. */
 const REMEMBERED = 15;
 
@@ -45,7 +45,7 @@ describe('What a person may hold', () => {
   };
 
   /** Where it was, with the same data, under other rules. */
-  async function restart(entitlements: Entitlement[]): Promise<void> {
+  async function restart(entitlements: RuleInFile[]): Promise<void> {
     await system?.stop();
     system = undefined;
     system = await startAgainAt(place, { entitlements });

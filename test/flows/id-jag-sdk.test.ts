@@ -13,6 +13,7 @@ import { isLetIn } from '../support/mcp.ts';
 import { discover } from '../support/oauth.ts';
 import { startSystem, type System } from '../support/system.ts';
 import { startVouchingIssuer, type VouchingIssuer } from '../support/vouching-issuer.ts';
+import { idOf } from '../support/vouching-system.ts';
 
 const APP = { clientId: 'assistant', clientSecret: 'the-secret-of-the-assistant-0123456789' };
 const AT_ISSUER = { clientId: 'assistant-at-the-company', clientSecret: 'another-secret' };
@@ -33,7 +34,9 @@ describe('SDK v2 with cross-app access', () => {
     const { clientId: id, clientSecret: secret } = APP;
     system = await startSystem({
       file: {
-        entitlements: [{ match: { anyone: true }, level: 'operations' }],
+        entitlements: [
+          { match: { anyone: true, provider: idOf(idp.issuer) }, level: 'operations' },
+        ],
         clients: {
           preRegistered: [
             { id, secret, name: 'Assistant', redirectUris: ['https://assistant.example.com/cb'] },

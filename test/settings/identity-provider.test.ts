@@ -17,6 +17,8 @@ describe('the identity provider', () => {
   it('is the embedded one in development, with its secret left to be derived', () => {
     expect(load(DEVELOPMENT).identityProviders).to.deep.equal([
       {
+        id: 'development',
+        listed: false,
         kind: 'openid',
         organizations: false,
         emailDomains: [],

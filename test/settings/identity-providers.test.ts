@@ -156,63 +156,6 @@ describe('Several identity providers', () => {
   });
 });
 
-describe('A rule', () => {
-  const list = [EXAMPLE, GITHUB];
-
-  it('that names a provider counts for accounts of its issuer', () => {
-    const rules = [{ match: { group: 'analysts', provider: 'github' }, level: 'operations' }];
-    expect(loadInProduction(listing(list, rules)).entitlements).to.deep.equal([
-      { match: { group: 'analysts', issuer: 'https://github.com' }, level: 'operations' },
-    ]);
-  });
-
-  it('about a group, a subject or anyone says which of several providers it means', () => {
-    const rules = [
-      { match: { group: 'analysts' }, level: 'operations' },
-      { match: { subject: '1' }, level: 'operations' },
-      { match: { anyone: true }, level: 'operations' },
-      { match: { email: 'ada@example.com' }, level: 'operations' },
-    ];
-    const expected = 'one of example, github, because there are several';
-    expect(refusals(listing(list, rules))).to.deep.equal({
-      'entitlements[0].match.provider': expected,
-      'entitlements[1].match.provider': expected,
-      'entitlements[2].match.provider': expected,
-    });
-    expect(() => loadInProduction(listing([EXAMPLE], rules))).to.not.throw();
-  });
-
-  it('for administrators says so, too, and counts for that provider only', () => {
-    const withAdministrators = (administrators: object[]) => ({
-      ...listing(list),
-      management: { administrators },
-    });
-    expect(refusals(withAdministrators([{ group: 'a' }, { subject: '1' }]))).to.deep.equal({
-      'management.administrators[0].provider': 'one of example, github, because there are several',
-      'management.administrators[1].provider': 'one of example, github, because there are several',
-    });
-    const rules = [{ group: 'a', provider: 'github' }, { email: 'ada@example.com' }];
-    expect(loadInProduction(withAdministrators(rules)).management.administrators).to.deep.equal([
-      { group: 'a', issuer: 'https://github.com' },
-      { email: 'ada@example.com' },
-    ]);
-  });
-
-  it('cannot name a provider that is not there, or nothing but a provider', () => {
-    const rule = (match: object) => [{ match, level: 'operations' }];
-    expect(refusals(listing(list, rule({ group: 'a', provider: 'gitlab' })))).to.have.property(
-      'entitlements[0].match.provider',
-      'one of example, github',
-    );
-    expect(
-      refusals({ ...PRODUCTION, entitlements: rule({ group: 'a', provider: 'github' }) }),
-    ).to.have.property('entitlements[0].match.provider');
-    expect(refusals(listing(list, rule({ provider: 'github' })))).to.have.property(
-      'entitlements[0].match',
-    );
-  });
-});
-
 describe('GitHub as the only identity provider', () => {
   it('is asked for addresses, and for organizations when they are wanted', () => {
     const { id: _id, name: _name, ...github } = GITHUB;

@@ -8,6 +8,7 @@ import {
   load,
   PRODUCTION,
   refusal,
+  rulesIn,
   SECRET,
   settingsFile,
   temporaryDirectory,
@@ -66,11 +67,10 @@ describe('settings without any environment', () => {
   });
 
   it('let Ada hold full, Grace operations and Alan nothing', () => {
-    const { developmentIdp, entitlements } = loadSettings({
-      GATEHOUSE_DATA_DIR: temporaryDirectory(),
-    });
+    const settings = loadSettings({ GATEHOUSE_DATA_DIR: temporaryDirectory() });
+    const { developmentIdp } = settings;
     expect(developmentIdp?.people.map(({ id }) => id)).to.deep.equal(['ada', 'grace', 'alan']);
-    expect(entitlements).to.deep.equal([
+    expect(rulesIn(settings)).to.deep.equal([
       { match: { subject: 'ada' }, level: 'full' },
       { match: { subject: 'grace' }, level: 'operations' },
     ]);

@@ -7,6 +7,7 @@ import {
   mistakesIn,
   PRODUCTION,
   refusal,
+  rulesIn,
   SECRET,
   wrongSettings,
 } from './settings-file.ts';
@@ -121,9 +122,7 @@ describe('production', () => {
 
   it('accepts everybody, when the operator says so', () => {
     const entitlements = [{ match: { anyone: true }, level: 'analytics' }];
-    expect(loadInProduction({ ...PRODUCTION, entitlements }).entitlements).to.deep.equal(
-      entitlements,
-    );
+    expect(rulesIn(loadInProduction({ ...PRODUCTION, entitlements }))).to.deep.equal(entitlements);
   });
 
   it('gives load balancers five seconds to notice that a process stops, and development none', () => {

@@ -72,6 +72,11 @@ export function refusal(call: () => unknown): SettingsError {
   throw new Error('the settings were accepted');
 }
 
+/** The rules as the file has them, without what was resolved. */
+export function rulesIn({ entitlements }: Settings): object[] {
+  return entitlements.map(({ match: { from: _from, ...match }, ...rule }) => ({ match, ...rule }));
+}
+
 export function mistakesIn(content: unknown, environment: Environment = {}): readonly Mistake[] {
   return refusal(() => load(content, environment)).mistakes;
 }

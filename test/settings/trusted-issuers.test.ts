@@ -28,6 +28,7 @@ describe('An identity provider in the settings that may vouch for people', () =>
     expect(load(withIssuers(RIGHT)).authorization.trustedIssuers).to.deep.equal([
       {
         ...RIGHT,
+        id: 'login.example.com',
         claims: {
           subject: 'sub',
           name: 'name',
@@ -72,11 +73,13 @@ describe('An identity provider in the settings that may vouch for people', () =>
     });
   }
 
-  it('is a mistake when it is there twice', () => {
-    expect(wrongSettings(withIssuers(RIGHT, RIGHT))).to.deep.equal([
-      'authorization.trustedIssuers',
-    ]);
-  });
+  for (const issuer of [ISSUER, `${ISSUER}/`]) {
+    it(`is a mistake when it is there twice, the second time as ${issuer}`, () => {
+      expect(wrongSettings(withIssuers(RIGHT, { ...RIGHT, id: 'other', issuer }))).to.deep.equal([
+        'authorization.trustedIssuers',
+      ]);
+    });
+  }
 
   it('is reached by https in production', () => {
     const plain = { ...RIGHT, issuer: 'http://login.example.com', jwksUri: 'http://a.example/k' };

@@ -65,7 +65,7 @@ export async function startGithub(port = 0): Promise<Github> {
     const size = Number(query.get('per_page'));
     const start = (Number(query.get('page')) - 1) * size;
     const found = (behaviour.organizations ?? []).slice(start, start + size);
-    return { body: found.map((login) => ({ login, id: 1 })) };
+    return { body: found.map((login, n) => ({ login, id: start + n + 1 })) };
   }
 
   const server = createServer(async (req, res) => {

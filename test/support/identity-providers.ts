@@ -145,6 +145,8 @@ function settings({ example, partners, github, nobodyThere }: Providers): System
       entitlements: [
         { match: { group: 'analysts', provider: 'partners' }, level: 'full' },
         { match: { emailDomain: 'example.com' }, level: 'operations' },
+        { match: { anyone: true, provider: 'partners' }, level: 'operations' },
+        { match: { anyone: true, provider: 'github' }, level: 'operations' },
       ],
     },
   };

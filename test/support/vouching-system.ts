@@ -91,13 +91,18 @@ export function useVouching() {
   return { now, claimsFor, present, vouch, obtain, forgetUse };
 }
 
+/** Of a trusted issuer, unless the settings give it another. */
+export function idOf(issuer: string): string {
+  return new URL(issuer).host;
+}
+
 function settings(idp: VouchingIssuer, second: VouchingIssuer) {
   const clients = [APP.id, OTHER.id, FORBIDDEN.id];
   return {
-    entitlements: [
-      { match: { group: 'staff' }, level: 'operations' },
-      { match: { emailDomain: 'example.com' }, level: 'admin' },
-    ],
+    entitlements: [idp, second].flatMap(({ issuer }) => [
+      { match: { group: 'staff', provider: idOf(issuer) }, level: 'operations' },
+      { match: { emailDomain: 'example.com', provider: idOf(issuer) }, level: 'admin' },
+    ]),
     clients: { preRegistered: [APP, OTHER, FORBIDDEN, UNVOUCHED].map(inSettings) },
     authorization: {
       trustedIssuers: [

@@ -183,7 +183,7 @@ async function tokenPolicy({ settings, store, now }: EngineOptions): Promise<Tok
     refreshConnector: connectors.refresh,
     readAccount: accounts.read,
     refreshAccount: accounts.refresh,
-    levelOf: (account) => entitledLevel(account, settings.entitlements),
+    levelOf: (account, via) => entitledLevel(account, settings.entitlements, via),
   };
 }
 

@@ -5,6 +5,7 @@ import { announceGrant } from '../../grants/grants.ts';
 import { createTokenName, type Part } from '../../grants/token-name.ts';
 import { isLevel } from '../../permission-level.ts';
 import { KEEP } from '../../store/store.ts';
+import { JWT_BEARER } from '../metadata.ts';
 import { presentedJwt } from './extensions.ts';
 import { type LastSteps, usedProofModel } from './proof-key.ts';
 import {
@@ -82,7 +83,8 @@ function accessTokenModel(options: GrantModelOptions, records: RequestRecords): 
       const record = claims && (await records.load(claims.grantId))?.value;
       if (!record || record.revoked?.[claims.jti] !== undefined) return undefined;
       if (!isLevel(claims.scope) || !allowsLevel(record, claims.scope)) return undefined;
-      return { kind: 'AccessToken', format: 'opaque', ...claims, extra: {} };
+      const gty = record.vouchedAt === undefined ? {} : { gty: JWT_BEARER };
+      return { kind: 'AccessToken', format: 'opaque', ...claims, ...gty, extra: {} };
     },
     async destroy(jti) {
       const token = requireRequest().oidc.entities.AccessToken;

@@ -41,7 +41,7 @@ export async function admittedAccount(
   const known = await findAccount(store, testimony.id);
   if (known && !isHonoured(known, issuedAt)) throw refusedBecause('account_disabled');
   const account = vouchedFor(known, testimony, now());
-  const entitled = policy.levelOf(account);
+  const entitled = policy.levelOf(account, 'id-jag');
   if (!entitled) throw refusedBecause('not_entitled');
   return { ...account, entitled };
 }

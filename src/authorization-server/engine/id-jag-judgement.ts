@@ -1,5 +1,5 @@
 // What the claims of an ID-JAG must say (draft-ietf-oauth-identity-assertion-authz-grant section 4.4.1, RFC 7523 section 3). Pure: no I/O, no clock.
-import type { Testimony } from '../../accounts/account.ts';
+import { MAX_EMAIL, type Testimony } from '../../accounts/account.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
 import { highestLevelIn, type Level } from '../../permission-level.ts';
 import type { TrustedIssuer } from '../../settings/trusted-issuers.ts';
@@ -16,7 +16,6 @@ export const SKEW = 60;
 const LONGEST_LIFE = 3600;
 const LONGEST_ID = 512;
 const LONGEST_NAME = 200;
-const LONGEST_EMAIL = 320;
 
 export type Claims = Record<string, unknown>;
 
@@ -140,11 +139,12 @@ function testimonyIn(
   claims: Claims,
   { issuer, claims: names, emailIsVerified }: TrustedIssuer,
 ): Testimony {
-  const text = (name: string, longest: number) => {
-    const value = claims[name];
-    return typeof value === 'string' && value !== '' ? value.slice(0, longest) : undefined;
+  const text = (claim: string) => {
+    const value = claims[claim];
+    return typeof value === 'string' && value !== '' ? value : undefined;
   };
-  const [name, email] = [text(names.name, LONGEST_NAME), text(names.email, LONGEST_EMAIL)];
+  const [name, address] = [text(names.name)?.slice(0, LONGEST_NAME), text(names.email)];
+  const email = address !== undefined && address.length <= MAX_EMAIL ? address : undefined;
   const [groups, verified] = [claims[names.groups], claims[names.emailVerified]];
   const isVerified = emailIsVerified || (verified === undefined ? undefined : verified === true);
   return {

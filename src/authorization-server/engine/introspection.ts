@@ -4,7 +4,13 @@ import { guarded } from './refusals.ts';
 import { requireLevel, type TokenPolicy } from './token-request.ts';
 
 /** A refresh token names its connect link as resource, an access token as audience. */
-type FoundToken = { accountId?: string; iat?: number; resource?: unknown; aud?: unknown };
+type FoundToken = {
+  accountId?: string;
+  iat?: number;
+  gty?: string;
+  resource?: unknown;
+  aud?: unknown;
+};
 
 /** What the policy refuses is answered like an unknown token: `active` false and nothing more. */
 export function introspection(policy: TokenPolicy, clients: readonly { id: string }[]) {
@@ -13,10 +19,10 @@ export function introspection(policy: TokenPolicy, clients: readonly { id: strin
     allowedPolicy: guarded(async function allowedPolicy(
       _ctx: unknown,
       { clientId }: { clientId: string },
-      { accountId, iat, resource, aud }: FoundToken,
+      { accountId, iat, gty, resource, aud }: FoundToken,
     ): Promise<boolean> {
       const mayAsk = clients.some(({ id }) => id === clientId);
-      return mayAsk && isStillAllowed(policy, { accountId, iat, resource: resource ?? aud });
+      return mayAsk && isStillAllowed(policy, { accountId, iat, gty, resource: resource ?? aud });
     }),
   };
 }

@@ -40,7 +40,7 @@ export function resourceIndicators(policy: TokenPolicy, signingKid: () => string
 
 function grantedIn(ctx: KoaContextWithOIDC, resource: string) {
   const { accountId, iat } = ctx.oidc.entities.Grant ?? {};
-  return { resource, accountId, iat };
+  return { resource, accountId, iat, gty: ctx.oidc.params?.grant_type };
 }
 
 /**

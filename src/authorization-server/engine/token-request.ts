@@ -5,6 +5,8 @@ import { type Connector, connectorState } from '../../connectors/connector.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
 import type { EnginePayload } from '../../grants/grant-record.ts';
 import type { Reason } from '../../grants/reasons.ts';
+import type { Via } from '../../settings/entitlements.ts';
+import { JWT_BEARER } from '../metadata.ts';
 import {
   highestLevelIn,
   levelsUpTo,
@@ -21,7 +23,7 @@ export type TokenPolicy = {
   refreshConnector: (id: string) => Promise<Connector | undefined>;
   readAccount: (id: string) => Promise<Account | undefined>;
   refreshAccount: (id: string) => Promise<Account | undefined>;
-  levelOf: (account: Account) => Level | undefined;
+  levelOf: (account: Account, via: Via) => Level | undefined;
 };
 
 /**
@@ -76,7 +78,8 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
   if (account && !isHonoured(account, Number(granted.iat))) {
     throw invalidGrant('the account was disabled after this was granted', 'account_disabled');
   }
-  const entitled = account && policy.levelOf(account);
+  const via = granted.gty === JWT_BEARER ? 'id-jag' : 'sign-in';
+  const entitled = account && policy.levelOf(account, via);
   if (!entitled) {
     const reason = account ? 'not_entitled' : 'account_deleted';
     throw invalidGrant('the account may not use this connect link', reason);

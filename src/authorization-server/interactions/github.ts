@@ -1,7 +1,12 @@
 // Signing in at GitHub, which has OAuth 2.0 and an API, and no ID tokens (RFC 6749 section 4.1, RFC 7636).
 import * as oauth from 'openid-client';
 import { z } from 'zod';
-import type { Identity } from '../../accounts/account.ts';
+import {
+  foldedAddress,
+  MAX_EMAIL,
+  type Identity,
+  type Organization,
+} from '../../accounts/account.ts';
 import { unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
 import { exchangeCode, notTrusted, providerClient, UNAVAILABLE } from './code-exchange.ts';
@@ -15,7 +20,7 @@ const user = z.object({
 const emails = z.array(
   z.object({ email: z.string(), primary: z.boolean(), verified: z.boolean() }),
 );
-const organizations = z.array(z.object({ login: z.string() }));
+const organizations = z.array(z.object({ login: z.string().min(1), id: z.int().positive() }));
 
 type Emails = z.output<typeof emails>;
 
@@ -58,7 +63,7 @@ export function openGithub(settings: IdentityProviderSettings, callbackUrl: stri
 }
 
 /** github.com and ghe.com have a host for it, servers of one's own a path. */
-function apiOf(origin: string): string {
+export function apiOf(origin: string): string {
   const { hostname } = new URL(origin);
   const isHosted = hostname === 'github.com' || hostname.endsWith('.ghe.com');
   return isHosted ? `https://api.${hostname}` : `${origin}/api/v3`;
@@ -70,35 +75,39 @@ async function identityOf(
   askApi: (path: string) => Promise<unknown>,
 ): Promise<Identity> {
   const { id, login, name } = understood(user, await askApi('/user'));
-  const addresses = understood(emails, await askApi(`/user/emails?per_page=${PAGE}`));
+  const all = understood(emails, await askApi(`/user/emails?per_page=${PAGE}`));
+  const addresses = all.filter(({ email }) => email.length <= MAX_EMAIL);
   const address = preferred(addresses, emailDomains);
   return {
     issuer,
     subject: String(id),
     name: (name || login).slice(0, 200),
-    ...(address ? { email: address.email.slice(0, 320) } : {}),
+    ...(address ? { email: address.email } : {}),
     emailVerified: address?.verified === true,
-    groups: settings.organizations ? await organizationsOf(askApi) : [],
+    ...(settings.organizations ? await membershipsOf(askApi) : { groups: [] }),
   };
 }
 
 /** A verified one at a domain of the settings, else the one that the person calls their first. */
 function preferred(addresses: Emails, domains: readonly string[]): Emails[number] | undefined {
   const isOurs = ({ email, verified }: Emails[number]) =>
-    verified && domains.includes(String(email.split('@').at(-1)).toLowerCase());
+    verified && domains.includes(String(foldedAddress(email).split('@').at(-1)));
   const ours = addresses.filter(isOurs);
   return ours.find(({ primary }) => primary) ?? ours[0] ?? addresses.find(({ primary }) => primary);
 }
 
-async function organizationsOf(askApi: (path: string) => Promise<unknown>): Promise<string[]> {
-  const logins: string[] = [];
+/** As organizations, and as groups for rules that name a login. */
+async function membershipsOf(
+  askApi: (path: string) => Promise<unknown>,
+): Promise<Pick<Identity, 'organizations' | 'groups'>> {
+  const all: Organization[] = [];
   for (let page = 1; page <= MOST_PAGES; page += 1) {
     const answer = await askApi(`/user/orgs?per_page=${PAGE}&page=${page}`);
     const found = understood(organizations, answer);
-    logins.push(...found.map(({ login }) => login));
+    all.push(...found);
     if (found.length < PAGE) break;
   }
-  return logins;
+  return { organizations: all, groups: all.map(({ login }) => login) };
 }
 
 /** Whatever it will not say makes nobody a person without an address or a group: they try again. */

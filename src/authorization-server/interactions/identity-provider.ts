@@ -2,7 +2,7 @@
 import * as openid from 'openid-client';
 import { unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
-import type { Identity } from '../../accounts/account.ts';
+import { type Identity, isOfIssuer, MAX_EMAIL } from '../../accounts/account.ts';
 import {
   exchangeCode,
   notTrusted,
@@ -40,10 +40,10 @@ export function openIdentityProvider(
   settings: IdentityProviderSettings,
   callbackUrl: string,
 ): IdentityProvider {
-  const { id, name, issuer, emailDomains, kind } = settings;
+  const { id, listed, name, issuer, emailDomains, kind } = settings;
   const open = kind === 'github' ? openGithub : openOpenidProvider;
   return {
-    ...(id === undefined ? {} : { id }),
+    ...(listed ? { id } : {}),
     ...(name === undefined ? {} : { name }),
     issuer,
     emailDomains,
@@ -158,17 +158,19 @@ async function claimsOf(config: openid.Configuration, tokens: Tokens): Promise<C
   return { ...more, ...claims, email, email_verified };
 }
 
-function identityOf({ groupsClaim }: IdentityProviderSettings, claims: Claims): Identity {
+function identityOf({ groupsClaim, issuer }: IdentityProviderSettings, claims: Claims): Identity {
   const { iss, sub, name, preferred_username: username, email, email_verified: verified } = claims;
   const groups = claims[groupsClaim];
-  const address = typeof email === 'string' ? email : undefined;
+  const isUsable = typeof email === 'string' && email.length <= MAX_EMAIL;
+  const address = isUsable ? email : undefined;
   const display = [name, username, address].find((text) => typeof text === 'string' && text !== '');
   return {
     issuer: iss,
     subject: sub,
     name: String(display ?? sub).slice(0, 200),
-    ...(address === undefined ? {} : { email: address.slice(0, 320) }),
-    emailVerified: verified === true,
+    ...(isOfIssuer({ issuer: iss }, issuer) ? {} : { providerIssuer: issuer }),
+    ...(address === undefined ? {} : { email: address }),
+    emailVerified: address !== undefined && verified === true,
     groups: Array.isArray(groups) ? groups.filter((group) => typeof group === 'string') : [],
   };
 }

@@ -1,5 +1,5 @@
 // The identity providers that people may sign in at, each with a callback of its own (RFC 9700 section 4.4.2.2).
-import { isOfIssuer } from '../../accounts/account.ts';
+import { foldedAddress, isOfIssuer } from '../../accounts/account.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
 import { type IdentityProvider, openIdentityProvider } from './identity-provider.ts';
@@ -15,7 +15,10 @@ export function openIdentityProviders(
   callbackUrl: string,
 ): IdentityProviders {
   return settings.map((provider) =>
-    openIdentityProvider(provider, belowPath(callbackUrl, provider.id)),
+    openIdentityProvider(
+      provider,
+      belowPath(callbackUrl, provider.listed ? provider.id : undefined),
+    ),
   );
 }
 
@@ -42,7 +45,7 @@ export function findOwner(
   providers: IdentityProviders,
   address = '',
 ): IdentityProvider | undefined {
-  const [, domain] = /@([^@]+)$/.exec(address.toLowerCase()) ?? [];
+  const [, domain] = /@([^@]+)$/.exec(foldedAddress(address)) ?? [];
   return domain === undefined
     ? undefined
     : providers.find(({ emailDomains }) => emailDomains.includes(domain));

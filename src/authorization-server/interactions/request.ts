@@ -64,7 +64,7 @@ export async function requireConsentRequest(
     requireConnector(options, String(resource)),
     requireAccount(options, flow),
   ]);
-  const entitled = entitledLevel(account, options.entitlements);
+  const entitled = entitledLevel(account, options.entitlements, 'sign-in');
   const asked = highestLevelIn(scope) ?? connector.level;
   return {
     client,

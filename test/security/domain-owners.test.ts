@@ -1,0 +1,191 @@
+// With several identity providers, addresses of a domain count only when the owner of the domain asserts them, and organizations by their id.
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
+import { registerClient } from '../support/connection.ts';
+import {
+  type Github,
+  GITHUB_CLIENT,
+  type GithubBehaviour,
+  startGithub,
+} from '../support/github.ts';
+import { authorizeUrl, discover } from '../support/oauth.ts';
+import {
+  OPENID_CLIENT,
+  type OpenIdProvider,
+  signingInAt,
+  startOpenIdProvider,
+} from '../support/openid-provider.ts';
+import { startSystem, type System } from '../support/system.ts';
+
+type Person = { email: string; email_verified?: boolean; groups?: string[] };
+
+describe('With several identity providers', () => {
+  let example: OpenIdProvider;
+  let partners: OpenIdProvider;
+  let github: Github;
+  let system: System;
+  before(async () => {
+    [example, partners] = await Promise.all([startOpenIdProvider(), startOpenIdProvider()]);
+    github = await startGithub();
+    const { file, settings } = signingInAt(example, {
+      identityProvider: undefined,
+      identityProviders: [
+        {
+          id: 'example',
+          name: 'Example',
+          issuer: example.issuer,
+          emailDomains: ['Example.com'],
+          ...OPENID_CLIENT,
+        },
+        { id: 'partners', name: 'Partners', issuer: partners.issuer, ...OPENID_CLIENT },
+        { id: 'github', kind: 'github', name: 'GitHub', issuer: github.issuer, ...GITHUB_CLIENT },
+      ],
+      management: { administrators: [{ email: 'ceo@example.com', provider: 'example' }] },
+      entitlements: [
+        { match: { emailDomain: 'example.com' }, level: 'operations' },
+        { match: { email: 'ceo@example.com' }, level: 'full' },
+      ],
+    });
+    system = await startSystem({ file, settings });
+  });
+  after(async () => {
+    await system?.stop();
+    await Promise.all([example, partners, github].map((provider) => provider.stop()));
+  });
+
+  const providers = () => ({ example, partners, github });
+  type Id = keyof ReturnType<typeof providers>;
+
+  function behave(id: Id, { email, ...claims }: Person) {
+    if (id === 'github') github.behave({ emails: [{ email, primary: true, verified: true }] });
+    else
+      providers()[id].behave({
+        claims: { sub: `${id} ${email}`, name: 'The CEO', email, email_verified: true, ...claims },
+      });
+  }
+
+  async function offeredTo(id: Id, person: Person): Promise<string[]> {
+    behave(id, person);
+    const { link } = await createConnector(system, { level: 'full' });
+    const { server } = await discover(link);
+    const browser = openBrowser([system.auth]);
+    const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+    const choice = requirePage(await browser.visit(url));
+    const departure = requireDeparture(await browser.submit(choice, { provider: id }));
+    const page = requirePage(await browser.visit(providers()[id].approve(departure)));
+    expect(page.status).to.be.oneOf([200, 403]);
+    expect(asksConsent(page)).to.equal(page.status === 200);
+    return page.forms.flatMap(({ controls }) =>
+      controls.flatMap(({ name, value }) => (name === 'level' ? [String(value)] : [])),
+    );
+  }
+
+  async function consoleStatus(id: Id, person: Person): Promise<number> {
+    behave(id, person);
+    const browser = openBrowser([system.management]);
+    const departure = requireDeparture(
+      await browser.visit(new URL(`${system.management}/console/sign-in/${id}`)),
+    );
+    return requirePage(await browser.visit(providers()[id].approve(departure))).status;
+  }
+
+  it('ENT-03 an address of a domain counts when the owner of the domain asserts it', async () => {
+    expect((await offeredTo('example', { email: 'CEO@example.com' })).at(-1)).to.equal('full');
+    expect((await offeredTo('example', { email: 'ada@EXAMPLE.com' })).at(-1)).to.equal(
+      'operations',
+    );
+    expect(
+      await offeredTo('example', { email: 'ceo@example.com', email_verified: false }),
+    ).to.deep.equal([]);
+  });
+
+  for (const id of ['partners', 'github'] as const) {
+    for (const email of [
+      'ceo@example.com',
+      'CEO@EXAMPLE.COM',
+      'ceo@example.com.',
+      'x@mail.example.com',
+    ]) {
+      it(`ENT-03 ${email} gives nobody anything when ${id} asserts it`, async () => {
+        expect(await offeredTo(id, { email })).to.deep.equal([]);
+      });
+    }
+
+    it(`ENT-03 the address of an administrator opens no console when ${id} asserts it`, async () => {
+      expect(await consoleStatus(id, { email: 'ceo@example.com' })).to.equal(403);
+    });
+  }
+
+  it('ENT-03 the address of an administrator opens the console when the owner asserts it', async () => {
+    expect(await consoleStatus('example', { email: 'ceo@example.com' })).to.equal(200);
+  });
+});
+
+describe('An organization of GitHub', () => {
+  let github: Github;
+  let system: System;
+  before(async () => {
+    github = await startGithub();
+    system = await startSystem({
+      settings: { GATEHOUSE_DEVELOPMENT_IDP_URL: '' },
+      file: {
+        developmentIdp: undefined,
+        management: { administrators: [] },
+        identityProvider: {
+          kind: 'github',
+          issuer: github.issuer,
+          organizations: true,
+          ...GITHUB_CLIENT,
+        },
+        entitlements: [
+          { match: { organization: 'acme-corp#4711' }, level: 'full' },
+          { match: { organization: 'by-login' }, level: 'operations' },
+          { match: { group: 'as-group' }, level: 'analytics' },
+        ],
+      },
+    });
+  });
+  after(async () => {
+    await system?.stop();
+    await github.stop();
+  });
+
+  async function highestFor(user: number, organization: object): Promise<string | undefined> {
+    const answers: GithubBehaviour['answers'] = { '/api/v3/user/orgs': { body: [organization] } };
+    github.behave({ user: { id: user, login: `user-${user}` }, answers });
+    const { link } = await createConnector(system, { level: 'full' });
+    const { server } = await discover(link);
+    const browser = openBrowser([system.auth]);
+    const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+    const departure = requireDeparture(await browser.visit(url));
+    const page = requirePage(await browser.visit(github.approve(departure)));
+    expect(page.status).to.be.oneOf([200, 403]);
+    return page.forms
+      .flatMap(({ controls }) => controls.filter(({ name }) => name === 'level'))
+      .map(({ value }) => String(value))
+      .at(-1);
+  }
+
+  const cases: [what: string, organization: object, level: string | undefined][] = [
+    ['its members', { login: 'acme-corp', id: 4711 }, 'full'],
+    ['its members after it was renamed', { login: 'acme-inc', id: 4711 }, 'full'],
+    ['nobody of another that took its login', { login: 'acme-corp', id: 666 }, undefined],
+    [
+      'nobody of one whose login looks like the rule',
+      { login: 'acme-corp#4711', id: 666 },
+      undefined,
+    ],
+    [
+      'whoever is in one with that login, without an id',
+      { login: 'By-Login', id: 5 },
+      'operations',
+    ],
+    ['whoever is in one with that login, as a group', { login: 'as-group', id: 6 }, 'analytics'],
+  ];
+  for (const [index, [what, organization, level]] of cases.entries()) {
+    it(`ENT-06 lets in ${what}`, async () => {
+      expect(await highestFor(1000 + index, organization)).to.equal(level);
+    });
+  }
+});

@@ -1,0 +1,393 @@
+// Rules about people in the settings: whose assertions each accepts, which are refused, and which are reported because their meaning changed.
+import { expect } from 'chai';
+import { startGatehouse } from '../../src/gatehouse.ts';
+import { createLogger } from '../../src/observability/logger.ts';
+import { ruleNotices } from '../../src/settings/rule-notices.ts';
+import { freePorts } from '../support/free-ports.ts';
+import {
+  DEVELOPMENT,
+  load,
+  loadInProduction,
+  mistakesIn,
+  PRODUCTION,
+  SECRET,
+} from './settings-file.ts';
+
+const EXAMPLE = {
+  id: 'example',
+  name: 'Example Corp',
+  issuer: 'https://login.example.com',
+  clientId: 'gatehouse',
+  emailDomains: ['Example.com'],
+};
+const PARTNERS = {
+  id: 'partners',
+  name: 'Partners',
+  issuer: 'https://partners.example',
+  clientId: 'gatehouse',
+};
+const GITHUB = {
+  id: 'github',
+  name: 'GitHub',
+  kind: 'github',
+  clientId: 'Iv1.0123456789abcdef',
+  clientSecret: 'a-client-secret',
+  organizations: true,
+};
+const CLIENT_SECRET = 'a-secret-of-a-client-that-is-long-enough';
+const CLIENT = {
+  id: 'app',
+  name: 'App',
+  redirectUris: ['https://app.example.com/cb'],
+  secret: CLIENT_SECRET,
+};
+const { identityProvider: SINGLE, ...WITHOUT } = PRODUCTION;
+const THREE = { identityProviders: [EXAMPLE, PARTNERS, GITHUB] };
+const { id: _id, name: _name, ...GITHUB_ALONE } = GITHUB;
+
+type Parts = {
+  providers?: object;
+  rules?: object[];
+  administrators?: object[];
+  trusted?: object[];
+};
+
+function settingsWith({
+  providers = { identityProvider: SINGLE },
+  rules = [{ group: 'analysts' }],
+  administrators = [],
+  trusted = [],
+}: Parts) {
+  return {
+    ...WITHOUT,
+    ...providers,
+    entitlements: rules.map((match) => ({ match, level: 'operations' })),
+    management: { administrators },
+    clients: { preRegistered: [CLIENT] },
+    authorization: {
+      trustedIssuers: trusted.map((issuer) => ({
+        jwksUri: 'https://vouching.example/keys',
+        clients: ['app'],
+        ...issuer,
+      })),
+    },
+  };
+}
+
+const VOUCHING = { issuer: 'https://vouching.example' };
+
+/** What is expected, by the name of the setting that is wrong. */
+function refusals(parts: Parts): Record<string, string> {
+  const mistakes = mistakesIn(settingsWith(parts), { GATEHOUSE_SECRET: SECRET });
+  return Object.fromEntries(mistakes.map(({ setting, expected }) => [setting, expected]));
+}
+
+function acceptedBy(parts: Parts) {
+  return loadInProduction(settingsWith(parts)).entitlements.map(({ match: { from } }) => from);
+}
+
+function noticesOf(parts: Parts) {
+  return ruleNotices(loadInProduction(settingsWith(parts)));
+}
+
+const signIn = (...issuers: string[]) => ({ via: 'sign-in', issuers });
+const GITHUB_ISSUER = 'https://github.com';
+
+describe('Rules in the settings', () => {
+  it('ENT-01 a rule without provider accepts the sign-in providers, and no trusted issuer', () => {
+    expect(acceptedBy({ trusted: [VOUCHING] })).to.deep.equal([signIn(SINGLE.issuer)]);
+    const rules = [{ email: 'ada@else.example' }, { emailDomain: 'else.example' }];
+    const all = signIn(EXAMPLE.issuer, PARTNERS.issuer, GITHUB_ISSUER);
+    expect(acceptedBy({ providers: THREE, rules, trusted: [VOUCHING] })).to.deep.equal([all, all]);
+  });
+
+  it('ENT-02 a rule with provider accepts that sign-in provider or trusted issuer alone', () => {
+    const rules = [
+      { group: 'a', provider: 'partners' },
+      { group: 'a', provider: 'vouching.example' },
+      { anyone: true, provider: 'second' },
+    ];
+    const second = { id: 'second', issuer: 'https://vouching.example/second' };
+    expect(acceptedBy({ providers: THREE, rules, trusted: [VOUCHING, second] })).to.deep.equal([
+      signIn(PARTNERS.issuer),
+      { via: 'id-jag', issuers: [VOUCHING.issuer] },
+      { via: 'id-jag', issuers: [second.issuer] },
+    ]);
+  });
+
+  it('a rule names the only identity provider as default, or by its id', () => {
+    const rules = [{ group: 'a', provider: 'default' }];
+    expect(acceptedBy({ rules })).to.deep.equal([signIn(SINGLE.issuer)]);
+    const named = { identityProvider: { ...SINGLE, id: 'company' } };
+    expect(
+      acceptedBy({ providers: named, rules: [{ group: 'a', provider: 'company' }] }),
+    ).to.deep.equal([signIn(SINGLE.issuer)]);
+    expect(refusals({ providers: named, rules })).to.deep.equal({
+      'entitlements[0].match.provider': 'company',
+    });
+  });
+
+  it('a rule names the embedded identity provider as development', () => {
+    const entitlements = [{ match: { subject: 'ada', provider: 'development' }, level: 'full' }];
+    const [rule] = load({ ...DEVELOPMENT, entitlements }).entitlements;
+    expect(rule?.match.from).to.deep.equal(signIn('http://localhost:4003'));
+  });
+
+  it('ENT-03 a rule about an address in a domain of emailDomains accepts the owner of the domain alone', () => {
+    const rules = [
+      { emailDomain: 'EXAMPLE.com' },
+      { email: 'Ceo@Example.COM' },
+      { emailDomain: 'mail.example.com' },
+    ];
+    const all = signIn(EXAMPLE.issuer, PARTNERS.issuer, GITHUB_ISSUER);
+    expect(acceptedBy({ providers: THREE, rules })).to.deep.equal([
+      signIn(EXAMPLE.issuer),
+      signIn(EXAMPLE.issuer),
+      all,
+    ]);
+  });
+
+  it('ENT-05 a rule cannot give an address to another provider than the owner of its domain', () => {
+    const rules = [
+      { emailDomain: 'example.com', provider: 'partners' },
+      { email: 'ceo@Example.com', provider: 'vouching.example' },
+      { emailDomain: 'example.com', provider: 'example' },
+      { emailDomain: 'else.example', provider: 'partners' },
+    ];
+    const expected = 'example, because this domain is in its emailDomains';
+    expect(refusals({ providers: THREE, rules, trusted: [VOUCHING] })).to.deep.equal({
+      'entitlements[0].match.provider': expected,
+      'entitlements[1].match.provider': expected,
+    });
+    const administrators = [{ emailDomain: 'example.com', provider: 'partners' }];
+    expect(refusals({ providers: THREE, rules: rules.slice(3), administrators })).to.deep.equal({
+      'management.administrators[0].provider': expected,
+    });
+  });
+
+  it('a rule about the domain of an issuer that is both a sign-in provider and trusted may name either of its ids', () => {
+    const providers = { identityProvider: { ...SINGLE, emailDomains: ['example.com'] } };
+    const rules = [
+      { emailDomain: 'example.com', provider: 'default' },
+      { emailDomain: 'example.com', provider: 'login.example.com' },
+    ];
+    const trusted = [{ issuer: SINGLE.issuer }];
+    expect(acceptedBy({ providers, rules, trusted })).to.deep.equal([
+      signIn(SINGLE.issuer),
+      { via: 'id-jag', issuers: [SINGLE.issuer] },
+    ]);
+  });
+
+  it('a rule says which of several providers it means, unless it is about an address', () => {
+    const rules = [
+      { group: 'analysts' },
+      { subject: '1' },
+      { anyone: true },
+      { organization: 'example-corp#12' },
+      { email: 'ada@example.com' },
+    ];
+    const expected = 'one of example, partners, github, because there are several';
+    expect(refusals({ providers: THREE, rules })).to.deep.equal({
+      'entitlements[0].match.provider': expected,
+      'entitlements[1].match.provider': expected,
+      'entitlements[2].match.provider': expected,
+      'entitlements[3].match.provider': expected,
+    });
+    expect(acceptedBy({ rules: rules.filter((rule) => !rule.organization) })).to.have.length(4);
+  });
+
+  it('ENT-05 a rule about administrators always says which of several providers it means, and never a trusted issuer', () => {
+    const administrators = [
+      { group: 'a' },
+      { email: 'ada@else.example' },
+      { emailDomain: 'example.com' },
+      { subject: '1', provider: 'vouching.example' },
+      { subject: '1', provider: 'github' },
+    ];
+    const rules = [{ group: 'a', provider: 'example' }];
+    const expected = 'one of example, partners, github, because there are several';
+    expect(
+      refusals({ providers: THREE, rules, administrators, trusted: [VOUCHING] }),
+    ).to.deep.equal({
+      'management.administrators[0].provider': expected,
+      'management.administrators[1].provider': expected,
+      'management.administrators[2].provider': 'example, because there are several',
+      'management.administrators[3].provider': 'one of example, partners, github',
+    });
+    const [administrator] = loadInProduction(
+      settingsWith({ providers: THREE, rules, administrators: administrators.slice(4) }),
+    ).management.administrators;
+    expect(administrator?.from).to.deep.equal(signIn(GITHUB_ISSUER));
+  });
+
+  it('a rule cannot name a provider that is not there, or nothing but a provider', () => {
+    expect(
+      refusals({
+        providers: THREE,
+        rules: [{ group: 'a', provider: 'gitlab' }],
+        trusted: [VOUCHING],
+      }),
+    ).to.deep.equal({
+      'entitlements[0].match.provider': 'one of example, partners, github, vouching.example',
+    });
+    expect(refusals({ providers: THREE, rules: [{ provider: 'github' }] })).to.have.property(
+      'entitlements[0].match',
+    );
+  });
+
+  it('ENT-06 a rule about an organization is for GitHub with organizations', () => {
+    const organization = 'example-corp#1234567';
+    const rules = [
+      { organization, provider: 'example' },
+      { organization, provider: 'vouching.example' },
+      { organization, provider: 'github' },
+    ];
+    expect(Object.keys(refusals({ providers: THREE, rules, trusted: [VOUCHING] }))).to.deep.equal([
+      'entitlements[0].match.organization',
+      'entitlements[1].match.organization',
+    ]);
+    expect(Object.keys(refusals({ rules: [{ organization }] }))).to.deep.equal([
+      'entitlements[0].match.organization',
+    ]);
+    const without = { identityProvider: { ...GITHUB_ALONE, organizations: false } };
+    expect(Object.keys(refusals({ providers: without, rules: [{ organization }] }))).to.deep.equal([
+      'entitlements[0].match.organization',
+    ]);
+    const providers = { identityProvider: GITHUB_ALONE };
+    expect(acceptedBy({ providers, rules: [{ organization }] })).to.deep.equal([
+      signIn(GITHUB_ISSUER),
+    ]);
+    for (const wrong of ['#1', 'a#', 'a#0', 'a#01', 'a#1 ', 'a#1#2', 'a b', ''])
+      expect(refusals({ providers, rules: [{ organization: wrong }] }), wrong).to.have.property(
+        'entitlements[0].match.organization',
+      );
+  });
+});
+
+describe('The id of a sign-in provider or trusted issuer', () => {
+  const ids: [string, Parts, string][] = [
+    [
+      'two trusted issuers at one host',
+      { trusted: [VOUCHING, { issuer: 'https://vouching.example/second' }] },
+      'authorization.trustedIssuers[1].id',
+    ],
+    [
+      'a trusted issuer and the only provider',
+      { trusted: [{ ...VOUCHING, id: 'default' }] },
+      'authorization.trustedIssuers[0].id',
+    ],
+    [
+      'a trusted issuer and a listed provider',
+      {
+        providers: THREE,
+        rules: [{ group: 'a', provider: 'example' }],
+        trusted: [{ ...VOUCHING, id: 'partners' }],
+      },
+      'authorization.trustedIssuers[0].id',
+    ],
+  ];
+  for (const [what, parts, setting] of ids) {
+    it(`ENT-05 an id is not shared by ${what}`, () => {
+      const found = refusals(parts);
+      expect(Object.keys(found)).to.deep.equal([setting]);
+      expect(found[setting]).to.match(/^an id of its own, because .* has the id /);
+    });
+  }
+
+  it('an id has a form that rules can be written with', () => {
+    for (const id of ['', 'Example', 'a b', '-a'])
+      expect(refusals({ trusted: [{ ...VOUCHING, id }] })).to.have.property(
+        'authorization.trustedIssuers[0].id',
+      );
+    expect(refusals({ providers: { identityProvider: { ...SINGLE, id: 'A' } } })).to.have.property(
+      'identityProvider.id',
+    );
+  });
+});
+
+describe('Reported rules', () => {
+  const kinds = (parts: Parts) => noticesOf(parts).map(({ setting, kind }) => [setting, kind]);
+
+  it('ENT-07 a rule without provider is reported when there are trusted issuers, with what to write', () => {
+    const rules = [{ subject: 'a' }, { group: 'a', provider: 'default' }, { anyone: true }];
+    const parts = { rules, trusted: [VOUCHING], administrators: [{ group: 'a' }] };
+    expect(kinds(parts)).to.deep.equal([
+      ['entitlements[0]', 'changed-meaning'],
+      ['entitlements[2]', 'changed-meaning'],
+    ]);
+    const [notice] = noticesOf(parts);
+    expect(notice?.what).to.include('does not apply to people whom a trusted issuer asserts');
+    expect(notice?.remedy)
+      .to.include('provider: default')
+      .and.include('provider: vouching.example');
+  });
+
+  it('ENT-07 a rule without provider is reported when it is about a domain that one of several sign-in providers owns', () => {
+    const rules = [
+      { emailDomain: 'example.com' },
+      { email: 'ceo@example.com' },
+      { emailDomain: 'else.example' },
+      { emailDomain: 'example.com', provider: 'example' },
+    ];
+    expect(kinds({ providers: THREE, rules })).to.deep.equal([
+      ['entitlements[0]', 'changed-meaning'],
+      ['entitlements[1]', 'changed-meaning'],
+    ]);
+    const [notice, person] = noticesOf({ providers: THREE, rules });
+    expect(notice?.remedy).to.include('write provider: example in match');
+    expect(JSON.stringify(person)).to.not.include('ceo@');
+  });
+
+  it('ENT-06 a rule is reported when it names an organization of GitHub by its login, as a group or as an organization', () => {
+    const rules = [
+      { group: 'example-corp', provider: 'github' },
+      { organization: 'example-corp', provider: 'github' },
+      { organization: 'example-corp#12', provider: 'github' },
+      { group: 'example-corp', provider: 'example' },
+    ];
+    const administrators = [{ group: 'owners', provider: 'github' }];
+    expect(kinds({ providers: THREE, rules, administrators })).to.deep.equal([
+      ['entitlements[0]', 'organization-by-login'],
+      ['entitlements[1]', 'organization-by-login'],
+      ['management.administrators[0]', 'organization-by-login'],
+    ]);
+    expect(noticesOf({ providers: THREE, rules })[0]?.remedy).to.include(
+      'write organization: "example-corp#<id>" in place of group: example-corp',
+    );
+  });
+
+  it('ENT-07 each rule is logged once as a warning at startup, with what to write', async () => {
+    const lines: { level: number; what?: string; msg: string }[] = [];
+    const logger = createLogger('warn', { write: (line) => void lines.push(JSON.parse(line)) });
+    const parts = { rules: [{ group: 'a' }, { subject: 'b' }], trusted: [VOUCHING] };
+    const { entitlements, clients, authorization } = settingsWith(parts);
+    const [auth, resource, management, developmentIdp] = (await freePorts(4)).map(
+      (port) => `http://localhost:${port}`,
+    );
+    const running = await startGatehouse(
+      load({
+        ...DEVELOPMENT,
+        authUrl: auth,
+        resourceUrl: resource,
+        managementUrl: management,
+        developmentIdp: { ...DEVELOPMENT.developmentIdp, url: developmentIdp },
+        entitlements,
+        clients,
+        authorization,
+      }),
+      { logger },
+    );
+    await running.stop();
+    expect(lines.map(({ what }) => what)).to.deep.equal(['entitlements[0]', 'entitlements[1]']);
+    for (const { level, msg } of lines) {
+      expect(level).to.equal(40);
+      expect(msg).to.include('write provider: development in match');
+    }
+  });
+
+  it('no rule is reported with one sign-in provider and no trusted issuer', () => {
+    const rules = [{ group: 'a' }, { subject: 'a' }, { emailDomain: 'example.com' }];
+    const providers = { identityProvider: { ...SINGLE, emailDomains: ['example.com'] } };
+    expect(noticesOf({ providers, rules })).to.deep.equal([]);
+  });
+});
