@@ -1,4 +1,4 @@
-// How the source is laid out: who may import whom, what lives in one place only, and how files look (src/README.md says why).
+// How the source is laid out: who may import whom, and what lives in one place only (src/README.md says why).
 import { globSync, readFileSync } from 'node:fs';
 import { join, posix, sep } from 'node:path';
 import { expect } from 'chai';
@@ -60,9 +60,6 @@ const MAY_IMPORT: Record<string, string[]> = {
   'main.ts': [...BELOW_HOSTS, 'gatehouse.ts'],
   'cli.ts': [...LEAVES, 'doctor/', 'management/'],
 };
-
-const EMPTY_NAMES = ['utils', 'helpers', 'common', 'types', 'index', 'service', 'manager'];
-const MOST_LINES = 250;
 
 const files = globSync('**/*.ts', { cwd: join(ROOT, 'src') })
   .map((path) => readSource(path.replaceAll(sep, '/')))
@@ -230,27 +227,6 @@ describe('the source', () => {
         .filter((name) => name !== 'message');
       expect(events).to.include.members(['grant_ended', 'connector_revoked', 'token_minted']);
       expect(events.filter((name) => !known.has(name))).to.deep.equal([]);
-    });
-  });
-
-  describe('every file', () => {
-    it('starts with a sentence that says what it is for', () => {
-      const silent = files.filter(({ text }) => !/^(#!.*\n)?\/\/ \p{Lu}.{20,}[.]\n/u.test(text));
-      expect(silent.map(({ path }) => path)).to.deep.equal([]);
-    });
-
-    it('is named after what it holds, in kebab case', () => {
-      const names = files.flatMap(({ path }) => path.replace(/\.ts$/, '').split('/'));
-      expect(names.filter((name) => !/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name))).to.deep.equal([]);
-      const words = new Set(names.flatMap((name) => name.split('-')));
-      expect(EMPTY_NAMES.filter((name) => words.has(name))).to.deep.equal([]);
-    });
-
-    it(`has no more than ${MOST_LINES} lines`, () => {
-      const long = files
-        .map(({ path, text }) => ({ path, lines: text.trimEnd().split('\n').length }))
-        .filter(({ lines }) => lines > MOST_LINES);
-      expect(long).to.deep.equal([]);
     });
   });
 });
