@@ -2,7 +2,7 @@
 // The command line, `gatehouse`: puts the commands together and turns their outcome into an exit code.
 import { Command, CommanderError } from 'commander';
 import { addDoctorCommand } from './doctor/command.ts';
-import { ManagementError } from './management/client.ts';
+import { ManagementError } from './management/api/client.ts';
 import { addAccountCommands } from './management/commands/account.ts';
 import { addAuditCommand } from './management/commands/audit.ts';
 import { addClientCommands } from './management/commands/client.ts';

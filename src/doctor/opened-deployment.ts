@@ -1,6 +1,6 @@
 // A deployment to examine, from the settings or from two addresses, with everything that has to be closed afterwards.
 import { INTERNET, type Network } from '../authorization-server/engine/document-fetch.ts';
-import { type Access, listConnectors } from '../management/client.ts';
+import { type Access, listConnectors } from '../management/api/client.ts';
 import type { Settings } from '../settings/settings.ts';
 import { openAsk } from './ask.ts';
 import type { Deployment } from './deployment.ts';

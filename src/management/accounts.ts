@@ -19,9 +19,9 @@ import {
   type ForgottenAccountDocument,
   forgottenAccountSchema,
   type Page,
-} from './documents.ts';
-import { accountsQuery } from './input.ts';
-import { type ManagementTools, NOT_FOUND, route } from './route.ts';
+} from './api/resources.ts';
+import { accountsQuery } from './api/requests.ts';
+import { type ManagementTools, NOT_FOUND, route } from './api/routes.ts';
 
 export const accountRoutes = [
   route({

@@ -6,9 +6,9 @@ import { clientRoutes } from './clients.ts';
 import { connectorRoutes } from './connectors.ts';
 import { grantRoutes } from './grants.ts';
 import { mintedTokenRoutes } from './minted-tokens.ts';
-import { mountedRoutes } from './mounted-routes.ts';
-import { openApiDocument, openApiRoute } from './openapi.ts';
-import type { ManagementTools } from './route.ts';
+import { mountedRoutes } from './api/router.ts';
+import { openApiDocument, openApiRoute } from './api/openapi.ts';
+import type { ManagementTools } from './api/routes.ts';
 import { signingKeyRoutes } from './signing-keys.ts';
 
 const ROUTES = [

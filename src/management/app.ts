@@ -9,12 +9,12 @@ import { renderRefusal } from '../http/refusal-page.ts';
 import type { SecretGuard } from '../http/secret-guard.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Traces } from '../observability/spans.ts';
-import { refuseForeignOrigin, requireAdministrator } from './administrator.ts';
+import { refuseForeignOrigin, requireAdministrator } from './authenticate.ts';
 import { managementApi } from './api.ts';
 import { adminConsole, isConsolePath } from './console/console.ts';
 import type { ConsoleSettings } from './console/visit.ts';
-import { PREFIX } from './mounted-routes.ts';
-import type { ManagementTools } from './route.ts';
+import { PREFIX } from './api/router.ts';
+import type { ManagementTools } from './api/routes.ts';
 
 export type ManagementOptions = Omit<ManagementTools, 'by' | 'now'> & {
   /** The public base address of this host. */

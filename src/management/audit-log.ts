@@ -1,9 +1,9 @@
 // The audit log as administrators read it: page by page, from a time on, and only what they look for.
 import { type AuditItem, readAudit } from '../audit/audit.ts';
 import type { Entry, Range, Store } from '../store/store.ts';
-import { auditPage as auditPageSchema, type Page } from './documents.ts';
-import { auditQuery } from './input.ts';
-import { type ManagementTools, route } from './route.ts';
+import { auditPage as auditPageSchema, type Page } from './api/resources.ts';
+import { auditQuery } from './api/requests.ts';
+import { type ManagementTools, route } from './api/routes.ts';
 
 const BATCH = 100;
 /** Bytes, more or less: a page ends with the item that goes beyond it. */

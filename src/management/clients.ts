@@ -10,7 +10,7 @@ import {
 import { endConnections } from '../connections/ending.ts';
 import { connectedClients } from '../grants/grant-lists.ts';
 import { notFound } from '../http/errors.ts';
-import { firstPage, type Page } from './documents.ts';
+import { firstPage, type Page } from './api/resources.ts';
 import {
   clientDocument,
   type ClientDocument,
@@ -19,8 +19,8 @@ import {
   type RevokedClientDocument,
   revokedClientSchema,
 } from './grant-documents.ts';
-import { clientBody, clientsQuery, type ClientsQuery } from './input.ts';
-import { type ManagementTools, NOT_FOUND, route } from './route.ts';
+import { clientBody, clientsQuery, type ClientsQuery } from './api/requests.ts';
+import { type ManagementTools, NOT_FOUND, route } from './api/routes.ts';
 
 /** An id may be a URL, so it is never part of a path. */
 export const clientRoutes = [

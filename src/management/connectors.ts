@@ -19,9 +19,9 @@ import {
   connectorSchema,
   firstPage,
   type Page,
-} from './documents.ts';
-import { connectorsQuery, newConnector } from './input.ts';
-import { type ManagementTools, NOT_FOUND, route } from './route.ts';
+} from './api/resources.ts';
+import { connectorsQuery, newConnector } from './api/requests.ts';
+import { type ManagementTools, NOT_FOUND, route } from './api/routes.ts';
 
 export const connectorRoutes = [
   route({

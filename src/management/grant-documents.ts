@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { type Client, CLIENT_KINDS } from '../clients/clients.ts';
 import { type Connection, CONNECTION_STATES } from '../connections/connection.ts';
 import { reasonText } from '../grants/reasons.ts';
-import { isoTime, level, pageOf, time } from './documents.ts';
+import { isoTime, level, pageOf, time } from './api/resources.ts';
 
 /** Names are missing where nobody knows them any more. */
 export const grantSchema = z

@@ -3,10 +3,10 @@ import { findConnection, listConnections } from '../connections/connections.ts';
 import type { Connection } from '../connections/connection.ts';
 import { endConnection } from '../connections/ending.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
-import type { Page } from './documents.ts';
+import type { Page } from './api/resources.ts';
 import { grantDocument, type GrantDocument, grantPage, grantSchema } from './grant-documents.ts';
-import { grantsQuery, type GrantsQuery } from './input.ts';
-import { type ManagementTools, NOT_FOUND, route } from './route.ts';
+import { grantsQuery, type GrantsQuery } from './api/requests.ts';
+import { type ManagementTools, NOT_FOUND, route } from './api/routes.ts';
 
 export const grantRoutes = [
   route({

@@ -20,9 +20,9 @@ import {
   type NewTokenDocument,
   newTokenSchema,
   type Page,
-} from './documents.ts';
-import { newToken, tokensQuery } from './input.ts';
-import { type ManagementTools, NOT_FOUND, route } from './route.ts';
+} from './api/resources.ts';
+import { newToken, tokensQuery } from './api/requests.ts';
+import { type ManagementTools, NOT_FOUND, route } from './api/routes.ts';
 
 export const mintedTokenRoutes = [
   route({

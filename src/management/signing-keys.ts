@@ -14,9 +14,9 @@ import {
   signingKeyDocument,
   type SigningKeyDocument,
   signingKeyPage,
-} from './documents.ts';
-import { rotationBody } from './input.ts';
-import { type ManagementTools, route } from './route.ts';
+} from './api/resources.ts';
+import { rotationBody } from './api/requests.ts';
+import { type ManagementTools, route } from './api/routes.ts';
 
 export const signingKeyRoutes = [
   route({

@@ -8,7 +8,7 @@ import { startGatehouse } from '../../src/gatehouse.ts';
 import { examine } from '../../src/doctor/examination.ts';
 import type { Finding } from '../../src/doctor/finding.ts';
 import { type DeploymentOptions, openDeployment } from '../../src/doctor/opened-deployment.ts';
-import { createConnector, type WantedConnector } from '../../src/management/client.ts';
+import { createConnector, type WantedConnector } from '../../src/management/api/client.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
 import { freePorts } from '../support/free-ports.ts';

@@ -1,7 +1,7 @@
 // The audit log over the management API: what managing leaves in it, and how it is read in pages.
 import { expect } from 'chai';
 import { type AuditItem, recordAudit } from '../../src/audit/audit.ts';
-import { listAudit } from '../../src/management/client.ts';
+import { listAudit } from '../../src/management/api/client.ts';
 import { KEY, type ManagementHost, openManagementHost, request } from './management-host.ts';
 
 const AUDIT = '/api/v1/audit';

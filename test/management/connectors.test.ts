@@ -1,7 +1,7 @@
 // Connectors over the management API: created, shown, listed in pages and revoked.
 import { expect } from 'chai';
 import { findConnector, keepTakenUses, takeUse } from '../../src/connectors/connectors.ts';
-import type { ConnectorDocument } from '../../src/management/documents.ts';
+import type { ConnectorDocument } from '../../src/management/api/resources.ts';
 import {
   type ManagementHost,
   openManagementHost,

@@ -1,7 +1,7 @@
 // Minted tokens over the management API: what minting answers, how long a token may live, lists in pages, and revocation.
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
-import type { MintedTokenDocument, NewTokenDocument } from '../../src/management/documents.ts';
+import type { MintedTokenDocument, NewTokenDocument } from '../../src/management/api/resources.ts';
 import { MINTED_TOKENS_CHANNEL } from '../../src/minted-tokens/minted-tokens.ts';
 import {
   AUTH_URL,

@@ -1,6 +1,6 @@
 // Signing keys over the management API: listed with what each is for, rotated one at a time, or replaced at once.
 import { expect } from 'chai';
-import type { SigningKeyDocument } from '../../src/management/documents.ts';
+import type { SigningKeyDocument } from '../../src/management/api/resources.ts';
 import {
   ACCESS_TOKEN_LIFETIME,
   KEY,

@@ -1,5 +1,5 @@
 // Accounts as people read them in a terminal.
-import type { AccountDocument, ForgottenAccountDocument } from '../documents.ts';
+import type { AccountDocument, ForgottenAccountDocument } from '../api/resources.ts';
 import { minute, plain, table } from './terminal.ts';
 
 const NONE = 'Nobody has signed in yet.';

@@ -6,7 +6,7 @@ import {
   forgetAccount,
   listAccounts,
   showAccount,
-} from '../client.ts';
+} from '../api/client.ts';
 import { detailsText, disabledText, enabledText, forgottenText, listText } from './account-text.ts';
 import type { Terminal } from './terminal.ts';
 

@@ -2,7 +2,7 @@
 import { InvalidArgumentError } from 'commander';
 import { z } from 'zod';
 import { duration } from '../../settings/value-forms.ts';
-import type { WantedExpiry } from '../client.ts';
+import type { WantedExpiry } from '../api/client.ts';
 
 /** `distance` as typed, with its length in `seconds`; or `time`, ISO 8601 in UTC. */
 export type Moment = { distance: string; seconds: number } | { time: string };

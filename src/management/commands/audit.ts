@@ -1,7 +1,7 @@
 // The command `audit`: what was recorded, the newest last.
 import type { Command } from 'commander';
 import type { AuditItem } from '../../audit/audit.ts';
-import { listAudit } from '../client.ts';
+import { listAudit } from '../api/client.ts';
 import { parseCount, parseMoment, type Moment } from './argument.ts';
 import { table, type Terminal } from './terminal.ts';
 

@@ -1,6 +1,6 @@
 // The commands `client list`, `show`, `revoke` and `allow`.
 import type { Command } from 'commander';
-import { allowClient, listClients, revokeClient, showClient } from '../client.ts';
+import { allowClient, listClients, revokeClient, showClient } from '../api/client.ts';
 import { allowedText, detailsText, listText, revokedText } from './client-text.ts';
 import type { Terminal } from './terminal.ts';
 

@@ -1,5 +1,5 @@
 // Connectors as people read them in a terminal, and how to add one to a client.
-import type { ConnectorDocument } from '../documents.ts';
+import type { ConnectorDocument } from '../api/resources.ts';
 import { claudeCommand } from '../instructions.ts';
 import { minute, plain, table } from './terminal.ts';
 

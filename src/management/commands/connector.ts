@@ -8,7 +8,7 @@ import {
   revokeConnector,
   showConnector,
   type WantedConnector,
-} from '../client.ts';
+} from '../api/client.ts';
 import { expiryOf, parseCount, parseMoment, type Moment } from './argument.ts';
 import { createdText, deletedText, detailsText, listText, revokedText } from './connector-text.ts';
 import type { Terminal } from './terminal.ts';

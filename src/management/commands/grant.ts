@@ -1,7 +1,7 @@
 // The commands `grant list`, `show`, `why` and `revoke`.
 import { type Command, Option } from 'commander';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
-import { listGrants, revokeGrant, showGrant, type WantedGrants } from '../client.ts';
+import { listGrants, revokeGrant, showGrant, type WantedGrants } from '../api/client.ts';
 import { detailsText, listText, revokedText, whyText } from './grant-text.ts';
 import type { Terminal } from './terminal.ts';
 

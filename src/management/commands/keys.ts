@@ -1,7 +1,7 @@
 // The commands `keys list` and `keys rotate`.
 import type { Command } from 'commander';
-import { listKeys, rotateKeys } from '../client.ts';
-import type { SigningKeyDocument } from '../documents.ts';
+import { listKeys, rotateKeys } from '../api/client.ts';
+import type { SigningKeyDocument } from '../api/resources.ts';
 import { minute, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `

@@ -1,5 +1,5 @@
 // What the command line shows: plain text for people, JSON for programs.
-import type { Access } from '../client.ts';
+import type { Access } from '../api/client.ts';
 
 /** What every command gets. `findAccess` throws when the settings do not say where Gatehouse is. */
 export type Terminal = {

@@ -1,6 +1,6 @@
 // Minted tokens as people read them in a terminal, and how a program uses one.
 import { decodeJwt } from 'jose';
-import type { MintedTokenDocument, NewTokenDocument } from '../documents.ts';
+import type { MintedTokenDocument, NewTokenDocument } from '../api/resources.ts';
 import { tokenExample } from '../instructions.ts';
 import { minute, plain, table } from './terminal.ts';
 

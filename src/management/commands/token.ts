@@ -1,7 +1,7 @@
 // The commands `token mint`, `list` and `revoke`.
 import { type Command, Option } from 'commander';
 import { LEVELS } from '../../permission-level.ts';
-import { listTokens, mintToken, revokeToken, type WantedToken } from '../client.ts';
+import { listTokens, mintToken, revokeToken, type WantedToken } from '../api/client.ts';
 import { expiryOf, parseMoment, type Moment } from './argument.ts';
 import type { Terminal } from './terminal.ts';
 import { listText, mintedText, revokedText } from './token-text.ts';

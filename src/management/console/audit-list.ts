@@ -5,8 +5,8 @@ import { findConnector } from '../../connectors/connectors.ts';
 import { securityEvents } from '../../observability/labels.ts';
 import type { Store } from '../../store/store.ts';
 import { listAudit } from '../audit-log.ts';
-import type { Page } from '../documents.ts';
-import { auditQuery } from '../input.ts';
+import type { Page } from '../api/resources.ts';
+import { auditQuery } from '../api/requests.ts';
 import { called, code, said } from './facts.ts';
 import { type List, PAGE } from './list.ts';
 

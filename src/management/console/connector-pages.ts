@@ -10,8 +10,8 @@ import {
   revokeConnector,
   showConnector,
 } from '../connectors.ts';
-import type { ConnectorDocument } from '../documents.ts';
-import { connectorsQuery, newConnector } from '../input.ts';
+import type { ConnectorDocument } from '../api/resources.ts';
+import { connectorsQuery, newConnector } from '../api/requests.ts';
 import { instructionsFor } from '../instructions.ts';
 import { CONSOLE, type Sections, type Visit } from './visit.ts';
 import { createOnce, entered, type Form, isFirst } from './forms.ts';

@@ -2,10 +2,10 @@
 import { CONNECTION_STATES, type ConnectionState } from '../../connections/connection.ts';
 import { changeAccount, forgetAccount, listAccounts } from '../accounts.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
-import type { AccountDocument } from '../documents.ts';
+import type { AccountDocument } from '../api/resources.ts';
 import type { ClientDocument, GrantDocument } from '../grant-documents.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
-import { accountsQuery, clientsQuery, grantsQuery } from '../input.ts';
+import { accountsQuery, clientsQuery, grantsQuery } from '../api/requests.ts';
 import { audit } from './audit-list.ts';
 import { code, level, said, text, time } from './facts.ts';
 import { addList, type List, PAGE } from './list.ts';

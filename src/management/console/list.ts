@@ -1,8 +1,8 @@
 // A list of the console: what is read, what is said of each item, and what an administrator can do about it.
 import type { ViewValues } from '../../http/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
-import type { Page } from '../documents.ts';
-import type { ManagementTools } from '../route.ts';
+import type { Page } from '../api/resources.ts';
+import type { ManagementTools } from '../api/routes.ts';
 import type { Form } from './forms.ts';
 import { frameOf, type Section } from './frame.ts';
 import { type ListQuery, nextLink, placeIn } from './place.ts';

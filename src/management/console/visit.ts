@@ -3,7 +3,7 @@ import type Koa from 'koa';
 import type { Pages } from '../../http/pages.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
 import type { Match } from '../../settings/entitlements.ts';
-import type { ManagementTools } from '../route.ts';
+import type { ManagementTools } from '../api/routes.ts';
 import type { Form } from './forms.ts';
 import type { Session } from './sessions.ts';
 import type { ConsoleSignIn } from './sign-in.ts';

@@ -1,7 +1,7 @@
 // Gatehouse in the comparison: as npm start runs it, on Redis and on SQLite, with its MCP server open to everybody beside it.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createConnector } from '../../../src/management/client.ts';
+import { createConnector } from '../../../src/management/api/client.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { startRedis } from '../../support/redis-server.ts';
 import { untilAnswered } from '../server-process.ts';

@@ -1,12 +1,12 @@
 // What the management API accepts, and one readable sentence about everything that is wrong with what was sent.
 import { z } from 'zod';
-import { ACCOUNT_ID } from '../accounts/account.ts';
-import { CONNECTION_STATES } from '../connections/connection.ts';
-import type { NewConnector } from '../connectors/connectors.ts';
-import { HttpError } from '../http/errors.ts';
-import { MINTED_TOKEN_ID, type NewMintedToken } from '../minted-tokens/minted-tokens.ts';
-import { LEVELS } from '../permission-level.ts';
-import { duration } from '../settings/value-forms.ts';
+import { ACCOUNT_ID } from '../../accounts/account.ts';
+import { CONNECTION_STATES } from '../../connections/connection.ts';
+import type { NewConnector } from '../../connectors/connectors.ts';
+import { HttpError } from '../../http/errors.ts';
+import { MINTED_TOKEN_ID, type NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
+import { LEVELS } from '../../permission-level.ts';
+import { duration } from '../../settings/value-forms.ts';
 
 /** Every use of a limited connector is kept in its record, which is read on every call. */
 const MOST_USES = 10_000;

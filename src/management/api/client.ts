@@ -1,6 +1,6 @@
 // The management API as functions, for the command line: what was asked for, or an error that says what to do.
-import type { AuditItem } from '../audit/audit.ts';
-import type { Level } from '../permission-level.ts';
+import type { AuditItem } from '../../audit/audit.ts';
+import type { Level } from '../../permission-level.ts';
 import type {
   AccountDocument,
   ConnectorDocument,
@@ -9,8 +9,8 @@ import type {
   NewTokenDocument,
   Page,
   SigningKeyDocument,
-} from './documents.ts';
-import type { ClientDocument, GrantDocument, RevokedClientDocument } from './grant-documents.ts';
+} from './resources.ts';
+import type { ClientDocument, GrantDocument, RevokedClientDocument } from '../grant-documents.ts';
 
 /** The base address of the management host, and its key. */
 export type Access = { url: string; key: string };

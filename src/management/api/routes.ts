@@ -1,10 +1,10 @@
 // What one route of the management API is: routes, validation and the OpenAPI document are all made of this.
 import type { z } from 'zod';
-import type { Account } from '../accounts/account.ts';
-import type { ClientSettings } from '../clients/clients.ts';
-import type { Lifetimes } from '../grants/grant-life.ts';
-import type { Level } from '../permission-level.ts';
-import type { Store } from '../store/store.ts';
+import type { Account } from '../../accounts/account.ts';
+import type { ClientSettings } from '../../clients/clients.ts';
+import type { Lifetimes } from '../../grants/grant-life.ts';
+import type { Level } from '../../permission-level.ts';
+import type { Store } from '../../store/store.ts';
 
 /** What every action needs. Times and lifetimes are in seconds. */
 export type ManagementTools = {

@@ -1,7 +1,7 @@
 // The OpenAPI 3.1 document of the management API, made of the route table.
 import { z } from 'zod';
-import { PREFIX } from './mounted-routes.ts';
-import { type Route, route } from './route.ts';
+import { PREFIX } from './router.ts';
+import { type Route, route } from './routes.ts';
 
 type Json = Record<string, unknown>;
 

@@ -1,10 +1,10 @@
 // The routes of the table as routes of a router: input is validated before anything happens, and other methods are refused.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
-import { readJson } from '../http/body.ts';
-import { HttpError } from '../http/errors.ts';
-import { parseInput } from './input.ts';
-import type { ManagementTools, Route } from './route.ts';
+import { readJson } from '../../http/body.ts';
+import { HttpError } from '../../http/errors.ts';
+import { parseInput } from './requests.ts';
+import type { ManagementTools, Route } from './routes.ts';
 
 export const PREFIX = '/api/v1';
 

@@ -1,11 +1,11 @@
 // What the management API answers: connectors, accounts, minted tokens, signing keys and the audit log as JSON, with their schemas; all times are ISO 8601.
 import { z } from 'zod';
-import type { Account } from '../accounts/account.ts';
-import { connectLink } from '../connectors/connect-link.ts';
-import { type Connector, CONNECTOR_STATES, connectorState } from '../connectors/connector.ts';
-import { type PublishedKey, SIGNING_KEY_STATES } from '../keys/signing-keys.ts';
-import type { MintedToken } from '../minted-tokens/minted-tokens.ts';
-import { LEVELS } from '../permission-level.ts';
+import type { Account } from '../../accounts/account.ts';
+import { connectLink } from '../../connectors/connect-link.ts';
+import { type Connector, CONNECTOR_STATES, connectorState } from '../../connectors/connector.ts';
+import { type PublishedKey, SIGNING_KEY_STATES } from '../../keys/signing-keys.ts';
+import type { MintedToken } from '../../minted-tokens/minted-tokens.ts';
+import { LEVELS } from '../../permission-level.ts';
 
 export const time = z.iso.datetime();
 export const level = z.enum(LEVELS);
