@@ -11,17 +11,18 @@ import { recordAudit } from '../audit/audit.ts';
 import { endConnections } from '../connections/ending.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import {
-  accountDocument,
-  type AccountDocument,
+  accountResource,
+  type AccountResource,
   accountPage,
   accountSchema,
   firstPage,
-  type ForgottenAccountDocument,
+  type ForgottenAccountResource,
   forgottenAccountSchema,
   type Page,
 } from './api/resources.ts';
 import { accountsQuery } from './api/requests.ts';
-import { type ManagementTools, NOT_FOUND, route } from './api/routes.ts';
+import { NOT_FOUND, route } from './api/routes.ts';
+import type { ManagementServices } from './services.ts';
 
 export const accountRoutes = [
   route({
@@ -31,7 +32,7 @@ export const accountRoutes = [
     summary: 'Lists everybody who signed in, in no useful order.',
     query: accountsQuery,
     answer: accountPage,
-    handle: (tools, { query }) => listAccounts(tools, query),
+    handle: (services, { query }) => listAccounts(services, query),
   }),
   route({
     method: 'get',
@@ -40,7 +41,7 @@ export const accountRoutes = [
     summary: 'Shows an account.',
     answer: accountSchema,
     refusals: NOT_FOUND,
-    handle: (tools, { id }) => showAccount(tools, id),
+    handle: (services, { id }) => showAccount(services, id),
   }),
   route({
     method: 'post',
@@ -50,7 +51,7 @@ export const accountRoutes = [
       'Cuts a person off: nothing they connected works any more, and they cannot connect. Somebody who was forgotten is not known.',
     answer: accountSchema,
     refusals: NOT_FOUND,
-    handle: (tools, { id }) => changeAccount(tools, id, 'disable'),
+    handle: (services, { id }) => changeAccount(services, id, 'disable'),
   }),
   route({
     method: 'post',
@@ -59,7 +60,7 @@ export const accountRoutes = [
     summary: 'Lets a person sign in and connect again.',
     answer: accountSchema,
     refusals: NOT_FOUND,
-    handle: (tools, { id }) => changeAccount(tools, id, 'enable'),
+    handle: (services, { id }) => changeAccount(services, id, 'enable'),
   }),
   route({
     method: 'post',
@@ -69,49 +70,49 @@ export const accountRoutes = [
       'Ends all that a person connected, and removes name, address, groups and subject. A person who is disabled stays so.',
     answer: forgottenAccountSchema,
     refusals: NOT_FOUND,
-    handle: (tools, { id }) => forgetAccount(tools, id),
+    handle: (services, { id }) => forgetAccount(services, id),
   }),
 ];
 
 export async function listAccounts(
-  { store }: ManagementTools,
+  { store }: ManagementServices,
   { limit, after }: { limit: number; after?: string | undefined },
-): Promise<Page<AccountDocument>> {
+): Promise<Page<AccountResource>> {
   const { items, next } = firstPage(await listRecords(store, { after, limit: limit + 1 }), limit);
-  return { items: items.map(accountDocument), next };
+  return { items: items.map(accountResource), next };
 }
 
 export async function showAccount(
-  { store }: ManagementTools,
+  { store }: ManagementServices,
   id: string,
-): Promise<AccountDocument> {
+): Promise<AccountResource> {
   const account = await findAccount(store, id);
   if (!account || isGone(account)) throw unknownAccount();
-  return accountDocument(account);
+  return accountResource(account);
 }
 
 const CHANGES = { disable: disableRecord, enable: enableRecord } as const;
 
 export async function changeAccount(
-  { store, accountLifetime, by, now }: ManagementTools,
+  { store, accountLifetime, by, now }: ManagementServices,
   id: string,
   change: keyof typeof CHANGES,
-): Promise<AccountDocument> {
+): Promise<AccountResource> {
   const changed = await CHANGES[change](store, id, { now: now(), ttl: accountLifetime });
   if (!changed) throw unknownAccount();
   const item = { event: `account_${change}d`, account: changed.account.id, by, outcome: 'done' };
   if (changed.first) await recordAudit(store, item, now());
-  return accountDocument(changed.account);
+  return accountResource(changed.account);
 }
 
 /** May be asked again after it was cut short. What is approved between the two steps is over as well. */
 export async function forgetAccount(
-  tools: ManagementTools,
+  services: ManagementServices,
   id: string,
-): Promise<ForgottenAccountDocument> {
-  const { store, accountLifetime, by, now } = tools;
+): Promise<ForgottenAccountResource> {
+  const { store, accountLifetime, by, now } = services;
   if (!(await findAccount(store, id))) throw unknownAccount();
-  const endedGrants = await endConnections(tools, { account: id }, 'account_deleted');
+  const endedGrants = await endConnections(services, { account: id }, 'account_deleted');
   const changed = await forgetRecord(store, id, { now: now(), ttl: accountLifetime });
   if (!changed) throw unknownAccount();
   const item = { event: 'account_forgotten', account: id, by, outcome: 'done' };

@@ -8,7 +8,7 @@ import { grantRoutes } from './grants.ts';
 import { mintedTokenRoutes } from './minted-tokens.ts';
 import { mountedRoutes } from './api/router.ts';
 import { openApiDocument, openApiRoute } from './api/openapi.ts';
-import type { ManagementTools } from './api/routes.ts';
+import type { ManagementServices } from './services.ts';
 import { signingKeyRoutes } from './signing-keys.ts';
 
 const ROUTES = [
@@ -22,7 +22,7 @@ const ROUTES = [
 ];
 
 /** The routes below `/api/v1`; whoever mounts them has checked the caller. `url` is the address of this host. */
-export function managementApi(tools: ManagementTools, url: string, version: string): Router {
+export function managementApi(services: ManagementServices, url: string, version: string): Router {
   const document = openApiDocument([...ROUTES, openApiRoute(() => ({}))], { url, version });
-  return mountedRoutes([...ROUTES, openApiRoute(() => document)], tools);
+  return mountedRoutes([...ROUTES, openApiRoute(() => document)], services);
 }

@@ -14,9 +14,9 @@ import { managementApi } from './api.ts';
 import { adminConsole, isConsolePath } from './console/console.ts';
 import type { ConsoleSettings } from './console/visit.ts';
 import { PREFIX } from './api/router.ts';
-import type { ManagementTools } from './api/routes.ts';
+import type { ManagementServices } from './services.ts';
 
-export type ManagementOptions = Omit<ManagementTools, 'by' | 'now'> & {
+export type ManagementOptions = Omit<ManagementServices, 'by' | 'now'> & {
   /** The public base address of this host. */
   url: string;
   version: string;

@@ -3,7 +3,8 @@ import { type AuditItem, readAudit } from '../audit/audit.ts';
 import type { Entry, Range, Store } from '../store/store.ts';
 import { auditPage as auditPageSchema, type Page } from './api/resources.ts';
 import { auditQuery } from './api/requests.ts';
-import { type ManagementTools, route } from './api/routes.ts';
+import { route } from './api/routes.ts';
+import type { ManagementServices } from './services.ts';
 
 const BATCH = 100;
 /** Bytes, more or less: a page ends with the item that goes beyond it. */
@@ -22,8 +23,8 @@ export const auditRoutes = [
       'Lists what was recorded, the oldest first unless `order` is `newest`. A page may be empty although there is more.',
     query: auditQuery,
     answer: auditPageSchema,
-    handle: (tools, { query: { order, ...wanted } }) =>
-      listAudit(tools, { ...wanted, newestFirst: order === 'newest' }),
+    handle: (services, { query: { order, ...wanted } }) =>
+      listAudit(services, { ...wanted, newestFirst: order === 'newest' }),
   }),
 ];
 
@@ -38,7 +39,7 @@ export type WantedAudit = {
 };
 
 export async function listAudit(
-  { store }: Pick<ManagementTools, 'store'>,
+  { store }: Pick<ManagementServices, 'store'>,
   { limit, after, since = -Infinity, event, newestFirst }: WantedAudit,
 ): Promise<Page<AuditItem>> {
   const items: AuditItem[] = [];

@@ -12,15 +12,16 @@ import { connectedClients } from '../grants/grant-lists.ts';
 import { notFound } from '../http/errors.ts';
 import { firstPage, type Page } from './api/resources.ts';
 import {
-  clientDocument,
-  type ClientDocument,
+  clientResource,
+  type ClientResource,
   clientPage,
   clientSchema,
-  type RevokedClientDocument,
+  type RevokedClientResource,
   revokedClientSchema,
 } from './grant-documents.ts';
 import { clientBody, clientsQuery, type ClientsQuery } from './api/requests.ts';
-import { type ManagementTools, NOT_FOUND, route } from './api/routes.ts';
+import { NOT_FOUND, route } from './api/routes.ts';
+import type { ManagementServices } from './services.ts';
 
 /** An id may be a URL, so it is never part of a path. */
 export const clientRoutes = [
@@ -32,7 +33,7 @@ export const clientRoutes = [
       'Lists clients that somebody connected with, and those that are revoked; or one by its id.',
     query: clientsQuery,
     answer: clientPage,
-    handle: (tools, { query }) => listClients(tools, query),
+    handle: (services, { query }) => listClients(services, query),
   }),
   route({
     method: 'post',
@@ -42,7 +43,7 @@ export const clientRoutes = [
     body: () => clientBody,
     answer: revokedClientSchema,
     refusals: NOT_FOUND,
-    handle: (tools, { body }) => revokeClient(tools, body.id),
+    handle: (services, { body }) => revokeClient(services, body.id),
   }),
   route({
     method: 'post',
@@ -52,45 +53,48 @@ export const clientRoutes = [
     body: () => clientBody,
     answer: clientSchema,
     refusals: NOT_FOUND,
-    handle: (tools, { body }) => allowClient(tools, body.id),
+    handle: (services, { body }) => allowClient(services, body.id),
   }),
 ];
 
 export async function listClients(
-  tools: ManagementTools,
+  services: ManagementServices,
   { limit, after = '', id }: ClientsQuery,
-): Promise<Page<ClientDocument>> {
-  const ids = id === undefined ? await knownIds(tools) : [id];
+): Promise<Page<ClientResource>> {
+  const ids = id === undefined ? await knownIds(services) : [id];
   const later = ids.filter((candidate) => candidate > after);
-  const { items, next } = firstPage(await firstKnown(tools, later, limit + 1), limit);
-  return { items: items.map(clientDocument), next };
+  const { items, next } = firstPage(await firstKnown(services, later, limit + 1), limit);
+  return { items: items.map(clientResource), next };
 }
 
 export async function revokeClient(
-  tools: ManagementTools,
+  services: ManagementServices,
   id: string,
-): Promise<RevokedClientDocument> {
-  await requireClient(tools, id);
+): Promise<RevokedClientResource> {
+  await requireClient(services, id);
   // First refused and then ended: an approval under way either sees that it is refused, or is among those that are ended.
-  const first = await revokeRecord(tools.store, id, tools.now());
-  const endedGrants = await endConnections(tools, { client: id }, 'client_revoked');
-  if (first) await record(tools, 'client_revoked', id);
-  return { ...clientDocument(await requireClient(tools, id)), endedGrants };
+  const first = await revokeRecord(services.store, id, services.now());
+  const endedGrants = await endConnections(services, { client: id }, 'client_revoked');
+  if (first) await record(services, 'client_revoked', id);
+  return { ...clientResource(await requireClient(services, id)), endedGrants };
 }
 
-export async function allowClient(tools: ManagementTools, id: string): Promise<ClientDocument> {
-  const client = await requireClient(tools, id);
-  const first = await allowRecord(tools.store, id);
-  if (first) await record(tools, 'client_allowed', id);
+export async function allowClient(
+  services: ManagementServices,
+  id: string,
+): Promise<ClientResource> {
+  const client = await requireClient(services, id);
+  const first = await allowRecord(services.store, id);
+  if (first) await record(services, 'client_allowed', id);
   const { revokedAt: _over, ...allowed } = client;
-  return clientDocument(allowed);
+  return clientResource(allowed);
 }
 
-async function record({ store, by, now }: ManagementTools, event: string, clientId: string) {
+async function record({ store, by, now }: ManagementServices, event: string, clientId: string) {
   await recordAudit(store, { event, clientId, by, outcome: 'done' }, now());
 }
 
-async function knownIds({ store, grantLifetime, now }: ManagementTools): Promise<string[]> {
+async function knownIds({ store, grantLifetime, now }: ManagementServices): Promise<string[]> {
   const [connected, revoked] = await Promise.all([
     connectedClients(store, { lifetime: grantLifetime, now: now() }),
     revokedClients(store),
@@ -100,7 +104,7 @@ async function knownIds({ store, grantLifetime, now }: ManagementTools): Promise
 
 /** Ids of which nothing is known any more are left out. */
 async function firstKnown(
-  { store, clients }: ManagementTools,
+  { store, clients }: ManagementServices,
   ids: string[],
   count: number,
 ): Promise<Client[]> {
@@ -114,7 +118,7 @@ async function firstKnown(
   return found;
 }
 
-async function requireClient({ store, clients }: ManagementTools, id: string): Promise<Client> {
+async function requireClient({ store, clients }: ManagementServices, id: string): Promise<Client> {
   const client = await findClient(store, id, clients);
   if (!client) throw notFound('there is no client with this id');
   return client;

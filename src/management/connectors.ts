@@ -13,15 +13,16 @@ import {
 import { grantStands } from '../grants/grants.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import {
-  connectorDocument,
-  type ConnectorDocument,
+  connectorResource,
+  type ConnectorResource,
   connectorPage,
   connectorSchema,
   firstPage,
   type Page,
 } from './api/resources.ts';
 import { connectorsQuery, newConnector } from './api/requests.ts';
-import { type ManagementTools, NOT_FOUND, route } from './api/routes.ts';
+import { NOT_FOUND, route } from './api/routes.ts';
+import type { ManagementServices } from './services.ts';
 
 export const connectorRoutes = [
   route({
@@ -32,7 +33,7 @@ export const connectorRoutes = [
     body: newConnector,
     status: 201,
     answer: connectorSchema,
-    handle: (tools, { body }) => createConnector(tools, body),
+    handle: (services, { body }) => createConnector(services, body),
     location: ({ id }) => `/connectors/${id}`,
   }),
   route({
@@ -42,7 +43,7 @@ export const connectorRoutes = [
     summary: 'Lists connectors, the oldest first.',
     query: connectorsQuery,
     answer: connectorPage,
-    handle: (tools, { query }) => listConnectors(tools, query),
+    handle: (services, { query }) => listConnectors(services, query),
   }),
   route({
     method: 'get',
@@ -51,7 +52,7 @@ export const connectorRoutes = [
     summary: 'Shows a connector.',
     answer: connectorSchema,
     refusals: NOT_FOUND,
-    handle: (tools, { id }) => showConnector(tools, id),
+    handle: (services, { id }) => showConnector(services, id),
   }),
   route({
     method: 'delete',
@@ -60,7 +61,7 @@ export const connectorRoutes = [
     summary: 'Revokes a connector: whatever is connected through it is refused at once.',
     answer: connectorSchema,
     refusals: NOT_FOUND,
-    handle: (tools, { id }) => revokeConnector(tools, id),
+    handle: (services, { id }) => revokeConnector(services, id),
   }),
   route({
     method: 'post',
@@ -69,32 +70,32 @@ export const connectorRoutes = [
     summary: 'Forgets a connector that was revoked or has expired.',
     answer: connectorSchema,
     refusals: { ...NOT_FOUND, 409: 'it still works' },
-    handle: (tools, { id }) => deleteConnector(tools, id),
+    handle: (services, { id }) => deleteConnector(services, id),
   }),
 ];
 
 export async function createConnector(
-  tools: ManagementTools,
+  services: ManagementServices,
   wanted: NewConnector,
-): Promise<ConnectorDocument> {
-  const connector = await createRecord(tools.store, wanted, tools.now());
-  await record(tools, 'connector_created', connector.id);
-  return document(tools, connector);
+): Promise<ConnectorResource> {
+  const connector = await createRecord(services.store, wanted, services.now());
+  await record(services, 'connector_created', connector.id);
+  return document(services, connector);
 }
 
 type PageQuery = { limit: number; after?: string | undefined };
 
 /** The next page begins after a moment and an id, whether or not that connector is still there. */
 export async function listConnectors(
-  tools: ManagementTools,
+  services: ManagementServices,
   { limit, after }: PageQuery,
-): Promise<Page<ConnectorDocument>> {
-  const all = await listRecords(tools.store);
+): Promise<Page<ConnectorResource>> {
+  const all = await listRecords(services.store);
   const rest = after === undefined ? all : all.filter((connector) => isAfter(connector, after));
   const { items, next } = firstPage(rest, limit);
   const last = items.at(-1);
   return {
-    items: await Promise.all(items.map((item) => document(tools, item))),
+    items: await Promise.all(items.map((item) => document(services, item))),
     ...(next === undefined || !last ? {} : { next: placeOf(last) }),
   };
 }
@@ -109,43 +110,43 @@ function isAfter({ createdAt, id }: Connector, place: string): boolean {
 }
 
 export async function showConnector(
-  tools: ManagementTools,
+  services: ManagementServices,
   id: string,
-): Promise<ConnectorDocument> {
-  return document(tools, await requireConnector(tools, id));
+): Promise<ConnectorResource> {
+  return document(services, await requireConnector(services, id));
 }
 
 export async function revokeConnector(
-  tools: ManagementTools,
+  services: ManagementServices,
   id: string,
-): Promise<ConnectorDocument> {
-  const revocation = await revokeRecord(tools.store, id, tools.now());
+): Promise<ConnectorResource> {
+  const revocation = await revokeRecord(services.store, id, services.now());
   if (!revocation) throw unknownConnector();
   const { connector, first } = revocation;
-  if (first) await record(tools, 'connector_revoked', connector.id);
-  return document(tools, connector);
+  if (first) await record(services, 'connector_revoked', connector.id);
+  return document(services, connector);
 }
 
 export async function deleteConnector(
-  tools: ManagementTools,
+  services: ManagementServices,
   id: string,
-): Promise<ConnectorDocument> {
-  requireOver(await requireConnector(tools, id), tools.now());
-  const connector = await deleteRecord(tools.store, id);
+): Promise<ConnectorResource> {
+  requireOver(await requireConnector(services, id), services.now());
+  const connector = await deleteRecord(services.store, id);
   if (!connector) throw unknownConnector();
-  await record(tools, 'connector_deleted', id);
-  return document(tools, connector);
+  await record(services, 'connector_deleted', id);
+  return document(services, connector);
 }
 
 async function document(
-  { store, resourceUrl, lifetimes, now }: ManagementTools,
+  { store, resourceUrl, lifetimes, now }: ManagementServices,
   connector: Connector,
-): Promise<ConnectorDocument> {
+): Promise<ConnectorResource> {
   const stands = (grantId: string) => grantStands(store, grantId, lifetimes, now());
-  return connectorDocument(await withSettledUses(connector, stands), resourceUrl, now());
+  return connectorResource(await withSettledUses(connector, stands), resourceUrl, now());
 }
 
-async function requireConnector({ store }: ManagementTools, id: string): Promise<Connector> {
+async function requireConnector({ store }: ManagementServices, id: string): Promise<Connector> {
   const connector = await findConnector(store, id);
   if (!connector) throw unknownConnector();
   return connector;
@@ -162,6 +163,6 @@ function unknownConnector(): HttpError {
   return notFound('there is no connector with this id');
 }
 
-async function record({ store, by, now }: ManagementTools, event: string, connector: string) {
+async function record({ store, by, now }: ManagementServices, event: string, connector: string) {
   await recordAudit(store, { event, connector, by, outcome: 'done' }, now());
 }

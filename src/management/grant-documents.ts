@@ -50,11 +50,11 @@ export const revokedClientSchema = z
 export const grantPage = pageOf('GrantPage', grantSchema);
 export const clientPage = pageOf('ClientPage', clientSchema);
 
-export type GrantDocument = z.output<typeof grantSchema>;
-export type ClientDocument = z.output<typeof clientSchema>;
-export type RevokedClientDocument = z.output<typeof revokedClientSchema>;
+export type GrantResource = z.output<typeof grantSchema>;
+export type ClientResource = z.output<typeof clientSchema>;
+export type RevokedClientResource = z.output<typeof revokedClientSchema>;
 
-export function grantDocument(connection: Connection): GrantDocument {
+export function grantResource(connection: Connection): GrantResource {
   const { id, state, reason, connector, account, client, refusals } = connection;
   return present({
     id,
@@ -82,7 +82,7 @@ export function grantDocument(connection: Connection): GrantDocument {
   });
 }
 
-export function clientDocument(client: Client): ClientDocument {
+export function clientResource(client: Client): ClientResource {
   const { id, kind, name, redirectUris, lastUsedAt, revokedAt } = client;
   return present({
     id,

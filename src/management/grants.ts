@@ -4,9 +4,10 @@ import type { Connection } from '../connections/connection.ts';
 import { endConnection } from '../connections/ending.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import type { Page } from './api/resources.ts';
-import { grantDocument, type GrantDocument, grantPage, grantSchema } from './grant-documents.ts';
+import { grantResource, type GrantResource, grantPage, grantSchema } from './grant-documents.ts';
 import { grantsQuery, type GrantsQuery } from './api/requests.ts';
-import { type ManagementTools, NOT_FOUND, route } from './api/routes.ts';
+import { NOT_FOUND, route } from './api/routes.ts';
+import type { ManagementServices } from './services.ts';
 
 export const grantRoutes = [
   route({
@@ -16,7 +17,7 @@ export const grantRoutes = [
     summary: 'Lists grants, the oldest first; without a filter connector by connector.',
     query: grantsQuery,
     answer: grantPage,
-    handle: (tools, { query }) => listGrants(tools, query),
+    handle: (services, { query }) => listGrants(services, query),
   }),
   route({
     method: 'get',
@@ -25,7 +26,7 @@ export const grantRoutes = [
     summary: 'Shows a grant, and why it is over or refused; what ended is remembered for 30 days.',
     answer: grantSchema,
     refusals: NOT_FOUND,
-    handle: (tools, { id }) => showGrant(tools, id),
+    handle: (services, { id }) => showGrant(services, id),
   }),
   route({
     method: 'delete',
@@ -34,36 +35,39 @@ export const grantRoutes = [
     summary: 'Ends a grant: the app is disconnected at once.',
     answer: grantSchema,
     refusals: NOT_FOUND,
-    handle: (tools, { id }) => revokeGrant(tools, id),
+    handle: (services, { id }) => revokeGrant(services, id),
   }),
 ];
 
 export async function listGrants(
-  tools: ManagementTools,
+  services: ManagementServices,
   { limit, after, ...wanted }: GrantsQuery,
-): Promise<Page<GrantDocument>> {
-  const page: Page<GrantDocument> = { items: [] };
+): Promise<Page<GrantResource>> {
+  const page: Page<GrantResource> = { items: [] };
   let last: string | undefined;
-  for await (const { connection, place } of listConnections(tools, wanted, after)) {
+  for await (const { connection, place } of listConnections(services, wanted, after)) {
     if (page.items.length === limit) return { ...page, next: last };
-    page.items.push(grantDocument(connection));
+    page.items.push(grantResource(connection));
     last = place;
   }
   return page;
 }
 
-export async function showGrant(tools: ManagementTools, id: string): Promise<GrantDocument> {
-  return grantDocument(await requireConnection(tools, id));
+export async function showGrant(services: ManagementServices, id: string): Promise<GrantResource> {
+  return grantResource(await requireConnection(services, id));
 }
 
-export async function revokeGrant(tools: ManagementTools, id: string): Promise<GrantDocument> {
-  const connection = await requireConnection(tools, id);
-  await endConnection(tools, connection, 'revoked_by_administrator');
-  return showGrant(tools, connection.id);
+export async function revokeGrant(
+  services: ManagementServices,
+  id: string,
+): Promise<GrantResource> {
+  const connection = await requireConnection(services, id);
+  await endConnection(services, connection, 'revoked_by_administrator');
+  return showGrant(services, connection.id);
 }
 
-async function requireConnection(tools: ManagementTools, id: string): Promise<Connection> {
-  const connection = await findConnection(tools, id);
+async function requireConnection(services: ManagementServices, id: string): Promise<Connection> {
+  const connection = await findConnection(services, id);
   if (!connection) throw unknownGrant();
   return connection;
 }

@@ -13,16 +13,17 @@ import {
 import {
   firstPage,
   isoTime,
-  mintedTokenDocument,
-  type MintedTokenDocument,
+  mintedTokenResource,
+  type MintedTokenResource,
   mintedTokenPage,
   mintedTokenSchema,
-  type NewTokenDocument,
+  type NewTokenResource,
   newTokenSchema,
   type Page,
 } from './api/resources.ts';
 import { newToken, tokensQuery } from './api/requests.ts';
-import { type ManagementTools, NOT_FOUND, route } from './api/routes.ts';
+import { NOT_FOUND, route } from './api/routes.ts';
+import type { ManagementServices } from './services.ts';
 
 export const mintedTokenRoutes = [
   route({
@@ -33,7 +34,7 @@ export const mintedTokenRoutes = [
     body: newToken,
     status: 201,
     answer: newTokenSchema,
-    handle: (tools, { body }) => mintToken(tools, body),
+    handle: (services, { body }) => mintToken(services, body),
   }),
   route({
     method: 'get',
@@ -42,7 +43,7 @@ export const mintedTokenRoutes = [
     summary: 'Lists minted tokens that did not expire, the oldest first.',
     query: tokensQuery,
     answer: mintedTokenPage,
-    handle: (tools, { query }) => listTokens(tools, query),
+    handle: (services, { query }) => listTokens(services, query),
   }),
   route({
     method: 'delete',
@@ -51,49 +52,49 @@ export const mintedTokenRoutes = [
     summary: 'Revokes a minted token: it works no longer.',
     answer: mintedTokenSchema,
     refusals: NOT_FOUND,
-    handle: (tools, { id }) => revokeToken(tools, id),
+    handle: (services, { id }) => revokeToken(services, id),
   }),
 ];
 
 export async function mintToken(
-  tools: ManagementTools,
+  services: ManagementServices,
   wanted: NewMintedToken,
-): Promise<NewTokenDocument> {
-  const { store, authUrl, resourceUrl, now } = tools;
+): Promise<NewTokenResource> {
+  const { store, authUrl, resourceUrl, now } = services;
   const { record, token } = await mint(store, wanted, { issuer: authUrl, resourceUrl }, now());
-  await auditMinted(tools, record);
+  await auditMinted(services, record);
   const { id, name, level, expiresAt } = record;
   return { id, name, level, token, expiresAt: isoTime(expiresAt) };
 }
 
 export async function listTokens(
-  { store, now }: ManagementTools,
+  { store, now }: ManagementServices,
   { limit, after = '' }: { limit: number; after?: string | undefined },
-): Promise<Page<MintedTokenDocument>> {
+): Promise<Page<MintedTokenResource>> {
   const tokens = (await listMintedTokens(store, now())).filter(({ id }) => id > after);
   const { items, next } = firstPage(tokens, limit);
   const keys = await publishedKeyIds(store, now());
-  return { items: items.map((item) => mintedTokenDocument(item, keys)), next };
+  return { items: items.map((item) => mintedTokenResource(item, keys)), next };
 }
 
 export async function revokeToken(
-  { store, by, now }: ManagementTools,
+  { store, by, now }: ManagementServices,
   id: string,
-): Promise<MintedTokenDocument> {
+): Promise<MintedTokenResource> {
   const record = await revokeMintedToken(store, id);
   if (!record) throw notFound('there is no minted token with this id');
   const item = { event: 'token_revoked', clientId: mintedSubject(id), by, outcome: 'done' };
   await recordAudit(store, item, now());
-  return mintedTokenDocument(record, await publishedKeyIds(store, now()));
+  return mintedTokenResource(record, await publishedKeyIds(store, now()));
 }
 
-async function publishedKeyIds(store: ManagementTools['store'], now: number): Promise<string[]> {
+async function publishedKeyIds(store: ManagementServices['store'], now: number): Promise<string[]> {
   const keys = publishedKeys(await openSigningKeys(store, now), now);
   return keys.map(({ jwk }) => jwk.kid);
 }
 
 /** Calls made with the token are recorded under the same client; its name is nowhere else once it is revoked. */
-async function auditMinted({ store, by, now }: ManagementTools, record: MintedToken) {
+async function auditMinted({ store, by, now }: ManagementServices, record: MintedToken) {
   const { id, name, level, expiresAt } = record;
   const given = { name, level, expiresAt: isoTime(expiresAt) };
   const item = { event: 'token_minted', clientId: mintedSubject(id), by, arguments: given };

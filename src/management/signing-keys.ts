@@ -11,12 +11,13 @@ import {
 import {
   isoTime,
   type Page,
-  signingKeyDocument,
-  type SigningKeyDocument,
+  signingKeyResource,
+  type SigningKeyResource,
   signingKeyPage,
 } from './api/resources.ts';
 import { rotationBody } from './api/requests.ts';
-import { type ManagementTools, route } from './api/routes.ts';
+import { route } from './api/routes.ts';
+import type { ManagementServices } from './services.ts';
 
 export const signingKeyRoutes = [
   route({
@@ -25,7 +26,7 @@ export const signingKeyRoutes = [
     name: 'listKeys',
     summary: 'Lists the published signing keys, the newest first.',
     answer: signingKeyPage,
-    handle: (tools) => showKeys(tools),
+    handle: (services) => showKeys(services),
   }),
   route({
     method: 'post',
@@ -37,18 +38,21 @@ export const signingKeyRoutes = [
     status: 201,
     answer: signingKeyPage,
     refusals: { 409: 'a new key is on its way already' },
-    handle: (tools, { body }) => rotateKeys(tools, body),
+    handle: (services, { body }) => rotateKeys(services, body),
   }),
 ];
 
-export async function showKeys({ store, now }: ManagementTools): Promise<Page<SigningKeyDocument>> {
+export async function showKeys({
+  store,
+  now,
+}: ManagementServices): Promise<Page<SigningKeyResource>> {
   return keyPage(await openSigningKeys(store, now()), now());
 }
 
 async function rotateKeys(
-  { store, accessTokenLifetime, by, now }: ManagementTools,
+  { store, accessTokenLifetime, by, now }: ManagementServices,
   { atOnce = false }: { atOnce?: boolean | undefined },
-): Promise<Page<SigningKeyDocument>> {
+): Promise<Page<SigningKeyResource>> {
   const rotation = { accessTokenLifetime, atOnce };
   const keys = await rotateSigningKeys(store, rotation, now()).catch(refusePending);
   const reason = atOnce ? { reason: 'at_once' } : {};
@@ -56,8 +60,8 @@ async function rotateKeys(
   return keyPage(keys, now());
 }
 
-function keyPage(keys: readonly SigningKey[], now: number): Page<SigningKeyDocument> {
-  return { items: publishedKeys(keys, now).map(signingKeyDocument) };
+function keyPage(keys: readonly SigningKey[], now: number): Page<SigningKeyResource> {
+  return { items: publishedKeys(keys, now).map(signingKeyResource) };
 }
 
 function refusePending(error: unknown): never {

@@ -1,7 +1,7 @@
 // Connectors over the management API: created, shown, listed in pages and revoked.
 import { expect } from 'chai';
 import { findConnector, keepTakenUses, takeUse } from '../../src/connectors/connectors.ts';
-import type { ConnectorDocument } from '../../src/management/api/resources.ts';
+import type { ConnectorResource } from '../../src/management/api/resources.ts';
 import {
   type ManagementHost,
   openManagementHost,
@@ -19,10 +19,10 @@ describe('connectors over the management API', () => {
   });
   afterEach(() => host.close());
 
-  async function create(body: object): Promise<ConnectorDocument> {
+  async function create(body: object): Promise<ConnectorResource> {
     const answer = await request(host, 'POST', CONNECTORS, { body });
     expect(answer.status, JSON.stringify(answer.body)).to.equal(201);
-    return answer.body as ConnectorDocument;
+    return answer.body as ConnectorResource;
   }
 
   it('a new connector has its link and state, and nothing that was not asked for', async () => {
@@ -132,7 +132,7 @@ describe('connectors over the management API', () => {
   });
 
   it('pages follow one another without a gap, oldest first, revoked ones included', async () => {
-    const created: ConnectorDocument[] = [];
+    const created: ConnectorResource[] = [];
     for (const name of ['A', 'B', 'C', 'D', 'E']) {
       created.push(await create({ name, level: 'analytics' }));
       host.clock.ahead += 1;
@@ -141,7 +141,7 @@ describe('connectors over the management API', () => {
     const first = await request(host, 'GET', `${CONNECTORS}?limit=2`);
     const second = await request(host, 'GET', `${CONNECTORS}?limit=2&after=${first.body['next']}`);
     const third = await request(host, 'GET', `${CONNECTORS}?limit=2&after=${second.body['next']}`);
-    const pages = [first, second, third].map(({ body }) => body['items'] as ConnectorDocument[]);
+    const pages = [first, second, third].map(({ body }) => body['items'] as ConnectorResource[]);
     expect(pages.map((items) => items.map(({ name }) => name).join(''))).to.deep.equal([
       'AB',
       'CD',
@@ -152,7 +152,7 @@ describe('connectors over the management API', () => {
   });
 
   it('pages go on after a connector that was deleted meanwhile', async () => {
-    const created: ConnectorDocument[] = [];
+    const created: ConnectorResource[] = [];
     for (const name of ['A', 'B', 'C']) {
       created.push(await create({ name, level: 'analytics' }));
       host.clock.ahead += 1;

@@ -1,7 +1,7 @@
 // Minted tokens over the management API: what minting answers, how long a token may live, lists in pages, and revocation.
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
-import type { MintedTokenDocument, NewTokenDocument } from '../../src/management/api/resources.ts';
+import type { MintedTokenResource, NewTokenResource } from '../../src/management/api/resources.ts';
 import { MINTED_TOKENS_CHANNEL } from '../../src/minted-tokens/minted-tokens.ts';
 import {
   AUTH_URL,
@@ -23,19 +23,19 @@ describe('minted tokens over the management API', () => {
   });
   afterEach(() => host.close());
 
-  async function mint(body: object = GOOD): Promise<NewTokenDocument> {
+  async function mint(body: object = GOOD): Promise<NewTokenResource> {
     const answer = await request(host, 'POST', TOKENS, { body });
     expect(answer.status, JSON.stringify(answer.body)).to.equal(201);
-    return answer.body as NewTokenDocument;
+    return answer.body as NewTokenResource;
   }
 
-  async function list(query = ''): Promise<{ items: MintedTokenDocument[]; next?: string }> {
+  async function list(query = ''): Promise<{ items: MintedTokenResource[]; next?: string }> {
     const { status, body } = await request(host, 'GET', `${TOKENS}${query}`);
     expect(status, JSON.stringify(body)).to.equal(200);
-    return body as { items: MintedTokenDocument[]; next?: string };
+    return body as { items: MintedTokenResource[]; next?: string };
   }
 
-  const namesIn = ({ items }: { items: MintedTokenDocument[] }) => items.map(({ name }) => name);
+  const namesIn = ({ items }: { items: MintedTokenResource[] }) => items.map(({ name }) => name);
   const secondsFromNow = (time = '') => (Date.parse(time) - Date.now()) / 1000 - host.clock.ahead;
 
   it('a new token comes with what it is for, and is not cached', async () => {
@@ -88,7 +88,7 @@ describe('minted tokens over the management API', () => {
     const { token, ...minted } = await mint();
     const { status, body } = await request(host, 'GET', TOKENS);
     expect(status).to.equal(200);
-    const [item] = body['items'] as MintedTokenDocument[];
+    const [item] = body['items'] as MintedTokenResource[];
     expect(body).to.deep.equal({
       items: [{ ...minted, createdAt: item?.createdAt, lastFour: token.slice(-4) }],
     });

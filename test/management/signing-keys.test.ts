@@ -1,6 +1,6 @@
 // Signing keys over the management API: listed with what each is for, rotated one at a time, or replaced at once.
 import { expect } from 'chai';
-import type { SigningKeyDocument } from '../../src/management/api/resources.ts';
+import type { SigningKeyResource } from '../../src/management/api/resources.ts';
 import {
   ACCESS_TOKEN_LIFETIME,
   KEY,
@@ -20,18 +20,18 @@ describe('signing keys over the management API', () => {
   });
   afterEach(() => host.close());
 
-  async function list(): Promise<SigningKeyDocument[]> {
+  async function list(): Promise<SigningKeyResource[]> {
     const { status, body } = await request(host, 'GET', KEYS);
     expect(status).to.equal(200);
     expect(body).to.have.all.keys('items');
-    return body['items'] as SigningKeyDocument[];
+    return body['items'] as SigningKeyResource[];
   }
 
-  async function rotate(body?: unknown): Promise<SigningKeyDocument[]> {
+  async function rotate(body?: unknown): Promise<SigningKeyResource[]> {
     const answer = await request(host, 'POST', ROTATE, { body });
     expect(answer.status, JSON.stringify(answer.body)).to.equal(201);
     expect(answer.headers.get('cache-control')).to.equal('no-store');
-    return answer.body['items'] as SigningKeyDocument[];
+    return answer.body['items'] as SigningKeyResource[];
   }
 
   async function recorded(): Promise<unknown[]> {
@@ -40,7 +40,7 @@ describe('signing keys over the management API', () => {
   }
 
   const secondsFromNow = (time = '') => (Date.parse(time) - Date.now()) / 1000 - host.clock.ahead;
-  const states = (keys: SigningKeyDocument[]) => keys.map(({ state }) => state);
+  const states = (keys: SigningKeyResource[]) => keys.map(({ state }) => state);
 
   it('the first one signs, with nothing private shown', async () => {
     const [key, ...others] = await list();

@@ -2,15 +2,15 @@
 import type { AuditItem } from '../../audit/audit.ts';
 import type { Level } from '../../permission-level.ts';
 import type {
-  AccountDocument,
-  ConnectorDocument,
-  ForgottenAccountDocument,
-  MintedTokenDocument,
-  NewTokenDocument,
+  AccountResource,
+  ConnectorResource,
+  ForgottenAccountResource,
+  MintedTokenResource,
+  NewTokenResource,
   Page,
-  SigningKeyDocument,
+  SigningKeyResource,
 } from './resources.ts';
-import type { ClientDocument, GrantDocument, RevokedClientDocument } from '../grant-documents.ts';
+import type { ClientResource, GrantResource, RevokedClientResource } from '../grant-documents.ts';
 
 /** The base address of the management host, and its key. */
 export type Access = { url: string; key: string };
@@ -39,70 +39,70 @@ const PAGE = 500;
 export function createConnector(
   access: Access,
   wanted: WantedConnector,
-): Promise<ConnectorDocument> {
+): Promise<ConnectorResource> {
   return call(access, 'POST', '/connectors', wanted);
 }
 
-export function showConnector(access: Access, id: string): Promise<ConnectorDocument> {
+export function showConnector(access: Access, id: string): Promise<ConnectorResource> {
   return call(access, 'GET', `/connectors/${encodeURIComponent(id)}`);
 }
 
-export function revokeConnector(access: Access, id: string): Promise<ConnectorDocument> {
+export function revokeConnector(access: Access, id: string): Promise<ConnectorResource> {
   return call(access, 'DELETE', `/connectors/${encodeURIComponent(id)}`);
 }
 
 /** One that is revoked or expired; answers what it was. */
-export function deleteConnector(access: Access, id: string): Promise<ConnectorDocument> {
+export function deleteConnector(access: Access, id: string): Promise<ConnectorResource> {
   return call(access, 'POST', `/connectors/${encodeURIComponent(id)}/delete`);
 }
 
 /** All of them, oldest first. */
-export function listConnectors(access: Access): AsyncGenerator<ConnectorDocument> {
+export function listConnectors(access: Access): AsyncGenerator<ConnectorResource> {
   return everyItem(access, '/connectors', {});
 }
 
 /** In no useful order. */
-export function listAccounts(access: Access): AsyncGenerator<AccountDocument> {
+export function listAccounts(access: Access): AsyncGenerator<AccountResource> {
   return everyItem(access, '/accounts', {});
 }
 
-export function showAccount(access: Access, id: string): Promise<AccountDocument> {
+export function showAccount(access: Access, id: string): Promise<AccountResource> {
   return call(access, 'GET', `/accounts/${encodeURIComponent(id)}`);
 }
 
-export function disableAccount(access: Access, id: string): Promise<AccountDocument> {
+export function disableAccount(access: Access, id: string): Promise<AccountResource> {
   return call(access, 'POST', `/accounts/${encodeURIComponent(id)}/disable`);
 }
 
-export function enableAccount(access: Access, id: string): Promise<AccountDocument> {
+export function enableAccount(access: Access, id: string): Promise<AccountResource> {
   return call(access, 'POST', `/accounts/${encodeURIComponent(id)}/enable`);
 }
 
-export function forgetAccount(access: Access, id: string): Promise<ForgottenAccountDocument> {
+export function forgetAccount(access: Access, id: string): Promise<ForgottenAccountResource> {
   return call(access, 'POST', `/accounts/${encodeURIComponent(id)}/forget`);
 }
 
 /** The oldest first, without a filter connector by connector. */
-export function listGrants(access: Access, wanted: WantedGrants): AsyncGenerator<GrantDocument> {
+export function listGrants(access: Access, wanted: WantedGrants): AsyncGenerator<GrantResource> {
   return everyItem(access, '/grants', wanted);
 }
 
-export function showGrant(access: Access, id: string): Promise<GrantDocument> {
+export function showGrant(access: Access, id: string): Promise<GrantResource> {
   return call(access, 'GET', `/grants/${encodeURIComponent(id)}`);
 }
 
 /** What is left of it afterwards. */
-export function revokeGrant(access: Access, id: string): Promise<GrantDocument> {
+export function revokeGrant(access: Access, id: string): Promise<GrantResource> {
   return call(access, 'DELETE', `/grants/${encodeURIComponent(id)}`);
 }
 
 /** Those that somebody connected with, and those that are revoked. */
-export function listClients(access: Access): AsyncGenerator<ClientDocument> {
+export function listClients(access: Access): AsyncGenerator<ClientResource> {
   return everyItem(access, '/clients', {});
 }
 
-export async function showClient(access: Access, id: string): Promise<ClientDocument> {
-  const page: Page<ClientDocument> = await call(
+export async function showClient(access: Access, id: string): Promise<ClientResource> {
+  const page: Page<ClientResource> = await call(
     access,
     'GET',
     `/clients?${new URLSearchParams({ id })}`,
@@ -112,31 +112,31 @@ export async function showClient(access: Access, id: string): Promise<ClientDocu
   throw new ManagementError('not_found', 'there is no client with this id');
 }
 
-export function revokeClient(access: Access, id: string): Promise<RevokedClientDocument> {
+export function revokeClient(access: Access, id: string): Promise<RevokedClientResource> {
   return call(access, 'POST', '/clients/revoke', { id });
 }
 
-export function allowClient(access: Access, id: string): Promise<ClientDocument> {
+export function allowClient(access: Access, id: string): Promise<ClientResource> {
   return call(access, 'POST', '/clients/allow', { id });
 }
 
 /** The answer has the token in it, which nobody is told again. */
-export function mintToken(access: Access, wanted: WantedToken): Promise<NewTokenDocument> {
+export function mintToken(access: Access, wanted: WantedToken): Promise<NewTokenResource> {
   return call(access, 'POST', '/tokens', wanted);
 }
 
 /** The record that the token had. */
-export function revokeToken(access: Access, id: string): Promise<MintedTokenDocument> {
+export function revokeToken(access: Access, id: string): Promise<MintedTokenResource> {
   return call(access, 'DELETE', `/tokens/${encodeURIComponent(id)}`);
 }
 
 /** All that did not expire, oldest first. */
-export function listTokens(access: Access): AsyncGenerator<MintedTokenDocument> {
+export function listTokens(access: Access): AsyncGenerator<MintedTokenResource> {
   return everyItem(access, '/tokens', {});
 }
 
 /** Newest first. */
-export function listKeys(access: Access): Promise<Page<SigningKeyDocument>> {
+export function listKeys(access: Access): Promise<Page<SigningKeyResource>> {
   return call(access, 'GET', '/keys');
 }
 
@@ -144,7 +144,7 @@ export function listKeys(access: Access): Promise<Page<SigningKeyDocument>> {
 export function rotateKeys(
   access: Access,
   rotation: { atOnce: boolean },
-): Promise<Page<SigningKeyDocument>> {
+): Promise<Page<SigningKeyResource>> {
   return call(access, 'POST', '/keys/rotate', rotation);
 }
 

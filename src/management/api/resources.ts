@@ -106,19 +106,19 @@ export const signingKeyPage = pageOf('SigningKeyPage', signingKeySchema);
 export const mintedTokenPage = pageOf('MintedTokenPage', mintedTokenSchema);
 export const auditPage = pageOf('AuditPage', auditItemSchema);
 
-export type ConnectorDocument = z.output<typeof connectorSchema>;
-export type AccountDocument = z.output<typeof accountSchema>;
-export type ForgottenAccountDocument = z.output<typeof forgottenAccountSchema>;
-export type SigningKeyDocument = z.output<typeof signingKeySchema>;
-export type MintedTokenDocument = z.output<typeof mintedTokenSchema>;
-export type NewTokenDocument = z.output<typeof newTokenSchema>;
+export type ConnectorResource = z.output<typeof connectorSchema>;
+export type AccountResource = z.output<typeof accountSchema>;
+export type ForgottenAccountResource = z.output<typeof forgottenAccountSchema>;
+export type SigningKeyResource = z.output<typeof signingKeySchema>;
+export type MintedTokenResource = z.output<typeof mintedTokenSchema>;
+export type NewTokenResource = z.output<typeof newTokenSchema>;
 export type Page<T> = { items: T[]; next?: string | undefined };
 
-export function connectorDocument(
+export function connectorResource(
   connector: Connector,
   resourceUrl: string,
   now: number,
-): ConnectorDocument {
+): ConnectorResource {
   const { id, name, level, createdAt, expiresAt, maxUses, used } = connector;
   return {
     id,
@@ -133,7 +133,7 @@ export function connectorDocument(
   };
 }
 
-export function accountDocument(account: Account): AccountDocument {
+export function accountResource(account: Account): AccountResource {
   const { id, name, email, issuer, subject, signedInAt, disabledAt, forgottenAt } = account;
   return {
     id,
@@ -147,7 +147,7 @@ export function accountDocument(account: Account): AccountDocument {
   };
 }
 
-export function signingKeyDocument(key: PublishedKey): SigningKeyDocument {
+export function signingKeyResource(key: PublishedKey): SigningKeyResource {
   const { jwk, state, signsFrom, publishedUntil } = key;
   return {
     id: jwk.kid,
@@ -158,10 +158,10 @@ export function signingKeyDocument(key: PublishedKey): SigningKeyDocument {
 }
 
 /** `publishedIds` are those of the keys that are published now. */
-export function mintedTokenDocument(
+export function mintedTokenResource(
   { id, name, level, createdAt, expiresAt, lastFour, lastUsedAt, keyId }: MintedToken,
   publishedIds: readonly string[],
-): MintedTokenDocument {
+): MintedTokenResource {
   return {
     id,
     name,

@@ -1,10 +1,10 @@
 // Accounts as people read them in a terminal.
-import type { AccountDocument, ForgottenAccountDocument } from '../api/resources.ts';
+import type { AccountResource, ForgottenAccountResource } from '../api/resources.ts';
 import { minute, plain, table } from './terminal.ts';
 
 const NONE = 'Nobody has signed in yet.';
 
-export function listText({ items }: { items: AccountDocument[] }): string {
+export function listText({ items }: { items: AccountResource[] }): string {
   if (items.length === 0) return NONE;
   const rows = items.map(({ id, name, email, signedInAt, disabledAt }) => [
     id,
@@ -16,7 +16,7 @@ export function listText({ items }: { items: AccountDocument[] }): string {
   return table(['ID', 'NAME', 'E-MAIL', 'LAST SIGN-IN', 'DISABLED'], rows);
 }
 
-export function detailsText(account: AccountDocument): string {
+export function detailsText(account: AccountResource): string {
   const { id, name, email, identityProvider, subject, signedInAt, disabledAt, forgottenAt } =
     account;
   const facts = {
@@ -34,16 +34,16 @@ export function detailsText(account: AccountDocument): string {
     .join('\n');
 }
 
-export function disabledText({ name, id }: AccountDocument): string {
+export function disabledText({ name, id }: AccountResource): string {
   return `Disabled ${plain(name)} (${id}). Nothing they connected works any more. To let them in again:
   gatehouse account enable ${id}`;
 }
 
-export function enabledText({ name, id }: AccountDocument): string {
+export function enabledText({ name, id }: AccountResource): string {
   return `Enabled ${plain(name)} (${id}). They may sign in and connect again; what they connected before stays over.`;
 }
 
-export function forgottenText({ id, isDisabled, endedGrants }: ForgottenAccountDocument): string {
+export function forgottenText({ id, isDisabled, endedGrants }: ForgottenAccountResource): string {
   const grants = endedGrants === 1 ? '1 connection' : `${endedGrants} connections`;
   const next = isDisabled ? 'They stay disabled.' : 'They may sign in again, as somebody new.';
   return `Forgot who ${id} was, and ended ${grants}. ${next}`;

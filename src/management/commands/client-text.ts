@@ -1,8 +1,8 @@
 // Clients as people read them in a terminal.
-import type { ClientDocument, RevokedClientDocument } from '../grant-documents.ts';
+import type { ClientResource, RevokedClientResource } from '../grant-documents.ts';
 import { minute, plain, quoted, table } from './terminal.ts';
 
-export function listText({ items }: { items: ClientDocument[] }): string {
+export function listText({ items }: { items: ClientResource[] }): string {
   if (items.length === 0) return 'Nobody connected an app yet.';
   const rows = items.map(({ id, name, kind, lastUsedAt, state }) => [
     id,
@@ -14,7 +14,7 @@ export function listText({ items }: { items: ClientDocument[] }): string {
   return table(['ID', 'NAME', 'KIND', 'LAST USED', 'STATE'], rows);
 }
 
-export function detailsText(client: ClientDocument): string {
+export function detailsText(client: ClientResource): string {
   const { id, name, kind, redirectUris, lastUsedAt, revokedAt } = client;
   const facts = {
     name: name ?? 'not known any more',
@@ -29,12 +29,12 @@ export function detailsText(client: ClientDocument): string {
     .join('\n');
 }
 
-export function revokedText({ id, name, endedGrants }: RevokedClientDocument): string {
+export function revokedText({ id, name, endedGrants }: RevokedClientResource): string {
   const ended = endedGrants === 1 ? '1 grant was ended' : `${endedGrants} grants were ended`;
   return `Revoked ${plain(name ?? id)}: ${ended}, and nobody can connect it. To allow it again:
   gatehouse client allow ${quoted(id)}`;
 }
 
-export function allowedText({ id, name }: ClientDocument): string {
+export function allowedText({ id, name }: ClientResource): string {
   return `Allowed ${plain(name ?? id)}. People may connect it again; what they had stays ended.`;
 }

@@ -1,9 +1,9 @@
 // Connectors as people read them in a terminal, and how to add one to a client.
-import type { ConnectorDocument } from '../api/resources.ts';
+import type { ConnectorResource } from '../api/resources.ts';
 import { claudeCommand } from '../instructions.ts';
 import { minute, plain, table } from './terminal.ts';
 
-export function createdText(connector: ConnectorDocument): string {
+export function createdText(connector: ConnectorResource): string {
   return `Created a connector.
 
 ${detailsText(connector)}
@@ -13,7 +13,7 @@ Add it to a client, for example:
 `;
 }
 
-export function detailsText(connector: ConnectorDocument): string {
+export function detailsText(connector: ConnectorResource): string {
   const { id, name, level, state, link, createdAt, expiresAt } = connector;
   const facts = {
     name: plain(name),
@@ -30,18 +30,18 @@ export function detailsText(connector: ConnectorDocument): string {
     .join('\n');
 }
 
-export function revokedText({ name, id }: ConnectorDocument): string {
+export function revokedText({ name, id }: ConnectorResource): string {
   return `Revoked "${plain(name)}" (${id}). Its link and everything granted through it no longer work.`;
 }
 
-export function deletedText({ name, id }: ConnectorDocument): string {
+export function deletedText({ name, id }: ConnectorResource): string {
   return `Deleted "${plain(name)}" (${id}). Its link is unknown now, and the id is never used again.`;
 }
 
 const NONE = `There are no connectors yet. Create one:
   gatehouse connector create --name "Ops" --level operations`;
 
-export function listText({ items }: { items: ConnectorDocument[] }): string {
+export function listText({ items }: { items: ConnectorResource[] }): string {
   if (items.length === 0) return NONE;
   const rows = items.map((connector) => {
     const { id, name, level, state, expiresAt } = connector;
@@ -50,6 +50,6 @@ export function listText({ items }: { items: ConnectorDocument[] }): string {
   return table(['ID', 'NAME', 'LEVEL', 'STATE', 'USES', 'EXPIRES'], rows);
 }
 
-function uses({ uses, maxUses }: ConnectorDocument): string {
+function uses({ uses, maxUses }: ConnectorResource): string {
   return maxUses === undefined ? String(uses) : `${uses} of ${maxUses}`;
 }

@@ -1,8 +1,8 @@
 // Grants as people read them in a terminal, and why one is over, in words.
-import type { GrantDocument } from '../grant-documents.ts';
+import type { GrantResource } from '../grant-documents.ts';
 import { minute, plain, quoted, table } from './terminal.ts';
 
-export function listText({ items }: { items: GrantDocument[] }): string {
+export function listText({ items }: { items: GrantResource[] }): string {
   if (items.length === 0) return 'There are no grants: nobody connected an app.';
   const rows = items.map((grant) => [
     grant.id,
@@ -18,11 +18,11 @@ export function listText({ items }: { items: GrantDocument[] }): string {
   return table(headings, rows);
 }
 
-function personOf({ accountName, accountEmail, account }: GrantDocument): string {
+function personOf({ accountName, accountEmail, account }: GrantResource): string {
   return accountEmail ?? accountName ?? account;
 }
 
-export function detailsText(grant: GrantDocument): string {
+export function detailsText(grant: GrantResource): string {
   const facts = {
     id: grant.id,
     state: grant.state,
@@ -42,7 +42,7 @@ export function detailsText(grant: GrantDocument): string {
     .join('\n');
 }
 
-export function whyText(grant: GrantDocument): string {
+export function whyText(grant: GrantResource): string {
   const app = `"${plain(grant.clientName)}" of ${plain(personOf(grant))}`;
   const refusals = grant.refusals.map(
     ({ time, explanation, reason }) => `  ${minute(time)}  ${explanation} (${reason})`,
@@ -51,7 +51,7 @@ export function whyText(grant: GrantDocument): string {
   return [`${STANDING[grant.state](app, grant)}${because(grant)}`, ...history].join('\n');
 }
 
-const STANDING: Record<GrantDocument['state'], (app: string, grant: GrantDocument) => string> = {
+const STANDING: Record<GrantResource['state'], (app: string, grant: GrantResource) => string> = {
   pending: (app) => `${app} was approved, and has not fetched its tokens yet.`,
   active: (app) => `${app} is connected.`,
   refused: (app) => `${app} is refused at present.`,
@@ -59,10 +59,10 @@ const STANDING: Record<GrantDocument['state'], (app: string, grant: GrantDocumen
     `${app} is disconnected${endedAt ? ` since ${minute(endedAt)}` : ''}.`,
 };
 
-function because({ explanation, reason }: GrantDocument): string {
+function because({ explanation, reason }: GrantResource): string {
   return explanation ? `\n${explanation} (${reason})` : '';
 }
 
-export function revokedText(grant: GrantDocument): string {
+export function revokedText(grant: GrantResource): string {
   return `${whyText(grant)}\nTo keep an app out for good: gatehouse client revoke ${quoted(grant.clientId)}`;
 }

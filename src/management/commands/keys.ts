@@ -1,7 +1,7 @@
 // The commands `keys list` and `keys rotate`.
 import type { Command } from 'commander';
 import { listKeys, rotateKeys } from '../api/client.ts';
-import type { SigningKeyDocument } from '../api/resources.ts';
+import type { SigningKeyResource } from '../api/resources.ts';
 import { minute, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
@@ -20,7 +20,7 @@ die too and have to be minted again: gatehouse token list says which. Gatehouse 
 verify tokens know when they next fetch the keys, which they may keep for 5 minutes.
 ${EXAMPLES}`;
 
-type Keys = { items: SigningKeyDocument[] };
+type Keys = { items: SigningKeyResource[] };
 
 export function addKeysCommands(program: Command, terminal: Terminal): void {
   const keys = program

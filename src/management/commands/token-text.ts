@@ -1,10 +1,10 @@
 // Minted tokens as people read them in a terminal, and how a program uses one.
 import { decodeJwt } from 'jose';
-import type { MintedTokenDocument, NewTokenDocument } from '../api/resources.ts';
+import type { MintedTokenResource, NewTokenResource } from '../api/resources.ts';
 import { tokenExample } from '../instructions.ts';
 import { minute, plain, table } from './terminal.ts';
 
-export function mintedText({ id, name, level, expiresAt, token }: NewTokenDocument): string {
+export function mintedText({ id, name, level, expiresAt, token }: NewTokenResource): string {
   const url = addressOf(token);
   return `Minted a token. It is shown this once.
 
@@ -32,7 +32,7 @@ function addressOf(token: string): string {
 const NONE = `There are no minted tokens. Mint one:
   gatehouse token mint --name "Nightly report" --level analytics`;
 
-export function listText({ items }: { items: MintedTokenDocument[] }): string {
+export function listText({ items }: { items: MintedTokenResource[] }): string {
   if (items.length === 0) return NONE;
   const rows = items.map(({ id, name, level, lastFour, expiresAt, lastUsedAt, keyReplaced }) => [
     id,
@@ -45,6 +45,6 @@ export function listText({ items }: { items: MintedTokenDocument[] }): string {
   return table(['ID', 'NAME', 'LEVEL', 'ENDS IN', 'LAST USED', 'EXPIRES'], rows);
 }
 
-export function revokedText({ id, name }: MintedTokenDocument): string {
+export function revokedText({ id, name }: MintedTokenResource): string {
   return `Revoked "${plain(name)}" (${id}). The token no longer works.`;
 }

@@ -10,7 +10,7 @@ import {
   revokeConnector,
   showConnector,
 } from '../connectors.ts';
-import type { ConnectorDocument } from '../api/resources.ts';
+import type { ConnectorResource } from '../api/resources.ts';
 import { connectorsQuery, newConnector } from '../api/requests.ts';
 import { instructionsFor } from '../instructions.ts';
 import { CONSOLE, type Sections, type Visit } from './visit.ts';
@@ -92,7 +92,7 @@ async function showOne(visit: Visit): Promise<void> {
   });
 }
 
-function itemOf(connector: ConnectorDocument): Item {
+function itemOf(connector: ConnectorResource): Item {
   const { id, name, level, state, createdAt, expiresAt, maxUses, uses } = connector;
   return {
     id,

@@ -2,8 +2,8 @@
 import { CONNECTION_STATES, type ConnectionState } from '../../connections/connection.ts';
 import { changeAccount, forgetAccount, listAccounts } from '../accounts.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
-import type { AccountDocument } from '../api/resources.ts';
-import type { ClientDocument, GrantDocument } from '../grant-documents.ts';
+import type { AccountResource } from '../api/resources.ts';
+import type { ClientResource, GrantResource } from '../grant-documents.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
 import { accountsQuery, clientsQuery, grantsQuery } from '../api/requests.ts';
 import { audit } from './audit-list.ts';
@@ -21,13 +21,13 @@ export function listPages(sections: Sections): void {
 }
 
 /** As people read it when they are asked for consent. */
-const KINDS: Record<ClientDocument['kind'], string> = {
+const KINDS: Record<ClientResource['kind'], string> = {
   'self-registered': 'consent.appUnverified',
   'metadata-document': 'consent.appAddress',
   'pre-registered': 'consent.appKnown',
 };
 
-const clients: List<ClientDocument> = {
+const clients: List<ClientResource> = {
   section: 'clients',
   query: clientsQuery,
   read: (tools, _query, after) => listClients(tools, { limit: PAGE, after }),
@@ -54,7 +54,7 @@ const clients: List<ClientDocument> = {
   },
 };
 
-const grants: List<GrantDocument> = {
+const grants: List<GrantResource> = {
   section: 'grants',
   query: grantsQuery,
   filters: ({ state = '' }) => [
@@ -92,7 +92,7 @@ const grants: List<GrantDocument> = {
   actions: { end: { done: 'ended', act: revokeGrant } },
 };
 
-const accounts: List<AccountDocument> = {
+const accounts: List<AccountResource> = {
   section: 'accounts',
   query: accountsQuery,
   read: (tools, _query, after) => listAccounts(tools, { limit: PAGE, after }),

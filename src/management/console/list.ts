@@ -2,7 +2,7 @@
 import type { ViewValues } from '../../http/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { Page } from '../api/resources.ts';
-import type { ManagementTools } from '../api/routes.ts';
+import type { ManagementServices } from '../services.ts';
 import type { Form } from './forms.ts';
 import { frameOf, type Section } from './frame.ts';
 import { type ListQuery, nextLink, placeIn } from './place.ts';
@@ -16,10 +16,13 @@ export type List<T> = {
   section: Section;
   query: ListQuery;
   filters?: (query: Query) => Values['filters'];
-  read: (tools: ManagementTools, query: Query, after?: string) => Promise<Page<T>>;
+  read: (services: ManagementServices, query: Query, after?: string) => Promise<Page<T>>;
   item: (document: T) => Item;
   /** What the buttons do, and the key of what has been done then. */
-  actions?: Record<string, { done: string; act: (tools: ManagementTools, id: string) => unknown }>;
+  actions?: Record<
+    string,
+    { done: string; act: (services: ManagementServices, id: string) => unknown }
+  >;
 };
 
 /** Items on a page. */

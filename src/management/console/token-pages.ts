@@ -3,7 +3,7 @@ import type { ViewValues } from '../../http/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { mintedAudience, type NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
 import { LEVELS } from '../../permission-level.ts';
-import type { MintedTokenDocument } from '../api/resources.ts';
+import type { MintedTokenResource } from '../api/resources.ts';
 import { newToken, tokensQuery } from '../api/requests.ts';
 import { tokenExample } from '../instructions.ts';
 import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
@@ -68,7 +68,7 @@ function wantedIn(form: Form, now: number): NewMintedToken | { problem: Problem 
   return { problem: where === 'expiresIn' ? 'days' : 'other' };
 }
 
-function itemOf(token: MintedTokenDocument): Values['items'][number] {
+function itemOf(token: MintedTokenResource): Values['items'][number] {
   const { id, name, lastFour, keyReplaced } = token;
   return {
     title: name,

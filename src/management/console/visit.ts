@@ -3,7 +3,7 @@ import type Koa from 'koa';
 import type { Pages } from '../../http/pages.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
 import type { Match } from '../../settings/entitlements.ts';
-import type { ManagementTools } from '../api/routes.ts';
+import type { ManagementServices } from '../services.ts';
 import type { Form } from './forms.ts';
 import type { Session } from './sessions.ts';
 import type { ConsoleSignIn } from './sign-in.ts';
@@ -17,9 +17,10 @@ export type ConsoleSettings = {
 };
 
 /** `url` is the public base address of the management host. */
-export type ConsoleOptions = ManagementTools & ConsoleSettings & { url: string; version: string };
+export type ConsoleOptions = ManagementServices &
+  ConsoleSettings & { url: string; version: string };
 
-/** What a handler of a page gets: the tools with who acts, and the session. */
+/** What a handler of a page gets: the services with who acts, and the session. */
 export type Visit = { options: ConsoleOptions; ctx: Koa.Context; session: Session };
 export type Pagelike = (visit: Visit) => Promise<void>;
 export type Formlike = (visit: Visit, form: Form) => Promise<void>;
