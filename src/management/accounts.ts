@@ -8,7 +8,7 @@ import {
   listAccounts as listRecords,
 } from '../accounts/accounts.ts';
 import { recordAudit } from '../audit/audit.ts';
-import { endConnections } from '../connections/ending.ts';
+import { endConnections } from '../connections/connections.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import {
   accountResource,

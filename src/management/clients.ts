@@ -7,7 +7,7 @@ import {
   revokeClient as revokeRecord,
   revokedClients,
 } from '../clients/clients.ts';
-import { endConnections } from '../connections/ending.ts';
+import { endConnections } from '../connections/connections.ts';
 import { connectedClients } from '../grants/grant-lists.ts';
 import { notFound } from '../http/errors.ts';
 import { firstPage, type Page } from './api/resources.ts';

@@ -1,7 +1,6 @@
 // Grants as administrators manage them: listed by connector, account or client, shown with why they are over, and ended.
-import { findConnection, listConnections } from '../connections/connections.ts';
 import type { Connection } from '../connections/connection.ts';
-import { endConnection } from '../connections/ending.ts';
+import { endConnection, findConnection, listConnections } from '../connections/connections.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import type { Page } from './api/resources.ts';
 import { grantResource, type GrantResource, grantPage, grantSchema } from './grant-documents.ts';
@@ -45,10 +44,10 @@ export async function listGrants(
 ): Promise<Page<GrantResource>> {
   const page: Page<GrantResource> = { items: [] };
   let last: string | undefined;
-  for await (const { connection, place } of listConnections(services, wanted, after)) {
+  for await (const { connection, cursor } of listConnections(services, wanted, after)) {
     if (page.items.length === limit) return { ...page, next: last };
     page.items.push(grantResource(connection));
-    last = place;
+    last = cursor;
   }
   return page;
 }

@@ -1,8 +1,13 @@
 // The connected apps of a person: what is connected, at which level, and why something ended; lower a level, disconnect, sign out.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
-import { type ConnectionOptions, findConnection } from '../../connections/connections.ts';
-import { endConnection, endConnections, lowerConnection } from '../../connections/ending.ts';
+import {
+  type ConnectionOptions,
+  endConnection,
+  endConnections,
+  findConnection,
+  lowerConnection,
+} from '../../connections/connections.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
