@@ -2,7 +2,7 @@
 // The command line, `gatehouse`: puts the commands together and turns their outcome into an exit code.
 import { Command, CommanderError } from 'commander';
 import { addDoctorCommand } from './doctor/command.ts';
-import { ManagementError } from './management/api/client.ts';
+import { managementClient, ManagementError } from './management/api/client.ts';
 import { addAccountCommands } from './management/commands/account.ts';
 import { addAuditCommand } from './management/commands/audit.ts';
 import { addClientCommands } from './management/commands/client.ts';
@@ -46,7 +46,7 @@ const program = new Command('gatehouse')
 const isJson = () => program.opts<{ json?: boolean }>().json === true;
 
 const terminal: Terminal = {
-  findAccess: findManagementAccess,
+  openClient: () => managementClient(findManagementAccess()),
   print: (result, text) => console.log(isJson() ? jsonText(result) : text(result)),
   now: () => Math.floor(Date.now() / 1000),
 };

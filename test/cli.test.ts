@@ -49,8 +49,8 @@ describe('the command line', () => {
       expect(key).to.include({ state: 'signing' });
       expect(before.map(({ id }: { id: string }) => id)).to.not.include(key.id);
       expect(await done('keys', 'rotate', '--at-once'))
-        .to.match(/^Replaced the key\. Access tokens from before no longer work/)
-        .and.include('Minted tokens from before no longer work either');
+        .to.match(/^Replaced the key\. Earlier access tokens no longer work/)
+        .and.include('Earlier minted tokens no longer work');
     });
 
     it('help says what a rotation does, and what --at-once does', async () => {
@@ -59,7 +59,7 @@ describe('the command line', () => {
       expect(stdout).to.include('signs in 10 minutes').and.include('for a key that leaked');
       expect(stdout)
         .to.match(/minted tokens included/i)
-        .and.match(/minted tokens\s+die too/i);
+        .and.match(/Minted\s+tokens stop working too/);
       expect(stdout).to.include('$ gatehouse keys rotate --at-once');
     });
   });

@@ -1,4 +1,3 @@
-// Accounts as administrators manage them: the people who signed in, listed, and cut off or let in again.
 import {
   disableAccount as disableRecord,
   enableAccount as enableRecord,
@@ -10,69 +9,9 @@ import {
 import { recordAudit } from '../audit/audit.ts';
 import { endConnections } from '../connections/connections.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
-import {
-  accountResource,
-  type AccountResource,
-  accountPage,
-  accountSchema,
-  firstPage,
-  type ForgottenAccountResource,
-  forgottenAccountSchema,
-  type Page,
-} from './api/resources.ts';
-import { accountsQuery } from './api/requests.ts';
-import { NOT_FOUND, route } from './api/routes.ts';
+import type { AccountResource, ForgottenAccountResource, Page } from './api/resources.ts';
+import { accountResource, firstPage } from './representations.ts';
 import type { ManagementServices } from './services.ts';
-
-export const accountRoutes = [
-  route({
-    method: 'get',
-    path: '/accounts',
-    name: 'listAccounts',
-    summary: 'Lists everybody who signed in, in no useful order.',
-    query: accountsQuery,
-    answer: accountPage,
-    handle: (services, { query }) => listAccounts(services, query),
-  }),
-  route({
-    method: 'get',
-    path: '/accounts/:id',
-    name: 'showAccount',
-    summary: 'Shows an account.',
-    answer: accountSchema,
-    refusals: NOT_FOUND,
-    handle: (services, { id }) => showAccount(services, id),
-  }),
-  route({
-    method: 'post',
-    path: '/accounts/:id/disable',
-    name: 'disableAccount',
-    summary:
-      'Cuts a person off: nothing they connected works any more, and they cannot connect. Somebody who was forgotten is not known.',
-    answer: accountSchema,
-    refusals: NOT_FOUND,
-    handle: (services, { id }) => changeAccount(services, id, 'disable'),
-  }),
-  route({
-    method: 'post',
-    path: '/accounts/:id/enable',
-    name: 'enableAccount',
-    summary: 'Lets a person sign in and connect again.',
-    answer: accountSchema,
-    refusals: NOT_FOUND,
-    handle: (services, { id }) => changeAccount(services, id, 'enable'),
-  }),
-  route({
-    method: 'post',
-    path: '/accounts/:id/forget',
-    name: 'forgetAccount',
-    summary:
-      'Ends all that a person connected, and removes name, address, groups and subject. A person who is disabled stays so.',
-    answer: forgottenAccountSchema,
-    refusals: NOT_FOUND,
-    handle: (services, { id }) => forgetAccount(services, id),
-  }),
-];
 
 export async function listAccounts(
   { store }: ManagementServices,
@@ -105,7 +44,7 @@ export async function changeAccount(
   return accountResource(changed.account);
 }
 
-/** May be asked again after it was cut short. What is approved between the two steps is over as well. */
+/** Idempotent. A grant approved between the two steps is invalid too: forgetting invalidates all earlier grants. */
 export async function forgetAccount(
   services: ManagementServices,
   id: string,

@@ -1,4 +1,3 @@
-// The management host: a listener of its own, on loopback unless an operator says otherwise, where connectors and tokens are made and revoked and keys rotated.
 import type Koa from 'koa';
 import type { Logger } from 'pino';
 import { type RespondToError, respondWithJson } from '../http/errors.ts';
@@ -10,10 +9,10 @@ import type { SecretGuard } from '../http/secret-guard.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Traces } from '../observability/spans.ts';
 import { refuseForeignOrigin, requireAdministrator } from './authenticate.ts';
-import { managementApi } from './api.ts';
+import { managementApi } from './api/router.ts';
 import { adminConsole, isConsolePath } from './console/console.ts';
 import type { ConsoleSettings } from './console/visit.ts';
-import { PREFIX } from './api/router.ts';
+import { API_PATH } from './api/routes.ts';
 import type { ManagementServices } from './services.ts';
 
 export type ManagementOptions = Omit<ManagementServices, 'by' | 'now'> & {
@@ -46,7 +45,7 @@ export function managementApp(options: ManagementOptions): Koa {
   const app = createHost({ ...listening, respondToError });
   const administrator = requireAdministrator(key, guardKey);
   app.use(refuseForeignOrigin(url));
-  app.use(within(PREFIX, administrator));
+  app.use(within(API_PATH, administrator));
   if (metrics) app.use(within(METRICS_PATH, administrator)).use(answerMetrics(metrics));
   app.use(managementApi({ ...options, now }, url, version).routes());
   if (options.console) {

@@ -1,4 +1,3 @@
-// Clients as administrators manage them: those that people connected with, revoked with all their grants, and allowed again.
 import { recordAudit } from '../audit/audit.ts';
 import {
   allowClient as allowRecord,
@@ -10,52 +9,10 @@ import {
 import { endConnections } from '../connections/connections.ts';
 import { connectedClients } from '../grants/grant-lists.ts';
 import { notFound } from '../http/errors.ts';
-import { firstPage, type Page } from './api/resources.ts';
-import {
-  clientResource,
-  type ClientResource,
-  clientPage,
-  clientSchema,
-  type RevokedClientResource,
-  revokedClientSchema,
-} from './grant-documents.ts';
-import { clientBody, clientsQuery, type ClientsQuery } from './api/requests.ts';
-import { NOT_FOUND, route } from './api/routes.ts';
+import type { ClientsQuery } from './api/requests.ts';
+import type { ClientResource, Page, RevokedClientResource } from './api/resources.ts';
+import { clientResource, firstPage } from './representations.ts';
 import type { ManagementServices } from './services.ts';
-
-/** An id may be a URL, so it is never part of a path. */
-export const clientRoutes = [
-  route({
-    method: 'get',
-    path: '/clients',
-    name: 'listClients',
-    summary:
-      'Lists clients that somebody connected with, and those that are revoked; or one by its id.',
-    query: clientsQuery,
-    answer: clientPage,
-    handle: (services, { query }) => listClients(services, query),
-  }),
-  route({
-    method: 'post',
-    path: '/clients/revoke',
-    name: 'revokeClient',
-    summary: 'Revokes a client: all its grants end, and nobody can connect it.',
-    body: () => clientBody,
-    answer: revokedClientSchema,
-    refusals: NOT_FOUND,
-    handle: (services, { body }) => revokeClient(services, body.id),
-  }),
-  route({
-    method: 'post',
-    path: '/clients/allow',
-    name: 'allowClient',
-    summary: 'Lets people connect a client again that was revoked.',
-    body: () => clientBody,
-    answer: clientSchema,
-    refusals: NOT_FOUND,
-    handle: (services, { body }) => allowClient(services, body.id),
-  }),
-];
 
 export async function listClients(
   services: ManagementServices,
@@ -63,7 +20,7 @@ export async function listClients(
 ): Promise<Page<ClientResource>> {
   const ids = id === undefined ? await knownIds(services) : [id];
   const later = ids.filter((candidate) => candidate > after);
-  const { items, next } = firstPage(await firstKnown(services, later, limit + 1), limit);
+  const { items, next } = firstPage(await findClients(services, later, limit + 1), limit);
   return { items: items.map(clientResource), next };
 }
 
@@ -72,7 +29,7 @@ export async function revokeClient(
   id: string,
 ): Promise<RevokedClientResource> {
   await requireClient(services, id);
-  // First refused and then ended: an approval under way either sees that it is refused, or is among those that are ended.
+  // Revoke before ending grants: a concurrent approval either sees the revocation or its grant is ended here.
   const first = await revokeRecord(services.store, id, services.now());
   const endedGrants = await endConnections(services, { client: id }, 'client_revoked');
   if (first) await record(services, 'client_revoked', id);
@@ -86,7 +43,7 @@ export async function allowClient(
   const client = await requireClient(services, id);
   const first = await allowRecord(services.store, id);
   if (first) await record(services, 'client_allowed', id);
-  const { revokedAt: _over, ...allowed } = client;
+  const { revokedAt: _revokedAt, ...allowed } = client;
   return clientResource(allowed);
 }
 
@@ -102,8 +59,8 @@ async function knownIds({ store, grantLifetime, now }: ManagementServices): Prom
   return [...new Set([...connected, ...revoked])].sort();
 }
 
-/** Ids of which nothing is known any more are left out. */
-async function firstKnown(
+/** Skips ids whose registration or document has expired. */
+async function findClients(
   { store, clients }: ManagementServices,
   ids: string[],
   count: number,

@@ -1,4 +1,3 @@
-// Connectors as administrators manage them: created, listed, shown, revoked and deleted.
 import { recordAudit } from '../audit/audit.ts';
 import { type Connector, isUsable } from '../connectors/connector.ts';
 import {
@@ -12,80 +11,22 @@ import {
 } from '../connectors/connectors.ts';
 import { grantStands } from '../grants/grants.ts';
 import { HttpError, notFound } from '../http/errors.ts';
-import {
-  connectorResource,
-  type ConnectorResource,
-  connectorPage,
-  connectorSchema,
-  firstPage,
-  type Page,
-} from './api/resources.ts';
-import { connectorsQuery, newConnector } from './api/requests.ts';
-import { NOT_FOUND, route } from './api/routes.ts';
+import type { ConnectorResource, Page } from './api/resources.ts';
+import { connectorResource, firstPage } from './representations.ts';
 import type { ManagementServices } from './services.ts';
-
-export const connectorRoutes = [
-  route({
-    method: 'post',
-    path: '/connectors',
-    name: 'createConnector',
-    summary: 'Creates a connector; its link is what people add to their app.',
-    body: newConnector,
-    status: 201,
-    answer: connectorSchema,
-    handle: (services, { body }) => createConnector(services, body),
-    location: ({ id }) => `/connectors/${id}`,
-  }),
-  route({
-    method: 'get',
-    path: '/connectors',
-    name: 'listConnectors',
-    summary: 'Lists connectors, the oldest first.',
-    query: connectorsQuery,
-    answer: connectorPage,
-    handle: (services, { query }) => listConnectors(services, query),
-  }),
-  route({
-    method: 'get',
-    path: '/connectors/:id',
-    name: 'showConnector',
-    summary: 'Shows a connector.',
-    answer: connectorSchema,
-    refusals: NOT_FOUND,
-    handle: (services, { id }) => showConnector(services, id),
-  }),
-  route({
-    method: 'delete',
-    path: '/connectors/:id',
-    name: 'revokeConnector',
-    summary: 'Revokes a connector: whatever is connected through it is refused at once.',
-    answer: connectorSchema,
-    refusals: NOT_FOUND,
-    handle: (services, { id }) => revokeConnector(services, id),
-  }),
-  route({
-    method: 'post',
-    path: '/connectors/:id/delete',
-    name: 'deleteConnector',
-    summary: 'Forgets a connector that was revoked or has expired.',
-    answer: connectorSchema,
-    refusals: { ...NOT_FOUND, 409: 'it still works' },
-    handle: (services, { id }) => deleteConnector(services, id),
-  }),
-];
 
 export async function createConnector(
   services: ManagementServices,
-  wanted: NewConnector,
+  connector: NewConnector,
 ): Promise<ConnectorResource> {
-  const connector = await createRecord(services.store, wanted, services.now());
-  await record(services, 'connector_created', connector.id);
-  return document(services, connector);
+  const created = await createRecord(services.store, connector, services.now());
+  await record(services, 'connector_created', created.id);
+  return resource(services, created);
 }
 
 type PageQuery = { limit: number; after?: string | undefined };
 
-/** The next page begins after a moment and an id, whether or not that connector is still there. */
+/** The cursor is a creation time and an id, so it stays valid if that connector is deleted. */
 export async function listConnectors(
   services: ManagementServices,
   { limit, after }: PageQuery,
@@ -95,25 +36,25 @@ export async function listConnectors(
   const { items, next } = firstPage(rest, limit);
   const last = items.at(-1);
   return {
-    items: await Promise.all(items.map((item) => document(services, item))),
-    ...(next === undefined || !last ? {} : { next: placeOf(last) }),
+    items: await Promise.all(items.map((item) => resource(services, item))),
+    ...(next === undefined || !last ? {} : { next: cursorOf(last) }),
   };
 }
 
-function placeOf({ createdAt, id }: Connector): string {
+function cursorOf({ createdAt, id }: Connector): string {
   return `${createdAt}-${id}`;
 }
 
-function isAfter({ createdAt, id }: Connector, place: string): boolean {
-  const [moment, last = ''] = place.split('-');
-  return createdAt > Number(moment) || (createdAt === Number(moment) && id > last);
+function isAfter({ createdAt, id }: Connector, cursor: string): boolean {
+  const [time, lastId = ''] = cursor.split('-');
+  return createdAt > Number(time) || (createdAt === Number(time) && id > lastId);
 }
 
 export async function showConnector(
   services: ManagementServices,
   id: string,
 ): Promise<ConnectorResource> {
-  return document(services, await requireConnector(services, id));
+  return resource(services, await requireConnector(services, id));
 }
 
 export async function revokeConnector(
@@ -124,26 +65,26 @@ export async function revokeConnector(
   if (!revocation) throw unknownConnector();
   const { connector, first } = revocation;
   if (first) await record(services, 'connector_revoked', connector.id);
-  return document(services, connector);
+  return resource(services, connector);
 }
 
 export async function deleteConnector(
   services: ManagementServices,
   id: string,
 ): Promise<ConnectorResource> {
-  requireOver(await requireConnector(services, id), services.now());
+  requireUnusable(await requireConnector(services, id), services.now());
   const connector = await deleteRecord(services.store, id);
   if (!connector) throw unknownConnector();
   await record(services, 'connector_deleted', id);
-  return document(services, connector);
+  return resource(services, connector);
 }
 
-async function document(
+async function resource(
   { store, resourceUrl, lifetimes, now }: ManagementServices,
   connector: Connector,
 ): Promise<ConnectorResource> {
-  const stands = (grantId: string) => grantStands(store, grantId, lifetimes, now());
-  return connectorResource(await withSettledUses(connector, stands), resourceUrl, now());
+  const isActive = (grantId: string) => grantStands(store, grantId, lifetimes, now());
+  return connectorResource(await withSettledUses(connector, isActive), resourceUrl, now());
 }
 
 async function requireConnector({ store }: ManagementServices, id: string): Promise<Connector> {
@@ -152,8 +93,8 @@ async function requireConnector({ store }: ManagementServices, id: string): Prom
   return connector;
 }
 
-/** A slip of the hand cuts nobody off, and people are told for a while that the link was revoked before it is unknown. */
-function requireOver(connector: Connector, now: number): void {
+/** Prevents deleting a working connector by mistake. People also learn that a link is revoked before it becomes unknown. */
+function requireUnusable(connector: Connector, now: number): void {
   if (!isUsable(connector, now)) return;
   const message = 'this connector still works: revoke it first, then delete it';
   throw new HttpError(409, 'still_in_use', message);

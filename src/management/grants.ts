@@ -1,50 +1,18 @@
-// Grants as administrators manage them: listed by connector, account or client, shown with why they are over, and ended.
 import type { Connection } from '../connections/connection.ts';
 import { endConnection, findConnection, listConnections } from '../connections/connections.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
-import type { Page } from './api/resources.ts';
-import { grantResource, type GrantResource, grantPage, grantSchema } from './grant-documents.ts';
-import { grantsQuery, type GrantsQuery } from './api/requests.ts';
-import { NOT_FOUND, route } from './api/routes.ts';
+import type { GrantsQuery } from './api/requests.ts';
+import type { GrantResource, Page } from './api/resources.ts';
+import { grantResource } from './representations.ts';
 import type { ManagementServices } from './services.ts';
-
-export const grantRoutes = [
-  route({
-    method: 'get',
-    path: '/grants',
-    name: 'listGrants',
-    summary: 'Lists grants, the oldest first; without a filter connector by connector.',
-    query: grantsQuery,
-    answer: grantPage,
-    handle: (services, { query }) => listGrants(services, query),
-  }),
-  route({
-    method: 'get',
-    path: '/grants/:id',
-    name: 'showGrant',
-    summary: 'Shows a grant, and why it is over or refused; what ended is remembered for 30 days.',
-    answer: grantSchema,
-    refusals: NOT_FOUND,
-    handle: (services, { id }) => showGrant(services, id),
-  }),
-  route({
-    method: 'delete',
-    path: '/grants/:id',
-    name: 'revokeGrant',
-    summary: 'Ends a grant: the app is disconnected at once.',
-    answer: grantSchema,
-    refusals: NOT_FOUND,
-    handle: (services, { id }) => revokeGrant(services, id),
-  }),
-];
 
 export async function listGrants(
   services: ManagementServices,
-  { limit, after, ...wanted }: GrantsQuery,
+  { limit, after, ...filter }: GrantsQuery,
 ): Promise<Page<GrantResource>> {
   const page: Page<GrantResource> = { items: [] };
   let last: string | undefined;
-  for await (const { connection, cursor } of listConnections(services, wanted, after)) {
+  for await (const { connection, cursor } of listConnections(services, filter, after)) {
     if (page.items.length === limit) return { ...page, next: last };
     page.items.push(grantResource(connection));
     last = cursor;
@@ -72,5 +40,5 @@ async function requireConnection(services: ManagementServices, id: string): Prom
 }
 
 function unknownGrant(): HttpError {
-  return notFound('there is no grant with this id; what ended is forgotten after 30 days');
+  return notFound('there is no grant with this id; ended grants are kept for 30 days');
 }

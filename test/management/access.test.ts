@@ -100,7 +100,7 @@ describe('the command line finds the management API', () => {
     );
     expect(await failed(accessTo({ url }))).to.deep.equal({
       error: 'unreachable',
-      error_description: `nothing answers at ${url}: is Gatehouse running? start it with npm start, or set GATEHOUSE_MANAGEMENT_URL`,
+      error_description: `nothing listens at ${url}: is Gatehouse running? Start it with npm start, or set GATEHOUSE_MANAGEMENT_URL`,
     });
   });
 

@@ -1,7 +1,7 @@
 // The audit log over the management API: what managing leaves in it, and how it is read in pages.
 import { expect } from 'chai';
 import { type AuditItem, recordAudit } from '../../src/audit/audit.ts';
-import { listAudit } from '../../src/management/api/client.ts';
+import { allItems, managementClient } from '../../src/management/api/client.ts';
 import { KEY, type ManagementHost, openManagementHost, request } from './management-host.ts';
 
 const AUDIT = '/api/v1/audit';
@@ -94,8 +94,9 @@ describe('the audit log over the management API', () => {
     expect(second.items.map(({ event }) => event)).to.deep.equal(['recent', 'newest']);
     expect(second).not.to.have.property('next');
     const newest = [];
-    for await (const { event } of listAudit({ url: host.url, key: KEY }, { since }))
-      newest.push(event);
+    const client = managementClient({ url: host.url, key: KEY });
+    const list = (page: object) => client.listAudit({ query: { since, ...page } });
+    for await (const { event } of allItems(list)) newest.push(event);
     expect(newest).to.deep.equal(['recent', 'newest']);
   });
 

@@ -61,7 +61,7 @@ describe('the commands for grants and clients', () => {
 
   it('lists without anything in them say so', async () => {
     expect(await done('grant', 'list')).to.include('There are no grants');
-    expect(await done('client', 'list')).to.include('Nobody connected an app yet');
+    expect(await done('client', 'list')).to.include('Nobody has connected an app yet');
     for (const what of ['grant', 'client'])
       expect(JSON.parse(await done(what, 'list', '--json'))).to.deep.equal({ items: [] });
   });
@@ -106,7 +106,7 @@ describe('the commands for grants and clients', () => {
       'Ada',
       'Ops',
       'analytics',
-      'runs out',
+      'unless used before',
     ])
       expect(text).to.include(fact);
   });
@@ -116,7 +116,7 @@ describe('the commands for grants and clients', () => {
     expect(await done('grant', 'why', GRANT)).to.equal('"An app" of Ada is connected.\n');
     await endGrant(host.store, GRANT, 'refresh_replay', NOW);
     expect(await done('grant', 'why', GRANT)).to.equal(
-      `"An app" of Ada is disconnected since ${time}.
+      `"An app" of Ada was disconnected on ${time}.
 The same refresh token was used twice. Somebody else may have had a copy, so the connection was ended. (refresh_replay)
 `,
     );

@@ -186,11 +186,15 @@ describe('minted tokens over the management API', () => {
     ['no time at all', { expiresIn: '0s' }, /^expiresIn: a duration such as/],
     ['for ever', { expiresIn: null }, /^expiresIn: /],
     ['for ever, as a time', { expiresAt: null }, /^expiresAt: /],
-    ['a time that has passed', { expiresAt: '2020-01-01T00:00:00Z' }, /^expiresAt: .*passed/],
+    [
+      'a time that has passed',
+      { expiresAt: '2020-01-01T00:00:00Z' },
+      /^expiresAt: a time in the future/,
+    ],
     ['a time too far off', { expiresAt: '2999-01-01T00:00:00Z' }, /^expiresAt: at most 366d/],
     ['two expiries', { expiresIn: '1d', expiresAt: '2999-01-01T00:00:00Z' }, /not both/],
-    ['a limit of uses', { maxUses: 5 }, /not known here: maxUses/],
-    ['a token of its own', { token: 'x' }, /not known here: token/],
+    ['a limit of uses', { maxUses: 5 }, /^unknown: maxUses/],
+    ['a token of its own', { token: 'x' }, /^unknown: token/],
   ] as const) {
     it(`STK-02 a token with ${title} is refused, and nothing is minted`, async () => {
       const { status, body } = await request(host, 'POST', TOKENS, { body: { ...GOOD, ...wrong } });

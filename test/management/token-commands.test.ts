@@ -16,7 +16,7 @@ describe('the command line', () => {
       const stdout = await done(...MINT);
       const token = /Authorization: Bearer (\S+)$/m.exec(stdout)?.[1] ?? '';
       expect(decodeJwt(token).aud).to.equal(`${RESOURCE_URL}/mcp`);
-      expect(stdout).to.match(/^Minted a token\. It is shown this once\./);
+      expect(stdout).to.match(/^Minted a token\. It is shown only once\./);
       expect(stdout).to.include('Report').and.include('analytics');
       const id = /gatehouse token revoke (\S+)$/m.exec(stdout)?.[1] ?? '';
       expect(await findMintedToken(host().store, id)).to.include({

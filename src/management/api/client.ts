@@ -1,28 +1,27 @@
-// The management API as functions, for the command line: what was asked for, or an error that says what to do.
-import type { AuditItem } from '../../audit/audit.ts';
-import type { Level } from '../../permission-level.ts';
-import type {
-  AccountResource,
-  ConnectorResource,
-  ForgottenAccountResource,
-  MintedTokenResource,
-  NewTokenResource,
-  Page,
-  SigningKeyResource,
-} from './resources.ts';
-import type { ClientResource, GrantResource, RevokedClientResource } from '../grant-documents.ts';
+// A typed client of the management API, made from the route table.
+import type { Page } from './resources.ts';
+import {
+  API_PATH,
+  type ApiResponse,
+  type ClientRequest,
+  type Route,
+  type RouteName,
+  ROUTES,
+} from './routes.ts';
 
-/** The base address of the management host, and its key. */
+/** The base address of the management host and the management key. */
 export type Access = { url: string; key: string };
 
-/** `expiresIn` is from now, such as `30d`; `expiresAt` is ISO 8601. At most one of them. */
-export type WantedExpiry = { expiresIn?: string; expiresAt?: string };
-export type WantedToken = WantedExpiry & { name: string; level: Level };
-/** Ids; `state` as in the grant documents. */
-export type WantedGrants = Partial<Record<'account' | 'client' | 'connector' | 'state', string>>;
-export type WantedConnector = WantedToken & { maxUses?: number };
+type OptionalIfEmpty<Request> = {} extends Request ? [request?: Request] : [request: Request];
 
-/** `code` is the API's error code, or `unreachable`, `timeout`, `not_gatehouse` when there was no answer of its own. */
+/** One function for each route. They reject with a ManagementError. */
+export type ManagementClient = {
+  [Name in RouteName]: (
+    ...request: OptionalIfEmpty<ClientRequest<Name>>
+  ) => Promise<ApiResponse<Name>>;
+};
+
+/** `code` is the error code of the API, or `unreachable`, `timeout` or `not_gatehouse` without a response from the API. */
 export class ManagementError extends Error {
   readonly code: string;
 
@@ -33,194 +32,91 @@ export class ManagementError extends Error {
   }
 }
 
-const ANSWER_WITHIN = 15;
-const PAGE = 500;
+const TIMEOUT_SECONDS = 15;
+const PAGE_ITEMS = '500';
 
-export function createConnector(
-  access: Access,
-  wanted: WantedConnector,
-): Promise<ConnectorResource> {
-  return call(access, 'POST', '/connectors', wanted);
+type AnyRequest = { id?: string; query?: Record<string, string | undefined>; body?: unknown };
+
+export function managementClient(access: Access): ManagementClient {
+  const functions = Object.entries<Route>(ROUTES).map(([name, route]) => [
+    name,
+    (request?: AnyRequest) => call(access, route, request),
+  ]);
+  return Object.fromEntries(functions) as ManagementClient;
 }
 
-export function showConnector(access: Access, id: string): Promise<ConnectorResource> {
-  return call(access, 'GET', `/connectors/${encodeURIComponent(id)}`);
-}
-
-export function revokeConnector(access: Access, id: string): Promise<ConnectorResource> {
-  return call(access, 'DELETE', `/connectors/${encodeURIComponent(id)}`);
-}
-
-/** One that is revoked or expired; answers what it was. */
-export function deleteConnector(access: Access, id: string): Promise<ConnectorResource> {
-  return call(access, 'POST', `/connectors/${encodeURIComponent(id)}/delete`);
-}
-
-/** All of them, oldest first. */
-export function listConnectors(access: Access): AsyncGenerator<ConnectorResource> {
-  return everyItem(access, '/connectors', {});
-}
-
-/** In no useful order. */
-export function listAccounts(access: Access): AsyncGenerator<AccountResource> {
-  return everyItem(access, '/accounts', {});
-}
-
-export function showAccount(access: Access, id: string): Promise<AccountResource> {
-  return call(access, 'GET', `/accounts/${encodeURIComponent(id)}`);
-}
-
-export function disableAccount(access: Access, id: string): Promise<AccountResource> {
-  return call(access, 'POST', `/accounts/${encodeURIComponent(id)}/disable`);
-}
-
-export function enableAccount(access: Access, id: string): Promise<AccountResource> {
-  return call(access, 'POST', `/accounts/${encodeURIComponent(id)}/enable`);
-}
-
-export function forgetAccount(access: Access, id: string): Promise<ForgottenAccountResource> {
-  return call(access, 'POST', `/accounts/${encodeURIComponent(id)}/forget`);
-}
-
-/** The oldest first, without a filter connector by connector. */
-export function listGrants(access: Access, wanted: WantedGrants): AsyncGenerator<GrantResource> {
-  return everyItem(access, '/grants', wanted);
-}
-
-export function showGrant(access: Access, id: string): Promise<GrantResource> {
-  return call(access, 'GET', `/grants/${encodeURIComponent(id)}`);
-}
-
-/** What is left of it afterwards. */
-export function revokeGrant(access: Access, id: string): Promise<GrantResource> {
-  return call(access, 'DELETE', `/grants/${encodeURIComponent(id)}`);
-}
-
-/** Those that somebody connected with, and those that are revoked. */
-export function listClients(access: Access): AsyncGenerator<ClientResource> {
-  return everyItem(access, '/clients', {});
-}
-
-export async function showClient(access: Access, id: string): Promise<ClientResource> {
-  const page: Page<ClientResource> = await call(
-    access,
-    'GET',
-    `/clients?${new URLSearchParams({ id })}`,
-  );
-  const [client] = page.items;
-  if (client) return client;
-  throw new ManagementError('not_found', 'there is no client with this id');
-}
-
-export function revokeClient(access: Access, id: string): Promise<RevokedClientResource> {
-  return call(access, 'POST', '/clients/revoke', { id });
-}
-
-export function allowClient(access: Access, id: string): Promise<ClientResource> {
-  return call(access, 'POST', '/clients/allow', { id });
-}
-
-/** The answer has the token in it, which nobody is told again. */
-export function mintToken(access: Access, wanted: WantedToken): Promise<NewTokenResource> {
-  return call(access, 'POST', '/tokens', wanted);
-}
-
-/** The record that the token had. */
-export function revokeToken(access: Access, id: string): Promise<MintedTokenResource> {
-  return call(access, 'DELETE', `/tokens/${encodeURIComponent(id)}`);
-}
-
-/** All that did not expire, oldest first. */
-export function listTokens(access: Access): AsyncGenerator<MintedTokenResource> {
-  return everyItem(access, '/tokens', {});
-}
-
-/** Newest first. */
-export function listKeys(access: Access): Promise<Page<SigningKeyResource>> {
-  return call(access, 'GET', '/keys');
-}
-
-/** All keys afterwards. `atOnce`: without waiting for verifiers, and ending what older keys signed. */
-export function rotateKeys(
-  access: Access,
-  rotation: { atOnce: boolean },
-): Promise<Page<SigningKeyResource>> {
-  return call(access, 'POST', '/keys/rotate', rotation);
-}
-
-/** From the time `since` (ISO 8601); oldest first, unless `order` says otherwise. */
-export function listAudit(
-  access: Access,
-  wanted: { since?: string; event?: string; order?: 'oldest' | 'newest' },
-): AsyncGenerator<AuditItem> {
-  return everyItem(access, '/audit', wanted);
-}
-
-async function* everyItem<T>(
-  access: Access,
-  path: string,
-  query: Record<string, string>,
-): AsyncGenerator<T> {
-  for (let after: { after?: string } | undefined = {}; after;) {
-    const parameters = new URLSearchParams({ ...query, ...after, limit: String(PAGE) });
-    const page: Page<T> = await call(access, 'GET', `${path}?${parameters}`);
+/** Yields the items of all pages. `list` gets the query parameters of each page. */
+export async function* allItems<Item>(
+  list: (page: { limit: string; after?: string }) => Promise<Page<Item>>,
+): AsyncGenerator<Item> {
+  let after: string | undefined;
+  do {
+    const page = await list({ limit: PAGE_ITEMS, ...(after === undefined ? {} : { after }) });
     yield* page.items;
-    after = page.next === undefined ? undefined : { after: page.next };
-  }
+    after = page.next;
+  } while (after !== undefined);
 }
 
-async function call<T>(access: Access, method: string, path: string, body?: unknown): Promise<T> {
-  const { status, text } = await send(access, method, path, body);
-  const answer = parseJson(text);
-  if (status < 300 && isObject(answer)) return answer as T;
-  throw refusal(access, status, answer);
+async function call(access: Access, route: Route, request: AnyRequest = {}): Promise<unknown> {
+  const { id = '', query = {}, body } = request;
+  const path = route.path.replace(':id', () => encodeURIComponent(id));
+  const parameters = Object.entries(query).filter(isGiven);
+  const search = parameters.length > 0 ? `?${new URLSearchParams(parameters)}` : '';
+  const { status, text } = await send(access, route.method, path + search, body);
+  const response = parseJson(text);
+  if (status < 300 && isObject(response)) return response;
+  throw responseError(access, status, response);
+}
+
+function isGiven(parameter: [string, string | undefined]): parameter is [string, string] {
+  return parameter[1] !== undefined;
 }
 
 async function send({ url, key }: Access, method: string, path: string, body: unknown) {
   const content = body === undefined ? undefined : { 'Content-Type': 'application/json' };
   try {
-    const response = await fetch(`${url}/api/v1${path}`, {
-      method,
+    const response = await fetch(url + API_PATH + path, {
+      method: method.toUpperCase(),
       headers: { Authorization: `Bearer ${key}`, Accept: 'application/json', ...content },
       body: body === undefined ? undefined : JSON.stringify(body),
-      // The key is for this address only.
+      // Never send the key to another address.
       redirect: 'manual',
-      signal: AbortSignal.timeout(ANSWER_WITHIN * 1000),
+      signal: AbortSignal.timeout(TIMEOUT_SECONDS * 1000),
     });
     return { status: response.status, text: await response.text() };
   } catch (cause) {
-    throw noAnswer(url, cause);
+    throw connectionError(url, cause);
   }
 }
 
-function noAnswer(url: string, cause: unknown): ManagementError {
+function connectionError(url: string, cause: unknown): ManagementError {
   if (isObject(cause) && cause['name'] === 'TimeoutError') {
-    const message = `${url} did not answer within ${ANSWER_WITHIN} seconds`;
+    const message = `${url} did not respond within ${TIMEOUT_SECONDS} seconds`;
     return new ManagementError('timeout', message, { cause });
   }
   const reason = isObject(cause) && isObject(cause['cause']) ? cause['cause'] : {};
   const problem =
     reason['code'] === 'ECONNREFUSED'
-      ? `nothing answers at ${url}`
+      ? `nothing listens at ${url}`
       : `${url} cannot be reached (${String(reason['code'] ?? reason['message'] ?? cause)})`;
-  const advice = 'is Gatehouse running? start it with npm start, or set GATEHOUSE_MANAGEMENT_URL';
+  const advice = 'is Gatehouse running? Start it with npm start, or set GATEHOUSE_MANAGEMENT_URL';
   return new ManagementError('unreachable', `${problem}: ${advice}`, { cause });
 }
 
-function refusal({ url }: Access, status: number, answer: unknown): ManagementError {
-  if (!isObject(answer) || typeof answer['error'] !== 'string') {
-    const message = `what answers at ${url} is not Gatehouse's management API (HTTP status ${status}): set GATEHOUSE_MANAGEMENT_URL`;
+function responseError({ url }: Access, status: number, response: unknown): ManagementError {
+  if (!isObject(response) || typeof response['error'] !== 'string') {
+    const message = `${url} is not the management API of Gatehouse (HTTP status ${status}): set GATEHOUSE_MANAGEMENT_URL`;
     return new ManagementError('not_gatehouse', message);
   }
-  const { error, error_description: description = `HTTP status ${status}` } = answer;
+  const { error, error_description: description = `HTTP status ${status}` } = response;
   return new ManagementError(error, ADVICE[status]?.(url) ?? String(description));
 }
 
 const ADVICE: Readonly<Record<number, (url: string) => string>> = {
   401: (url) =>
-    `the management key is not the one of ${url}: set GATEHOUSE_MANAGEMENT_KEY to it, or GATEHOUSE_DATA_DIR to the directory with its management.key`,
+    `${url} does not accept this management key: set GATEHOUSE_MANAGEMENT_KEY to its key, or GATEHOUSE_DATA_DIR to the directory of its management.key`,
   421: (url) =>
-    `Gatehouse answers at ${url} but goes by another address: set GATEHOUSE_MANAGEMENT_URL to the managementUrl of its settings`,
+    `Gatehouse answers at ${url} but has another address: set GATEHOUSE_MANAGEMENT_URL to the managementUrl of its settings`,
 };
 
 function parseJson(text: string): unknown {

@@ -1,91 +1,93 @@
-// What the management API accepts, and one readable sentence about everything that is wrong with what was sent.
+// Query parameters and bodies that the management API accepts, as schemas without server code: the command line loads them too.
 import { z } from 'zod';
 import { ACCOUNT_ID } from '../../accounts/account.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
-import { HttpError } from '../../http/errors.ts';
-import { MINTED_TOKEN_ID, type NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
+import type { NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
 import { LEVELS } from '../../permission-level.ts';
 import { duration } from '../../settings/value-forms.ts';
 
-/** Every use of a limited connector is kept in its record, which is read on every call. */
-const MOST_USES = 10_000;
-const DAY = 86_400;
-const USUAL_TOKEN = 90 * DAY;
-const LONGEST_TOKEN = 366 * DAY;
-const LONGEST_PAGE = 1000;
-const USUAL_PAGE = 100;
+/** The record of a connector, which every call reads, holds an entry for each use. */
+const MAX_USES = 10_000;
+const DAY_SECONDS = 86_400;
+const DEFAULT_TOKEN_SECONDS = 90 * DAY_SECONDS;
+const MAX_TOKEN_SECONDS = 366 * DAY_SECONDS;
+const MAX_PAGE_ITEMS = 1000;
+const DEFAULT_PAGE_ITEMS = 100;
 
-const VISIBLE = '1 to 80 visible characters';
-/** Names are shown on the consent page or in terminals: nothing in them may be unseen or turn text round. */
+const VISIBLE_CHARACTERS = '1 to 80 visible characters';
+/** Excludes control, invisible and text-direction characters: names appear on the consent page and in terminals. */
 const NAME = /^[^\p{Cc}\p{Cs}\p{Bidi_Control}\u00AD\u200B\u2028\u2029\u2060\uFEFF]{1,80}$/u;
 
-const instant = z.iso
+const timestamp = z.iso
   .datetime({ offset: true, error: 'a time such as 2030-01-31T12:00:00Z' })
   .transform((iso) => Math.floor(Date.parse(iso) / 1000));
 
-const uses = `a whole number from 1 to ${MOST_USES}`;
-const pageSize = `a whole number from 1 to ${LONGEST_PAGE}`;
+const uses = `a whole number from 1 to ${MAX_USES}`;
+const pageSize = `a whole number from 1 to ${MAX_PAGE_ITEMS}`;
 
 const limit = z
   .string(pageSize)
   .regex(/^\d{1,6}$/, pageSize)
   .transform(Number)
-  .refine((items) => items >= 1 && items <= LONGEST_PAGE, pageSize)
-  .default(USUAL_PAGE);
+  .refine((items) => items >= 1 && items <= MAX_PAGE_ITEMS, pageSize)
+  .default(DEFAULT_PAGE_ITEMS);
 
-const place = 'the next of an earlier page';
+const cursor = 'the value of `next` in an earlier page';
 
 export const connectorsQuery = z.strictObject({
   limit,
   after: z
-    .string(place)
-    .regex(/^\d{1,12}(\.\d{1,9})?-[A-Za-z0-9]{22}$/, place)
+    .string(cursor)
+    .regex(/^\d{1,12}(\.\d{1,9})?-[A-Za-z0-9]{22}$/, cursor)
     .optional(),
 });
 
 export const accountsQuery = z.strictObject({
   limit,
-  after: z.string(place).regex(ACCOUNT_ID, place).optional(),
+  after: z.string(cursor).regex(ACCOUNT_ID, cursor).optional(),
 });
 
 export const tokensQuery = z.strictObject({
   limit,
-  after: z.string(place).regex(MINTED_TOKEN_ID, place).optional(),
+  after: z
+    .string(cursor)
+    .regex(/^[0-9a-f]{32}$/, cursor)
+    .optional(),
 });
 
 export const auditQuery = z.strictObject({
   limit,
   after: z
-    .string(place)
-    .regex(/^\d{32}$/, place)
+    .string(cursor)
+    .regex(/^\d{32}$/, cursor)
     .optional(),
-  since: instant.optional(),
-  order: z.enum(['oldest', 'newest'], 'oldest or newest, which comes first').optional(),
+  since: timestamp.optional(),
+  order: z.enum(['oldest', 'newest'], 'oldest or newest: the items to list first').optional(),
   event: z
     .string()
     .regex(/^[a-z0-9_]{1,60}$/, 'the name of an event')
     .optional(),
 });
 
-const identifier = (what: string) => z.string(what).min(1, what).max(500, what);
+const idSchema = (what: string) => z.string(what).min(1, what).max(500, what);
 
 export const grantsQuery = z.strictObject({
   limit,
   after: z
-    .string(place)
-    .regex(/^\d{12}\.[\w-]{16,64}( [A-Za-z0-9]{22})?$/, place)
+    .string(cursor)
+    .regex(/^\d{12}\.[\w-]{16,64}( [A-Za-z0-9]{22})?$/, cursor)
     .optional(),
-  connector: identifier('the id of a connector').optional(),
-  account: identifier('the id of an account').optional(),
-  client: identifier('the id of a client').optional(),
+  connector: idSchema('the id of a connector').optional(),
+  account: idSchema('the id of an account').optional(),
+  client: idSchema('the id of a client').optional(),
   state: z.enum(CONNECTION_STATES, `one of ${CONNECTION_STATES.join(', ')}`).optional(),
 });
 
 export const clientsQuery = z.strictObject({
   limit,
-  after: identifier(place).optional(),
-  id: identifier('the id of a client').optional(),
+  after: idSchema(cursor).optional(),
+  id: idSchema('the id of a client').optional(),
 });
 
 export type GrantsQuery = z.output<typeof grantsQuery>;
@@ -93,76 +95,58 @@ export type ClientsQuery = z.output<typeof clientsQuery>;
 
 const OBJECT = 'the body must be a JSON object';
 
-export const clientBody = z.strictObject({ id: identifier('the id of a client') }, OBJECT);
+export const clientIdBody = z.strictObject({ id: idSchema('the id of a client') }, OBJECT);
 
-export const rotationBody = z.strictObject(
+export const rotateKeysBody = z.strictObject(
   { atOnce: z.boolean('true or false').optional() },
   OBJECT,
 );
 
-const named = {
-  name: z.string(VISIBLE).trim().regex(NAME, VISIBLE),
+const nameAndLevel = {
+  name: z.string(VISIBLE_CHARACTERS).trim().regex(NAME, VISIBLE_CHARACTERS),
   level: z.enum(LEVELS, `one of ${LEVELS.join(', ')}`),
 };
 
-/** At most one of the two, and `longest` seconds from now. */
-function expiryAt(now: number, longest = Infinity) {
-  const most = `at most ${longest / DAY}d from now`;
+/** Accepts times up to `max` seconds from `now`. */
+function expiryFields(now: number, max = Infinity) {
+  const tooLate = `at most ${max / DAY_SECONDS}d from now`;
   return {
-    expiresIn: duration.refine((seconds) => seconds <= longest, most).optional(),
-    expiresAt: instant
-      .refine((moment) => moment > now, 'a time that has not passed')
-      .refine((moment) => moment <= now + longest, most)
+    expiresIn: duration.refine((seconds) => seconds <= max, tooLate).optional(),
+    expiresAt: timestamp
+      .refine((time) => time > now, 'a time in the future')
+      .refine((time) => time <= now + max, tooLate)
       .optional(),
   };
 }
 
 type Expiry = { expiresIn?: number | undefined; expiresAt?: number | undefined };
 
-function isOneExpiry({ expiresIn, expiresAt }: Expiry): boolean {
+function hasOneExpiry({ expiresIn, expiresAt }: Expiry): boolean {
   return expiresIn === undefined || expiresAt === undefined;
 }
 
 const ONE_EXPIRY = {
-  error: 'expiresIn or expiresAt, not both',
+  error: 'either expiresIn or expiresAt, not both',
   when: ({ value }: { value: unknown }) => typeof value === 'object' && value !== null,
 };
 
-/** The body of a request for a connector. `now` is seconds, and so is the `expiresAt` that comes out. */
-export function newConnector(now: number) {
-  const maxUses = z.int(uses).min(1, uses).max(MOST_USES, uses).optional();
+/** Creates the body schema for a new connector. `now` and the resulting `expiresAt` are in seconds. */
+export function newConnectorBody(now: number) {
+  const maxUses = z.int(uses).min(1, uses).max(MAX_USES, uses).optional();
   return z
-    .strictObject({ ...named, maxUses, ...expiryAt(now) }, OBJECT)
-    .refine(isOneExpiry, ONE_EXPIRY)
+    .strictObject({ ...nameAndLevel, maxUses, ...expiryFields(now) }, OBJECT)
+    .refine(hasOneExpiry, ONE_EXPIRY)
     .transform(({ expiresIn, ...connector }): NewConnector => {
       return expiresIn === undefined ? connector : { ...connector, expiresAt: now + expiresIn };
     });
 }
 
-/** As `newConnector`, for a minted token: that one always expires. */
-export function newToken(now: number) {
+/** Creates the body schema for a new minted token, which always expires. */
+export function newTokenBody(now: number) {
   return z
-    .strictObject({ ...named, ...expiryAt(now, LONGEST_TOKEN) }, OBJECT)
-    .refine(isOneExpiry, ONE_EXPIRY)
-    .transform(({ expiresIn = USUAL_TOKEN, ...token }): NewMintedToken => {
+    .strictObject({ ...nameAndLevel, ...expiryFields(now, MAX_TOKEN_SECONDS) }, OBJECT)
+    .refine(hasOneExpiry, ONE_EXPIRY)
+    .transform(({ expiresIn = DEFAULT_TOKEN_SECONDS, ...token }): NewMintedToken => {
       return { expiresAt: now + expiresIn, ...token };
     });
-}
-
-/** Throws HttpError 400 that names every problem. */
-export function parseInput<T>(schema: z.ZodType<T>, value: unknown): T {
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  throw new HttpError(400, 'invalid_request', parsed.error.issues.map(describe).join('; '));
-}
-
-function describe(issue: z.core.$ZodIssue): string {
-  if (issue.code === 'unrecognized_keys')
-    return `not known here: ${issue.keys.map(shown).join(', ')}`;
-  return issue.path.length > 0 ? `${issue.path.join('.')}: ${issue.message}` : issue.message;
-}
-
-/** What a caller sent is repeated only when it looks like a name. */
-function shown(key: string): string {
-  return /^\w{1,40}$/.test(key) ? key : 'a name of unusual form';
 }

@@ -1,14 +1,20 @@
-// What the management API answers: connectors, accounts, minted tokens, signing keys and the audit log as JSON, with their schemas; all times are ISO 8601.
+// The JSON resources of the management API as schemas, without server code: the command line loads them too. All times are ISO 8601.
 import { z } from 'zod';
-import type { Account } from '../../accounts/account.ts';
-import { connectLink } from '../../connectors/connect-link.ts';
-import { type Connector, CONNECTOR_STATES, connectorState } from '../../connectors/connector.ts';
-import { type PublishedKey, SIGNING_KEY_STATES } from '../../keys/signing-keys.ts';
-import type { MintedToken } from '../../minted-tokens/minted-tokens.ts';
+import type { ClientKind } from '../../clients/clients.ts';
+import { CONNECTION_STATES } from '../../connections/connection.ts';
+import { CONNECTOR_STATES } from '../../connectors/connector.ts';
+import type { SigningKeyState } from '../../keys/signing-keys.ts';
 import { LEVELS } from '../../permission-level.ts';
 
-export const time = z.iso.datetime();
-export const level = z.enum(LEVELS);
+const CLIENT_KINDS = [
+  'self-registered',
+  'metadata-document',
+  'pre-registered',
+] as const satisfies ClientKind[];
+const SIGNING_KEY_STATES = ['next', 'signing', 'retiring'] as const satisfies SigningKeyState[];
+
+const time = z.iso.datetime();
+const level = z.enum(LEVELS);
 
 export const connectorSchema = z
   .strictObject({
@@ -20,7 +26,7 @@ export const connectorSchema = z
     createdAt: time,
     expiresAt: time.optional(),
     maxUses: z.int().optional(),
-    uses: z.int().describe('Grants that took a use and kept it.'),
+    uses: z.int().describe('Number of grants that have taken a use.'),
   })
   .meta({ id: 'Connector' });
 
@@ -29,30 +35,75 @@ export const accountSchema = z
     id: z.string(),
     name: z.string(),
     email: z.string().optional(),
-    identityProvider: z.string().describe('Its issuer, where the person is `subject`.'),
+    identityProvider: z
+      .string()
+      .describe('Issuer of the identity provider that `subject` belongs to.'),
     subject: z.string(),
-    signedInAt: time.describe('The last time.'),
+    signedInAt: time.describe('When the person last signed in.'),
     disabledAt: time.optional(),
     forgottenAt: time
       .optional()
-      .describe('Nothing else is known of the person since then: `name` is the id.'),
+      .describe('When the personal data was removed. `name` is the id from then on.'),
   })
   .meta({ id: 'Account' });
 
 export const forgottenAccountSchema = z
   .strictObject({
-    id: z.string().describe('All that is left, here and in the audit log.'),
-    isDisabled: z.boolean().describe('Whether the person cannot come back.'),
+    id: z.string().describe('The only identifier that remains, here and in the audit log.'),
+    isDisabled: z.boolean().describe('Whether the account stays disabled.'),
     endedGrants: z.int(),
   })
   .meta({ id: 'ForgottenAccount' });
+
+export const grantSchema = z
+  .strictObject({
+    id: z.string(),
+    state: z.enum(CONNECTION_STATES),
+    reason: z.string().optional().describe('Why the grant ended or is refused, as a code.'),
+    explanation: z.string().optional().describe('The reason as an English sentence.'),
+    level: level.optional(),
+    connector: z.string(),
+    connectorName: z.string().optional(),
+    account: z.string(),
+    accountName: z.string().optional(),
+    accountEmail: z.string().optional(),
+    clientId: z.string(),
+    clientName: z.string(),
+    redirectHost: z.string(),
+    createdAt: time,
+    lastUsedAt: time.optional().describe('When the client last fetched tokens.'),
+    expiresAt: time.optional().describe('When the grant expires unless it is used before.'),
+    endedAt: time.optional().describe('Absent if the time is not known.'),
+    refusals: z
+      .array(z.strictObject({ time, reason: z.string(), explanation: z.string() }))
+      .describe(
+        'Refreshes that were refused while the grant was active, at most one an hour for each reason.',
+      ),
+  })
+  .meta({ id: 'Grant' });
+
+export const clientSchema = z
+  .strictObject({
+    id: z.string(),
+    kind: z.enum(CLIENT_KINDS),
+    state: z.enum(['allowed', 'revoked']),
+    name: z.string().optional(),
+    redirectUris: z.array(z.string()),
+    lastUsedAt: time.optional(),
+    revokedAt: time.optional().describe('The client is refused from then on until it is allowed.'),
+  })
+  .meta({ id: 'Client' });
+
+export const revokedClientSchema = z
+  .strictObject({ ...clientSchema.shape, endedGrants: z.int() })
+  .meta({ id: 'RevokedClient' });
 
 export const signingKeySchema = z
   .strictObject({
     id: z.string(),
     state: z.enum(SIGNING_KEY_STATES),
     signsFrom: time,
-    publishedUntil: time.optional().describe('When nothing that it signed is good any more.'),
+    publishedUntil: time.optional().describe('When the last token signed with the key expires.'),
   })
   .meta({ id: 'SigningKey' });
 
@@ -68,26 +119,23 @@ export const mintedTokenSchema = z
     keyReplaced: z
       .literal(true)
       .optional()
-      .describe('The key that signed it was replaced at once: it is good no longer.'),
+      .describe('The signing key was replaced at once, so the token is no longer valid.'),
   })
   .meta({ id: 'MintedToken' });
 
 export const newTokenSchema = z
   .strictObject({ id: z.string(), name: z.string(), level, expiresAt: time, token: z.string() })
-  .meta({ id: 'NewToken', description: 'The answer to minting, and the only one with the token.' });
+  .meta({ id: 'NewToken', description: 'The only response that contains the token itself.' });
 
 export const auditItemSchema = z
   .strictObject({
     time,
-    event: z.string().describe('`call`, or a security event.'),
+    event: z.string().describe('`call` or a security event.'),
     account: z.string().optional(),
     clientId: z.string().optional(),
     connector: z.string().optional(),
     grantId: z.string().optional(),
-    by: z
-      .string()
-      .optional()
-      .describe('The account of the administrator who did it in the console.'),
+    by: z.string().optional().describe('Account of the administrator who acted in the console.'),
     tool: z.string().optional(),
     arguments: z.unknown().optional(),
     outcome: z.string(),
@@ -95,90 +143,27 @@ export const auditItemSchema = z
   })
   .meta({ id: 'AuditItem' });
 
-/** `next`, when there is more, goes into the query parameter `after`. */
-export function pageOf<Item extends z.ZodType>(id: string, item: Item) {
-  return z.strictObject({ items: z.array(item), next: z.string().optional() }).meta({ id });
-}
+export const connectorPageSchema = pageSchema('ConnectorPage', connectorSchema);
+export const accountPageSchema = pageSchema('AccountPage', accountSchema);
+export const grantPageSchema = pageSchema('GrantPage', grantSchema);
+export const clientPageSchema = pageSchema('ClientPage', clientSchema);
+export const signingKeyPageSchema = pageSchema('SigningKeyPage', signingKeySchema);
+export const mintedTokenPageSchema = pageSchema('MintedTokenPage', mintedTokenSchema);
+export const auditPageSchema = pageSchema('AuditPage', auditItemSchema);
 
-export const connectorPage = pageOf('ConnectorPage', connectorSchema);
-export const accountPage = pageOf('AccountPage', accountSchema);
-export const signingKeyPage = pageOf('SigningKeyPage', signingKeySchema);
-export const mintedTokenPage = pageOf('MintedTokenPage', mintedTokenSchema);
-export const auditPage = pageOf('AuditPage', auditItemSchema);
+function pageSchema<Item extends z.ZodType>(id: string, item: Item) {
+  const next = z.string().optional().describe('Pass as `after` to get the next page.');
+  return z.strictObject({ items: z.array(item), next }).meta({ id });
+}
 
 export type ConnectorResource = z.output<typeof connectorSchema>;
 export type AccountResource = z.output<typeof accountSchema>;
 export type ForgottenAccountResource = z.output<typeof forgottenAccountSchema>;
+export type GrantResource = z.output<typeof grantSchema>;
+export type ClientResource = z.output<typeof clientSchema>;
+export type RevokedClientResource = z.output<typeof revokedClientSchema>;
 export type SigningKeyResource = z.output<typeof signingKeySchema>;
 export type MintedTokenResource = z.output<typeof mintedTokenSchema>;
 export type NewTokenResource = z.output<typeof newTokenSchema>;
-export type Page<T> = { items: T[]; next?: string | undefined };
 
-export function connectorResource(
-  connector: Connector,
-  resourceUrl: string,
-  now: number,
-): ConnectorResource {
-  const { id, name, level, createdAt, expiresAt, maxUses, used } = connector;
-  return {
-    id,
-    name,
-    level,
-    link: connectLink(resourceUrl, id),
-    state: connectorState(connector, now),
-    createdAt: isoTime(createdAt),
-    ...(expiresAt === undefined ? {} : { expiresAt: isoTime(expiresAt) }),
-    ...(maxUses === undefined ? {} : { maxUses }),
-    uses: used,
-  };
-}
-
-export function accountResource(account: Account): AccountResource {
-  const { id, name, email, issuer, subject, signedInAt, disabledAt, forgottenAt } = account;
-  return {
-    id,
-    name: name || id,
-    ...(email === undefined ? {} : { email }),
-    identityProvider: issuer,
-    subject,
-    signedInAt: isoTime(signedInAt),
-    ...(disabledAt === undefined ? {} : { disabledAt: isoTime(disabledAt) }),
-    ...(forgottenAt === undefined ? {} : { forgottenAt: isoTime(forgottenAt) }),
-  };
-}
-
-export function signingKeyResource(key: PublishedKey): SigningKeyResource {
-  const { jwk, state, signsFrom, publishedUntil } = key;
-  return {
-    id: jwk.kid,
-    state,
-    signsFrom: isoTime(signsFrom),
-    ...(publishedUntil === undefined ? {} : { publishedUntil: isoTime(publishedUntil) }),
-  };
-}
-
-/** `publishedIds` are those of the keys that are published now. */
-export function mintedTokenResource(
-  { id, name, level, createdAt, expiresAt, lastFour, lastUsedAt, keyId }: MintedToken,
-  publishedIds: readonly string[],
-): MintedTokenResource {
-  return {
-    id,
-    name,
-    level,
-    createdAt: isoTime(createdAt),
-    expiresAt: isoTime(expiresAt),
-    lastFour,
-    ...(lastUsedAt === undefined ? {} : { lastUsedAt: isoTime(lastUsedAt) }),
-    ...(publishedIds.includes(keyId) ? {} : { keyReplaced: true as const }),
-  };
-}
-
-export function firstPage<T extends { id: string }>(items: T[], limit: number): Page<T> {
-  const page = items.slice(0, limit);
-  return items.length > limit ? { items: page, next: page.at(-1)?.id } : { items: page };
-}
-
-export function isoTime(seconds: number): string {
-  return new Date(seconds * 1000).toISOString();
-}
+export type Page<Item> = { items: Item[]; next?: string | undefined };

@@ -11,7 +11,7 @@ import {
   showConnector,
 } from '../connectors.ts';
 import type { ConnectorResource } from '../api/resources.ts';
-import { connectorsQuery, newConnector } from '../api/requests.ts';
+import { connectorsQuery, newConnectorBody } from '../api/requests.ts';
 import { instructionsFor } from '../instructions.ts';
 import { CONSOLE, type Sections, type Visit } from './visit.ts';
 import { createOnce, entered, type Form, isFirst } from './forms.ts';
@@ -67,7 +67,7 @@ const PROBLEMS: Record<string, Problem> = { name: 'name', maxUses: 'uses', expir
 /** The same rules as for the API. */
 function wantedIn(form: Form, now: number): NewConnector | { problem: Problem } {
   const [maxUses, days] = [entered(form, 'maxUses'), entered(form, 'days')];
-  const parsed = newConnector(now).safeParse({
+  const parsed = newConnectorBody(now).safeParse({
     name: form.name,
     level: form.level,
     ...(maxUses === undefined ? {} : { maxUses: Number(maxUses) }),

@@ -1,5 +1,5 @@
 // The console's page of health: whether the store, the authorization server and the resource server answer, and the signing keys.
-import { showKeys } from '../signing-keys.ts';
+import { listKeys } from '../signing-keys.ts';
 import { code, time } from './facts.ts';
 import { frameOf } from './frame.ts';
 import type { Sections, Visit } from './visit.ts';
@@ -17,7 +17,7 @@ async function show(visit: Visit): Promise<void> {
     answers(store.ping()),
     answers(requireReady(authUrl)),
     answers(requireReady(resourceUrl)),
-    showKeys(options),
+    listKeys(options),
   ]);
   await pages.render(ctx, 'console/health', {
     console: frameOf(visit, 'health'),

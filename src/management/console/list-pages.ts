@@ -2,8 +2,7 @@
 import { CONNECTION_STATES, type ConnectionState } from '../../connections/connection.ts';
 import { changeAccount, forgetAccount, listAccounts } from '../accounts.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
-import type { AccountResource } from '../api/resources.ts';
-import type { ClientResource, GrantResource } from '../grant-documents.ts';
+import type { AccountResource, ClientResource, GrantResource } from '../api/resources.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
 import { accountsQuery, clientsQuery, grantsQuery } from '../api/requests.ts';
 import { audit } from './audit-list.ts';

@@ -1,7 +1,7 @@
 // Where a page of a list begins, and the way to the next one.
 import type Koa from 'koa';
 import type { z } from 'zod';
-import { parseInput } from '../api/requests.ts';
+import { parseInput } from '../api/router.ts';
 
 export type ListQuery = { shape: { after: z.ZodType<string | undefined> } };
 

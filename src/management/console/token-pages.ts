@@ -4,7 +4,7 @@ import { seeOther } from '../../http/see-other.ts';
 import { mintedAudience, type NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
 import { LEVELS } from '../../permission-level.ts';
 import type { MintedTokenResource } from '../api/resources.ts';
-import { newToken, tokensQuery } from '../api/requests.ts';
+import { newTokenBody, tokensQuery } from '../api/requests.ts';
 import { tokenExample } from '../instructions.ts';
 import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
 import { code, level, text, time } from './facts.ts';
@@ -61,7 +61,7 @@ function wantedIn(form: Form, now: number): NewMintedToken | { problem: Problem 
   const days = entered(form, 'days');
   const { name, level: wanted } = form;
   const expiry = days === undefined ? {} : { expiresIn: `${days}d` };
-  const parsed = newToken(now).safeParse({ name, level: wanted, ...expiry });
+  const parsed = newTokenBody(now).safeParse({ name, level: wanted, ...expiry });
   if (parsed.success) return parsed.data;
   const [where] = parsed.error.issues[0]?.path ?? [];
   if (where === 'name') return { problem: 'name' };
