@@ -11,7 +11,7 @@ import type { Traces } from '../observability/spans.ts';
 import { refuseForeignOrigin, requireAdministrator } from './authenticate.ts';
 import { managementApi } from './api/router.ts';
 import { adminConsole, isConsolePath } from './console/console.ts';
-import type { ConsoleSettings } from './console/visit.ts';
+import type { ConsoleSettings } from './console/context.ts';
 import { API_PATH } from './api/routes.ts';
 import type { ManagementServices } from './services.ts';
 

@@ -42,7 +42,7 @@ describe('the console', function () {
     it('CSL-05 forms without the token, with another one, and from elsewhere; nothing is made', async () => {
       const { browser, page } = await signIn();
       const { page: other } = await signIn();
-      const fields = { name: 'Never made', level: 'full', once: 'A'.repeat(43) };
+      const fields = { name: 'Never made', level: 'full', idempotencyKey: 'A'.repeat(43) };
       for (const token of ['', 'x', tokenIn(other)]) {
         const answer = await send(browser, page, '/connectors', { ...fields, token });
         expect(answer.status, token).to.equal(403);

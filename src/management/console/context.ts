@@ -1,4 +1,3 @@
-// What the pages of the console are made with: the settings, the visit of a signed-in administrator, and how a page is added.
 import type Koa from 'koa';
 import type { Pages } from '../../http/pages.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
@@ -11,7 +10,7 @@ import type { ConsoleSignIn } from './sign-in.ts';
 export type ConsoleSettings = {
   pages: Pages;
   signIn: ConsoleSignIn;
-  /** Whoever one of these fits. */
+  /** A person who matches one of these is an administrator. */
   administrators: readonly Match[];
   rateLimit: RateLimit;
 };
@@ -20,15 +19,15 @@ export type ConsoleSettings = {
 export type ConsoleOptions = ManagementServices &
   ConsoleSettings & { url: string; version: string };
 
-/** What a handler of a page gets: the services with who acts, and the session. */
-export type Visit = { options: ConsoleOptions; ctx: Koa.Context; session: Session };
-export type Pagelike = (visit: Visit) => Promise<void>;
-export type Formlike = (visit: Visit, form: Form) => Promise<void>;
+/** A request of a signed-in administrator, who is `options.by`. */
+export type ConsoleContext = { options: ConsoleOptions; ctx: Koa.Context; session: Session };
+export type Page = (context: ConsoleContext) => Promise<void>;
+export type FormHandler = (context: ConsoleContext, form: Form) => Promise<void>;
 
-/** Adds a page, and a form: whoever is not signed in signs in first. */
-export type Sections = {
-  page: (path: string, show: Pagelike) => void;
-  form: (path: string, act: Formlike) => void;
+/** Adds routes below `CONSOLE_PATH` that require a session. `page` redirects to sign-in without one. */
+export type ConsoleRoutes = {
+  page: (path: string, show: Page) => void;
+  form: (path: string, handle: FormHandler) => void;
 };
 
-export const CONSOLE = '/console';
+export const CONSOLE_PATH = '/console';
