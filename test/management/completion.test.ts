@@ -60,9 +60,9 @@ COMP_WORDS=(gatehouse "$@"); COMP_CWORD=$#; _gatehouse; printf '%s\\n' "\${COMPR
   it('has no comparison in fish with what may be empty, and so not there', () => {
     expect(scripts['fish']).to.not.match(/\btest\b/);
     expect(scripts['fish']?.match(/^ *switch .*$/gm)).to.deep.equal([
-      '    switch "$place $word"',
-      '  switch "$place"',
-      '  switch "$place $words[-1]"',
+      '    switch "$command $word"',
+      '  switch "$command"',
+      '  switch "$command $words[-1]"',
     ]);
   });
 
@@ -84,7 +84,7 @@ COMP_WORDS=(gatehouse "$@"); COMP_CWORD=$#; _gatehouse; printf '%s\\n' "\${COMPR
 
 /** Each place with what is offered there, of a script for any shell. */
 function placesIn(script: string): string[] {
-  const inFish = script.matchAll(/^ *case '([^']*)'\n *set offer ?(.*)$/gm);
-  const inOthers = script.matchAll(/^ *'([^']*)'\) offer='(.*)' ;;$/gm);
+  const inFish = script.matchAll(/^ *case '([^']*)'\n *set candidates ?(.*)$/gm);
+  const inOthers = script.matchAll(/^ *'([^']*)'\) candidates='(.*)' ;;$/gm);
   return [...inFish, ...inOthers].map(([, place = '', offer]) => `${place.trim()}: ${offer}`);
 }
