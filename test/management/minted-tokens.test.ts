@@ -1,4 +1,3 @@
-// Minted tokens over the management API: what minting answers, how long a token may live, lists in pages, and revocation.
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import type { MintedTokenResource, NewTokenResource } from '../../src/management/api/resources.ts';
@@ -38,7 +37,7 @@ describe('minted tokens over the management API', () => {
   const namesIn = ({ items }: { items: MintedTokenResource[] }) => items.map(({ name }) => name);
   const secondsFromNow = (time = '') => (Date.parse(time) - Date.now()) / 1000 - host.clock.ahead;
 
-  it('a new token comes with what it is for, and is not cached', async () => {
+  it('the response to minting has the properties of the token and is not cached', async () => {
     const { status, headers, body } = await request(host, 'POST', TOKENS, { body: GOOD });
     expect(status).to.equal(201);
     expect(headers.get('cache-control')).to.equal('no-store');
@@ -46,7 +45,7 @@ describe('minted tokens over the management API', () => {
     expect(body['id']).to.match(/^[0-9a-f]{32}$/);
   });
 
-  it('a token is an access token for /mcp, without a person or a connector', async () => {
+  it('a minted token is an access token for /mcp without a person or a connector', async () => {
     const { id, token, expiresAt } = await mint();
     const [{ items: keys }, header] = [
       (await request(host, 'GET', '/api/v1/keys')).body as { items: { id: string }[] },
@@ -72,19 +71,19 @@ describe('minted tokens over the management API', () => {
     ['a second, when that is wished', { expiresIn: '1s' }, 1],
     ['a leap year at most', { expiresIn: '366d' }, 366 * DAY],
   ] as const) {
-    it(`a token lives ${title}`, async () => {
+    it(`a minted token lives ${title}`, async () => {
       const { expiresAt } = await mint({ ...GOOD, ...expiry });
       expect(secondsFromNow(expiresAt)).to.be.closeTo(seconds, 5);
     });
   }
 
-  it('a token expires at a moment in any time zone', async () => {
+  it('`expiresAt` accepts any time zone', async () => {
     const moment = new Date(Date.now() + 40 * DAY * 1000).toISOString().slice(0, 19);
     const { expiresAt } = await mint({ ...GOOD, expiresAt: `${moment}+02:00` });
     expect(expiresAt).to.equal(new Date(`${moment}+02:00`).toISOString());
   });
 
-  it('STK-01 a list shows what a token is for and how it ends, and never the token', async () => {
+  it('STK-01 the list shows the properties and the last four characters of a token, never the token', async () => {
     const { token, ...minted } = await mint();
     const { status, body } = await request(host, 'GET', TOKENS);
     expect(status).to.equal(200);
@@ -96,11 +95,11 @@ describe('minted tokens over the management API', () => {
     for (const part of token.split('.')) expect(JSON.stringify(body)).to.not.include(part);
   });
 
-  it('an empty list has no items and no next page', async () => {
+  it('an empty list has no items and no `next`', async () => {
     expect((await request(host, 'GET', TOKENS)).body).to.deep.equal({ items: [] });
   });
 
-  it('a list leaves out what expired', async () => {
+  it('the list does not contain expired tokens', async () => {
     await mint({ ...GOOD, name: 'short', expiresIn: '1h' });
     await mint({ ...GOOD, name: 'long' });
     host.clock.ahead = 3601;
@@ -109,7 +108,7 @@ describe('minted tokens over the management API', () => {
     expect(namesIn(await list())).to.deep.equal(['long']);
   });
 
-  it('pages follow one another, oldest first, also when what ended a page is revoked', async () => {
+  it('paging continues after the token of the cursor was revoked, oldest first', async () => {
     for (const name of ['A', 'B', 'C', 'D', 'E']) {
       await mint({ ...GOOD, name });
       host.clock.ahead += 1;
@@ -125,7 +124,7 @@ describe('minted tokens over the management API', () => {
     expect(await list('?limit=4')).to.not.have.property('next');
   });
 
-  it('revoking answers the record, once', async () => {
+  it('revoking returns the record once', async () => {
     const { id } = await mint();
     const { items } = await list();
     const { status, body, headers } = await request(host, 'DELETE', `${TOKENS}/${id}`);
@@ -137,7 +136,7 @@ describe('minted tokens over the management API', () => {
     expect(await list()).to.deep.equal({ items: [] });
   });
 
-  it('revoking tells every process that listens', async () => {
+  it('revoking is published to every process', async () => {
     const { id } = await mint();
     const told = new Promise((resolve) => {
       void host.store.subscribe(MINTED_TOKENS_CHANNEL, resolve);
@@ -146,7 +145,7 @@ describe('minted tokens over the management API', () => {
     expect(await told).to.equal(id);
   });
 
-  it('an unknown token is 404 to revoke, and nothing happens', async () => {
+  it('revoking an unknown token returns 404 and changes nothing', async () => {
     await mint();
     const before = await list();
     for (const id of [UNKNOWN, 'x', '%E0%A4%A', '__proto__', `${UNKNOWN}0`, '*']) {
@@ -157,7 +156,7 @@ describe('minted tokens over the management API', () => {
     expect(await list()).to.deep.equal(before);
   });
 
-  it('STK-05 minting and revoking are recorded once each, and the token is not', async () => {
+  it('STK-05 minting and revoking are recorded once each, without the token', async () => {
     const { id, token, expiresAt } = await mint();
     for (const _ of [1, 2]) await request(host, 'DELETE', `${TOKENS}/${id}`);
     await request(host, 'POST', TOKENS, { body: { ...GOOD, level: 'root' } });
