@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-// The command line, `gatehouse`: puts the commands together and turns their outcome into an exit code.
+// The command line, `gatehouse`: registers the commands and sets the exit code.
 import { Command, CommanderError } from 'commander';
 import { addDoctorCommand } from './doctor/command.ts';
-import { ManagementError } from './management/client.ts';
+import { managementClient, ManagementError } from './management/api/client.ts';
 import { addAccountCommands } from './management/commands/account.ts';
 import { addAuditCommand } from './management/commands/audit.ts';
 import { addClientCommands } from './management/commands/client.ts';
@@ -15,8 +15,8 @@ import { addTokenCommands } from './management/commands/token.ts';
 import { findManagementAccess } from './settings/management-access.ts';
 import { SettingsError } from './settings/mistake.ts';
 
-const FAILED = 1;
-const WRONG_USAGE = 2;
+const EXIT_FAILED = 1;
+const EXIT_WRONG_USAGE = 2;
 
 const HELP = `
 Examples:
@@ -29,16 +29,16 @@ Examples:
   $ gatehouse audit --since 24h
   $ gatehouse doctor
 
-It talks to a running Gatehouse: GATEHOUSE_MANAGEMENT_URL or the settings file says where, and the key is
-GATEHOUSE_MANAGEMENT_KEY or the file management.key in the data directory (GATEHOUSE_DATA_DIR).
+The commands call a running Gatehouse. Its address comes from GATEHOUSE_MANAGEMENT_URL or the settings file, and its
+management key from GATEHOUSE_MANAGEMENT_KEY or the file management.key in the data directory (GATEHOUSE_DATA_DIR).
 
-Exit codes: 0 done, 1 refused or failed, 2 wrong usage.`;
+Exit codes: 0 success, 1 refused or failed, 2 wrong usage.`;
 
 const program = new Command('gatehouse')
   .description('manage Gatehouse from the command line')
-  .option('--json', 'print JSON, errors included')
+  .option('--json', 'print results and errors as JSON')
   .configureHelp({ showGlobalOptions: true })
-  // Every error is shown in one place, by fail.
+  // fail prints every error.
   .configureOutput({ outputError: () => {} })
   .exitOverride()
   .addHelpText('after', HELP);
@@ -46,7 +46,7 @@ const program = new Command('gatehouse')
 const isJson = () => program.opts<{ json?: boolean }>().json === true;
 
 const terminal: Terminal = {
-  findAccess: findManagementAccess,
+  openClient: () => managementClient(findManagementAccess()),
   print: (result, text) => console.log(isJson() ? jsonText(result) : text(result)),
   now: () => Math.floor(Date.now() / 1000),
 };
@@ -61,7 +61,7 @@ addAuditCommand(program, terminal);
 addDoctorCommand(program, terminal);
 addCompletionCommand(program);
 
-// Whoever reads our output may stop early: `gatehouse connector list | head -1`.
+// The reader may close the pipe early: `gatehouse connector list | head -1`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });
@@ -72,7 +72,7 @@ try {
   process.exitCode = fail(error);
 }
 
-/** Ids that begin with a dash are no options, which are all shorter. */
+/** Moves ids that start with a dash behind `--`, so that they are not parsed as options. Options are shorter. */
 function idsLast(words: string[]): string[] {
   const ids = words.filter((word) => /^-[\w-]{26,}$/.test(word));
   if (ids.length === 0) return words;
@@ -82,11 +82,11 @@ function idsLast(words: string[]): string[] {
 function fail(error: unknown): number {
   if (!(error instanceof CommanderError)) {
     report(codeOf(error), error instanceof Error ? error.message : String(error));
-    return FAILED;
+    return EXIT_FAILED;
   }
   const isHelp = error.code === 'commander.help' || error.exitCode === 0;
   if (!isHelp) report('wrong_usage', error.message.replace(/^error: /, ''));
-  return error.exitCode === 0 ? 0 : WRONG_USAGE;
+  return error.exitCode === 0 ? 0 : EXIT_WRONG_USAGE;
 }
 
 function codeOf(error: unknown): string {

@@ -23,7 +23,7 @@ import { openRemoteKeys, type RemoteKeys } from './keys/remote-keys.ts';
 import { openSigningKeyRing, signingKey } from './keys/signing-keys.ts';
 import { managementApp } from './management/app.ts';
 import { CALLBACK_PATH as CONSOLE_CALLBACK_PATH } from './management/console/sign-in.ts';
-import { CONSOLE, type ConsoleSettings } from './management/console/visit.ts';
+import { CONSOLE_PATH, type ConsoleSettings } from './management/console/context.ts';
 import { resourceServer } from './resource-server/app.ts';
 import type { CallKind } from './resource-server/open-calls.ts';
 import { metricsApp } from './http/metrics-host.ts';
@@ -181,7 +181,7 @@ function metricsHost(options: RoleOptions, listen: ListeningHost['listen']): Lis
 
 /** Undefined when it is off, because nobody is an administrator. */
 export function consoleUrl({ management, managementUrl }: Settings): string | undefined {
-  return management.administrators.length > 0 ? managementUrl + CONSOLE : undefined;
+  return management.administrators.length > 0 ? managementUrl + CONSOLE_PATH : undefined;
 }
 
 /** People sign in to the console where they sign in for everything else. */

@@ -1,4 +1,3 @@
-// The commands of `gatehouse` about keys and the audit log, against a management host that really runs, and how wrong usage is explained.
 import { expect } from 'chai';
 import { recordAudit } from '../src/audit/audit.ts';
 import { gatehouse, CREATE, MINT, useCommandLine } from './management/command-line.ts';
@@ -13,7 +12,7 @@ describe('the command line', () => {
     const MOMENT = /\d{4}-\d\d-\d\d \d\d:\d\d UTC/;
     const inKeys = async (...args: string[]) => (await json('keys', ...args)).items;
 
-    it('a list is a table with a line for each key', async () => {
+    it('the list is a table with one line for each key', async () => {
       const [{ id }] = await inKeys('list');
       const [headings, key, ...others] = (await done('keys', 'list')).trimEnd().split('\n');
       expect(headings).to.match(/^ID +STATE +SIGNS FROM +PUBLISHED UNTIL$/);
@@ -21,7 +20,7 @@ describe('the command line', () => {
       expect(others).to.deep.equal([]);
     });
 
-    it('a rotation shows the new key, which waits, and until when the old one is published', async () => {
+    it('a rotation shows the waiting key and until when the old key is published', async () => {
       const stdout = await done('keys', 'rotate');
       const [next, signing] = await inKeys('list');
       expect(stdout).to.match(/^Published a new key/);
@@ -30,7 +29,7 @@ describe('the command line', () => {
       expect(stdout).to.match(new RegExp(`^${signing.id} +signing +${times}$`, 'm'));
     });
 
-    it('a rotation is refused while a key waits, and says when it signs', async () => {
+    it('a rotation in progress refuses another one and names the time the new key signs', async () => {
       const [{ signsFrom }] = await inKeys('rotate');
       const { code, stdout, stderr } = await run('keys', 'rotate');
       expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
@@ -43,24 +42,24 @@ describe('the command line', () => {
       expect(JSON.parse(refused.stderr).error).to.equal('rotation_pending');
     });
 
-    it('--at-once leaves one new key and says what that means', async () => {
+    it('keys rotate --at-once leaves one new key and explains the effect', async () => {
       const before = await inKeys('rotate');
       const [key, ...others] = await inKeys('rotate', '--at-once');
       expect(others).to.deep.equal([]);
       expect(key).to.include({ state: 'signing' });
       expect(before.map(({ id }: { id: string }) => id)).to.not.include(key.id);
       expect(await done('keys', 'rotate', '--at-once'))
-        .to.match(/^Replaced the key\. Access tokens from before no longer work/)
-        .and.include('Minted tokens from before no longer work either');
+        .to.match(/^Replaced the key\. Earlier access tokens no longer work/)
+        .and.include('Earlier minted tokens no longer work');
     });
 
-    it('help says what a rotation does, and what --at-once does', async () => {
+    it('the help explains a rotation and --at-once', async () => {
       const { code, stdout } = await gatehouse(['keys', 'rotate', '--help'], {});
       expect(code).to.equal(0);
       expect(stdout).to.include('signs in 10 minutes').and.include('for a key that leaked');
       expect(stdout)
         .to.match(/minted tokens included/i)
-        .and.match(/minted tokens\s+die too/i);
+        .and.match(/Minted\s+tokens stop working too/);
       expect(stdout).to.include('$ gatehouse keys rotate --at-once');
     });
   });
@@ -70,19 +69,19 @@ describe('the command line', () => {
       recordAudit(auditServices(host().store, NOW - secondsAgo), { event, outcome: 'done' });
     const eventsOf = ({ items }: { items: { event: string }[] }) => items.map(({ event }) => event);
 
-    it('is empty before anything happened', async () => {
+    it('audit says that nothing was recorded before the first event', async () => {
       expect(await done('audit')).to.equal('Nothing was recorded.\n');
       expect(await json('audit')).to.deep.equal({ items: [] });
     });
 
-    it('shows what was recorded, with what it was about', async () => {
+    it('audit shows each item with its connector', async () => {
       const { id } = await json(...CREATE);
       const stdout = await done('audit');
       expect(stdout).to.match(/^TIME .*EVENT .*OUTCOME/);
       expect(stdout).to.match(new RegExp(`^20\\S+ +connector_created +done +- +- +${id}$`, 'm'));
     });
 
-    it('starts a while ago or at a time', async () => {
+    it('--since accepts a duration or a time', async () => {
       await record('old', 90_000);
       await record('recent', 60);
       expect(eventsOf(await json('audit'))).to.deep.equal(['old', 'recent']);
@@ -91,7 +90,7 @@ describe('the command line', () => {
       expect(eventsOf(await json('audit', '--since', time))).to.deep.equal(['recent']);
     });
 
-    it('takes every way to say since when', async () => {
+    it('--since accepts every unit and ISO 8601 form', async () => {
       for (const ago of [90_000, 4000, 1000, 60]) await record(`ago_${ago}`, ago);
       const iso = new Date((NOW - 3600) * 1000).toISOString();
       const forms: [string, number][] = [
@@ -108,13 +107,13 @@ describe('the command line', () => {
         expect(eventsOf(await json('audit', '--since', since)), since).to.have.length(count);
     });
 
-    it('reads on to the end, however many pages there are', async () => {
+    it('audit reads all pages', async () => {
       await Promise.all(Array.from({ length: 1005 }, () => record('many', 0)));
       const events = eventsOf(await json('audit', '--limit', '5000'));
       expect(events).to.have.length(1005);
     });
 
-    it('is cut to the newest, the newest last', async () => {
+    it('--limit keeps the newest items, newest last', async () => {
       for (const event of ['first', 'second', 'third']) await record(event, 0);
       expect(eventsOf(await json('audit', '--limit', '2'))).to.deep.equal(['second', 'third']);
     });
@@ -149,14 +148,14 @@ describe('the command line', () => {
       ['audit', '--since', 'yesterday'],
       ['audit', '--limit', '-1'],
     ]) {
-      it(`is explained with exit code 2: gatehouse ${args.join(' ')}`, async () => {
+      it(`wrong usage exits with code 2: gatehouse ${args.join(' ')}`, async () => {
         const { code, stdout, stderr } = await gatehouse(args, {});
         expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
         expect(stderr).to.match(/^(gatehouse: |Usage: gatehouse)/);
       });
     }
 
-    it('is explained as JSON with --json', async () => {
+    it('wrong usage is explained as JSON with --json', async () => {
       const { code, stderr } = await gatehouse(['--json', 'connector', 'create'], {});
       expect(code).to.equal(2);
       expect(JSON.parse(stderr)).to.deep.equal({
@@ -165,7 +164,7 @@ describe('the command line', () => {
       });
     });
 
-    it('help needs no settings, and shows examples', async () => {
+    it('the help needs no settings and shows examples', async () => {
       for (const args of [['--help'], ['connector', '--help'], ['connector', 'create', '--help']]) {
         const { code, stdout } = await gatehouse(args, { GATEHOUSE_CONFIG: '/nothing/here.yaml' });
         expect(code).to.equal(0);

@@ -1,4 +1,4 @@
-// A connection: a grant as people see it, with its connector, account and client, whether it works, and if not, why. Pure: no I/O.
+// A connection is a grant together with its connector, account and client. Pure: no I/O.
 import { type Account, isHonoured } from '../accounts/account.ts';
 import { type Connector, connectorState } from '../connectors/connector.ts';
 import { type Lifetimes, overBecause, validUntil, wasExchanged } from '../grants/grant-life.ts';
@@ -14,11 +14,14 @@ import {
 import type { Reason } from '../grants/reasons.ts';
 import type { Level } from '../permission-level.ts';
 
-/** `pending`: approved and not fetched yet. `refused`: it would work again if what `reason` names were put right. `ended`: for good. */
+/**
+ * `pending`: approved, but the client has not fetched tokens yet. `refused`: works again once the `reason` is resolved.
+ * `ended`: permanently.
+ */
 export const CONNECTION_STATES = ['pending', 'active', 'refused', 'ended'] as const;
 export type ConnectionState = (typeof CONNECTION_STATES)[number];
 
-/** Times are seconds since the epoch. What has no name is not known any more. */
+/** Times are seconds since the epoch. Names are absent if their record was deleted. */
 export type Connection = {
   id: string;
   state: ConnectionState;
@@ -27,17 +30,17 @@ export type Connection = {
   account: { id: string; name?: string; email?: string };
   client: { id: string; name: string; redirectHost: string };
   createdAt: number;
-  /** When the client last fetched tokens. Calls with these are not noted. */
+  /** When the client last fetched tokens. Tool calls are not counted. */
   lastUsedAt?: number;
-  /** When it runs out, unless it is used before. */
+  /** When it expires, unless it is used before. */
   expiresAt?: number;
   endedAt?: number;
   reason?: Reason;
   refusals: readonly Refusal[];
 };
 
-/** What a grant is judged by; `entitled` is the level that the person may hold at all. */
-export type Surroundings = {
+/** Everything outside the grant record that decides its state. `entitled` is the highest level the person is entitled to. */
+export type ConnectionContext = {
   connector: Connector | undefined;
   account: Account | undefined;
   entitled: Level | undefined;
@@ -48,26 +51,26 @@ export type Surroundings = {
 export function describeConnection(
   id: string,
   stored: StoredGrant,
-  surroundings: Surroundings,
+  context: ConnectionContext,
 ): Connection {
-  const { connector, account } = surroundings;
-  const facts = isLive(stored) ? factsOf(stored, surroundings) : factsOfMark(stored);
+  const { connector, account } = context;
+  const details = isLive(stored) ? grantDetails(stored, context) : tombstoneDetails(stored);
   const { name, email } = account ?? {};
   return {
     id,
-    ...facts,
+    ...details,
     connector: { id: stored.connector, ...(connector ? { name: connector.name } : {}) },
     account: {
-      id: facts.accountId,
+      id: details.accountId,
       ...(name ? { name } : {}),
       ...(email === undefined ? {} : { email }),
     },
-    client: { id: facts.clientId, ...stored.client },
+    client: { id: details.clientId, ...stored.client },
     createdAt: stored.createdAt,
   };
 }
 
-function factsOfMark({ accountId, clientId, level, lastUsedAt, endedAt, ended }: EndedMark) {
+function tombstoneDetails({ accountId, clientId, level, lastUsedAt, endedAt, ended }: EndedMark) {
   return {
     accountId,
     clientId,
@@ -80,7 +83,7 @@ function factsOfMark({ accountId, clientId, level, lastUsedAt, endedAt, ended }:
   };
 }
 
-function factsOf(record: GrantRecord, surroundings: Surroundings) {
+function grantDetails(record: GrantRecord, context: ConnectionContext) {
   const level = grantedLevel(record);
   const lastUsedAt = lastUseOf(record);
   return {
@@ -89,43 +92,43 @@ function factsOf(record: GrantRecord, surroundings: Surroundings) {
     refusals: record.refusals ?? [],
     ...(level === undefined ? {} : { level }),
     ...(lastUsedAt === undefined ? {} : { lastUsedAt }),
-    ...standingOf(record, surroundings),
+    ...statusOf(record, context),
   };
 }
 
-type Standing = Pick<Connection, 'state' | 'reason' | 'endedAt' | 'expiresAt'>;
+type Status = Pick<Connection, 'state' | 'reason' | 'endedAt' | 'expiresAt'>;
 
-function standingOf(record: GrantRecord, surroundings: Surroundings): Standing {
-  const { lifetimes, now } = surroundings;
-  const ends = [overBecause(record, lifetimes, now), ...endsAround(record, surroundings)];
+function statusOf(record: GrantRecord, context: ConnectionContext): Status {
+  const { lifetimes, now } = context;
+  const ends = [overBecause(record, lifetimes, now), ...externalEnds(record, context)];
   const [first] = ends.filter((end) => end !== undefined).toSorted((a, b) => a.at - b.at);
   if (first) {
     const endedAt = Number.isFinite(first.at) ? { endedAt: Math.floor(first.at) } : {};
     return { state: 'ended', reason: first.reason, ...endedAt };
   }
-  const obstacle = obstacleOf(surroundings);
+  const refusal = refusalReason(context);
   const expiresAt = Math.floor(validUntil(record, lifetimes));
-  if (obstacle) return { state: 'refused', reason: obstacle, expiresAt };
+  if (refusal) return { state: 'refused', reason: refusal, expiresAt };
   return { state: wasExchanged(record) ? 'active' : 'pending', expiresAt };
 }
 
 type End = { reason: Reason; at: number };
 
-/** What ended everything under a connector, or everything of a person; the grant's own record was not touched by it. */
-function endsAround(
+/** Returns ends caused by the connector or the account, which do not change the grant record. */
+function externalEnds(
   { createdAt }: GrantRecord,
-  { connector, account, now }: Surroundings,
+  { connector, account, now }: ConnectionContext,
 ): (End | undefined)[] {
   const { disabledAt, overBefore = Infinity } = account ?? {};
-  const isOver = account !== undefined && !isHonoured(account, createdAt);
+  const isInvalid = account !== undefined && !isHonoured(account, createdAt);
   return [
     connectorEnd(connector, now),
-    isOver ? { reason: 'account_disabled', at: disabledAt ?? overBefore } : undefined,
+    isInvalid ? { reason: 'account_disabled', at: disabledAt ?? overBefore } : undefined,
   ];
 }
 
 function connectorEnd(connector: Connector | undefined, now: number): End | undefined {
-  // Nobody knows when.
+  // The time is not known.
   if (!connector) return { reason: 'connector_deleted', at: Infinity };
   const { revokedAt = Infinity, expiresAt = Infinity } = connector;
   const state = connectorState(connector, now);
@@ -133,7 +136,7 @@ function connectorEnd(connector: Connector | undefined, now: number): End | unde
   return state === 'expired' ? { reason: 'connector_expired', at: expiresAt } : undefined;
 }
 
-function obstacleOf({ account, entitled }: Surroundings): Reason | undefined {
+function refusalReason({ account, entitled }: ConnectionContext): Reason | undefined {
   if (!account) return 'account_deleted';
   return entitled === undefined ? 'not_entitled' : undefined;
 }

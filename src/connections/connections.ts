@@ -1,11 +1,12 @@
-// The connections in the store: find one, and list those of a connector, an account or a client.
 import type { Account } from '../accounts/account.ts';
 import { findAccount } from '../accounts/accounts.ts';
-import { findConnector, listConnectors } from '../connectors/connectors.ts';
-import type { Lifetimes } from '../grants/grant-life.ts';
+import { type AuditServices, recordAudit } from '../audit/audit.ts';
+import { findConnector, listConnectors, settleUseOf } from '../connectors/connectors.ts';
+import { type Lifetimes, wasExchanged } from '../grants/grant-life.ts';
 import { findListed, type Listed, listedGrants, type Owner } from '../grants/grant-lists.ts';
-import { isVouched, type StoredGrant } from '../grants/grant-record.ts';
-import { findStoredGrant } from '../grants/grants.ts';
+import { type GrantRecord, isVouched, type StoredGrant } from '../grants/grant-record.ts';
+import { announceGrant, endGrant, findStoredGrant, lowerGrant } from '../grants/grants.ts';
+import type { Reason } from '../grants/reasons.ts';
 import type { Level } from '../permission-level.ts';
 import type { Via } from '../settings/entitlements.ts';
 import type { Store } from '../store/store.ts';
@@ -21,44 +22,109 @@ export type ConnectionOptions = {
   now: () => number;
 };
 
-export type Wanted = { [Kind in Owner['kind']]?: string | undefined } & {
+/** Conditions that a listed connection meets. An absent one is met by all. */
+export type ConnectionFilter = { [Kind in Owner['kind']]?: string | undefined } & {
   state?: ConnectionState | undefined;
 };
 
-/** `place` goes into `after` of the next question. */
-export type Placed = { connection: Connection; place: string };
+/** Listing after `cursor` continues behind this connection. */
+export type ListedConnection = { connection: Connection; cursor: string };
 
 const GRANT_ID = /^[\w-]{16,64}$/;
-const BATCH = 50;
+const BATCH_GRANTS = 50;
 
 export async function findConnection(
   options: ConnectionOptions,
   id: string,
 ): Promise<Connection | undefined> {
   const stored = GRANT_ID.test(id) ? await findStoredGrant(options.store, id) : undefined;
-  return stored && reader(options)(id, stored);
+  return stored && connectionReader(options)(id, stored);
 }
 
-/** The oldest first, without an owner connector by connector. Neither has those that were approved and never fetched. */
+/** Yields connections oldest first; without an owner, sorted by connector first. Grants whose tokens were never fetched in time are not included. */
 export async function* listConnections(
   options: ConnectionOptions,
-  wanted: Wanted,
+  filter: ConnectionFilter,
   after?: string,
-): AsyncGenerator<Placed> {
-  const read = reader(options);
-  const [from, fromOwner] = (after?.split(' ') ?? []) as [string?, string?];
-  const owners = await ownersOf(options.store, wanted);
-  for (const owner of owners.filter(({ id }) => id >= (fromOwner ?? ''))) {
-    const isFirst = fromOwner === undefined || owner.id === fromOwner;
-    for await (const entry of listedIn(options, owner, isFirst ? from : undefined)) {
+): AsyncGenerator<ListedConnection> {
+  const read = connectionReader(options);
+  const [afterGrant, afterOwner] = (after?.split(' ') ?? []) as [string?, string?];
+  const owners = await ownersOf(options.store, filter);
+  for (const owner of owners.filter(({ id }) => id >= (afterOwner ?? ''))) {
+    const isFirst = afterOwner === undefined || owner.id === afterOwner;
+    for await (const entry of grantsOf(options, owner, isFirst ? afterGrant : undefined)) {
       const connection = await read(entry.id, entry.stored);
-      const place = isOfAll(wanted) ? `${entry.place} ${owner.id}` : entry.place;
-      if (fits(connection, wanted)) yield { connection, place };
+      const cursor = hasOwner(filter) ? entry.place : `${entry.place} ${owner.id}`;
+      if (matches(connection, filter)) yield { connection, cursor };
     }
   }
 }
 
-async function* listedIn(
+/** `by` is the account of the administrator who acts in the console. */
+export type EndOptions = ConnectionOptions & AuditServices & { by?: string | undefined };
+
+/** Ends a connection in every process at once and records it. Resolves to true for the one call that ended it. */
+export async function endConnection(
+  options: EndOptions,
+  { id, state }: Pick<Connection, 'id' | 'state'>,
+  reason: Reason,
+): Promise<boolean> {
+  const { store, by, now } = options;
+  const ended = state === 'ended' ? undefined : await endGrant(store, id, reason, now());
+  if (!ended) return false;
+  const item = {
+    event: 'grant_ended',
+    ...auditMembers(id, ended),
+    by,
+    outcome: 'grant_ended',
+    reason,
+  };
+  await Promise.all([
+    announceGrant(store, id),
+    // The exchange counts as a use even if the use has not been recorded yet.
+    wasExchanged(ended) && settleUseOf(store, ended.connector, id),
+    recordAudit(options, item),
+  ]);
+  return true;
+}
+
+/** Ends the active connections that match. Resolves to their number. */
+export async function endConnections(
+  options: EndOptions,
+  filter: ConnectionFilter,
+  reason: Reason,
+): Promise<number> {
+  const connections = await Array.fromAsync(listConnections(options, filter));
+  let count = 0;
+  while (connections.length > 0) {
+    const batch = connections.splice(0, BATCH_GRANTS);
+    const ended = await Promise.all(
+      batch.map(({ connection }) => endConnection(options, connection, reason)),
+    );
+    count += ended.filter(Boolean).length;
+  }
+  return count;
+}
+
+/** Lowers the level of a connection and records it. Resolves to false if the level was not above `level`. */
+export async function lowerConnection(
+  options: EndOptions,
+  id: string,
+  level: Level,
+): Promise<boolean> {
+  const { store, lifetimes, now } = options;
+  const previous = await lowerGrant(store, id, level, { lifetimes, now: now() });
+  if (!previous) return false;
+  const item = { event: 'level_lowered', ...auditMembers(id, previous), arguments: { level } };
+  await recordAudit(options, { ...item, outcome: 'done' });
+  return true;
+}
+
+function auditMembers(grantId: string, { grant, connector }: GrantRecord) {
+  return { account: grant.accountId, clientId: grant.clientId, connector, grantId };
+}
+
+async function* grantsOf(
   { store, lifetimes, grantLifetime: lifetime, now }: ConnectionOptions,
   owner: Owner,
   after = '',
@@ -66,7 +132,7 @@ async function* listedIn(
   const listed = await listedGrants(store, owner, { lifetime, now: now() });
   const rest = listed.filter(({ place }) => place > after);
   while (rest.length > 0) {
-    const batch = rest.splice(0, BATCH);
+    const batch = rest.splice(0, BATCH_GRANTS);
     const found = await Promise.all(
       batch.map((entry) => findListed(store, owner, entry, { lifetimes, now: now() })),
     );
@@ -77,8 +143,11 @@ async function* listedIn(
   }
 }
 
-/** The owner with the fewest grants, if any is given. */
-async function ownersOf(store: Store, { account, client, connector }: Wanted): Promise<Owner[]> {
+/** Chooses the owner that usually has the fewest grants, or all connectors if the filter names no owner. */
+async function ownersOf(
+  store: Store,
+  { account, client, connector }: ConnectionFilter,
+): Promise<Owner[]> {
   if (account !== undefined) return [{ kind: 'account', id: account }];
   if (client !== undefined) return [{ kind: 'client', id: client }];
   if (connector !== undefined) return [{ kind: 'connector', id: connector }];
@@ -86,11 +155,14 @@ async function ownersOf(store: Store, { account, client, connector }: Wanted): P
   return ids.map((id) => ({ kind: 'connector', id }));
 }
 
-function isOfAll({ account, client, connector }: Wanted): boolean {
-  return (account ?? client ?? connector) === undefined;
+function hasOwner({ account, client, connector }: ConnectionFilter): boolean {
+  return (account ?? client ?? connector) !== undefined;
 }
 
-function fits(connection: Connection, { account, client, connector, state }: Wanted): boolean {
+function matches(
+  connection: Connection,
+  { account, client, connector, state }: ConnectionFilter,
+): boolean {
   return (
     (account === undefined || connection.account.id === account) &&
     (client === undefined || connection.client.id === client) &&
@@ -99,10 +171,10 @@ function fits(connection: Connection, { account, client, connector, state }: Wan
   );
 }
 
-/** Connectors and accounts are read once, however many connections they have. */
-function reader({ store, lifetimes, entitledLevel, now }: ConnectionOptions) {
-  const connectorOf = once((id: string) => findConnector(store, id));
-  const accountOf = once((id: string) => findAccount(store, id));
+/** Returns a function that reads each connector and account once. */
+function connectionReader({ store, lifetimes, entitledLevel, now }: ConnectionOptions) {
+  const connectorOf = memoize((id: string) => findConnector(store, id));
+  const accountOf = memoize((id: string) => findAccount(store, id));
   return async (id: string, stored: StoredGrant): Promise<Connection> => {
     const accountId = 'ended' in stored ? stored.accountId : stored.grant.accountId;
     const [connector, account] = await Promise.all([
@@ -115,11 +187,11 @@ function reader({ store, lifetimes, entitledLevel, now }: ConnectionOptions) {
   };
 }
 
-function once<T>(load: (id: string) => Promise<T>): (id: string) => Promise<T> {
-  const known = new Map<string, Promise<T>>();
+function memoize<T>(load: (id: string) => Promise<T>): (id: string) => Promise<T> {
+  const cached = new Map<string, Promise<T>>();
   return (id) => {
-    const loading = known.get(id) ?? load(id);
-    known.set(id, loading);
+    const loading = cached.get(id) ?? load(id);
+    cached.set(id, loading);
     return loading;
   };
 }

@@ -81,7 +81,7 @@ async function examined(options: Options, terminal: Terminal): Promise<Report> {
   const deployment = openDeployment({
     authUrl,
     resourceUrl,
-    ...(settings ? { settings, findAccess: terminal.findAccess } : {}),
+    ...(settings ? { settings, openClient: terminal.openClient } : {}),
     ...(options.link === undefined ? {} : { link: options.link }),
     signal: AbortSignal.timeout((options.timeout ?? TIMEOUT) * 1000),
   });

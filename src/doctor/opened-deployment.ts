@@ -1,6 +1,6 @@
 // A deployment to examine, from the settings or from two addresses, with everything that has to be closed afterwards.
 import { INTERNET, type Network } from '../authorization-server/engine/document-fetch.ts';
-import { type Access, listConnectors } from '../management/client.ts';
+import { allItems, type ManagementClient } from '../management/api/client.ts';
 import type { Settings } from '../settings/settings.ts';
 import { openAsk } from './ask.ts';
 import type { Deployment } from './deployment.ts';
@@ -11,7 +11,7 @@ export type DeploymentOptions = {
   settings?: Settings;
   link?: string;
   /** Throws when it is not known. */
-  findAccess?: () => Access;
+  openClient?: () => ManagementClient;
   /** Only tests have another. */
   network?: Network;
   signal: AbortSignal;
@@ -19,7 +19,7 @@ export type DeploymentOptions = {
 };
 
 export function openDeployment(options: DeploymentOptions): Deployment & { close: () => void } {
-  const { link, findAccess, network = INTERNET, now = Date.now, ...rest } = options;
+  const { link, openClient, network = INTERNET, now = Date.now, ...rest } = options;
   const lax = openAsk({ trusting: true, signal: options.signal });
   const strict = openAsk({ trusting: false, signal: options.signal });
   let found: Promise<string | undefined> | undefined;
@@ -27,7 +27,7 @@ export function openDeployment(options: DeploymentOptions): Deployment & { close
     ...rest,
     network,
     now,
-    findLink: () => (found ??= findLink(link, findAccess)),
+    findLink: () => (found ??= findLink(link, openClient)),
     ask: lax.ask,
     askTrusted: strict.ask,
     close() {
@@ -40,11 +40,12 @@ export function openDeployment(options: DeploymentOptions): Deployment & { close
 /** Any link that works will do; where the management API cannot be asked there is none. */
 async function findLink(
   given: string | undefined,
-  findAccess: (() => Access) | undefined,
+  openClient: (() => ManagementClient) | undefined,
 ): Promise<string | undefined> {
-  if (given !== undefined || !findAccess) return given;
+  if (given !== undefined || !openClient) return given;
   try {
-    for await (const { state, link } of listConnectors(findAccess()))
+    const client = openClient();
+    for await (const { state, link } of allItems((query) => client.listConnectors({ query })))
       if (state === 'active') return link;
   } catch {
     return undefined;

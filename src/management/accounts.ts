@@ -1,4 +1,3 @@
-// Accounts as administrators manage them: the people who signed in, listed, and cut off or let in again.
 import {
   disableAccount as disableRecord,
   enableAccount as enableRecord,
@@ -8,115 +7,56 @@ import {
   listAccounts as listRecords,
 } from '../accounts/accounts.ts';
 import { recordAudit } from '../audit/audit.ts';
-import { endConnections } from '../connections/ending.ts';
+import { endConnections } from '../connections/connections.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
-import {
-  accountDocument,
-  type AccountDocument,
-  accountPage,
-  accountSchema,
-  firstPage,
-  type ForgottenAccountDocument,
-  forgottenAccountSchema,
-  type Page,
-} from './documents.ts';
-import { accountsQuery } from './input.ts';
-import { type ManagementTools, NOT_FOUND, route } from './route.ts';
-
-export const accountRoutes = [
-  route({
-    method: 'get',
-    path: '/accounts',
-    name: 'listAccounts',
-    summary: 'Lists everybody who signed in, in no useful order.',
-    query: accountsQuery,
-    answer: accountPage,
-    handle: (tools, { query }) => listAccounts(tools, query),
-  }),
-  route({
-    method: 'get',
-    path: '/accounts/:id',
-    name: 'showAccount',
-    summary: 'Shows an account.',
-    answer: accountSchema,
-    refusals: NOT_FOUND,
-    handle: (tools, { id }) => showAccount(tools, id),
-  }),
-  route({
-    method: 'post',
-    path: '/accounts/:id/disable',
-    name: 'disableAccount',
-    summary:
-      'Cuts a person off: nothing they connected works any more, and they cannot connect. Somebody who was forgotten is not known.',
-    answer: accountSchema,
-    refusals: NOT_FOUND,
-    handle: (tools, { id }) => changeAccount(tools, id, 'disable'),
-  }),
-  route({
-    method: 'post',
-    path: '/accounts/:id/enable',
-    name: 'enableAccount',
-    summary: 'Lets a person sign in and connect again.',
-    answer: accountSchema,
-    refusals: NOT_FOUND,
-    handle: (tools, { id }) => changeAccount(tools, id, 'enable'),
-  }),
-  route({
-    method: 'post',
-    path: '/accounts/:id/forget',
-    name: 'forgetAccount',
-    summary:
-      'Ends all that a person connected, and removes name, address, groups and subject. A person who is disabled stays so.',
-    answer: forgottenAccountSchema,
-    refusals: NOT_FOUND,
-    handle: (tools, { id }) => forgetAccount(tools, id),
-  }),
-];
+import type { AccountResource, ForgottenAccountResource, Page } from './api/resources.ts';
+import { accountResource, firstPage } from './representations.ts';
+import type { ManagementServices } from './services.ts';
 
 export async function listAccounts(
-  { store }: ManagementTools,
+  { store }: ManagementServices,
   { limit, after }: { limit: number; after?: string | undefined },
-): Promise<Page<AccountDocument>> {
+): Promise<Page<AccountResource>> {
   const { items, next } = firstPage(await listRecords(store, { after, limit: limit + 1 }), limit);
-  return { items: items.map(accountDocument), next };
+  return { items: items.map(accountResource), next };
 }
 
 export async function showAccount(
-  { store }: ManagementTools,
+  { store }: ManagementServices,
   id: string,
-): Promise<AccountDocument> {
+): Promise<AccountResource> {
   const account = await findAccount(store, id);
   if (!account || isGone(account)) throw unknownAccount();
-  return accountDocument(account);
+  return accountResource(account);
 }
 
 const CHANGES = { disable: disableRecord, enable: enableRecord } as const;
 
 export async function changeAccount(
-  tools: ManagementTools,
+  services: ManagementServices,
   id: string,
   change: keyof typeof CHANGES,
-): Promise<AccountDocument> {
-  const { store, accountLifetime, by, now } = tools;
+): Promise<AccountResource> {
+  const { store, accountLifetime, by, now } = services;
   const changed = await CHANGES[change](store, id, { now: now(), ttl: accountLifetime });
   if (!changed) throw unknownAccount();
   const item = { event: `account_${change}d`, account: changed.account.id, by, outcome: 'done' };
-  if (changed.first) await recordAudit(tools, item);
-  return accountDocument(changed.account);
+  if (changed.first) await recordAudit(services, item);
+  return accountResource(changed.account);
 }
 
-/** May be asked again after it was cut short. What is approved between the two steps is over as well. */
+/** Idempotent. A grant approved between the two steps is invalid too: forgetting invalidates all earlier grants. */
 export async function forgetAccount(
-  tools: ManagementTools,
+  services: ManagementServices,
   id: string,
-): Promise<ForgottenAccountDocument> {
-  const { store, accountLifetime, by, now } = tools;
+): Promise<ForgottenAccountResource> {
+  const { store, accountLifetime, by, now } = services;
   if (!(await findAccount(store, id))) throw unknownAccount();
-  const endedGrants = await endConnections(tools, { account: id }, 'account_deleted');
+  const endedGrants = await endConnections(services, { account: id }, 'account_deleted');
   const changed = await forgetRecord(store, id, { now: now(), ttl: accountLifetime });
   if (!changed) throw unknownAccount();
   const item = { event: 'account_forgotten', account: id, by, outcome: 'done' };
-  if (changed.first) await recordAudit(tools, item);
+  if (changed.first) await recordAudit(services, item);
   return { id, isDisabled: changed.account.disabledAt !== undefined, endedGrants };
 }
 

@@ -1,4 +1,3 @@
-// The management host: a listener of its own, on loopback unless an operator says otherwise, where connectors and tokens are made and revoked and keys rotated.
 import type Koa from 'koa';
 import type { Logger } from 'pino';
 import { type RespondToError, respondWithJson } from '../http/errors.ts';
@@ -9,28 +8,28 @@ import { renderRefusal } from '../http/refusal-page.ts';
 import type { SecretGuard } from '../http/secret-guard.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Traces } from '../observability/tracing.ts';
-import { refuseForeignOrigin, requireAdministrator } from './administrator.ts';
-import { managementApi } from './api.ts';
+import { refuseForeignOrigin, requireManagementKey } from './authenticate.ts';
+import { managementApi } from './api/router.ts';
 import { adminConsole, isConsolePath } from './console/console.ts';
-import type { ConsoleSettings } from './console/visit.ts';
-import { PREFIX } from './mounted-routes.ts';
-import type { ManagementTools } from './route.ts';
+import type { ConsoleSettings } from './console/context.ts';
+import { API_PATH } from './api/routes.ts';
+import type { ManagementServices } from './services.ts';
 
-export type ManagementOptions = Omit<ManagementTools, 'by' | 'metrics' | 'now'> & {
+export type ManagementOptions = Omit<ManagementServices, 'by' | 'metrics' | 'now'> & {
   /** The public base address of this host. */
   url: string;
   version: string;
-  /** What an administrator sends as bearer token. */
+  /** The management key. Sent as a bearer token. */
   key: string;
-  /** Bounds how often a wrong one may be tried. */
+  /** Limits attempts with wrong keys. */
   guardKey: SecretGuard;
   logger: Logger;
   metrics: Metrics;
   traces?: Traces | undefined;
   isReady: () => Promise<void>;
-  /** Absent: there is no console. */
+  /** Without it there is no console. */
   console?: ConsoleSettings;
-  /** How many trusted proxies stand in front. */
+  /** Number of trusted proxies in front of this host. */
   proxies?: number;
   /** Seconds since the epoch. */
   now?: () => number;
@@ -41,13 +40,13 @@ const epochSeconds = () => Math.floor(Date.now() / 1000);
 export function managementApp(options: ManagementOptions): Koa {
   const { url, version, key, guardKey, logger, metrics, traces, isReady } = options;
   const { proxies = 0, now = epochSeconds } = options;
-  const respondToError = options.console ? pageInConsole(options.console.pages) : respondWithJson;
+  const respondToError = options.console ? consoleErrors(options.console.pages) : respondWithJson;
   const listening = { name: 'management', url, proxies, logger, metrics, traces, isReady };
   const app = createHost({ ...listening, respondToError });
-  const administrator = requireAdministrator(key, guardKey);
+  const authenticate = requireManagementKey(key, guardKey);
   app.use(refuseForeignOrigin(url));
-  app.use(within(PREFIX, administrator));
-  app.use(within(METRICS_PATH, administrator)).use(answerMetrics(metrics));
+  app.use(within(API_PATH, authenticate));
+  app.use(within(METRICS_PATH, authenticate)).use(answerMetrics(metrics));
   app.use(managementApi({ ...options, now }, url, version).routes());
   if (options.console) {
     app.use(options.console.pages.middleware);
@@ -56,8 +55,8 @@ export function managementApp(options: ManagementOptions): Koa {
   return app;
 }
 
-/** In the words of the console where it has any. */
-function pageInConsole(pages: Pages): RespondToError {
+/** Renders errors as pages in the console and as JSON elsewhere. */
+function consoleErrors(pages: Pages): RespondToError {
   return async function consoleError(ctx, error) {
     if (!isConsolePath(ctx.path)) return respondWithJson(ctx, error);
     const { about, status } = error;
@@ -66,10 +65,10 @@ function pageInConsole(pages: Pages): RespondToError {
   };
 }
 
-/** Routes match the same raw path in the same case, so none under `prefix` is reached without the step. */
-function within(prefix: string, step: Koa.Middleware): Koa.Middleware {
+/** Applies `middleware` to paths below `prefix`. The router matches the same raw, case-sensitive path, so no route bypasses it. */
+function within(prefix: string, middleware: Koa.Middleware): Koa.Middleware {
   return function prefixed(ctx, next) {
     const isWithin = ctx.path === prefix || ctx.path.startsWith(`${prefix}/`);
-    return isWithin ? step(ctx, next) : next();
+    return isWithin ? middleware(ctx, next) : next();
   };
 }

@@ -1,45 +1,29 @@
-// The audit log as administrators read it: page by page, from a time on, and only what they look for.
 import { type AuditItem, readAudit } from '../audit/audit.ts';
 import type { Entry, Range, Store } from '../store/store.ts';
-import { auditPage as auditPageSchema, type Page } from './documents.ts';
-import { auditQuery } from './input.ts';
-import { type ManagementTools, route } from './route.ts';
+import type { Page } from './api/resources.ts';
+import type { ManagementServices } from './services.ts';
 
-const BATCH = 100;
-/** Bytes, more or less: a page ends with the item that goes beyond it. */
-const PAGE = 1024 * 1024;
-/** Entries for one page: however many there are before what is asked for, every answer comes soon, maybe without items. */
-const MOST_READ = 1000;
-/** Seconds that the clocks of processes may differ: what one of them recorded a moment later may say that it was earlier. */
-const OUT_OF_ORDER = 600;
+const BATCH_ITEMS = 100;
+/** A page ends with the item that exceeds this size (approximate). */
+const MAX_PAGE_BYTES = 1024 * 1024;
+/** Entries read for one page. Bounds the response time if few entries match; the page may then be empty. */
+const MAX_ENTRIES_READ = 1000;
+/** The clocks of processes differ, so entries are ordered by time only within this tolerance. */
+const CLOCK_SKEW_SECONDS = 600;
 
-export const auditRoutes = [
-  route({
-    method: 'get',
-    path: '/audit',
-    name: 'listAudit',
-    summary:
-      'Lists what was recorded, the oldest first unless `order` is `newest`. A page may be empty although there is more.',
-    query: auditQuery,
-    answer: auditPageSchema,
-    handle: (tools, { query: { order, ...wanted } }) =>
-      listAudit(tools, { ...wanted, newestFirst: order === 'newest' }),
-  }),
-];
-
-export type WantedAudit = {
+export type AuditFilter = {
   limit: number;
   after?: string | undefined;
   /** Seconds since the epoch. */
   since?: number | undefined;
-  /** Only those of this name. */
+  /** The event name. */
   event?: string | undefined;
   newestFirst?: boolean;
 };
 
 export async function listAudit(
-  { store }: Pick<ManagementTools, 'store'>,
-  { limit, after, since = -Infinity, event, newestFirst }: WantedAudit,
+  { store }: Pick<ManagementServices, 'store'>,
+  { limit, after, since = -Infinity, event, newestFirst }: AuditFilter,
 ): Promise<Page<AuditItem>> {
   const items: AuditItem[] = [];
   let last: string | undefined;
@@ -47,8 +31,9 @@ export async function listAudit(
   let read = 0;
   for await (const { id, value } of entries(store, { after, newestFirst })) {
     const time = Date.parse(value?.time ?? '') / 1000;
-    if (newestFirst && time < since - OUT_OF_ORDER) break;
-    if (items.length === limit || bytes > PAGE || read === MOST_READ) return { items, next: last };
+    if (newestFirst && time < since - CLOCK_SKEW_SECONDS) break;
+    if (items.length === limit || bytes > MAX_PAGE_BYTES || read === MAX_ENTRIES_READ)
+      return { items, next: last };
     read += 1;
     last = id;
     if (!value || time < since || (event ?? value.event) !== value.event) continue;
@@ -63,9 +48,9 @@ async function* entries(
   { after, newestFirst }: Omit<Range, 'limit'>,
 ): AsyncGenerator<Entry<AuditItem>> {
   for (let last = after; ;) {
-    const batch = await readAudit(store, { after: last, limit: BATCH, newestFirst });
+    const batch = await readAudit(store, { after: last, limit: BATCH_ITEMS, newestFirst });
     yield* batch;
     last = batch.at(-1)?.id;
-    if (batch.length < BATCH) return;
+    if (batch.length < BATCH_ITEMS) return;
   }
 }

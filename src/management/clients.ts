@@ -1,4 +1,3 @@
-// Clients as administrators manage them: those that people connected with, revoked with all their grants, and allowed again.
 import { recordAudit } from '../audit/audit.ts';
 import {
   allowClient as allowRecord,
@@ -7,90 +6,52 @@ import {
   revokeClient as revokeRecord,
   revokedClients,
 } from '../clients/clients.ts';
-import { endConnections } from '../connections/ending.ts';
+import { endConnections } from '../connections/connections.ts';
 import { connectedClients } from '../grants/grant-lists.ts';
 import { notFound } from '../http/errors.ts';
-import { firstPage, type Page } from './documents.ts';
-import {
-  clientDocument,
-  type ClientDocument,
-  clientPage,
-  clientSchema,
-  type RevokedClientDocument,
-  revokedClientSchema,
-} from './grant-documents.ts';
-import { clientBody, clientsQuery, type ClientsQuery } from './input.ts';
-import { type ManagementTools, NOT_FOUND, route } from './route.ts';
-
-/** An id may be a URL, so it is never part of a path. */
-export const clientRoutes = [
-  route({
-    method: 'get',
-    path: '/clients',
-    name: 'listClients',
-    summary:
-      'Lists clients that somebody connected with, and those that are revoked; or one by its id.',
-    query: clientsQuery,
-    answer: clientPage,
-    handle: (tools, { query }) => listClients(tools, query),
-  }),
-  route({
-    method: 'post',
-    path: '/clients/revoke',
-    name: 'revokeClient',
-    summary: 'Revokes a client: all its grants end, and nobody can connect it.',
-    body: () => clientBody,
-    answer: revokedClientSchema,
-    refusals: NOT_FOUND,
-    handle: (tools, { body }) => revokeClient(tools, body.id),
-  }),
-  route({
-    method: 'post',
-    path: '/clients/allow',
-    name: 'allowClient',
-    summary: 'Lets people connect a client again that was revoked.',
-    body: () => clientBody,
-    answer: clientSchema,
-    refusals: NOT_FOUND,
-    handle: (tools, { body }) => allowClient(tools, body.id),
-  }),
-];
+import type { ClientsQuery } from './api/requests.ts';
+import type { ClientResource, Page, RevokedClientResource } from './api/resources.ts';
+import { clientResource, firstPage } from './representations.ts';
+import type { ManagementServices } from './services.ts';
 
 export async function listClients(
-  tools: ManagementTools,
+  services: ManagementServices,
   { limit, after = '', id }: ClientsQuery,
-): Promise<Page<ClientDocument>> {
-  const ids = id === undefined ? await knownIds(tools) : [id];
+): Promise<Page<ClientResource>> {
+  const ids = id === undefined ? await knownIds(services) : [id];
   const later = ids.filter((candidate) => candidate > after);
-  const { items, next } = firstPage(await firstKnown(tools, later, limit + 1), limit);
-  return { items: items.map(clientDocument), next };
+  const { items, next } = firstPage(await findClients(services, later, limit + 1), limit);
+  return { items: items.map(clientResource), next };
 }
 
 export async function revokeClient(
-  tools: ManagementTools,
+  services: ManagementServices,
   id: string,
-): Promise<RevokedClientDocument> {
-  await requireClient(tools, id);
-  // First refused and then ended: an approval under way either sees that it is refused, or is among those that are ended.
-  const first = await revokeRecord(tools.store, id, tools.now());
-  const endedGrants = await endConnections(tools, { client: id }, 'client_revoked');
-  if (first) await record(tools, 'client_revoked', id);
-  return { ...clientDocument(await requireClient(tools, id)), endedGrants };
+): Promise<RevokedClientResource> {
+  await requireClient(services, id);
+  // Revoke before ending grants: a concurrent approval either sees the revocation or its grant is ended here.
+  const first = await revokeRecord(services.store, id, services.now());
+  const endedGrants = await endConnections(services, { client: id }, 'client_revoked');
+  if (first) await record(services, 'client_revoked', id);
+  return { ...clientResource(await requireClient(services, id)), endedGrants };
 }
 
-export async function allowClient(tools: ManagementTools, id: string): Promise<ClientDocument> {
-  const client = await requireClient(tools, id);
-  const first = await allowRecord(tools.store, id);
-  if (first) await record(tools, 'client_allowed', id);
-  const { revokedAt: _over, ...allowed } = client;
-  return clientDocument(allowed);
+export async function allowClient(
+  services: ManagementServices,
+  id: string,
+): Promise<ClientResource> {
+  const client = await requireClient(services, id);
+  const first = await allowRecord(services.store, id);
+  if (first) await record(services, 'client_allowed', id);
+  const { revokedAt: _revokedAt, ...allowed } = client;
+  return clientResource(allowed);
 }
 
-async function record(tools: ManagementTools, event: string, clientId: string) {
-  await recordAudit(tools, { event, clientId, by: tools.by, outcome: 'done' });
+async function record(services: ManagementServices, event: string, clientId: string) {
+  await recordAudit(services, { event, clientId, by: services.by, outcome: 'done' });
 }
 
-async function knownIds({ store, grantLifetime, now }: ManagementTools): Promise<string[]> {
+async function knownIds({ store, grantLifetime, now }: ManagementServices): Promise<string[]> {
   const [connected, revoked] = await Promise.all([
     connectedClients(store, { lifetime: grantLifetime, now: now() }),
     revokedClients(store),
@@ -98,9 +59,9 @@ async function knownIds({ store, grantLifetime, now }: ManagementTools): Promise
   return [...new Set([...connected, ...revoked])].sort();
 }
 
-/** Ids of which nothing is known any more are left out. */
-async function firstKnown(
-  { store, clients }: ManagementTools,
+/** Skips ids whose registration or document has expired. */
+async function findClients(
+  { store, clients }: ManagementServices,
   ids: string[],
   count: number,
 ): Promise<Client[]> {
@@ -114,7 +75,7 @@ async function firstKnown(
   return found;
 }
 
-async function requireClient({ store, clients }: ManagementTools, id: string): Promise<Client> {
+async function requireClient({ store, clients }: ManagementServices, id: string): Promise<Client> {
   const client = await findClient(store, id, clients);
   if (!client) throw notFound('there is no client with this id');
   return client;

@@ -1,4 +1,3 @@
-// Connectors as administrators manage them: created, listed, shown, revoked and deleted.
 import { recordAudit } from '../audit/audit.ts';
 import { type Connector, isUsable } from '../connectors/connector.ts';
 import {
@@ -12,147 +11,90 @@ import {
 } from '../connectors/connectors.ts';
 import { grantStands } from '../grants/grants.ts';
 import { HttpError, notFound } from '../http/errors.ts';
-import {
-  connectorDocument,
-  type ConnectorDocument,
-  connectorPage,
-  connectorSchema,
-  firstPage,
-  type Page,
-} from './documents.ts';
-import { connectorsQuery, newConnector } from './input.ts';
-import { type ManagementTools, NOT_FOUND, route } from './route.ts';
-
-export const connectorRoutes = [
-  route({
-    method: 'post',
-    path: '/connectors',
-    name: 'createConnector',
-    summary: 'Creates a connector; its link is what people add to their app.',
-    body: newConnector,
-    status: 201,
-    answer: connectorSchema,
-    handle: (tools, { body }) => createConnector(tools, body),
-    location: ({ id }) => `/connectors/${id}`,
-  }),
-  route({
-    method: 'get',
-    path: '/connectors',
-    name: 'listConnectors',
-    summary: 'Lists connectors, the oldest first.',
-    query: connectorsQuery,
-    answer: connectorPage,
-    handle: (tools, { query }) => listConnectors(tools, query),
-  }),
-  route({
-    method: 'get',
-    path: '/connectors/:id',
-    name: 'showConnector',
-    summary: 'Shows a connector.',
-    answer: connectorSchema,
-    refusals: NOT_FOUND,
-    handle: (tools, { id }) => showConnector(tools, id),
-  }),
-  route({
-    method: 'delete',
-    path: '/connectors/:id',
-    name: 'revokeConnector',
-    summary: 'Revokes a connector: whatever is connected through it is refused at once.',
-    answer: connectorSchema,
-    refusals: NOT_FOUND,
-    handle: (tools, { id }) => revokeConnector(tools, id),
-  }),
-  route({
-    method: 'post',
-    path: '/connectors/:id/delete',
-    name: 'deleteConnector',
-    summary: 'Forgets a connector that was revoked or has expired.',
-    answer: connectorSchema,
-    refusals: { ...NOT_FOUND, 409: 'it still works' },
-    handle: (tools, { id }) => deleteConnector(tools, id),
-  }),
-];
+import type { ConnectorResource, Page } from './api/resources.ts';
+import { connectorResource, firstPage } from './representations.ts';
+import type { ManagementServices } from './services.ts';
 
 export async function createConnector(
-  tools: ManagementTools,
-  wanted: NewConnector,
-): Promise<ConnectorDocument> {
-  const connector = await createRecord(tools.store, wanted, tools.now());
-  await record(tools, 'connector_created', connector.id);
-  return document(tools, connector);
+  services: ManagementServices,
+  connector: NewConnector,
+): Promise<ConnectorResource> {
+  const created = await createRecord(services.store, connector, services.now());
+  await record(services, 'connector_created', created.id);
+  return resource(services, created);
 }
 
 type PageQuery = { limit: number; after?: string | undefined };
 
-/** The next page begins after a moment and an id, whether or not that connector is still there. */
+/** The cursor is a creation time and an id, so it stays valid if that connector is deleted. */
 export async function listConnectors(
-  tools: ManagementTools,
+  services: ManagementServices,
   { limit, after }: PageQuery,
-): Promise<Page<ConnectorDocument>> {
-  const all = await listRecords(tools.store);
+): Promise<Page<ConnectorResource>> {
+  const all = await listRecords(services.store);
   const rest = after === undefined ? all : all.filter((connector) => isAfter(connector, after));
   const { items, next } = firstPage(rest, limit);
   const last = items.at(-1);
   return {
-    items: await Promise.all(items.map((item) => document(tools, item))),
-    ...(next === undefined || !last ? {} : { next: placeOf(last) }),
+    items: await Promise.all(items.map((item) => resource(services, item))),
+    ...(next === undefined || !last ? {} : { next: cursorOf(last) }),
   };
 }
 
-function placeOf({ createdAt, id }: Connector): string {
+function cursorOf({ createdAt, id }: Connector): string {
   return `${createdAt}-${id}`;
 }
 
-function isAfter({ createdAt, id }: Connector, place: string): boolean {
-  const [moment, last = ''] = place.split('-');
-  return createdAt > Number(moment) || (createdAt === Number(moment) && id > last);
+function isAfter({ createdAt, id }: Connector, cursor: string): boolean {
+  const [time, lastId = ''] = cursor.split('-');
+  return createdAt > Number(time) || (createdAt === Number(time) && id > lastId);
 }
 
 export async function showConnector(
-  tools: ManagementTools,
+  services: ManagementServices,
   id: string,
-): Promise<ConnectorDocument> {
-  return document(tools, await requireConnector(tools, id));
+): Promise<ConnectorResource> {
+  return resource(services, await requireConnector(services, id));
 }
 
 export async function revokeConnector(
-  tools: ManagementTools,
+  services: ManagementServices,
   id: string,
-): Promise<ConnectorDocument> {
-  const revocation = await revokeRecord(tools.store, id, tools.now());
+): Promise<ConnectorResource> {
+  const revocation = await revokeRecord(services.store, id, services.now());
   if (!revocation) throw unknownConnector();
   const { connector, first } = revocation;
-  if (first) await record(tools, 'connector_revoked', connector.id);
-  return document(tools, connector);
+  if (first) await record(services, 'connector_revoked', connector.id);
+  return resource(services, connector);
 }
 
 export async function deleteConnector(
-  tools: ManagementTools,
+  services: ManagementServices,
   id: string,
-): Promise<ConnectorDocument> {
-  requireOver(await requireConnector(tools, id), tools.now());
-  const connector = await deleteRecord(tools.store, id);
+): Promise<ConnectorResource> {
+  requireUnusable(await requireConnector(services, id), services.now());
+  const connector = await deleteRecord(services.store, id);
   if (!connector) throw unknownConnector();
-  await record(tools, 'connector_deleted', id);
-  return document(tools, connector);
+  await record(services, 'connector_deleted', id);
+  return resource(services, connector);
 }
 
-async function document(
-  { store, resourceUrl, lifetimes, now }: ManagementTools,
+async function resource(
+  { store, resourceUrl, lifetimes, now }: ManagementServices,
   connector: Connector,
-): Promise<ConnectorDocument> {
-  const stands = (grantId: string) => grantStands(store, grantId, lifetimes, now());
-  return connectorDocument(await withSettledUses(connector, stands), resourceUrl, now());
+): Promise<ConnectorResource> {
+  const isActive = (grantId: string) => grantStands(store, grantId, lifetimes, now());
+  return connectorResource(await withSettledUses(connector, isActive), resourceUrl, now());
 }
 
-async function requireConnector({ store }: ManagementTools, id: string): Promise<Connector> {
+async function requireConnector({ store }: ManagementServices, id: string): Promise<Connector> {
   const connector = await findConnector(store, id);
   if (!connector) throw unknownConnector();
   return connector;
 }
 
-/** A slip of the hand cuts nobody off, and people are told for a while that the link was revoked before it is unknown. */
-function requireOver(connector: Connector, now: number): void {
+/** Prevents deleting a working connector by mistake. People also learn that a link is revoked before it becomes unknown. */
+function requireUnusable(connector: Connector, now: number): void {
   if (!isUsable(connector, now)) return;
   const message = 'this connector still works: revoke it first, then delete it';
   throw new HttpError(409, 'still_in_use', message);
@@ -162,6 +104,6 @@ function unknownConnector(): HttpError {
   return notFound('there is no connector with this id');
 }
 
-async function record(tools: ManagementTools, event: string, connector: string) {
-  await recordAudit(tools, { event, connector, by: tools.by, outcome: 'done' });
+async function record(services: ManagementServices, event: string, connector: string) {
+  await recordAudit(services, { event, connector, by: services.by, outcome: 'done' });
 }

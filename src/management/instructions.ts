@@ -1,39 +1,41 @@
-// How to add a connect link or a minted token to each of the apps people use: what to paste where.
+// Instructions for adding a connect link or a minted token to common apps.
 import { quoted } from './commands/terminal.ts';
 
 export type Instruction = {
   client: 'claude' | 'claude-code' | 'vs-code' | 'cursor' | 'mcp-remote';
-  /** What to copy. */
+  /** The text to copy. */
   text: string;
 };
 
-/** `name` is the connector's; in files and commands a short form of it is what the app calls the link. */
+/** `name` is the name of the connector. Files and commands use a short form of it. */
 export function instructionsFor(link: string, name: string): Instruction[] {
-  const short = shortName(name);
+  const server = serverName(name);
   return [
     { client: 'claude', text: link },
     { client: 'claude-code', text: claudeCommand(link, name) },
-    { client: 'vs-code', text: json({ servers: { [short]: { type: 'http', url: link } } }) },
-    { client: 'cursor', text: json({ mcpServers: { [short]: { url: link } } }) },
+    { client: 'vs-code', text: json({ servers: { [server]: { type: 'http', url: link } } }) },
+    { client: 'cursor', text: json({ mcpServers: { [server]: { url: link } } }) },
     {
       client: 'mcp-remote',
-      text: json({ mcpServers: { [short]: { command: 'npx', args: ['-y', 'mcp-remote', link] } } }),
+      text: json({
+        mcpServers: { [server]: { command: 'npx', args: ['-y', 'mcp-remote', link] } },
+      }),
     },
   ];
 }
 
 export function claudeCommand(link: string, name: string): string {
-  return `claude mcp add --transport http ${shortName(name)} ${quoted(link)}`;
+  return `claude mcp add --transport http ${serverName(name)} ${quoted(link)}`;
 }
 
-/** An mcp.json with a minted token, for `url`, the one address that takes it. */
+/** Returns an mcp.json with a minted token. `url` is the only address that accepts the token. */
 export function tokenExample(url: string, token: string): string {
-  const server = { type: 'http', url, headers: { Authorization: `Bearer ${token}` } };
-  return json({ mcpServers: { gatehouse: server } });
+  const gatehouse = { type: 'http', url, headers: { Authorization: `Bearer ${token}` } };
+  return json({ mcpServers: { gatehouse } });
 }
 
-/** Letters, digits and dashes: safe in every file and shell. */
-function shortName(name: string): string {
+/** Uses only ASCII letters, digits and dashes, which are safe in files and shells. */
+function serverName(name: string): string {
   const ascii = name.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase();
   const words = ascii.match(/[a-z0-9]+/g) ?? ['gatehouse'];
   return words.join('-').slice(0, 40).replace(/-$/, '');

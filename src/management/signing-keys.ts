@@ -1,4 +1,3 @@
-// The signing keys as administrators manage them: what is published now, and rotation.
 import { recordAudit } from '../audit/audit.ts';
 import { HttpError } from '../http/errors.ts';
 import {
@@ -8,62 +7,36 @@ import {
   rotateSigningKeys,
   type SigningKey,
 } from '../keys/signing-keys.ts';
-import {
-  isoTime,
-  type Page,
-  signingKeyDocument,
-  type SigningKeyDocument,
-  signingKeyPage,
-} from './documents.ts';
-import { rotationBody } from './input.ts';
-import { type ManagementTools, route } from './route.ts';
+import type { Page, SigningKeyResource } from './api/resources.ts';
+import { isoTime, signingKeyResource } from './representations.ts';
+import type { ManagementServices } from './services.ts';
 
-export const signingKeyRoutes = [
-  route({
-    method: 'get',
-    path: '/keys',
-    name: 'listKeys',
-    summary: 'Lists the published signing keys, the newest first.',
-    answer: signingKeyPage,
-    handle: (tools) => showKeys(tools),
-  }),
-  route({
-    method: 'post',
-    path: '/keys/rotate',
-    name: 'rotateKeys',
-    summary: 'Lets a new signing key take over; at once ends every access token.',
-    body: () => rotationBody,
-    isBodyOptional: true,
-    status: 201,
-    answer: signingKeyPage,
-    refusals: { 409: 'a new key is on its way already' },
-    handle: (tools, { body }) => rotateKeys(tools, body),
-  }),
-];
-
-export async function showKeys({ store, now }: ManagementTools): Promise<Page<SigningKeyDocument>> {
+export async function listKeys({
+  store,
+  now,
+}: ManagementServices): Promise<Page<SigningKeyResource>> {
   return keyPage(await loadSigningKeys(store, now()), now());
 }
 
-async function rotateKeys(
-  tools: ManagementTools,
+export async function rotateKeys(
+  services: ManagementServices,
   { atOnce = false }: { atOnce?: boolean | undefined },
-): Promise<Page<SigningKeyDocument>> {
-  const { store, accessTokenLifetime, by, now } = tools;
+): Promise<Page<SigningKeyResource>> {
+  const { store, accessTokenLifetime, by, now } = services;
   const rotation = { accessTokenLifetime, atOnce };
-  const keys = await rotateSigningKeys(store, rotation, now()).catch(refusePending);
+  const keys = await rotateSigningKeys(store, rotation, now()).catch(throwConflict);
   const reason = atOnce ? { reason: 'at_once' } : {};
-  await recordAudit(tools, { event: 'signing_key_rotated', by, outcome: 'done', ...reason });
+  await recordAudit(services, { event: 'signing_key_rotated', by, outcome: 'done', ...reason });
   return keyPage(keys, now());
 }
 
-function keyPage(keys: readonly SigningKey[], now: number): Page<SigningKeyDocument> {
-  return { items: publishedKeys(keys, now).map(signingKeyDocument) };
+function keyPage(keys: readonly SigningKey[], now: number): Page<SigningKeyResource> {
+  return { items: publishedKeys(keys, now).map(signingKeyResource) };
 }
 
-function refusePending(error: unknown): never {
+function throwConflict(error: unknown): never {
   if (!(error instanceof RotationPending)) throw error;
-  const when = isoTime(error.signsFrom);
-  const description = `a new key is published and signs from ${when}: rotate again after that, or at once (atOnce, --at-once) when a key leaked`;
+  const signsFrom = isoTime(error.signsFrom);
+  const description = `a new key is published and signs from ${signsFrom}: rotate again after that, or rotate at once (atOnce, --at-once) if a key leaked`;
   throw new HttpError(409, 'rotation_pending', description, { cause: error });
 }

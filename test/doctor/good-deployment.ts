@@ -8,7 +8,7 @@ import { startGatehouse } from '../../src/gatehouse.ts';
 import { examine } from '../../src/doctor/examination.ts';
 import type { Finding } from '../../src/doctor/finding.ts';
 import { type DeploymentOptions, openDeployment } from '../../src/doctor/opened-deployment.ts';
-import { createConnector, type WantedConnector } from '../../src/management/client.ts';
+import { managementClient } from '../../src/management/api/client.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
 import { freePorts } from '../support/free-ports.ts';
@@ -18,7 +18,7 @@ import { startTlsProxy } from './tls-proxy.ts';
 
 const KEY = 'management-key-of-the-tests-0123456789';
 const CLIENT_SECRET = 'the-secret-of-the-client-that-is-long-enough';
-const OPS: WantedConnector = { name: 'Ops', level: 'operations' };
+const OPS = { name: 'Ops', level: 'operations' } as const;
 
 export type GoodDeployment = Awaited<ReturnType<typeof startGoodDeployment>>;
 
@@ -62,8 +62,8 @@ export async function startGoodDeployment() {
     auth: await startTlsProxy(authPort, auth, certificate),
     resource: await startTlsProxy(resourcePort, resource, certificate),
   };
-  const access = { url: settings.managementUrl, key: KEY };
-  await createConnector(access, OPS);
+  const client = managementClient({ url: settings.managementUrl, key: KEY });
+  await client.createConnector({ body: OPS });
   const admin = new Redis(redis.url);
 
   const look = async (changed: Partial<DeploymentOptions> = {}): Promise<Finding[]> => {
@@ -71,7 +71,7 @@ export async function startGoodDeployment() {
       authUrl,
       resourceUrl,
       settings,
-      findAccess: () => access,
+      openClient: () => client,
       signal: AbortSignal.timeout(15_000),
       ...changed,
     });

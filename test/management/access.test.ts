@@ -1,4 +1,3 @@
-// How the command line finds the management API and its key, and what it says when it does not.
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer, type RequestListener } from 'node:http';
@@ -10,7 +9,7 @@ import { KEY, type ManagementHost, openManagementHost } from './management-host.
 
 const LIST = ['connector', 'list', '--json'];
 
-describe('the command line finds the management API', () => {
+describe('access of the command line to the management API', () => {
   let host: ManagementHost;
   before(async () => {
     host = await openManagementHost();
@@ -34,27 +33,28 @@ describe('the command line finds the management API', () => {
     return JSON.parse(stderr);
   }
 
-  it('by the environment', () => listed(accessTo(host)));
+  it('the command line takes the address and the key from the environment', () =>
+    listed(accessTo(host)));
 
-  it('with the key in the data directory, which starts at the working directory', async () => {
+  it('the command line reads the key from the data directory, which can be relative to the working directory', async () => {
     await writeFile(file('management.key'), `${KEY}\n`);
     const env = { GATEHOUSE_MANAGEMENT_URL: host.url };
     await listed({ ...env, GATEHOUSE_DATA_DIR: host.directory });
     await listed({ ...env, GATEHOUSE_DATA_DIR: basename(host.directory) }, dirname(host.directory));
   });
 
-  it('by the settings file, also when the rest of that is wrong', async () => {
+  it('the command line takes the address from the settings file even if other settings are wrong', async () => {
     await writeFile(file('management.key'), KEY);
     const settings = { managementUrl: host.url, dataDir: host.directory, authUrl: 7, nonsense: {} };
     await writeFile(file('settings.yaml'), JSON.stringify(settings));
     await listed({ GATEHOUSE_CONFIG: file('settings.yaml') });
   });
 
-  it('with an empty variable counted as not set', async () => {
+  it('an empty variable counts as not set', async () => {
     await listed({ ...accessTo(host), GATEHOUSE_CONFIG: '', GATEHOUSE_DATA_DIR: '' });
   });
 
-  it('and says where it looked for the key', async () => {
+  it('the error names the places where the key was looked for', async () => {
     const error = await failed({
       GATEHOUSE_MANAGEMENT_URL: host.url,
       GATEHOUSE_DATA_DIR: file('nothing'),
@@ -66,45 +66,45 @@ describe('the command line finds the management API', () => {
       .and.include('npm start');
   });
 
-  it('and refuses a key that no header can carry', async () => {
+  it('a key that cannot be sent in a header is refused', async () => {
     const error = await failed(accessTo(host, `${KEY}\n${KEY}`));
     expect(error['error_description']).to.include('GATEHOUSE_MANAGEMENT_KEY');
   });
 
-  it('and names a settings file that cannot be read', async () => {
+  it('the error names a settings file that cannot be read', async () => {
     const error = await failed({ GATEHOUSE_CONFIG: file('missing.yaml') });
     expect(error['error_description']).to.include('GATEHOUSE_CONFIG').and.include('missing.yaml');
   });
 
-  it('and names an address that is none', async () => {
+  it('the error names an invalid address', async () => {
     const error = await failed({ ...accessTo(host), GATEHOUSE_MANAGEMENT_URL: 'localhost:4002' });
     expect(error['error_description']).to.include('GATEHOUSE_MANAGEMENT_URL');
   });
 
-  it('and says when the key is another one', async () => {
+  it('the error says that the key is wrong', async () => {
     const error = await failed(accessTo(host, 'another-key-that-is-longer-than-32-characters'));
     expect(error['error']).to.equal('invalid_token');
     expect(error['error_description']).to.include(host.url).and.include('GATEHOUSE_MANAGEMENT_KEY');
   });
 
-  it('and says when Gatehouse goes by another address', async () => {
+  it('the error says that Gatehouse has another address', async () => {
     const error = await failed(accessTo({ url: host.url.replace('127.0.0.1', 'localhost') }));
     expect(error['error']).to.equal('misdirected_request');
     expect(error['error_description']).to.include('GATEHOUSE_MANAGEMENT_URL');
   });
 
-  it('and says when nothing answers there', async () => {
+  it('the error says that nothing listens at the address', async () => {
     const url = await withServer(
       () => {},
       async (address) => address,
     );
     expect(await failed(accessTo({ url }))).to.deep.equal({
       error: 'unreachable',
-      error_description: `nothing answers at ${url}: is Gatehouse running? start it with npm start, or set GATEHOUSE_MANAGEMENT_URL`,
+      error_description: `nothing listens at ${url}: is Gatehouse running? Start it with npm start, or set GATEHOUSE_MANAGEMENT_URL`,
     });
   });
 
-  it('and says when something else answers there', async () => {
+  it('the error says that the server is not Gatehouse', async () => {
     for (const body of ['<h1>It works</h1>', '"ok"', '', '{"status":"ok"}']) {
       const status = body.startsWith('{') ? 500 : 200;
       const answer: RequestListener = (_, response) => response.writeHead(status).end(body);
@@ -115,7 +115,7 @@ describe('the command line finds the management API', () => {
     }
   });
 
-  it('and takes the key nowhere else, wherever it is sent', async () => {
+  it('the key is not sent to the target of a redirect', async () => {
     const seen: unknown[] = [];
     const collect: RequestListener = (request, response) => {
       seen.push(request.headers);
@@ -132,7 +132,7 @@ describe('the command line finds the management API', () => {
     expect(seen).to.deep.equal([]);
   });
 
-  it('and says when the connection breaks', async () => {
+  it('the error says that the connection broke', async () => {
     await withServer(
       (request) => request.socket.destroy(),
       async (url) => {

@@ -1,7 +1,6 @@
-// The audit log over the management API: what managing leaves in it, and how it is read in pages.
 import { expect } from 'chai';
 import { type AuditItem, recordAudit } from '../../src/audit/audit.ts';
-import { listAudit } from '../../src/management/client.ts';
+import { allItems, managementClient } from '../../src/management/api/client.ts';
 import { auditServices } from '../support/audit-services.ts';
 import { KEY, type ManagementHost, openManagementHost, request } from './management-host.ts';
 
@@ -23,11 +22,11 @@ describe('the audit log over the management API', () => {
   const record = (event: string, time: string) =>
     recordAudit(auditServices(host.store, Date.parse(time) / 1000), { event, outcome: 'done' });
 
-  it('is empty before anything happened', async () => {
+  it('the audit log is empty before the first event', async () => {
     expect(await read()).to.deep.equal({ items: [] });
   });
 
-  it('ADM-06 records a creation and a revocation, once each', async () => {
+  it('ADM-06 the audit log records a creation and a revocation once each', async () => {
     const body = { name: 'Ops', level: 'operations' };
     const { body: created } = await request(host, 'POST', '/api/v1/connectors', { body });
     const path = `/api/v1/connectors/${String(created['id'])}`;
@@ -41,13 +40,13 @@ describe('the audit log over the management API', () => {
     expect(items[0]?.time).to.equal(created['createdAt']);
   });
 
-  it('records nothing for what is refused', async () => {
+  it('a refused request is not recorded', async () => {
     await request(host, 'POST', '/api/v1/connectors', { body: { name: 'Ops', level: 'root' } });
     await request(host, 'DELETE', '/api/v1/connectors/AAAAAAAAAAAAAAAAAAAAAA');
     expect(await read()).to.deep.equal({ items: [] });
   });
 
-  it('gives items as they were recorded', async () => {
+  it('the API returns items as they were recorded', async () => {
     const item = {
       event: 'call',
       account: 'ada',
@@ -62,7 +61,7 @@ describe('the audit log over the management API', () => {
     expect((await read()).items).to.deep.equal([{ time: '2030-03-17T17:46:40.000Z', ...item }]);
   });
 
-  it('pages follow one another without a gap, also with a time to start from', async () => {
+  it('the pages contain every item once, with and without `since`', async () => {
     for (let minute = 10; minute < 17; minute++) {
       await record(`event_${minute}`, `2030-01-01T00:${minute}:00Z`);
     }
@@ -77,14 +76,14 @@ describe('the audit log over the management API', () => {
     expect(third).not.to.have.property('next');
   });
 
-  it('finds recent items behind more old ones than are read at a time', async () => {
+  it('recent items are found after more old items than one read covers', async () => {
     for (let index = 0; index < 501; index++) await record('old', '2030-01-01T00:00:00Z');
     await record('recent', '2030-01-02T00:00:00Z');
     const { items } = await read('?since=2030-01-01T12:00:00Z&limit=1');
     expect(items.map(({ event }) => event)).to.deep.equal(['recent']);
   });
 
-  it('says where to go on, maybe without an item, when there is much before the time asked for', async () => {
+  it('a page can be empty with a `next` if many items are older than `since`', async () => {
     const old = Array.from({ length: 1001 }, () => record('old', '2030-01-01T00:00:00Z'));
     await Promise.all(old);
     for (const event of ['recent', 'newest']) await record(event, '2030-01-02T00:00:00Z');
@@ -95,12 +94,13 @@ describe('the audit log over the management API', () => {
     expect(second.items.map(({ event }) => event)).to.deep.equal(['recent', 'newest']);
     expect(second).not.to.have.property('next');
     const newest = [];
-    for await (const { event } of listAudit({ url: host.url, key: KEY }, { since }))
-      newest.push(event);
+    const client = managementClient({ url: host.url, key: KEY });
+    const list = (page: object) => client.listAudit({ query: { since, ...page } });
+    for await (const { event } of allItems(list)) newest.push(event);
     expect(newest).to.deep.equal(['recent', 'newest']);
   });
 
-  it('is read newest first when that is asked for, and no further back than the time asked for', async () => {
+  it('newest-first order stops at `since`', async () => {
     const readBack = (wanted: Record<string, string | undefined>) =>
       read(`?${new URLSearchParams({ limit: '2', order: 'newest', ...wanted })}`);
     for (let index = 0; index < 1001; index++) await record('old', '2030-01-01T00:00:00Z');
@@ -119,7 +119,7 @@ describe('the audit log over the management API', () => {
     expect(found.next, 'there is more to read').to.be.a('string');
   });
 
-  it('can be asked for one kind of event', async () => {
+  it('`event` filters the items', async () => {
     for (const event of ['first', 'second', 'first']) await record(event, '2030-01-01T00:00:00Z');
     expect((await read('?event=first')).items.map(({ event }) => event)).to.deep.equal([
       'first',
@@ -130,14 +130,14 @@ describe('the audit log over the management API', () => {
     expect(status).to.equal(400);
   });
 
-  it('ends with the last page, also when that is full', async () => {
+  it('a full last page has no `next`', async () => {
     for (const event of ['first', 'second']) await record(event, '2030-01-01T00:00:00Z');
     const page = await read('?limit=2');
     expect(page.items).to.have.length(2);
     expect(page).not.to.have.property('next');
   });
 
-  it('refuses times that are none, and says what a time looks like', async () => {
+  it('an invalid time is refused with an example of a valid one', async () => {
     for (const since of ['yesterday', '24h', '2030-13-01T00:00:00Z', '2030-01-31', '', '0']) {
       const { status, body } = await request(host, 'GET', `${AUDIT}?since=${since}`);
       expect(status, since).to.equal(400);

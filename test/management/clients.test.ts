@@ -1,4 +1,3 @@
-// Clients over the management API: the ones people connected are listed; revoking one ends all its grants and keeps it out until it is allowed.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { documentOf, RECORDED_CLIENTS } from '../interoperability/recorded-clients.ts';
@@ -84,7 +83,7 @@ onEachStore(
         await change('allow', first.client.id);
       });
 
-      it(`nobody is asked to connect a revoked client until it is allowed again (${kind})`, async () => {
+      it(`a revoked client gets no consent page until it is allowed again (${kind})`, async () => {
         const connector = await createConnector(system());
         const family = await startFamily(system(), wishes, connector);
         await change('revoke', family.client.id);
@@ -102,7 +101,7 @@ onEachStore(
         );
       });
 
-      it(`a consent page that was open when the client was revoked connects nothing (${kind})`, async () => {
+      it(`approving on a consent page opened before the revocation connects nothing (${kind})`, async () => {
         const connector = await createConnector(system());
         const { server } = await discover(connector.link);
         const asking = client ?? (await registerClient(server));
@@ -121,7 +120,7 @@ onEachStore(
         await change('allow', asking.id);
       });
 
-      it(`an approval that the client never fetched gives its use back when the client is revoked (${kind})`, async () => {
+      it(`revoking a client returns the use of an approval whose tokens were not fetched (${kind})`, async () => {
         const connector = await createConnector(system(), { maxUses: 1 });
         const { client: asking } = await obtainCode(system(), connector, wishes);
         expect(await change('revoke', asking.id)).to.include({ endedGrants: 1 });
@@ -130,7 +129,7 @@ onEachStore(
         expect(uses).to.equal(0);
       });
 
-      it(`those that somebody connected are listed (${kind})`, async () => {
+      it(`connected clients are listed (${kind})`, async () => {
         const { server } = await discover((await createConnector(system())).link);
         const unused = await registerClient(server);
         const { client: used } = await startFamily(system(), wishes);
@@ -143,7 +142,7 @@ onEachStore(
       });
     }
 
-    it('of many who approve while the client is revoked, nobody ends up connected', async () => {
+    it('approvals that race with the revocation of the client leave nobody connected', async () => {
       const connector = await createConnector(system());
       const { server, client } = await startFamily(system(), {}, connector);
       const asked = await times(10, async () => {
@@ -165,7 +164,7 @@ onEachStore(
         expect((await listGrants(system(), { client: client.id, state })).items).to.deep.equal([]);
     });
 
-    it('a client of which nothing is known cannot be revoked or allowed', async () => {
+    it('an unknown client cannot be revoked or allowed', async () => {
       for (const name of ['revoke', 'allow'] as const) {
         expect(await change(name, 'nobody-we-know-anything-of').catch(String)).to.match(/ 404 /);
         for (const body of [{}, { id: '' }, { id: 7 }, { id: 'x', and: 'more' }])
@@ -175,7 +174,7 @@ onEachStore(
       }
     });
 
-    it('pages follow one another without a gap', async () => {
+    it('the pages of the list contain every client once', async () => {
       await times(3, () => startFamily(system()));
       const all = (await list()).items.map(({ id }) => id);
       const first = (await manage(system(), 'GET', '/clients?limit=2')) as Awaited<

@@ -1,4 +1,4 @@
-// Runs the command line as a child process, with nothing in its environment but what a test gives it.
+// Runs the command line as a child process with only the given environment.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
@@ -25,12 +25,12 @@ export async function gatehouse(
   return { code: child.exitCode, stdout, stderr };
 }
 
-/** The environment of an administrator of `host`. */
+/** Returns the environment that gives the command line access to `host`. */
 export function accessTo({ url }: Pick<ManagementHost, 'url'>, key = KEY): Record<string, string> {
   return { GATEHOUSE_MANAGEMENT_URL: url, GATEHOUSE_MANAGEMENT_KEY: key };
 }
 
-/** A fresh management host for every claim of the `describe` around it, and commands that reach it; use `host` while a claim runs. */
+/** Opens a management host before each test, and returns functions that run commands against it. */
 export function useCommandLine() {
   let opened: ManagementHost | undefined;
   beforeEach(async () => {
@@ -38,7 +38,7 @@ export function useCommandLine() {
   });
   afterEach(() => opened?.close());
   const host = (): ManagementHost => {
-    if (!opened) throw new Error('the host runs only while a claim does');
+    if (!opened) throw new Error('the host is open only while a test runs');
     return opened;
   };
   const run = (...args: string[]) => gatehouse(args, accessTo(host()));

@@ -1,4 +1,3 @@
-// Completion in a shell: every command, option and choice there is, in a real bash; the scripts for the others offer the same.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
@@ -29,7 +28,7 @@ COMP_WORDS=(gatehouse "$@"); COMP_CWORD=$#; _gatehouse; printf '%s\\n' "\${COMPR
     return said.split('\n').filter(Boolean);
   }
 
-  it('offers commands and what they have, as far as they are typed', async () => {
+  it('bash completes commands, subcommands and options by prefix', async () => {
     expect(await offered('')).to.include.members(['connector', 'token', 'audit', 'doctor']);
     expect(await offered('con')).to.deep.equal(['connector']);
     expect(await offered('connector', '')).to.include.members(['create', 'list', 'revoke']);
@@ -37,7 +36,7 @@ COMP_WORDS=(gatehouse "$@"); COMP_CWORD=$#; _gatehouse; printf '%s\\n' "\${COMPR
     expect(await offered('--json', 'connector', 'cr')).to.deep.equal(['create']);
   });
 
-  it('offers the choices of options and arguments', async () => {
+  it('bash completes the choices of options and arguments', async () => {
     const levels = ['analytics', 'operations', 'admin', 'full'];
     expect(await offered('connector', 'create', '--level', '')).to.deep.equal(levels);
     expect(await offered('token', 'mint', '--name', 'connector', '--level', 'an')).to.deep.equal([
@@ -46,27 +45,27 @@ COMP_WORDS=(gatehouse "$@"); COMP_CWORD=$#; _gatehouse; printf '%s\\n' "\${COMPR
     expect(await offered('completion', 'z')).to.deep.equal(['zsh']);
   });
 
-  it('offers nothing where a value of any kind belongs', async () => {
+  it('bash offers nothing for a free-form option value', async () => {
     expect(await offered('connector', 'create', '--name', '')).to.deep.equal([]);
     expect(await offered('connector', 'create', '--name', 'x', '--le')).to.deep.equal(['--level']);
   });
 
-  it('offers the same in the same places in every shell', () => {
+  it('the scripts of all shells offer the same candidates', () => {
     const places = SHELLS.map((shell) => placesIn(scripts[shell] ?? ''));
     expect(places[0]?.length).to.be.above(40);
     expect(places).to.deep.equal(SHELLS.map(() => places[0]));
   });
 
-  it('has no comparison in fish with what may be empty, and so not there', () => {
+  it('the fish script never compares a value that can be empty', () => {
     expect(scripts['fish']).to.not.match(/\btest\b/);
     expect(scripts['fish']?.match(/^ *switch .*$/gm)).to.deep.equal([
-      '    switch "$place $word"',
-      '  switch "$place"',
-      '  switch "$place $words[-1]"',
+      '    switch "$command $word"',
+      '  switch "$command"',
+      '  switch "$command $words[-1]"',
     ]);
   });
 
-  it('has every command that --help has, in every shell', async () => {
+  it('the scripts contain every command of --help', async () => {
     const { stdout: help } = await gatehouse(['--help'], {});
     const commands = [...(help.split('Commands:')[1] ?? '').matchAll(/^ {2}([a-z]+) /gm)];
     const names = commands.map(([, name = '']) => name).filter((name) => name !== 'help');
@@ -77,14 +76,14 @@ COMP_WORDS=(gatehouse "$@"); COMP_CWORD=$#; _gatehouse; printf '%s\\n' "\${COMPR
     }
   });
 
-  it('refuses other shells', async () => {
+  it('an unknown shell is refused', async () => {
     expect((await gatehouse(['completion', 'tcsh'], {})).code).to.equal(2);
   });
 });
 
 /** Each place with what is offered there, of a script for any shell. */
 function placesIn(script: string): string[] {
-  const inFish = script.matchAll(/^ *case '([^']*)'\n *set offer ?(.*)$/gm);
-  const inOthers = script.matchAll(/^ *'([^']*)'\) offer='(.*)' ;;$/gm);
+  const inFish = script.matchAll(/^ *case '([^']*)'\n *set candidates ?(.*)$/gm);
+  const inOthers = script.matchAll(/^ *'([^']*)'\) candidates='(.*)' ;;$/gm);
   return [...inFish, ...inOthers].map(([, place = '', offer]) => `${place.trim()}: ${offer}`);
 }

@@ -1,4 +1,3 @@
-// The commands about connectors: create, list, show, revoke, delete, against a management host that really runs.
 import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
 import { createConnector, findConnector } from '../../src/connectors/connectors.ts';
@@ -11,7 +10,7 @@ describe('the command line', () => {
   const { host, run, done, json } = useCommandLine();
 
   describe('connector create', () => {
-    it('prints the link, and how to add it to a client', async () => {
+    it('connector create prints the link and how to add it to a client', async () => {
       const stdout = await done(...CREATE);
       const link = /https:\/\/\S+/.exec(stdout)?.[0] ?? '';
       const id = link.split('/')[4] ?? '';
@@ -23,7 +22,7 @@ describe('the command line', () => {
       });
     });
 
-    it('prints exactly the connector with --json, wherever --json stands', async () => {
+    it('connector create prints exactly the connector with --json, in any position', async () => {
       const created = await json(...CREATE, '--max-uses', '5', '--expires', '30d');
       const members = 'id name level link state createdAt expiresAt maxUses uses';
       expect(created).to.have.keys(members.split(' '));
@@ -33,7 +32,7 @@ describe('the command line', () => {
       expect(JSON.parse(await done('--json', ...CREATE))).to.include({ name: 'Ops' });
     });
 
-    it('takes a time or a day to expire at', async () => {
+    it('--expires accepts a time or a day', async () => {
       for (const [given, expiresAt] of [
         ['2999-01-31T12:00:00+02:00', '2999-01-31T10:00:00.000Z'],
         ['2999-01-31', '2999-01-31T00:00:00.000Z'],
@@ -49,7 +48,7 @@ describe('the command line', () => {
       ['--scope', 'scope'],
       ['x'.repeat(80), 'x'.repeat(40)],
     ] as const) {
-      it(`prints a command that a shell takes as meant, for the name ${name}`, async () => {
+      it(`the printed command is safe in a shell for the name ${name}`, async () => {
         const stdout = await done('connector', 'create', `--name=${name}`, '--level', 'full');
         const link = /https:\/\/\S+/.exec(stdout)?.[0];
         const words = wordsOf(/claude mcp add .*/.exec(stdout)?.[0] ?? '');
@@ -57,7 +56,7 @@ describe('the command line', () => {
       });
     }
 
-    it('quotes a link with brackets, so that a shell takes it as meant', async () => {
+    it('a link with brackets is quoted for the shell', async () => {
       const resourceUrl = 'http://[::1]:4001';
       const other = await openManagementHost(resourceUrl);
       const { stdout } = await gatehouse(CREATE, accessTo(other));
@@ -71,7 +70,7 @@ describe('the command line', () => {
       return spawnSync('sh', ['-c', script], { encoding: 'utf8' }).stdout.trimEnd().split('\n');
     }
 
-    it('passes on why it was refused', async () => {
+    it('connector create prints why the API refused it', async () => {
       const { code, stderr } = await run(
         ...CREATE,
         '--expires',
@@ -90,12 +89,12 @@ describe('the command line', () => {
   });
 
   describe('connector list, show and revoke', () => {
-    it('a list without connectors says how to make one', async () => {
+    it('an empty list says how to create a connector', async () => {
       expect(await done('connector', 'list')).to.include('gatehouse connector create');
       expect(await json('connector', 'list')).to.deep.equal({ items: [] });
     });
 
-    it('a list has every connector, also when there are more than fit on a page', async () => {
+    it('the list contains every connector across pages', async () => {
       for (let index = 0; index < 501; index++) {
         await createConnector(host().store, { name: `C${index}`, level: 'analytics' }, NOW + index);
       }
@@ -105,7 +104,7 @@ describe('the command line', () => {
       );
     });
 
-    it('a list is a table with a line for each connector', async () => {
+    it('the list is a table with one line for each connector', async () => {
       const ops = {
         name: 'Ops',
         level: 'operations',
@@ -122,7 +121,7 @@ describe('the command line', () => {
       ]);
     });
 
-    it('shows one connector', async () => {
+    it('connector show prints one connector', async () => {
       const { id } = await createConnector(host().store, { name: 'Ops', level: 'admin' }, NOW);
       const stdout = await done('connector', 'show', id);
       for (const fact of ['Ops', 'admin', 'active', 'never', `/connect/${id}/mcp`]) {
@@ -131,7 +130,7 @@ describe('the command line', () => {
       expect(await json('connector', 'show', id)).to.include({ id, name: 'Ops' });
     });
 
-    it('revokes a connector, and again without complaint', async () => {
+    it('connector revoke is idempotent', async () => {
       const { id } = await createConnector(host().store, { name: 'Ops', level: 'admin' }, NOW);
       expect(await done('connector', 'revoke', id))
         .to.include('Revoked "Ops"')
@@ -140,7 +139,7 @@ describe('the command line', () => {
       expect(await json('connector', 'revoke', id)).to.include({ id, state: 'revoked' });
     });
 
-    it('fails for an unknown connector', async () => {
+    it('showing or revoking an unknown connector fails', async () => {
       for (const verb of ['show', 'revoke']) {
         for (const id of ['AAAAAAAAAAAAAAAAAAAAAA', 'nonsense', '../audit', '..', '']) {
           const { code, stdout, stderr } = await run('connector', verb, id, '--json');
@@ -150,7 +149,7 @@ describe('the command line', () => {
       }
     });
 
-    it('nothing that others named moves the cursor of a terminal', async () => {
+    it('the name of a connector cannot move the cursor of the terminal', async () => {
       await createConnector(host().store, { name: 'a\u001b[2Jb\u202Ec', level: 'admin' }, NOW);
       expect(await done('connector', 'list')).to.include('a\uFFFD[2Jb\uFFFDc');
     });
@@ -167,7 +166,7 @@ describe('connector delete', () => {
   const run = (...args: string[]) => gatehouse(args, accessTo(host));
   const create = () => createConnector(host.store, { name: 'Ops', level: 'admin' }, 1);
 
-  it('forgets a connector that was revoked, once', async () => {
+  it('connector delete deletes a revoked connector once', async () => {
     const { id } = await create();
     await run('connector', 'revoke', id);
     const { code, stdout } = await run('connector', 'delete', id);
@@ -181,7 +180,7 @@ describe('connector delete', () => {
     });
   });
 
-  it('leaves one that works, and says what to do; with --yes it revokes and deletes', async () => {
+  it('connector delete refuses a working connector and says what to do; --yes revokes and deletes it', async () => {
     const { id } = await create();
     const { code, stderr } = await run('connector', 'delete', id);
     expect(code).to.equal(1);

@@ -1,7 +1,6 @@
-// Connectors over the management API: created, shown, listed in pages and revoked.
 import { expect } from 'chai';
 import { findConnector, keepTakenUses, takeUse } from '../../src/connectors/connectors.ts';
-import type { ConnectorDocument } from '../../src/management/documents.ts';
+import type { ConnectorResource } from '../../src/management/api/resources.ts';
 import {
   type ManagementHost,
   openManagementHost,
@@ -19,13 +18,13 @@ describe('connectors over the management API', () => {
   });
   afterEach(() => host.close());
 
-  async function create(body: object): Promise<ConnectorDocument> {
+  async function create(body: object): Promise<ConnectorResource> {
     const answer = await request(host, 'POST', CONNECTORS, { body });
     expect(answer.status, JSON.stringify(answer.body)).to.equal(201);
-    return answer.body as ConnectorDocument;
+    return answer.body as ConnectorResource;
   }
 
-  it('a new connector has its link and state, and nothing that was not asked for', async () => {
+  it('a new connector has a link and a state but no optional member that was not sent', async () => {
     const connector = await create({ name: 'Ops', level: 'operations' });
     expect(connector.id).to.match(/^[A-Za-z0-9]{22}$/);
     expect(connector.createdAt).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.000Z$/);
@@ -42,7 +41,7 @@ describe('connectors over the management API', () => {
     expect(await findConnector(host.store, connector.id)).to.include({ name: 'Ops' });
   });
 
-  it('the answer to a creation says where the connector is, and is not cached', async () => {
+  it('the response to a creation has a Location and is not cached', async () => {
     const { headers, body } = await request(host, 'POST', CONNECTORS, {
       body: { name: 'Ops', level: 'full' },
     });
@@ -51,7 +50,7 @@ describe('connectors over the management API', () => {
     expect((await request(host, 'GET', headers.get('location') ?? '')).body).to.deep.equal(body);
   });
 
-  it('a limit and a time to live are kept', async () => {
+  it('`maxUses` and `expiresIn` are stored', async () => {
     const { createdAt, expiresAt, maxUses } = await create({
       name: 'Ops',
       level: 'admin',
@@ -62,17 +61,17 @@ describe('connectors over the management API', () => {
     expect(Date.parse(expiresAt ?? '') - Date.parse(createdAt)).to.equal(30 * 86_400_000);
   });
 
-  it('an expiry is a moment in any time zone', async () => {
+  it('`expiresAt` accepts any time zone', async () => {
     const wanted = { name: 'Ops', level: 'admin', expiresAt: '2999-12-31T23:30:00+02:00' };
     expect((await create(wanted)).expiresAt).to.equal('2999-12-31T21:30:00.000Z');
   });
 
-  it('a name in any script is kept as given, without the space around it', async () => {
+  it('a name in any script is stored trimmed', async () => {
     const { name } = await create({ name: '  Büro Zürich 事務所 👩‍💻 ', level: 'analytics' });
     expect(name).to.equal('Büro Zürich 事務所 👩‍💻');
   });
 
-  it('the state follows the clock', async () => {
+  it('the state becomes expired when the time has passed', async () => {
     const { id } = await create({ name: 'Ops', level: 'admin', expiresIn: '1h' });
     host.clock.ahead = 3601;
     expect((await request(host, 'GET', `${CONNECTORS}/${id}`)).body['state']).to.equal('expired');
@@ -88,7 +87,7 @@ describe('connectors over the management API', () => {
     expect(body).to.include({ state: 'used-up', uses: 1, maxUses: 1 });
   });
 
-  it('revoking answers the revoked connector, and again the second time', async () => {
+  it('revoking returns the revoked connector and is idempotent', async () => {
     const connector = await create({ name: 'Ops', level: 'admin' });
     const path = `${CONNECTORS}/${connector.id}`;
     for (const _ of [1, 2]) {
@@ -99,7 +98,7 @@ describe('connectors over the management API', () => {
     expect((await request(host, 'GET', path)).body['state']).to.equal('revoked');
   });
 
-  it('revoking tells every process that listens', async () => {
+  it('revoking is published to every process', async () => {
     const { id } = await create({ name: 'Ops', level: 'admin' });
     const told = new Promise((resolve) => {
       void host.store.subscribe('connectors', resolve);
@@ -108,7 +107,7 @@ describe('connectors over the management API', () => {
     expect(await told).to.equal(id);
   });
 
-  it('an unknown connector is 404 to see and to revoke', async () => {
+  it('showing or revoking an unknown connector returns 404', async () => {
     const odd = [UNKNOWN, `${CONNECTORS}/x`, `${CONNECTORS}/%E0%A4%A`, `${CONNECTORS}/__proto__`];
     for (const path of odd) {
       for (const method of ['GET', 'DELETE']) {
@@ -119,11 +118,11 @@ describe('connectors over the management API', () => {
     }
   });
 
-  it('an empty list has no items and no next page', async () => {
+  it('an empty list has no items and no `next`', async () => {
     expect((await request(host, 'GET', CONNECTORS)).body).to.deep.equal({ items: [] });
   });
 
-  it('twenty connectors created at once are all listed, once each', async () => {
+  it('twenty connectors created concurrently are listed once each', async () => {
     const names = Array.from({ length: 20 }, (_, index) => `Connector ${index}`);
     const created = await Promise.all(names.map((name) => create({ name, level: 'analytics' })));
     const { body } = await request(host, 'GET', CONNECTORS);
@@ -131,8 +130,8 @@ describe('connectors over the management API', () => {
     expect(body).not.to.have.property('next');
   });
 
-  it('pages follow one another without a gap, oldest first, revoked ones included', async () => {
-    const created: ConnectorDocument[] = [];
+  it('the pages contain every connector once, oldest first, including revoked ones', async () => {
+    const created: ConnectorResource[] = [];
     for (const name of ['A', 'B', 'C', 'D', 'E']) {
       created.push(await create({ name, level: 'analytics' }));
       host.clock.ahead += 1;
@@ -141,7 +140,7 @@ describe('connectors over the management API', () => {
     const first = await request(host, 'GET', `${CONNECTORS}?limit=2`);
     const second = await request(host, 'GET', `${CONNECTORS}?limit=2&after=${first.body['next']}`);
     const third = await request(host, 'GET', `${CONNECTORS}?limit=2&after=${second.body['next']}`);
-    const pages = [first, second, third].map(({ body }) => body['items'] as ConnectorDocument[]);
+    const pages = [first, second, third].map(({ body }) => body['items'] as ConnectorResource[]);
     expect(pages.map((items) => items.map(({ name }) => name).join(''))).to.deep.equal([
       'AB',
       'CD',
@@ -151,8 +150,8 @@ describe('connectors over the management API', () => {
     expect(third.body).not.to.have.property('next');
   });
 
-  it('pages go on after a connector that was deleted meanwhile', async () => {
-    const created: ConnectorDocument[] = [];
+  it('paging continues after the connector of the cursor was deleted', async () => {
+    const created: ConnectorResource[] = [];
     for (const name of ['A', 'B', 'C']) {
       created.push(await create({ name, level: 'analytics' }));
       host.clock.ahead += 1;
@@ -164,7 +163,7 @@ describe('connectors over the management API', () => {
     expect([second.status, second.body['items']]).to.deep.equal([200, created.slice(2)]);
   });
 
-  it('a page that ends with the last item has no next', async () => {
+  it('a page that ends with the last item has no `next`', async () => {
     await create({ name: 'A', level: 'analytics' });
     await create({ name: 'B', level: 'analytics' });
     expect((await request(host, 'GET', `${CONNECTORS}?limit=2`)).body).not.to.have.property('next');

@@ -1,4 +1,3 @@
-// What administrators do with connectors in the console.
 import { expect } from 'chai';
 import { type Page, requirePage } from '../support/browser.ts';
 import { createConnector, showConnector } from '../support/administrator.ts';
@@ -8,14 +7,14 @@ describe('the console', function () {
   this.timeout(30_000);
   const { system, signIn, send, audited } = useConsole();
 
-  describe('for connectors', () => {
+  describe('connectors', () => {
     /** What is to be copied, as text. */
     function samplesIn({ html }: Page): string[] {
       const samples = [...html.matchAll(/<pre [^>]*><bdi>([^<]*)<\/bdi>/g)];
       return samples.map(([, text = '']) => text.replaceAll('&#34;', '"'));
     }
 
-    it('CSL-10 creates one with what was entered, and says how to connect with it', async () => {
+    it('CSL-10 the form creates a connector and the page says how to connect with it', async () => {
       const { browser, page } = await signIn();
       const made = requirePage(
         await browser.submit(page, { name: 'Ops team', level: 'admin', maxUses: '5', days: '30' }),
@@ -41,7 +40,7 @@ describe('the console', function () {
       expect(item).to.include({ connector: id, by: entry?.account });
     });
 
-    it('shows files as they are to be saved, line by line', async () => {
+    it('the instructions show complete files line by line', async () => {
       const { id, link } = await createConnector(system(), { name: 'Ops "team"' });
       const { page } = await signIn(`/connectors/${id}`);
       const [, , vsCode, cursor, bridge] = samplesIn(page);
@@ -52,20 +51,20 @@ describe('the console', function () {
       expect(vsCode?.split('\n')).to.include('  "servers": {');
     });
 
-    it('calls a link in commands and files what its name says, in letters of every shell', async () => {
+    it('commands and files use the connector name in ASCII letters', async () => {
       const { id, link } = await createConnector(system(), { name: 'École & Büro' });
       const { page } = await signIn(`/connectors/${id}`);
       expect(page.html).to.include(`claude mcp add --transport http ecole-buro ${link}`);
     });
 
-    it('CSL-07 makes one of a form that is sent twice', async () => {
+    it('CSL-07 a form that is sent twice creates one connector', async () => {
       const { browser, page } = await signIn();
       const before = (await audited('connector_created')).length;
       for (const _ of [1, 2]) await browser.submit(page, { name: 'Once', level: 'analytics' });
       expect((await audited('connector_created')).length).to.equal(before + 1);
     });
 
-    it('keeps what was entered when something is wrong with it, and says what', async () => {
+    it('an invalid form is shown again with its values and the problem', async () => {
       const { browser, page } = await signIn();
       const wrong = [
         [{ name: ' ', level: 'full' }, 'The name has to have'],
@@ -85,7 +84,7 @@ describe('the console', function () {
       }
     });
 
-    it('CSL-10 revokes and then deletes one, each recorded with who did it', async () => {
+    it('CSL-10 a connector is revoked and then deleted, each recorded with the administrator', async () => {
       const { id } = await createConnector(system(), { name: 'To be ended' });
       const { browser, page } = await signIn(`/connectors/${id}`);
       const token = tokenIn(page);

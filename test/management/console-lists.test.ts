@@ -1,4 +1,3 @@
-// The console's other pages: tokens, apps, connections, people, the audit log and health, with what an administrator does there.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, listGrants, manage, readAudit } from '../support/administrator.ts';
@@ -10,7 +9,7 @@ import { isLetIn } from '../support/mcp.ts';
 import { stopClock } from '../support/stopped-clock.ts';
 import { useSystem } from '../support/system.ts';
 
-describe('in the console', function () {
+describe('the lists of the console', function () {
   this.timeout(30_000);
   const system = useSystem();
   let browser: Browser;
@@ -76,7 +75,7 @@ describe('in the console', function () {
       expect((await lastAudited(event))?.['by']).to.match(/^[\w-]{27}$/);
   });
 
-  it('a token for more than a year is refused, and what was entered stays', async () => {
+  it('a token for more than a year is refused and the form keeps its values', async () => {
     const page = await open('/tokens');
     const answer = requirePage(
       await browser.submit(page, { name: 'Too long', level: 'full', days: '367' }),
@@ -85,7 +84,7 @@ describe('in the console', function () {
     expect(answer.html).to.include('for a token 366 at most').and.include('value="Too long"');
   });
 
-  it('CSL-10 a connection is found by its state, ended, and says why', async () => {
+  it('CSL-10 a connection is found by its state and ended, and the list shows the reason', async () => {
     const connector = await createConnector(system(), { name: 'Shown in the list' });
     const { accessToken } = await connect(system(), connector, { person: 'grace' });
     const { items } = await listGrants(system(), { connector: connector.id });
@@ -136,7 +135,7 @@ describe('in the console', function () {
     return { id, isConnected: () => isLetIn(connector.link, accessToken) };
   }
 
-  it('LOG-05 a person is forgotten, after a word about what that does', async () => {
+  it('LOG-05 a person is forgotten after an explanation of the effect', async () => {
     const { id, isConnected } = await graceConnected();
     const list = await open('/accounts');
     expect(list.html).to.match(/disconnected at once.+new\. This cannot be undone\./);
@@ -153,7 +152,7 @@ describe('in the console', function () {
     expect((await open('/accounts')).html).not.to.include(id);
   });
 
-  it('LOG-05 a person who was disabled and is forgotten stays in the list, to be let in again', async () => {
+  it('LOG-05 a disabled person who is forgotten stays in the list and can be enabled', async () => {
     const { id } = await graceConnected();
     const disabled = await press(await open('/accounts'), '/accounts/disable', id);
     const forgotten = await press(disabled, '/accounts/forget', id);
@@ -167,7 +166,7 @@ describe('in the console', function () {
     expect((await press(forgotten, '/accounts/enable', id)).html).not.to.include(id);
   });
 
-  it('LOG-05 an administrator who forgets themselves signs in again, also within the same second', async () => {
+  it('LOG-05 an administrator who forgets their own account can sign in again within the same second', async () => {
     stopClock();
     const page = requirePage(await browser.visit(at('/accounts')));
     const by = String((await lastAudited('console_sign_in'))?.['by']);
@@ -176,7 +175,7 @@ describe('in the console', function () {
     expect(inside.html).to.include('Ada Lovelace').and.include(by);
   });
 
-  it('LOG-05 an administrator who is forgotten again within the same second is signed out again', async () => {
+  it('LOG-05 an administrator forgotten twice within one second is signed out both times', async () => {
     stopClock();
     const by = String((await lastAudited('console_sign_in'))?.['by']);
     const inside = await press(await open('/accounts'), '/accounts/forget', by);
@@ -193,7 +192,7 @@ describe('in the console', function () {
     expect(await statusThen()).to.equal(303);
   });
 
-  it('the audit log says first what happened last, narrowed by event and period, page by page', async () => {
+  it('the audit log lists the newest items first, filtered by event and period, in pages', async () => {
     const make = (name: string) =>
       manage(system(), 'POST', '/connectors', { name, level: 'analytics' });
     for (let made = 1; made <= 55; made += 1) await make(`Made ${made}`);
@@ -211,7 +210,7 @@ describe('in the console', function () {
     expect(named.map(([, name]) => name)).to.deep.equal(downwards);
   });
 
-  it('the audit log goes back to the beginning, whatever the period that is looked at first', async () => {
+  it('the audit log pages back to its beginning from any period', async () => {
     await createConnector(system(), { name: 'Of two weeks ago' });
     moveClock(14 * 86_400);
     const page = requirePage(await browser.visit(at('/audit')));
@@ -220,12 +219,12 @@ describe('in the console', function () {
     expect((await open('/audit?since=week')).html).not.to.include('Of two weeks ago');
   });
 
-  it('the audit log says when there is nothing of the kind, and who did what', async () => {
+  it('the audit log says if nothing matches, and names the administrator', async () => {
     expect((await open('/audit?event=nothing_of_the_kind')).html).to.include('Nothing of the kind');
     expect((await open('/audit?since=hour&event=console_sign_in')).html).to.include('Done by');
   });
 
-  it('what is recorded is said in the language of the administrator, with the code beside it', async () => {
+  it('audit items are translated to the language of the administrator, with the code beside the text', async () => {
     await createConnector(system());
     const { html } = await open('/audit?event=connector_created&ui_locales=de');
     expect(html)
@@ -235,7 +234,7 @@ describe('in the console', function () {
       .and.match(/<option value="token_minted">Ein Token wurde ausgestellt</);
   });
 
-  it('what is recorded names people and connectors that are still known, with their ids', async () => {
+  it('audit items name known people and connectors beside their ids', async () => {
     const { id } = await createConnector(system(), { name: 'Named in the log' });
     const page = await open(`/connectors/${id}`);
     const revoke = page.forms.find(({ action }) => action.pathname.endsWith('/revoke'));
@@ -254,13 +253,13 @@ describe('in the console', function () {
       .and.not.include('Named in the log');
   });
 
-  it('health says what answers, and which keys sign', async () => {
+  it('the health page shows which servers respond and the signing keys', async () => {
     const { html } = await open('/health');
     expect(html.match(/>Answers</g)).to.have.length(3);
     expect(html).to.include('>Signs<').and.not.include('Does not answer');
   });
 
-  it('a place that no list has is refused in words, on every list', async () => {
+  it('an invalid cursor is refused with an explanation on every list', async () => {
     for (const list of ['connectors', 'tokens', 'clients', 'grants', 'accounts', 'audit']) {
       const after = 'x'.repeat(501);
       const page = requirePage(await browser.visit(at(`/${list}?after=${after}`)));
@@ -269,7 +268,7 @@ describe('in the console', function () {
     }
   });
 
-  it('what is not known any more is said to be so', async () => {
+  it('records that no longer exist are reported as unknown', async () => {
     const page = await open('/grants');
     const token = page.forms
       .flatMap(({ controls }) => controls)
@@ -288,7 +287,7 @@ describe('in the console', function () {
     }
   });
 
-  it('LOG-05 nobody is forgotten by a form that is not from this page', async () => {
+  it('LOG-05 a form from another page forgets nobody', async () => {
     const { id, isConnected } = await graceConnected();
     const page = await open('/accounts');
     for (const token of ['', 'x']) {

@@ -1,4 +1,3 @@
-// What the console and its forms refuse, and how its pages are kept from others.
 import { expect } from 'chai';
 import { openBrowser, requirePage } from '../support/browser.ts';
 import { createConnector } from '../support/administrator.ts';
@@ -8,8 +7,8 @@ describe('the console', function () {
   this.timeout(30_000);
   const { system, origins, at, open, signIn, send } = useConsole();
 
-  describe('refuses', () => {
-    it('CSL-02 an answer of the identity provider in another browser, and a second time', async () => {
+  describe('refusals', () => {
+    it('CSL-02 the console refuses a callback in another browser and a repeated callback', async () => {
       const [mine, theirs] = [openBrowser(origins()), openBrowser(origins())];
       const page = requirePage(await mine.visit(at('/connectors')));
       await mine.submit(page, { person: 'ada' });
@@ -23,7 +22,7 @@ describe('the console', function () {
       expect(theirs.jar.map(({ name }) => name)).not.to.include('gatehouse-console');
     });
 
-    it('a sign-in that was stopped, and says how to start again', async () => {
+    it('a cancelled sign-in shows a page with a link to start again', async () => {
       const browser = openBrowser(origins());
       await browser.visit(at('/connectors'));
       const asked = browser.visited.find(({ pathname }) => pathname === '/auth');
@@ -39,10 +38,10 @@ describe('the console', function () {
         .and.not.match(/the app\b/);
     });
 
-    it('CSL-05 forms without the token, with another one, and from elsewhere; nothing is made', async () => {
+    it('CSL-05 forms without the form token of the session or from another site are refused and create nothing', async () => {
       const { browser, page } = await signIn();
       const { page: other } = await signIn();
-      const fields = { name: 'Never made', level: 'full', once: 'A'.repeat(43) };
+      const fields = { name: 'Never made', level: 'full', idempotencyKey: 'A'.repeat(43) };
       for (const token of ['', 'x', tokenIn(other)]) {
         const answer = await send(browser, page, '/connectors', { ...fields, token });
         expect(answer.status, token).to.equal(403);
@@ -67,7 +66,7 @@ describe('the console', function () {
       expect(html).not.to.include('Never made');
     });
 
-    it('what is unknown, and what a form cannot say, with a page about it', async () => {
+    it('unknown records and invalid forms get an error page', async () => {
       const { browser, page } = await signIn();
       const missing = await open(browser, '/connectors/AAAAAAAAAAAAAAAAAAAAAA');
       expect(missing.status).to.equal(404);
@@ -85,7 +84,7 @@ describe('the console', function () {
     });
   });
 
-  it('CSL-06 sends pages that nobody may keep, frame, open from elsewhere, or use to send forms away', async () => {
+  it('CSL-06 pages of the console forbid caching, framing, cross-origin openers, scripts and foreign form targets', async () => {
     const { page } = await signIn();
     const policy = page.headers.get('content-security-policy') ?? '';
     expect(policy).to.include("frame-ancestors 'none'").and.include("form-action 'self'");

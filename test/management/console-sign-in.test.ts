@@ -1,4 +1,3 @@
-// Who gets into the console and for how long, and that there is none unless the settings name administrators.
 import { expect } from 'chai';
 import { type Browser, describePage, openBrowser, requirePage } from '../support/browser.ts';
 import { createConnector, readAudit } from '../support/administrator.ts';
@@ -13,8 +12,8 @@ describe('the console', function () {
   this.timeout(30_000);
   const { system, origins, at, open, signIn, send, audited } = useConsole();
 
-  describe('lets in', () => {
-    it('CSL-01 an administrator, through the identity provider, to the page they asked for', async () => {
+  describe('sign-in', () => {
+    it('CSL-01 an administrator signs in at the identity provider and returns to the requested page', async () => {
       const { id } = await createConnector(system(), { name: 'Asked for' });
       const { page } = await signIn(`/connectors/${id}`);
       expect(page.status, describePage(page)).to.equal(200);
@@ -24,14 +23,14 @@ describe('the console', function () {
       expect(item).to.include({ outcome: 'done', by: item?.account });
     });
 
-    it('whoever knows no more than the address of the host', async () => {
+    it('the bare address of the host leads to the console', async () => {
       const browser = openBrowser(origins());
       const people = requirePage(await browser.visit(system().management));
       const page = requirePage(await browser.submit(people, { person: 'ada' }));
       expect(page.url.href).to.equal(at('/connectors'));
     });
 
-    it('CSL-01 nobody else, and says so', async () => {
+    it('CSL-01 a person who is not an administrator is refused with a page', async () => {
       const { browser, page } = await signIn('', 'grace');
       expect(page.status).to.equal(403);
       expect(page.html).to.include('not an administrator').and.not.include('name="token"');
@@ -43,7 +42,7 @@ describe('the console', function () {
       expect(inside.status, describePage(inside)).to.equal(200);
     });
 
-    it('CSL-11 nobody with the management key', async () => {
+    it('CSL-11 the management key does not open the console', async () => {
       const response = await fetch(at('/connectors'), {
         headers: { authorization: `Bearer ${system().managementKey}` },
         redirect: 'manual',
@@ -52,7 +51,7 @@ describe('the console', function () {
       expect(response.headers.get('location')).to.match(/^http:\/\/localhost:\d+\/auth/);
     });
 
-    it('CSL-03 nobody with a cookie of another form', async () => {
+    it('CSL-03 a malformed session cookie does not open the console', async () => {
       for (const value of ['', 'x', 'A'.repeat(43), '../console-session:x']) {
         const response = await fetch(at('/connectors'), {
           headers: { cookie: `gatehouse-console=${value}` },
@@ -62,13 +61,13 @@ describe('the console', function () {
       }
     });
 
-    it('CSL-11 nobody to the API with the session of the console', async () => {
+    it('CSL-11 a console session does not open the API', async () => {
       const { browser } = await signIn();
       const page = await browser.visit(`${system().management}/api/v1/connectors`);
       expect(requirePage(page).status).to.equal(401);
     });
 
-    it('CSL-04 an administrator for half an hour without a click', async () => {
+    it('CSL-04 a session ends after half an hour without a request', async () => {
       const { browser } = await signIn();
       moveClock(25 * MINUTE);
       expect((await open(browser, '/connectors')).url.pathname).to.equal('/console/connectors');
@@ -78,7 +77,7 @@ describe('the console', function () {
       expect(await isSignedIn(browser)).to.equal(false);
     });
 
-    it('CSL-04 an administrator for eight hours at most', async () => {
+    it('CSL-04 a session ends after eight hours', async () => {
       const { browser } = await signIn();
       for (let passed = 20 * MINUTE; passed < 8 * HOUR; passed += 20 * MINUTE) {
         moveClock(20 * MINUTE);
@@ -95,7 +94,7 @@ describe('the console', function () {
       return response.status === 200;
     }
 
-    it('CSL-04 nobody who signed out, also with a copy of the cookie', async () => {
+    it('CSL-04 signing out invalidates every copy of the cookie', async () => {
       const { browser, page } = await signIn();
       const copy = browser.jar.map(({ name, value }) => `${name}=${value}`).join('; ');
       const out = await send(browser, page, '/sign-out', { token: tokenIn(page) });
@@ -105,7 +104,7 @@ describe('the console', function () {
       expect(response.status).to.equal(303);
     });
 
-    it('CSL-01 nobody whose account was disabled meanwhile', async () => {
+    it('CSL-01 disabling an account ends its console session', async () => {
       const own = await startSystem();
       try {
         const browser = openBrowser([...own.origins, own.management]);
@@ -135,7 +134,7 @@ describe('the console', function () {
 describe('without administrators in the settings', () => {
   const system = useSystem({ file: { management: undefined } });
 
-  it('CSL-01 there is no console', async () => {
+  it('CSL-01 the console does not exist without administrators in the settings', async () => {
     for (const path of ['', '/connectors', '/sign-in', '/callback']) {
       const { status } = await fetch(`${system().management}/console${path}`);
       expect(status, path).to.equal(404);

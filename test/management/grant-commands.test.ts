@@ -1,4 +1,3 @@
-// The commands for grants and clients: tables and words for people, JSON for scripts, exit codes for both.
 import { expect } from 'chai';
 import type { GrantRecord } from '../../src/grants/grant-record.ts';
 import { listGrant } from '../../src/grants/grant-lists.ts';
@@ -59,14 +58,14 @@ describe('the commands for grants and clients', () => {
 
   const time = `${new Date(NOW * 1000).toISOString().slice(0, 16).replace('T', ' ')} UTC`;
 
-  it('lists without anything in them say so', async () => {
+  it('empty lists say that they are empty', async () => {
     expect(await done('grant', 'list')).to.include('There are no grants');
-    expect(await done('client', 'list')).to.include('Nobody connected an app yet');
+    expect(await done('client', 'list')).to.include('Nobody has connected an app yet');
     for (const what of ['grant', 'client'])
       expect(JSON.parse(await done(what, 'list', '--json'))).to.deep.equal({ items: [] });
   });
 
-  it('a list of grants is a table with a line for each', async () => {
+  it('the list of grants is a table with one line for each grant', async () => {
     await makeGrant();
     const [headings, line, ...others] = (await done('grant', 'list')).trimEnd().split('\n');
     expect(headings?.split(/ {2,}/)).to.deep.equal([
@@ -95,7 +94,7 @@ describe('the commands for grants and clients', () => {
     expect(await done('grant', 'list', ...filters, '--state', 'ended')).to.include('no grants');
   });
 
-  it('a grant is shown with its facts', async () => {
+  it('grant show prints the details of a grant', async () => {
     await makeGrant();
     const text = await done('grant', 'show', GRANT);
     for (const fact of [
@@ -106,17 +105,17 @@ describe('the commands for grants and clients', () => {
       'Ada',
       'Ops',
       'analytics',
-      'runs out',
+      'unless used before',
     ])
       expect(text).to.include(fact);
   });
 
-  it('why says in words what is the matter, and as JSON with the code', async () => {
+  it('grant why explains the state in words, and as JSON with the code', async () => {
     await makeGrant();
     expect(await done('grant', 'why', GRANT)).to.equal('"An app" of Ada is connected.\n');
     await endGrant(host.store, GRANT, 'refresh_replay', NOW);
     expect(await done('grant', 'why', GRANT)).to.equal(
-      `"An app" of Ada is disconnected since ${time}.
+      `"An app" of Ada was disconnected on ${time}.
 The same refresh token was used twice. Somebody else may have had a copy, so the connection was ended. (refresh_replay)
 `,
     );
@@ -129,7 +128,7 @@ The same refresh token was used twice. Somebody else may have had a copy, so the
     });
   });
 
-  it('a grant is revoked, and why says so', async () => {
+  it('grant revoke ends a grant, and grant why names the reason', async () => {
     await makeGrant();
     expect(await done('grant', 'revoke', GRANT)).to.include('(revoked_by_administrator)');
   });
@@ -150,7 +149,7 @@ The same refresh token was used twice. Somebody else may have had a copy, so the
     expect(await done('client', 'allow', CLIENT)).to.include('Allowed An app');
   });
 
-  it('what is unknown fails with exit code 1, what is not a command with 2', async () => {
+  it('an unknown id exits with code 1 and wrong usage with code 2', async () => {
     for (const args of [
       ['grant', 'why'],
       ['client', 'show'],
@@ -162,7 +161,7 @@ The same refresh token was used twice. Somebody else may have had a copy, so the
     expect((await run('grant', 'list', '--state', 'odd')).code).to.equal(2);
   });
 
-  it('a command that is to be pasted says the client to a shell and nothing else', async () => {
+  it('a suggested command quotes the client id for the shell', async () => {
     const id = `https://app.example.com/a';touch\${IFS}x;$(id)|"\`id\``;
     await makeGrant('An app', id);
     const quoted = `'https://app.example.com/a'\\'';touch\${IFS}x;$(id)|"\`id\`'`;
@@ -171,7 +170,7 @@ The same refresh token was used twice. Somebody else may have had a copy, so the
     expect(await done('client', 'revoke', id)).to.include(`gatehouse client allow ${quoted}\n`);
   });
 
-  it('nothing that a client calls itself moves the cursor of a terminal', async () => {
+  it('the name of a client cannot move the cursor of the terminal', async () => {
     const UNSEEN = ['\u001B', '\u009B', '\u202E', '\u2028'];
     const name = `${UNSEEN.join('2J')}nice app\n`;
     await makeGrant(name);

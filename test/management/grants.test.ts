@@ -1,4 +1,3 @@
-// Grants over the management API: listed by connector, account and client in pages, shown, and ended at once.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, listGrants, manage, showGrant } from '../support/administrator.ts';
@@ -14,7 +13,7 @@ onEachStore('Grants over the management API', (system) => {
   const refused = async (method: string, path: string) =>
     String(await manage(system(), method, path).catch(String));
 
-  it('a grant says who connected what with which link at which level, and since when', async () => {
+  it('a grant shows person, client, connector, level and times', async () => {
     const connector = await createConnector(system(), { name: 'Figures', level: 'admin' });
     const family = await startFamily(system(), { level: 'analytics' }, connector);
     const grant = await showGrant(system(), claimOf(family, 'grant_id'));
@@ -35,7 +34,7 @@ onEachStore('Grants over the management API', (system) => {
     expect(grant).to.not.have.any.keys('reason', 'endedAt', 'explanation');
   });
 
-  it('are listed by connector, account, client and state, and by all of these together', async () => {
+  it('grants are filtered by connector, account, client and state, alone and combined', async () => {
     const [one, other] = await times(2, () => createConnector(system()));
     const ada = await startFamily(system(), { person: 'ada' }, one);
     const grace = await startFamily(system(), { person: 'grace' }, one);
@@ -61,7 +60,7 @@ onEachStore('Grants over the management API', (system) => {
     expect(await idsOf({ client: 'nobody' })).to.deep.equal([]);
   });
 
-  it('pages follow one another without a gap, on one connector and on all', async () => {
+  it('the pages contain every grant once, for one connector and for all', async () => {
     const connectors = await times(3, () => createConnector(system()));
     const families = (
       await Promise.all(
@@ -89,7 +88,7 @@ onEachStore('Grants over the management API', (system) => {
     expect(await pagesOf({ connector: String(connector?.id) })).to.have.length(3);
   });
 
-  it('one that is revoked is over at once, and stays what it was when it is revoked again', async () => {
+  it('a revoked grant ends at once, and revoking it again changes nothing', async () => {
     const [family, bystander] = await times(2, () => startFamily(system()));
     if (!family || !bystander) throw new Error('two were started');
     expect(await isLetIn(family.link, family.accessToken)).to.equal(true);
@@ -102,7 +101,7 @@ onEachStore('Grants over the management API', (system) => {
     await expectAlive(bystander, bystander);
   });
 
-  it('what is unknown or asked for in a wrong way is refused in words', async () => {
+  it('unknown grants and invalid filters are refused with an explanation', async () => {
     for (const id of ['AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA', 'x', '__proto__'])
       for (const method of ['GET', 'DELETE'])
         expect(await refused(method, `/grants/${id}`)).to.match(/ 404 .*no grant with this id/);

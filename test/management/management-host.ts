@@ -1,4 +1,4 @@
-// A management host for tests: the real app on a free loopback port, over a SQLite file in a directory of its own.
+// A management host for tests: the real app on a free loopback port with a SQLite store in its own directory.
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -11,7 +11,7 @@ import { createLogger } from '../../src/observability/logger.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
-import { holdToDocument } from './documented.ts';
+import { validateResponse } from './openapi-validation.ts';
 
 export const KEY = 'a-management-key-of-43-characters-for-tests';
 /** In seconds. */
@@ -26,7 +26,7 @@ export const RESOURCE_URL = 'https://mcp.example.com';
 
 export type ManagementHost = {
   url: string;
-  /** Holds the store; removed when the host is closed. */
+  /** Contains the store. Removed when the host is closed. */
   directory: string;
   store: Store;
   /** Seconds the host's clock is ahead of ours. */
@@ -85,7 +85,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
 
 type Answer = { status: number; headers: Headers; body: Record<string, unknown> };
 
-/** Sends a request with the key, as JSON when there is a body; `headers` come last. What comes back is held against the OpenAPI document. */
+/** Sends a request with the key, as JSON when there is a body; `headers` come last. The response is validated against the OpenAPI document. */
 export async function request(
   { url }: ManagementHost,
   method: string,
@@ -103,6 +103,6 @@ export async function request(
   });
   const text = await response.text();
   const answer = { status: response.status, body: text ? JSON.parse(text) : {} };
-  await holdToDocument({ url, key: KEY }, method, path, answer);
+  await validateResponse({ url, key: KEY }, method, path, answer);
   return { ...answer, headers: response.headers };
 }

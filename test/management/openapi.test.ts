@@ -1,7 +1,6 @@
-// The OpenAPI document of the management API: complete, sound, and what the API does. Every answer in the other tests of this folder is held against it, too.
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect } from 'chai';
-import { type OpenApi, readDocument, validators } from './documented.ts';
+import { type OpenApi, readDocument, validators } from './openapi-validation.ts';
 import { KEY, type ManagementHost, openManagementHost, request } from './management-host.ts';
 
 const OPERATIONS = [
@@ -45,14 +44,14 @@ describe('the OpenAPI document', () => {
     );
   const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
-  it('has every operation there is', () => {
+  it('the document contains every operation', () => {
     const named = operations().map(({ path, method }) => `${method.toUpperCase()} ${path}`);
     expect(named).to.have.members(OPERATIONS);
     const ids = operations().map(({ operation }) => operation.operationId);
     expect(new Set(ids).size).to.equal(ids.length);
   });
 
-  it('says where it is true, and of which version', () => {
+  it('the document has the address of the host and the version', () => {
     expect(document).to.deep.include({
       openapi: '3.1.1',
       info: { title: 'Gatehouse management API', version: '1.2.3' },
@@ -61,7 +60,7 @@ describe('the OpenAPI document', () => {
     });
   });
 
-  it('names nothing that it does not have, and every schema in it can be used', () => {
+  it('every reference resolves and every schema compiles', () => {
     const references = JSON.stringify(document).match(/"\$ref":"[^"]+"/g) ?? [];
     expect(references).not.to.deep.equal([]);
     for (const reference of references) {
@@ -77,14 +76,14 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  it('has for every parameter in a path what it is', () => {
+  it('every path parameter is described', () => {
     for (const { path, operation } of operations()) {
       const inPath = operation.parameters.filter((parameter) => parameter.in === 'path');
       expect(inPath.map(({ name }) => `{${name}}`)).to.deep.equal(path.match(/\{\w+\}/g) ?? []);
     }
   });
 
-  it('has the methods of every address, and no others', async () => {
+  it('the API answers exactly the documented methods of each path', async () => {
     for (const [path, methods] of Object.entries(document.paths)) {
       const address = `/api/v1${path.replace('{id}', 'unknown')}`;
       for (const method of METHODS) {
@@ -99,7 +98,7 @@ describe('the OpenAPI document', () => {
     return method === 'GET' ? undefined : {};
   }
 
-  it('takes and refuses bodies as the API does, as far as a schema can say', async () => {
+  it('the body schema accepts and rejects the same bodies as the API', async () => {
     const schema = document.paths['/connectors']?.['post']?.requestBody?.content;
     const validate = new Ajv2020({ strict: false, validateFormats: false }).compile(
       schema?.['application/json']?.schema ?? {},
@@ -124,7 +123,7 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  it('is for whoever has the key', async () => {
+  it('the document requires the management key', async () => {
     const headers = { Authorization: '' };
     const { status } = await request(host, 'GET', '/api/v1/openapi.json', { headers });
     expect(status).to.equal(401);

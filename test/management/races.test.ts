@@ -1,4 +1,3 @@
-// What several administrators ask for at the same instant happens once, and is recorded once.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, readAudit } from '../support/administrator.ts';
@@ -7,7 +6,7 @@ import { onEachStore } from '../support/system.ts';
 
 const AT_ONCE = 10;
 
-onEachStore('Ten administrators at once', (system) => {
+onEachStore('Concurrent administrators', (system) => {
   async function manage(method: string, path: string): Promise<number> {
     const { management, managementKey } = system();
     const headers = { authorization: `Bearer ${managementKey}` };
@@ -19,7 +18,7 @@ onEachStore('Ten administrators at once', (system) => {
   const tenTimes = (method: string, path: string) =>
     Promise.all(Array.from({ length: AT_ONCE }, () => manage(method, path)));
 
-  it('revoke one connector, and one revocation is recorded', async () => {
+  it('ten concurrent revocations of a connector are recorded as one', async () => {
     const { id } = await createConnector(system());
     expect(await tenTimes('DELETE', `/connectors/${id}`)).to.deep.equal(Array(AT_ONCE).fill(200));
     const about = (await readAudit(system())).filter(({ connector }) => connector === id);
@@ -27,7 +26,7 @@ onEachStore('Ten administrators at once', (system) => {
     expect(events).to.deep.equal(['connector_created', 'connector_revoked']);
   });
 
-  it('disable one account, and that is recorded once', async () => {
+  it('ten concurrent disablings of an account are recorded as one', async () => {
     const { accessToken } = await connect(system(), await createConnector(system()));
     const { sub } = decodeJwt(accessToken);
     const statuses = await tenTimes('POST', `/accounts/${sub}/disable`);
@@ -36,7 +35,7 @@ onEachStore('Ten administrators at once', (system) => {
     expect(events.map(({ event }) => event)).to.deep.equal(['account_disabled']);
   });
 
-  it('rotate the signing keys, and one of them does', async () => {
+  it('one of ten concurrent rotations of the signing keys succeeds', async () => {
     const statuses = await tenTimes('POST', '/keys/rotate');
     expect(statuses.sort()).to.deep.equal([201, ...Array(AT_ONCE - 1).fill(409)]);
     const events = (await readAudit(system())).map(({ event }) => event);

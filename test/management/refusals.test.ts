@@ -1,4 +1,3 @@
-// What the management host refuses, with which status, and that nothing is stored then.
 import { request as rawRequest } from 'node:http';
 import { once } from 'node:events';
 import { expect } from 'chai';
@@ -8,7 +7,7 @@ import { KEY, type ManagementHost, openManagementHost, request } from './managem
 const CONNECTORS = '/api/v1/connectors';
 const GOOD = { name: 'Ops', level: 'operations' };
 
-describe('the management host refuses', () => {
+describe('refusals of the management host', () => {
   let host: ManagementHost;
   before(async () => {
     host = await openManagementHost();
@@ -41,7 +40,7 @@ describe('the management host refuses', () => {
     ['another scheme', `Basic ${Buffer.from(`admin:${KEY}`).toString('base64')}`],
     ['the key without a scheme', KEY],
   ] as const) {
-    it(`ADM-05 STK-05 ${title} on every address of the API, whatever else is wrong`, async () => {
+    it(`ADM-05 STK-05 the host refuses ${title} on every path of the API before any other check`, async () => {
       const headers = { Authorization: authorization };
       const records = ['connectors', 'connectors/x', 'tokens', 'tokens/x'];
       const under = [...records, 'keys', 'keys/rotate', 'audit', 'nothing'];
@@ -57,14 +56,14 @@ describe('the management host refuses', () => {
     });
   }
 
-  it('the key in the query, in the body or in a cookie', async () => {
+  it('the host refuses the key in the query, in the body or in a cookie', async () => {
     const headers = { Authorization: '', Cookie: `key=${KEY}; access_token=${KEY}` };
     await refused(401, 'GET', `${CONNECTORS}?key=${KEY}&access_token=${KEY}`, { headers });
     const body = { ...GOOD, access_token: KEY };
     await refused(401, 'POST', CONNECTORS, { headers, body });
   });
 
-  it('ADM-04 pages of every origin but its own, with or without the key', async () => {
+  it('ADM-04 the host refuses requests from pages of other origins, with or without the key', async () => {
     const { port } = new URL(host.url);
     for (const origin of [
       'https://evil.example',
@@ -81,7 +80,7 @@ describe('the management host refuses', () => {
     expect(own.status).to.equal(200);
   });
 
-  it('ADM-04 hosts other than its own', async () => {
+  it('ADM-04 the host refuses other Host names', async () => {
     for (const name of ['rebind.example', 'localhost', `localhost:${new URL(host.url).port}`]) {
       expect(await statusForHost(name), name).to.equal(421);
     }
@@ -97,20 +96,20 @@ describe('the management host refuses', () => {
     return response.statusCode;
   }
 
-  it('a body that is not JSON', async () => {
+  it('the host refuses a body that is not JSON', async () => {
     for (const body of ['', '{', '{"name":"Ops",}', 'name=Ops&level=operations']) {
       const { description } = await refused(400, 'POST', CONNECTORS, { body });
       expect(description).to.match(/not JSON/);
     }
   });
 
-  it('ADM-04 a body of any other type, also when it is JSON in disguise', async () => {
+  it('ADM-04 the host refuses other content types even if the body is JSON', async () => {
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data']) {
       await refused(415, 'POST', CONNECTORS, { body: GOOD, headers: { 'Content-Type': type } });
     }
   });
 
-  it('a body over 64 kB, declared or not', async () => {
+  it('the host refuses a body over 64 kB with and without Content-Length', async () => {
     const body = JSON.stringify({ ...GOOD, name: 'x'.repeat(65_000) }).padEnd(66_560);
     await refused(413, 'POST', CONNECTORS, { body });
     const answer = await fetch(`${host.url}${CONNECTORS}`, {
@@ -145,22 +144,26 @@ describe('the management host refuses', () => {
     ['a negative duration', { expiresIn: '-1d' }, /^expiresIn: /],
     ['no time at all', { expiresIn: '0s' }, /^expiresIn: /],
     ['a duration that is a number', { expiresIn: 30 }, /^expiresIn: /],
-    ['a time that has passed', { expiresAt: '2020-01-01T00:00:00Z' }, /^expiresAt: .*passed/],
+    [
+      'a time that has passed',
+      { expiresAt: '2020-01-01T00:00:00Z' },
+      /^expiresAt: a time in the future/,
+    ],
     ['a time without a zone', { expiresAt: '2999-01-01T00:00:00' }, /^expiresAt: a time such as/],
     ['a day that does not exist', { expiresAt: '2999-02-30T00:00:00Z' }, /^expiresAt: /],
     ['a time in seconds', { expiresAt: 32_503_680_000 }, /^expiresAt: /],
     ['two expiries', { expiresIn: '1d', expiresAt: '2999-01-01T00:00:00Z' }, /not both/],
-    ['a member it does not know', { colour: 'red' }, /not known here: colour/],
-    ['a member only it may set', { uses: -5 }, /not known here: uses/],
+    ['a member it does not know', { colour: 'red' }, /^unknown: colour/],
+    ['a member only it may set', { uses: -5 }, /^unknown: uses/],
   ] as const) {
-    it(`a connector with ${title}`, async () => {
+    it(`the host refuses a connector with ${title}`, async () => {
       const body = { ...GOOD, ...wrong };
       const { description } = await refused(400, 'POST', CONNECTORS, { body });
       expect(description).to.match(problem);
     });
   }
 
-  it('a connector with many problems, naming all of them', async () => {
+  it('the refusal of a connector with many problems names all of them', async () => {
     const expiry = { expiresIn: 'soon', expiresAt: '2020-01-01T00:00:00Z' };
     const body = { name: '', level: 'root', maxUses: 0, ...expiry, colour: 'red' };
     const { description } = await refused(400, 'POST', CONNECTORS, { body });
@@ -169,21 +172,21 @@ describe('the management host refuses', () => {
     }
   });
 
-  it('what is not an object, and prototypes in disguise', async () => {
+  it('the host refuses bodies that are not objects or contain __proto__', async () => {
     for (const body of ['null', '[]', '"Ops"', '7', '{"__proto__":{"name":"Ops"}}']) {
       await refused(400, 'POST', CONNECTORS, { body });
     }
   });
 
-  it('names of members are not repeated when they look like anything but names', async () => {
+  it('a refusal does not repeat unusual member names', async () => {
     const body = { ...GOOD, '<img src=x onerror=1>': 1 };
     const { description } = await refused(400, 'POST', CONNECTORS, { body });
     expect(description)
-      .to.match(/not known here/)
+      .to.match(/^unknown/)
       .and.not.include('<');
   });
 
-  it('wrong query parameters of a list', async () => {
+  it('the host refuses invalid query parameters of a list', async () => {
     for (const query of [
       'limit=0',
       'limit=1001',
@@ -201,7 +204,7 @@ describe('the management host refuses', () => {
     }
   });
 
-  it('methods an address does not have, and says which it has', async () => {
+  it('the host refuses unsupported methods with an Allow header', async () => {
     for (const [path, allow, methods] of [
       [CONNECTORS, 'GET, HEAD, POST', ['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND']],
       [`${CONNECTORS}/AAAAAAAAAAAAAAAAAAAAAA`, 'DELETE, GET, HEAD', ['POST', 'PUT', 'PATCH']],
@@ -222,7 +225,7 @@ describe('the management host refuses', () => {
     }
   });
 
-  it('unknown addresses and other spellings of known ones', async () => {
+  it('the host refuses unknown paths and other spellings of known paths', async () => {
     for (const path of [
       '/',
       '/api',

@@ -1,6 +1,5 @@
-// Signing keys over the management API: listed with what each is for, rotated one at a time, or replaced at once.
 import { expect } from 'chai';
-import type { SigningKeyDocument } from '../../src/management/documents.ts';
+import type { SigningKeyResource } from '../../src/management/api/resources.ts';
 import {
   ACCESS_TOKEN_LIFETIME,
   KEY,
@@ -20,18 +19,18 @@ describe('signing keys over the management API', () => {
   });
   afterEach(() => host.close());
 
-  async function list(): Promise<SigningKeyDocument[]> {
+  async function list(): Promise<SigningKeyResource[]> {
     const { status, body } = await request(host, 'GET', KEYS);
     expect(status).to.equal(200);
     expect(body).to.have.all.keys('items');
-    return body['items'] as SigningKeyDocument[];
+    return body['items'] as SigningKeyResource[];
   }
 
-  async function rotate(body?: unknown): Promise<SigningKeyDocument[]> {
+  async function rotate(body?: unknown): Promise<SigningKeyResource[]> {
     const answer = await request(host, 'POST', ROTATE, { body });
     expect(answer.status, JSON.stringify(answer.body)).to.equal(201);
     expect(answer.headers.get('cache-control')).to.equal('no-store');
-    return answer.body['items'] as SigningKeyDocument[];
+    return answer.body['items'] as SigningKeyResource[];
   }
 
   async function recorded(): Promise<unknown[]> {
@@ -40,9 +39,9 @@ describe('signing keys over the management API', () => {
   }
 
   const secondsFromNow = (time = '') => (Date.parse(time) - Date.now()) / 1000 - host.clock.ahead;
-  const states = (keys: SigningKeyDocument[]) => keys.map(({ state }) => state);
+  const states = (keys: SigningKeyResource[]) => keys.map(({ state }) => state);
 
-  it('the first one signs, with nothing private shown', async () => {
+  it('the first key signs, and the API shows no private member', async () => {
     const [key, ...others] = await list();
     expect(others).to.deep.equal([]);
     expect(key).to.have.all.keys('id', 'state', 'signsFrom');
@@ -51,7 +50,7 @@ describe('signing keys over the management API', () => {
     expect(await list()).to.deep.equal([key]);
   });
 
-  it('a rotation answers the list as it is afterwards', async () => {
+  it('a rotation returns the resulting list', async () => {
     const [old] = await list();
     const keys = await rotate();
     expect(await list()).to.deep.equal(keys);
@@ -64,7 +63,7 @@ describe('signing keys over the management API', () => {
     expect(goes).to.be.closeTo(WAITS + ACCESS_TOKEN_LIFETIME + WAITS, 10);
   });
 
-  it('the states follow the clock', async () => {
+  it('the states of keys change with time', async () => {
     const [next, old] = await rotate();
     host.clock.ahead = WAITS + 1;
     const keys = await list();
@@ -76,7 +75,7 @@ describe('signing keys over the management API', () => {
     expect((await list()).map(({ id }) => id)).to.deep.equal([next?.id]);
   });
 
-  it('a rotation is refused while a new key waits, with when it signs, and nothing happens', async () => {
+  it('a rotation in progress refuses another one and names the time the new key signs', async () => {
     const keys = await rotate({});
     host.clock.ahead = WAITS - 30;
     const { status, body } = await request(host, 'POST', ROTATE);
@@ -91,7 +90,7 @@ describe('signing keys over the management API', () => {
     expect(states(await rotate())).to.deep.equal(['next', 'signing', 'retiring']);
   });
 
-  it('at once leaves one new key, which signs, also while another waits', async () => {
+  it('a rotation at once leaves one new signing key even during another rotation', async () => {
     const before = await rotate({ atOnce: false });
     const [key, ...others] = await rotate({ atOnce: true });
     expect(others).to.deep.equal([]);
@@ -100,7 +99,7 @@ describe('signing keys over the management API', () => {
     expect(secondsFromNow(key?.signsFrom)).to.be.closeTo(0, 10);
   });
 
-  it('rotations are recorded, with those at once called that', async () => {
+  it('rotations are recorded with the reason at_once if they were at once', async () => {
     await rotate();
     await rotate({ atOnce: true });
     const [first, second] = await recorded();
@@ -109,7 +108,7 @@ describe('signing keys over the management API', () => {
     expect(second).to.include({ event: 'signing_key_rotated', reason: 'at_once' });
   });
 
-  it('wrong wishes are refused, and nothing happens', async () => {
+  it('an invalid rotation is refused and changes nothing', async () => {
     const before = await list();
     for (const [status, body] of [
       [400, { atOnce: 'yes' }],

@@ -1,4 +1,3 @@
-// The commands about minted tokens: mint, list, revoke, against a management host that really runs.
 import { assert, expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { rotateSigningKeys } from '../../src/keys/signing-keys.ts';
@@ -12,11 +11,11 @@ describe('the command line', () => {
   const { host, run, done, json } = useCommandLine();
 
   describe('token mint', () => {
-    it('prints the token, and how to use it', async () => {
+    it('token mint prints the token and how to use it', async () => {
       const stdout = await done(...MINT);
       const token = /Authorization: Bearer (\S+)$/m.exec(stdout)?.[1] ?? '';
       expect(decodeJwt(token).aud).to.equal(`${RESOURCE_URL}/mcp`);
-      expect(stdout).to.match(/^Minted a token\. It is shown this once\./);
+      expect(stdout).to.match(/^Minted a token\. It is shown only once\./);
       expect(stdout).to.include('Report').and.include('analytics');
       const id = /gatehouse token revoke (\S+)$/m.exec(stdout)?.[1] ?? '';
       expect(await findMintedToken(host().store, id)).to.include({
@@ -26,7 +25,7 @@ describe('the command line', () => {
       });
     });
 
-    it('prints an mcp.json that is ready to use', async () => {
+    it('token mint prints a complete mcp.json', async () => {
       const stdout = await done(...MINT);
       const [token] = /\beyJ\S+$/m.exec(stdout) ?? [];
       const [settings = ''] = /^\{.*^\}$/ms.exec(stdout) ?? [];
@@ -41,7 +40,7 @@ describe('the command line', () => {
       });
     });
 
-    it('prints exactly the minted token with --json', async () => {
+    it('token mint prints exactly the minted token with --json', async () => {
       const minted = await json(...MINT, '--expires', '30d');
       expect(minted).to.have.all.keys('id', 'name', 'level', 'token', 'expiresAt');
       expect(minted).to.include({ name: 'Report', level: 'analytics' });
@@ -49,7 +48,7 @@ describe('the command line', () => {
       expect(exp - iat).to.equal(30 * 86_400);
     });
 
-    it('takes a time or a day to expire at, and 90 days unless told', async () => {
+    it('--expires accepts a time or a day and defaults to 90 days', async () => {
       const moment = new Date((NOW + 40 * 86_400) * 1000).toISOString();
       expect(await json(...MINT, '--expires', moment)).to.include({ expiresAt: moment });
       const day = moment.slice(0, 10);
@@ -59,7 +58,7 @@ describe('the command line', () => {
       expect(usual - NOW).to.be.closeTo(90 * 86_400, 600);
     });
 
-    it('passes on why it was refused', async () => {
+    it('token mint prints why the API refused it', async () => {
       const { code, stdout, stderr } = await run(...MINT, '--expires', '367d');
       expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
       expect(stderr).to.match(/^gatehouse: expiresIn: at most 366d/);
@@ -67,12 +66,12 @@ describe('the command line', () => {
   });
 
   describe('token list and revoke', () => {
-    it('a list without tokens says how to mint one', async () => {
+    it('an empty list says how to mint a token', async () => {
       expect(await done('token', 'list')).to.include('gatehouse token mint');
       expect(await json('token', 'list')).to.deep.equal({ items: [] });
     });
 
-    it('a list is a table with a line for each token, and says which died with their key', async () => {
+    it('the list is a table with one line for each token and marks tokens whose key was replaced', async () => {
       const moment = '2100-01-01T00:00:00Z';
       host().clock.ahead = Date.parse('2099-12-01T00:00:00Z') / 1000 - NOW;
       const dead = await json(...MINT, '--expires', moment);
@@ -92,14 +91,14 @@ describe('the command line', () => {
       for (const { token } of [dead, alive]) expect(stdout).to.not.include(token);
     });
 
-    it('a list has exactly the tokens with --json, without the tokens themselves', async () => {
+    it('the list with --json has the records without the tokens themselves', async () => {
       const { token, ...minted } = await json(...MINT);
       const { items } = await json('token', 'list');
       const [{ createdAt }] = items;
       expect(items).to.deep.equal([{ ...minted, createdAt, lastFour: token.slice(-4) }]);
     });
 
-    it('revokes a token, once', async () => {
+    it('token revoke revokes a token once', async () => {
       const { id } = await json(...MINT);
       expect(await done('token', 'revoke', id))
         .to.include('Revoked "Report"')
@@ -109,7 +108,7 @@ describe('the command line', () => {
       expect(await json('token', 'revoke', other)).to.include({ id: other, name: 'Report' });
     });
 
-    it('fails for an unknown token', async () => {
+    it('revoking an unknown token fails', async () => {
       for (const id of ['0'.repeat(32), 'nonsense', '../audit', '..', '']) {
         const { code, stdout, stderr } = await run('token', 'revoke', id, '--json');
         expect({ code, stdout }, id).to.deep.equal({ code: 1, stdout: '' });

@@ -32,12 +32,12 @@ function secretFile(name: string): string {
 }
 
 describe('The image', () => {
-  it('is written as Dockerfiles are', () => {
+  it('the Dockerfile passes a linter', () => {
     expect(validate(read('Dockerfile'))).to.deep.equal([]);
     expect(validate('FROM node\nRUNN npm ci\n')).not.to.deep.equal([]);
   });
 
-  it('takes in all that the program reads when it runs', () => {
+  it('the build context contains every file that the image copies', () => {
     const copied = [...read('Dockerfile').matchAll(/^COPY (.+) \S+$/gm)].flatMap(([, from = '']) =>
       from.split(' '),
     );
@@ -46,7 +46,7 @@ describe('The image', () => {
     for (const path of copied) expect(taken).to.include(`!${path}`);
   });
 
-  it('starts with code that was compiled when the image was made', () => {
+  it('the image uses a compile cache made at build time', () => {
     const image = read('Dockerfile').replaceAll('/app/', `${ROOT}/`);
     const [compile = [], start = []] = [...image.matchAll(/^(?:RUN|CMD) \["node", (.*)\]$/gm)].map(
       ([, args]): string[] => JSON.parse(`[${args}]`),
@@ -100,7 +100,7 @@ describe('The manifests of Kubernetes', () => {
     new Model(manifest).validate();
   }
 
-  it('are what the schemas of Kubernetes say', async () => {
+  it('the manifests match the Kubernetes schemas', async () => {
     expect(manifests).to.have.length.above(6);
     for (const manifest of manifests) await check(manifest, manifest);
     const [first] = ofKind('Deployment');
@@ -111,7 +111,7 @@ describe('The manifests of Kubernetes', () => {
     expect(wrong).to.be.an('error');
   });
 
-  it('keep one of two replicas through disruptions, for each deployment', () => {
+  it('a disruption budget keeps one of two replicas of each deployment', () => {
     const names = ofKind('Deployment').map(({ metadata }) => metadata.name);
     expect(names).to.deep.equal(['authorization-server', 'resource-server']);
     for (const kind of ['Service', 'PodDisruptionBudget'])
@@ -120,7 +120,7 @@ describe('The manifests of Kubernetes', () => {
       expect(workload.parse(deployment).spec.replicas).to.be.at.least(2);
   });
 
-  it('give Gatehouse settings and variables that it takes, secrets by reference', () => {
+  it('the manifests set valid settings and variables, and secrets by reference', () => {
     const [map] = ofKind('ConfigMap') as (Manifest & { data: Environment })[];
     for (const deployment of ofKind('Deployment')) {
       const { terminationGracePeriodSeconds, containers } =
@@ -164,7 +164,7 @@ describe('The compose file', () => {
   const compose = composeFile.parse(parse(read('config/compose.yaml'), { merge: true }));
   const services = Object.entries(compose.services);
 
-  it('refers to what is there only', () => {
+  it('the compose file refers only to declared services, secrets, networks and volumes', () => {
     for (const [name, { secrets, networks, volumes }] of services) {
       const named = volumes.map((volume) => volume.split(':')[0] ?? '');
       const own = named.filter((volume) => !volume.startsWith('.'));
@@ -180,7 +180,7 @@ describe('The compose file', () => {
     expect(Object.keys(compose.services)).to.include.members(proxied.map(([, name]) => name));
   });
 
-  it('gives Gatehouse variables that it takes, and each role its secrets', () => {
+  it('the compose file sets valid variables, and the secrets of each role', () => {
     for (const name of ['authorization-server', 'resource-server']) {
       const { environment = {}, secrets = [] } = compose.services[name] ?? {};
       const given = Object.entries(environment).map(([key, value]) => {
@@ -201,7 +201,7 @@ describe('The compose file', () => {
     }
   });
 
-  it('has a Redis that keeps what it is given', () => {
+  it('the compose file runs Redis with persistence', () => {
     const command = compose.services.redis?.command.join(' ');
     expect(command).to.match(/--appendonly yes --maxmemory-policy noeviction --requirepass /);
   });
@@ -210,7 +210,7 @@ describe('The compose file', () => {
 describe('The unit of systemd', () => {
   const unit = read('config/gatehouse.service');
 
-  it('names variables that Gatehouse takes', () => {
+  it('the systemd unit sets valid variables', () => {
     const pairs = [...unit.matchAll(/^Environment=(\w+)=(.*)$/gm)].map(
       ([, name = '', value = '']) => {
         const [, secret] = /^%d\/(.+)$/.exec(value) ?? [];
@@ -228,7 +228,7 @@ describe('The unit of systemd', () => {
     });
   });
 
-  it('keeps compiled code where nobody else can put some', () => {
+  it('the systemd unit keeps the compile cache in a private directory', () => {
     const [, name] = /^CacheDirectory=(\w+)\nCacheDirectoryMode=0700$/m.exec(unit) ?? [];
     expect(name).to.be.a('string');
     expect(unit).to.include(`\nEnvironment=NODE_COMPILE_CACHE=/var/cache/${name}\n`);

@@ -1,13 +1,13 @@
 // The connected apps of a person: what is connected, at which level, and why something ended; lower a level, disconnect, sign out.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
-import { findConnection } from '../../connections/connections.ts';
 import {
   endConnection,
   endConnections,
-  type EndingOptions,
+  type EndOptions,
+  findConnection,
   lowerConnection,
-} from '../../connections/ending.ts';
+} from '../../connections/connections.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
@@ -32,7 +32,7 @@ import { connectedAppsValues } from './connected-apps-page.ts';
 import { requireOwnForm } from './flow.ts';
 
 export type ConnectedAppsOptions = AccountSessionOptions &
-  EndingOptions & {
+  EndOptions & {
     pages: Pages;
     authUrl: string;
     rateLimit: RateLimit;

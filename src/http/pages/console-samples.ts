@@ -1,6 +1,147 @@
-// Sample values for the pages of the console.
-import { frame, ITEM, LIST_SAMPLES, LONG, NOON } from './console-list-samples.ts';
-import type { ConsoleConnector, ConsoleValues } from './console-values.ts';
+// Sample values for the console's views.
+import type {
+  ConsoleConnector,
+  ConsoleItem,
+  ConsoleLayout,
+  ConsoleValues,
+} from './console-values.ts';
+
+type ListSample = { view: 'console/list'; values: ConsoleValues['console/list'] };
+
+const NAMES = ['connectors', 'tokens', 'clients', 'grants', 'accounts', 'audit', 'health'];
+const SECTIONS = NAMES.map((name) => ({ name, href: `/console/${name}` }));
+const NOON = 1_893_500_000;
+const LONG = 'Rechtsschutzversicherungsgesellschaften'.repeat(2);
+
+function layout(section: string, more: Partial<ConsoleLayout> = {}): ConsoleLayout {
+  const token = 'form-token';
+  return { section, sections: SECTIONS, administrator: 'Ada Lovelace', token, ...more };
+}
+
+const ITEM: ConsoleItem = {
+  title: 'Claude Code',
+  state: 'active',
+  isOk: true,
+  fields: [
+    { label: 'person', text: 'ada@example.com' },
+    { label: 'granted', level: 'operations' },
+    { label: 'since', time: NOON },
+    { label: 'id', code: 'Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
+  ],
+  actions: [{ name: 'endGrant', action: '/console/grants/end', id: 'Wm1xQ0p7Zr8kT2mQp1VxWm1x' }],
+};
+const ENDED: ConsoleItem = {
+  title: LONG,
+  state: 'ended',
+  isOk: false,
+  fields: [{ label: 'reason', code: 'disconnected', textKey: 'console.reasons.disconnected' }],
+  actions: [],
+};
+
+function list(section: string, items: ConsoleItem[], more: object = {}): ListSample {
+  const console = layout(section);
+  const values = { console, items, filters: [], action: `/console/${section}`, ...more };
+  return { view: 'console/list', values };
+}
+
+const LIST_SAMPLES: Record<string, ListSample> = {
+  'console-grants': list('grants', [ITEM, ENDED], {
+    next: '/console/grants?after=place',
+    filters: [
+      {
+        name: 'state',
+        value: 'active',
+        choiceTexts: 'console.choices',
+        choices: ['pending', 'active', 'refused', 'ended'],
+      },
+    ],
+  }),
+  'console-clients': list('clients', [
+    {
+      title: LONG,
+      state: 'allowed',
+      isOk: true,
+      fields: [
+        { label: 'id', code: 'https://claude.ai/oauth/mcp-oauth-client-metadata' },
+        { label: 'kind', code: 'metadata-document', textKey: 'consent.appAddress' },
+        { label: 'redirect', code: `https://${LONG}.example.com/callback` },
+      ],
+      actions: [{ name: 'revokeClient', action: '/console/clients/revoke', id: 'abc' }],
+    },
+    {
+      title: 'Claude Code',
+      state: 'revoked',
+      isOk: false,
+      fields: [{ label: 'kind', code: 'self-registered', textKey: 'consent.appUnverified' }],
+      actions: [{ name: 'allowClient', action: '/console/clients/allow', id: 'def' }],
+    },
+  ]),
+  'console-audit': list(
+    'audit',
+    [
+      {
+        title: 'connector_created',
+        textKey: 'console.events.connector_created',
+        fields: [
+          { label: 'time', code: '2030-01-01T12:00:00.000Z' },
+          { label: 'outcome', code: 'done', textKey: 'console.outcomes.done' },
+          { label: 'by', code: 'Ikh5AnYxuNnXX_7k2joIiz_pE1R', name: 'ada@example.com' },
+        ],
+        actions: [],
+      },
+      {
+        title: 'refresh_replay',
+        textKey: 'console.events.refresh_replay',
+        fields: [
+          { label: 'time', code: '2030-01-01T12:00:00.000Z' },
+          { label: 'outcome', code: 'grant_ended', textKey: 'console.outcomes.grant_ended' },
+          { label: 'reason', code: 'refresh_replay', textKey: 'console.reasons.refresh_replay' },
+        ],
+        actions: [],
+      },
+      { title: 'unheard_of', textKey: 'console.events.unheard_of', fields: [], actions: [] },
+    ],
+    {
+      filters: [
+        {
+          name: 'since',
+          value: 'day',
+          choiceTexts: 'console.choices',
+          choices: ['hour', 'day', 'week'],
+        },
+        {
+          name: 'event',
+          value: 'unheard_of',
+          choiceTexts: 'console.events',
+          choices: ['connector_created', 'grant_vouched', 'unheard_of'],
+        },
+      ],
+    },
+  ),
+  'console-accounts': list('accounts', [
+    {
+      title: 'Ada Lovelace',
+      state: 'disabled',
+      isOk: false,
+      fields: [{ label: 'email', text: `${LONG}@example.com` }, ...ITEM.fields.slice(2)],
+      actions: [
+        { name: 'enable', action: '/console/accounts/enable', id: 'abc' },
+        { name: 'forget', action: '/console/accounts/forget', id: 'abc' },
+      ],
+    },
+    {
+      title: 'Ikh5AnYxuNnXX_7k2joIiz_pE1R',
+      state: 'disabled',
+      isOk: false,
+      fields: [
+        { label: 'forgotten', time: NOON },
+        { label: 'id', code: 'Ikh5AnYxuNnXX_7k2joIiz_pE1R' },
+      ],
+      actions: [{ name: 'enable', action: '/console/accounts/enable', id: 'def' }],
+    },
+  ]),
+  'console-nobody': list('accounts', []),
+};
 
 type ConsoleSample = {
   [Name in keyof ConsoleValues]: { view: Name; values: ConsoleValues[Name]; status?: number };
@@ -33,19 +174,19 @@ const INSTRUCTIONS = ['claude', 'claude-code', 'vs-code', 'cursor', 'mcp-remote'
 
 const FORM = {
   action: '/console/connectors',
-  once: 'once',
+  idempotencyKey: 'key',
   levels: ['analytics', 'operations', 'admin', 'full'],
   name: '',
   level: 'analytics',
   days: '',
 };
 
-const EVERY_FACT = { label: 'id', text: '', code: '', said: '', called: '', time: 0, level: '' };
+const EVERY_FIELD = { label: 'id', text: '', code: '', textKey: '', name: '', time: 0, level: '' };
 
-/** All that there may be on a page, around it and of an item in a list. */
+/** Every optional member of the layout and of list items. */
 export const CONSOLE_SHARED = {
-  console: frame('connectors', { done: 'created', problem: 'other' }),
-  items: [{ ...ITEM, said: '', facts: [EVERY_FACT] }],
+  console: layout('connectors', { done: 'created', problem: 'other' }),
+  items: [{ ...ITEM, textKey: '', fields: [EVERY_FIELD] }],
   next: '',
 };
 
@@ -53,7 +194,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-connectors': {
     view: 'console/connectors',
     values: {
-      console: frame('connectors', { done: 'deleted' }),
+      console: layout('connectors', { done: 'deleted' }),
       items: [
         ACTIVE,
         { ...UNLIMITED, name: LONG, level: 'full', href: '/console/connectors/second' },
@@ -67,7 +208,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-connectors-wrong': {
     view: 'console/connectors',
     values: {
-      console: frame('connectors', { problem: 'uses' }),
+      console: layout('connectors', { problem: 'uses' }),
       items: [],
       form: { ...FORM, name: 'Club numbers', level: 'admin', maxUses: '0', days: '30' },
     },
@@ -76,7 +217,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-connector': {
     view: 'console/connector',
     values: {
-      console: frame('connectors', { done: 'created' }),
+      console: layout('connectors', { done: 'created' }),
       connector: ACTIVE,
       instructions: INSTRUCTIONS,
       account: 'https://auth.example.com/account',
@@ -86,7 +227,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-connector-revoked': {
     view: 'console/connector',
     values: {
-      console: frame('connectors', { done: 'revoked' }),
+      console: layout('connectors', { done: 'revoked' }),
       connector: { ...UNLIMITED, link: ACTIVE.link, state: 'revoked' },
       instructions: [],
       account: 'https://auth.example.com/account',
@@ -97,7 +238,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-tokens': {
     view: 'console/tokens',
     values: {
-      console: frame('tokens'),
+      console: layout('tokens'),
       items: [
         {
           ...ITEM,
@@ -117,12 +258,12 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-health': {
     view: 'console/health',
     values: {
-      console: frame('health'),
+      console: layout('health'),
       version: '1.0.0',
       checks: [
-        { name: 'store', isWell: true },
-        { name: 'auth', isWell: true },
-        { name: 'resource', isWell: false },
+        { name: 'store', isOk: true },
+        { name: 'auth', isOk: true },
+        { name: 'resource', isOk: false },
       ],
       items: [{ ...ITEM, title: 'QmZ8cT2mQp1VxWm1xQ0p7Z', state: 'signing', actions: [] }],
     },

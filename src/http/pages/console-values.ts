@@ -1,21 +1,21 @@
-// What each page of the console is told: plain values, no words. Every time is seconds since 1970, every `href` and `action` a path on the same host.
+// The values of the console's views. Times are seconds since the epoch. Each `href` and `action` is a path on the same host.
 
-/** Around every page of the console. */
-export type ConsoleFrame = {
-  /** The key below `console.sections` of the page that is shown. */
+/** The layout around every page of the console. */
+export type ConsoleLayout = {
+  /** The key of the current page below `console.sections`. */
   section: string;
   sections: { name: string; href: string }[];
-  /** Who is signed in. */
+  /** The name of the signed-in administrator. */
   administrator: string;
-  /** Goes with every form. */
+  /** The form token, part of every form. */
   token: string;
-  /** What has just been done: the key below `console.done`. */
+  /** The key, below `console.done`, of the action that succeeded. */
   done?: string;
-  /** What was wrong with a form: the key below `console.problems`. */
+  /** The key, below `console.problems`, of what is wrong with the submitted form. */
   problem?: 'name' | 'uses' | 'days' | 'other';
 };
 
-/** `left` and `maxUses` are there when uses are limited. */
+/** `left` and `maxUses` are present if the uses are limited. */
 export type ConsoleConnector = {
   id: string;
   name: string;
@@ -29,91 +29,91 @@ export type ConsoleConnector = {
   maxUses?: number;
 };
 
-/** What was entered before, when something was wrong with it. `once` keeps a second click from making a second one. */
-export type MakingForm = {
+/** The form with the values to show again after a problem. `idempotencyKey` prevents a double click from creating two. */
+export type CreateForm = {
   action: string;
-  once: string;
+  idempotencyKey: string;
   levels: string[];
   name: string;
   level: string;
   days: string;
 };
 
-/** What a list says of an item: `label` is the key below `console.fields`; one of `text`, `code`, `time` and `level` is there. */
-export type ConsoleFact = {
+/** A field of a list item. `label` is the key below `console.fields`. One of `text`, `code`, `time` and `level` is present. */
+export type ConsoleField = {
   label: string;
   text?: string;
-  /** An id, an address, or a code as it stands in logs. */
+  /** An id, an address, or a code as it appears in logs. */
   code?: string;
-  /** The key of what `code` means; a code of another version may have no such text. */
-  said?: string;
-  /** The name of what has the id in `code`. */
-  called?: string;
+  /** The key of the meaning of `code`. A code of another version may have no text. */
+  textKey?: string;
+  /** The name of the record with the id in `code`. */
+  name?: string;
   time?: number;
   level?: string;
 };
 
-/** `name` is the key below `console.actions`; `id` is posted as `id`. */
+/** `name` is the key below `console.actions`. `id` is posted as `id`. */
 export type ConsoleAction = { name: string; action: string; id: string };
 
-/** `state` is the key below `console.states`; `isWell` when it needs nobody's attention; `said` is the key of what a code in `title` means. */
+/** `state` is the key below `console.states`. `isOk` means no attention needed. `textKey` is the key of the meaning of a code in `title`. */
 export type ConsoleItem = {
   title: string;
-  said?: string;
+  textKey?: string;
   state?: string;
-  isWell?: boolean;
-  facts: ConsoleFact[];
+  isOk?: boolean;
+  fields: ConsoleField[];
   actions: ConsoleAction[];
 };
 
-/** `name` is the key below `console.filters`, and the field; each choice is a value, and the key below `said`. */
-export type ConsoleFilter = { name: string; value: string; said: string; choices: string[] };
+/** `name` is the form field and the key below `console.filters`. Each choice is a value and the key of its text below `choiceTexts`. */
+export type ConsoleFilter = { name: string; value: string; choiceTexts: string; choices: string[] };
 
 export type ConsoleValues = {
-  /** Clients, grants, accounts and the audit log: the texts are those of the section. */
+  /** Clients, grants, accounts and the audit log, with the texts of the section. */
   'console/list': {
-    console: ConsoleFrame;
+    console: ConsoleLayout;
     items: ConsoleItem[];
     next?: string;
     filters: ConsoleFilter[];
-    /** What the filters are sent to. */
+    /** The path that the filters are submitted to. */
     action: string;
   };
   'console/tokens': {
-    console: ConsoleFrame;
+    console: ConsoleLayout;
     items: ConsoleItem[];
     next?: string;
-    form: MakingForm;
-    /** The token that was just minted, this once; `url` is the one address that takes it. */
+    form: CreateForm;
+    /** The token that was just minted, shown only once. `url` is the only address that accepts it. */
     minted?: { name: string; token: string; url: string; example: string };
   };
   'console/health': {
-    console: ConsoleFrame;
+    console: ConsoleLayout;
     version: string;
     /** `name` is the key below `console.health`. */
-    checks: { name: string; isWell: boolean }[];
+    checks: { name: string; isOk: boolean }[];
     /** The signing keys. */
     items: ConsoleItem[];
   };
   'console/connectors': {
-    console: ConsoleFrame;
+    console: ConsoleLayout;
     items: ConsoleConnector[];
-    /** Where the next page of the list is. */
+    /** The path of the next page of the list. */
     next?: string;
-    form: MakingForm & { maxUses: string };
+    form: CreateForm & { maxUses: string };
   };
   'console/connector': {
-    console: ConsoleFrame;
+    console: ConsoleLayout;
     connector: ConsoleConnector & { link: string };
-    /** How to add the link to each app; none when the link does not work any more. */
+    /** How to add the link to each app. Empty if the link no longer works. */
     instructions: { client: string; text: string }[];
-    /** The address where people see and disconnect what they connected. */
+    /** The address of the page where people see and disconnect their apps. */
     account: string;
-    /** Where to post to end it; or, once it is over, to forget it. */
+    /** The path to post to: `revoke` for a working connector, `delete` for any other. */
     revoke?: string;
     delete?: string;
   };
-  /** For whoever may choose among several identity providers. */
+  /** The choice of an identity provider if there are several. */
   'console/sign-in': { providers: { name: string; href: string }[] };
   'console/signed-out': { reason: 'signed-out' | 'not-administrator'; signIn: string };
 };

@@ -1,43 +1,37 @@
-// The commands `account list`, `show`, `disable`, `enable` and `forget`.
 import type { Command } from 'commander';
-import {
-  disableAccount,
-  enableAccount,
-  forgetAccount,
-  listAccounts,
-  showAccount,
-} from '../client.ts';
-import { detailsText, disabledText, enabledText, forgottenText, listText } from './account-text.ts';
-import type { Terminal } from './terminal.ts';
+import { allItems } from '../api/client.ts';
+import type { AccountResource, ForgottenAccountResource } from '../api/resources.ts';
+import { details, minute, plain, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
   $ gatehouse account list
   $ gatehouse account disable <id>`;
 
-const DISABLING = `
-Everything the person connected stops within a minute, normally at once: calls, refreshes, codes and open streams. They cannot
-connect anything until the account is enabled again; what they connected before stays over, so they connect it anew.
+const DISABLE_HELP = `
+Everything the person connected stops working within a minute, usually at once: calls, refreshes, codes and open streams.
+The person cannot connect anything until the account is enabled. Enabling does not restore earlier connections.
 ${EXAMPLES}`;
 
-const FORGETTING = `
-Everything the person connected stops, and name, address, groups and subject are removed at once. What is left is the id, from
-which nobody learns who it was: with connections that ended for 30 days, and in the audit log. A person who is disabled stays so;
-anybody else may sign in again, and is somebody new then.
+const FORGET_HELP = `
+Everything the person connected stops working. The name, email address, groups and subject are deleted at once. Only the id
+remains, which does not identify the person: with ended connections for 30 days, and in the audit log. A disabled person
+stays disabled. Anybody else can sign in again and gets a new account.
 ${EXAMPLES}`;
 
-const ID = 'the id in the list of accounts';
+const ID = 'account id, see gatehouse account list';
 
-export function addAccountCommands(program: Command, { findAccess, print }: Terminal): void {
+export function addAccountCommands(program: Command, { openClient, print }: Terminal): void {
   const account = program
     .command('account')
-    .description('see the people who signed in, cut one off, let one in again')
+    .description('list, disable, enable and forget the people who have signed in')
     .addHelpText('after', EXAMPLES);
   account
     .command('list')
-    .description('list everybody who signed in, by name')
+    .description('list everybody who has signed in, by name')
     .action(async () => {
-      const items = await Array.fromAsync(listAccounts(findAccess()));
+      const client = openClient();
+      const items = await Array.fromAsync(allItems((query) => client.listAccounts({ query })));
       print({ items: items.toSorted((a, b) => a.name.localeCompare(b.name)) }, listText);
     });
   account
@@ -45,29 +39,73 @@ export function addAccountCommands(program: Command, { findAccess, print }: Term
     .description('show one account')
     .argument('<id>', ID)
     .action(async (id: string) => {
-      print(await showAccount(findAccess(), id), detailsText);
+      print(await openClient().showAccount({ id }), detailsText);
     });
   account
     .command('disable')
-    .description('cut a person off: nothing they connected works any more, and they cannot connect')
+    .description('stop everything a person connected, and prevent new connections')
     .argument('<id>', ID)
-    .addHelpText('after', DISABLING)
+    .addHelpText('after', DISABLE_HELP)
     .action(async (id: string) => {
-      print(await disableAccount(findAccess(), id), disabledText);
+      print(await openClient().disableAccount({ id }), disabledText);
     });
   account
     .command('enable')
     .description('let a person sign in and connect again')
     .argument('<id>', ID)
     .action(async (id: string) => {
-      print(await enableAccount(findAccess(), id), enabledText);
+      print(await openClient().enableAccount({ id }), enabledText);
     });
   account
     .command('forget')
-    .description('end all that a person connected, and remove what is known of them')
+    .description('end everything a person connected, and delete their personal data')
     .argument('<id>', ID)
-    .addHelpText('after', FORGETTING)
+    .addHelpText('after', FORGET_HELP)
     .action(async (id: string) => {
-      print(await forgetAccount(findAccess(), id), forgottenText);
+      print(await openClient().forgetAccount({ id }), forgottenText);
     });
+}
+
+function listText({ items }: { items: AccountResource[] }): string {
+  if (items.length === 0) return 'Nobody has signed in yet.';
+  const rows = items.map(({ id, name, email, signedInAt, disabledAt }) => [
+    id,
+    name,
+    email ?? '-',
+    minute(signedInAt),
+    disabledAt ? minute(disabledAt) : '-',
+  ]);
+  return table(['ID', 'NAME', 'E-MAIL', 'LAST SIGN-IN', 'DISABLED'], rows);
+}
+
+function detailsText(account: AccountResource): string {
+  const { id, name, email, identityProvider, subject, signedInAt, disabledAt, forgottenAt } =
+    account;
+  return details({
+    name,
+    'e-mail': email ?? '-',
+    id,
+    'identity provider': identityProvider || '-',
+    subject: subject || '-',
+    'last sign-in': minute(signedInAt),
+    disabled: disabledAt ? `since ${minute(disabledAt)}` : 'no',
+    ...(forgottenAt ? { forgotten: minute(forgottenAt) } : {}),
+  });
+}
+
+function disabledText({ name, id }: AccountResource): string {
+  return `Disabled ${plain(name)} (${id}). Everything they connected stops working. To undo:
+  gatehouse account enable ${id}`;
+}
+
+function enabledText({ name, id }: AccountResource): string {
+  return `Enabled ${plain(name)} (${id}). They can sign in and connect again. Earlier connections are not restored.`;
+}
+
+function forgottenText({ id, isDisabled, endedGrants }: ForgottenAccountResource): string {
+  const grants = endedGrants === 1 ? '1 connection' : `${endedGrants} connections`;
+  const next = isDisabled
+    ? 'The account stays disabled.'
+    : 'The person can sign in again and gets a new account.';
+  return `Deleted the personal data of ${id} and ended ${grants}. ${next}`;
 }

@@ -1,8 +1,7 @@
-// The command `audit`: what was recorded, the newest last.
 import type { Command } from 'commander';
 import type { AuditItem } from '../../audit/audit.ts';
-import { listAudit } from '../client.ts';
-import { parseCount, parseMoment, type Moment } from './argument.ts';
+import { allItems } from '../api/client.ts';
+import { parseCount, parseTime, type RelativeOrAbsoluteTime } from './option-values.ts';
 import { table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
@@ -11,26 +10,32 @@ Examples:
   $ gatehouse audit --since 7d --limit 1000
   $ gatehouse audit --since 2030-01-31T00:00:00Z --json`;
 
-const LONGEST_DETAIL = 60;
+const MAX_DETAIL_CHARACTERS = 60;
 
-type AuditOptions = { since?: Moment; event?: string; limit: number };
+type AuditOptions = { since?: RelativeOrAbsoluteTime; event?: string; limit: number };
 
-export function addAuditCommand(program: Command, { findAccess, print, now }: Terminal): void {
+export function addAuditCommand(program: Command, { openClient, print, now }: Terminal): void {
   program
     .command('audit')
-    .description('show security events, and the calls that were made with the level full')
-    .option('--since <when>', 'from 90s, 15m, 24h or 7d ago, or from an ISO 8601 time', parseMoment)
-    .option('--event <name>', 'only events of this name, such as connector_revoked')
-    .option('--limit <number>', 'no more than this many, the newest', parseCount, 100)
+    .description('show security events, and calls made with the level full, newest last')
+    .option(
+      '--since <when>',
+      'only items since 90s, 15m, 24h or 7d ago, or an ISO 8601 time',
+      parseTime,
+    )
+    .option('--event <name>', 'only events with this name, such as connector_revoked')
+    .option('--limit <number>', 'at most this many items, the newest', parseCount, 100)
     .addHelpText('after', EXAMPLES)
     .action(async ({ since, event, limit }: AuditOptions) => {
+      const client = openClient();
+      const filter = {
+        order: 'newest' as const,
+        since: since && absoluteTime(since, now()),
+        event,
+      };
       const items: AuditItem[] = [];
-      const wanted = {
-        order: 'newest',
-        ...(since ? { since: timeOf(since, now()) } : {}),
-        ...(event === undefined ? {} : { event }),
-      } as const;
-      for await (const item of listAudit(findAccess(), wanted)) {
+      const found = allItems((page) => client.listAudit({ query: { ...filter, ...page } }));
+      for await (const item of found) {
         items.push(item);
         if (items.length === limit) break;
       }
@@ -38,9 +43,8 @@ export function addAuditCommand(program: Command, { findAccess, print, now }: Te
     });
 }
 
-function timeOf(moment: Moment, now: number): string {
-  if ('time' in moment) return moment.time;
-  return new Date((now - moment.seconds) * 1000).toISOString();
+function absoluteTime(time: RelativeOrAbsoluteTime, now: number): string {
+  return 'time' in time ? time.time : new Date((now - time.seconds) * 1000).toISOString();
 }
 
 function auditText({ items }: { items: AuditItem[] }): string {
@@ -57,14 +61,15 @@ function auditText({ items }: { items: AuditItem[] }): string {
   return table(['TIME', 'EVENT', 'OUTCOME', 'ACCOUNT', 'CLIENT', 'CONNECTOR', 'DETAIL'], rows);
 }
 
-function detail({ tool, arguments: given, reason, by }: Partial<AuditItem>): string {
-  const text = [
+function detail({ tool, arguments: args, reason, by }: Partial<AuditItem>): string {
+  const parts = [
     tool,
-    given === undefined ? undefined : JSON.stringify(given),
+    args === undefined ? undefined : JSON.stringify(args),
     reason,
     by && `by ${by}`,
-  ]
-    .filter((part) => part !== undefined)
-    .join(' ');
-  return text.length > LONGEST_DETAIL ? `${text.slice(0, LONGEST_DETAIL - 1)}…` : text;
+  ];
+  const text = parts.filter((part) => part !== undefined).join(' ');
+  return text.length > MAX_DETAIL_CHARACTERS
+    ? `${text.slice(0, MAX_DETAIL_CHARACTERS - 1)}…`
+    : text;
 }

@@ -1,8 +1,7 @@
-// The commands `client list`, `show`, `revoke` and `allow`.
 import type { Command } from 'commander';
-import { allowClient, listClients, revokeClient, showClient } from '../client.ts';
-import { allowedText, detailsText, listText, revokedText } from './client-text.ts';
-import type { Terminal } from './terminal.ts';
+import { allItems, ManagementError } from '../api/client.ts';
+import type { ClientResource, RevokedClientResource } from '../api/resources.ts';
+import { details, minute, plain, quoted, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
@@ -10,44 +9,85 @@ Examples:
   $ gatehouse client revoke https://app.example.com/client.json
   $ gatehouse client allow https://app.example.com/client.json`;
 
-const REVOKING = `
-All grants of the app end at once, whoever made them, and nobody can connect it again until it is allowed. An app that
-registers itself can register anew and is another one then: revoke the connect link when the link is what leaked.
+const REVOKE_HELP = `
+All grants of the app end at once, for every person, and nobody can connect it until it is allowed again. An app that
+registers itself can register again under a new id. If a connect link leaked, revoke the connector instead.
 ${EXAMPLES}`;
 
-const ID = 'the client id: as in the list of clients, which may be a URL';
+const ID = 'client id, see gatehouse client list; it can be a URL';
 
-export function addClientCommands(program: Command, { findAccess, print }: Terminal): void {
+export function addClientCommands(program: Command, { openClient, print }: Terminal): void {
   const client = program
     .command('client')
-    .description('see the apps that people connected, keep one out, allow it again')
+    .description('list, revoke and allow the apps that people connect')
     .addHelpText('after', EXAMPLES);
   client
     .command('list')
-    .description('list the apps that somebody connected, and those that are revoked')
+    .description('list the apps that have been connected or are revoked')
     .action(async () => {
-      print({ items: await Array.fromAsync(listClients(findAccess())) }, listText);
+      const api = openClient();
+      print(
+        { items: await Array.fromAsync(allItems((query) => api.listClients({ query }))) },
+        listText,
+      );
     });
   client
     .command('show')
     .description('show one app')
     .argument('<id>', ID)
     .action(async (id: string) => {
-      print(await showClient(findAccess(), id), detailsText);
+      const { items } = await openClient().listClients({ query: { id } });
+      const [found] = items;
+      if (!found) throw new ManagementError('not_found', 'there is no client with this id');
+      print(found, detailsText);
     });
   client
     .command('revoke')
-    .description('end all grants of an app, and refuse it from now on')
+    .description('end all grants of an app and refuse it until it is allowed again')
     .argument('<id>', ID)
-    .addHelpText('after', REVOKING)
+    .addHelpText('after', REVOKE_HELP)
     .action(async (id: string) => {
-      print(await revokeClient(findAccess(), id), revokedText);
+      print(await openClient().revokeClient({ body: { id } }), revokedText);
     });
   client
     .command('allow')
-    .description('let people connect an app again that was revoked; what they had stays ended')
+    .description('let people connect a revoked app again; earlier grants are not restored')
     .argument('<id>', ID)
     .action(async (id: string) => {
-      print(await allowClient(findAccess(), id), allowedText);
+      print(await openClient().allowClient({ body: { id } }), allowedText);
     });
+}
+
+function listText({ items }: { items: ClientResource[] }): string {
+  if (items.length === 0) return 'Nobody has connected an app yet.';
+  const rows = items.map(({ id, name, kind, lastUsedAt, state }) => [
+    id,
+    name ?? '-',
+    kind,
+    lastUsedAt ? minute(lastUsedAt) : '-',
+    state,
+  ]);
+  return table(['ID', 'NAME', 'KIND', 'LAST USED', 'STATE'], rows);
+}
+
+function detailsText(client: ClientResource): string {
+  const { id, name, kind, redirectUris, lastUsedAt, revokedAt } = client;
+  return details({
+    name: name ?? 'unknown',
+    id,
+    kind,
+    'redirect URIs': redirectUris.join(' ') || '-',
+    'last used': lastUsedAt ? minute(lastUsedAt) : '-',
+    revoked: revokedAt ? `since ${minute(revokedAt)}` : 'no',
+  });
+}
+
+function revokedText({ id, name, endedGrants }: RevokedClientResource): string {
+  const ended = endedGrants === 1 ? '1 grant was ended' : `${endedGrants} grants were ended`;
+  return `Revoked ${plain(name ?? id)}: ${ended}, and nobody can connect it. To allow it again:
+  gatehouse client allow ${quoted(id)}`;
+}
+
+function allowedText({ id, name }: ClientResource): string {
+  return `Allowed ${plain(name ?? id)}. People can connect it again. Earlier grants are not restored.`;
 }

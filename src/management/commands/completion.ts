@@ -1,4 +1,4 @@
-// The command `completion`: a script for bash, zsh or fish that completes commands, options and choices, made of the tree of commands.
+// The command `completion`. Its shell scripts are generated from the registered commands.
 import { Argument, type Command } from 'commander';
 
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
@@ -13,119 +13,127 @@ Examples:
 export function addCompletionCommand(program: Command): void {
   program
     .command('completion')
-    .description('print a script that completes commands and options in a shell')
-    .addArgument(new Argument('<shell>', 'whose').choices(SHELLS))
+    .description('print a shell script that completes commands and options')
+    .addArgument(new Argument('<shell>', 'the shell to print the script for').choices(SHELLS))
     .addHelpText('after', HELP)
     .action((shell: Shell) => {
-      console.log(SCRIPTS[shell](program.name(), placesIn(program)));
+      console.log(SCRIPTS[shell](program.name(), completionsOf(program)));
     });
 }
 
-/** What may come after some words; `isValue` when the last of them is an option that takes one, which may be anything. */
-type Place = { words: string; next: string[]; isValue: boolean };
+/** The `candidates` after some words. `isValue` means that the last word is an option that takes a value. */
+type Completion = { words: string; candidates: string[]; isValue: boolean };
 
-function placesIn(program: Command, command = program, path: string[] = []): Place[] {
+function completionsOf(program: Command, command = program, path: string[] = []): Completion[] {
   const options = [...program.options, ...(command === program ? [] : command.options)];
   const subcommands = command.commands.map((sub) => sub.name());
-  const given = command.registeredArguments.flatMap(({ argChoices = [] }) => argChoices);
+  const choices = command.registeredArguments.flatMap(({ argChoices = [] }) => argChoices);
   const flags = options.flatMap(({ long }) => long ?? []);
-  const here = { words: path.join(' '), next: [...subcommands, ...given, ...flags, '--help'] };
+  const here = {
+    words: path.join(' '),
+    candidates: [...subcommands, ...choices, ...flags, '--help'],
+  };
   return [
     { ...here, isValue: false },
     ...options.flatMap(({ long, required, argChoices = [] }) =>
       long && required
-        ? [{ words: [...path, long].join(' '), next: argChoices, isValue: true }]
+        ? [{ words: [...path, long].join(' '), candidates: argChoices, isValue: true }]
         : [],
     ),
-    ...command.commands.flatMap((sub) => placesIn(program, sub, [...path, sub.name()])),
+    ...command.commands.flatMap((sub) => completionsOf(program, sub, [...path, sub.name()])),
   ];
 }
 
-const SCRIPTS: Record<Shell, (name: string, places: Place[]) => string> = { bash, zsh, fish };
+const SCRIPTS: Record<Shell, (name: string, completions: Completion[]) => string> = {
+  bash,
+  zsh,
+  fish,
+};
 
-/** Words are those of our own commands: letters and dashes, safe in every shell. */
-function cases(places: Place[], isValue: boolean): string {
-  return places
-    .filter((place) => place.isValue === isValue)
-    .map(({ words, next }) => `    '${words}') offer='${next.join(' ')}' ;;`)
+/** Command names contain only letters and dashes, so they need no quoting in any shell. */
+function cases(completions: Completion[], isValue: boolean): string {
+  return completions
+    .filter((completion) => completion.isValue === isValue)
+    .map(({ words, candidates }) => `    '${words}') candidates='${candidates.join(' ')}' ;;`)
     .join('\n');
 }
 
-function commandsIn(places: Place[]): string {
-  const known = places.filter(({ words, isValue }) => words !== '' && !isValue);
+function commandsIn(completions: Completion[]): string {
+  const known = completions.filter(({ words, isValue }) => words !== '' && !isValue);
   return known.map(({ words }) => `'${words}'`).join('|');
 }
 
-/** The words so far are in `before`, and the last of them in `previous`. */
-function choosing(places: Place[]): string {
-  return `  local place='' word='' offer=''
+/** Sets `candidates`. The script has set `before` to the words so far and `previous` to the last of them. */
+function selectCandidates(completions: Completion[]): string {
+  return `  local command='' word='' candidates=''
   for word in "\${before[@]}"; do
-    case "\${place:+$place }$word" in
-    ${commandsIn(places)}) place="\${place:+$place }$word" ;;
+    case "\${command:+$command }$word" in
+    ${commandsIn(completions)}) command="\${command:+$command }$word" ;;
     esac
   done
-  case "$place" in
-${cases(places, false)}
+  case "$command" in
+${cases(completions, false)}
   esac
-  case "\${place:+$place }$previous" in
-${cases(places, true)}
+  case "\${command:+$command }$previous" in
+${cases(completions, true)}
   esac`;
 }
 
-function bash(name: string, places: Place[]): string {
+function bash(name: string, completions: Completion[]): string {
   return `# Completion of ${name} in bash.
 _${name}() {
   local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD - 1]}"
   local before=("\${COMP_WORDS[@]:1:COMP_CWORD - 1}")
-${choosing(places)}
-  COMPREPLY=($(compgen -W "$offer" -- "$current"))
+${selectCandidates(completions)}
+  COMPREPLY=($(compgen -W "$candidates" -- "$current"))
 }
 complete -o default -F _${name} ${name}`;
 }
 
-function zsh(name: string, places: Place[]): string {
+function zsh(name: string, completions: Completion[]): string {
   return `#compdef ${name}
 # Completion of ${name} in zsh.
 _${name}() {
   local previous="\${words[CURRENT - 1]}"
   local -a before=("\${(@)words[2, CURRENT - 1]}")
-${choosing(places)}
-  compadd -- \${=offer}
+${selectCandidates(completions)}
+  compadd -- \${=candidates}
 }
 if [ "$funcstack[1]" = _${name} ]; then _${name} "$@"; else compdef _${name} ${name}; fi`;
 }
 
-/** A place begins with a space, because in fish what is empty is not there. */
-function fish(name: string, places: Place[]): string {
-  const known = commandsIn(places).replaceAll("'|'", "' ' ").replace(/^'/, "' ");
+/** Words start with a space, because fish drops empty values. */
+function fish(name: string, completions: Completion[]): string {
+  const known = commandsIn(completions).replaceAll("'|'", "' ' ").replace(/^'/, "' ");
   return `# Completion of ${name} in fish.
-function __${name}_offer
+function __${name}_candidates
   set -l words (commandline -opc)
-  set -l place ''
-  set -l offer
+  set -l command ''
+  set -l candidates
   for word in $words[2..-1]
-    switch "$place $word"
+    switch "$command $word"
       case ${known}
-        set place "$place $word"
+        set command "$command $word"
     end
   end
-  switch "$place"
-${fishCases(places, false)}
+  switch "$command"
+${fishCases(completions, false)}
   end
-  switch "$place $words[-1]"
-${fishCases(places, true)}
+  switch "$command $words[-1]"
+${fishCases(completions, true)}
   end
-  string join -- \\n $offer
+  string join -- \\n $candidates
 end
-complete -c ${name} -f -a '(__${name}_offer)'`;
+complete -c ${name} -f -a '(__${name}_candidates)'`;
 }
 
-function fishCases(places: Place[], isValue: boolean): string {
-  return places
-    .filter((place) => place.isValue === isValue)
-    .map(({ words, next }) => {
-      const offer = next.length > 0 ? `set offer ${next.join(' ')}` : 'set offer';
-      return `    case '${words && ` ${words}`}'\n      ${offer}`;
+function fishCases(completions: Completion[], isValue: boolean): string {
+  return completions
+    .filter((completion) => completion.isValue === isValue)
+    .map(({ words, candidates }) => {
+      const command =
+        candidates.length > 0 ? `set candidates ${candidates.join(' ')}` : 'set candidates';
+      return `    case '${words && ` ${words}`}'\n      ${command}`;
     })
     .join('\n');
 }

@@ -1,98 +1,135 @@
-// The commands `connector create`, `list`, `show`, `revoke` and `delete`.
 import { type Command, Option } from 'commander';
-import { LEVELS } from '../../permission-level.ts';
+import { type Level, LEVELS } from '../../permission-level.ts';
+import { allItems } from '../api/client.ts';
+import type { ConnectorResource } from '../api/resources.ts';
+import { claudeCommand } from '../instructions.ts';
 import {
-  createConnector,
-  deleteConnector,
-  listConnectors,
-  revokeConnector,
-  showConnector,
-  type WantedConnector,
-} from '../client.ts';
-import { expiryOf, parseCount, parseMoment, type Moment } from './argument.ts';
-import { createdText, deletedText, detailsText, listText, revokedText } from './connector-text.ts';
-import type { Terminal } from './terminal.ts';
+  expiryMembers,
+  parseCount,
+  parseTime,
+  type RelativeOrAbsoluteTime,
+} from './option-values.ts';
+import { details, minute, plain, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
   $ gatehouse connector create --name "Ops" --level operations
   $ gatehouse connector create --name "Auditors" --level analytics --max-uses 5 --expires 30d`;
 
-export function addConnectorCommands(program: Command, terminal: Terminal): void {
+const DELETE_HELP = `
+People who use a revoked link are told that it was revoked and to ask for a new one. A deleted link is unknown. The id is never
+used again. A connector that still works is not deleted, unless --yes revokes it first.`;
+
+const ID = 'connector id: the 22 characters in the connect link';
+
+type CreateOptions = {
+  name: string;
+  level: Level;
+  maxUses?: number;
+  expires?: RelativeOrAbsoluteTime;
+};
+
+export function addConnectorCommands(program: Command, { openClient, print }: Terminal): void {
   const connector = program
     .command('connector')
-    .description('create, see, revoke and delete connectors: the links people add to their AI apps')
+    .description(
+      'create, list, revoke and delete connectors: the links people add to their AI apps',
+    )
     .addHelpText('after', EXAMPLES);
-  addCreate(connector, terminal);
-  addList(connector, terminal);
-  addShow(connector, terminal);
-  addRevoke(connector, terminal);
-  addDelete(connector, terminal);
-}
-
-type CreateOptions = Pick<WantedConnector, 'name' | 'level' | 'maxUses'> & { expires?: Moment };
-
-function addCreate(connector: Command, { findAccess, print }: Terminal): void {
   connector
     .command('create')
     .description('create a connector and print its connect link')
-    .requiredOption('--name <name>', 'what people read when they are asked for consent')
+    .requiredOption('--name <name>', 'the name people see on the consent page')
     .addOption(
-      new Option('--level <level>', 'the most that anybody gets through this connector')
+      new Option('--level <level>', 'the highest level granted through this connector')
         .choices(LEVELS)
         .makeOptionMandatory(),
     )
-    .option('--max-uses <number>', 'how often somebody may connect an app', parseCount)
-    .option('--expires <when>', 'after 90s, 15m, 12h or 30d, or at an ISO 8601 time', parseMoment)
+    .option('--max-uses <number>', 'how many times an app can be connected', parseCount)
+    .option('--expires <when>', 'after 90s, 15m, 12h or 30d, or at an ISO 8601 time', parseTime)
     .addHelpText('after', EXAMPLES)
-    .action(async ({ expires, ...wanted }: CreateOptions) => {
-      const created = await createConnector(findAccess(), { ...wanted, ...expiryOf(expires) });
-      print(created, createdText);
+    .action(async ({ expires, ...options }: CreateOptions) => {
+      const body = { ...options, ...expiryMembers(expires) };
+      print(await openClient().createConnector({ body }), createdText);
     });
-}
-
-function addList(connector: Command, { findAccess, print }: Terminal): void {
   connector
     .command('list')
-    .description('list all connectors, the oldest first')
+    .description('list all connectors, oldest first')
     .action(async () => {
-      print({ items: await Array.fromAsync(listConnectors(findAccess())) }, listText);
+      const client = openClient();
+      const items = await Array.fromAsync(allItems((query) => client.listConnectors({ query })));
+      print({ items }, listText);
     });
-}
-
-function addShow(connector: Command, { findAccess, print }: Terminal): void {
   connector
     .command('show')
     .description('show one connector and its connect link')
-    .argument('<id>', 'the 22 characters in the connect link')
+    .argument('<id>', ID)
     .action(async (id: string) => {
-      print(await showConnector(findAccess(), id), detailsText);
+      print(await openClient().showConnector({ id }), detailsText);
     });
-}
-
-function addRevoke(connector: Command, { findAccess, print }: Terminal): void {
   connector
     .command('revoke')
-    .description('revoke a connector, and with it everything that was granted through it')
-    .argument('<id>', 'the 22 characters in the connect link')
+    .description('revoke a connector and everything granted through it')
+    .argument('<id>', ID)
     .action(async (id: string) => {
-      print(await revokeConnector(findAccess(), id), revokedText);
+      print(await openClient().revokeConnector({ id }), revokedText);
+    });
+  connector
+    .command('delete')
+    .description('delete a connector that is revoked or has expired')
+    .argument('<id>', ID)
+    .option('--yes', 'revoke the connector first if it still works')
+    .addHelpText('after', DELETE_HELP)
+    .action(async (id: string, { yes = false }: { yes?: boolean }) => {
+      const client = openClient();
+      if (yes) await client.revokeConnector({ id });
+      print(await client.deleteConnector({ id }), deletedText);
     });
 }
 
-const DELETING = `
-A link that was revoked says so to whoever still has it, and asks them to get a fresh one. Once deleted it is unknown, as if it had
-never been. Its id is never given out again. A connector that still works is not deleted, unless --yes says to revoke it as well.`;
+function createdText(connector: ConnectorResource): string {
+  return `Created a connector.
 
-function addDelete(connector: Command, { findAccess, print }: Terminal): void {
-  connector
-    .command('delete')
-    .description('forget a connector that was revoked or has expired')
-    .argument('<id>', 'the 22 characters in the connect link')
-    .option('--yes', 'also when it still works: revoke it, then delete it')
-    .addHelpText('after', DELETING)
-    .action(async (id: string, { yes = false }: { yes?: boolean }) => {
-      if (yes) await revokeConnector(findAccess(), id);
-      print(await deleteConnector(findAccess(), id), deletedText);
-    });
+${detailsText(connector)}
+
+Add it to a client, for example:
+  ${claudeCommand(connector.link, connector.name)}
+`;
+}
+
+function detailsText(connector: ConnectorResource): string {
+  const { id, name, level, state, link, createdAt, expiresAt } = connector;
+  return details({
+    name,
+    link,
+    id,
+    level,
+    state,
+    uses: usesText(connector),
+    created: minute(createdAt),
+    expires: expiresAt ? minute(expiresAt) : 'never',
+  });
+}
+
+function listText({ items }: { items: ConnectorResource[] }): string {
+  if (items.length === 0)
+    return `There are no connectors yet. Create one:
+  gatehouse connector create --name "Ops" --level operations`;
+  const rows = items.map((connector) => {
+    const { id, name, level, state, expiresAt } = connector;
+    return [id, name, level, state, usesText(connector), expiresAt ? minute(expiresAt) : 'never'];
+  });
+  return table(['ID', 'NAME', 'LEVEL', 'STATE', 'USES', 'EXPIRES'], rows);
+}
+
+function usesText({ uses, maxUses }: ConnectorResource): string {
+  return maxUses === undefined ? String(uses) : `${uses} of ${maxUses}`;
+}
+
+function revokedText({ name, id }: ConnectorResource): string {
+  return `Revoked "${plain(name)}" (${id}). Its link and everything granted through it stop working.`;
+}
+
+function deletedText({ name, id }: ConnectorResource): string {
+  return `Deleted "${plain(name)}" (${id}). Its link is unknown now, and the id is never used again.`;
 }

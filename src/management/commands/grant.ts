@@ -1,9 +1,8 @@
-// The commands `grant list`, `show`, `why` and `revoke`.
 import { type Command, Option } from 'commander';
-import { CONNECTION_STATES } from '../../connections/connection.ts';
-import { listGrants, revokeGrant, showGrant, type WantedGrants } from '../client.ts';
-import { detailsText, listText, revokedText, whyText } from './grant-text.ts';
-import type { Terminal } from './terminal.ts';
+import { CONNECTION_STATES, type ConnectionState } from '../../connections/connection.ts';
+import { allItems } from '../api/client.ts';
+import type { GrantResource } from '../api/resources.ts';
+import { details, minute, plain, quoted, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
@@ -12,43 +11,110 @@ Examples:
   $ gatehouse grant why <id>
   $ gatehouse grant revoke <id>`;
 
-const ID = 'the id in the list of grants, or grantId in the audit log';
+const ID = 'grant id, see gatehouse grant list or grantId in the audit log';
 
-export function addGrantCommands(program: Command, { findAccess, print }: Terminal): void {
+type Filter = { account?: string; client?: string; connector?: string; state?: ConnectionState };
+
+export function addGrantCommands(program: Command, { openClient, print }: Terminal): void {
   const grant = program
     .command('grant')
-    .description('see who connected which app with which connect link, why it ended, and end it')
+    .description('list who connected which app through which connector, and end a grant')
     .addHelpText('after', EXAMPLES);
   grant
     .command('list')
-    .description('list the grants of a connector, an account or a client, or all, the oldest first')
-    .option('--connector <id>', 'only those on this connector')
-    .option('--account <id>', 'only those of this person')
-    .option('--client <id>', 'only those of this app')
-    .addOption(new Option('--state <state>', 'only those in this state').choices(CONNECTION_STATES))
+    .description('list all grants, or those of a connector, account or client, oldest first')
+    .option('--connector <id>', 'only grants of this connector')
+    .option('--account <id>', 'only grants of this person')
+    .option('--client <id>', 'only grants of this app')
+    .addOption(
+      new Option('--state <state>', 'only grants in this state').choices(CONNECTION_STATES),
+    )
     .addHelpText('after', EXAMPLES)
-    .action(async (wanted: WantedGrants) => {
-      print({ items: await Array.fromAsync(listGrants(findAccess(), wanted)) }, listText);
+    .action(async (filter: Filter) => {
+      const client = openClient();
+      const grants = allItems((page) => client.listGrants({ query: { ...filter, ...page } }));
+      print({ items: await Array.fromAsync(grants) }, listText);
     });
   grant
     .command('show')
     .description('show one grant')
     .argument('<id>', ID)
     .action(async (id: string) => {
-      print(await showGrant(findAccess(), id), detailsText);
+      print(await openClient().showGrant({ id }), detailsText);
     });
   grant
     .command('why')
-    .description('say why a grant ended or is refused; what ended is remembered for 30 days')
+    .description('explain why a grant ended or is refused; ended grants are kept for 30 days')
     .argument('<id>', ID)
     .action(async (id: string) => {
-      print(await showGrant(findAccess(), id), whyText);
+      print(await openClient().showGrant({ id }), whyText);
     });
   grant
     .command('revoke')
     .description('end a grant: the app is disconnected at once')
     .argument('<id>', ID)
     .action(async (id: string) => {
-      print(await revokeGrant(findAccess(), id), revokedText);
+      print(await openClient().revokeGrant({ id }), revokedText);
     });
+}
+
+function listText({ items }: { items: GrantResource[] }): string {
+  if (items.length === 0) return 'There are no grants: nobody has connected an app.';
+  const rows = items.map((grant) => [
+    grant.id,
+    grant.clientName,
+    personOf(grant),
+    grant.connectorName ?? grant.connector,
+    grant.level ?? '-',
+    minute(grant.createdAt),
+    grant.lastUsedAt ? minute(grant.lastUsedAt) : '-',
+    grant.reason ? `${grant.state}: ${grant.reason}` : grant.state,
+  ]);
+  const headings = ['ID', 'CLIENT', 'PERSON', 'CONNECTOR', 'LEVEL', 'SINCE', 'LAST USED', 'STATE'];
+  return table(headings, rows);
+}
+
+function personOf({ accountName, accountEmail, account }: GrantResource): string {
+  return accountEmail ?? accountName ?? account;
+}
+
+function detailsText(grant: GrantResource): string {
+  return details({
+    id: grant.id,
+    state: grant.state,
+    client: `${grant.clientName} (${grant.clientId})`,
+    'redirect host': grant.redirectHost,
+    person: `${personOf(grant)} (${grant.account})`,
+    connector: `${grant.connectorName ?? 'unknown'} (${grant.connector})`,
+    level: grant.level ?? '-',
+    since: minute(grant.createdAt),
+    'last used': grant.lastUsedAt ? minute(grant.lastUsedAt) : '-',
+    ...(grant.expiresAt ? { expires: `${minute(grant.expiresAt)}, unless used before` } : {}),
+    ...(grant.endedAt ? { ended: minute(grant.endedAt) } : {}),
+    ...(grant.explanation ? { reason: `${grant.explanation} (${grant.reason})` } : {}),
+  });
+}
+
+function whyText(grant: GrantResource): string {
+  const app = `"${plain(grant.clientName)}" of ${plain(personOf(grant))}`;
+  const refusals = grant.refusals.map(
+    ({ time, explanation, reason }) => `  ${minute(time)}  ${explanation} (${reason})`,
+  );
+  const history = refusals.length > 0 ? ['', 'Earlier refusals:', ...refusals] : [];
+  return [`${STATE_TEXTS[grant.state](app, grant)}${reasonLine(grant)}`, ...history].join('\n');
+}
+
+const STATE_TEXTS: Record<GrantResource['state'], (app: string, grant: GrantResource) => string> = {
+  pending: (app) => `${app} was approved but has not fetched its tokens yet.`,
+  active: (app) => `${app} is connected.`,
+  refused: (app) => `${app} is currently refused.`,
+  ended: (app, { endedAt }) => `${app} was disconnected${endedAt ? ` on ${minute(endedAt)}` : ''}.`,
+};
+
+function reasonLine({ explanation, reason }: GrantResource): string {
+  return explanation ? `\n${explanation} (${reason})` : '';
+}
+
+function revokedText(grant: GrantResource): string {
+  return `${whyText(grant)}\nTo refuse this app from now on: gatehouse client revoke ${quoted(grant.clientId)}`;
 }

@@ -1,7 +1,5 @@
-// The commands `keys list` and `keys rotate`.
 import type { Command } from 'commander';
-import { listKeys, rotateKeys } from '../client.ts';
-import type { SigningKeyDocument } from '../documents.ts';
+import type { SigningKeyResource } from '../api/resources.ts';
 import { minute, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
@@ -10,44 +8,38 @@ Examples:
   $ gatehouse keys rotate
   $ gatehouse keys rotate --at-once`;
 
-const ROTATION = `
-A new key is published now and signs in 10 minutes, when everybody who verifies tokens has seen it. The old one stays
-published until the last token it signed has expired, minted tokens included. No call fails, and nobody signs in again.
+const ROTATE_HELP = `
+Publishes a new key now. It signs in 10 minutes, when everyone who verifies tokens has fetched it. The old key stays published
+until the last token it signed has expired, minted tokens included. No call fails, and nobody has to sign in again.
 
---at-once is for a key that leaked. The new key signs now and all others are published no longer: every access token
-dies, and clients fetch a new one with their refresh token by themselves; whoever has none signs in again. Minted tokens
-die too and have to be minted again: gatehouse token list says which. Gatehouse itself knows within a second, or within a minute when messages between its processes are lost; other programs that
-verify tokens know when they next fetch the keys, which they may keep for 5 minutes.
+Use --at-once for a key that leaked. The new key signs now and all other keys are withdrawn, so every access token stops
+working. Clients with a refresh token get a new access token without help; people whose client has none sign in again. Minted
+tokens stop working too and must be minted again: gatehouse token list shows which. Gatehouse applies the change within a
+second, or within a minute if messages between its processes are lost. Other programs that verify tokens apply it when they
+next fetch the keys, which they may cache for 5 minutes.
 ${EXAMPLES}`;
 
-type Keys = { items: SigningKeyDocument[] };
+type Keys = { items: SigningKeyResource[] };
 
-export function addKeysCommands(program: Command, terminal: Terminal): void {
+export function addKeysCommands(program: Command, { openClient, print }: Terminal): void {
   const keys = program
     .command('keys')
-    .description('see and rotate the keys that sign access tokens')
+    .description('list and rotate the keys that sign access tokens')
     .addHelpText('after', EXAMPLES);
-  addList(keys, terminal);
-  addRotate(keys, terminal);
-}
-
-function addList(keys: Command, { findAccess, print }: Terminal): void {
   keys
     .command('list')
-    .description('list the published keys, the newest first')
+    .description('list the published keys, newest first')
     .action(async () => {
-      print(await listKeys(findAccess()), keysText);
+      print(await openClient().listKeys(), keysText);
     });
-}
-
-function addRotate(keys: Command, { findAccess, print }: Terminal): void {
   keys
     .command('rotate')
-    .description('let a new key take over')
-    .option('--at-once', 'now, ending every access token: for a key that leaked')
-    .addHelpText('after', ROTATION)
+    .description('replace the signing key')
+    .option('--at-once', 'replace a leaked key now: every access token stops working')
+    .addHelpText('after', ROTATE_HELP)
     .action(async ({ atOnce = false }: { atOnce?: boolean }) => {
-      print(await rotateKeys(findAccess(), { atOnce }), atOnce ? replacedText : rotatedText);
+      const rotated = await openClient().rotateKeys({ body: { atOnce } });
+      print(rotated, atOnce ? replacedText : rotatedText);
     });
 }
 
@@ -59,10 +51,10 @@ function keysText({ items }: Keys): string {
 }
 
 function rotatedText(keys: Keys): string {
-  return `Published a new key, which signs by itself when the time has come.\n\n${keysText(keys)}`;
+  return `Published a new key. It starts signing at the time shown.\n\n${keysText(keys)}`;
 }
 
 function replacedText(keys: Keys): string {
-  return `Replaced the key. Access tokens from before no longer work; clients fetch new ones by themselves.
-Minted tokens from before no longer work either: mint new ones (gatehouse token list says which).\n\n${keysText(keys)}`;
+  return `Replaced the key. Earlier access tokens no longer work. Clients with a refresh token get new ones.
+Earlier minted tokens no longer work: mint new ones (gatehouse token list shows which).\n\n${keysText(keys)}`;
 }

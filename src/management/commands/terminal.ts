@@ -1,22 +1,30 @@
-// What the command line shows: plain text for people, JSON for programs.
-import type { Access } from '../client.ts';
+import type { ManagementClient } from '../api/client.ts';
 
-/** What every command gets. `findAccess` throws when the settings do not say where Gatehouse is. */
+/** Passed to every command. */
 export type Terminal = {
-  findAccess: () => Access;
-  /** Shows a result: `text` of it to people, all of it as JSON to programs. */
+  /** Throws SettingsError if the address or the key of the management API is not known. */
+  openClient: () => ManagementClient;
+  /** Prints the result as JSON with --json, otherwise `text(result)`. */
   print: <T>(result: T, text: (result: T) => string) => void;
   /** Seconds since the epoch. */
   now: () => number;
 };
 
-/** Columns under headings, for a terminal. */
+/** Aligns cells in columns under headings. */
 export function table(headings: string[], rows: string[][]): string {
   const lines = [headings, ...rows].map((cells) => cells.map(plain));
   const widths = headings.map((_, column) =>
     Math.max(...lines.map((cells) => cells[column]?.length ?? 0)),
   );
   return lines.map((cells) => line(cells, widths)).join('\n');
+}
+
+/** Lists labels and values in two aligned columns. */
+export function details(values: Record<string, string>): string {
+  const width = Math.max(...Object.keys(values).map(({ length }) => length)) + 2;
+  return Object.entries(values)
+    .map(([label, value]) => `  ${label.padEnd(width)}${plain(value)}`)
+    .join('\n');
 }
 
 function line(cells: string[], widths: number[]): string {
@@ -26,27 +34,27 @@ function line(cells: string[], widths: number[]): string {
     .trimEnd();
 }
 
-const UNSEEN = /(?!\n)[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
+const INVISIBLE = /(?!\n)[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
 
-/** Text of others without what moves a terminal's cursor or turns text round. */
+/** Replaces characters that could move the cursor or reverse text: names are untrusted input. */
 export function plain(text: string): string {
-  return text.replace(UNSEEN, '\uFFFD').replaceAll('\n', '\uFFFD');
+  return text.replace(INVISIBLE, '\uFFFD').replaceAll('\n', '\uFFFD');
 }
 
-/** The same JSON to every program, and nothing but text to a terminal. */
+/** Serializes to JSON, with characters that could move the cursor escaped. */
 export function jsonText(value: unknown): string {
   const escaped = (character: string) =>
     `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-  return JSON.stringify(value, null, 2).replace(UNSEEN, escaped);
+  return JSON.stringify(value, null, 2).replace(INVISIBLE, escaped);
 }
 
-/** One word of a command that people paste, whoever chose it: brackets, quotes and the like mean something to shells. */
+/** Quotes a word for a shell, so that people can paste a command that contains untrusted input. */
 export function quoted(word: string): string {
   const text = plain(word);
   return /^[\w:/.-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** An ISO 8601 time to the minute. */
+/** Formats an ISO 8601 time to the minute. */
 export function minute(time: string): string {
   return `${time.slice(0, 10)} ${time.slice(11, 16)} UTC`;
 }

@@ -1,10 +1,11 @@
-// The commands `token mint`, `list` and `revoke`.
 import { type Command, Option } from 'commander';
-import { LEVELS } from '../../permission-level.ts';
-import { listTokens, mintToken, revokeToken, type WantedToken } from '../client.ts';
-import { expiryOf, parseMoment, type Moment } from './argument.ts';
-import type { Terminal } from './terminal.ts';
-import { listText, mintedText, revokedText } from './token-text.ts';
+import { decodeJwt } from 'jose';
+import { type Level, LEVELS } from '../../permission-level.ts';
+import { allItems } from '../api/client.ts';
+import type { MintedTokenResource, NewTokenResource } from '../api/resources.ts';
+import { tokenExample } from '../instructions.ts';
+import { expiryMembers, parseTime, type RelativeOrAbsoluteTime } from './option-values.ts';
+import { minute, plain, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
@@ -12,60 +13,94 @@ Examples:
   $ gatehouse token mint --name "Editor" --level operations --expires 30d
   $ gatehouse token list`;
 
-const MINTING = `
-The token is for programs that cannot sign in with a browser. It is shown once and kept nowhere, works at the /mcp address
-of the resource server only, and expires after 366d at the latest.
+const MINT_HELP = `
+The token is for programs that cannot sign in with a browser. It is shown once and not stored. It works only at the /mcp address
+of the resource server, for at most 366d.
 ${EXAMPLES}`;
 
-export function addTokenCommands(program: Command, terminal: Terminal): void {
+type MintOptions = { name: string; level: Level; expires?: RelativeOrAbsoluteTime };
+
+export function addTokenCommands(program: Command, { openClient, print }: Terminal): void {
   const token = program
     .command('token')
-    .description('mint, see and revoke tokens for programs that cannot sign in with a browser')
+    .description('mint, list and revoke tokens for programs that cannot sign in with a browser')
     .addHelpText('after', EXAMPLES);
-  addMint(token, terminal);
-  addList(token, terminal);
-  addRevoke(token, terminal);
-}
-
-type MintOptions = Pick<WantedToken, 'name' | 'level'> & { expires?: Moment };
-
-function addMint(token: Command, { findAccess, print }: Terminal): void {
   token
     .command('mint')
-    .description('mint a token and print it, this once, with how to use it')
-    .requiredOption('--name <name>', 'what the list of tokens shows')
+    .description('mint a token, print it once, and show how to use it')
+    .requiredOption('--name <name>', 'the name in the list of tokens')
     .addOption(
-      new Option('--level <level>', 'what a caller with the token may see')
+      new Option('--level <level>', 'the level of calls made with the token')
         .choices(LEVELS)
         .makeOptionMandatory(),
     )
     .option(
       '--expires <when>',
-      'after 12h, 30d or 366d, or at an ISO 8601 time; after 90d unless given',
-      parseMoment,
+      'after 12h, 30d or 366d, or at an ISO 8601 time (default: 90d)',
+      parseTime,
     )
-    .addHelpText('after', MINTING)
-    .action(async ({ expires, ...wanted }: MintOptions) => {
-      const minted = await mintToken(findAccess(), { ...wanted, ...expiryOf(expires) });
-      print(minted, mintedText);
+    .addHelpText('after', MINT_HELP)
+    .action(async ({ expires, ...options }: MintOptions) => {
+      const body = { ...options, ...expiryMembers(expires) };
+      print(await openClient().mintToken({ body }), mintedText);
     });
-}
-
-function addList(token: Command, { findAccess, print }: Terminal): void {
   token
     .command('list')
-    .description('list all minted tokens that did not expire, the oldest first')
+    .description('list all minted tokens that have not expired, oldest first')
     .action(async () => {
-      print({ items: await Array.fromAsync(listTokens(findAccess())) }, listText);
+      const client = openClient();
+      const items = await Array.fromAsync(allItems((query) => client.listTokens({ query })));
+      print({ items }, listText);
+    });
+  token
+    .command('revoke')
+    .description('revoke a minted token: it stops working')
+    .argument('<id>', 'token id, see gatehouse token list')
+    .action(async (id: string) => {
+      print(await openClient().revokeToken({ id }), revokedText);
     });
 }
 
-function addRevoke(token: Command, { findAccess, print }: Terminal): void {
-  token
-    .command('revoke')
-    .description('revoke a minted token: it works no longer')
-    .argument('<id>', 'the id in the list of tokens')
-    .action(async (id: string) => {
-      print(await revokeToken(findAccess(), id), revokedText);
-    });
+function mintedText({ id, name, level, expiresAt, token }: NewTokenResource): string {
+  const url = audienceOf(token);
+  return `Minted a token. It is shown only once.
+
+  name     ${plain(name)}
+  id       ${id}
+  level    ${level}
+  expires  ${minute(expiresAt)}
+
+Send it with every request to ${url}
+  Authorization: Bearer ${token}
+
+For example in mcp.json:
+${tokenExample(url, token)}
+
+Anyone who has the token can make calls with its level: keep it out of repositories. To revoke it:
+  gatehouse token revoke ${id}
+`;
+}
+
+/** Returns the only address that accepts the token (RFC 9068 section 3). */
+function audienceOf(token: string): string {
+  return String(decodeJwt(token).aud);
+}
+
+function listText({ items }: { items: MintedTokenResource[] }): string {
+  if (items.length === 0)
+    return `There are no minted tokens. Mint one:
+  gatehouse token mint --name "Nightly report" --level analytics`;
+  const rows = items.map(({ id, name, level, lastFour, expiresAt, lastUsedAt, keyReplaced }) => [
+    id,
+    name,
+    level,
+    `…${lastFour}`,
+    lastUsedAt ? minute(lastUsedAt) : 'never',
+    keyReplaced ? 'key replaced: mint again' : minute(expiresAt),
+  ]);
+  return table(['ID', 'NAME', 'LEVEL', 'ENDS IN', 'LAST USED', 'EXPIRES'], rows);
+}
+
+function revokedText({ id, name }: MintedTokenResource): string {
+  return `Revoked "${plain(name)}" (${id}). The token no longer works.`;
 }

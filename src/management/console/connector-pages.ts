@@ -1,4 +1,3 @@
-// The console's pages of connectors: the list with a form to create one, and each with its link, how to use it, and its end.
 import type { NewConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../http/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
@@ -10,21 +9,20 @@ import {
   revokeConnector,
   showConnector,
 } from '../connectors.ts';
-import type { ConnectorDocument } from '../documents.ts';
-import { connectorsQuery, newConnector } from '../input.ts';
+import type { ConnectorResource } from '../api/resources.ts';
+import { connectorsQuery, newConnectorBody } from '../api/requests.ts';
 import { instructionsFor } from '../instructions.ts';
-import { CONSOLE, type Sections, type Visit } from './visit.ts';
-import { createOnce, entered, type Form, isFirst } from './forms.ts';
-import { type Frame, frameOf, secondsOf } from './frame.ts';
-import { nextLink, placeIn } from './place.ts';
+import { CONSOLE_PATH, type ConsoleContext, type ConsoleRoutes } from './context.ts';
+import { claimIdempotencyKey, createIdempotencyKey, type Form, optionalValue } from './forms.ts';
+import { cursorIn, epochSeconds, type FormProblem, layout, nextPage } from './layout.ts';
 
 type Item = ViewValues['console/connectors']['items'][number];
 
-const PATH = `${CONSOLE}/connectors`;
-const PAGE = 100;
+const PATH = `${CONSOLE_PATH}/connectors`;
+const PAGE_ITEMS = 100;
 
-export function connectorPages({ page, form }: Sections): void {
-  page('/connectors', (visit) => showList(visit));
+export function connectorPages({ page, form }: ConsoleRoutes): void {
+  page('/connectors', (context) => showList(context));
   form('/connectors', create);
   page('/connectors/:id', showOne);
   form('/connectors/:id/revoke', async ({ options, ctx }) => {
@@ -37,62 +35,72 @@ export function connectorPages({ page, form }: Sections): void {
   });
 }
 
-type Problem = NonNullable<Frame['problem']>;
-
-async function showList(visit: Visit, wrong?: { problem: Problem; form: Form }): Promise<void> {
-  const { options, ctx } = visit;
-  const after = placeIn(ctx, connectorsQuery);
-  const { items, next } = await listConnectors(options, { limit: PAGE, after });
-  const { name = '', level = 'analytics', maxUses = '', days = '' } = wrong?.form ?? {};
+/** `rejected` is a form with a problem, whose values are shown again. */
+async function showList(
+  context: ConsoleContext,
+  rejected?: { problem: FormProblem; form: Form },
+): Promise<void> {
+  const { options, ctx } = context;
+  const after = cursorIn(ctx, connectorsQuery);
+  const { items, next } = await listConnectors(options, { limit: PAGE_ITEMS, after });
+  const { name = '', level = 'analytics', maxUses = '', days = '' } = rejected?.form ?? {};
   const values = {
-    console: frameOf(visit, 'connectors', wrong?.problem),
+    console: layout(context, 'connectors', rejected?.problem),
     items: items.map(itemOf),
-    ...nextLink(PATH, next),
-    form: { action: PATH, once: createOnce(), levels: [...LEVELS], name, level, maxUses, days },
+    ...nextPage(PATH, next),
+    form: {
+      action: PATH,
+      idempotencyKey: createIdempotencyKey(),
+      levels: [...LEVELS],
+      name,
+      level,
+      maxUses,
+      days,
+    },
   };
-  await options.pages.render(ctx, 'console/connectors', values, wrong ? 400 : 200);
+  await options.pages.render(ctx, 'console/connectors', values, rejected ? 400 : 200);
 }
 
-async function create(visit: Visit, form: Form): Promise<void> {
-  const { options, ctx } = visit;
-  const wanted = wantedIn(form, options.now());
-  if ('problem' in wanted) return showList(visit, { ...wanted, form });
-  if (!(await isFirst(options.store, form))) return seeOther(ctx, PATH);
-  const { id } = await createConnector(options, wanted);
+async function create(context: ConsoleContext, form: Form): Promise<void> {
+  const { options, ctx } = context;
+  const parsed = parseForm(form, options.now());
+  if ('problem' in parsed) return showList(context, { ...parsed, form });
+  if (!(await claimIdempotencyKey(options.store, form))) return seeOther(ctx, PATH);
+  const { id } = await createConnector(options, parsed);
   seeOther(ctx, `${PATH}/${id}?done=created`);
 }
 
-const PROBLEMS: Record<string, Problem> = { name: 'name', maxUses: 'uses', expiresIn: 'days' };
+const PROBLEMS: Record<string, FormProblem> = { name: 'name', maxUses: 'uses', expiresIn: 'days' };
 
-/** The same rules as for the API. */
-function wantedIn(form: Form, now: number): NewConnector | { problem: Problem } {
-  const [maxUses, days] = [entered(form, 'maxUses'), entered(form, 'days')];
-  const parsed = newConnector(now).safeParse({
+/** Applies the same rules as the API. */
+function parseForm(form: Form, now: number): NewConnector | { problem: FormProblem } {
+  const [maxUses, days] = [optionalValue(form, 'maxUses'), optionalValue(form, 'days')];
+  const parsed = newConnectorBody(now).safeParse({
     name: form.name,
     level: form.level,
     ...(maxUses === undefined ? {} : { maxUses: Number(maxUses) }),
     ...(days === undefined ? {} : { expiresIn: `${days}d` }),
   });
   if (parsed.success) return parsed.data;
-  const [where] = parsed.error.issues[0]?.path ?? [];
-  return { problem: PROBLEMS[String(where)] ?? 'other' };
+  const [member] = parsed.error.issues[0]?.path ?? [];
+  return { problem: PROBLEMS[String(member)] ?? 'other' };
 }
 
-async function showOne(visit: Visit): Promise<void> {
-  const { options, ctx } = visit;
+async function showOne(context: ConsoleContext): Promise<void> {
+  const { options, ctx } = context;
   const connector = await showConnector(options, String(ctx.params.id));
   const { id, link, name, state } = connector;
-  const isOver = state === 'revoked' || state === 'expired';
+  const isUnusable = state === 'revoked' || state === 'expired';
   await options.pages.render(ctx, 'console/connector', {
-    console: frameOf(visit, 'connectors'),
+    console: layout(context, 'connectors'),
     connector: { ...itemOf(connector), link },
-    instructions: isOver ? [] : instructionsFor(link, name),
+    instructions: isUnusable ? [] : instructionsFor(link, name),
     account: `${options.authUrl}/account`,
-    ...(isOver ? { delete: `${PATH}/${id}/delete` } : { revoke: `${PATH}/${id}/revoke` }),
+    ...(isUnusable ? { delete: `${PATH}/${id}/delete` } : { revoke: `${PATH}/${id}/revoke` }),
   });
 }
 
-function itemOf(connector: ConnectorDocument): Item {
+function itemOf(connector: ConnectorResource): Item {
   const { id, name, level, state, createdAt, expiresAt, maxUses, uses } = connector;
   return {
     id,
@@ -100,9 +108,9 @@ function itemOf(connector: ConnectorDocument): Item {
     level,
     state,
     href: `${PATH}/${id}`,
-    createdAt: secondsOf(createdAt),
+    createdAt: epochSeconds(createdAt),
     uses,
     ...(maxUses === undefined ? {} : { left: Math.max(0, maxUses - uses), maxUses }),
-    ...(expiresAt === undefined ? {} : { expiresAt: secondsOf(expiresAt) }),
+    ...(expiresAt === undefined ? {} : { expiresAt: epochSeconds(expiresAt) }),
   };
 }

@@ -1,4 +1,3 @@
-// The console: pages for administrators on the management host, signed in through the identity provider; they call what the API calls.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
@@ -6,6 +5,13 @@ import { limitRate } from '../../http/rate-limits.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
 import { connectorPages } from './connector-pages.ts';
+import {
+  CONSOLE_PATH,
+  type ConsoleOptions,
+  type ConsoleRoutes,
+  type FormHandler,
+  type Page,
+} from './context.ts';
 import { requireForm } from './forms.ts';
 import { healthPage } from './health-page.ts';
 import { listPages } from './list-pages.ts';
@@ -20,60 +26,53 @@ import {
   SIGN_IN_PATH,
   startSignIn,
 } from './sign-in.ts';
-import {
-  CONSOLE,
-  type ConsoleOptions,
-  type Formlike,
-  type Pagelike,
-  type Sections,
-} from './visit.ts';
 import { requestContext } from '../../http/request-context.ts';
 
 const SIGNED_OUT_PATH = '/console/signed-out';
 
 export function isConsolePath(path: string): boolean {
-  return path === CONSOLE || path.startsWith(`${CONSOLE}/`);
+  return path === CONSOLE_PATH || path.startsWith(`${CONSOLE_PATH}/`);
 }
 
 export function adminConsole(options: ConsoleOptions): Koa.Middleware {
   const router = new Router({ sensitive: true, strict: true });
-  router.use(tightenHeaders);
+  router.use(setSecurityHeaders);
   signInRoutes(router, options);
-  const sections: Sections = {
-    page: (path, show) => router.get(CONSOLE + path, visiting(options, show)),
-    form: (path, act) => router.post(CONSOLE + path, acting(options, act)),
+  const routes: ConsoleRoutes = {
+    page: (path, show) => router.get(CONSOLE_PATH + path, pageMiddleware(options, show)),
+    form: (path, handle) => router.post(CONSOLE_PATH + path, formMiddleware(options, handle)),
   };
-  sections.page('', async ({ ctx }) => seeOther(ctx, `${CONSOLE}/connectors`));
-  connectorPages(sections);
-  tokenPages(sections);
-  listPages(sections);
-  healthPage(sections);
-  sections.form('/sign-out', async ({ ctx }) => {
+  routes.page('', async ({ ctx }) => seeOther(ctx, `${CONSOLE_PATH}/connectors`));
+  connectorPages(routes);
+  tokenPages(routes);
+  listPages(routes);
+  healthPage(routes);
+  routes.form('/sign-out', async ({ ctx }) => {
     await closeSession(options, ctx);
     seeOther(ctx, SIGNED_OUT_PATH);
   });
-  const routes = router.routes() as Koa.Middleware;
+  const dispatch = router.routes() as Koa.Middleware;
   return async (ctx, next) => {
-    if (isConsolePath(ctx.path)) return routes(ctx, next);
-    // Whoever types the address of the host in a browser looks for this.
-    return ctx.path === '/' && ctx.method === 'GET' ? seeOther(ctx, CONSOLE) : next();
+    if (isConsolePath(ctx.path)) return dispatch(ctx, next);
+    // A person who opens the bare address of the host is looking for the console.
+    return ctx.path === '/' && ctx.method === 'GET' ? seeOther(ctx, CONSOLE_PATH) : next();
   };
 }
 
 function signInRoutes(router: Router, options: ConsoleOptions): void {
-  const bounded = [refuseUnseenRequests('GET'), limitRate(options.rateLimit)];
+  const guards = [refuseUnseenRequests('GET'), limitRate(options.rateLimit)];
   const { pages } = options;
-  // Whoever asks for this may be about to be somebody else, whom the identity provider does not ask for by itself.
-  router.get(SIGN_IN_PATH, ...bounded, (ctx) => {
+  // Ask the identity provider to let the person choose another account, which it does not do by itself.
+  router.get(SIGN_IN_PATH, ...guards, (ctx) => {
     const [provider, ...others] = options.signIn.providers;
     const isOnly = provider && others.length === 0;
     return isOnly ? leave(options, ctx, provider, 'switch') : choose(options, ctx);
   });
-  router.get(`${SIGN_IN_PATH}/:provider`, ...bounded, (ctx) =>
+  router.get(`${SIGN_IN_PATH}/:provider`, ...guards, (ctx) =>
     leave(options, ctx, requireProvider(options, ctx.params.provider), 'switch'),
   );
   for (const path of [CALLBACK_PATH, `${CALLBACK_PATH}/:provider`])
-    router.get(path, ...bounded, notAdministratorAsPage(options), (ctx) =>
+    router.get(path, ...guards, renderNotAdministrator(options), (ctx) =>
       completeSignIn(options, ctx),
     );
   router.get(SIGNED_OUT_PATH, (ctx) =>
@@ -81,34 +80,34 @@ function signInRoutes(router: Router, options: ConsoleOptions): void {
   );
 }
 
-function visiting(options: ConsoleOptions, show: Pagelike): Koa.Middleware {
-  const refusing = notAdministratorAsPage(options);
+function pageMiddleware(options: ConsoleOptions, show: Page): Koa.Middleware {
+  const withRefusalPage = renderNotAdministrator(options);
   return (ctx) =>
-    refusing(ctx, async () => {
+    withRefusalPage(ctx, async () => {
       const session = await findSession(options, ctx);
-      if (!session) return beginSignIn(options, ctx);
+      if (!session) return redirectToSignIn(options, ctx);
       await show({ options: { ...options, by: session.account.id }, ctx, session });
     });
 }
 
-async function beginSignIn(options: ConsoleOptions, ctx: Koa.Context): Promise<void> {
+async function redirectToSignIn(options: ConsoleOptions, ctx: Koa.Context): Promise<void> {
   await refuseUnseenRequests('GET')(ctx, async () => {});
   await limitRate(options.rateLimit)(ctx, async () => {});
   await startSignIn(options, ctx);
 }
 
-/** Whoever is not signed in any more sees what there is first, and decides again. */
-function acting(options: ConsoleOptions, act: Formlike): Koa.Middleware {
+/** Without a session the form is dropped, so that the person sees the current state before acting again. */
+function formMiddleware(options: ConsoleOptions, handle: FormHandler): Koa.Middleware {
   return async (ctx) => {
     const session = await findSession(options, ctx);
-    if (!session) return seeOther(ctx, CONSOLE);
+    if (!session) return seeOther(ctx, CONSOLE_PATH);
     const form = await requireForm(ctx, session);
-    await act({ options: { ...options, by: session.account.id }, ctx, session }, form);
+    await handle({ options: { ...options, by: session.account.id }, ctx, session }, form);
   };
 }
 
-function notAdministratorAsPage({ pages }: ConsoleOptions): Koa.Middleware {
-  return async function refusedAsPage(ctx, next) {
+function renderNotAdministrator({ pages }: ConsoleOptions): Koa.Middleware {
+  return async function renderRefusal(ctx, next) {
     try {
       await next();
     } catch (error) {
@@ -120,8 +119,8 @@ function notAdministratorAsPage({ pages }: ConsoleOptions): Koa.Middleware {
   };
 }
 
-/** Unlike consent, forms here never lead to another site, and no other page has a reason to open this one in a window of its own. */
-async function tightenHeaders(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+/** Stricter than the consent page: forms never redirect to another site, and no other page opens the console in a window. */
+async function setSecurityHeaders(ctx: Koa.Context, next: Koa.Next): Promise<void> {
   const policy = ctx.response.get('Content-Security-Policy');
   ctx.set('Content-Security-Policy', `${policy};form-action 'self'`);
   ctx.set('Cross-Origin-Opener-Policy', 'same-origin');

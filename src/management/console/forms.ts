@@ -1,4 +1,3 @@
-// Forms of the console: from our own pages only, and sent once.
 import type Koa from 'koa';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
@@ -7,10 +6,13 @@ import { requireFormToken, secret, type Session } from './sessions.ts';
 
 export type Form = Record<string, string>;
 
-const ONCE_KEPT = 8 * 3600;
-const ONCE = /^[\w-]{43}$/;
+const IDEMPOTENCY_KEY_SECONDS = 8 * 3600;
+const IDEMPOTENCY_KEY = /^[\w-]{43}$/;
 
-/** The host refuses other origins already; older browsers say it in `Sec-Fetch-Site` only, or not at all, and then the token decides. */
+/**
+ * Reads a form and rejects it if it was not sent from a page of this session. The host already rejects other origins; older browsers send
+ * only `Sec-Fetch-Site` or nothing, so the form token decides.
+ */
 export async function requireForm(ctx: Koa.Context, session: Session): Promise<Form> {
   const site = ctx.get('Sec-Fetch-Site');
   if (site !== '' && site !== 'same-origin')
@@ -20,19 +22,23 @@ export async function requireForm(ctx: Koa.Context, session: Session): Promise<F
   return form;
 }
 
-/** A value for the field `once` of a form that makes something. */
-export function createOnce(): string {
+/** Creates the hidden field that makes a form that creates something idempotent. */
+export function createIdempotencyKey(): string {
   return secret();
 }
 
-/** Whether the form that makes something was not sent before: a second click makes nothing. */
-export async function isFirst(store: Store, { once = '' }: Form): Promise<boolean> {
-  if (!ONCE.test(once)) throw new HttpError(400, 'invalid_request', 'the form is incomplete');
-  return store.add(`console-form:${once}`, true, ONCE_KEPT);
+/** Resolves to false if a form with the same key was sent before. */
+export async function claimIdempotencyKey(
+  store: Store,
+  { idempotencyKey = '' }: Form,
+): Promise<boolean> {
+  if (!IDEMPOTENCY_KEY.test(idempotencyKey))
+    throw new HttpError(400, 'invalid_request', 'the form is incomplete');
+  return store.add(`console-form:${idempotencyKey}`, true, IDEMPOTENCY_KEY_SECONDS);
 }
 
-/** `entered` as an answer to one of the questions, or undefined when it was left out. */
-export function entered(form: Form, name: string): string | undefined {
+/** Returns a trimmed field, or undefined if it is empty. */
+export function optionalValue(form: Form, name: string): string | undefined {
   const text = form[name]?.trim();
   return text === '' ? undefined : text;
 }

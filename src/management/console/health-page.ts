@@ -1,57 +1,52 @@
-// The console's page of health: whether the store, the authorization server and the resource server answer, and the signing keys.
-import { showKeys } from '../signing-keys.ts';
-import { code, time } from './facts.ts';
-import { frameOf } from './frame.ts';
-import type { Sections, Visit } from './visit.ts';
+import { listKeys } from '../signing-keys.ts';
+import type { ConsoleContext, ConsoleRoutes } from './context.ts';
+import { codeField, dateFields, layout } from './layout.ts';
 
-const WITHIN = 2000;
+const TIMEOUT_MS = 2000;
 
-export function healthPage({ page }: Sections): void {
+export function healthPage({ page }: ConsoleRoutes): void {
   page('/health', show);
 }
 
-async function show(visit: Visit): Promise<void> {
-  const { options, ctx } = visit;
+async function show(context: ConsoleContext): Promise<void> {
+  const { options, ctx } = context;
   const { store, authUrl, resourceUrl, version, pages } = options;
-  const [isStored, isAuth, isResource, { items }] = await Promise.all([
-    answers(store.ping()),
-    answers(requireReady(authUrl)),
-    answers(requireReady(resourceUrl)),
-    showKeys(options),
+  const [isStoreOk, isAuthOk, isResourceOk, { items }] = await Promise.all([
+    succeeds(store.ping()),
+    succeeds(requireReady(authUrl)),
+    succeeds(requireReady(resourceUrl)),
+    listKeys(options),
   ]);
   await pages.render(ctx, 'console/health', {
-    console: frameOf(visit, 'health'),
+    console: layout(context, 'health'),
     version,
     checks: [
-      { name: 'store', isWell: isStored },
-      { name: 'auth', isWell: isAuth },
-      { name: 'resource', isWell: isResource },
+      { name: 'store', isOk: isStoreOk },
+      { name: 'auth', isOk: isAuthOk },
+      { name: 'resource', isOk: isResourceOk },
     ],
     items: items.map(({ id, state, signsFrom, publishedUntil }) => ({
       title: id,
       state,
-      isWell: true,
-      facts: [
-        code('signsFrom', signsFrom),
-        ...(publishedUntil === undefined ? [] : time('expires', publishedUntil)),
-      ],
+      isOk: true,
+      fields: [codeField('signsFrom', signsFrom), ...dateFields('expires', publishedUntil)],
       actions: [],
     })),
   });
 }
 
-async function answers(asked: Promise<unknown>): Promise<boolean> {
-  return asked.then(
+async function succeeds(check: Promise<unknown>): Promise<boolean> {
+  return check.then(
     () => true,
     () => false,
   );
 }
 
-/** By the public address, as clients would. */
+/** Asks at the public address, as clients do. */
 async function requireReady(url: string): Promise<void> {
   const response = await fetch(`${url}/readyz`, {
     redirect: 'manual',
-    signal: AbortSignal.timeout(WITHIN),
+    signal: AbortSignal.timeout(TIMEOUT_MS),
   });
   await response.body?.cancel();
   if (!response.ok) throw new Error(`${url} is not ready`);

@@ -1,51 +1,114 @@
-// The console's lists of clients, grants, accounts and the audit log, with what an administrator can do about each item.
-import { CONNECTION_STATES, type ConnectionState } from '../../connections/connection.ts';
+// The lists of clients, grants, accounts and audit items, with the actions of an administrator.
+import { findAccount } from '../../accounts/accounts.ts';
+import type { AuditItem } from '../../audit/audit.ts';
+import { CONNECTION_STATES } from '../../connections/connection.ts';
+import { findConnector } from '../../connectors/connectors.ts';
+import type { ViewValues } from '../../http/pages.ts';
+import { seeOther } from '../../http/see-other.ts';
+import { securityEvents } from '../../observability/labels.ts';
+import type { Store } from '../../store/store.ts';
 import { changeAccount, forgetAccount, listAccounts } from '../accounts.ts';
+import { accountsQuery, auditQuery, clientsQuery, grantsQuery } from '../api/requests.ts';
+import type { AccountResource, ClientResource, GrantResource, Page } from '../api/resources.ts';
+import { listAudit } from '../audit-log.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
-import type { AccountDocument } from '../documents.ts';
-import type { ClientDocument, GrantDocument } from '../grant-documents.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
-import { accountsQuery, clientsQuery, grantsQuery } from '../input.ts';
-import { audit } from './audit-list.ts';
-import { code, level, said, text, time } from './facts.ts';
-import { addList, type List, PAGE } from './list.ts';
-import { CONSOLE, type Sections } from './visit.ts';
+import type { ManagementServices } from '../services.ts';
+import { CONSOLE_PATH, type ConsoleContext, type ConsoleRoutes } from './context.ts';
+import {
+  codeField,
+  cursorIn,
+  dateFields,
+  idField,
+  layout,
+  levelField,
+  type ListQuery,
+  nextPage,
+  type Section,
+  textField,
+  translatedField,
+} from './layout.ts';
 
+const PAGE_ITEMS = 50;
+const HOUR_SECONDS = 3600;
+const EVENTS = 'console.events';
+const OUTCOMES = 'console.outcomes';
 const REASONS = 'console.reasons';
 
-export function listPages(sections: Sections): void {
-  addList(sections, clients);
-  addList(sections, grants);
-  addList(sections, accounts);
-  addList(sections, audit);
+type Values = ViewValues['console/list'];
+type Query = Record<string, string>;
+
+type List<T> = {
+  section: Section;
+  query: ListQuery;
+  filters?: (query: Query) => Values['filters'];
+  read: (services: ManagementServices, query: Query, after?: string) => Promise<Page<T>>;
+  item: (resource: T) => Values['items'][number];
+  /** What the buttons do. `done` is the key of the message shown afterwards. */
+  actions?: Record<
+    string,
+    { done: string; act: (services: ManagementServices, id: string) => Promise<unknown> }
+  >;
+};
+
+export function listPages(routes: ConsoleRoutes): void {
+  addList(routes, clients);
+  addList(routes, grants);
+  addList(routes, accounts);
+  addList(routes, audit);
 }
 
-/** As people read it when they are asked for consent. */
-const KINDS: Record<ClientDocument['kind'], string> = {
+/** Adds the page, and a form for each action. */
+function addList<T>({ page, form }: ConsoleRoutes, list: List<T>): void {
+  const path = `${CONSOLE_PATH}/${list.section}`;
+  page(`/${list.section}`, (context) => showList(context, list, path));
+  for (const [name, { done, act }] of Object.entries(list.actions ?? {}))
+    form(`/${list.section}/${name}`, async ({ options, ctx }, { id = '' }) => {
+      await act(options, id);
+      seeOther(ctx, `${path}?done=${done}`);
+    });
+}
+
+async function showList<T>(context: ConsoleContext, list: List<T>, path: string): Promise<void> {
+  const { options, ctx } = context;
+  const first = Object.entries(ctx.query).map(([name, value]) => [name, [value].flat()[0] ?? '']);
+  const { after: _after, done: _done, ...query }: Query = Object.fromEntries(first);
+  const { items, next } = await list.read(options, query, cursorIn(ctx, list.query));
+  await options.pages.render(ctx, 'console/list', {
+    console: layout(context, list.section),
+    items: items.map(list.item),
+    ...nextPage(path, next, query),
+    filters: list.filters?.(query) ?? [],
+    action: path,
+  });
+}
+
+/** The texts of the consent page. */
+const CLIENT_KIND_TEXTS: Record<ClientResource['kind'], string> = {
   'self-registered': 'consent.appUnverified',
   'metadata-document': 'consent.appAddress',
   'pre-registered': 'consent.appKnown',
 };
 
-const clients: List<ClientDocument> = {
+const clients: List<ClientResource> = {
   section: 'clients',
   query: clientsQuery,
-  read: (tools, _query, after) => listClients(tools, { limit: PAGE, after }),
+  read: (services, _query, after) => listClients(services, { limit: PAGE_ITEMS, after }),
   item: ({ id, name, state, kind, redirectUris, lastUsedAt, revokedAt }) => ({
     title: name ?? id,
     state,
-    isWell: state === 'allowed',
-    facts: [
-      code('id', id),
-      { label: 'kind', code: kind, said: KINDS[kind] },
-      ...redirectUris.slice(0, 5).map((uri) => code('redirect', uri)),
-      ...time('lastUsed', lastUsedAt),
-      ...time('ended', revokedAt),
+    isOk: state === 'allowed',
+    fields: [
+      codeField('id', id),
+      { label: 'kind', code: kind, textKey: CLIENT_KIND_TEXTS[kind] },
+      ...redirectUris.slice(0, 5).map((uri) => codeField('redirect', uri)),
+      ...dateFields('lastUsed', lastUsedAt),
+      ...dateFields('ended', revokedAt),
     ],
     actions: [
       state === 'allowed'
-        ? { name: 'revokeClient', action: `${CONSOLE}/clients/revoke`, id }
-        : { name: 'allowClient', action: `${CONSOLE}/clients/allow`, id },
+        ? { name: 'revokeClient', action: `${CONSOLE_PATH}/clients/revoke`, id }
+        : { name: 'allowClient', action: `${CONSOLE_PATH}/clients/allow`, id },
     ],
   }),
   actions: {
@@ -54,17 +117,22 @@ const clients: List<ClientDocument> = {
   },
 };
 
-const grants: List<GrantDocument> = {
+const grants: List<GrantResource> = {
   section: 'grants',
   query: grantsQuery,
   filters: ({ state = '' }) => [
-    { name: 'state', value: state, said: 'console.choices', choices: [...CONNECTION_STATES] },
+    {
+      name: 'state',
+      value: state,
+      choiceTexts: 'console.choices',
+      choices: [...CONNECTION_STATES],
+    },
   ],
-  read: (tools, { state, connector, account, client }, after) =>
-    listGrants(tools, {
-      limit: PAGE,
+  read: (services, { state, connector, account, client }, after) =>
+    listGrants(services, {
+      limit: PAGE_ITEMS,
       after,
-      state: CONNECTION_STATES.find((known: ConnectionState) => known === state),
+      state: CONNECTION_STATES.find((known) => known === state),
       connector: connector || undefined,
       account: account || undefined,
       client: client || undefined,
@@ -72,41 +140,41 @@ const grants: List<GrantDocument> = {
   item: (grant) => ({
     title: grant.clientName,
     state: grant.state,
-    isWell: grant.state === 'active',
-    facts: [
-      text('person', grant.accountEmail ?? grant.accountName ?? grant.account),
-      text('connector', grant.connectorName ?? grant.connector),
-      ...(grant.level ? [level(grant.level, 'granted')] : []),
-      ...(grant.reason ? [said('reason', grant.reason, REASONS)] : []),
-      ...time('since', grant.createdAt),
-      ...time('lastUsed', grant.lastUsedAt),
-      ...time('ended', grant.endedAt),
-      code('redirect', grant.redirectHost),
-      code('id', grant.id),
+    isOk: grant.state === 'active',
+    fields: [
+      textField('person', grant.accountEmail ?? grant.accountName ?? grant.account),
+      textField('connector', grant.connectorName ?? grant.connector),
+      ...(grant.level ? [levelField(grant.level, 'granted')] : []),
+      ...(grant.reason ? [translatedField('reason', grant.reason, REASONS)] : []),
+      ...dateFields('since', grant.createdAt),
+      ...dateFields('lastUsed', grant.lastUsedAt),
+      ...dateFields('ended', grant.endedAt),
+      codeField('redirect', grant.redirectHost),
+      codeField('id', grant.id),
     ],
     actions:
       grant.state === 'ended'
         ? []
-        : [{ name: 'endGrant', action: `${CONSOLE}/grants/end`, id: grant.id }],
+        : [{ name: 'endGrant', action: `${CONSOLE_PATH}/grants/end`, id: grant.id }],
   }),
   actions: { end: { done: 'ended', act: revokeGrant } },
 };
 
-const accounts: List<AccountDocument> = {
+const accounts: List<AccountResource> = {
   section: 'accounts',
   query: accountsQuery,
-  read: (tools, _query, after) => listAccounts(tools, { limit: PAGE, after }),
+  read: (services, _query, after) => listAccounts(services, { limit: PAGE_ITEMS, after }),
   item: ({ id, name, email, identityProvider, signedInAt, disabledAt, forgottenAt }) => ({
     title: name,
     state: disabledAt === undefined ? 'allowed' : 'disabled',
-    isWell: disabledAt === undefined,
-    facts: [
-      ...(email === undefined ? [] : [text('email', email)]),
-      ...time('signedIn', signedInAt),
-      ...time('ended', disabledAt),
-      ...time('forgotten', forgottenAt),
-      ...(identityProvider === '' ? [] : [code('provider', identityProvider)]),
-      code('id', id),
+    isOk: disabledAt === undefined,
+    fields: [
+      ...(email === undefined ? [] : [textField('email', email)]),
+      ...dateFields('signedIn', signedInAt),
+      ...dateFields('ended', disabledAt),
+      ...dateFields('forgotten', forgottenAt),
+      ...(identityProvider === '' ? [] : [codeField('provider', identityProvider)]),
+      codeField('id', id),
     ],
     actions: [
       accountAction(disabledAt === undefined ? 'disable' : 'enable', id),
@@ -114,12 +182,106 @@ const accounts: List<AccountDocument> = {
     ],
   }),
   actions: {
-    disable: { done: 'disabled', act: (tools, id) => changeAccount(tools, id, 'disable') },
-    enable: { done: 'enabled', act: (tools, id) => changeAccount(tools, id, 'enable') },
+    disable: { done: 'disabled', act: (services, id) => changeAccount(services, id, 'disable') },
+    enable: { done: 'enabled', act: (services, id) => changeAccount(services, id, 'enable') },
     forget: { done: 'forgotten', act: forgetAccount },
   },
 };
 
 function accountAction(name: 'disable' | 'enable' | 'forget', id: string) {
-  return { name, action: `${CONSOLE}/accounts/${name}`, id };
+  return { name, action: `${CONSOLE_PATH}/accounts/${name}`, id };
+}
+
+const PERIOD_SECONDS: Record<string, number> = {
+  hour: HOUR_SECONDS,
+  day: 24 * HOUR_SECONDS,
+  week: 7 * 24 * HOUR_SECONDS,
+};
+/** Each read covers at most a thousand items. */
+const MAX_AUDIT_READS = 20;
+
+/** `names` maps the ids of people and connectors to their names. */
+type NamedAuditItem = AuditItem & { names: Map<string, string> };
+
+const audit: List<NamedAuditItem> = {
+  section: 'audit',
+  query: auditQuery,
+  filters: ({ since = '', event = '' }) => [
+    {
+      name: 'since',
+      value: since,
+      choiceTexts: 'console.choices',
+      choices: Object.keys(PERIOD_SECONDS),
+    },
+    { name: 'event', value: event, choiceTexts: EVENTS, choices: eventChoices(event) },
+  ],
+  read: async (services, { since = '', event }, after) => {
+    const age = PERIOD_SECONDS[since];
+    const filter = {
+      limit: PAGE_ITEMS,
+      newestFirst: true,
+      event: event || undefined,
+      ...(age === undefined ? {} : { since: services.now() - age }),
+    };
+    let found = await listAudit(services, { ...filter, after });
+    for (let reads = 1; hasOnlyNext(found) && reads < MAX_AUDIT_READS; reads += 1)
+      found = await listAudit(services, { ...filter, after: found.next });
+    const names = await findNames(services.store, found.items);
+    return { ...found, items: found.items.map((item) => ({ ...item, names })) };
+  },
+  item: (item) => ({
+    title: item.event,
+    textKey: `${EVENTS}.${item.event}`,
+    fields: [
+      codeField('time', item.time),
+      ...outcomeFields(item),
+      ...idFields(item),
+      ...(item.tool === undefined ? [] : [codeField('tool', item.tool)]),
+      ...(item.arguments === undefined
+        ? []
+        : [codeField('arguments', JSON.stringify(item.arguments))]),
+    ],
+    actions: [],
+  }),
+};
+
+function outcomeFields({ event, outcome, reason }: AuditItem) {
+  return [
+    ...(outcome === event ? [] : [translatedField('outcome', outcome, OUTCOMES)]),
+    ...(reason === undefined ? [] : [translatedField('reason', reason, REASONS)]),
+  ];
+}
+
+function idFields({ by, account, clientId, connector, grantId, names }: NamedAuditItem) {
+  const ids = { by, person: account, client: clientId, connector, grant: grantId };
+  return Object.entries(ids).flatMap(([label, id]) =>
+    id === undefined ? [] : [idField(label, id, names.get(id))],
+  );
+}
+
+/** Looks up each id once. */
+async function findNames(store: Store, items: readonly AuditItem[]): Promise<Map<string, string>> {
+  const people = new Set(items.flatMap(({ by, account }) => [by, account]));
+  const connectors = new Set(items.map(({ connector }) => connector));
+  const found = await Promise.all([
+    ...[...people].map(async (id = '') => [id, await personName(store, id)] as const),
+    ...[...connectors].map(
+      async (id = '') => [id, (await findConnector(store, id))?.name] as const,
+    ),
+  ]);
+  return new Map(found.flatMap(([id, name]) => (name === undefined ? [] : [[id, name] as const])));
+}
+
+async function personName(store: Store, id: string): Promise<string | undefined> {
+  const account = await findAccount(store, id);
+  return account?.email ?? account?.name;
+}
+
+/** Includes the chosen event even if it is unknown. */
+function eventChoices(event: string): string[] {
+  return [...new Set([...securityEvents, event])].filter(Boolean);
+}
+
+function hasOnlyNext({ items, next }: Page<unknown>): boolean {
+  return items.length === 0 && next !== undefined;
 }

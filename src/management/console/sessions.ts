@@ -6,7 +6,7 @@ import { findAccount } from '../../accounts/accounts.ts';
 import { isAdministrator } from '../../accounts/entitlement.ts';
 import { HttpError } from '../../http/errors.ts';
 import { KEEP } from '../../store/store.ts';
-import type { ConsoleOptions } from './visit.ts';
+import type { ConsoleOptions } from './context.ts';
 
 /** Times are seconds since the epoch. */
 type StoredSession = { accountId: string; startedAt: number; seenAt: number; formToken: string };

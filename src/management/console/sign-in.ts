@@ -7,7 +7,7 @@ import { isAdministrator } from '../../accounts/entitlement.ts';
 import { recordAudit } from '../../audit/audit.ts';
 import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
-import type { ConsoleOptions } from './visit.ts';
+import type { ConsoleOptions } from './context.ts';
 import { COOKIE, cookieName, notAdministrator, openSession, secret } from './sessions.ts';
 
 type Checks = { state: string; nonce: string; verifier: string };

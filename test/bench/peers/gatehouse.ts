@@ -1,7 +1,7 @@
 // Gatehouse in the comparison: as npm start runs it, on Redis and on SQLite, with its MCP server open to everybody beside it.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createConnector } from '../../../src/management/client.ts';
+import { managementClient } from '../../../src/management/api/client.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { startRedis } from '../../support/redis-server.ts';
 import { untilAnswered } from '../server-process.ts';
@@ -66,6 +66,7 @@ async function startWithOpenServer(
 
 async function createLink({ management, directory }: StartedGatehouse): Promise<string> {
   const key = (await readFile(join(directory, 'management.key'), 'utf8')).trim();
-  const wanted = { name: 'second', level: 'operations' } as const;
-  return (await createConnector({ url: management, key }, wanted)).link;
+  const client = managementClient({ url: management, key });
+  const body = { name: 'second', level: 'operations' } as const;
+  return (await client.createConnector({ body })).link;
 }

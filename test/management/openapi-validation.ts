@@ -1,4 +1,4 @@
-// Holds answers of the management API against its own OpenAPI document.
+// Validates responses of the management API against its OpenAPI document.
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 
 export type Operation = {
@@ -25,16 +25,16 @@ export async function readDocument(url: string, key: string): Promise<OpenApi> {
   return (await fetch(url + DOCUMENT, { headers })).json() as Promise<OpenApi>;
 }
 
-/** `documented` finds the validator of an answer; undefined when the document does not have such an answer. */
-export type Documented = (
+/** Returns the validator of a response, or undefined if the document does not describe the response. */
+export type FindValidator = (
   method: string,
   path: string,
   status: number,
 ) => ValidateFunction | undefined;
 
-let documented: Documented | undefined;
+let findValidator: FindValidator | undefined;
 
-export function validators(document: OpenApi): Documented {
+export function validators(document: OpenApi): FindValidator {
   const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
   ajv.addSchema(document, 'openapi');
   const patterns = Object.keys(document.paths).map((path) => ({
@@ -57,24 +57,26 @@ function escapeStep(step: string): string {
 }
 
 /**
- * Throws when an operation of the document answers what the document does not say, or something answers well that is not in it. The document is the
- * same for every host; it is read from the first one that is asked.
+ * Throws if the response does not match the document, or is successful but not described. The document is the same for every host and is
+ * read from the first one.
  */
-export async function holdToDocument(
+export async function validateResponse(
   { url, key }: { url: string; key: string },
   method: string,
   path: string,
   { status, body }: { status: number; body: unknown },
 ): Promise<void> {
   if (method === 'HEAD' || !path.startsWith(PREFIX)) return;
-  documented ??= validators(await readDocument(url, key));
-  const validate = documented(method, path, status);
+  findValidator ??= validators(await readDocument(url, key));
+  const validate = findValidator(method, path, status);
   if (!validate) {
-    const isOperation = documented(method, path, 401) !== undefined;
+    const isOperation = findValidator(method, path, 401) !== undefined;
     if (!isOperation && status >= 300) return;
-    throw new Error(`${method} ${path} answers ${status}, which is not in the OpenAPI document`);
+    throw new Error(
+      `${method} ${path} returns ${status}, which the OpenAPI document does not describe`,
+    );
   }
   if (validate(body)) return;
   const problems = JSON.stringify(validate.errors);
-  throw new Error(`${method} ${path} ${status} is not what the document says: ${problems}`);
+  throw new Error(`${method} ${path} ${status} does not match the document: ${problems}`);
 }

@@ -1,44 +1,46 @@
-// Who may manage: whoever sends the management key as a bearer token (RFC 6750 section 2.1), and no page of another origin.
+// Authentication of the management API with the management key (RFC 6750 section 2.1).
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type Koa from 'koa';
 import { HttpError, tooManyRequests } from '../http/errors.ts';
 import type { SecretGuard } from '../http/secret-guard.ts';
 import { requestContext } from '../http/request-context.ts';
 
-/** Refuses (403) what a browser sends on behalf of any origin but our own, `null` included. */
+/** Rejects requests that a page of another origin sends, `null` included, with 403. */
 export function refuseForeignOrigin(url: string): Koa.Middleware {
   const { origin: own } = new URL(url);
-  return function foreignOrigin(ctx, next) {
+  return function checkOrigin(ctx, next) {
     const { origin } = ctx.req.headers;
     if (origin !== undefined && origin !== own) {
-      throw new HttpError(403, 'access_denied', 'pages of another origin may not manage Gatehouse');
+      throw new HttpError(
+        403,
+        'access_denied',
+        'pages of another origin cannot use the management API',
+      );
     }
     return next();
   };
 }
 
+/** Failed attempts are counted for this subject. */
 const SUBJECT = 'management';
 
-/**
- * Refuses every request without the management key (401), before anything else about it is looked at, and for a while (429) whoever tried
- * too many wrong ones.
- */
-export function requireAdministrator(key: string, guard: SecretGuard): Koa.Middleware {
+/** Rejects requests without the management key with 401, before any other check, and with 429 after too many wrong keys. */
+export function requireManagementKey(key: string, guard: SecretGuard): Koa.Middleware {
   const expected = sha256(key);
-  return async function administrator(ctx, next) {
+  return async function authenticate(ctx, next) {
     const [, sent] = /^Bearer +(\S+) *$/i.exec(ctx.req.headers.authorization ?? '') ?? [];
-    if (sent === undefined) throw keyRequired(sent);
+    if (sent === undefined) throw keyError(sent);
     const attempt = { address: requestContext(ctx).address, subject: SUBJECT, secret: sent };
-    // Hashes are of one length, which the comparison needs and which hides the length of the key.
+    // The comparison needs equal lengths, and hashes hide the length of the key.
     const isKey = () => timingSafeEqual(sha256(sent), expected);
     const { isRight, wait } = await guard(attempt, isKey);
     if (wait !== undefined) throw tooManyRequests(wait);
-    if (!isRight) throw keyRequired(sent);
+    if (!isRight) throw keyError(sent);
     return next();
   };
 }
 
-function keyRequired(sent: string | undefined): HttpError {
+function keyError(sent: string | undefined): HttpError {
   const problem =
     sent === undefined ? 'the management key is missing' : 'the management key is wrong';
   const description = `${problem}: send the content of management.key as "Authorization: Bearer <key>"`;

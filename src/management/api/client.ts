@@ -1,0 +1,132 @@
+// A typed client of the management API, made from the route table.
+import type { Page } from './resources.ts';
+import {
+  API_PATH,
+  type ApiResponse,
+  type ClientRequest,
+  type Route,
+  type RouteName,
+  ROUTES,
+} from './routes.ts';
+
+/** The base address of the management host and the management key. */
+export type Access = { url: string; key: string };
+
+type OptionalIfEmpty<Request> = {} extends Request ? [request?: Request] : [request: Request];
+
+/** One function for each route. They reject with a ManagementError. */
+export type ManagementClient = {
+  [Name in RouteName]: (
+    ...request: OptionalIfEmpty<ClientRequest<Name>>
+  ) => Promise<ApiResponse<Name>>;
+};
+
+/** `code` is the error code of the API, or `unreachable`, `timeout` or `not_gatehouse` without a response from the API. */
+export class ManagementError extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'ManagementError';
+    this.code = code;
+  }
+}
+
+const TIMEOUT_SECONDS = 15;
+const PAGE_ITEMS = '500';
+
+type AnyRequest = { id?: string; query?: Record<string, string | undefined>; body?: unknown };
+
+export function managementClient(access: Access): ManagementClient {
+  const functions = Object.entries<Route>(ROUTES).map(([name, route]) => [
+    name,
+    (request?: AnyRequest) => call(access, route, request),
+  ]);
+  return Object.fromEntries(functions) as ManagementClient;
+}
+
+/** Yields the items of all pages. `list` gets the query parameters of each page. */
+export async function* allItems<Item>(
+  list: (page: { limit: string; after?: string }) => Promise<Page<Item>>,
+): AsyncGenerator<Item> {
+  let after: string | undefined;
+  do {
+    const page = await list({ limit: PAGE_ITEMS, ...(after === undefined ? {} : { after }) });
+    yield* page.items;
+    after = page.next;
+  } while (after !== undefined);
+}
+
+async function call(access: Access, route: Route, request: AnyRequest = {}): Promise<unknown> {
+  const { id = '', query = {}, body } = request;
+  const path = route.path.replace(':id', () => encodeURIComponent(id));
+  const parameters = Object.entries(query).filter(isGiven);
+  const search = parameters.length > 0 ? `?${new URLSearchParams(parameters)}` : '';
+  const { status, text } = await send(access, route.method, path + search, body);
+  const response = parseJson(text);
+  if (status < 300 && isObject(response)) return response;
+  throw responseError(access, status, response);
+}
+
+function isGiven(parameter: [string, string | undefined]): parameter is [string, string] {
+  return parameter[1] !== undefined;
+}
+
+async function send({ url, key }: Access, method: string, path: string, body: unknown) {
+  const content = body === undefined ? undefined : { 'Content-Type': 'application/json' };
+  try {
+    const response = await fetch(url + API_PATH + path, {
+      method: method.toUpperCase(),
+      headers: { Authorization: `Bearer ${key}`, Accept: 'application/json', ...content },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      // Never send the key to another address.
+      redirect: 'manual',
+      signal: AbortSignal.timeout(TIMEOUT_SECONDS * 1000),
+    });
+    return { status: response.status, text: await response.text() };
+  } catch (cause) {
+    throw connectionError(url, cause);
+  }
+}
+
+function connectionError(url: string, cause: unknown): ManagementError {
+  if (isObject(cause) && cause['name'] === 'TimeoutError') {
+    const message = `${url} did not respond within ${TIMEOUT_SECONDS} seconds`;
+    return new ManagementError('timeout', message, { cause });
+  }
+  const reason = isObject(cause) && isObject(cause['cause']) ? cause['cause'] : {};
+  const problem =
+    reason['code'] === 'ECONNREFUSED'
+      ? `nothing listens at ${url}`
+      : `${url} cannot be reached (${String(reason['code'] ?? reason['message'] ?? cause)})`;
+  const advice = 'is Gatehouse running? Start it with npm start, or set GATEHOUSE_MANAGEMENT_URL';
+  return new ManagementError('unreachable', `${problem}: ${advice}`, { cause });
+}
+
+function responseError({ url }: Access, status: number, response: unknown): ManagementError {
+  if (!isObject(response) || typeof response['error'] !== 'string') {
+    const message = `${url} is not the management API of Gatehouse (HTTP status ${status}): set GATEHOUSE_MANAGEMENT_URL`;
+    return new ManagementError('not_gatehouse', message);
+  }
+  const { error, error_description: description = `HTTP status ${status}` } = response;
+  return new ManagementError(error, ADVICE[status]?.(url) ?? String(description));
+}
+
+const ADVICE: Readonly<Record<number, (url: string) => string>> = {
+  401: (url) =>
+    `${url} does not accept this management key: set GATEHOUSE_MANAGEMENT_KEY to its key, or GATEHOUSE_DATA_DIR to the directory of its management.key`,
+  421: (url) =>
+    `Gatehouse answers at ${url} but has another address: set GATEHOUSE_MANAGEMENT_URL to the managementUrl of its settings`,
+};
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}

@@ -1,0 +1,103 @@
+import { z } from 'zod';
+import { API_PATH, type Route, ROUTES } from './routes.ts';
+
+type Json = Record<string, unknown>;
+
+const SCHEMAS = '#/components/schemas/';
+const COMMON_ERRORS = {
+  401: 'The management key is missing or wrong.',
+  403: 'The request comes from a page of another origin.',
+  429: 'Too many wrong keys were sent from this address. Wait as long as Retry-After says.',
+  503: 'The store is not available. Try again.',
+};
+const ERROR_SCHEMA = {
+  type: 'object',
+  properties: { error: { type: 'string' }, error_description: { type: 'string' } },
+  required: ['error', 'error_description'],
+};
+
+/** Creates the OpenAPI 3.1 document. `url` is the base address of the management host. */
+export function openApiDocument(url: string, version: string): Json {
+  const paths: Record<string, Json> = {};
+  for (const [name, route] of Object.entries<Route>(ROUTES))
+    (paths[route.path.replace(/:(\w+)/g, '{$1}')] ??= {})[route.method] = operation(name, route);
+  return {
+    openapi: '3.1.1',
+    info: { title: 'Gatehouse management API', version },
+    servers: [{ url: url + API_PATH }],
+    security: [{ managementKey: [] }],
+    paths,
+    components: {
+      securitySchemes: { managementKey: { type: 'http', scheme: 'bearer' } },
+      schemas: { ...resourceSchemas(), Error: ERROR_SCHEMA },
+    },
+  };
+}
+
+function operation(name: string, route: Route): Json {
+  const { summary, path, query, body, isBodyOptional, status = 200, response, errors } = route;
+  const hasInput = query !== undefined || body !== undefined;
+  const allErrors = {
+    ...COMMON_ERRORS,
+    ...(hasInput ? { 400: 'The request is invalid. The description names every problem.' } : {}),
+    ...(body ? { 413: 'The body is too long.', 415: 'The body is not JSON.' } : {}),
+    ...errors,
+  };
+  return {
+    operationId: name,
+    summary,
+    parameters: [...pathParameters(path), ...(query ? queryParameters(query) : [])],
+    // The time decides which values are valid, not the form of the schema.
+    ...(body
+      ? { requestBody: { required: !isBodyOptional, content: json(jsonSchema(body(0), 'input')) } }
+      : {}),
+    responses: {
+      [status]: { description: 'Success.', content: json(responseSchema(response)) },
+      ...Object.fromEntries(
+        Object.entries(allErrors).map(([code, description]) => [
+          code,
+          { description, content: json({ $ref: `${SCHEMAS}Error` }) },
+        ]),
+      ),
+    },
+  };
+}
+
+function json(schema: Json): Json {
+  return { 'application/json': { schema } };
+}
+
+function pathParameters(path: string): Json[] {
+  return [...path.matchAll(/:(\w+)/g)].map(([, name]) => {
+    return { name, in: 'path', required: true, schema: { type: 'string' } };
+  });
+}
+
+function queryParameters(query: z.ZodObject): Json[] {
+  const { properties = {} } = jsonSchema(query, 'input') as { properties?: Record<string, Json> };
+  return Object.entries(properties).map(([name, schema]) => {
+    return { name, in: 'query', required: false, schema };
+  });
+}
+
+function responseSchema(response: z.ZodType): Json {
+  const { id } = z.globalRegistry.get(response) ?? {};
+  return id === undefined ? jsonSchema(response, 'output') : { $ref: SCHEMAS + id };
+}
+
+/** Returns every schema that has an id. */
+function resourceSchemas(): Record<string, Json> {
+  const uri = (id: string) => SCHEMAS + id;
+  const { schemas } = z.toJSONSchema(z.globalRegistry, { uri, io: 'output' });
+  return Object.fromEntries(
+    Object.entries(schemas).map(([id, { $id: _address, $schema: _dialect, ...schema }]) => [
+      id,
+      schema,
+    ]),
+  );
+}
+
+function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
+  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io });
+  return rest;
+}

@@ -1,0 +1,152 @@
+// Query parameters and bodies that the management API accepts, as schemas without server code: the command line loads them too.
+import { z } from 'zod';
+import { ACCOUNT_ID } from '../../accounts/account.ts';
+import { CONNECTION_STATES } from '../../connections/connection.ts';
+import type { NewConnector } from '../../connectors/connectors.ts';
+import type { NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
+import { LEVELS } from '../../permission-level.ts';
+import { duration } from '../../settings/value-forms.ts';
+
+/** The record of a connector, which every call reads, holds an entry for each use. */
+const MAX_USES = 10_000;
+const DAY_SECONDS = 86_400;
+const DEFAULT_TOKEN_SECONDS = 90 * DAY_SECONDS;
+const MAX_TOKEN_SECONDS = 366 * DAY_SECONDS;
+const MAX_PAGE_ITEMS = 1000;
+const DEFAULT_PAGE_ITEMS = 100;
+
+const VISIBLE_CHARACTERS = '1 to 80 visible characters';
+/** Excludes control, invisible and text-direction characters: names appear on the consent page and in terminals. */
+const NAME = /^[^\p{Cc}\p{Cs}\p{Bidi_Control}\u00AD\u200B\u2028\u2029\u2060\uFEFF]{1,80}$/u;
+
+const timestamp = z.iso
+  .datetime({ offset: true, error: 'a time such as 2030-01-31T12:00:00Z' })
+  .transform((iso) => Math.floor(Date.parse(iso) / 1000));
+
+const uses = `a whole number from 1 to ${MAX_USES}`;
+const pageSize = `a whole number from 1 to ${MAX_PAGE_ITEMS}`;
+
+const limit = z
+  .string(pageSize)
+  .regex(/^\d{1,6}$/, pageSize)
+  .transform(Number)
+  .refine((items) => items >= 1 && items <= MAX_PAGE_ITEMS, pageSize)
+  .default(DEFAULT_PAGE_ITEMS);
+
+const cursor = 'the value of `next` in an earlier page';
+
+export const connectorsQuery = z.strictObject({
+  limit,
+  after: z
+    .string(cursor)
+    .regex(/^\d{1,12}(\.\d{1,9})?-[A-Za-z0-9]{22}$/, cursor)
+    .optional(),
+});
+
+export const accountsQuery = z.strictObject({
+  limit,
+  after: z.string(cursor).regex(ACCOUNT_ID, cursor).optional(),
+});
+
+export const tokensQuery = z.strictObject({
+  limit,
+  after: z
+    .string(cursor)
+    .regex(/^[0-9a-f]{32}$/, cursor)
+    .optional(),
+});
+
+export const auditQuery = z.strictObject({
+  limit,
+  after: z
+    .string(cursor)
+    .regex(/^\d{32}$/, cursor)
+    .optional(),
+  since: timestamp.optional(),
+  order: z.enum(['oldest', 'newest'], 'oldest or newest: the items to list first').optional(),
+  event: z
+    .string()
+    .regex(/^[a-z0-9_]{1,60}$/, 'the name of an event')
+    .optional(),
+});
+
+const idSchema = (what: string) => z.string(what).min(1, what).max(500, what);
+
+export const grantsQuery = z.strictObject({
+  limit,
+  after: z
+    .string(cursor)
+    .regex(/^\d{12}\.[\w-]{16,64}( [A-Za-z0-9]{22})?$/, cursor)
+    .optional(),
+  connector: idSchema('the id of a connector').optional(),
+  account: idSchema('the id of an account').optional(),
+  client: idSchema('the id of a client').optional(),
+  state: z.enum(CONNECTION_STATES, `one of ${CONNECTION_STATES.join(', ')}`).optional(),
+});
+
+export const clientsQuery = z.strictObject({
+  limit,
+  after: idSchema(cursor).optional(),
+  id: idSchema('the id of a client').optional(),
+});
+
+export type GrantsQuery = z.output<typeof grantsQuery>;
+export type ClientsQuery = z.output<typeof clientsQuery>;
+
+const OBJECT = 'the body must be a JSON object';
+
+export const clientIdBody = z.strictObject({ id: idSchema('the id of a client') }, OBJECT);
+
+export const rotateKeysBody = z.strictObject(
+  { atOnce: z.boolean('true or false').optional() },
+  OBJECT,
+);
+
+const nameAndLevel = {
+  name: z.string(VISIBLE_CHARACTERS).trim().regex(NAME, VISIBLE_CHARACTERS),
+  level: z.enum(LEVELS, `one of ${LEVELS.join(', ')}`),
+};
+
+/** Accepts times up to `max` seconds from `now`. */
+function expiryFields(now: number, max = Infinity) {
+  const tooLate = `at most ${max / DAY_SECONDS}d from now`;
+  return {
+    expiresIn: duration.refine((seconds) => seconds <= max, tooLate).optional(),
+    expiresAt: timestamp
+      .refine((time) => time > now, 'a time in the future')
+      .refine((time) => time <= now + max, tooLate)
+      .optional(),
+  };
+}
+
+type Expiry = { expiresIn?: number | undefined; expiresAt?: number | undefined };
+
+function hasOneExpiry({ expiresIn, expiresAt }: Expiry): boolean {
+  return expiresIn === undefined || expiresAt === undefined;
+}
+
+const ONE_EXPIRY = {
+  error: 'either expiresIn or expiresAt, not both',
+  when: ({ value }: { value: unknown }) => typeof value === 'object' && value !== null,
+};
+
+/** Creates the body schema for a new connector. `now` and the resulting `expiresAt` are in seconds. */
+export function newConnectorBody(now: number) {
+  const maxUses = z.int(uses).min(1, uses).max(MAX_USES, uses).optional();
+  return z
+    .strictObject({ ...nameAndLevel, maxUses, ...expiryFields(now) }, OBJECT)
+    .refine(hasOneExpiry, ONE_EXPIRY)
+    .transform(({ expiresIn, ...connector }): NewConnector => {
+      return expiresIn === undefined ? connector : { ...connector, expiresAt: now + expiresIn };
+    });
+}
+
+/** Creates the body schema for a new minted token, which always expires. */
+export function newTokenBody(now: number) {
+  return z
+    .strictObject({ ...nameAndLevel, ...expiryFields(now, MAX_TOKEN_SECONDS) }, OBJECT)
+    .refine(hasOneExpiry, ONE_EXPIRY)
+    .transform(({ expiresIn = DEFAULT_TOKEN_SECONDS, ...token }): NewMintedToken => {
+      return { expiresAt: now + expiresIn, ...token };
+    });
+}

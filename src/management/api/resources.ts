@@ -1,0 +1,169 @@
+// The JSON resources of the management API as schemas, without server code: the command line loads them too. All times are ISO 8601.
+import { z } from 'zod';
+import type { ClientKind } from '../../clients/clients.ts';
+import { CONNECTION_STATES } from '../../connections/connection.ts';
+import { CONNECTOR_STATES } from '../../connectors/connector.ts';
+import type { SigningKeyState } from '../../keys/signing-keys.ts';
+import { LEVELS } from '../../permission-level.ts';
+
+const CLIENT_KINDS = [
+  'self-registered',
+  'metadata-document',
+  'pre-registered',
+] as const satisfies ClientKind[];
+const SIGNING_KEY_STATES = ['next', 'signing', 'retiring'] as const satisfies SigningKeyState[];
+
+const time = z.iso.datetime();
+const level = z.enum(LEVELS);
+
+export const connectorSchema = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    level,
+    link: z.url(),
+    state: z.enum(CONNECTOR_STATES),
+    createdAt: time,
+    expiresAt: time.optional(),
+    maxUses: z.int().optional(),
+    uses: z.int().describe('Number of grants that have taken a use.'),
+  })
+  .meta({ id: 'Connector' });
+
+export const accountSchema = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    email: z.string().optional(),
+    identityProvider: z
+      .string()
+      .describe('Issuer of the identity provider that `subject` belongs to.'),
+    subject: z.string(),
+    signedInAt: time.describe('When the person last signed in.'),
+    disabledAt: time.optional(),
+    forgottenAt: time
+      .optional()
+      .describe('When the personal data was removed. `name` is the id from then on.'),
+  })
+  .meta({ id: 'Account' });
+
+export const forgottenAccountSchema = z
+  .strictObject({
+    id: z.string().describe('The only identifier that remains, here and in the audit log.'),
+    isDisabled: z.boolean().describe('Whether the account stays disabled.'),
+    endedGrants: z.int(),
+  })
+  .meta({ id: 'ForgottenAccount' });
+
+export const grantSchema = z
+  .strictObject({
+    id: z.string(),
+    state: z.enum(CONNECTION_STATES),
+    reason: z.string().optional().describe('Why the grant ended or is refused, as a code.'),
+    explanation: z.string().optional().describe('The reason as an English sentence.'),
+    level: level.optional(),
+    connector: z.string(),
+    connectorName: z.string().optional(),
+    account: z.string(),
+    accountName: z.string().optional(),
+    accountEmail: z.string().optional(),
+    clientId: z.string(),
+    clientName: z.string(),
+    redirectHost: z.string(),
+    createdAt: time,
+    lastUsedAt: time.optional().describe('When the client last fetched tokens.'),
+    expiresAt: time.optional().describe('When the grant expires unless it is used before.'),
+    endedAt: time.optional().describe('Absent if the time is not known.'),
+    refusals: z
+      .array(z.strictObject({ time, reason: z.string(), explanation: z.string() }))
+      .describe(
+        'Refreshes that were refused while the grant was active, at most one an hour for each reason.',
+      ),
+  })
+  .meta({ id: 'Grant' });
+
+export const clientSchema = z
+  .strictObject({
+    id: z.string(),
+    kind: z.enum(CLIENT_KINDS),
+    state: z.enum(['allowed', 'revoked']),
+    name: z.string().optional(),
+    redirectUris: z.array(z.string()),
+    lastUsedAt: time.optional(),
+    revokedAt: time.optional().describe('The client is refused from then on until it is allowed.'),
+  })
+  .meta({ id: 'Client' });
+
+export const revokedClientSchema = z
+  .strictObject({ ...clientSchema.shape, endedGrants: z.int() })
+  .meta({ id: 'RevokedClient' });
+
+export const signingKeySchema = z
+  .strictObject({
+    id: z.string(),
+    state: z.enum(SIGNING_KEY_STATES),
+    signsFrom: time,
+    publishedUntil: time.optional().describe('When the last token signed with the key expires.'),
+  })
+  .meta({ id: 'SigningKey' });
+
+export const mintedTokenSchema = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    level,
+    createdAt: time,
+    expiresAt: time,
+    lastFour: z.string(),
+    lastUsedAt: time.optional(),
+    keyReplaced: z
+      .literal(true)
+      .optional()
+      .describe('The signing key was replaced at once, so the token is no longer valid.'),
+  })
+  .meta({ id: 'MintedToken' });
+
+export const newTokenSchema = z
+  .strictObject({ id: z.string(), name: z.string(), level, expiresAt: time, token: z.string() })
+  .meta({ id: 'NewToken', description: 'The only response that contains the token itself.' });
+
+export const auditItemSchema = z
+  .strictObject({
+    time,
+    event: z.string().describe('`call` or a security event.'),
+    account: z.string().optional(),
+    clientId: z.string().optional(),
+    connector: z.string().optional(),
+    grantId: z.string().optional(),
+    by: z.string().optional().describe('Account of the administrator who acted in the console.'),
+    tool: z.string().optional(),
+    arguments: z.unknown().optional(),
+    outcome: z.string(),
+    reason: z.string().optional(),
+  })
+  .meta({ id: 'AuditItem' });
+
+export const connectorPageSchema = pageSchema('ConnectorPage', connectorSchema);
+export const accountPageSchema = pageSchema('AccountPage', accountSchema);
+export const grantPageSchema = pageSchema('GrantPage', grantSchema);
+export const clientPageSchema = pageSchema('ClientPage', clientSchema);
+export const signingKeyPageSchema = pageSchema('SigningKeyPage', signingKeySchema);
+export const mintedTokenPageSchema = pageSchema('MintedTokenPage', mintedTokenSchema);
+export const auditPageSchema = pageSchema('AuditPage', auditItemSchema);
+
+function pageSchema<Item extends z.ZodType>(id: string, item: Item) {
+  const next = z.string().optional().describe('Pass as `after` to get the next page.');
+  return z.strictObject({ items: z.array(item), next }).meta({ id });
+}
+
+export type ConnectorResource = z.output<typeof connectorSchema>;
+export type AccountResource = z.output<typeof accountSchema>;
+export type ForgottenAccountResource = z.output<typeof forgottenAccountSchema>;
+export type GrantResource = z.output<typeof grantSchema>;
+export type ClientResource = z.output<typeof clientSchema>;
+export type RevokedClientResource = z.output<typeof revokedClientSchema>;
+export type SigningKeyResource = z.output<typeof signingKeySchema>;
+export type MintedTokenResource = z.output<typeof mintedTokenSchema>;
+export type NewTokenResource = z.output<typeof newTokenSchema>;
+
+export type Page<Item> = { items: Item[]; next?: string | undefined };

@@ -1,0 +1,140 @@
+import { Router } from '@koa/router';
+import type Koa from 'koa';
+import type { z } from 'zod';
+import { readJson } from '../../http/body.ts';
+import { HttpError } from '../../http/errors.ts';
+import { changeAccount, forgetAccount, listAccounts, showAccount } from '../accounts.ts';
+import { listAudit } from '../audit-log.ts';
+import { allowClient, listClients, revokeClient } from '../clients.ts';
+import {
+  createConnector,
+  deleteConnector,
+  listConnectors,
+  revokeConnector,
+  showConnector,
+} from '../connectors.ts';
+import { listGrants, revokeGrant, showGrant } from '../grants.ts';
+import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
+import type { ManagementServices } from '../services.ts';
+import { listKeys, rotateKeys } from '../signing-keys.ts';
+import { openApiDocument } from './openapi.ts';
+import {
+  API_PATH,
+  type ApiRequest,
+  type ApiResponse,
+  type Route,
+  type RouteName,
+  ROUTES,
+} from './routes.ts';
+
+type Handler<Name extends RouteName> = (
+  services: ManagementServices,
+  request: ApiRequest<Name>,
+) => Promise<ApiResponse<Name>>;
+
+type Handlers = { [Name in RouteName]: Handler<Name> };
+
+const HANDLERS: Omit<Handlers, 'showOpenApi'> = {
+  createConnector: (services, { body }) => createConnector(services, body),
+  listConnectors: (services, { query }) => listConnectors(services, query),
+  showConnector: (services, { id }) => showConnector(services, id),
+  revokeConnector: (services, { id }) => revokeConnector(services, id),
+  deleteConnector: (services, { id }) => deleteConnector(services, id),
+  listGrants: (services, { query }) => listGrants(services, query),
+  showGrant: (services, { id }) => showGrant(services, id),
+  revokeGrant: (services, { id }) => revokeGrant(services, id),
+  listClients: (services, { query }) => listClients(services, query),
+  revokeClient: (services, { body }) => revokeClient(services, body.id),
+  allowClient: (services, { body }) => allowClient(services, body.id),
+  listAccounts: (services, { query }) => listAccounts(services, query),
+  showAccount: (services, { id }) => showAccount(services, id),
+  disableAccount: (services, { id }) => changeAccount(services, id, 'disable'),
+  enableAccount: (services, { id }) => changeAccount(services, id, 'enable'),
+  forgetAccount: (services, { id }) => forgetAccount(services, id),
+  mintToken: (services, { body }) => mintToken(services, body),
+  listTokens: (services, { query }) => listTokens(services, query),
+  revokeToken: (services, { id }) => revokeToken(services, id),
+  listKeys: (services) => listKeys(services),
+  rotateKeys: (services, { body }) => rotateKeys(services, body),
+  listAudit: (services, { query: { order, ...filter } }) =>
+    listAudit(services, { ...filter, newestFirst: order === 'newest' }),
+};
+
+/** Creates the routes below `API_PATH`. The caller authenticates requests. `url` is the base address of this host. */
+export function managementApi(services: ManagementServices, url: string, version: string): Router {
+  const document = openApiDocument(url, version);
+  const handlers: Handlers = { ...HANDLERS, showOpenApi: async () => document };
+  const router = new Router({ prefix: API_PATH, sensitive: true, strict: true });
+  router.use(async function preventCaching(ctx, next) {
+    ctx.set('Cache-Control', 'no-store');
+    await next();
+  });
+  const routes = Object.entries(ROUTES) as [RouteName, Route][];
+  for (const [name, route] of routes) {
+    const handle = handlers[name] as Handler<RouteName>;
+    router[route.method](route.path, middleware(route, handle, services));
+  }
+  const byPath = Map.groupBy(
+    routes.map(([, route]) => route),
+    ({ path }) => path,
+  );
+  for (const [path, routesOfPath] of byPath) router.all(path, refuseMethod(allow(routesOfPath)));
+  return router;
+}
+
+function middleware(
+  route: Route,
+  handle: Handler<RouteName>,
+  services: ManagementServices,
+): Koa.Middleware {
+  return async function handleRoute(ctx) {
+    const query = route.query ? parseInput(route.query, { ...ctx.query }) : {};
+    const sent = route.body && (await readBody(ctx, route));
+    // Reading a body can take long: validate it, and act on it, with one time taken afterwards.
+    const now = services.now();
+    const body = route.body && parseInput(route.body(now), sent);
+    const request = { id: String(ctx.params.id ?? ''), query, body } as ApiRequest<RouteName>;
+    const response = await handle({ ...services, now: () => now }, request);
+    ctx.status = route.status ?? 200;
+    if (route.location) ctx.set('Location', API_PATH + route.location(response as { id: string }));
+    ctx.body = response;
+  };
+}
+
+function readBody(ctx: Koa.Context, { isBodyOptional }: Route): Promise<unknown> {
+  return isBodyOptional && !hasBody(ctx) ? Promise.resolve({}) : readJson(ctx);
+}
+
+function hasBody({ req, request }: Koa.Context): boolean {
+  return req.headers['transfer-encoding'] !== undefined || (request.length ?? 0) > 0;
+}
+
+function allow(routes: readonly Route[]): string {
+  const methods = routes.map(({ method }) => method.toUpperCase());
+  return [...methods, ...(methods.includes('GET') ? ['HEAD'] : [])].sort().join(', ');
+}
+
+function refuseMethod(allowed: string): Koa.Middleware {
+  return function methodNotAllowed() {
+    throw new HttpError(405, 'method_not_allowed', `this address supports ${allowed}`, {
+      headers: { Allow: allowed },
+    });
+  };
+}
+
+/** Throws HttpError 400 with a message that names every invalid member. */
+export function parseInput<T>(schema: z.ZodType<T>, value: unknown): T {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new HttpError(400, 'invalid_request', parsed.error.issues.map(describeIssue).join('; '));
+}
+
+function describeIssue(issue: z.core.$ZodIssue): string {
+  if (issue.code === 'unrecognized_keys') return `unknown: ${issue.keys.map(safeName).join(', ')}`;
+  return issue.path.length > 0 ? `${issue.path.join('.')}: ${issue.message}` : issue.message;
+}
+
+/** Repeats a member name only if it looks like one. */
+function safeName(key: string): string {
+  return /^\w{1,40}$/.test(key) ? key : 'a member with an unusual name';
+}

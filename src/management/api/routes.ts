@@ -1,0 +1,258 @@
+// The route table of the management API. The router, the OpenAPI document and the typed client are all derived from it.
+import { z } from 'zod';
+import {
+  accountsQuery,
+  auditQuery,
+  clientIdBody,
+  clientsQuery,
+  connectorsQuery,
+  grantsQuery,
+  newConnectorBody,
+  newTokenBody,
+  rotateKeysBody,
+  tokensQuery,
+} from './requests.ts';
+import {
+  accountPageSchema,
+  accountSchema,
+  auditPageSchema,
+  clientPageSchema,
+  clientSchema,
+  connectorPageSchema,
+  connectorSchema,
+  forgottenAccountSchema,
+  grantPageSchema,
+  grantSchema,
+  mintedTokenPageSchema,
+  mintedTokenSchema,
+  newTokenSchema,
+  revokedClientSchema,
+  signingKeyPageSchema,
+} from './resources.ts';
+
+export const API_PATH = '/api/v1';
+
+export type Route = {
+  method: 'get' | 'post' | 'delete';
+  /** Below `API_PATH`. The only path parameter is `:id`. */
+  path: string;
+  summary: string;
+  query?: z.ZodObject;
+  /** Takes the current time in seconds, because expiry times must be in the future. */
+  body?: (now: number) => z.ZodType;
+  /** Treats a missing body as `{}`. */
+  isBodyOptional?: true;
+  /** 200 if absent. */
+  status?: 201;
+  response: z.ZodType;
+  /** Status and description of errors that other routes do not have. */
+  errors?: Record<number, string>;
+  /** Returns the path of the created resource, below `API_PATH`. */
+  location?: (created: { id: string }) => string;
+};
+
+const NOT_FOUND = { 404: 'The resource does not exist.' };
+
+/** Routes by operation id. */
+export const ROUTES = {
+  createConnector: {
+    method: 'post',
+    path: '/connectors',
+    summary: 'Creates a connector. People add its `link` to their app.',
+    body: newConnectorBody,
+    status: 201,
+    response: connectorSchema,
+    location: ({ id }) => `/connectors/${id}`,
+  },
+  listConnectors: {
+    method: 'get',
+    path: '/connectors',
+    summary: 'Lists connectors, oldest first.',
+    query: connectorsQuery,
+    response: connectorPageSchema,
+  },
+  showConnector: {
+    method: 'get',
+    path: '/connectors/:id',
+    summary: 'Shows a connector.',
+    response: connectorSchema,
+    errors: NOT_FOUND,
+  },
+  revokeConnector: {
+    method: 'delete',
+    path: '/connectors/:id',
+    summary: 'Revokes a connector. Every grant made through it is refused at once.',
+    response: connectorSchema,
+    errors: NOT_FOUND,
+  },
+  deleteConnector: {
+    method: 'post',
+    path: '/connectors/:id/delete',
+    summary: 'Deletes a connector that is revoked or has expired.',
+    response: connectorSchema,
+    errors: { ...NOT_FOUND, 409: 'The connector still works. Revoke it first.' },
+  },
+  listGrants: {
+    method: 'get',
+    path: '/grants',
+    summary: 'Lists grants, oldest first. Without a filter they are sorted by connector first.',
+    query: grantsQuery,
+    response: grantPageSchema,
+  },
+  showGrant: {
+    method: 'get',
+    path: '/grants/:id',
+    summary: 'Shows a grant, and why it ended or is refused. Ended grants are kept for 30 days.',
+    response: grantSchema,
+    errors: NOT_FOUND,
+  },
+  revokeGrant: {
+    method: 'delete',
+    path: '/grants/:id',
+    summary: 'Ends a grant. The app is disconnected at once.',
+    response: grantSchema,
+    errors: NOT_FOUND,
+  },
+  // A client id may be a URL, so it is never part of a path.
+  listClients: {
+    method: 'get',
+    path: '/clients',
+    summary: 'Lists clients that have been connected or are revoked, or one client by its id.',
+    query: clientsQuery,
+    response: clientPageSchema,
+  },
+  revokeClient: {
+    method: 'post',
+    path: '/clients/revoke',
+    summary: 'Revokes a client. All its grants end and it cannot be connected.',
+    body: () => clientIdBody,
+    response: revokedClientSchema,
+    errors: NOT_FOUND,
+  },
+  allowClient: {
+    method: 'post',
+    path: '/clients/allow',
+    summary: 'Allows a revoked client to be connected again.',
+    body: () => clientIdBody,
+    response: clientSchema,
+    errors: NOT_FOUND,
+  },
+  listAccounts: {
+    method: 'get',
+    path: '/accounts',
+    summary: 'Lists everybody who has signed in, in no particular order.',
+    query: accountsQuery,
+    response: accountPageSchema,
+  },
+  showAccount: {
+    method: 'get',
+    path: '/accounts/:id',
+    summary: 'Shows an account.',
+    response: accountSchema,
+    errors: NOT_FOUND,
+  },
+  disableAccount: {
+    method: 'post',
+    path: '/accounts/:id/disable',
+    summary:
+      'Disables an account. All its connections stop working and the person cannot connect. Not found if the account was forgotten.',
+    response: accountSchema,
+    errors: NOT_FOUND,
+  },
+  enableAccount: {
+    method: 'post',
+    path: '/accounts/:id/enable',
+    summary: 'Lets a person sign in and connect again.',
+    response: accountSchema,
+    errors: NOT_FOUND,
+  },
+  forgetAccount: {
+    method: 'post',
+    path: '/accounts/:id/forget',
+    summary:
+      'Ends all connections of a person and deletes name, email address, groups and subject. A disabled account stays disabled.',
+    response: forgottenAccountSchema,
+    errors: NOT_FOUND,
+  },
+  mintToken: {
+    method: 'post',
+    path: '/tokens',
+    summary: 'Mints a token. Only this response contains it.',
+    body: newTokenBody,
+    status: 201,
+    response: newTokenSchema,
+  },
+  listTokens: {
+    method: 'get',
+    path: '/tokens',
+    summary: 'Lists minted tokens that have not expired, oldest first.',
+    query: tokensQuery,
+    response: mintedTokenPageSchema,
+  },
+  revokeToken: {
+    method: 'delete',
+    path: '/tokens/:id',
+    summary: 'Revokes a minted token. It stops working.',
+    response: mintedTokenSchema,
+    errors: NOT_FOUND,
+  },
+  listKeys: {
+    method: 'get',
+    path: '/keys',
+    summary: 'Lists the published signing keys, newest first.',
+    response: signingKeyPageSchema,
+  },
+  rotateKeys: {
+    method: 'post',
+    path: '/keys/rotate',
+    summary:
+      'Publishes a new signing key, which replaces the current one. With `atOnce`, every access token stops working.',
+    body: () => rotateKeysBody,
+    isBodyOptional: true,
+    status: 201,
+    response: signingKeyPageSchema,
+    errors: { 409: 'A rotation is already in progress.' },
+  },
+  listAudit: {
+    method: 'get',
+    path: '/audit',
+    summary:
+      'Lists audit items, oldest first unless `order` is `newest`. A page can be empty although `next` is present.',
+    query: auditQuery,
+    response: auditPageSchema,
+  },
+  showOpenApi: {
+    method: 'get',
+    path: '/openapi.json',
+    summary: 'Shows this document.',
+    response: z.record(z.string(), z.unknown()).meta({ description: 'An OpenAPI 3.1 document.' }),
+  },
+} as const satisfies Record<string, Route>;
+
+export type RouteName = keyof typeof ROUTES;
+
+type RouteOf<Name extends RouteName> = (typeof ROUTES)[Name];
+
+type QuerySchema<Name extends RouteName> =
+  RouteOf<Name> extends { query: infer Schema extends z.ZodObject } ? Schema : z.ZodObject<{}>;
+type BodySchema<Name extends RouteName> =
+  RouteOf<Name> extends { body: (now: number) => infer Schema extends z.ZodType }
+    ? Schema
+    : z.ZodUndefined;
+
+/** A validated request. `id` is the path parameter, or empty. */
+export type ApiRequest<Name extends RouteName> = {
+  id: string;
+  query: z.output<QuerySchema<Name>>;
+  body: z.output<BodySchema<Name>>;
+};
+
+/** A request before validation, as a client sends it. */
+export type ClientRequest<Name extends RouteName> =
+  (RouteOf<Name>['path'] extends `${string}:id${string}` ? { id: string } : unknown) &
+    (RouteOf<Name> extends { query: z.ZodType }
+      ? { query?: z.input<QuerySchema<Name>> }
+      : unknown) &
+    (RouteOf<Name> extends { body: unknown } ? { body: z.input<BodySchema<Name>> } : unknown);
+
+export type ApiResponse<Name extends RouteName> = z.output<RouteOf<Name>['response']>;

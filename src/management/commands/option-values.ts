@@ -1,0 +1,31 @@
+import { InvalidArgumentError } from 'commander';
+import { z } from 'zod';
+import { duration } from '../../settings/value-forms.ts';
+
+/** A `duration` as typed, with its length in `seconds`, or a `time` in ISO 8601 (UTC). */
+export type RelativeOrAbsoluteTime = { duration: string; seconds: number } | { time: string };
+
+const isoTime = z.union([z.iso.datetime({ offset: true }), z.iso.date()]);
+
+export function parseTime(text: string): RelativeOrAbsoluteTime {
+  const seconds = duration.safeParse(text);
+  if (seconds.success) return { duration: text, seconds: seconds.data };
+  if (isoTime.safeParse(text).success) return { time: new Date(text).toISOString() };
+  throw new InvalidArgumentError(
+    'Use a duration such as 90s, 15m, 12h or 30d, or a time such as 2030-01-31T12:00:00Z.',
+  );
+}
+
+/** Returns the expiry as members of a request body. */
+export function expiryMembers(expires: RelativeOrAbsoluteTime | undefined): {
+  expiresIn?: string;
+  expiresAt?: string;
+} {
+  if (!expires) return {};
+  return 'time' in expires ? { expiresAt: expires.time } : { expiresIn: expires.duration };
+}
+
+export function parseCount(text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('Use a whole number from 1.');
+}

@@ -1,0 +1,100 @@
+// Values that the pages of the console share: the layout around a page, links to the next page of a list, fields of list items.
+import type Koa from 'koa';
+import type { z } from 'zod';
+import type { ViewValues } from '../../http/pages.ts';
+import type { Level } from '../../permission-level.ts';
+import { parseInput } from '../api/router.ts';
+import { CONSOLE_PATH, type ConsoleContext } from './context.ts';
+
+export type Layout = ViewValues['console/connectors']['console'];
+export type FormProblem = NonNullable<Layout['problem']>;
+
+const SECTIONS = [
+  'connectors',
+  'tokens',
+  'clients',
+  'grants',
+  'accounts',
+  'audit',
+  'health',
+] as const;
+export type Section = (typeof SECTIONS)[number];
+
+const DONE = [
+  'created',
+  'revoked',
+  'deleted',
+  'ended',
+  'allowed',
+  'disabled',
+  'enabled',
+  'forgotten',
+] as const;
+
+export function layout(
+  { ctx, session }: ConsoleContext,
+  section: Section,
+  problem?: FormProblem,
+): Layout {
+  const done = DONE.find((known) => known === ctx.query.done);
+  return {
+    section,
+    sections: SECTIONS.map((name) => ({ name, href: `${CONSOLE_PATH}/${name}` })),
+    administrator: session.account.name,
+    token: session.formToken,
+    ...(problem ? { problem } : {}),
+    ...(done && !problem ? { done } : {}),
+  };
+}
+
+/** The query schema of the API's route for the same list. */
+export type ListQuery = { shape: { after: z.ZodType<string | undefined> } };
+
+/** Returns the cursor in the query. Throws HttpError 400 if it is malformed. */
+export function cursorIn(ctx: Koa.Context, { shape }: ListQuery): string | undefined {
+  return parseInput(shape.after, ctx.query.after || undefined);
+}
+
+export function nextPage(
+  path: string,
+  cursor: string | undefined,
+  query: Record<string, string> = {},
+): { next?: string } {
+  if (cursor === undefined) return {};
+  return { next: `${path}?${new URLSearchParams({ ...query, after: cursor })}` };
+}
+
+type Field = ViewValues['console/list']['items'][number]['fields'][number];
+
+export function textField(label: string, text: string): Field {
+  return { label, text };
+}
+
+/** For an id, an address, or a code as it appears in logs. */
+export function codeField(label: string, code: string): Field {
+  return { label, code };
+}
+
+export function levelField(level: Level, label: 'level' | 'granted' = 'level'): Field {
+  return { label, level };
+}
+
+/** For a code with a translated meaning: the text named after it below `texts`. */
+export function translatedField(label: string, code: string, texts: string): Field {
+  return { label, code, textKey: `${texts}.${code}` };
+}
+
+/** For an id, with the name of its record if it is known. */
+export function idField(label: string, id: string, name: string | undefined): Field {
+  return { label, code: id, ...(name === undefined ? {} : { name }) };
+}
+
+/** For an ISO 8601 time, shown as a day. Returns no field without a time. */
+export function dateFields(label: string, time: string | undefined): Field[] {
+  return time === undefined ? [] : [{ label, time: epochSeconds(time) }];
+}
+
+/** Converts an ISO 8601 time. */
+export function epochSeconds(time: string): number {
+  return Math.floor(Date.parse(time) / 1000);
+}
