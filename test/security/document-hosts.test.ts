@@ -1,5 +1,6 @@
 // Metadata documents of chosen hosts only, where the operator wants it so, and how they are shown.
 import { expect } from 'chai';
+import { isIdentifiedByHost } from '../../src/authorization-server/engine/shared-hosts.ts';
 import { DOMAIN } from '../authorization-server/metadata-documents/document-host.ts';
 import { wrongSettings } from '../settings/settings-file.ts';
 import { openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
@@ -134,6 +135,20 @@ describe('Documents of chosen hosts', () => {
     expect(html)
       .to.include('localhost:1')
       .and.not.match(/identified by this address/i);
+  });
+
+  it('CIM-10 a host that serves the buckets of everybody identifies no client', () => {
+    for (const host of [
+      's3.amazonaws.com',
+      's3-us-west-2.amazonaws.com',
+      's3.us-west-2.amazonaws.com',
+      's3.dualstack.us-west-2.amazonaws.com',
+      's3-fips.dualstack.us-gov-west-1.amazonaws.com',
+      's3.cn-north-1.amazonaws.com.cn',
+    ])
+      expect(isIdentifiedByHost(`https://${host}/bucket/app.json`), host).to.equal(false);
+    for (const host of ['acme.s3.amazonaws.com', 's3.example.com', 's3.amazonaws.com.example'])
+      expect(isIdentifiedByHost(`https://${host}/app.json`), host).to.equal(true);
   });
 
   it('CIM-14 are no addresses inside, whatever the settings say', () => {
