@@ -18,6 +18,7 @@ import {
 import { countRequests } from './metrics.ts';
 import { isProbe, PROBE_HEADER, seenOf } from './proxy-probe.ts';
 import { spanIds, traceRequests } from './request-spans.ts';
+import { isWellKnown, refuseNestedWellKnown } from './well-known.ts';
 
 export type HostOptions = {
   name: string;
@@ -49,6 +50,7 @@ export function createHost(options: HostOptions): Koa {
   app.use(answerErrors(options));
   app.use(limitHeaders);
   app.use(requireCanonicalHost(options.url));
+  app.use(refuseNestedWellKnown);
   return app;
 }
 
@@ -119,20 +121,21 @@ export function answerErrors({
   return async function errors(ctx, next) {
     try {
       await next();
-      if (ctx.respond !== false && ctx.body === undefined) refuseUnanswered(ctx.status);
+      if (ctx.respond !== false && ctx.body === undefined) refuseUnanswered(ctx);
     } catch (thrown) {
       const error = asHttpError(thrown);
       ctx.state.reason = error.code;
       ctx.state.detail = error.message;
       if (error.status >= 500) ctx.state.error = error.cause ?? error;
-      await respondToError(ctx, error);
+      // Clients probe well-known addresses for JSON, whatever their `Accept` says.
+      await (isWellKnown(ctx.path) ? respondWithJson : respondToError)(ctx, error);
     }
   };
 }
 
-/** What routers leave behind when no route answers. */
-function refuseUnanswered(status: number): void {
-  if (status === 404) throw notFound();
+/** What routers leave behind when no route answers: 501 for a method that none of their routes has, even if none has the path either. */
+function refuseUnanswered({ status, matched = [] }: Koa.Context): void {
+  if (status === 404 || (status === 501 && matched.length === 0)) throw notFound();
   if (status === 405 || status === 501) throw methodNotAllowed();
 }
 
