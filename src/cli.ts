@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 // The command line, `gatehouse`: puts the commands together and turns their outcome into an exit code.
+import './settings/library-debug.ts';
 import { Command, CommanderError } from 'commander';
 import { addDoctorCommand } from './doctor/command.ts';
 import { ManagementError } from './management/client.ts';
