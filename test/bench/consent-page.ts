@@ -5,11 +5,11 @@ import { registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { median } from './rates.ts';
 import { type Place, startGatehouse } from './subjects.ts';
-import { targetLine } from './turns.ts';
+import { targetLine } from './alternate.ts';
 
-const MOST_BYTES = 40_000;
-const MOST_REQUESTS = 2;
-const LONGEST_MS = 10;
+const MAX_BYTES = 40_000;
+const MAX_REQUESTS = 2;
+const MAX_MS = 10;
 const LOADS = 200;
 const WARM_UP = 50;
 
@@ -33,17 +33,13 @@ export async function measureConsentPage(place: Place): Promise<string> {
     const ms = median(times.slice(WARM_UP));
     return [
       `The consent page, loaded ${LOADS} times by one person`,
-      targetLine(bytes <= MOST_BYTES, `bytes in all, at most ${MOST_BYTES}`, String(bytes)),
+      targetLine(bytes <= MAX_BYTES, `bytes in all, at most ${MAX_BYTES}`, String(bytes)),
       targetLine(
-        parts.length + 1 <= MOST_REQUESTS,
-        `requests until it is shown, at most ${MOST_REQUESTS}`,
+        parts.length + 1 <= MAX_REQUESTS,
+        `requests until it is shown, at most ${MAX_REQUESTS}`,
         String(parts.length + 1),
       ),
-      targetLine(
-        ms < LONGEST_MS,
-        `ms until it is there (median), below ${LONGEST_MS}`,
-        ms.toFixed(1),
-      ),
+      targetLine(ms < MAX_MS, `ms until it is there (median), below ${MAX_MS}`, ms.toFixed(1)),
     ].join('\n');
   } finally {
     await gatehouse.stop();

@@ -19,9 +19,9 @@ export const MOMENTS = ['started', 'after the refreshes', 'at the end'] as const
 export type Moment = (typeof MOMENTS)[number];
 
 /** The first targets of the project. A megabyte is 1,000,000 bytes. */
-const LEAST_RATIO = 0.8;
-const LONGEST_START = 3;
-const MOST_MEMORY = 200_000_000;
+const MIN_RATIO = 0.8;
+const MAX_START_SECONDS = 3;
+const MAX_MEMORY_BYTES = 200_000_000;
 
 export function describeRun({ rounds, seconds, refreshes, starts, logLevel }: Options): string {
   const [, redis = '?'] =
@@ -83,19 +83,19 @@ export function describeTargets(
 ): string {
   const ratios = options.concurrencies.map((concurrency) => {
     const ratio = median(ratiosOf(measurements, 'redis', concurrency));
-    const what = `Redis at least ${LEAST_RATIO} of the bare engine, concurrency ${concurrency}`;
-    return verdict(ratio >= LEAST_RATIO, what, inHundredths(ratio));
+    const what = `Redis at least ${MIN_RATIO} of the bare engine, concurrency ${concurrency}`;
+    return verdict(ratio >= MIN_RATIO, what, inHundredths(ratio));
   });
   const served = STORES.map((kind) => {
     const own = starts.filter((each) => each.kind === kind);
     const seconds = median(own.map(({ start }) => start.serving));
-    const what = `${NAMES[kind]} serves within ${LONGEST_START} s`;
-    return verdict(seconds < LONGEST_START, what, `${inHundredths(seconds)} s`);
+    const what = `${NAMES[kind]} serves within ${MAX_START_SECONDS} s`;
+    return verdict(seconds < MAX_START_SECONDS, what, `${inHundredths(seconds)} s`);
   });
   const held = STORES.map((kind) => {
     const bytes = bytesAt(memory, kind, 'after the refreshes');
-    const what = `${NAMES[kind]} holds less than ${MOST_MEMORY / 1e6} MB after the refreshes`;
-    return verdict(bytes < MOST_MEMORY, what, `${(bytes / 1e6).toFixed(0)} MB`);
+    const what = `${NAMES[kind]} holds less than ${MAX_MEMORY_BYTES / 1e6} MB after the refreshes`;
+    return verdict(bytes < MAX_MEMORY_BYTES, what, `${(bytes / 1e6).toFixed(0)} MB`);
   });
   return ['Targets', ...ratios, ...served, ...held].join('\n');
 }

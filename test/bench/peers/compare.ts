@@ -4,13 +4,13 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { LONGEST_MS } from './budget.ts';
-import { GRACE_MS, type Marks, runChecks } from './check.ts';
+import { MAX_RUN_MS } from './time-limits.ts';
+import { GRACE_MS, type CheckResults, runChecks } from './check.ts';
 import { CHECKS } from './checks.ts';
-import { memoryOf } from './contestant.ts';
-import { CONTESTANTS, REFERENCE } from './contestants.ts';
-import { writeResult } from './document.ts';
-import { type Entrant, enterAll } from './entrants.ts';
+import { memoryOf } from './implementation.ts';
+import { IMPLEMENTATIONS, REFERENCE } from './implementations.ts';
+import { writeResult } from './write-result.ts';
+import { type StartedImplementation, startAll } from './start-all.ts';
 import { pinnedVersions } from './install.ts';
 import { helpOn, type Options, readOptions } from './options.ts';
 import { describeAll, describeRun, type Findings } from './report.ts';
@@ -22,28 +22,33 @@ async function compare(options: Options): Promise<void> {
   process.once('exit', () => rmSync(root, { recursive: true, force: true }));
   const place = { root, logLevel: 'warn' };
   const run = describeRun(options, await pinnedVersions());
-  const { entrants, leftOut } = await enterAll(options, place, report);
-  if (leftOut.has(REFERENCE.name))
-    throw new Error(`nothing to compare with: ${leftOut.get(REFERENCE.name)}`);
-  const asked: (Entrant & { finish: () => Promise<Marks> })[] = [];
-  for (const entrant of entrants) {
-    report(`asking ${entrant.session.contestant.name}`);
-    asked.push({ ...entrant, finish: await runChecks(entrant.session, CHECKS) });
+  const { started, notStarted } = await startAll(options, place, report);
+  if (notStarted.has(REFERENCE.name))
+    throw new Error(`nothing to compare with: ${notStarted.get(REFERENCE.name)}`);
+  const asked: (StartedImplementation & { finish: () => Promise<CheckResults> })[] = [];
+  for (const each of started) {
+    report(`asking ${each.session.implementation.name}`);
+    asked.push({ ...each, finish: await runChecks(each.session, CHECKS) });
   }
-  const askedAt = performance.now();
-  const { samples, failures } = await measureRounds(entrants, options, report);
+  const checkedAt = performance.now();
+  const { samples, failures } = await measureRounds(started, options, report);
   report('waiting until no used refresh token is answered again');
-  await delay(Math.max(0, GRACE_MS - (performance.now() - askedAt)));
+  await delay(Math.max(0, GRACE_MS - (performance.now() - checkedAt)));
   const findings: Findings[] = [];
   for (const { session, starts, startedWith, finish } of asked) {
     const memory = { started: startedWith, ...(await memoryAfter(session)) };
-    findings.push({ contestant: session.contestant, starts, memory, marks: await finish() });
+    findings.push({
+      implementation: session.implementation,
+      starts,
+      memory,
+      marks: await finish(),
+    });
     await session.running.stop();
   }
-  const result = describeAll({ run, findings, samples, leftOut, failures });
+  const result = describeAll({ run, findings, samples, notStarted, failures });
   console.log(result);
   if (options.write) await writeResult(result);
-  if (leftOut.size + failures.size > 0) process.exitCode = 1;
+  if (notStarted.size + failures.size > 0) process.exitCode = 1;
 }
 
 async function memoryAfter({ running: { server, store } }: Session) {
@@ -65,7 +70,7 @@ function report(line: string): void {
 
 function readOrExit(): Options {
   try {
-    return readOptions(process.argv.slice(2), CONTESTANTS);
+    return readOptions(process.argv.slice(2), IMPLEMENTATIONS);
   } catch (error) {
     console.error(error instanceof Error ? error.message : error);
     process.exit(2);
@@ -73,14 +78,14 @@ function readOrExit(): Options {
 }
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
-const tooLate = () => {
+const onTimeout = () => {
   console.error('not done within fifteen minutes: this machine is too slow or too busy');
   process.exit(1);
 };
 const options = readOrExit();
-if (options.help) console.log(helpOn(CONTESTANTS));
+if (options.help) console.log(helpOn(IMPLEMENTATIONS));
 else {
-  const deadline = setTimeout(tooLate, LONGEST_MS);
+  const deadline = setTimeout(onTimeout, MAX_RUN_MS);
   await compare(options);
   clearTimeout(deadline);
 }

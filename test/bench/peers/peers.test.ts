@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { CHECKS } from './checks.ts';
-import { CONTESTANTS } from './contestants.ts';
+import { IMPLEMENTATIONS } from './implementations.ts';
 import { FLOWS } from './flows.ts';
-import { PART_MS, within } from './budget.ts';
+import { PART_TIMEOUT_MS, withTimeout } from './time-limits.ts';
 import { readOptions } from './options.ts';
 
 const read = (path: string) => readFileSync(join(import.meta.dirname, path), 'utf8');
@@ -18,26 +18,26 @@ describe('the comparison with peers', () => {
       join(import.meta.dirname, 'compare.ts'),
       '--help',
     ]);
-    for (const { id, name } of CONTESTANTS) expect(stdout).to.include(id).and.include(name);
+    for (const { id, name } of IMPLEMENTATIONS) expect(stdout).to.include(id).and.include(name);
   });
 
   it('compares Gatehouse on Redis with those that are asked for alone', () => {
-    const { contestants } = readOptions(['--only', 'better-auth'], CONTESTANTS);
-    expect(contestants.map(({ id }) => id)).to.deep.equal(['gatehouse-redis', 'better-auth']);
-    expect(readOptions([], CONTESTANTS).contestants).to.have.length(CONTESTANTS.length);
+    const { implementations } = readOptions(['--only', 'better-auth'], IMPLEMENTATIONS);
+    expect(implementations.map(({ id }) => id)).to.deep.equal(['gatehouse-redis', 'better-auth']);
+    expect(readOptions([], IMPLEMENTATIONS).implementations).to.have.length(IMPLEMENTATIONS.length);
   });
 
   it('refuses a peer that it does not know, and says which it knows', () => {
-    expect(() => readOptions(['--only', 'nobody'], CONTESTANTS)).to.throw(
+    expect(() => readOptions(['--only', 'nobody'], IMPLEMENTATIONS)).to.throw(
       /better-auth.*not nobody/,
     );
   });
 
   it('gives up on a server that hangs', async () => {
-    const hanging = within(5, () => new Promise(() => undefined));
+    const hanging = withTimeout(5, () => new Promise(() => undefined));
     const error = await hanging.catch((reason: unknown) => reason);
     expect(error).to.match(/not done within 0.005 s/);
-    expect(await within(PART_MS, async () => 'done')).to.equal('done');
+    expect(await withTimeout(PART_TIMEOUT_MS, async () => 'done')).to.equal('done');
   });
 
   it('installs versions that are pinned, by the command alone', () => {
@@ -53,9 +53,9 @@ describe('the comparison with peers', () => {
     const [marks = '', figures = ''] = document.split('### Flows');
     const rows = CHECKS.flatMap((check) => check.rows);
     for (const row of rows) expect(marks).to.include(`| ${row} `);
-    for (const { name } of CONTESTANTS) expect(marks).to.include(`| ${name} `);
+    for (const { name } of IMPLEMENTATIONS) expect(marks).to.include(`| ${name} `);
     for (const flow of [FLOWS.register, FLOWS.authorize, FLOWS.exchange, FLOWS.refresh(64)])
-      for (const { name } of CONTESTANTS)
+      for (const { name } of IMPLEMENTATIONS)
         expect(figures.replace(/ +/g, ' ')).to.include(`| ${flow} | ${name} |`);
   });
 });

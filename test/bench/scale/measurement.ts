@@ -1,12 +1,12 @@
 // What is measured at one size: Redis, answers to people chosen at random one after the other, how many a second, and a list.
 import type { Agent } from 'node:http';
 import type { Redis } from 'ioredis';
-import { call } from '../calls.ts';
-import { openVisitor } from '../families.ts';
+import { call } from '../tool-calls.ts';
+import { openClient } from '../client.ts';
 import { forSeconds, refresh } from '../load.ts';
 import { median } from '../rates.ts';
 import type { Subject } from '../subjects.ts';
-import { takeTurns } from '../turns.ts';
+import { alternate } from '../alternate.ts';
 import { usedMemory } from './inventory.ts';
 import type { Person } from './people.ts';
 
@@ -16,16 +16,16 @@ export type Measured = {
   bytes: number;
   keys: number;
   /** One at a time. */
-  refresh: Beside;
-  firstCall: Beside;
-  list: Beside;
+  refresh: Comparison;
+  firstCall: Comparison;
+  list: Comparison;
   /** At many connections. */
-  refreshesPerSecond: Beside;
-  callsPerSecond: Beside;
+  refreshesPerSecond: Comparison;
+  callsPerSecond: Comparison;
 };
 
 /** Medians in milliseconds, or per second; `ratio` is to the small system beside it, measured in the same moments. */
-export type Beside = { value: number; ratio: number };
+export type Comparison = { value: number; ratio: number };
 
 export type Gatehouse = {
   agent: Agent;
@@ -34,7 +34,7 @@ export type Gatehouse = {
   listAccounts: () => Promise<void>;
 };
 
-export type Peopled = Gatehouse & { people: readonly Person[] };
+export type Population = Gatehouse & { people: readonly Person[] };
 
 const ONE_BY_ONE = 200;
 const LISTS = 5;
@@ -45,8 +45,8 @@ const PEOPLE_AT_ONCE = 8;
 
 export async function measure(
   redis: Redis,
-  large: Peopled,
-  small: Peopled,
+  large: Population,
+  small: Population,
   empty: { bytes: number; keys: number },
 ): Promise<Omit<Measured, 'people'>> {
   const bytes = (await usedMemory(redis)) - empty.bytes;
@@ -55,12 +55,12 @@ export async function measure(
   return {
     bytes,
     keys,
-    refreshesPerSecond: await ratesBeside(large, small, refreshOne),
-    callsPerSecond: await ratesBeside(large, small, callOne),
-    refresh: await timesBeside(ONE_BY_ONE, large, small, refreshOne),
+    refreshesPerSecond: await compareRates(large, small, refreshOne),
+    callsPerSecond: await compareRates(large, small, callOne),
+    refresh: await compareTimes(ONE_BY_ONE, large, small, refreshOne),
     // With a token that the server has not seen.
-    firstCall: await timesBeside(ONE_BY_ONE, large, small, callOne, refreshOne),
-    list: await timesBeside(LISTS, large, small, ({ listAccounts }) => listAccounts()),
+    firstCall: await compareTimes(ONE_BY_ONE, large, small, callOne, refreshOne),
+    list: await compareTimes(LISTS, large, small, ({ listAccounts }) => listAccounts()),
   };
 }
 
@@ -82,13 +82,13 @@ export async function callOne(gatehouse: Gatehouse, person: Person): Promise<voi
   await call({ url, agent: gatehouse.agent, token });
 }
 
-async function timesBeside(
+async function compareTimes(
   count: number,
-  large: Peopled,
-  small: Peopled,
+  large: Population,
+  small: Population,
   act: Act,
   prepare: Act = async () => undefined,
-): Promise<Beside> {
+): Promise<Comparison> {
   const [ours, theirs] = [chosenFrom(large, count), chosenFrom(small, count)];
   const times: { large: number; small: number }[] = [];
   for (let n = 0; n < count; n += 1) {
@@ -105,8 +105,8 @@ async function timesBeside(
 }
 
 /** In short turns, so that whatever else the machine does slows both alike. */
-async function ratesBeside(large: Peopled, small: Peopled, act: Act): Promise<Beside> {
-  const rates = await takeTurns(
+async function compareRates(large: Population, small: Population, act: Act): Promise<Comparison> {
+  const rates = await alternate(
     ROUNDS,
     () => perSecond(chosenFrom(large), (person) => act(large, person)),
     () => perSecond(chosenFrom(small), (person) => act(small, person)),
@@ -138,10 +138,10 @@ export async function work(
   act: (person: Person) => Promise<void>,
 ): Promise<{ done: number; seconds: number }> {
   const waiting = [...people];
-  const goesOn = forSeconds(seconds);
+  const mayStart = forSeconds(seconds);
   let done = 0;
   const connection = async () => {
-    while (goesOn()) {
+    while (mayStart()) {
       const each = waiting.shift();
       if (!each) return;
       await act(each);
@@ -155,15 +155,15 @@ export async function work(
 }
 
 /** Whole connections, from registration to tokens, of new clients of a few people side by side. */
-export async function connectAnew(
+export async function connectNew(
   { subject }: { subject: Subject },
   seconds: number,
 ): Promise<{ done: number; seconds: number }> {
-  const goesOn = forSeconds(seconds);
+  const mayStart = forSeconds(seconds);
   let done = 0;
   const one = async () => {
-    while (goesOn()) {
-      await (await openVisitor(subject)).openFamily();
+    while (mayStart()) {
+      await (await openClient(subject)).openFamily();
       done += 1;
     }
   };
@@ -179,7 +179,7 @@ function personAt(people: readonly Person[], n: number): Person {
 }
 
 /** At random. */
-function chosenFrom({ people }: Peopled, count = people.length): Person[] {
+function chosenFrom({ people }: Population, count = people.length): Person[] {
   return shuffled(people).slice(0, count);
 }
 

@@ -27,7 +27,7 @@ Needs redis-server and 1 GB of memory for the default.
 `;
 
 const STEPS = [0.1, 0.5, 1];
-const FEWEST = 1000;
+const MIN_PEOPLE = 1000;
 
 /** Throws a TypeError that says what is wrong with the flags. */
 export function readOptions(args: string[]): Options {
@@ -40,8 +40,8 @@ export function readOptions(args: string[]): Options {
     },
   });
   const people = Number(values.people);
-  if (!Number.isSafeInteger(people) || people < FEWEST || people > 1e7)
-    throw new TypeError(`--people is a whole number from ${FEWEST} to 10000000`);
+  if (!Number.isSafeInteger(people) || people < MIN_PEOPLE || people > 1e7)
+    throw new TypeError(`--people is a whole number from ${MIN_PEOPLE} to 10000000`);
   const { help, write } = values;
   return { help, write, sizes: STEPS.map((part) => Math.round(people * part)) };
 }

@@ -3,8 +3,8 @@ import { cpus } from 'node:os';
 import { execFileSync } from 'node:child_process';
 import type { Inventory } from './inventory.ts';
 import type { Measured } from './measurement.ts';
-import type { Others } from './others.ts';
-import type { Cost, Costs } from './processor.ts';
+import type { OtherSizes } from './other-sizes.ts';
+import type { Cost, Costs } from './cpu-time.ts';
 
 export type Result = {
   /** Left by the real flow, and by one person that was written. */
@@ -13,7 +13,7 @@ export type Result = {
   /** Of Redis, by kind of key. */
   memory: Record<string, number>;
   measured: Measured[];
-  others: Others;
+  others: OtherSizes;
   costs: Costs;
   bytesOfProcess: number;
   isCutShort: boolean;

@@ -1,4 +1,4 @@
-// What else grows: connectors, calls that are recorded, and connections to Redis.
+// Other sizes: memory of connectors and recorded calls, and connections to Redis.
 import type { Redis } from 'ioredis';
 import { createConnector } from '../../../src/connectors/connectors.ts';
 import { callRecorder } from '../../../src/resource-server/call-record.ts';
@@ -7,15 +7,15 @@ import { usedMemory } from './inventory.ts';
 import type { Pattern } from './people.ts';
 
 /** Bytes of memory in Redis of each, and connections to Redis of one process. */
-export type Others = { connector: number; recordedCall: number; connections: number };
+export type OtherSizes = { connector: number; recordedCall: number; connections: number };
 
 const COUNT = 1000;
 
-export async function measureOthers(
+export async function measureOtherSizes(
   redis: Redis,
   store: Store,
   { account, grant }: Pattern,
-): Promise<Others> {
+): Promise<OtherSizes> {
   const now = () => Date.now() / 1000;
   const wanted = { name: 'Club figures', level: 'operations' } as const;
   const record = callRecorder(store, now);

@@ -1,4 +1,4 @@
-// What the comparison has to know of everything it compares: how it starts, where it is, and how its pages are answered.
+// What the comparison must know about each implementation: how it starts, its addresses, and how a person approves on its pages.
 import { execFile } from 'node:child_process';
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import type { Browser, Step } from '../../support/browser.ts';
 import { type ServerProcess, startProcess, untilAnswered } from '../server-process.ts';
 import type { Place } from '../subjects.ts';
 
-export type Contestant = {
+export type Implementation = {
   /** What `--only` takes. */
   id: string;
   /** With its store. */

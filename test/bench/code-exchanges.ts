@@ -1,8 +1,8 @@
-// Code exchanges (RFC 6749 section 4.1.3) next to the bare engine, each of a client that registered and a person who went through the pages.
-import { type Code, openVisitor } from './families.ts';
+// Code exchanges per second (RFC 6749 section 4.1.3) compared with the bare engine. Each code is of a new client and went through the pages.
+import { type Code, openClient } from './client.ts';
 import { median } from './rates.ts';
 import { type Place, startBareEngine, startGatehouse, type Subject } from './subjects.ts';
-import { type Rates, ratioLine, takeTurns } from './turns.ts';
+import { type Rates, ratioLine, alternate } from './alternate.ts';
 
 const ROUNDS = 6;
 const CODES = 48;
@@ -15,7 +15,7 @@ export async function measureExchanges(place: Place): Promise<string> {
   const bare = await startBareEngine(place);
   const whole: number[] = [];
   try {
-    const rates = await takeTurns(
+    const rates = await alternate(
       ROUNDS,
       () => exchangesPerSecond(gatehouse, whole),
       () => exchangesPerSecond(bare, []),
@@ -29,7 +29,7 @@ export async function measureExchanges(place: Place): Promise<string> {
 function describe(rates: Rates, whole: readonly number[]): string {
   return [
     `Code exchanges of Gatehouse on Redis at ${CONCURRENCY} connections, ${CODES} codes at a time (medians of ${ROUNDS} rounds)`,
-    ratioLine('exchanges per second next to the bare engine', rates),
+    ratioLine('exchanges per second compared with the bare engine', rates),
     `          whole connections per second, from registration through sign-in and consent to tokens: ${median(whole).toFixed(0)}`,
   ].join('\n');
 }
@@ -49,7 +49,7 @@ async function exchangesPerSecond(subject: Subject, whole: number[]): Promise<nu
 async function obtainCodes(subject: Subject): Promise<Code[]> {
   const codes: Code[] = [];
   await each([...Array(CODES).keys()], PEOPLE, async () => {
-    codes.push(await (await openVisitor(subject)).openCode());
+    codes.push(await (await openClient(subject)).openCode());
   });
   return codes;
 }

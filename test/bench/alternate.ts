@@ -1,11 +1,11 @@
-// Two subjects that take short turns, so that whatever else the machine does slows both alike; and what came of it, in a line.
+// Measures two subjects in short alternating turns, so that other load on the machine slows both alike.
 import { median } from './rates.ts';
 
 /** Per second and round, both in the same round. */
 export type Rates = { ours: number; bare: number }[];
 
 /** The first turns are the warm-up; who begins changes from round to round. */
-export async function takeTurns(
+export async function alternate(
   rounds: number,
   ours: () => Promise<number>,
   bare: () => Promise<number>,

@@ -1,7 +1,7 @@
-// Gatehouse with nothing sealed or hidden in its store, to see what that costs: this process is given another sealer by its module loader.
+// Gatehouse with no encryption in its store. The module loader replaces `store/seal.ts`.
 import { registerHooks } from 'node:module';
 
-const PLAIN = new URL('plain-sealer.ts', import.meta.url).href;
+const PLAIN = new URL('no-encryption.ts', import.meta.url).href;
 
 registerHooks({
   resolve: (specifier, context, next) =>

@@ -1,4 +1,4 @@
-// What stands in for `store/seal.ts` when the benchmark measures what sealing costs: the same promises but for secrecy.
+// Replaces `store/seal.ts` to measure what encryption costs: the same interface without encryption.
 import { randomBytes } from 'node:crypto';
 import type { Sealer } from '../../src/store/seal.ts';
 
