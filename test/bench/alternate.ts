@@ -1,5 +1,6 @@
 // Measures two subjects in short alternating turns, so that other load on the machine slows both alike.
-import { median } from './rates.ts';
+import { targetLine } from './text.ts';
+import { median } from './timing.ts';
 
 /** Per second and round, both in the same round. */
 export type Rates = { ours: number; bare: number }[];
@@ -29,8 +30,4 @@ export function ratioLine(what: string, rates: Rates, least = NaN): string {
   const measured = `${ratio.toFixed(2)} (${ours?.toFixed(0)} and ${bare?.toFixed(0)})`;
   if (Number.isNaN(least)) return `          ${what}: ${measured}`;
   return targetLine(ratio >= least, `${what}, at least ${least}`, measured);
-}
-
-export function targetLine(isMet: boolean, what: string, measured: string): string {
-  return `  ${isMet ? 'met   ' : 'MISSED'}  ${what}: ${measured}`;
 }

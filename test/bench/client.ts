@@ -23,20 +23,21 @@ export type Code = { exchange(): Promise<Family> };
 /** The refresh token that comes next, and the first access token. */
 export type Family = { refreshToken: string; accessToken: string };
 
-const metadata = z.looseObject({
+/** `jwks_uri` is empty for servers whose tokens are not JWTs. */
+export const serverMetadata = z.looseObject({
   issuer: z.string(),
   authorization_endpoint: z.string(),
   token_endpoint: z.string(),
   registration_endpoint: z.string(),
   revocation_endpoint: z.string(),
-  jwks_uri: z.string(),
+  jwks_uri: z.string().default(''),
 });
 
 export async function openClient(
   { issuer, origins, resource }: Subject,
   person: Person = 'ada',
 ): Promise<BenchClient> {
-  const server = metadata.parse(await (await fetch(issuer + METADATA_PATH)).json());
+  const server = serverMetadata.parse(await (await fetch(issuer + METADATA_PATH)).json());
   const client = await registerClient(server);
   const browser = openBrowser(origins);
   const openCode = async (): Promise<Code> => {

@@ -1,8 +1,8 @@
 // Code exchanges per second (RFC 6749 section 4.1.3) compared with the bare engine. Each code is of a new client and went through the pages.
 import { type Code, openClient } from './client.ts';
-import { median } from './rates.ts';
 import { type Place, startBareEngine, startGatehouse, type Subject } from './subjects.ts';
 import { type Rates, ratioLine, alternate } from './alternate.ts';
+import { median } from './timing.ts';
 
 const ROUNDS = 6;
 const CODES = 48;

@@ -3,9 +3,9 @@ import { openBrowser } from '../support/browser.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
-import { median } from './rates.ts';
 import { type Place, startGatehouse } from './subjects.ts';
-import { targetLine } from './alternate.ts';
+import { targetLine } from './text.ts';
+import { median, timeOf } from './timing.ts';
 
 const MAX_BYTES = 40_000;
 const MAX_REQUESTS = 2;
@@ -44,12 +44,6 @@ export async function measureConsentPage(place: Place): Promise<string> {
   } finally {
     await gatehouse.stop();
   }
-}
-
-async function timeOf(run: () => Promise<unknown>): Promise<number> {
-  const begun = performance.now();
-  await run();
-  return performance.now() - begun;
 }
 
 async function load200(url: URL, headers: Record<string, string>): Promise<string> {

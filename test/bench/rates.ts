@@ -89,10 +89,3 @@ export function ratiosOf(
   const bare = ratesOf(measurements, 'bare', concurrency);
   return ratesOf(measurements, kind, concurrency).map((rate, round) => rate / (bare[round] ?? NaN));
 }
-
-export function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length / 2;
-  const [low = NaN, high = NaN] = [sorted[Math.ceil(middle) - 1], sorted[Math.floor(middle)]];
-  return (low + high) / 2;
-}

@@ -5,9 +5,11 @@ import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openClient, type BenchClient } from './client.ts';
 import { measureLatency } from './measure-latency.ts';
 import { forSeconds, refresh, refreshWhile } from './load.ts';
-import { median, openFamilies } from './rates.ts';
+import { openFamilies } from './rates.ts';
 import { type Place, startBareEngine, startGatehouseOn, type Subject } from './subjects.ts';
-import { ratioLine, alternate, targetLine } from './alternate.ts';
+import { alternate, ratioLine } from './alternate.ts';
+import { targetLine } from './text.ts';
+import { median, timeOf } from './timing.ts';
 
 const MAX_ROUND_TRIPS = 2;
 const MIN_ENCRYPTED_RATIO = 0.9;
@@ -99,12 +101,6 @@ async function roundTripsOf(proxy: RedisProxy, prepare: () => Promise<() => Prom
     blocking: (median(far) - median(near)) / LATENCY_MS,
     commands: commands / SAMPLES / 2,
   };
-}
-
-async function timeOf(send: () => Promise<unknown>): Promise<number> {
-  const begun = performance.now();
-  await send();
-  return performance.now() - begun;
 }
 
 async function encryptionLine(place: Place): Promise<string> {

@@ -10,6 +10,7 @@ import { openClient } from './client.ts';
 import { startProcess, untilAnswered } from './server-process.ts';
 import { type Place, startGatehouse, type StartedGatehouse } from './subjects.ts';
 import { type Rates, ratioLine, alternate } from './alternate.ts';
+import { timeOf } from './timing.ts';
 
 const MIN_CALLS_RATIO = 0.9;
 const MIN_NEW_TOKENS_RATIO = 0.8;
@@ -21,12 +22,13 @@ const NEW_TOKENS = 100;
 export type Target = { url: string; agent: Agent; token?: string };
 
 /** A tool that takes next to no time, so that what is measured is what comes before it. */
-const CALL = JSON.stringify({
+export const TOOL_CALL = {
   jsonrpc: '2.0',
   id: 1,
   method: 'tools/call',
   params: { name: 'member_visits', arguments: { memberId: 'M0600' } },
-});
+};
+const CALL = JSON.stringify(TOOL_CALL);
 
 const UNPROTECTED_SERVER = 'test/bench/unprotected-server.ts';
 const BOTH = 'test/bench/gatehouse-and-unprotected-server.ts';
@@ -152,17 +154,11 @@ async function ratesOfNewTokens(): Promise<Rates> {
     const spent = { ours: 0, bare: 0 };
     // One by one, so that a busy machine slows both alike.
     for (const token of tokens) {
-      spent.bare += await millisecondsOf(() => bare(token));
-      spent.ours += await millisecondsOf(() => ours(token));
+      spent.bare += await timeOf(() => bare(token));
+      spent.ours += await timeOf(() => ours(token));
     }
     const perSecond = (milliseconds: number) => (NEW_TOKENS * 1000) / milliseconds;
     rates.push({ ours: perSecond(spent.ours), bare: perSecond(spent.bare) });
   }
   return rates.slice(1);
-}
-
-async function millisecondsOf(step: () => Promise<unknown>): Promise<number> {
-  const begun = performance.now();
-  await step();
-  return performance.now() - begun;
 }

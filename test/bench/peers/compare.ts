@@ -4,10 +4,10 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { residentMemory } from '../server-process.ts';
 import { MAX_RUN_MS } from './time-limits.ts';
 import { GRACE_MS, type CheckResults, runChecks } from './check.ts';
 import { CHECKS } from './checks.ts';
-import { memoryOf } from './implementation.ts';
 import { IMPLEMENTATIONS, REFERENCE } from './implementations.ts';
 import { writeResult } from './write-result.ts';
 import { type StartedImplementation, startAll } from './start-all.ts';
@@ -53,8 +53,8 @@ async function compare(options: Options): Promise<void> {
 
 async function memoryAfter({ running: { server, store } }: Session) {
   return {
-    loaded: await memoryOf(server),
-    ...(store ? { store: await memoryOf(store) } : {}),
+    loaded: await residentMemory(server),
+    ...(store ? { store: await residentMemory(store) } : {}),
   };
 }
 

@@ -1,6 +1,4 @@
 // Gatehouse in the comparison: as npm start runs it, on Redis and on SQLite, with its MCP server open to everybody beside it.
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { createConnector } from '../../../src/management/client.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { startRedis } from '../../support/redis-server.ts';
@@ -64,8 +62,10 @@ async function startWithUnprotectedServer(
   };
 }
 
-async function createLink({ management, directory }: StartedGatehouse): Promise<string> {
-  const key = (await readFile(join(directory, 'management.key'), 'utf8')).trim();
+async function createLink({
+  management: url,
+  managementKey: key,
+}: StartedGatehouse): Promise<string> {
   const wanted = { name: 'second', level: 'operations' } as const;
-  return (await createConnector({ url: management, key }, wanted)).link;
+  return (await createConnector({ url, key }, wanted)).link;
 }

@@ -1,8 +1,6 @@
 // What the comparison must know about each implementation: how it starts, its addresses, and how a person approves on its pages.
-import { execFile } from 'node:child_process';
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import type { Browser, Step } from '../../support/browser.ts';
 import { type ServerProcess, startProcess, untilAnswered } from '../server-process.ts';
 import type { Place } from '../subjects.ts';
@@ -66,12 +64,4 @@ export async function startPeer({ script, port, args = [], metadataPath, directo
 
 export function newFolder({ root }: Place, name: string): Promise<string> {
   return mkdtemp(join(root, `${name}-`));
-}
-
-/** Of a process and of those it started, in bytes; NaN when it is gone. */
-export async function memoryOf({ pid }: { pid: number }): Promise<number> {
-  const args = ['-o', 'rss=', '-p', String(pid), '--ppid', String(pid)];
-  const found = await promisify(execFile)('ps', args).catch(() => undefined);
-  const kilobytes = found?.stdout.trim().split('\n').map(Number) ?? [NaN];
-  return kilobytes.reduce((sum, each) => sum + each, 0) * 1024;
 }

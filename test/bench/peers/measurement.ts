@@ -1,5 +1,5 @@
 // Load on one implementation at a time, in turns: how many a second, and how long each took.
-import { median } from '../rates.ts';
+import { median } from '../timing.ts';
 
 /** Of one implementation in one round. `latencies` in milliseconds. */
 export type Sample = { rate: number; latencies: number[] };

@@ -2,7 +2,8 @@
 import { availableParallelism, loadavg } from 'node:os';
 import engine from 'oidc-provider/package.json' with { type: 'json' };
 import gatehouse from '../../../package.json' with { type: 'json' };
-import { median } from '../rates.ts';
+import { markdownTable } from '../text.ts';
+import { median } from '../timing.ts';
 import type { CheckResults } from './check.ts';
 import { CHECKS } from './checks.ts';
 import type { Implementation } from './implementation.ts';
@@ -77,7 +78,7 @@ function describeChecks(all: readonly Findings[]): string {
     WORD[String(marks.get(row)?.passed) as keyof typeof WORD];
   const body = rows.map((row) => [row, ...all.map((findings) => cell(findings, row))]);
   const head = ['claim', ...all.map(({ implementation }) => implementation.name)];
-  return [table(head, body), ...notesOn(all, rows)].join('\n');
+  return [markdownTable(head, body), ...notesOn(all, rows)].join('\n');
 }
 
 /** What a mark alone does not say. */
@@ -109,7 +110,7 @@ function describeFlows(all: readonly Findings[], samples: Samples): string {
     }),
   );
   const ratios = references.map(({ implementation }) => `to ${implementation.name}`);
-  return table(['flow', 'server', 'per second', ...ratios, 'median ms', 'p99 ms'], body);
+  return markdownTable(['flow', 'server', 'per second', ...ratios, 'median ms', 'p99 ms'], body);
 }
 
 /** What a token adds to a call, whatever the call itself costs: medians of slices that were next to each other. */
@@ -129,7 +130,7 @@ function describeCalls(all: readonly Findings[], samples: Samples): string {
     (cost / (costs[0]?.cost ?? NaN)).toFixed(2),
   ]);
   const rates = ['open calls/s', 'calls with a token/s', 'median ms', 'p99 ms'];
-  return table(['server', ...rates, 'the token costs µs', 'ratio'], body);
+  return markdownTable(['server', ...rates, 'the token costs µs', 'ratio'], body);
 }
 
 function describeProcesses(all: readonly Findings[]): string {
@@ -151,25 +152,9 @@ function describeProcesses(all: readonly Findings[]): string {
     'ratio',
     'MB of its Redis',
   ];
-  return table(head, body);
+  return markdownTable(head, body);
 }
 
 function inMegabytes(bytes: number): string {
   return (bytes / 1e6).toFixed(0);
-}
-
-/** Markdown that is aligned for a terminal as well: words to the left, numbers to the right. */
-function table(head: string[], rows: string[][]): string {
-  const widths = head.map((title, column) =>
-    Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
-  );
-  const isNumber = head.map((_, column) =>
-    rows.every((row) => /^-?[\d.]*$/.test(row[column] ?? '')),
-  );
-  const line = (cells: string[]) =>
-    `| ${cells.map((cell, n) => (isNumber[n] ? cell.padStart(widths[n] ?? 0) : cell.padEnd(widths[n] ?? 0))).join(' | ')} |`;
-  const rule = widths.map((width, n) =>
-    isNumber[n] ? `${'-'.repeat(width - 1)}:` : '-'.repeat(width),
-  );
-  return [line(head), line(rule), ...rows.map(line)].join('\n');
 }

@@ -1,5 +1,4 @@
 // A person and clients at one implementation: registration, authorization, codes, tokens and calls, each as the test asks for it (RFC 6749, 7591, 7636).
-import { z } from 'zod';
 import { type Browser, openBrowser } from '../../support/browser.ts';
 import { REDIRECT_URI } from '../../support/connection.ts';
 import { call } from '../../support/mcp.ts';
@@ -13,6 +12,8 @@ import {
   type Server,
   type TokenAnswer,
 } from '../../support/oauth.ts';
+import { serverMetadata } from '../client.ts';
+import { TOOL_CALL } from '../tool-calls.ts';
 import type { Implementation, Running } from './implementation.ts';
 
 export type Session = { implementation: Implementation; running: Running; server: Server };
@@ -31,21 +32,11 @@ export type Connection = {
 
 export type Wishes = { client?: Client; browser?: Browser; link?: string; parameters?: Parameters };
 
-/** The public keys are none of the comparison's business, and not everybody has some. */
-const metadata = z.looseObject({
-  issuer: z.string(),
-  authorization_endpoint: z.string(),
-  token_endpoint: z.string(),
-  registration_endpoint: z.string(),
-  revocation_endpoint: z.string(),
-  jwks_uri: z.string().default(''),
-});
-
 export async function openSession(
   implementation: Implementation,
   running: Running,
 ): Promise<Session> {
-  const server = metadata.parse(await (await fetch(running.metadataUrl)).json());
+  const server = serverMetadata.parse(await (await fetch(running.metadataUrl)).json());
   return { implementation, running, server };
 }
 
@@ -139,13 +130,6 @@ export function requireRefreshToken({ status, body }: TokenAnswer): string {
   if (status === 200 && body.refresh_token) return body.refresh_token;
   throw new Error(`no refresh token, but ${status} ${JSON.stringify(body)}`);
 }
-
-export const TOOL_CALL = {
-  jsonrpc: '2.0',
-  id: 1,
-  method: 'tools/call',
-  params: { name: 'member_visits', arguments: { memberId: 'M0600' } },
-};
 
 /** True when the tool answered. */
 export async function isAccepted(link: string, token: string): Promise<boolean> {

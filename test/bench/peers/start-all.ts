@@ -1,6 +1,7 @@
 // Starts the implementations: each several times to measure cold starts, then once to stay, with its memory before the first request.
 import type { Place } from '../subjects.ts';
-import { type Implementation, memoryOf } from './implementation.ts';
+import { residentMemory } from '../server-process.ts';
+import type { Implementation } from './implementation.ts';
 import { installPeers } from './install.ts';
 import type { Options } from './options.ts';
 import { openSession, type Session } from './session.ts';
@@ -48,7 +49,7 @@ async function startOne(
       await running.stop();
       continue;
     }
-    const startedWith = await memoryOf(running.server);
+    const startedWith = await residentMemory(running.server);
     return { session: await openSession(implementation, running), starts, startedWith };
   }
 }

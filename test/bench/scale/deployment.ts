@@ -32,9 +32,8 @@ export async function openDeployment(root: string): Promise<Deployment> {
   const settings = { ...parse(readFileSync(DEVELOPMENT, 'utf8')), entitlements };
   await writeFile(config, JSON.stringify(settings));
   const subject = await startGatehouseOn(server.url, { root, logLevel: 'warn' }, { config });
-  const { directory: dataDir, management } = subject;
+  const { directory: dataDir, management, managementKey } = subject;
   const { store, secret } = await openSystemStore({ storeAddress: server.url, dataDir });
-  const key = readFileSync(join(dataDir, 'management.key'), 'utf8').trim();
   const client = await openClient(subject);
   const redis = new Redis(server.url);
   return {
@@ -46,7 +45,7 @@ export async function openDeployment(root: string): Promise<Deployment> {
     agent: new Agent({ keepAlive: true }),
     tokenEndpoint: client.tokenEndpoint,
     async listAccounts() {
-      const headers = { authorization: `Bearer ${key}` };
+      const headers = { authorization: `Bearer ${managementKey}` };
       const answer = await fetch(`${management}/api/v1/accounts?limit=10`, { headers });
       await answer.text();
       if (answer.status !== 200)

@@ -4,7 +4,7 @@ import type { Redis } from 'ioredis';
 import { call } from '../tool-calls.ts';
 import { openClient } from '../client.ts';
 import { forSeconds, refresh } from '../load.ts';
-import { median } from '../rates.ts';
+import { median, timeOf } from '../timing.ts';
 import type { Subject } from '../subjects.ts';
 import { alternate } from '../alternate.ts';
 import { usedMemory } from './inventory.ts';
@@ -115,12 +115,6 @@ async function compareRates(large: Population, small: Population, act: Act): Pro
     value: median(rates.map(({ ours: rate }) => rate)),
     ratio: median(rates.map(({ ours: rate, bare }) => rate / bare)),
   };
-}
-
-async function timeOf(act: () => Promise<void>): Promise<number> {
-  const begun = performance.now();
-  await act();
-  return performance.now() - begun;
 }
 
 async function perSecond(
