@@ -34,7 +34,7 @@ const WARM_UP_CONCURRENCY = 16;
 async function main(options: Options): Promise<void> {
   const root = await mkdtemp(join(tmpdir(), 'gatehouse-bench-'));
   process.once('exit', () => rmSync(root, { recursive: true, force: true }));
-  const place = { root, logLevel: options.logLevel };
+  const place = { root, logLevel: options.logLevel, quick: options.quick };
   console.log(`${describeRun(options)}\n`);
   const starts = await startCold(place, options);
   const { measurements, memory, failures } = await measureRunning(place, options);

@@ -14,28 +14,41 @@ import { median, timeOf } from './timing.ts';
 const MAX_ROUND_TRIPS = 2;
 const MIN_ENCRYPTED_RATIO = 0.9;
 const MIN_LATENCY_RATIO = 2;
-const ROUNDS = 24;
-const TURN_SECONDS = 0.25;
 const CONCURRENCY = 16;
-/** Refreshes of each subject before the rounds, until Node has optimized the code. */
-const WARM_UP = 10_000;
-const SAMPLES = 15;
 /** Large compared with everything else, so that the time of a request tells how many round trips it waited for. */
 const LATENCY_MS = 50;
-/** Longer than any cached record is fresh. */
-const CACHE_EXPIRED_MS = 11_000;
+
+type Effort = {
+  rounds: number;
+  turnSeconds: number;
+  /** Refreshes of each subject before the rounds, until Node has optimized the code. */
+  warmUp: number;
+  samples: number;
+  /** Longer than any cached record is fresh. */
+  cacheExpiredMs: number;
+};
+
+const FULL: Effort = {
+  rounds: 24,
+  turnSeconds: 0.25,
+  warmUp: 10_000,
+  samples: 15,
+  cacheExpiredMs: 11_000,
+};
+const QUICK: Effort = { rounds: 1, turnSeconds: 0.1, warmUp: 16, samples: 1, cacheExpiredMs: 0 };
 
 /** The lines for the report. Throws when a refresh fails. */
 export async function measureStoreCost(place: Place): Promise<string> {
+  const effort = place.quick ? QUICK : FULL;
   const lines = [
-    ...(await roundTripLines(place)),
-    await encryptionLine(place),
-    await latencyLine(place),
+    ...(await roundTripLines(place, effort)),
+    await encryptionLine(place, effort),
+    await latencyLine(place, effort),
   ];
   return ['Redis: round trips before the response, encryption, latency', ...lines].join('\n');
 }
 
-async function roundTripLines(place: Place): Promise<string[]> {
+async function roundTripLines(place: Place, effort: Effort): Promise<string[]> {
   return withRedis(async (redis) => {
     const proxy = await startRedisProxy(redis);
     const subject = await startGatehouseOn(proxy.url, place);
@@ -47,15 +60,15 @@ async function roundTripLines(place: Place): Promise<string[]> {
         if (failure !== undefined) throw new Error(failure);
       };
       const exchanging = async () => (await client.openCode()).exchange;
-      const refreshed = await roundTripsOf(proxy, async () => refreshing);
-      const exchanged = await roundTripsOf(proxy, exchanging);
-      await delay(CACHE_EXPIRED_MS);
+      const refreshed = await roundTripsOf(proxy, effort, async () => refreshing);
+      const exchanged = await roundTripsOf(proxy, effort, exchanging);
+      await delay(effort.cacheExpiredMs);
       proxy.delay(LATENCY_MS);
       const cold = (await timeOf(refreshing)) / LATENCY_MS;
       return [
         roundTripLine('a refresh', refreshed),
         roundTripLine('a code exchange', exchanged),
-        `          a refresh after ${CACHE_EXPIRED_MS / 1000} s without use of client, connector and account: ${cold.toFixed(1)}`,
+        `          a refresh after ${effort.cacheExpiredMs / 1000} s without use of client, connector and account: ${cold.toFixed(1)}`,
       ];
     } finally {
       await subject.stop();
@@ -76,11 +89,15 @@ function roundTripLine(what: string, { blocking, commands }: RoundTrips): string
 }
 
 /** `prepare` makes a request that is ready to be sent; it is not measured. */
-async function roundTripsOf(proxy: RedisProxy, prepare: () => Promise<() => Promise<unknown>>) {
+async function roundTripsOf(
+  proxy: RedisProxy,
+  { samples }: Effort,
+  prepare: () => Promise<() => Promise<unknown>>,
+) {
   const near: number[] = [];
   const far: number[] = [];
   let commands = 0;
-  for (let sample = 0; sample < SAMPLES; sample += 1)
+  for (let sample = 0; sample < samples; sample += 1)
     for (const [late, times] of [
       [0, near],
       [LATENCY_MS, far],
@@ -99,16 +116,17 @@ async function roundTripsOf(proxy: RedisProxy, prepare: () => Promise<() => Prom
     }
   return {
     blocking: (median(far) - median(near)) / LATENCY_MS,
-    commands: commands / SAMPLES / 2,
+    commands: commands / samples / 2,
   };
 }
 
-async function encryptionLine(place: Place): Promise<string> {
+async function encryptionLine(place: Place, effort: Effort): Promise<string> {
   return withRedis((redis) =>
     withRedis(async (other) => {
       const rates = await compareRefreshes(
         await startGatehouseOn(redis.url, place),
         await startGatehouseOn(other.url, place, { script: 'test/bench/unencrypted-gatehouse.ts' }),
+        effort,
       );
       const what = 'refreshes per second compared with Gatehouse without encryption';
       return ratioLine(what, rates, MIN_ENCRYPTED_RATIO);
@@ -116,7 +134,7 @@ async function encryptionLine(place: Place): Promise<string> {
   );
 }
 
-async function latencyLine(place: Place): Promise<string> {
+async function latencyLine(place: Place, effort: Effort): Promise<string> {
   return withRedis((redis) =>
     withRedis(async (other) => {
       const late = await measureLatency(redis.url);
@@ -128,6 +146,7 @@ async function latencyLine(place: Place): Promise<string> {
           redisUrl: other.url,
           script: 'test/bench/bare-engine-with-latency.ts',
         }),
+        effort,
       );
       const what = `refreshes per second with ${late.toFixed(1)} ms of Redis latency, compared with the engine and the usual Redis adapter`;
       return ratioLine(what, rates, MIN_LATENCY_RATIO);
@@ -136,15 +155,22 @@ async function latencyLine(place: Place): Promise<string> {
 }
 
 /** Stops both in the end. */
-async function compareRefreshes(ours: Subject, bare: Subject) {
+async function compareRefreshes(ours: Subject, bare: Subject, effort: Effort) {
   try {
-    return await alternate(ROUNDS, await refresher(ours), await refresher(bare));
+    return await alternate(
+      effort.rounds,
+      await refresher(ours, effort),
+      await refresher(bare, effort),
+    );
   } finally {
     await Promise.all([ours.stop(), bare.stop()]);
   }
 }
 
-async function refresher(subject: Subject): Promise<() => Promise<number>> {
+async function refresher(
+  subject: Subject,
+  { warmUp, turnSeconds }: Effort,
+): Promise<() => Promise<number>> {
   const client: BenchClient = await openClient(subject);
   const families = await openFamilies(client, CONCURRENCY);
   const perSecond = async (mayStart: (started: number) => boolean) => {
@@ -152,8 +178,8 @@ async function refresher(subject: Subject): Promise<() => Promise<number>> {
     if (load.failures[0] !== undefined) throw new Error(load.failures[0]);
     return load.refreshes / load.seconds;
   };
-  await perSecond((started) => started < WARM_UP);
-  return () => perSecond(forSeconds(TURN_SECONDS));
+  await perSecond((started) => started < warmUp);
+  return () => perSecond(forSeconds(turnSeconds));
 }
 
 async function withRedis<Result>(use: (redis: RedisServer) => Promise<Result>): Promise<Result> {

@@ -36,8 +36,8 @@ export type Subject = {
 /** Seconds from spawn to the first 200 on /livez, and to 200 of both metadata documents. */
 export type Start = { alive: number; serving: number };
 
-/** `root` is a folder for all that the run writes. */
-export type Place = { root: string; logLevel: string };
+/** `root` is a folder for all that the run writes. `quick`: measure as little as possible. */
+export type Place = { root: string; logLevel: string; quick?: boolean };
 
 export const METADATA_PATH = '/.well-known/oauth-authorization-server';
 const PORTS_TRIED = 5;

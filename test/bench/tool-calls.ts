@@ -14,10 +14,11 @@ import { timeOf } from './timing.ts';
 
 const MIN_CALLS_RATIO = 0.9;
 const MIN_NEW_TOKENS_RATIO = 0.8;
-const ROUNDS = 24;
-const TURN_MS = 250;
+const FULL = { rounds: 24, turnMs: 250, newTokens: 100 };
+const QUICK = { rounds: 1, turnMs: 50, newTokens: 5 };
+type Effort = typeof FULL;
+
 const CONCURRENCY = 16;
-const NEW_TOKENS = 100;
 
 export type Target = { url: string; agent: Agent; token?: string };
 
@@ -35,10 +36,11 @@ const BOTH = 'test/bench/gatehouse-and-unprotected-server.ts';
 
 /** The lines for the report. Throws when a call fails. */
 export async function measureCalls(place: Place): Promise<string> {
-  const { together, apart } = await ratesOfCalls(place);
-  const fresh = await ratesOfNewTokens();
+  const effort = place.quick ? QUICK : FULL;
+  const { together, apart } = await ratesOfCalls(place, effort);
+  const fresh = await ratesOfNewTokens(effort);
   return [
-    `Tool calls with a cached token at ${CONCURRENCY} connections, and verification of new tokens (medians of ${ROUNDS} rounds)`,
+    `Tool calls with a cached token at ${CONCURRENCY} connections, and verification of new tokens (medians of ${effort.rounds} rounds)`,
     ratioLine(
       'calls per second compared with the same server without authorization in a process of its own',
       apart,
@@ -53,7 +55,10 @@ export async function measureCalls(place: Place): Promise<string> {
   ].join('\n');
 }
 
-async function ratesOfCalls(place: Place): Promise<{ together: Rates; apart: Rates }> {
+async function ratesOfCalls(
+  place: Place,
+  effort: Effort,
+): Promise<{ together: Rates; apart: Rates }> {
   const [port] = await freePorts(1);
   const args = [String(port), place.logLevel];
   const gatehouse = await startGatehouse('sqlite', place, { script: BOTH, args });
@@ -63,9 +68,9 @@ async function ratesOfCalls(place: Place): Promise<{ together: Rates; apart: Rat
     const next = (url: string) => {
       const open = { url, agent: new Agent({ keepAlive: true }) };
       return alternate(
-        ROUNDS,
-        () => callsPerSecond(ours),
-        () => callsPerSecond(open),
+        effort.rounds,
+        () => callsPerSecond(ours, effort),
+        () => callsPerSecond(open, effort),
       );
     };
     const together = await next(`http://localhost:${port}/mcp`);
@@ -90,9 +95,9 @@ async function startUnprotectedServer({ root, logLevel }: Place) {
   return { url: `${url}/mcp`, stop };
 }
 
-async function callsPerSecond(target: Target): Promise<number> {
+async function callsPerSecond(target: Target, { turnMs }: Effort): Promise<number> {
   const begun = performance.now();
-  const end = begun + TURN_MS;
+  const end = begun + turnMs;
   let answered = 0;
   const connection = async () => {
     while (performance.now() < end) {
@@ -126,7 +131,7 @@ export function call({ url, agent, token }: Target): Promise<void> {
   });
 }
 
-async function ratesOfNewTokens(): Promise<Rates> {
+async function ratesOfNewTokens({ rounds, newTokens }: Effort): Promise<Rates> {
   const issuer = 'https://auth.example';
   const audience = 'https://mcp.example/connect/AAAAAAAAAAAAAAAAAAAAAA/mcp';
   const { privateKey, publicKey } = await generateKeyPair('ES256');
@@ -147,9 +152,9 @@ async function ratesOfNewTokens(): Promise<Rates> {
   const ours = (token: string) => verifyToken(token, audience);
   const bare = (token: string) => jwtVerify(token, keys, { issuer, audience, typ: 'at+jwt' });
   const rates: Rates = [];
-  for (let round = 0; round <= ROUNDS; round += 1) {
+  for (let round = 0; round <= rounds; round += 1) {
     const tokens = await Promise.all(
-      Array.from({ length: NEW_TOKENS }, (_, index) => sign(`token-${round}-${index}`)),
+      Array.from({ length: newTokens }, (_, index) => sign(`token-${round}-${index}`)),
     );
     const spent = { ours: 0, bare: 0 };
     // One by one, so that a busy machine slows both alike.
@@ -157,7 +162,7 @@ async function ratesOfNewTokens(): Promise<Rates> {
       spent.bare += await timeOf(() => bare(token));
       spent.ours += await timeOf(() => ours(token));
     }
-    const perSecond = (milliseconds: number) => (NEW_TOKENS * 1000) / milliseconds;
+    const perSecond = (milliseconds: number) => (newTokens * 1000) / milliseconds;
     rates.push({ ours: perSecond(spent.ours), bare: perSecond(spent.bare) });
   }
   return rates.slice(1);

@@ -1,4 +1,4 @@
-// What a check of the comparison is: rows of the table, and how one implementation comes by its marks in them.
+// What a check of the comparison is: rows of the table, and how one implementation gets its results in them.
 import { PART_TIMEOUT_MS, withTimeout } from './time-limits.ts';
 import type { Session } from './session.ts';
 
@@ -8,7 +8,7 @@ export type CheckResult = { passed?: boolean; note?: string };
 export type Check = {
   /** What is claimed, one row each. */
   rows: readonly string[];
-  /** A mark for each row, or what is left to do once the grace for a repeated refresh is over everywhere. */
+  /** A result for each row, or what is left to do once the grace for a repeated refresh is over everywhere. */
   run(session: Session): Promise<CheckResult[] | Later>;
 };
 
@@ -33,15 +33,15 @@ export async function repeatedly<Result>(race: () => Promise<Result>): Promise<R
 /** CheckResults of one implementation, by row; a check that ends in an error leaves its rows to be shown as such. */
 export type CheckResults = Map<string, CheckResult>;
 
-/** Resolves to what asks the rest, once the grace is over, and gives all marks. */
+/** Resolves to the results so far, and to what adds the rest once the grace is over. */
 export async function runChecks(
   session: Session,
   checks: readonly Check[],
-): Promise<() => Promise<CheckResults>> {
-  const marks: CheckResults = new Map();
+): Promise<{ results: CheckResults; finish: () => Promise<void> }> {
+  const results: CheckResults = new Map();
   const later: (() => Promise<void>)[] = [];
   const set = ({ rows }: Check, given: readonly CheckResult[]) =>
-    rows.forEach((row, n) => marks.set(row, given[n] ?? {}));
+    rows.forEach((row, n) => results.set(row, given[n] ?? {}));
   for (const check of checks)
     await guarded(check, set, async () => {
       const result = await check.run(session);
@@ -49,15 +49,15 @@ export async function runChecks(
       later.push(() => guarded(check, set, result));
       return [];
     });
-  return async () => {
+  const finish = async () => {
     for (const run of later) await run();
-    return marks;
   };
+  return { results, finish };
 }
 
 async function guarded(
   check: Check,
-  set: (check: Check, marks: readonly CheckResult[]) => void,
+  set: (check: Check, results: readonly CheckResult[]) => void,
   run: () => Promise<CheckResult[]>,
 ): Promise<void> {
   try {

@@ -77,12 +77,12 @@ const pkceAnswered: Check = {
   rows: ['a wrong verifier is refused', 'no verifier is refused'],
   async run(session) {
     const verifiers = ['w'.repeat(43), undefined];
-    const marks: CheckResult[] = [];
+    const results: CheckResult[] = [];
     for (const code_verifier of verifiers) {
       const answer = await redeem(session, await obtainCode(session), { code_verifier });
-      marks.push(passedIf(isRefused(answer)));
+      results.push(passedIf(isRefused(answer)));
     }
-    return marks;
+    return results;
   },
 };
 

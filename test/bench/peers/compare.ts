@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { residentMemory } from '../server-process.ts';
 import { MAX_RUN_MS } from './time-limits.ts';
-import { GRACE_MS, type CheckResults, runChecks } from './check.ts';
+import { GRACE_MS, runChecks } from './check.ts';
 import { CHECKS } from './checks.ts';
 import { IMPLEMENTATIONS, REFERENCE } from './implementations.ts';
 import { writeResult } from './write-result.ts';
@@ -25,23 +25,26 @@ async function compare(options: Options): Promise<void> {
   const { started, notStarted } = await startAll(options, place, report);
   if (notStarted.has(REFERENCE.name))
     throw new Error(`nothing to compare with: ${notStarted.get(REFERENCE.name)}`);
-  const asked: (StartedImplementation & { finish: () => Promise<CheckResults> })[] = [];
+  const checked: (StartedImplementation & Awaited<ReturnType<typeof runChecks>>)[] = [];
   for (const each of started) {
-    report(`asking ${each.session.implementation.name}`);
-    asked.push({ ...each, finish: await runChecks(each.session, CHECKS) });
+    report(`checking ${each.session.implementation.name}`);
+    checked.push({ ...each, ...(await runChecks(each.session, CHECKS)) });
   }
   const checkedAt = performance.now();
   const { samples, failures } = await measureRounds(started, options, report);
-  report('waiting until no used refresh token is answered again');
-  await delay(Math.max(0, GRACE_MS - (performance.now() - checkedAt)));
+  if (!options.quick) {
+    report('waiting until no used refresh token is answered again');
+    await delay(Math.max(0, GRACE_MS - (performance.now() - checkedAt)));
+    for (const { finish } of checked) await finish();
+  }
   const findings: Findings[] = [];
-  for (const { session, starts, startedWith, finish } of asked) {
+  for (const { session, starts, startedWith, results } of checked) {
     const memory = { started: startedWith, ...(await memoryAfter(session)) };
     findings.push({
       implementation: session.implementation,
       starts,
       memory,
-      marks: await finish(),
+      results,
     });
     await session.running.stop();
   }

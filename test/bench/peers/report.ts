@@ -20,7 +20,7 @@ export type Findings = {
   /** Seconds from spawn to metadata, of every cold start. */
   starts: number[];
   memory: Memory;
-  marks: CheckResults;
+  results: CheckResults;
 };
 
 export type Found = {
@@ -74,18 +74,18 @@ function describeAbsence({ notStarted, failures }: Found): string {
 
 function describeChecks(all: readonly Findings[]): string {
   const rows = CHECKS.flatMap((check) => check.rows);
-  const cell = ({ marks }: Findings, row: string) =>
-    WORD[String(marks.get(row)?.passed) as keyof typeof WORD];
+  const cell = ({ results }: Findings, row: string) =>
+    WORD[String(results.get(row)?.passed) as keyof typeof WORD];
   const body = rows.map((row) => [row, ...all.map((findings) => cell(findings, row))]);
   const head = ['claim', ...all.map(({ implementation }) => implementation.name)];
   return [markdownTable(head, body), ...notesOn(all, rows)].join('\n');
 }
 
-/** What a mark alone does not say. */
+/** Explains results that are not plain passes. */
 function notesOn(all: readonly Findings[], rows: readonly string[]): string[] {
-  const notes = all.flatMap(({ implementation, marks }) =>
+  const notes = all.flatMap(({ implementation, results }) =>
     rows.flatMap((row) => {
-      const { passed, note } = marks.get(row) ?? {};
+      const { passed, note } = results.get(row) ?? {};
       return note === undefined || passed === true
         ? []
         : [`- ${implementation.name}, ${row}: ${note}`];

@@ -2,22 +2,28 @@
 import { readFile } from 'node:fs/promises';
 import { callOne, connectNew, type Population, refreshOne, work } from './measurement.ts';
 import type { Deployment } from './deployment.ts';
+import type { Effort } from './options.ts';
 
 /** Milliseconds for one. */
 export type Cost = { gatehouse: number; redis: number };
 export type Costs = Record<'refresh' | 'call' | 'connection', Cost>;
 
-const SECONDS = 4;
 /** Linux counts in hundredths of a second. */
 const TICK_MS = 10;
 
-export async function measureCosts(deployment: Deployment, all: Population): Promise<Costs> {
+export async function measureCosts(
+  deployment: Deployment,
+  all: Population,
+  { cpuSeconds }: Effort,
+): Promise<Costs> {
   return {
     refresh: await costOf(deployment, () =>
-      work(all.people, SECONDS, (each) => refreshOne(all, each)),
+      work(all.people, cpuSeconds, (each) => refreshOne(all, each)),
     ),
-    call: await costOf(deployment, () => work(all.people, SECONDS, (each) => callOne(all, each))),
-    connection: await costOf(deployment, () => connectNew(deployment, SECONDS)),
+    call: await costOf(deployment, () =>
+      work(all.people, cpuSeconds, (each) => callOne(all, each)),
+    ),
+    connection: await costOf(deployment, () => connectNew(deployment, cpuSeconds)),
   };
 }
 

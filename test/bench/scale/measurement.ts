@@ -8,6 +8,7 @@ import { median, timeOf } from '../timing.ts';
 import type { Subject } from '../subjects.ts';
 import { alternate } from '../alternate.ts';
 import { usedMemory } from './inventory.ts';
+import type { Effort } from './options.ts';
 import type { Person } from './people.ts';
 
 export type Measured = {
@@ -36,11 +37,7 @@ export type Gatehouse = {
 
 export type Population = Gatehouse & { people: readonly Person[] };
 
-const ONE_BY_ONE = 200;
-const LISTS = 5;
 const CONNECTIONS = 16;
-const ROUNDS = 10;
-const TURN_SECONDS = 0.25;
 const PEOPLE_AT_ONCE = 8;
 
 export async function measure(
@@ -48,6 +45,7 @@ export async function measure(
   large: Population,
   small: Population,
   empty: { bytes: number; keys: number },
+  effort: Effort,
 ): Promise<Omit<Measured, 'people'>> {
   const bytes = (await usedMemory(redis)) - empty.bytes;
   const keys = (await redis.dbsize()) - empty.keys;
@@ -55,12 +53,12 @@ export async function measure(
   return {
     bytes,
     keys,
-    refreshesPerSecond: await compareRates(large, small, refreshOne),
-    callsPerSecond: await compareRates(large, small, callOne),
-    refresh: await compareTimes(ONE_BY_ONE, large, small, refreshOne),
+    refreshesPerSecond: await compareRates(effort, large, small, refreshOne),
+    callsPerSecond: await compareRates(effort, large, small, callOne),
+    refresh: await compareTimes(effort.requests, large, small, refreshOne),
     // With a token that the server has not seen.
-    firstCall: await compareTimes(ONE_BY_ONE, large, small, callOne, refreshOne),
-    list: await compareTimes(LISTS, large, small, ({ listAccounts }) => listAccounts()),
+    firstCall: await compareTimes(effort.requests, large, small, callOne, refreshOne),
+    list: await compareTimes(effort.lists, large, small, ({ listAccounts }) => listAccounts()),
   };
 }
 
@@ -105,23 +103,29 @@ async function compareTimes(
 }
 
 /** In short turns, so that whatever else the machine does slows both alike. */
-async function compareRates(large: Population, small: Population, act: Act): Promise<Comparison> {
-  const rates = await alternate(
-    ROUNDS,
-    () => perSecond(chosenFrom(large), (person) => act(large, person)),
-    () => perSecond(chosenFrom(small), (person) => act(small, person)),
+async function compareRates(
+  { rounds, turnSeconds }: Effort,
+  large: Population,
+  small: Population,
+  act: Act,
+): Promise<Comparison> {
+  const measured = await alternate(
+    rounds,
+    () => perSecond(turnSeconds, chosenFrom(large), (person) => act(large, person)),
+    () => perSecond(turnSeconds, chosenFrom(small), (person) => act(small, person)),
   );
   return {
-    value: median(rates.map(({ ours: rate }) => rate)),
-    ratio: median(rates.map(({ ours: rate, bare }) => rate / bare)),
+    value: median(measured.map(({ ours: rate }) => rate)),
+    ratio: median(measured.map(({ ours: rate, bare }) => rate / bare)),
   };
 }
 
 async function perSecond(
+  turnSeconds: number,
   people: Person[],
   act: (person: Person) => Promise<void>,
 ): Promise<number> {
-  const { done, seconds } = await work(people, TURN_SECONDS, act);
+  const { done, seconds } = await work(people, turnSeconds, act);
   return done / seconds;
 }
 

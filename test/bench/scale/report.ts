@@ -7,6 +7,8 @@ import type { OtherSizes } from './other-sizes.ts';
 import type { Cost, Costs } from './cpu-time.ts';
 
 export type Result = {
+  /** People of the small system that the other is compared with. */
+  small: number;
   /** Left by the real flow, and by one person that was written. */
   real: Inventory;
   written: Inventory;
@@ -19,8 +21,6 @@ export type Result = {
   isCutShort: boolean;
 };
 
-/** People of the system that the others are compared with. */
-export const SMALL = 1000;
 /** Values that are times or random numbers written as text differ by a few digits. */
 const TOLERATED_BYTES = 16;
 
@@ -78,7 +78,7 @@ function describeMemory({ measured, others }: Result): string {
   ].join('\n');
 }
 
-function describeTimes({ measured }: Result): string {
+function describeTimes({ small, measured }: Result): string {
   const rows = measured.map((each) => [
     each.people.toLocaleString('en'),
     ...[each.refresh, each.firstCall, each.list].flatMap(({ value, ratio }) => [
@@ -87,10 +87,10 @@ function describeTimes({ measured }: Result): string {
     ]),
   ]);
   const head = ['people', 'refresh ms', 'ratio', 'first call ms', 'ratio', 'list ms', 'ratio'];
-  return `Times of one at a time, people chosen at random (medians), and the ratio to a system of ${SMALL} people in the same moments\n${textTable(head, rows)}`;
+  return `Times of one at a time, people chosen at random (medians), and the ratio to a system of ${small} people in the same moments\n${textTable(head, rows)}`;
 }
 
-function describeProcess({ measured, costs, bytesOfProcess }: Result): string {
+function describeProcess({ small, measured, costs, bytesOfProcess }: Result): string {
   const rates = measured.map(({ people, refreshesPerSecond, callsPerSecond }) => [
     people.toLocaleString('en'),
     ...[refreshesPerSecond, callsPerSecond].flatMap(({ value, ratio }) => [
@@ -106,7 +106,7 @@ function describeProcess({ measured, costs, bytesOfProcess }: Result): string {
     perCore(redis).toFixed(0),
   ]);
   return [
-    `One process at 16 connections, and the ratio to the same system of ${SMALL}; it shares the cores with all else`,
+    `One process at 16 connections, and the ratio to the same system of ${small}; it shares the cores with all else`,
     textTable(['people', 'refreshes/s', 'ratio', 'calls/s', 'ratio'], rates),
     '',
     'Milliseconds of a processor that one takes, and so how many a second a whole core does; a connection is all from registration to tokens',

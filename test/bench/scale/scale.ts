@@ -9,11 +9,11 @@ import { refresh } from '../load.ts';
 import { residentMemory } from '../server-process.ts';
 import { difference, type Inventory, memoryOf, takeInventory, usedMemory } from './inventory.ts';
 import { measure, type Measured, type Population, shuffled } from './measurement.ts';
-import { HELP, type Options, readOptions } from './options.ts';
+import { type Effort, HELP, type Options, readOptions } from './options.ts';
 import { measureOtherSizes } from './other-sizes.ts';
 import { openPeople, type Pattern, type Person, readPattern } from './people.ts';
 import { measureCosts } from './cpu-time.ts';
-import { describe, type Result, SMALL, unlike } from './report.ts';
+import { describe, type Result, unlike } from './report.ts';
 import { openDeployment, type Deployment } from './deployment.ts';
 
 const WRITERS = 64;
@@ -29,12 +29,12 @@ const RESULT = /(<!-- prettier-ignore-start -->\n).*(\n<!-- prettier-ignore-end 
 const PASSING =
   /^(session|session-uid|interaction|sign-in|answer|outcome|development-.*|limit|audit|connector|connectors)$/;
 
-async function main({ write, sizes }: Options): Promise<void> {
+async function main({ write, sizes, effort }: Options): Promise<void> {
   const root = await mkdtemp(join(tmpdir(), 'gatehouse-scale-'));
   process.once('exit', () => rmSync(root, { recursive: true, force: true }));
   const [deployment, small] = [await openDeployment(root), await openDeployment(root)];
   try {
-    const text = describe(await run(deployment, small, sizes));
+    const text = describe(await run(deployment, small, sizes, effort));
     console.log(text);
     if (write) await writeResult(text);
   } finally {
@@ -46,6 +46,7 @@ async function run(
   deployment: Deployment,
   small: Deployment,
   sizes: readonly number[],
+  effort: Effort,
 ): Promise<Result> {
   const { redis, store, subject } = deployment;
   logProgress('one person connects for real');
@@ -54,31 +55,36 @@ async function run(
   const connectOne = await peopleLike(pattern, deployment);
   const written = await writeOne(deployment, connectOne);
   refuseUnlike({ real, written });
-  logProgress(`${SMALL} people are connected to the system beside it`);
-  const beside = await populate(small);
-  const { people, measured, isCutShort } = await grow(deployment, connectOne, beside, sizes);
+  logProgress(`${effort.small} people are connected to the small system`);
+  const beside = await populate(small, effort);
+  const { people, measured, isCutShort } = await grow(deployment, connectOne, {
+    beside,
+    sizes,
+    effort,
+  });
   logProgress('what each costs the processor');
-  const costs = await measureCosts(deployment, { ...deployment, people });
+  const costs = await measureCosts(deployment, { ...deployment, people }, effort);
   const memory: Record<string, number> = {};
   for (const kind of Object.keys(real)) {
     // The one key of a shared set says nothing about a person.
     const bytes = real[kind]?.keys === 0 ? undefined : await memoryOf(redis, kind);
     if (bytes !== undefined) memory[kind] = bytes;
   }
-  const others = await measureOtherSizes(redis, store, pattern);
+  const others = await measureOtherSizes(redis, store, pattern, effort);
   const bytesOfProcess = await residentMemory(subject.server);
-  return { real, written, memory, measured, others, costs, bytesOfProcess, isCutShort };
+  const sizesOf = { real, written, memory, measured, others, costs, bytesOfProcess };
+  return { small: effort.small, ...sizesOf, isCutShort };
 }
 
 function peopleLike(pattern: Pattern, { store, secret, subject }: Deployment) {
   return openPeople(store, secret, new URL(subject.resource).origin, pattern);
 }
 
-async function populate(small: Deployment): Promise<Population> {
+async function populate(small: Deployment, effort: Effort): Promise<Population> {
   const { refreshToken } = await connectForReal(small);
   const connectOne = await peopleLike(await readPattern(small.store, refreshToken), small);
   const people: Person[] = [];
-  while (people.length < SMALL) people.push(await connectOne());
+  while (people.length < effort.small) people.push(await connectOne());
   return { ...small, people };
 }
 
@@ -124,14 +130,13 @@ function lasting(inventory: Inventory): Inventory {
 async function grow(
   deployment: Deployment,
   connectOne: () => Promise<Person>,
-  beside: Population,
-  sizes: readonly number[],
+  { beside, sizes, effort }: { beside: Population; sizes: readonly number[]; effort: Effort },
 ): Promise<Pick<Result, 'measured' | 'isCutShort'> & { people: Person[] }> {
   const { redis } = deployment;
   const empty = { bytes: await usedMemory(redis), keys: await redis.dbsize() };
   const people: Person[] = [];
   const measured: Measured[] = [];
-  const every = Math.max(1, Math.floor((sizes[0] ?? 1) / SMALL));
+  const every = Math.max(1, Math.floor((sizes[0] ?? 1) / effort.small));
   let count = 0;
   const inTime = () => performance.now() < WRITING_ENDS_MS;
   const progress = setInterval(() => logProgress(`${count} people`), PROGRESS_MS);
@@ -147,8 +152,9 @@ async function grow(
     logProgress(`${count} people are connected: measuring`);
     const isNew = count > (measured.at(-1)?.people ?? 0);
     // As many as the other system has, or what a process remembers of people would differ.
-    const all = { ...deployment, people: shuffled(people).slice(0, SMALL) };
-    if (isNew) measured.push({ people: count, ...(await measure(redis, all, beside, empty)) });
+    const all = { ...deployment, people: shuffled(people).slice(0, effort.small) };
+    if (isNew)
+      measured.push({ people: count, ...(await measure(redis, all, beside, empty, effort)) });
   }
   clearInterval(progress);
   return { people, measured, isCutShort: count < (sizes.at(-1) ?? 0) };
