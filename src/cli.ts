@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 // The command line, `gatehouse`: registers the commands and sets the exit code.
+import './settings/library-debug.ts';
 import { Command, CommanderError } from 'commander';
 import { addDoctorCommand } from './doctor/command.ts';
 import { managementClient, ManagementError } from './management/api/client.ts';

@@ -24,5 +24,5 @@ function isAccountPath(path: string): boolean {
 function isForPeople(ctx: Koa.Context): boolean {
   if (isAccountPath(ctx.path)) return true;
   if (/^\/interaction(\/|$)|^\/oauth\/authorize(\/|$)/.test(ctx.path)) return true;
-  return !/^\/(oauth|\.well-known)(\/|$)/.test(ctx.path) && ctx.accepts('json', 'html') === 'html';
+  return !/^\/oauth(\/|$)/.test(ctx.path) && ctx.accepts('json', 'html') === 'html';
 }

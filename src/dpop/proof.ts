@@ -88,9 +88,12 @@ function withoutQuery(address: string): string | undefined {
 }
 
 /**
- * Marks a proof as used (RFC 9449 section 11.1). Returns true for exactly one caller across all processes. `id` includes the key or client,
- * because others may choose the same `jti`.
+ * Marks a proof as used (RFC 9449 section 11.1), for every grant type and client. Returns true for exactly one caller across all processes. The
+ * `jti` alone does not name a proof, because other keys may choose the same one.
  */
-export function consumeProof(store: Store, id: string): Promise<boolean> {
-  return store.add(`dpop-proof:${id}`, true, JTI_TTL_SECONDS);
+export function consumeProof(
+  store: Store,
+  { thumbprint, id }: Pick<Proof, 'thumbprint' | 'id'>,
+): Promise<boolean> {
+  return store.add(`dpop-proof:${thumbprint}\n${id}`, true, JTI_TTL_SECONDS);
 }

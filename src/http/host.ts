@@ -19,6 +19,7 @@ import { countRequests } from './metrics.ts';
 import { isProbe, PROBE_HEADER, seenOf } from './proxy-probe.ts';
 import { spanIds, traceRequests } from './request-spans.ts';
 import { requestContext } from './request-context.ts';
+import { isWellKnown, refuseNestedWellKnown } from './well-known.ts';
 
 export type HostOptions = {
   name: string;
@@ -50,6 +51,7 @@ export function createHost(options: HostOptions): Koa {
   app.use(answerErrors(options));
   app.use(limitHeaders);
   app.use(requireCanonicalHost(options.url));
+  app.use(refuseNestedWellKnown);
   return app;
 }
 
@@ -122,7 +124,7 @@ export function answerErrors({
   return async function errors(ctx, next) {
     try {
       await next();
-      if (ctx.respond !== false && ctx.body === undefined) refuseUnanswered(ctx.status);
+      if (ctx.respond !== false && ctx.body === undefined) refuseUnanswered(ctx);
     } catch (thrown) {
       const error = asHttpError(thrown);
       requestContext(ctx).failure = {
@@ -130,14 +132,15 @@ export function answerErrors({
         detail: error.message,
         ...(error.status >= 500 ? { cause: error.cause ?? error } : {}),
       };
-      await respondToError(ctx, error);
+      // Clients probe well-known addresses for JSON, whatever their `Accept` says.
+      await (isWellKnown(ctx.path) ? respondWithJson : respondToError)(ctx, error);
     }
   };
 }
 
-/** What routers leave behind when no route answers. */
-function refuseUnanswered(status: number): void {
-  if (status === 404) throw notFound();
+/** What routers leave behind when no route answers: 501 for a method that none of their routes has, even if none has the path either. */
+function refuseUnanswered({ status, matched = [] }: Koa.Context): void {
+  if (status === 404 || (status === 501 && matched.length === 0)) throw notFound();
   if (status === 405 || status === 501) throw methodNotAllowed();
 }
 

@@ -41,7 +41,7 @@ export async function openKeyProofs(options: KeyProofOptions): Promise<RequireKe
       const message = 'the DPoP proof is too old or from the future: make one with this nonce';
       refuse('use_dpop_nonce', message, { 'DPoP-Nonce': nonces.next(now()) });
     }
-    if (!(await consumeProof(store, `${proof.thumbprint}\n${proof.id}`)))
+    if (!(await consumeProof(store, proof)))
       refuse('invalid_dpop_proof', 'the DPoP proof was used before: make one for each request');
   };
 }

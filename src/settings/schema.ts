@@ -71,11 +71,11 @@ const linkAddress = z.url({
 const httpsUrl = z.url({ protocol: /^https$/, error: 'an https address' });
 const redirectUri = z.string().refine(isRedirectUri, REDIRECT_URI);
 
-/** A path has to end with a slash: what begins alike is not below it. */
+/** A path has to end with a slash, because what begins alike is not below it, and has no dot segments, which URLs lose when they are parsed. */
 const documentHost = z
   .string()
   .regex(
-    /^([a-z0-9-]+\.)+[a-z][a-z0-9-]*(\/([\w.~-]+\/)*)?$/,
+    /^([a-z0-9-]+\.)+[a-z][a-z0-9-]*(\/((?!\.+\/)[\w.~-]+\/)*)?$/,
     'a host such as app.example.com, or one with a path that ends with /',
   );
 

@@ -1,19 +1,19 @@
-// The benchmark (npm run bench): refreshes, exchanges and calls next to the bare engine, what the store costs, time to serve, and memory.
+// `npm run bench`: refreshes, code exchanges and tool calls compared with the bare engine, cost of the store, start time and memory.
 import { rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { measureCalls } from './calls.ts';
+import { measureCalls } from './tool-calls.ts';
 import { measureConsentPage } from './consent-page.ts';
-import { measureExchanges } from './exchanges.ts';
-import type { Visitor } from './families.ts';
+import { measureExchanges } from './code-exchanges.ts';
+import type { BenchClient } from './client.ts';
 import { refreshWhile } from './load.ts';
 import { HELP, type Options, readOptions } from './options.ts';
 import {
-  type Contestant,
+  type RunningSubject,
   type Measurement,
   measureRounds,
-  openContestant,
+  openSubject,
   openFamilies,
 } from './rates.ts';
 import {
@@ -34,7 +34,7 @@ const WARM_UP_CONCURRENCY = 16;
 async function main(options: Options): Promise<void> {
   const root = await mkdtemp(join(tmpdir(), 'gatehouse-bench-'));
   process.once('exit', () => rmSync(root, { recursive: true, force: true }));
-  const place = { root, logLevel: options.logLevel };
+  const place = { root, logLevel: options.logLevel, quick: options.quick };
   console.log(`${describeRun(options)}\n`);
   const starts = await startCold(place, options);
   const { measurements, memory, failures } = await measureRunning(place, options);
@@ -60,37 +60,37 @@ async function startCold(place: Place, { starts }: Options): Promise<Result['sta
 }
 
 async function measureRunning(place: Place, options: Options) {
-  const contestants: Contestant[] = [];
+  const subjects: RunningSubject[] = [];
   const memory: Result['memory'] = [];
   const measurements: Measurement[] = [];
   const failures: string[] = [];
-  const readMemory = async ({ subject: { kind, server } }: Contestant, moment: Moment) =>
+  const readMemory = async ({ subject: { kind, server } }: RunningSubject, moment: Moment) =>
     memory.push({ kind, moment, bytes: await residentMemory(server) });
   for (const kind of KINDS) {
-    const contestant = await openContestant(await startSubject(kind, place));
-    contestants.push(contestant);
-    await readMemory(contestant, 'started');
-    failures.push(...(await warmUp(contestant.visitor, options)));
-    await readMemory(contestant, 'after the refreshes');
+    const running = await openSubject(await startSubject(kind, place));
+    subjects.push(running);
+    await readMemory(running, 'started');
+    failures.push(...(await warmUp(running.client, options)));
+    await readMemory(running, 'after the refreshes');
   }
-  await measureRounds(contestants, options, (measurement) => {
+  await measureRounds(subjects, options, (measurement) => {
     const { kind, round, concurrency, load } = measurement;
     measurements.push(measurement);
     failures.push(...load.failures);
     const rate = (load.refreshes / load.seconds).toFixed(0);
     console.error(`round ${round + 1}, concurrency ${concurrency}, ${NAMES[kind]}: ${rate}/s`);
   });
-  for (const contestant of contestants) {
-    await readMemory(contestant, 'at the end');
-    await contestant.subject.stop();
+  for (const running of subjects) {
+    await readMemory(running, 'at the end');
+    await running.subject.stop();
   }
   return { measurements, memory, failures };
 }
 
-async function warmUp(visitor: Visitor, { refreshes }: Options): Promise<string[]> {
-  const families = await openFamilies(visitor, WARM_UP_CONCURRENCY);
-  const goesOn = (started: number) => started < refreshes;
-  return (await refreshWhile(visitor, families, WARM_UP_CONCURRENCY, goesOn)).failures;
+async function warmUp(client: BenchClient, { refreshes }: Options): Promise<string[]> {
+  const families = await openFamilies(client, WARM_UP_CONCURRENCY);
+  const mayStart = (started: number) => started < refreshes;
+  return (await refreshWhile(client, families, WARM_UP_CONCURRENCY, mayStart)).failures;
 }
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));

@@ -1,29 +1,29 @@
-// The load: a number of connections, each of which refreshes the family whose turn it is as soon as it has its last reply (RFC 6749 section 6).
+// The load: each connection refreshes the next family (RFC 6749 section 6) as soon as it has the last reply.
 import { type Agent, request } from 'node:http';
 import { text } from 'node:stream/consumers';
-import type { Family, Visitor } from './families.ts';
+import type { Family, BenchClient } from './client.ts';
 
 /** `failures` has a line for every reply that was not 200 with a new refresh token. */
 export type Load = { refreshes: number; seconds: number; failures: string[] };
 
 /**
- * Starts refreshes while `goesOn(started so far)`, and waits for all replies: a lost one would make the next round a replay.
+ * Starts refreshes while `mayStart(started so far)`, and waits for all replies: a lost one would make the next round a replay.
  * Takes families out of `idle` and puts them back behind the others; those that failed stay out.
  */
 export async function refreshWhile(
-  visitor: Visitor,
+  client: BenchClient,
   idle: Family[],
   concurrency: number,
-  goesOn: (started: number) => boolean,
+  mayStart: (started: number) => boolean,
 ): Promise<Load> {
   const failures: string[] = [];
   let started = 0;
   const connection = async () => {
-    while (goesOn(started)) {
+    while (mayStart(started)) {
       const family = idle.shift();
       if (!family) return;
       started += 1;
-      const failure = await refresh(visitor, family);
+      const failure = await refresh(client, family);
       if (failure === undefined) idle.push(family);
       else failures.push(failure);
     }
@@ -47,7 +47,7 @@ export async function refresh(
     tokenEndpoint,
     clientId,
     resource,
-  }: Pick<Visitor, 'agent' | 'tokenEndpoint' | 'clientId' | 'resource'>,
+  }: Pick<BenchClient, 'agent' | 'tokenEndpoint' | 'clientId' | 'resource'>,
   family: Family,
 ): Promise<string | undefined> {
   const form = new URLSearchParams({

@@ -1,9 +1,9 @@
-// Refreshes per second of every subject, in rounds that take turns, and what they are next to the bare engine in the same round.
-import { openVisitor, type Family, type Visitor } from './families.ts';
+// Refreshes per second of every subject in alternating turns, and the ratio to the bare engine in the same round.
+import { openClient, type Family, type BenchClient } from './client.ts';
 import { forSeconds, type Load, refreshWhile } from './load.ts';
 import type { Kind, Subject } from './subjects.ts';
 
-export type Contestant = { subject: Subject; visitor: Visitor };
+export type RunningSubject = { subject: Subject; client: BenchClient };
 
 /** One measurement of one subject. */
 export type Measurement = { kind: Kind; round: number; concurrency: number; load: Load };
@@ -13,23 +13,23 @@ export type RoundOptions = { rounds: number; seconds: number; concurrencies: num
 const TURN_SECONDS = 0.2;
 const NO_LOAD: Load = { refreshes: 0, seconds: 0, failures: [] };
 
-export async function openContestant(subject: Subject): Promise<Contestant> {
-  return { subject, visitor: await openVisitor(subject) };
+export async function openSubject(subject: Subject): Promise<RunningSubject> {
+  return { subject, client: await openClient(subject) };
 }
 
 /** Each round begins with another subject and with new families, because the bare engine gets slower as a family gets older. */
 export async function measureRounds(
-  contestants: readonly Contestant[],
+  subjects: readonly RunningSubject[],
   { rounds, seconds, concurrencies }: RoundOptions,
   onMeasured: (measurement: Measurement) => void,
 ): Promise<void> {
   for (let round = 0; round < rounds; round += 1) {
-    const first = round % contestants.length;
-    const order = [...contestants.slice(first), ...contestants.slice(0, first)];
+    const first = round % subjects.length;
+    const order = [...subjects.slice(first), ...subjects.slice(0, first)];
     const runners: Runner[] = [];
-    for (const { subject, visitor } of order) {
-      const families = await openFamilies(visitor, Math.max(...concurrencies));
-      runners.push({ kind: subject.kind, visitor, families });
+    for (const { subject, client } of order) {
+      const families = await openFamilies(client, Math.max(...concurrencies));
+      runners.push({ kind: subject.kind, client, families });
     }
     for (const concurrency of concurrencies)
       for (const [kind, load] of await race(runners, concurrency, seconds))
@@ -37,7 +37,7 @@ export async function measureRounds(
   }
 }
 
-type Runner = { kind: Kind; visitor: Visitor; families: Family[] };
+type Runner = { kind: Kind; client: BenchClient; families: Family[] };
 
 /** In short turns, so that whatever else keeps the machine busy slows all of them down alike. */
 async function race(
@@ -47,8 +47,8 @@ async function race(
 ): Promise<Map<Kind, Load>> {
   const loads = new Map<Kind, Load>();
   for (let turn = 0; turn < seconds / TURN_SECONDS; turn += 1)
-    for (const { kind, visitor, families } of runners) {
-      const load = await refreshWhile(visitor, families, concurrency, forSeconds(TURN_SECONDS));
+    for (const { kind, client, families } of runners) {
+      const load = await refreshWhile(client, families, concurrency, forSeconds(TURN_SECONDS));
       loads.set(kind, sum(loads.get(kind) ?? NO_LOAD, load));
     }
   return loads;
@@ -62,9 +62,9 @@ function sum(first: Load, second: Load): Load {
   };
 }
 
-export async function openFamilies(visitor: Visitor, count: number): Promise<Family[]> {
+export async function openFamilies(client: BenchClient, count: number): Promise<Family[]> {
   const families: Family[] = [];
-  while (families.length < count) families.push(await visitor.openFamily());
+  while (families.length < count) families.push(await client.openFamily());
   return families;
 }
 
@@ -88,11 +88,4 @@ export function ratiosOf(
 ): number[] {
   const bare = ratesOf(measurements, 'bare', concurrency);
   return ratesOf(measurements, kind, concurrency).map((rate, round) => rate / (bare[round] ?? NaN));
-}
-
-export function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length / 2;
-  const [low = NaN, high = NaN] = [sorted[Math.ceil(middle) - 1], sorted[Math.floor(middle)]];
-  return (low + high) / 2;
 }

@@ -1,12 +1,13 @@
 // The result as text: where it was measured, the tables, and whether the targets are met.
-import { execFileSync } from 'node:child_process';
 import { availableParallelism, loadavg } from 'node:os';
 import engineManifest from 'oidc-provider/package.json' with { type: 'json' };
 import manifest from '../../package.json' with { type: 'json' };
 import type { Options } from './options.ts';
-import { type Measurement, median, ratesOf, ratiosOf } from './rates.ts';
+import { type Measurement, ratesOf, ratiosOf } from './rates.ts';
 import { FLAGS } from './server-process.ts';
 import { type Kind, KINDS, NAMES, type Start, type StoreKind, STORES } from './subjects.ts';
+import { redisVersion, targetLine, textTable } from './text.ts';
+import { median } from './timing.ts';
 
 /** Times in seconds. */
 export type Result = {
@@ -19,16 +20,14 @@ export const MOMENTS = ['started', 'after the refreshes', 'at the end'] as const
 export type Moment = (typeof MOMENTS)[number];
 
 /** The first targets of the project. A megabyte is 1,000,000 bytes. */
-const LEAST_RATIO = 0.8;
-const LONGEST_START = 3;
-const MOST_MEMORY = 200_000_000;
+const MIN_RATIO = 0.8;
+const MAX_START_SECONDS = 3;
+const MAX_MEMORY_BYTES = 200_000_000;
 
 export function describeRun({ rounds, seconds, refreshes, starts, logLevel }: Options): string {
-  const [, redis = '?'] =
-    /v=(\S+)/.exec(execFileSync('redis-server', ['--version']).toString()) ?? [];
   const load = loadavg()[0]?.toFixed(2);
   return [
-    `Gatehouse ${manifest.version}, oidc-provider ${engineManifest.version}, Node ${process.version}${FLAGS.map((flag) => ` ${flag}`).join('')}, Redis ${redis}`,
+    `Gatehouse ${manifest.version}, oidc-provider ${engineManifest.version}, Node ${process.version}${FLAGS.map((flag) => ` ${flag}`).join('')}, Redis ${redisVersion()}`,
     `${availableParallelism()} cores for subjects, Redis and load together; load average at the start ${load}`,
     `${rounds} rounds of ${seconds} s, after ${refreshes} refreshes each; ${starts} cold starts; log level ${logLevel}`,
   ].join('\n');
@@ -50,7 +49,7 @@ export function describeRates({ measurements }: Result, { concurrencies }: Optio
     }),
   );
   const head = ['concurrency', 'subject', 'refreshes/s', 'min', 'max', 'ratio', 'min', 'max'];
-  return `Refreshes per second, and the ratio to the bare engine in the same round (medians)\n${table(head, rows)}`;
+  return `Refreshes per second, and the ratio to the bare engine in the same round (medians)\n${textTable(head, rows)}`;
 }
 
 export function describeStarts({ starts }: Result): string {
@@ -61,7 +60,7 @@ export function describeStarts({ starts }: Result): string {
     return [NAMES[kind], ...[alive, median(serving), Math.max(...serving)].map(inHundredths)];
   });
   const head = ['subject', 'to /livez', 'to metadata', 'slowest'];
-  return `Seconds from spawn to the first 200 (medians)\n${table(head, rows)}`;
+  return `Seconds from spawn to the first 200 (medians)\n${textTable(head, rows)}`;
 }
 
 export function describeMemory({ memory }: Result, { refreshes }: Options): string {
@@ -70,7 +69,7 @@ export function describeMemory({ memory }: Result, { refreshes }: Options): stri
     ...MOMENTS.map((moment) => (bytesAt(memory, kind, moment) / 1e6).toFixed(0)),
   ]);
   const title = `Resident memory in MB: once started, after ${refreshes} refreshes, after all rounds`;
-  return `${title}\n${table(['subject', ...MOMENTS], rows)}`;
+  return `${title}\n${textTable(['subject', ...MOMENTS], rows)}`;
 }
 
 function bytesAt(memory: Result['memory'], kind: Kind, moment: Moment): number {
@@ -83,42 +82,23 @@ export function describeTargets(
 ): string {
   const ratios = options.concurrencies.map((concurrency) => {
     const ratio = median(ratiosOf(measurements, 'redis', concurrency));
-    const what = `Redis at least ${LEAST_RATIO} of the bare engine, concurrency ${concurrency}`;
-    return verdict(ratio >= LEAST_RATIO, what, inHundredths(ratio));
+    const what = `Redis at least ${MIN_RATIO} of the bare engine, concurrency ${concurrency}`;
+    return targetLine(ratio >= MIN_RATIO, what, inHundredths(ratio));
   });
   const served = STORES.map((kind) => {
     const own = starts.filter((each) => each.kind === kind);
     const seconds = median(own.map(({ start }) => start.serving));
-    const what = `${NAMES[kind]} serves within ${LONGEST_START} s`;
-    return verdict(seconds < LONGEST_START, what, `${inHundredths(seconds)} s`);
+    const what = `${NAMES[kind]} serves within ${MAX_START_SECONDS} s`;
+    return targetLine(seconds < MAX_START_SECONDS, what, `${inHundredths(seconds)} s`);
   });
   const held = STORES.map((kind) => {
     const bytes = bytesAt(memory, kind, 'after the refreshes');
-    const what = `${NAMES[kind]} holds less than ${MOST_MEMORY / 1e6} MB after the refreshes`;
-    return verdict(bytes < MOST_MEMORY, what, `${(bytes / 1e6).toFixed(0)} MB`);
+    const what = `${NAMES[kind]} holds less than ${MAX_MEMORY_BYTES / 1e6} MB after the refreshes`;
+    return targetLine(bytes < MAX_MEMORY_BYTES, what, `${(bytes / 1e6).toFixed(0)} MB`);
   });
   return ['Targets', ...ratios, ...served, ...held].join('\n');
 }
 
-function verdict(isMet: boolean, what: string, measured: string): string {
-  return `  ${isMet ? 'met   ' : 'MISSED'}  ${what}: ${measured}`;
-}
-
 function inHundredths(value: number): string {
   return value.toFixed(2);
-}
-
-/** Columns of numbers to the right, of words to the left. */
-function table(head: string[], rows: string[][]): string {
-  const widths = head.map((title, column) =>
-    Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
-  );
-  const line = (cells: string[]) =>
-    cells
-      .map((cell, column) => {
-        const width = widths[column] ?? 0;
-        return head[column] === 'subject' ? cell.padEnd(width) : cell.padStart(width);
-      })
-      .join('  ');
-  return [head, ...rows].map((cells) => `  ${line(cells)}`.trimEnd()).join('\n');
 }

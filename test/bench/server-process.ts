@@ -104,8 +104,10 @@ async function answersOk(url: string): Promise<boolean> {
   }
 }
 
-/** Resident memory in bytes. */
-export async function residentMemory({ pid }: ServerProcess): Promise<number> {
-  const { stdout } = await promisify(execFile)('ps', ['-o', 'rss=', '-p', String(pid)]);
-  return Number(stdout) * 1024;
+/** Of a process and its children, in bytes; NaN after it ended. */
+export async function residentMemory({ pid }: { pid: number }): Promise<number> {
+  const args = ['-o', 'rss=', '-p', String(pid), '--ppid', String(pid)];
+  const found = await promisify(execFile)('ps', args).catch(() => undefined);
+  const kilobytes = found?.stdout.trim().split('\n').map(Number) ?? [NaN];
+  return kilobytes.reduce((sum, each) => sum + each, 0) * 1024;
 }

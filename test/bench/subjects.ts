@@ -1,5 +1,5 @@
 // What is measured: Gatehouse on SQLite, Gatehouse on Redis, and the bare engine, each started fresh.
-import { mkdtemp } from 'node:fs/promises';
+import { mkdtemp, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freePorts } from '../support/free-ports.ts';
 import { startRedis } from '../support/redis-server.ts';
@@ -36,8 +36,8 @@ export type Subject = {
 /** Seconds from spawn to the first 200 on /livez, and to 200 of both metadata documents. */
 export type Start = { alive: number; serving: number };
 
-/** `root` is a folder for all that the run writes. */
-export type Place = { root: string; logLevel: string };
+/** `root` is a folder for all that the run writes. `quick`: measure as little as possible. */
+export type Place = { root: string; logLevel: string; quick?: boolean };
 
 export const METADATA_PATH = '/.well-known/oauth-authorization-server';
 const PORTS_TRIED = 5;
@@ -68,8 +68,9 @@ export type Program = { script?: string; args?: string[]; config?: string };
 
 export type StartedGatehouse = Subject & {
   start: Start;
-  /** Of its management API; the key is in `directory`. */
+  /** Of its management API. */
   management: string;
+  managementKey: string;
   directory: string;
 };
 
@@ -139,7 +140,8 @@ async function startOn(
   const link = await untilPrinted(server, /(http\S+\/connect\/\w+\/mcp)/);
   const origins = [issuer, resourceUrl, idpUrl];
   const address = { issuer, origins, resource: link, management: managementUrl };
-  return { kind, server, ...address, directory, start, stop: server.stop };
+  const managementKey = (await readFile(join(directory, 'management.key'), 'utf8')).trim();
+  return { kind, server, ...address, managementKey, directory, start, stop: server.stop };
 }
 
 /** Other programs on this machine may take a free port before the subject does. */

@@ -2,7 +2,18 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { moveClock } from '../support/clock.ts';
-import { callBound, type Lies, openProofKey, type ProofKey, proofOf } from '../support/dpop.ts';
+import { obtainCode } from '../support/connection.ts';
+import {
+  callBound,
+  connectBound,
+  type Lies,
+  openProofKey,
+  outcome,
+  type ProofKey,
+  proofOf,
+  redeemBound,
+  refreshBound,
+} from '../support/dpop.ts';
 import { discover, requestToken, type TokenAnswer } from '../support/oauth.ts';
 import { APP, GRANT_TYPE, useVouching } from '../support/vouching-system.ts';
 
@@ -50,6 +61,69 @@ describe('An app with an assertion and a key', () => {
       expect([status, body.error]).to.deep.equal([400, 'invalid_dpop_proof']);
     }
     expect((await present(good, assertion)).status).to.equal(200);
+  });
+
+  /** Requests of three grant types, each with a credential of its own; all are good but for the proof. */
+  async function requests(): Promise<Record<string, (proof: string) => Promise<TokenAnswer>>> {
+    const { system, connector } = now();
+    const earlier = await connectBound(system, connector, { key, as: { client: APP } });
+    const code = await obtainCode(system, connector, { as: { client: APP } });
+    const assertion = await now().idp.sign(claimsFor('ada'));
+    return {
+      authorization_code: (proof) => redeemBound(key, code, proof),
+      refresh_token: (proof) => refreshBound(earlier, { proof }),
+      'jwt-bearer': (proof) => present(proof, assertion),
+    };
+  }
+
+  for (const first of ['authorization_code', 'refresh_token', 'jwt-bearer'])
+    it(`AUD-13 a proof that was used for ${first} counts as used for every grant type`, async () => {
+      const { [first]: use, ...others } = await requests();
+      const proof = await prove();
+      expect((await use?.(proof))?.status).to.equal(200);
+      for (const [grantType, again] of Object.entries(others)) {
+        const refused = await again(proof);
+        expect(outcome(refused), grantType).to.deep.equal([400, 'invalid_dpop_proof']);
+        expect(refused.body.error_description, grantType).to.match(/used before/);
+        expect((await again(await prove())).status, grantType).to.equal(200);
+      }
+    });
+
+  it('AUD-13 of requests of every grant type at the same moment, one proof serves one', async () => {
+    const racing = Object.values(await requests());
+    const proof = await prove();
+    const answers = await Promise.all(racing.map((request) => request(proof)));
+    expect(answers.map(({ status }) => status).toSorted()).to.deep.equal([200, 400, 400]);
+  });
+
+  it('AUD-13 a proof that one client used is used for every client', async () => {
+    const { system, connector } = now();
+    const proof = await prove();
+    const mine = await connectBound(system, connector, { key });
+    const others = await connectBound(system, connector, { key });
+    expect((await refreshBound(mine, { proof })).status).to.equal(200);
+    expect(outcome(await refreshBound(others, { proof }))).to.deep.equal([
+      400,
+      'invalid_dpop_proof',
+    ]);
+  });
+
+  it('AUD-13 a proof for the token endpoint serves no call, and one for a connect link no token request', async () => {
+    const { system, connector } = now();
+    const bound = await connectBound(system, connector, { key });
+    const { link } = connector;
+    const forToken = await proofOf(key, {
+      url: bound.server.token_endpoint,
+      token: bound.accessToken,
+    });
+    expect((await callBound(bound, { more: { dpop: forToken } })).status).to.equal(401);
+    const forCall = await proofOf(key, { url: link, token: bound.accessToken });
+    expect(outcome(await refreshBound(bound, { proof: forCall }))).to.deep.equal([
+      400,
+      'invalid_dpop_proof',
+    ]);
+    expect((await callBound(bound, { more: { dpop: forCall } })).status).to.equal(200);
+    expect((await callBound(bound, { more: { dpop: forCall } })).status).to.equal(401);
   });
 
   it('is asked for a nonce when its clock is wrong', async () => {

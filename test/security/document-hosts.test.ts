@@ -1,5 +1,6 @@
 // Metadata documents of chosen hosts only, where the operator wants it so, and how they are shown.
 import { expect } from 'chai';
+import { isIdentifiedByHost } from '../../src/authorization-server/engine/shared-hosts.ts';
 import { DOMAIN } from '../authorization-server/metadata-documents/document-host.ts';
 import { wrongSettings } from '../settings/settings-file.ts';
 import { openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
@@ -42,6 +43,82 @@ describe('Documents of chosen hosts', () => {
     expect(host.connections()).to.equal(connections);
   });
 
+  it('CIM-15 a path that servers may read as another one is not below a listed path', async () => {
+    const { host, newClient, visit } = publishing();
+    const client = newClient();
+    const connections = host.connections();
+    for (const path of [
+      '/acme/..%2fevil/x.json',
+      '/acme/..%2Fevil/x.json',
+      '/acme%2f..%2fevil/x.json',
+      '/acme/..%5cevil/x.json',
+      '/acme/..%5Cevil%5Cx.json',
+      '/acme/%2e%2e%2fevil/x.json',
+      '/acme/.%2E/evil/x.json',
+      '/acme/x%2ejson',
+      '/acme/..%252fevil/x.json',
+      '/acme/%252e%252e/evil/x.json',
+      '/acme/%25252e%25252e%25252fevil/x.json',
+      '/acme/..;/evil/x.json',
+      '/acme/..;v=1/evil/x.json',
+      '/acme/..%3b/evil/x.json',
+      '/acme/..%00/evil/x.json',
+      '/acme/x.json%00',
+      '/acme/..%20/evil/x.json',
+      '/acme/.../evil/x.json',
+      '/acme//evil/x.json',
+      '/acme/..%c0%afevil/x.json',
+      '/acme/%c0%ae%c0%ae/evil/x.json',
+      '/acme/..%ef%bc%8fevil/x.json',
+      '/acme/..／evil/x.json',
+      '/acme/‥/evil/x.json',
+      '/acme/..%u002fevil/x.json',
+      '/acme/x%',
+      '/acme/x%zz',
+      '/ACME/x.json',
+      '/%61cme\\evil/x.json',
+    ]) {
+      const id = `https://shared.${DOMAIN}${path}`;
+      expect(requirePage(await visit({ ...client, id })).status, id).to.equal(400);
+    }
+    for (const authority of [
+      `shared.${DOMAIN}.`,
+      `shared.${DOMAIN}:443`,
+      `shared.${DOMAIN}:8443`,
+      `SHARED.${DOMAIN}`,
+      `shared%2e${DOMAIN}`,
+      `shared.${DOMAIN}@other.${DOMAIN}`,
+      `other.${DOMAIN}@shared.${DOMAIN}`,
+      `shаred.${DOMAIN}`,
+    ]) {
+      const id = `https://${authority}/acme/x.json`;
+      expect(requirePage(await visit({ ...client, id })).status, id).to.equal(400);
+    }
+    expect(host.connections()).to.equal(connections);
+  });
+
+  it('CIM-15 an escape that has one meaning is read as the character', async () => {
+    const { newClient, visit } = publishing();
+    const client = newClient();
+    for (const path of [
+      '/%61cme/y.json',
+      '/acme/a-b_c~d/%7eada.json',
+      '/acme/gr%C3%BC%C3%9Fe.json',
+    ])
+      expect(
+        isAsked(await visit({ ...client, id: `https://shared.${DOMAIN}${path}` })),
+        path,
+      ).to.equal(true);
+  });
+
+  it('CIM-15 a listed path ends with a slash and has no escapes and no dot segments', () => {
+    for (const path of ['acme', 'acme/../', './acme/', '.../', 'ac%2fme/', 'acme//', 'acme;v/'])
+      expect(
+        wrongSettings({ clients: { metadataDocumentHosts: [`x.example/${path}`] } }),
+        path,
+      ).to.include('clients.metadataDocumentHosts[0]');
+  });
+
   it('CIM-10 where anybody may publish are shown as not verified', async () => {
     const { system, connector } = publishing();
     const { server } = await discover(connector.link);
@@ -58,6 +135,20 @@ describe('Documents of chosen hosts', () => {
     expect(html)
       .to.include('localhost:1')
       .and.not.match(/identified by this address/i);
+  });
+
+  it('CIM-10 a host that serves the buckets of everybody identifies no client', () => {
+    for (const host of [
+      's3.amazonaws.com',
+      's3-us-west-2.amazonaws.com',
+      's3.us-west-2.amazonaws.com',
+      's3.dualstack.us-west-2.amazonaws.com',
+      's3-fips.dualstack.us-gov-west-1.amazonaws.com',
+      's3.cn-north-1.amazonaws.com.cn',
+    ])
+      expect(isIdentifiedByHost(`https://${host}/bucket/app.json`), host).to.equal(false);
+    for (const host of ['acme.s3.amazonaws.com', 's3.example.com', 's3.amazonaws.com.example'])
+      expect(isIdentifiedByHost(`https://${host}/app.json`), host).to.equal(true);
   });
 
   it('CIM-14 are no addresses inside, whatever the settings say', () => {

@@ -92,6 +92,79 @@ describe('An answer', () => {
     }
   });
 
+  it('HDR-08 to every form of a well-known address that is not served is 404 as JSON', async () => {
+    const { auth, resource, management, origins } = system();
+    const link = new URL(connector.link).pathname;
+    const unknown = `/connect/${'x'.repeat(22)}/mcp`;
+    const preflighted = `/.well-known/oauth-protected-resource${unknown}`;
+    const served: Record<string, string[]> = {
+      [auth]: ['/.well-known/oauth-authorization-server'],
+      [resource]: [
+        '/.well-known/oauth-protected-resource',
+        `/.well-known/oauth-protected-resource${link}`,
+      ],
+      [management]: [],
+    };
+    const ofEngine = [
+      '/.well-known/openid-configuration',
+      '/.well-known/oauth-authorization-server',
+    ];
+    for (const origin of origins) served[origin] ??= ofEngine;
+    expect(Object.keys(served)).to.have.length(4);
+    const names = [
+      'oauth-authorization-server',
+      'oauth-protected-resource',
+      'openid-configuration',
+    ];
+    const parents = ['', link, unknown, '/mcp', '/oauth', '/oauth/token', '/oauth/authorize'];
+    parents.push('/interaction', '/account', '/assets', '/console', '/api/v1', '/sign-in');
+    const forms = [
+      ...parents.flatMap((parent) => names.map((name) => `${parent}/.well-known/${name}`)),
+      ...[link, unknown, '/mcp', '/account', '/console'].flatMap((path) =>
+        names.map((name) => `/.well-known/${name}${path}`),
+      ),
+      '/.well-known',
+      '/.well-known/',
+      '/.well-known/jwks.json',
+      '/.well-known/security.txt',
+      '/.well-known/change-password',
+      '/.well-known/oauth-authorization-server/',
+      '/.well-known/oauth-authorization-server//',
+      '//.well-known/oauth-authorization-server',
+      '/./.well-known/oauth-authorization-server',
+      '/account/../.well-known/oauth-authorization-server',
+      '/.WELL-KNOWN/OAUTH-AUTHORIZATION-SERVER',
+      '/.Well-Known/openid-configuration',
+      '/account/.WELL-KNOWN/x',
+      '/%2ewell-known/openid-configuration',
+      '/%2Ewell%2Dknown/openid-configuration',
+      '/account%2f.well-known/openid-configuration',
+      '/account/%2ewell-known%2fopenid-configuration',
+      '/.well-known%2fopenid-configuration',
+      '/%zz/.well-known/openid-configuration',
+      '/%ff/%2ewell-known/openid-configuration',
+      '/account\\.well-known/openid-configuration',
+      '/.well-known/openid-configuration#x',
+      '/connect/.well-known/mcp',
+    ];
+    for (const [base, known] of Object.entries(served))
+      for (const path of forms.filter((form) => !known.includes(form)))
+        for (const method of ['GET', 'HEAD', 'POST', 'DELETE', 'OPTIONS', 'PROPFIND']) {
+          // A preflight of a browser asks what the form allows, not whether the link exists.
+          if (method === 'OPTIONS' && path === preflighted) continue;
+          const { host } = new URL(base);
+          const answer = await rawRequest(base, {
+            method,
+            path,
+            headers: { host, accept: 'text/html,*/*;q=0.8' },
+          });
+          const what = `${method} ${base}${path}: ${answer.status} ${answer.body.slice(0, 60)}`;
+          expect(answer.status, what).to.equal(404);
+          expect(answer.headers['content-type'], what).to.match(/^application\/json/);
+          if (method !== 'HEAD') expect(JSON.parse(answer.body), what).to.have.property('error');
+        }
+  });
+
   /** Exactly these bytes; whatever comes back until the connection ends. */
   async function send(bytes: (string | Buffer)[], base = system().auth): Promise<string> {
     const { hostname, port } = new URL(base);

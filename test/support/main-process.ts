@@ -6,14 +6,25 @@ import { argumentsFor } from './program.ts';
 export type Ended = { code: number | null; stdout: string; stderr: string };
 
 /** Runs the server until it ends by itself, or has printed `last` and was told to stop. */
-export async function runServer(environment: Record<string, string>, last = /$^/): Promise<Ended> {
+export function runServer(environment: Record<string, string>, last = /$^/): Promise<Ended> {
+  return runServerWhile(environment, last, async () => {});
+}
+
+/** Runs the server, does `use` once it has printed `ready`, and tells it to stop. Rejects with what `use` rejects with. */
+export async function runServerWhile(
+  environment: Record<string, string>,
+  ready: RegExp,
+  use: () => Promise<void>,
+): Promise<Ended> {
   const child = spawn(process.execPath, argumentsFor('main.ts'), { env: environment });
   let [stdout, stderr] = ['', ''];
+  let used: Promise<void> | undefined;
   child.stdout.on('data', (text) => {
     stdout += text;
-    if (last.test(stdout)) child.kill('SIGTERM');
+    if (ready.test(stdout)) used ??= use().finally(() => child.kill('SIGTERM'));
   });
   child.stderr.on('data', (text) => (stderr += text));
   const [code] = await once(child, 'close');
+  await used;
   return { code, stdout, stderr };
 }

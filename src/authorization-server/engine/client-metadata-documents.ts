@@ -11,6 +11,7 @@ import {
   TooManyAttempts,
 } from './document-attempts.ts';
 import type { ClientDocument, DocumentCopies } from './document-copies.ts';
+import { isListedDocument } from './document-hosts.ts';
 import {
   DocumentRefused,
   DocumentUnreachable,
@@ -88,7 +89,7 @@ export function clientMetadataDocuments(options: DocumentOptions) {
 
 function isTaken({ hosts, pinned }: DocumentOptions, url: string): boolean {
   if (!hosts || pinned.some((candidate) => candidate.url === url)) return true;
-  return hosts.some((host) => url.startsWith(`https://${host}${host.includes('/') ? '' : '/'}`));
+  return isListedDocument(hosts, url);
 }
 
 /** Without `fetchCurrent` only what is stored: people who are connected do not depend on the document's host. */

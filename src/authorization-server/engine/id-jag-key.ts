@@ -27,10 +27,9 @@ export function keyProver({ store, tokenEndpoint: url, nonceKey }: KeyOptions, n
       ctx.set('DPoP-Nonce', nonces.next(now()));
       throw new errors.UseDpopNonce('the DPoP proof is too old or from the future: use this nonce');
     }
-    const { thumbprint, id } = proof;
     const use = async () => {
-      if (!(await consumeProof(store, `${thumbprint}\n${id}`))) throw badProof(USED_BEFORE);
+      if (!(await consumeProof(store, proof))) throw badProof(USED_BEFORE);
     };
-    return { thumbprint, use };
+    return { thumbprint: proof.thumbprint, use };
   };
 }

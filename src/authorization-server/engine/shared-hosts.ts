@@ -17,8 +17,8 @@ const SHARED = [
   'storage.googleapis.com',
   'unpkg.com',
 ];
-/** S3 with the bucket in the path. */
-const SHARED_REGIONS = /^s3[.-]([a-z0-9-]+\.)?amazonaws\.com$/;
+/** S3 with the bucket in the path, dual-stack and FIPS endpoints included. */
+const SHARED_REGIONS = /^s3[.-]([a-z0-9-]+\.)*amazonaws\.com(\.cn)?$/;
 
 /** Whether the host of this client id says who the client is. */
 export function isIdentifiedByHost(clientId: string): boolean {

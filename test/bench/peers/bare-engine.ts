@@ -1,9 +1,9 @@
 // The bare engine in the comparison: oidc-provider with the Redis adapter most servers on it have; it issues tokens and serves no resource.
 import { startRedis } from '../../support/redis-server.ts';
 import { METADATA_PATH, startBareEngine } from '../subjects.ts';
-import type { Contestant } from './contestant.ts';
+import type { Implementation } from './implementation.ts';
 
-export const bareEngine: Contestant = {
+export const bareEngine: Implementation = {
   id: 'oidc-provider',
   name: 'oidc-provider, Redis',
   async start(place) {

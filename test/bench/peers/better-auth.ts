@@ -4,11 +4,11 @@ import { z } from 'zod';
 import type { Browser, Step } from '../../support/browser.ts';
 import { cookieHeader, storeCookies } from '../../support/cookie-jar.ts';
 import { freePorts } from '../../support/free-ports.ts';
-import { type Arrival, type Contestant, newFolder, startPeer } from './contestant.ts';
+import { type Arrival, type Implementation, newFolder, startPeer } from './implementation.ts';
 
 const ADA = { email: 'ada@example.com', password: 'a password' };
 
-export const betterAuth: Contestant = {
+export const betterAuth: Implementation = {
   id: 'better-auth',
   name: 'Better Auth, SQLite',
   isInstalled: true,

@@ -1,23 +1,23 @@
-// What a check of the comparison is: rows of the table, and how one contestant comes by its marks in them.
-import { PART_MS, within } from './budget.ts';
+// What a check of the comparison is: rows of the table, and how one implementation gets its results in them.
+import { PART_TIMEOUT_MS, withTimeout } from './time-limits.ts';
 import type { Session } from './session.ts';
 
 /** `passed` undefined: there is nothing to check here. `note` is for people. */
-export type Mark = { passed?: boolean; note?: string };
+export type CheckResult = { passed?: boolean; note?: string };
 
 export type Check = {
   /** What is claimed, one row each. */
   rows: readonly string[];
-  /** A mark for each row, or what is left to do once the grace for a repeated refresh is over everywhere. */
-  run(session: Session): Promise<Mark[] | Later>;
+  /** A result for each row, or what is left to do once the grace for a repeated refresh is over everywhere. */
+  run(session: Session): Promise<CheckResult[] | Later>;
 };
 
-export type Later = () => Promise<Mark[]>;
+export type Later = () => Promise<CheckResult[]>;
 
 /** Longer than Gatehouse (60 s) and Better Auth (30 s) answer a turned refresh token again. */
 export const GRACE_MS = 63_000;
 
-export function passedIf(passed: boolean, note?: string): Mark {
+export function passedIf(passed: boolean, note?: string): CheckResult {
   return { passed, ...(note === undefined ? {} : { note }) };
 }
 
@@ -30,18 +30,18 @@ export async function repeatedly<Result>(race: () => Promise<Result>): Promise<R
   return results;
 }
 
-/** Marks of one contestant, by row; a check that ends in an error leaves its rows to be shown as such. */
-export type Marks = Map<string, Mark>;
+/** CheckResults of one implementation, by row; a check that ends in an error leaves its rows to be shown as such. */
+export type CheckResults = Map<string, CheckResult>;
 
-/** Resolves to what asks the rest, once the grace is over, and gives all marks. */
+/** Resolves to the results so far, and to what adds the rest once the grace is over. */
 export async function runChecks(
   session: Session,
   checks: readonly Check[],
-): Promise<() => Promise<Marks>> {
-  const marks: Marks = new Map();
+): Promise<{ results: CheckResults; finish: () => Promise<void> }> {
+  const results: CheckResults = new Map();
   const later: (() => Promise<void>)[] = [];
-  const set = ({ rows }: Check, given: readonly Mark[]) =>
-    rows.forEach((row, n) => marks.set(row, given[n] ?? {}));
+  const set = ({ rows }: Check, given: readonly CheckResult[]) =>
+    rows.forEach((row, n) => results.set(row, given[n] ?? {}));
   for (const check of checks)
     await guarded(check, set, async () => {
       const result = await check.run(session);
@@ -49,19 +49,19 @@ export async function runChecks(
       later.push(() => guarded(check, set, result));
       return [];
     });
-  return async () => {
+  const finish = async () => {
     for (const run of later) await run();
-    return marks;
   };
+  return { results, finish };
 }
 
 async function guarded(
   check: Check,
-  set: (check: Check, marks: readonly Mark[]) => void,
-  run: () => Promise<Mark[]>,
+  set: (check: Check, results: readonly CheckResult[]) => void,
+  run: () => Promise<CheckResult[]>,
 ): Promise<void> {
   try {
-    set(check, await within(PART_MS, run));
+    set(check, await withTimeout(PART_TIMEOUT_MS, run));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     set(check, [{ note: `could not be checked: ${reason}` }]);

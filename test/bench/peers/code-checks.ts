@@ -1,6 +1,6 @@
 // Codes, PKCE, redirect addresses and consent (RFC 6749 section 4.1, RFC 7636, OAuth 2.1): who refuses what.
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Check, type Mark, passedIf, repeatedly } from './check.ts';
+import { type Check, type CheckResult, passedIf, repeatedly } from './check.ts';
 import {
   authorize,
   connectionFrom,
@@ -65,11 +65,11 @@ const pkceAsked: Check = {
     const missing = { code_challenge: undefined, code_challenge_method: undefined };
     const verifier = 'v'.repeat(43);
     const plain = { code_challenge: verifier, code_challenge_method: 'plain' };
-    return [await isKeptOut(session, missing), await isKeptOut(session, plain)];
+    return [await isRejected(session, missing), await isRejected(session, plain)];
   },
 };
 
-async function isKeptOut(session: Session, parameters: Record<string, string | undefined>) {
+async function isRejected(session: Session, parameters: Record<string, string | undefined>) {
   return passedIf((await authorize(session, { parameters })).code === undefined);
 }
 
@@ -77,12 +77,12 @@ const pkceAnswered: Check = {
   rows: ['a wrong verifier is refused', 'no verifier is refused'],
   async run(session) {
     const verifiers = ['w'.repeat(43), undefined];
-    const marks: Mark[] = [];
+    const results: CheckResult[] = [];
     for (const code_verifier of verifiers) {
       const answer = await redeem(session, await obtainCode(session), { code_verifier });
-      marks.push(passedIf(isRefused(answer)));
+      results.push(passedIf(isRefused(answer)));
     }
-    return marks;
+    return results;
   },
 };
 

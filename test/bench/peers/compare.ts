@@ -4,13 +4,13 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { LONGEST_MS } from './budget.ts';
-import { GRACE_MS, type Marks, runChecks } from './check.ts';
+import { residentMemory } from '../server-process.ts';
+import { MAX_RUN_MS } from './time-limits.ts';
+import { GRACE_MS, runChecks } from './check.ts';
 import { CHECKS } from './checks.ts';
-import { memoryOf } from './contestant.ts';
-import { CONTESTANTS, REFERENCE } from './contestants.ts';
-import { writeResult } from './document.ts';
-import { type Entrant, enterAll } from './entrants.ts';
+import { IMPLEMENTATIONS, REFERENCE } from './implementations.ts';
+import { writeResult } from './write-result.ts';
+import { type StartedImplementation, startAll } from './start-all.ts';
 import { pinnedVersions } from './install.ts';
 import { helpOn, type Options, readOptions } from './options.ts';
 import { describeAll, describeRun, type Findings } from './report.ts';
@@ -22,34 +22,42 @@ async function compare(options: Options): Promise<void> {
   process.once('exit', () => rmSync(root, { recursive: true, force: true }));
   const place = { root, logLevel: 'warn' };
   const run = describeRun(options, await pinnedVersions());
-  const { entrants, leftOut } = await enterAll(options, place, report);
-  if (leftOut.has(REFERENCE.name))
-    throw new Error(`nothing to compare with: ${leftOut.get(REFERENCE.name)}`);
-  const asked: (Entrant & { finish: () => Promise<Marks> })[] = [];
-  for (const entrant of entrants) {
-    report(`asking ${entrant.session.contestant.name}`);
-    asked.push({ ...entrant, finish: await runChecks(entrant.session, CHECKS) });
+  const { started, notStarted } = await startAll(options, place, report);
+  if (notStarted.has(REFERENCE.name))
+    throw new Error(`nothing to compare with: ${notStarted.get(REFERENCE.name)}`);
+  const checked: (StartedImplementation & Awaited<ReturnType<typeof runChecks>>)[] = [];
+  for (const each of started) {
+    report(`checking ${each.session.implementation.name}`);
+    checked.push({ ...each, ...(await runChecks(each.session, CHECKS)) });
   }
-  const askedAt = performance.now();
-  const { samples, failures } = await measureRounds(entrants, options, report);
-  report('waiting until no used refresh token is answered again');
-  await delay(Math.max(0, GRACE_MS - (performance.now() - askedAt)));
+  const checkedAt = performance.now();
+  const { samples, failures } = await measureRounds(started, options, report);
+  if (!options.quick) {
+    report('waiting until no used refresh token is answered again');
+    await delay(Math.max(0, GRACE_MS - (performance.now() - checkedAt)));
+    for (const { finish } of checked) await finish();
+  }
   const findings: Findings[] = [];
-  for (const { session, starts, startedWith, finish } of asked) {
+  for (const { session, starts, startedWith, results } of checked) {
     const memory = { started: startedWith, ...(await memoryAfter(session)) };
-    findings.push({ contestant: session.contestant, starts, memory, marks: await finish() });
+    findings.push({
+      implementation: session.implementation,
+      starts,
+      memory,
+      results,
+    });
     await session.running.stop();
   }
-  const result = describeAll({ run, findings, samples, leftOut, failures });
+  const result = describeAll({ run, findings, samples, notStarted, failures });
   console.log(result);
   if (options.write) await writeResult(result);
-  if (leftOut.size + failures.size > 0) process.exitCode = 1;
+  if (notStarted.size + failures.size > 0) process.exitCode = 1;
 }
 
 async function memoryAfter({ running: { server, store } }: Session) {
   return {
-    loaded: await memoryOf(server),
-    ...(store ? { store: await memoryOf(store) } : {}),
+    loaded: await residentMemory(server),
+    ...(store ? { store: await residentMemory(store) } : {}),
   };
 }
 
@@ -65,7 +73,7 @@ function report(line: string): void {
 
 function readOrExit(): Options {
   try {
-    return readOptions(process.argv.slice(2), CONTESTANTS);
+    return readOptions(process.argv.slice(2), IMPLEMENTATIONS);
   } catch (error) {
     console.error(error instanceof Error ? error.message : error);
     process.exit(2);
@@ -73,14 +81,14 @@ function readOrExit(): Options {
 }
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
-const tooLate = () => {
+const onTimeout = () => {
   console.error('not done within fifteen minutes: this machine is too slow or too busy');
   process.exit(1);
 };
 const options = readOrExit();
-if (options.help) console.log(helpOn(CONTESTANTS));
+if (options.help) console.log(helpOn(IMPLEMENTATIONS));
 else {
-  const deadline = setTimeout(tooLate, LONGEST_MS);
+  const deadline = setTimeout(onTimeout, MAX_RUN_MS);
   await compare(options);
   clearTimeout(deadline);
 }

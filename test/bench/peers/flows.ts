@@ -2,7 +2,7 @@
 import { Agent } from 'node:http';
 import type { Browser } from '../../support/browser.ts';
 import type { Client } from '../../support/oauth.ts';
-import { call } from '../calls.ts';
+import { call } from '../tool-calls.ts';
 import { refresh as refreshFamily } from '../load.ts';
 import { loadFor, loadOf, type Sample } from './measurement.ts';
 import type { Options } from './options.ts';
@@ -23,7 +23,7 @@ const PEOPLE = 8;
 const WARM_UP_SECONDS = 0.5;
 const SLICES = 4;
 
-/** One contestant while it is measured: people who are signed in, and what its clients hold. */
+/** One implementation while it is measured: people who are signed in, and what its clients hold. */
 export type Runner = {
   session: Session;
   people: Browser[];
@@ -90,12 +90,12 @@ export function refreshFor(
   const agent = new Agent({ keepAlive: true });
   const { token_endpoint: tokenEndpoint } = session.server;
   return loadFor(seconds, concurrency, connections, async (connection) => {
-    const { client, link: resource, accessToken, turn } = connection;
-    const family = { refreshToken: turn, accessToken };
+    const { client, link: resource, accessToken, refreshToken } = connection;
+    const family = { refreshToken, accessToken };
     const visitor = { agent, tokenEndpoint, clientId: client.id, resource };
     const failure = await refreshFamily(visitor, family);
     if (failure !== undefined) throw new Error(`a refresh was answered ${failure}`);
-    connection.turn = family.refreshToken;
+    connection.refreshToken = family.refreshToken;
   });
 }
 

@@ -1,6 +1,6 @@
 // How a person agrees on pages with forms: picks who they are if asked, and presses the button that approves.
 import { asksConsent, asksWho, type Browser } from '../../support/browser.ts';
-import type { Arrival } from './contestant.ts';
+import type { Arrival } from './implementation.ts';
 
 export async function agreeInForms(browser: Browser, url: URL): Promise<Arrival> {
   let step = await browser.visit(url);

@@ -1,6 +1,4 @@
 // Gatehouse in the comparison: as npm start runs it, on Redis and on SQLite, with its MCP server open to everybody beside it.
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { managementClient } from '../../../src/management/api/client.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { startRedis } from '../../support/redis-server.ts';
@@ -13,16 +11,16 @@ import {
   type StartedGatehouse,
   startGatehouseOn,
 } from '../subjects.ts';
-import type { Contestant, Running } from './contestant.ts';
+import type { Implementation, Running } from './implementation.ts';
 import { agreeInForms } from './forms.ts';
 
-export const gatehouseOnRedis: Contestant = {
+export const gatehouseOnRedis: Implementation = {
   id: 'gatehouse-redis',
   name: 'Gatehouse, Redis',
   isGatehouse: true,
   async start(place) {
     const redis = await startRedis();
-    const running = await startWithOpenServer(place, (program) =>
+    const running = await startWithUnprotectedServer(place, (program) =>
       startGatehouseOn(redis.url, place, program),
     );
     const stop = async () => {
@@ -33,20 +31,20 @@ export const gatehouseOnRedis: Contestant = {
   },
 };
 
-export const gatehouseOnSqlite: Contestant = {
+export const gatehouseOnSqlite: Implementation = {
   id: 'gatehouse-sqlite',
   name: 'Gatehouse, SQLite',
   isGatehouse: true,
   start: (place) =>
-    startWithOpenServer(place, (program) => startGatehouse('sqlite', place, program)),
+    startWithUnprotectedServer(place, (program) => startGatehouse('sqlite', place, program)),
 };
 
-async function startWithOpenServer(
+async function startWithUnprotectedServer(
   { logLevel }: Place,
   start: (program: Program) => Promise<StartedGatehouse>,
 ): Promise<Running> {
   const [port] = await freePorts(1);
-  const script = 'test/bench/gatehouse-and-open-server.ts';
+  const script = 'test/bench/gatehouse-and-unprotected-server.ts';
   const gatehouse = await start({ script, args: [String(port), logLevel] });
   const open = `http://localhost:${port}`;
   await untilAnswered(gatehouse.server, `${open}/livez`);
@@ -64,9 +62,10 @@ async function startWithOpenServer(
   };
 }
 
-async function createLink({ management, directory }: StartedGatehouse): Promise<string> {
-  const key = (await readFile(join(directory, 'management.key'), 'utf8')).trim();
-  const client = managementClient({ url: management, key });
+async function createLink({
+  management: url,
+  managementKey: key,
+}: StartedGatehouse): Promise<string> {
   const body = { name: 'second', level: 'operations' } as const;
-  return (await client.createConnector({ body })).link;
+  return (await managementClient({ url, key }).createConnector({ body })).link;
 }

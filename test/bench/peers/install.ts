@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 const DIRECTORY = join(import.meta.dirname, 'installed');
 /** Of the lock file that was installed last. */
 const STAMP = join(DIRECTORY, 'node_modules', '.lock-digest');
-const LONGEST_MS = 240_000;
+const INSTALL_TIMEOUT_MS = 240_000;
 
 /** What went wrong, if anything: npm's own words. No script of a package is run. */
 export async function installPeers(): Promise<string | undefined> {
@@ -16,7 +16,7 @@ export async function installPeers(): Promise<string | undefined> {
   const digest = createHash('sha256').update(lock).digest('hex');
   if ((await readFile(STAMP, 'utf8').catch(() => '')) === digest) return undefined;
   try {
-    const options = { cwd: DIRECTORY, timeout: LONGEST_MS };
+    const options = { cwd: DIRECTORY, timeout: INSTALL_TIMEOUT_MS };
     await promisify(execFile)(
       'npm',
       ['ci', '--ignore-scripts', '--no-audit', '--no-fund'],

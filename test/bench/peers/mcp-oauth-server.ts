@@ -1,10 +1,10 @@
 // mcp-oauth-server in the comparison: on Express, with the one store it comes with, in memory.
 import { freePorts } from '../../support/free-ports.ts';
 import { METADATA_PATH } from '../subjects.ts';
-import { type Contestant, newFolder, startPeer } from './contestant.ts';
+import { type Implementation, newFolder, startPeer } from './implementation.ts';
 import { agreeInForms } from './forms.ts';
 
-export const mcpOauthServer: Contestant = {
+export const mcpOauthServer: Implementation = {
   id: 'mcp-oauth-server',
   name: 'mcp-oauth-server, memory',
   isInstalled: true,

@@ -1,10 +1,10 @@
-// Load on one contestant at a time, in turns: how many a second, and how long each took.
-import { median } from '../rates.ts';
+// Load on one implementation at a time, in turns: how many a second, and how long each took.
+import { median } from '../timing.ts';
 
-/** Of one contestant in one round. `latencies` in milliseconds. */
+/** Of one implementation in one round. `latencies` in milliseconds. */
 export type Sample = { rate: number; latencies: number[] };
 
-/** By flow and contestant: a sample for each round. */
+/** By flow and implementation: a sample for each round. */
 export type Samples = Map<string, Map<string, Sample[]>>;
 
 export function addSample(samples: Samples, flow: string, id: string, sample: Sample): void {

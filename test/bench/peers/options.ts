@@ -1,13 +1,13 @@
 // The flags of the comparison, and what --help says about it.
 import { parseArgs } from 'node:util';
-import type { Contestant } from './contestant.ts';
+import type { Implementation } from './implementation.ts';
 
 export type Options = {
   help: boolean;
   quick: boolean;
   /** Into the document. */
   write: boolean;
-  contestants: readonly Contestant[];
+  implementations: readonly Implementation[];
   rounds: number;
   /** Of one turn of a measurement. */
   seconds: number;
@@ -19,13 +19,13 @@ export type Options = {
 export const CONCURRENCIES = [1, 16, 64];
 
 const FULL = { rounds: 5, seconds: 1, codes: 48, starts: 5 };
-const QUICK = { rounds: 2, seconds: 0.3, codes: 32, starts: 1 };
+const QUICK = { rounds: 1, seconds: 0.2, codes: 8, starts: 1 };
 
-export function helpOn(all: readonly Contestant[]): string {
+export function helpOn(all: readonly Implementation[]): string {
   return `npm run bench:peers -- [flags]
 
   --only <id>[,<id>…]  compare Gatehouse on Redis with these alone
-  --quick              two short rounds: shows that all of it runs; the numbers mean little
+  --quick              one short round, without the checks that wait a minute: shows that all of it runs
   --write              puts the result into test/bench/peers/README.md as well
 
 ${all.map(({ id, name }) => `  ${id.padEnd(24)}${name}`).join('\n')}
@@ -37,7 +37,7 @@ How and why: test/bench/peers/README.md.
 }
 
 /** Throws a TypeError that says what is wrong with the flags. `all` begins with what the others are compared with. */
-export function readOptions(args: string[], all: readonly Contestant[]): Options {
+export function readOptions(args: string[], all: readonly Implementation[]): Options {
   const { values } = parseArgs({
     args,
     options: {
@@ -52,8 +52,8 @@ export function readOptions(args: string[], all: readonly Contestant[]): Options
   const unknown = only.find((id) => !known.includes(id));
   if (unknown !== undefined)
     throw new TypeError(`--only takes ${known.join(', ')}, not ${unknown}`);
-  const isWanted = ({ id }: Contestant, n: number) =>
+  const isWanted = ({ id }: Implementation, n: number) =>
     n === 0 || only.length === 0 || only.includes(id);
   const { help, quick, write } = values;
-  return { help, quick, write, contestants: all.filter(isWanted), ...(quick ? QUICK : FULL) };
+  return { help, quick, write, implementations: all.filter(isWanted), ...(quick ? QUICK : FULL) };
 }

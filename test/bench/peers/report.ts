@@ -2,10 +2,11 @@
 import { availableParallelism, loadavg } from 'node:os';
 import engine from 'oidc-provider/package.json' with { type: 'json' };
 import gatehouse from '../../../package.json' with { type: 'json' };
-import { median } from '../rates.ts';
-import type { Marks } from './check.ts';
+import { markdownTable } from '../text.ts';
+import { median } from '../timing.ts';
+import type { CheckResults } from './check.ts';
 import { CHECKS } from './checks.ts';
-import type { Contestant } from './contestant.ts';
+import type { Implementation } from './implementation.ts';
 import { FLOWS } from './flows.ts';
 import { figuresOf, ratioOf, type Samples } from './measurement.ts';
 import type { Options } from './options.ts';
@@ -13,13 +14,13 @@ import type { Options } from './options.ts';
 /** Bytes. `store`: of its Redis, where it has one. */
 export type Memory = { started: number; loaded: number; store?: number };
 
-/** What was found about one contestant. */
+/** What was found about one implementation. */
 export type Findings = {
-  contestant: Contestant;
+  implementation: Implementation;
   /** Seconds from spawn to metadata, of every cold start. */
   starts: number[];
   memory: Memory;
-  marks: Marks;
+  results: CheckResults;
 };
 
 export type Found = {
@@ -28,7 +29,7 @@ export type Found = {
   findings: readonly Findings[];
   samples: Samples;
   /** By name, with the reason: who could not be started, and who is measured in part. */
-  leftOut: ReadonlyMap<string, string>;
+  notStarted: ReadonlyMap<string, string>;
   failures: ReadonlyMap<string, string>;
 };
 
@@ -63,9 +64,9 @@ export function describeRun(
   ].join('\n');
 }
 
-function describeAbsence({ leftOut, failures }: Found): string {
+function describeAbsence({ notStarted, failures }: Found): string {
   const lines = [
-    ...[...leftOut].map(([name, reason]) => `- LEFT OUT: ${name}: ${reason}`),
+    ...[...notStarted].map(([name, reason]) => `- LEFT OUT: ${name}: ${reason}`),
     ...[...failures].map(([name, reason]) => `- MEASURED IN PART: ${name}: ${reason}`),
   ];
   return lines.map((line) => line.replace(/\s+/g, ' ')).join('\n');
@@ -73,19 +74,21 @@ function describeAbsence({ leftOut, failures }: Found): string {
 
 function describeChecks(all: readonly Findings[]): string {
   const rows = CHECKS.flatMap((check) => check.rows);
-  const cell = ({ marks }: Findings, row: string) =>
-    WORD[String(marks.get(row)?.passed) as keyof typeof WORD];
+  const cell = ({ results }: Findings, row: string) =>
+    WORD[String(results.get(row)?.passed) as keyof typeof WORD];
   const body = rows.map((row) => [row, ...all.map((findings) => cell(findings, row))]);
-  const head = ['claim', ...all.map(({ contestant }) => contestant.name)];
-  return [table(head, body), ...notesOn(all, rows)].join('\n');
+  const head = ['claim', ...all.map(({ implementation }) => implementation.name)];
+  return [markdownTable(head, body), ...notesOn(all, rows)].join('\n');
 }
 
-/** What a mark alone does not say. */
+/** Explains results that are not plain passes. */
 function notesOn(all: readonly Findings[], rows: readonly string[]): string[] {
-  const notes = all.flatMap(({ contestant, marks }) =>
+  const notes = all.flatMap(({ implementation, results }) =>
     rows.flatMap((row) => {
-      const { passed, note } = marks.get(row) ?? {};
-      return note === undefined || passed === true ? [] : [`- ${contestant.name}, ${row}: ${note}`];
+      const { passed, note } = results.get(row) ?? {};
+      return note === undefined || passed === true
+        ? []
+        : [`- ${implementation.name}, ${row}: ${note}`];
     }),
   );
   return notes.length === 0 ? [] : ['', ...notes];
@@ -93,26 +96,26 @@ function notesOn(all: readonly Findings[], rows: readonly string[]): string[] {
 
 /** Next to Gatehouse on every store it is here with: one that writes to a disk is not to be had at the price of one that does not. */
 function describeFlows(all: readonly Findings[], samples: Samples): string {
-  const references = all.filter(({ contestant }) => contestant.isGatehouse);
+  const references = all.filter(({ implementation }) => implementation.isGatehouse);
   const shown = [...samples].filter(([flow]) => flow !== FLOWS.call && flow !== FLOWS.open);
   const body = shown.flatMap(([flow, ofFlow]) =>
-    all.flatMap(({ contestant: { id, name } }) => {
+    all.flatMap(({ implementation: { id, name } }) => {
       const own = ofFlow.get(id);
       if (!own) return [];
       const { rate, middle, slow } = figuresOf(own);
-      const ratios = references.map(({ contestant }) =>
-        ratioOf(own, ofFlow.get(contestant.id) ?? []).toFixed(2),
+      const ratios = references.map(({ implementation }) =>
+        ratioOf(own, ofFlow.get(implementation.id) ?? []).toFixed(2),
       );
       return [[flow, name, rate.toFixed(0), ...ratios, middle.toFixed(1), slow.toFixed(1)]];
     }),
   );
-  const ratios = references.map(({ contestant }) => `to ${contestant.name}`);
-  return table(['flow', 'server', 'per second', ...ratios, 'median ms', 'p99 ms'], body);
+  const ratios = references.map(({ implementation }) => `to ${implementation.name}`);
+  return markdownTable(['flow', 'server', 'per second', ...ratios, 'median ms', 'p99 ms'], body);
 }
 
 /** What a token adds to a call, whatever the call itself costs: medians of slices that were next to each other. */
 function describeCalls(all: readonly Findings[], samples: Samples): string {
-  const costs = all.flatMap(({ contestant: { id, name } }) => {
+  const costs = all.flatMap(({ implementation: { id, name } }) => {
     const [call, open] = [FLOWS.call, FLOWS.open].map((flow) => samples.get(flow)?.get(id) ?? []);
     if (!call?.length || !open?.length) return [];
     const [guarded, bare] = [figuresOf(call), figuresOf(open)];
@@ -127,13 +130,13 @@ function describeCalls(all: readonly Findings[], samples: Samples): string {
     (cost / (costs[0]?.cost ?? NaN)).toFixed(2),
   ]);
   const rates = ['open calls/s', 'calls with a token/s', 'median ms', 'p99 ms'];
-  return table(['server', ...rates, 'the token costs µs', 'ratio'], body);
+  return markdownTable(['server', ...rates, 'the token costs µs', 'ratio'], body);
 }
 
 function describeProcesses(all: readonly Findings[]): string {
   const [first] = all;
-  const body = all.map(({ contestant, starts, memory }) => [
-    contestant.name,
+  const body = all.map(({ implementation, starts, memory }) => [
+    implementation.name,
     median(starts).toFixed(2),
     (median(starts) / median(first?.starts ?? [])).toFixed(2),
     ...[memory.started, memory.loaded].map(inMegabytes),
@@ -149,25 +152,9 @@ function describeProcesses(all: readonly Findings[]): string {
     'ratio',
     'MB of its Redis',
   ];
-  return table(head, body);
+  return markdownTable(head, body);
 }
 
 function inMegabytes(bytes: number): string {
   return (bytes / 1e6).toFixed(0);
-}
-
-/** Markdown that is aligned for a terminal as well: words to the left, numbers to the right. */
-function table(head: string[], rows: string[][]): string {
-  const widths = head.map((title, column) =>
-    Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
-  );
-  const isNumber = head.map((_, column) =>
-    rows.every((row) => /^-?[\d.]*$/.test(row[column] ?? '')),
-  );
-  const line = (cells: string[]) =>
-    `| ${cells.map((cell, n) => (isNumber[n] ? cell.padStart(widths[n] ?? 0) : cell.padEnd(widths[n] ?? 0))).join(' | ')} |`;
-  const rule = widths.map((width, n) =>
-    isNumber[n] ? `${'-'.repeat(width - 1)}:` : '-'.repeat(width),
-  );
-  return [line(head), line(rule), ...rows.map(line)].join('\n');
 }

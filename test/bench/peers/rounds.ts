@@ -1,6 +1,6 @@
-// All flows of all contestants, in rounds: within a round they take turns, another one first each time, so that whatever else the machine does slows all alike.
-import { PART_MS, ROUNDS_MS, within } from './budget.ts';
-import type { Entrant } from './entrants.ts';
+// All flows of all implementations, in rounds: within a round they take turns, another one first each time, so that whatever else the machine does slows all alike.
+import { PART_TIMEOUT_MS, LAST_ROUND_MS, withTimeout } from './time-limits.ts';
+import type { StartedImplementation } from './start-all.ts';
 import {
   type Add,
   FLOWS,
@@ -26,16 +26,16 @@ const PARTS: Record<string, Measure> = {
 export type Measured = { samples: Samples; failures: Map<string, string> };
 
 export async function measureRounds(
-  entrants: readonly Entrant[],
+  started: readonly StartedImplementation[],
   options: Options,
   report: (line: string) => void,
 ): Promise<Measured> {
   const measured: Measured = { samples: new Map(), failures: new Map() };
-  const runners = entrants.map(({ session }) => newRunner(session));
+  const runners = started.map(({ session }) => newRunner(session));
   report('warming up');
   for (const runner of runners) await measureOne(runner, warmUp, options, measured);
   for (let round = 0; round < options.rounds; round += 1) {
-    if (performance.now() > ROUNDS_MS) {
+    if (performance.now() > LAST_ROUND_MS) {
       report('no time for another round');
       break;
     }
@@ -55,11 +55,11 @@ async function measureOne(
   options: Options,
   { samples, failures }: Measured,
 ): Promise<void> {
-  const { id, name } = runner.session.contestant;
+  const { id, name } = runner.session.implementation;
   if (failures.has(name)) return;
   try {
     const add: Add = (flow, sample) => addSample(samples, flow, id, sample);
-    await within(PART_MS, () => measure(runner, options, add));
+    await withTimeout(PART_TIMEOUT_MS, () => measure(runner, options, add));
   } catch (error) {
     failures.set(name, error instanceof Error ? error.message : String(error));
   }

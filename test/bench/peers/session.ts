@@ -1,5 +1,4 @@
-// A person and clients at one contestant: registration, authorization, codes, tokens and calls, each as the test asks for it (RFC 6749, 7591, 7636).
-import { z } from 'zod';
+// A person and clients at one implementation: registration, authorization, codes, tokens and calls, each as the test asks for it (RFC 6749, 7591, 7636).
 import { type Browser, openBrowser } from '../../support/browser.ts';
 import { REDIRECT_URI } from '../../support/connection.ts';
 import { call } from '../../support/mcp.ts';
@@ -13,32 +12,32 @@ import {
   type Server,
   type TokenAnswer,
 } from '../../support/oauth.ts';
-import type { Contestant, Running } from './contestant.ts';
+import { serverMetadata } from '../client.ts';
+import { TOOL_CALL } from '../tool-calls.ts';
+import type { Implementation, Running } from './implementation.ts';
 
-export type Session = { contestant: Contestant; running: Running; server: Server };
+export type Session = { implementation: Implementation; running: Running; server: Server };
 
 /** What came back to the client: a code, or nothing. */
 export type Code = { client: Client; link: string; callback: URL; verifier: string };
 
 export type Outcome = { code?: Code; asked: boolean; departure?: URL };
 
-export type Connection = { client: Client; link: string; accessToken: string; turn: string };
+export type Connection = {
+  client: Client;
+  link: string;
+  accessToken: string;
+  refreshToken: string;
+};
 
 export type Wishes = { client?: Client; browser?: Browser; link?: string; parameters?: Parameters };
 
-/** The public keys are none of the comparison's business, and not everybody has some. */
-const metadata = z.looseObject({
-  issuer: z.string(),
-  authorization_endpoint: z.string(),
-  token_endpoint: z.string(),
-  registration_endpoint: z.string(),
-  revocation_endpoint: z.string(),
-  jwks_uri: z.string().default(''),
-});
-
-export async function openSession(contestant: Contestant, running: Running): Promise<Session> {
-  const server = metadata.parse(await (await fetch(running.metadataUrl)).json());
-  return { contestant, running, server };
+export async function openSession(
+  implementation: Implementation,
+  running: Running,
+): Promise<Session> {
+  const server = serverMetadata.parse(await (await fetch(running.metadataUrl)).json());
+  return { implementation, running, server };
 }
 
 export function newBrowser({ running }: Session): Browser {
@@ -93,18 +92,19 @@ export async function connect(session: Session, wishes: Wishes = {}): Promise<Co
 }
 
 export function connectionFrom({ client, link }: Code, { status, body }: TokenAnswer): Connection {
-  const { access_token: accessToken, refresh_token: turn } = body;
-  if (!accessToken || !turn) throw new Error(`no tokens, but ${status} ${JSON.stringify(body)}`);
-  return { client, link, accessToken, turn };
+  const { access_token: accessToken, refresh_token: refreshToken } = body;
+  if (!accessToken || !refreshToken)
+    throw new Error(`no tokens, but ${status} ${JSON.stringify(body)}`);
+  return { client, link, accessToken, refreshToken };
 }
 
 /** A refresh with the token that comes next, unless there is another one in `more`. */
 export function refreshOnce(
   { server }: Session,
-  { client, link, turn }: Connection,
+  { client, link, refreshToken }: Connection,
   more: Parameters = {},
 ): Promise<TokenAnswer> {
-  return refresh(server, client, turn, { resource: link, ...more });
+  return refresh(server, client, refreshToken, { resource: link, ...more });
 }
 
 export function isGranted({ status, body }: TokenAnswer): boolean {
@@ -126,20 +126,13 @@ export async function grantedAmong(tries: readonly Promise<TokenAnswer>[]): Prom
 }
 
 /** The token that comes after an answer that must be good. */
-export function nextTurn({ status, body }: TokenAnswer): string {
+export function requireRefreshToken({ status, body }: TokenAnswer): string {
   if (status === 200 && body.refresh_token) return body.refresh_token;
   throw new Error(`no refresh token, but ${status} ${JSON.stringify(body)}`);
 }
 
-export const TOOL_CALL = {
-  jsonrpc: '2.0',
-  id: 1,
-  method: 'tools/call',
-  params: { name: 'member_visits', arguments: { memberId: 'M0600' } },
-};
-
 /** True when the tool answered. */
-export async function isLetIn(link: string, token: string): Promise<boolean> {
+export async function isAccepted(link: string, token: string): Promise<boolean> {
   const { status, text } = await call(link, token, TOOL_CALL);
   return status === 200 && text.includes('"structuredContent"');
 }

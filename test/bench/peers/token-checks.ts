@@ -8,9 +8,9 @@ import {
   grantedAmong,
   isGranted,
   isRefused,
-  isLetIn,
+  isAccepted,
   newClient,
-  nextTurn,
+  requireRefreshToken,
   obtainCode,
   redeem,
   refreshOnce,
@@ -51,10 +51,11 @@ const race: Check = {
 async function raceOf(session: Session) {
   const connection = await connect(session);
   const tries = Array.from({ length: AT_ONCE }, () => refreshOnce(session, connection));
-  const given = (await grantedAmong(tries)).map(nextTurn);
+  const given = (await grantedAmong(tries)).map(requireRefreshToken);
   const going: string[] = [];
-  for (const turn of given)
-    if (isGranted(await refreshOnce(session, { ...connection, turn }))) going.push(turn);
+  for (const refreshToken of given)
+    if (isGranted(await refreshOnce(session, { ...connection, refreshToken })))
+      going.push(refreshToken);
   return { given: given.length, going: going.length, lines: new Set(going).size };
 }
 
@@ -65,8 +66,11 @@ const lostReply: Check = {
     await refreshOnce(session, connection);
     const again = await refreshOnce(session, connection);
     if (!isGranted(again)) return [passedIf(false)];
-    const goesOn = await refreshOnce(session, { ...connection, turn: nextTurn(again) });
-    return [passedIf(isGranted(goesOn))];
+    const next = await refreshOnce(session, {
+      ...connection,
+      refreshToken: requireRefreshToken(again),
+    });
+    return [passedIf(isGranted(next))];
   },
 };
 
@@ -77,11 +81,13 @@ const replay: Check = {
   ],
   async run(session) {
     const connection = await connect(session);
-    const second = nextTurn(await refreshOnce(session, connection));
-    const third = nextTurn(await refreshOnce(session, { ...connection, turn: second }));
+    const second = requireRefreshToken(await refreshOnce(session, connection));
+    const third = requireRefreshToken(
+      await refreshOnce(session, { ...connection, refreshToken: second }),
+    );
     return async () => {
       const refused = isRefused(await refreshOnce(session, connection));
-      const over = isRefused(await refreshOnce(session, { ...connection, turn: third }));
+      const over = isRefused(await refreshOnce(session, { ...connection, refreshToken: third }));
       return [passedIf(refused), passedIf(over)];
     };
   },
@@ -108,17 +114,17 @@ const audience: Check = {
     const exchanged = await redeem(session, await obtainCode(session), more);
     const connection = await connect(session);
     const { accessToken, link } = connection;
-    const isKept = open && (await isLetInAtFirst(link, accessToken));
-    const isLetInElsewhere = open && (await isLetIn(links[1], accessToken));
+    const isKept = open && (await requireAccepted(link, accessToken));
+    const isAcceptedElsewhere = open && (await isAccepted(links[1], accessToken));
     const turned = await refreshOnce(session, connection, more);
-    const atAnother = isKept ? passedIf(!isLetInElsewhere) : NO_RESOURCE_SERVER;
+    const atAnother = isKept ? passedIf(!isAcceptedElsewhere) : NO_RESOURCE_SERVER;
     return [passedIf(isRefused(exchanged)), passedIf(isRefused(turned)), atAnother];
   },
 };
 
 /** A token that is refused everywhere would prove nothing. */
-async function isLetInAtFirst(link: string, token: string): Promise<true> {
-  if (await isLetIn(link, token)) return true;
+async function requireAccepted(link: string, token: string): Promise<true> {
+  if (await isAccepted(link, token)) return true;
   throw new Error(`a good token was refused at ${link}`);
 }
 
@@ -131,17 +137,17 @@ const revocation: Check = {
     const connection = await connect(session);
     const { link, accessToken } = connection;
     const { open } = session.running;
-    if (open) await isLetInAtFirst(link, accessToken);
+    if (open) await requireAccepted(link, accessToken);
     await revoke(session, connection);
     const refused = isRefused(await refreshOnce(session, connection));
     if (!open) return [passedIf(refused), NO_RESOURCE_SERVER];
     await delay(1000);
-    return [passedIf(refused), passedIf(!(await isLetIn(link, accessToken)))];
+    return [passedIf(refused), passedIf(!(await isAccepted(link, accessToken)))];
   },
 };
 
-async function revoke({ server }: Session, { client, turn }: Connection): Promise<void> {
-  const request = authenticated(client, { token: turn, token_type_hint: 'refresh_token' });
+async function revoke({ server }: Session, { client, refreshToken }: Connection): Promise<void> {
+  const request = authenticated(client, { token: refreshToken, token_type_hint: 'refresh_token' });
   const response = await fetch(server.revocation_endpoint, { method: 'POST', ...request });
   await response.text();
   if (!response.ok) throw new Error(`revocation answered ${response.status}`);

@@ -5,10 +5,10 @@ import { promisify } from 'node:util';
 import { freePorts } from '../../support/free-ports.ts';
 import type { ServerProcess } from '../server-process.ts';
 import { METADATA_PATH } from '../subjects.ts';
-import { type Contestant, newFolder, startPeer } from './contestant.ts';
+import { type Implementation, newFolder, startPeer } from './implementation.ts';
 import { agreeInForms } from './forms.ts';
 
-export const workersOauthProvider: Contestant = {
+export const workersOauthProvider: Implementation = {
   id: 'workers-oauth-provider',
   name: 'workers-oauth-provider, miniflare KV',
   isInstalled: true,

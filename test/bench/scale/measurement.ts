@@ -1,13 +1,14 @@
 // What is measured at one size: Redis, answers to people chosen at random one after the other, how many a second, and a list.
 import type { Agent } from 'node:http';
 import type { Redis } from 'ioredis';
-import { call } from '../calls.ts';
-import { openVisitor } from '../families.ts';
+import { call } from '../tool-calls.ts';
+import { openClient } from '../client.ts';
 import { forSeconds, refresh } from '../load.ts';
-import { median } from '../rates.ts';
+import { median, timeOf } from '../timing.ts';
 import type { Subject } from '../subjects.ts';
-import { takeTurns } from '../turns.ts';
+import { alternate } from '../alternate.ts';
 import { usedMemory } from './inventory.ts';
+import type { Effort } from './options.ts';
 import type { Person } from './people.ts';
 
 export type Measured = {
@@ -16,16 +17,16 @@ export type Measured = {
   bytes: number;
   keys: number;
   /** One at a time. */
-  refresh: Beside;
-  firstCall: Beside;
-  list: Beside;
+  refresh: Comparison;
+  firstCall: Comparison;
+  list: Comparison;
   /** At many connections. */
-  refreshesPerSecond: Beside;
-  callsPerSecond: Beside;
+  refreshesPerSecond: Comparison;
+  callsPerSecond: Comparison;
 };
 
 /** Medians in milliseconds, or per second; `ratio` is to the small system beside it, measured in the same moments. */
-export type Beside = { value: number; ratio: number };
+export type Comparison = { value: number; ratio: number };
 
 export type Gatehouse = {
   agent: Agent;
@@ -34,20 +35,17 @@ export type Gatehouse = {
   listAccounts: () => Promise<void>;
 };
 
-export type Peopled = Gatehouse & { people: readonly Person[] };
+export type Population = Gatehouse & { people: readonly Person[] };
 
-const ONE_BY_ONE = 200;
-const LISTS = 5;
 const CONNECTIONS = 16;
-const ROUNDS = 10;
-const TURN_SECONDS = 0.25;
 const PEOPLE_AT_ONCE = 8;
 
 export async function measure(
   redis: Redis,
-  large: Peopled,
-  small: Peopled,
+  large: Population,
+  small: Population,
   empty: { bytes: number; keys: number },
+  effort: Effort,
 ): Promise<Omit<Measured, 'people'>> {
   const bytes = (await usedMemory(redis)) - empty.bytes;
   const keys = (await redis.dbsize()) - empty.keys;
@@ -55,12 +53,12 @@ export async function measure(
   return {
     bytes,
     keys,
-    refreshesPerSecond: await ratesBeside(large, small, refreshOne),
-    callsPerSecond: await ratesBeside(large, small, callOne),
-    refresh: await timesBeside(ONE_BY_ONE, large, small, refreshOne),
+    refreshesPerSecond: await compareRates(effort, large, small, refreshOne),
+    callsPerSecond: await compareRates(effort, large, small, callOne),
+    refresh: await compareTimes(effort.requests, large, small, refreshOne),
     // With a token that the server has not seen.
-    firstCall: await timesBeside(ONE_BY_ONE, large, small, callOne, refreshOne),
-    list: await timesBeside(LISTS, large, small, ({ listAccounts }) => listAccounts()),
+    firstCall: await compareTimes(effort.requests, large, small, callOne, refreshOne),
+    list: await compareTimes(effort.lists, large, small, ({ listAccounts }) => listAccounts()),
   };
 }
 
@@ -82,13 +80,13 @@ export async function callOne(gatehouse: Gatehouse, person: Person): Promise<voi
   await call({ url, agent: gatehouse.agent, token });
 }
 
-async function timesBeside(
+async function compareTimes(
   count: number,
-  large: Peopled,
-  small: Peopled,
+  large: Population,
+  small: Population,
   act: Act,
   prepare: Act = async () => undefined,
-): Promise<Beside> {
+): Promise<Comparison> {
   const [ours, theirs] = [chosenFrom(large, count), chosenFrom(small, count)];
   const times: { large: number; small: number }[] = [];
   for (let n = 0; n < count; n += 1) {
@@ -105,29 +103,29 @@ async function timesBeside(
 }
 
 /** In short turns, so that whatever else the machine does slows both alike. */
-async function ratesBeside(large: Peopled, small: Peopled, act: Act): Promise<Beside> {
-  const rates = await takeTurns(
-    ROUNDS,
-    () => perSecond(chosenFrom(large), (person) => act(large, person)),
-    () => perSecond(chosenFrom(small), (person) => act(small, person)),
+async function compareRates(
+  { rounds, turnSeconds }: Effort,
+  large: Population,
+  small: Population,
+  act: Act,
+): Promise<Comparison> {
+  const measured = await alternate(
+    rounds,
+    () => perSecond(turnSeconds, chosenFrom(large), (person) => act(large, person)),
+    () => perSecond(turnSeconds, chosenFrom(small), (person) => act(small, person)),
   );
   return {
-    value: median(rates.map(({ ours: rate }) => rate)),
-    ratio: median(rates.map(({ ours: rate, bare }) => rate / bare)),
+    value: median(measured.map(({ ours: rate }) => rate)),
+    ratio: median(measured.map(({ ours: rate, bare }) => rate / bare)),
   };
 }
 
-async function timeOf(act: () => Promise<void>): Promise<number> {
-  const begun = performance.now();
-  await act();
-  return performance.now() - begun;
-}
-
 async function perSecond(
+  turnSeconds: number,
   people: Person[],
   act: (person: Person) => Promise<void>,
 ): Promise<number> {
-  const { done, seconds } = await work(people, TURN_SECONDS, act);
+  const { done, seconds } = await work(people, turnSeconds, act);
   return done / seconds;
 }
 
@@ -138,10 +136,10 @@ export async function work(
   act: (person: Person) => Promise<void>,
 ): Promise<{ done: number; seconds: number }> {
   const waiting = [...people];
-  const goesOn = forSeconds(seconds);
+  const mayStart = forSeconds(seconds);
   let done = 0;
   const connection = async () => {
-    while (goesOn()) {
+    while (mayStart()) {
       const each = waiting.shift();
       if (!each) return;
       await act(each);
@@ -155,15 +153,15 @@ export async function work(
 }
 
 /** Whole connections, from registration to tokens, of new clients of a few people side by side. */
-export async function connectAnew(
+export async function connectNew(
   { subject }: { subject: Subject },
   seconds: number,
 ): Promise<{ done: number; seconds: number }> {
-  const goesOn = forSeconds(seconds);
+  const mayStart = forSeconds(seconds);
   let done = 0;
   const one = async () => {
-    while (goesOn()) {
-      await (await openVisitor(subject)).openFamily();
+    while (mayStart()) {
+      await (await openClient(subject)).openFamily();
       done += 1;
     }
   };
@@ -179,7 +177,7 @@ function personAt(people: readonly Person[], n: number): Person {
 }
 
 /** At random. */
-function chosenFrom({ people }: Peopled, count = people.length): Person[] {
+function chosenFrom({ people }: Population, count = people.length): Person[] {
   return shuffled(people).slice(0, count);
 }
 

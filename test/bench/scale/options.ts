@@ -1,8 +1,23 @@
 // The flags of the measurement of scale, and what --help says about it.
 import { parseArgs } from 'node:util';
 
+/** How much is measured at each size. */
+export type Effort = {
+  /** People of the small system that the other is compared with, and whose times are measured. */
+  small: number;
+  requests: number;
+  lists: number;
+  rounds: number;
+  turnSeconds: number;
+  /** For the CPU time of each kind of request. */
+  cpuSeconds: number;
+  /** Connectors and recorded calls whose memory is measured. */
+  samples: number;
+};
+
 export type Options = {
   help: boolean;
+  effort: Effort;
   /** Into config/scale.md. */
   write: boolean;
   /** How many are connected at each step, fewest first. */
@@ -12,22 +27,35 @@ export type Options = {
 export const HELP = `npm run bench:scale -- [flags]
 
   --people 100000  how many people are connected in the end; measured at a tenth, a half and all of them
+  --quick          50 people and one short round: shows that all of it runs; the numbers mean little
   --write          puts the result into config/scale.md as well
 
-Starts a Redis and one process of Gatehouse, all roles, with the flags of npm start; and both again, for a system of 1,000 people that
-the other is compared with in short turns. One person connects for real; then people are
-written with the store code of Gatehouse, a hundred to a connector, each with a client of their own, as dynamic registration
-makes them. First what is written for one is compared with what the real one left: the same kinds of keys, the same sizes.
-
-At each size: memory and keys of Redis, times of refreshes and first calls of 1,000 people chosen at random, one after the other; how many a
-second the process does at 16 connections; and the time of a page of the list of accounts.
-
 Takes some two minutes on two idle cores and at most five: what is not written by then is left out, and the result says so.
-Needs redis-server and 1 GB of memory for the default.
+Needs redis-server and 1 GB of memory for the default. How it measures: test/bench/README.md.
 `;
 
+const FULL: Effort = {
+  small: 1000,
+  requests: 200,
+  lists: 5,
+  rounds: 10,
+  turnSeconds: 0.25,
+  cpuSeconds: 4,
+  samples: 1000,
+};
+const QUICK: Effort = {
+  small: 20,
+  requests: 5,
+  lists: 1,
+  rounds: 1,
+  turnSeconds: 0.1,
+  cpuSeconds: 0.3,
+  samples: 20,
+};
+const QUICK_PEOPLE = 50;
+
 const STEPS = [0.1, 0.5, 1];
-const FEWEST = 1000;
+const MIN_PEOPLE = 1000;
 
 /** Throws a TypeError that says what is wrong with the flags. */
 export function readOptions(args: string[]): Options {
@@ -35,13 +63,16 @@ export function readOptions(args: string[]): Options {
     args,
     options: {
       help: { type: 'boolean', default: false },
+      quick: { type: 'boolean', default: false },
       write: { type: 'boolean', default: false },
       people: { type: 'string', default: '100000' },
     },
   });
   const people = Number(values.people);
-  if (!Number.isSafeInteger(people) || people < FEWEST || people > 1e7)
-    throw new TypeError(`--people is a whole number from ${FEWEST} to 10000000`);
-  const { help, write } = values;
-  return { help, write, sizes: STEPS.map((part) => Math.round(people * part)) };
+  if (!Number.isSafeInteger(people) || people < MIN_PEOPLE || people > 1e7)
+    throw new TypeError(`--people is a whole number from ${MIN_PEOPLE} to 10000000`);
+  const { help, quick, write } = values;
+  const all = quick ? QUICK_PEOPLE : people;
+  const sizes = STEPS.map((part) => Math.round(all * part));
+  return { help, write, sizes, effort: quick ? QUICK : FULL };
 }

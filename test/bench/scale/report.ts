@@ -1,26 +1,26 @@
 // The result of the measurement of scale, as text.
 import { cpus } from 'node:os';
-import { execFileSync } from 'node:child_process';
+import { redisVersion, textTable } from '../text.ts';
 import type { Inventory } from './inventory.ts';
 import type { Measured } from './measurement.ts';
-import type { Others } from './others.ts';
-import type { Cost, Costs } from './processor.ts';
+import type { OtherSizes } from './other-sizes.ts';
+import type { Cost, Costs } from './cpu-time.ts';
 
 export type Result = {
+  /** People of the small system that the other is compared with. */
+  small: number;
   /** Left by the real flow, and by one person that was written. */
   real: Inventory;
   written: Inventory;
   /** Of Redis, by kind of key. */
   memory: Record<string, number>;
   measured: Measured[];
-  others: Others;
+  others: OtherSizes;
   costs: Costs;
   bytesOfProcess: number;
   isCutShort: boolean;
 };
 
-/** People of the system that the others are compared with. */
-export const SMALL = 1000;
 /** Values that are times or random numbers written as text differ by a few digits. */
 const TOLERATED_BYTES = 16;
 
@@ -47,10 +47,8 @@ export function describe(result: Result): string {
 }
 
 function describePlace({ isCutShort }: Result): string {
-  const [, redis = '?'] =
-    /v=(\S+)/.exec(execFileSync('redis-server', ['--version']).toString()) ?? [];
   const cut = isCutShort ? '\nThe time was over before all people were written.' : '';
-  return `Node ${process.version}, Redis ${redis}, ${cpus().length} cores for Gatehouse, Redis and load together${cut}`;
+  return `Node ${process.version}, Redis ${redisVersion()}, ${cpus().length} cores for Gatehouse, Redis and load together${cut}`;
 }
 
 function describePattern({ real, written, memory }: Result): string {
@@ -62,7 +60,7 @@ function describePattern({ real, written, memory }: Result): string {
     memory[kind]?.toFixed(0) ?? '',
   ]);
   const head = ['kind', 'keys', 'bytes', 'as written here', 'memory of a key'];
-  return `What one connected person is in Redis: stored bytes, and the memory that Redis takes for a key\n${table(head, rows)}`;
+  return `What one connected person is in Redis: stored bytes, and the memory that Redis takes for a key\n${textTable(head, rows)}`;
 }
 
 function describeMemory({ measured, others }: Result): string {
@@ -74,13 +72,13 @@ function describeMemory({ measured, others }: Result): string {
   ]);
   const head = ['people', 'MB', 'bytes per person', 'keys per person'];
   return [
-    `Memory of Redis (used_memory)\n${table(head, rows)}`,
+    `Memory of Redis (used_memory)\n${textTable(head, rows)}`,
     `  a connector: ${others.connector.toFixed(0)} bytes; a recorded call: ${others.recordedCall.toFixed(0)} bytes`,
     `  connections of a process to Redis: ${others.connections}`,
   ].join('\n');
 }
 
-function describeTimes({ measured }: Result): string {
+function describeTimes({ small, measured }: Result): string {
   const rows = measured.map((each) => [
     each.people.toLocaleString('en'),
     ...[each.refresh, each.firstCall, each.list].flatMap(({ value, ratio }) => [
@@ -89,10 +87,10 @@ function describeTimes({ measured }: Result): string {
     ]),
   ]);
   const head = ['people', 'refresh ms', 'ratio', 'first call ms', 'ratio', 'list ms', 'ratio'];
-  return `Times of one at a time, people chosen at random (medians), and the ratio to a system of ${SMALL} people in the same moments\n${table(head, rows)}`;
+  return `Times of one at a time, people chosen at random (medians), and the ratio to a system of ${small} people in the same moments\n${textTable(head, rows)}`;
 }
 
-function describeProcess({ measured, costs, bytesOfProcess }: Result): string {
+function describeProcess({ small, measured, costs, bytesOfProcess }: Result): string {
   const rates = measured.map(({ people, refreshesPerSecond, callsPerSecond }) => [
     people.toLocaleString('en'),
     ...[refreshesPerSecond, callsPerSecond].flatMap(({ value, ratio }) => [
@@ -108,11 +106,11 @@ function describeProcess({ measured, costs, bytesOfProcess }: Result): string {
     perCore(redis).toFixed(0),
   ]);
   return [
-    `One process at 16 connections, and the ratio to the same system of ${SMALL}; it shares the cores with all else`,
-    table(['people', 'refreshes/s', 'ratio', 'calls/s', 'ratio'], rates),
+    `One process at 16 connections, and the ratio to the same system of ${small}; it shares the cores with all else`,
+    textTable(['people', 'refreshes/s', 'ratio', 'calls/s', 'ratio'], rates),
     '',
     'Milliseconds of a processor that one takes, and so how many a second a whole core does; a connection is all from registration to tokens',
-    table(['', 'Gatehouse', 'Redis', 'per core of Gatehouse', 'per core of Redis'], spent),
+    textTable(['', 'Gatehouse', 'Redis', 'per core of Gatehouse', 'per core of Redis'], spent),
     '',
     `Resident memory of the process at the end: ${(bytesOfProcess / 1e6).toFixed(0)} MB`,
   ].join('\n');
@@ -151,21 +149,7 @@ function describeMillion({ measured, costs }: Result): string {
   const gigabytes = ((bytes / people) * MILLION) / 1e9;
   return [
     `A million connected people, by arithmetic; each process is asked for ${SHARE * 100}% of a core`,
-    table(['what', 'per second', 'processes', 'of a core for Redis'], rows),
+    textTable(['what', 'per second', 'processes', 'of a core for Redis'], rows),
     `  memory of Redis: ${gigabytes.toFixed(1)} GB`,
   ].join('\n');
-}
-
-/** The first column to the left, numbers to the right. */
-function table(head: string[], rows: string[][]): string {
-  const widths = head.map((title, column) =>
-    Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
-  );
-  const line = (cells: string[]) =>
-    cells
-      .map((cell, column) =>
-        column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0),
-      )
-      .join('  ');
-  return [head, ...rows].map((cells) => `  ${line(cells)}`.trimEnd()).join('\n');
 }

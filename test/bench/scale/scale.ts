@@ -4,24 +4,24 @@ import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { openVisitor } from '../families.ts';
+import { openClient } from '../client.ts';
 import { refresh } from '../load.ts';
 import { residentMemory } from '../server-process.ts';
 import { difference, type Inventory, memoryOf, takeInventory, usedMemory } from './inventory.ts';
-import { measure, type Measured, type Peopled, shuffled } from './measurement.ts';
-import { HELP, type Options, readOptions } from './options.ts';
-import { measureOthers } from './others.ts';
+import { measure, type Measured, type Population, shuffled } from './measurement.ts';
+import { type Effort, HELP, type Options, readOptions } from './options.ts';
+import { measureOtherSizes } from './other-sizes.ts';
 import { openPeople, type Pattern, type Person, readPattern } from './people.ts';
-import { measureCosts } from './processor.ts';
-import { describe, type Result, SMALL, unlike } from './report.ts';
-import { openScene, type Scene } from './system.ts';
+import { measureCosts } from './cpu-time.ts';
+import { describe, type Result, unlike } from './report.ts';
+import { openDeployment, type Deployment } from './deployment.ts';
 
 const WRITERS = 64;
 /** A code that is exchanged and has been refreshed for so long is forgotten. */
-const CODE_FORGOTTEN_MS = 1500;
+const CODE_DROPPED_MS = 1500;
 /** No more people after that; what follows takes half a minute. */
 const WRITING_ENDS_MS = 4 * 60_000;
-const LONGEST_MS = 5 * 60_000;
+const MAX_RUN_MS = 5 * 60_000;
 const PROGRESS_MS = 5000;
 const DOCUMENT = join(import.meta.dirname, '../../../config/scale.md');
 const RESULT = /(<!-- prettier-ignore-start -->\n).*(\n<!-- prettier-ignore-end -->)/s;
@@ -29,57 +29,70 @@ const RESULT = /(<!-- prettier-ignore-start -->\n).*(\n<!-- prettier-ignore-end 
 const PASSING =
   /^(session|session-uid|interaction|sign-in|answer|outcome|development-.*|limit|audit|connector|connectors)$/;
 
-async function main({ write, sizes }: Options): Promise<void> {
+async function main({ write, sizes, effort }: Options): Promise<void> {
   const root = await mkdtemp(join(tmpdir(), 'gatehouse-scale-'));
   process.once('exit', () => rmSync(root, { recursive: true, force: true }));
-  const [scene, small] = [await openScene(root), await openScene(root)];
+  const [deployment, small] = [await openDeployment(root), await openDeployment(root)];
   try {
-    const text = describe(await run(scene, small, sizes));
+    const text = describe(await run(deployment, small, sizes, effort));
     console.log(text);
     if (write) await writeResult(text);
   } finally {
-    await Promise.all([scene.stop(), small.stop()]);
+    await Promise.all([deployment.stop(), small.stop()]);
   }
 }
 
-async function run(scene: Scene, small: Scene, sizes: readonly number[]): Promise<Result> {
-  const { redis, store, subject } = scene;
-  say('one person connects for real');
-  const { refreshToken, real } = await connectForReal(scene);
+async function run(
+  deployment: Deployment,
+  small: Deployment,
+  sizes: readonly number[],
+  effort: Effort,
+): Promise<Result> {
+  const { redis, store, subject } = deployment;
+  logProgress('one person connects for real');
+  const { refreshToken, real } = await connectForReal(deployment);
   const pattern = await readPattern(store, refreshToken);
-  const connectOne = await peopleLike(pattern, scene);
-  const written = await writeOne(scene, connectOne);
+  const connectOne = await peopleLike(pattern, deployment);
+  const written = await writeOne(deployment, connectOne);
   refuseUnlike({ real, written });
-  say(`${SMALL} people are connected to the system beside it`);
-  const beside = await peopledWith(small);
-  const { people, measured, isCutShort } = await grow(scene, connectOne, beside, sizes);
-  say('what each costs the processor');
-  const costs = await measureCosts(scene, { ...scene, people });
+  logProgress(`${effort.small} people are connected to the small system`);
+  const beside = await populate(small, effort);
+  const { people, measured, isCutShort } = await grow(deployment, connectOne, {
+    beside,
+    sizes,
+    effort,
+  });
+  logProgress('what each costs the processor');
+  const costs = await measureCosts(deployment, { ...deployment, people }, effort);
   const memory: Record<string, number> = {};
   for (const kind of Object.keys(real)) {
     // The one key of a shared set says nothing about a person.
     const bytes = real[kind]?.keys === 0 ? undefined : await memoryOf(redis, kind);
     if (bytes !== undefined) memory[kind] = bytes;
   }
-  const others = await measureOthers(redis, store, pattern);
+  const others = await measureOtherSizes(redis, store, pattern, effort);
   const bytesOfProcess = await residentMemory(subject.server);
-  return { real, written, memory, measured, others, costs, bytesOfProcess, isCutShort };
+  const sizesOf = { real, written, memory, measured, others, costs, bytesOfProcess };
+  return { small: effort.small, ...sizesOf, isCutShort };
 }
 
-function peopleLike(pattern: Pattern, { store, secret, subject }: Scene) {
+function peopleLike(pattern: Pattern, { store, secret, subject }: Deployment) {
   return openPeople(store, secret, new URL(subject.resource).origin, pattern);
 }
 
-async function peopledWith(small: Scene): Promise<Peopled> {
+async function populate(small: Deployment, effort: Effort): Promise<Population> {
   const { refreshToken } = await connectForReal(small);
   const connectOne = await peopleLike(await readPattern(small.store, refreshToken), small);
   const people: Person[] = [];
-  while (people.length < SMALL) people.push(await connectOne());
+  while (people.length < effort.small) people.push(await connectOne());
   return { ...small, people };
 }
 
 /** The second, because the first of a connector makes what is the connector's. */
-async function writeOne({ redis }: Scene, connectOne: () => Promise<Person>): Promise<Inventory> {
+async function writeOne(
+  { redis }: Deployment,
+  connectOne: () => Promise<Person>,
+): Promise<Inventory> {
   await connectOne();
   const before = await takeInventory(redis);
   await connectOne();
@@ -95,16 +108,16 @@ function refuseUnlike(both: Pick<Result, 'real' | 'written'>): void {
 
 /** What the second person leaves, refreshed once: the first also makes the sets that all share. */
 async function connectForReal({
-  visitor: first,
+  client: first,
   redis,
   subject,
-}: Scene): Promise<{ refreshToken: string; real: Inventory }> {
+}: Deployment): Promise<{ refreshToken: string; real: Inventory }> {
   await first.openFamily();
   const before = await takeInventory(redis);
-  const visitor = await openVisitor(subject, 'grace');
-  const family = await visitor.openFamily();
-  await delay(CODE_FORGOTTEN_MS);
-  const failure = await refresh(visitor, family);
+  const client = await openClient(subject, 'grace');
+  const family = await client.openFamily();
+  await delay(CODE_DROPPED_MS);
+  const failure = await refresh(client, family);
   if (failure !== undefined) throw new Error(failure);
   const real = lasting(difference(before, await takeInventory(redis)));
   return { refreshToken: family.refreshToken, real };
@@ -115,19 +128,18 @@ function lasting(inventory: Inventory): Inventory {
 }
 
 async function grow(
-  scene: Scene,
+  deployment: Deployment,
   connectOne: () => Promise<Person>,
-  beside: Peopled,
-  sizes: readonly number[],
+  { beside, sizes, effort }: { beside: Population; sizes: readonly number[]; effort: Effort },
 ): Promise<Pick<Result, 'measured' | 'isCutShort'> & { people: Person[] }> {
-  const { redis } = scene;
+  const { redis } = deployment;
   const empty = { bytes: await usedMemory(redis), keys: await redis.dbsize() };
   const people: Person[] = [];
   const measured: Measured[] = [];
-  const every = Math.max(1, Math.floor((sizes[0] ?? 1) / SMALL));
+  const every = Math.max(1, Math.floor((sizes[0] ?? 1) / effort.small));
   let count = 0;
   const inTime = () => performance.now() < WRITING_ENDS_MS;
-  const progress = setInterval(() => say(`${count} people`), PROGRESS_MS);
+  const progress = setInterval(() => logProgress(`${count} people`), PROGRESS_MS);
   for (const size of sizes) {
     const write = async () => {
       while (count < size && inTime()) {
@@ -137,11 +149,12 @@ async function grow(
       }
     };
     await Promise.all(Array.from({ length: WRITERS }, write));
-    say(`${count} people are connected: measuring`);
+    logProgress(`${count} people are connected: measuring`);
     const isNew = count > (measured.at(-1)?.people ?? 0);
     // As many as the other system has, or what a process remembers of people would differ.
-    const all = { ...scene, people: shuffled(people).slice(0, SMALL) };
-    if (isNew) measured.push({ people: count, ...(await measure(redis, all, beside, empty)) });
+    const all = { ...deployment, people: shuffled(people).slice(0, effort.small) };
+    if (isNew)
+      measured.push({ people: count, ...(await measure(redis, all, beside, empty, effort)) });
   }
   clearInterval(progress);
   return { people, measured, isCutShort: count < (sizes.at(-1) ?? 0) };
@@ -155,7 +168,7 @@ async function writeResult(result: string): Promise<void> {
   await writeFile(DOCUMENT, text.replace(RESULT, put));
 }
 
-function say(what: string): void {
+function logProgress(what: string): void {
   console.error(`${(performance.now() / 1000).toFixed(0).padStart(4)} s  ${what}`);
 }
 
@@ -163,10 +176,10 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 const options = readOptions(process.argv.slice(2));
 if (options.help) console.log(HELP);
 else {
-  const tooLong = () => {
+  const onTimeout = () => {
     console.error('not done within five minutes');
     process.exit(1);
   };
-  setTimeout(tooLong, LONGEST_MS).unref();
+  setTimeout(onTimeout, MAX_RUN_MS).unref();
   await main(options);
 }

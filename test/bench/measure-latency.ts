@@ -1,4 +1,4 @@
-// How late answers are in truth to a process that hears them late: printed by this file as a process of its own, whose argument is where Redis is.
+// Measures the delay that redis-latency.ts really adds. Runs as a process of its own, whose argument is the URL of Redis.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { Redis } from 'ioredis';
@@ -6,7 +6,7 @@ import { Redis } from 'ioredis';
 const PINGS = 300;
 
 /** Milliseconds, the mean of many. */
-export async function measureLateness(url: string): Promise<number> {
+export async function measureLatency(url: string): Promise<number> {
   const { stdout } = await promisify(execFile)(process.execPath, [import.meta.filename, url]);
   return Number(stdout);
 }
@@ -24,6 +24,6 @@ async function pingTime(url: string): Promise<number> {
 const [, file, url] = process.argv;
 if (file === import.meta.filename && url !== undefined) {
   const near = await pingTime(url);
-  await import('./late-answers.ts');
+  await import('./redis-latency.ts');
   console.log((await pingTime(url)) - near);
 }

@@ -1,35 +1,43 @@
-// Time of the processor that one refresh, one call and one whole connection take, of Gatehouse and of Redis: it hardly depends on what else runs.
+// CPU time of Gatehouse and of Redis for one refresh, one call and one connection. It hardly depends on other load.
 import { readFile } from 'node:fs/promises';
-import { callOne, connectAnew, type Peopled, refreshOne, work } from './measurement.ts';
-import type { Scene } from './system.ts';
+import { callOne, connectNew, type Population, refreshOne, work } from './measurement.ts';
+import type { Deployment } from './deployment.ts';
+import type { Effort } from './options.ts';
 
 /** Milliseconds for one. */
 export type Cost = { gatehouse: number; redis: number };
 export type Costs = Record<'refresh' | 'call' | 'connection', Cost>;
 
-const SECONDS = 4;
 /** Linux counts in hundredths of a second. */
 const TICK_MS = 10;
 
-export async function measureCosts(scene: Scene, all: Peopled): Promise<Costs> {
+export async function measureCosts(
+  deployment: Deployment,
+  all: Population,
+  { cpuSeconds }: Effort,
+): Promise<Costs> {
   return {
-    refresh: await costOf(scene, () => work(all.people, SECONDS, (each) => refreshOne(all, each))),
-    call: await costOf(scene, () => work(all.people, SECONDS, (each) => callOne(all, each))),
-    connection: await costOf(scene, () => connectAnew(scene, SECONDS)),
+    refresh: await costOf(deployment, () =>
+      work(all.people, cpuSeconds, (each) => refreshOne(all, each)),
+    ),
+    call: await costOf(deployment, () =>
+      work(all.people, cpuSeconds, (each) => callOne(all, each)),
+    ),
+    connection: await costOf(deployment, () => connectNew(deployment, cpuSeconds)),
   };
 }
 
 /** `act` resolves to how many it did. */
-async function costOf(scene: Scene, act: () => Promise<{ done: number }>): Promise<Cost> {
-  const before = await spentBy(scene);
+async function costOf(deployment: Deployment, act: () => Promise<{ done: number }>): Promise<Cost> {
+  const before = await spentBy(deployment);
   const { done } = await act();
-  const after = await spentBy(scene);
+  const after = await spentBy(deployment);
   const each = (which: keyof Cost) => (after[which] - before[which]) / done;
   return { gatehouse: each('gatehouse'), redis: each('redis') };
 }
 
 /** Since they began, in milliseconds. */
-async function spentBy({ subject, redis }: Scene): Promise<Cost> {
+async function spentBy({ subject, redis }: Deployment): Promise<Cost> {
   const stat = await readFile(`/proc/${subject.server.pid}/stat`, 'utf8');
   // After the name, which may have spaces: proc(5), utime and stime.
   const [user, system] = stat

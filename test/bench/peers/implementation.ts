@@ -1,13 +1,11 @@
-// What the comparison has to know of everything it compares: how it starts, where it is, and how its pages are answered.
-import { execFile } from 'node:child_process';
+// What the comparison must know about each implementation: how it starts, its addresses, and how a person approves on its pages.
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import type { Browser, Step } from '../../support/browser.ts';
 import { type ServerProcess, startProcess, untilAnswered } from '../server-process.ts';
 import type { Place } from '../subjects.ts';
 
-export type Contestant = {
+export type Implementation = {
   /** What `--only` takes. */
   id: string;
   /** With its store. */
@@ -66,12 +64,4 @@ export async function startPeer({ script, port, args = [], metadataPath, directo
 
 export function newFolder({ root }: Place, name: string): Promise<string> {
   return mkdtemp(join(root, `${name}-`));
-}
-
-/** Of a process and of those it started, in bytes; NaN when it is gone. */
-export async function memoryOf({ pid }: { pid: number }): Promise<number> {
-  const args = ['-o', 'rss=', '-p', String(pid), '--ppid', String(pid)];
-  const found = await promisify(execFile)('ps', args).catch(() => undefined);
-  const kilobytes = found?.stdout.trim().split('\n').map(Number) ?? [NaN];
-  return kilobytes.reduce((sum, each) => sum + each, 0) * 1024;
 }

@@ -1,11 +1,12 @@
-// Two subjects that take short turns, so that whatever else the machine does slows both alike; and what came of it, in a line.
-import { median } from './rates.ts';
+// Measures two subjects in short alternating turns, so that other load on the machine slows both alike.
+import { targetLine } from './text.ts';
+import { median } from './timing.ts';
 
 /** Per second and round, both in the same round. */
 export type Rates = { ours: number; bare: number }[];
 
 /** The first turns are the warm-up; who begins changes from round to round. */
-export async function takeTurns(
+export async function alternate(
   rounds: number,
   ours: () => Promise<number>,
   bare: () => Promise<number>,
@@ -29,8 +30,4 @@ export function ratioLine(what: string, rates: Rates, least = NaN): string {
   const measured = `${ratio.toFixed(2)} (${ours?.toFixed(0)} and ${bare?.toFixed(0)})`;
   if (Number.isNaN(least)) return `          ${what}: ${measured}`;
   return targetLine(ratio >= least, `${what}, at least ${least}`, measured);
-}
-
-export function targetLine(isMet: boolean, what: string, measured: string): string {
-  return `  ${isMet ? 'met   ' : 'MISSED'}  ${what}: ${measured}`;
 }

@@ -1,4 +1,4 @@
-// What authorized calls are compared with: the same MCP server on the same host, open to everybody, and just as measured; the port is its argument.
+// The MCP server without authorization, which authorized calls are compared with. Arguments: port and log level.
 import { Router } from '@koa/router';
 import { createHost } from '../../src/http/host.ts';
 import { createLogger } from '../../src/observability/logger.ts';

@@ -1,14 +1,14 @@
-// Who is compared; the first is what the others are compared with.
+// The implementations that are compared. The first is the reference.
 import { bareEngine } from './bare-engine.ts';
 import { betterAuth } from './better-auth.ts';
-import type { Contestant } from './contestant.ts';
+import type { Implementation } from './implementation.ts';
 import { gatehouseOnRedis, gatehouseOnSqlite } from './gatehouse.ts';
 import { mcpOauthServer } from './mcp-oauth-server.ts';
 import { workersOauthProvider } from './workers-oauth-provider.ts';
 
 export const REFERENCE = gatehouseOnRedis;
 
-export const CONTESTANTS: readonly Contestant[] = [
+export const IMPLEMENTATIONS: readonly Implementation[] = [
   REFERENCE,
   gatehouseOnSqlite,
   bareEngine,

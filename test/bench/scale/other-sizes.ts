@@ -1,22 +1,22 @@
-// What else grows: connectors, calls that are recorded, and connections to Redis.
+// Other sizes: memory of connectors and recorded calls, and connections to Redis.
 import type { Redis } from 'ioredis';
 import { createConnector } from '../../../src/connectors/connectors.ts';
 import { callRecorder } from '../../../src/resource-server/call-record.ts';
 import { auditServices } from '../../support/audit-services.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { usedMemory } from './inventory.ts';
+import type { Effort } from './options.ts';
 import type { Pattern } from './people.ts';
 
 /** Bytes of memory in Redis of each, and connections to Redis of one process. */
-export type Others = { connector: number; recordedCall: number; connections: number };
+export type OtherSizes = { connector: number; recordedCall: number; connections: number };
 
-const COUNT = 1000;
-
-export async function measureOthers(
+export async function measureOtherSizes(
   redis: Redis,
   store: Store,
   { account, grant }: Pattern,
-): Promise<Others> {
+  { samples }: Effort,
+): Promise<OtherSizes> {
   const now = () => Date.now() / 1000;
   const wanted = { name: 'Club figures', level: 'operations' } as const;
   const record = callRecorder(auditServices(store, now()));
@@ -32,16 +32,20 @@ export async function measureOthers(
   } as const;
   const call = { caller, tool: 'member_visits', arguments: { memberId: 'M0600' } } as const;
   return {
-    connector: await bytesOf(redis, () => createConnector(store, wanted, now())),
-    recordedCall: await bytesOf(redis, () => record({ ...call, outcome: 'allowed' })),
+    connector: await bytesOf(redis, samples, () => createConnector(store, wanted, now())),
+    recordedCall: await bytesOf(redis, samples, () => record({ ...call, outcome: 'allowed' })),
     connections: await connectionsOfProcess(redis),
   };
 }
 
-async function bytesOf(redis: Redis, make: () => Promise<unknown>): Promise<number> {
+async function bytesOf(
+  redis: Redis,
+  samples: number,
+  make: () => Promise<unknown>,
+): Promise<number> {
   const before = await usedMemory(redis);
-  for (let n = 0; n < COUNT; n += 1) await make();
-  return ((await usedMemory(redis)) - before) / COUNT;
+  for (let n = 0; n < samples; n += 1) await make();
+  return ((await usedMemory(redis)) - before) / samples;
 }
 
 /** Without the one that asks, and those of the store that people were written through: as many as the process has. */

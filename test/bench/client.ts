@@ -1,4 +1,4 @@
-// Families of refresh tokens (RFC 6749 section 6): got through registration, sign-in and consent, as any client gets them.
+// Clients that registered, and the codes and refresh token families they get through sign-in and consent.
 import { Agent } from 'node:http';
 import { z } from 'zod';
 import { openBrowser, type Person } from '../support/browser.ts';
@@ -7,7 +7,7 @@ import { authorizeUrl, exchange } from '../support/oauth.ts';
 import { METADATA_PATH, type Subject } from './subjects.ts';
 
 /** A registered client whose person is signed in. */
-export type Visitor = {
+export type BenchClient = {
   /** Its connections to the token endpoint. */
   agent: Agent;
   tokenEndpoint: string;
@@ -23,20 +23,21 @@ export type Code = { exchange(): Promise<Family> };
 /** The refresh token that comes next, and the first access token. */
 export type Family = { refreshToken: string; accessToken: string };
 
-const metadata = z.looseObject({
+/** `jwks_uri` is empty for servers whose tokens are not JWTs. */
+export const serverMetadata = z.looseObject({
   issuer: z.string(),
   authorization_endpoint: z.string(),
   token_endpoint: z.string(),
   registration_endpoint: z.string(),
   revocation_endpoint: z.string(),
-  jwks_uri: z.string(),
+  jwks_uri: z.string().default(''),
 });
 
-export async function openVisitor(
+export async function openClient(
   { issuer, origins, resource }: Subject,
   person: Person = 'ada',
-): Promise<Visitor> {
-  const server = metadata.parse(await (await fetch(issuer + METADATA_PATH)).json());
+): Promise<BenchClient> {
+  const server = serverMetadata.parse(await (await fetch(issuer + METADATA_PATH)).json());
   const client = await registerClient(server);
   const browser = openBrowser(origins);
   const openCode = async (): Promise<Code> => {

@@ -1,4 +1,4 @@
-// Tool calls per second with a token, next to the same MCP server without authorization; and fresh tokens per second, next to jose alone.
+// Tool calls per second compared with the same MCP server without authorization, and verified tokens per second compared with jose.
 import { mkdtemp } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
@@ -6,60 +6,71 @@ import { text } from 'node:stream/consumers';
 import { createLocalJWKSet, exportJWK, generateKeyPair, jwtVerify, SignJWT } from 'jose';
 import { tokenVerifier } from '../../src/resource-server/verified-tokens.ts';
 import { freePorts } from '../support/free-ports.ts';
-import { openVisitor } from './families.ts';
+import { openClient } from './client.ts';
 import { startProcess, untilAnswered } from './server-process.ts';
 import { type Place, startGatehouse, type StartedGatehouse } from './subjects.ts';
-import { type Rates, ratioLine, takeTurns } from './turns.ts';
+import { type Rates, ratioLine, alternate } from './alternate.ts';
+import { timeOf } from './timing.ts';
 
-const LEAST_CALLS = 0.9;
-const LEAST_FRESH = 0.8;
-const ROUNDS = 24;
-const TURN_MS = 250;
+const MIN_CALLS_RATIO = 0.9;
+const MIN_NEW_TOKENS_RATIO = 0.8;
+const FULL = { rounds: 24, turnMs: 250, newTokens: 100 };
+const QUICK = { rounds: 1, turnMs: 50, newTokens: 5 };
+type Effort = typeof FULL;
+
 const CONCURRENCY = 16;
-const FRESH_TOKENS = 100;
 
 export type Target = { url: string; agent: Agent; token?: string };
 
 /** A tool that takes next to no time, so that what is measured is what comes before it. */
-const CALL = JSON.stringify({
+export const TOOL_CALL = {
   jsonrpc: '2.0',
   id: 1,
   method: 'tools/call',
   params: { name: 'member_visits', arguments: { memberId: 'M0600' } },
-});
+};
+const CALL = JSON.stringify(TOOL_CALL);
 
-const OPEN_SERVER = 'test/bench/open-server.ts';
-const BOTH = 'test/bench/gatehouse-and-open-server.ts';
+const UNPROTECTED_SERVER = 'test/bench/unprotected-server.ts';
+const BOTH = 'test/bench/gatehouse-and-unprotected-server.ts';
 
 /** The lines for the report. Throws when a call fails. */
 export async function measureCalls(place: Place): Promise<string> {
-  const { together, apart } = await ratesOfCalls(place);
-  const fresh = await ratesOfFreshTokens();
+  const effort = place.quick ? QUICK : FULL;
+  const { together, apart } = await ratesOfCalls(place, effort);
+  const fresh = await ratesOfNewTokens(effort);
   return [
-    `Tool calls with a token the server has seen, at ${CONCURRENCY} connections, and tokens it has not (medians of ${ROUNDS} rounds)`,
+    `Tool calls with a cached token at ${CONCURRENCY} connections, and verification of new tokens (medians of ${effort.rounds} rounds)`,
     ratioLine(
-      'calls per second next to the same server without authorization, a process that does nothing else',
+      'calls per second compared with the same server without authorization in a process of its own',
       apart,
-      LEAST_CALLS,
+      MIN_CALLS_RATIO,
     ),
-    ratioLine('next to that server in the same process, which differs in nothing else', together),
-    ratioLine('fresh tokens verified per second next to jose alone', fresh, LEAST_FRESH),
+    ratioLine('calls per second compared with that server in the same process', together),
+    ratioLine(
+      'new tokens verified per second compared with jose alone',
+      fresh,
+      MIN_NEW_TOKENS_RATIO,
+    ),
   ].join('\n');
 }
 
-async function ratesOfCalls(place: Place): Promise<{ together: Rates; apart: Rates }> {
+async function ratesOfCalls(
+  place: Place,
+  effort: Effort,
+): Promise<{ together: Rates; apart: Rates }> {
   const [port] = await freePorts(1);
   const args = [String(port), place.logLevel];
   const gatehouse = await startGatehouse('sqlite', place, { script: BOTH, args });
-  const alone = await startOpenServer(place);
+  const alone = await startUnprotectedServer(place);
   try {
     const ours = await targetWithToken(gatehouse);
     const next = (url: string) => {
       const open = { url, agent: new Agent({ keepAlive: true }) };
-      return takeTurns(
-        ROUNDS,
-        () => callsPerSecond(ours),
-        () => callsPerSecond(open),
+      return alternate(
+        effort.rounds,
+        () => callsPerSecond(ours, effort),
+        () => callsPerSecond(open, effort),
       );
     };
     const together = await next(`http://localhost:${port}/mcp`);
@@ -70,23 +81,23 @@ async function ratesOfCalls(place: Place): Promise<{ together: Rates; apart: Rat
 }
 
 async function targetWithToken(gatehouse: StartedGatehouse): Promise<Target> {
-  const { accessToken: token } = await (await openVisitor(gatehouse)).openFamily();
+  const { accessToken: token } = await (await openClient(gatehouse)).openFamily();
   return { url: gatehouse.resource, agent: new Agent({ keepAlive: true }), token };
 }
 
-async function startOpenServer({ root, logLevel }: Place) {
+async function startUnprotectedServer({ root, logLevel }: Place) {
   const [port] = await freePorts(1);
   const directory = await mkdtemp(join(root, 'open-'));
   const args = [String(port), logLevel];
-  const { stop, ...server } = startProcess(OPEN_SERVER, { args, directory });
+  const { stop, ...server } = startProcess(UNPROTECTED_SERVER, { args, directory });
   const url = `http://localhost:${port}`;
   await untilAnswered({ stop, ...server }, `${url}/livez`);
   return { url: `${url}/mcp`, stop };
 }
 
-async function callsPerSecond(target: Target): Promise<number> {
+async function callsPerSecond(target: Target, { turnMs }: Effort): Promise<number> {
   const begun = performance.now();
-  const end = begun + TURN_MS;
+  const end = begun + turnMs;
   let answered = 0;
   const connection = async () => {
     while (performance.now() < end) {
@@ -120,7 +131,7 @@ export function call({ url, agent, token }: Target): Promise<void> {
   });
 }
 
-async function ratesOfFreshTokens(): Promise<Rates> {
+async function ratesOfNewTokens({ rounds, newTokens }: Effort): Promise<Rates> {
   const issuer = 'https://auth.example';
   const audience = 'https://mcp.example/connect/AAAAAAAAAAAAAAAAAAAAAA/mcp';
   const { privateKey, publicKey } = await generateKeyPair('ES256');
@@ -141,24 +152,18 @@ async function ratesOfFreshTokens(): Promise<Rates> {
   const ours = (token: string) => verifyToken(token, audience);
   const bare = (token: string) => jwtVerify(token, keys, { issuer, audience, typ: 'at+jwt' });
   const rates: Rates = [];
-  for (let round = 0; round <= ROUNDS; round += 1) {
+  for (let round = 0; round <= rounds; round += 1) {
     const tokens = await Promise.all(
-      Array.from({ length: FRESH_TOKENS }, (_, index) => sign(`token-${round}-${index}`)),
+      Array.from({ length: newTokens }, (_, index) => sign(`token-${round}-${index}`)),
     );
     const spent = { ours: 0, bare: 0 };
     // One by one, so that a busy machine slows both alike.
     for (const token of tokens) {
-      spent.bare += await millisecondsOf(() => bare(token));
-      spent.ours += await millisecondsOf(() => ours(token));
+      spent.bare += await timeOf(() => bare(token));
+      spent.ours += await timeOf(() => ours(token));
     }
-    const perSecond = (milliseconds: number) => (FRESH_TOKENS * 1000) / milliseconds;
+    const perSecond = (milliseconds: number) => (newTokens * 1000) / milliseconds;
     rates.push({ ours: perSecond(spent.ours), bare: perSecond(spent.bare) });
   }
   return rates.slice(1);
-}
-
-async function millisecondsOf(step: () => Promise<unknown>): Promise<number> {
-  const begun = performance.now();
-  await step();
-  return performance.now() - begun;
 }

@@ -1,4 +1,4 @@
-// A Redis and one process of Gatehouse on it, with everything that the measurement reads: its store, its addresses, its lists.
+// A Redis and one Gatehouse process, with what the measurement reads: store, addresses, lists.
 import { readFileSync } from 'node:fs';
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { Agent } from 'node:http';
@@ -8,14 +8,14 @@ import { parse } from 'yaml';
 import type { Store } from '../../../src/store/store.ts';
 import { openSystemStore } from '../../support/opened-store.ts';
 import { startRedis } from '../../support/redis-server.ts';
-import { openVisitor, type Visitor } from '../families.ts';
+import { openClient, type BenchClient } from '../client.ts';
 import { startGatehouseOn, type StartedGatehouse } from '../subjects.ts';
 import type { Gatehouse } from './measurement.ts';
 
-export type Scene = Gatehouse & {
+export type Deployment = Gatehouse & {
   subject: StartedGatehouse;
   /** Whoever connects for real. */
-  visitor: Visitor;
+  client: BenchClient;
   redis: Redis;
   store: Store;
   secret: string;
@@ -24,7 +24,7 @@ export type Scene = Gatehouse & {
 
 const DEVELOPMENT = join(import.meta.dirname, '../../../config/development.yaml');
 
-export async function openScene(root: string): Promise<Scene> {
+export async function openDeployment(root: string): Promise<Deployment> {
   const server = await startRedis();
   const config = join(await mkdtemp(join(root, 'settings-')), 'settings.yaml');
   // As in a company: everybody of the identity provider may connect.
@@ -32,21 +32,20 @@ export async function openScene(root: string): Promise<Scene> {
   const settings = { ...parse(readFileSync(DEVELOPMENT, 'utf8')), entitlements };
   await writeFile(config, JSON.stringify(settings));
   const subject = await startGatehouseOn(server.url, { root, logLevel: 'warn' }, { config });
-  const { directory: dataDir, management } = subject;
+  const { directory: dataDir, management, managementKey } = subject;
   const { store, secret } = await openSystemStore({ storeAddress: server.url, dataDir });
-  const key = readFileSync(join(dataDir, 'management.key'), 'utf8').trim();
-  const visitor = await openVisitor(subject);
+  const client = await openClient(subject);
   const redis = new Redis(server.url);
   return {
     subject,
-    visitor,
+    client,
     redis,
     store,
     secret,
     agent: new Agent({ keepAlive: true }),
-    tokenEndpoint: visitor.tokenEndpoint,
+    tokenEndpoint: client.tokenEndpoint,
     async listAccounts() {
-      const headers = { authorization: `Bearer ${key}` };
+      const headers = { authorization: `Bearer ${managementKey}` };
       const answer = await fetch(`${management}/api/v1/accounts?limit=10`, { headers });
       await answer.text();
       if (answer.status !== 200)

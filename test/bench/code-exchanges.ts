@@ -1,0 +1,73 @@
+// Code exchanges per second (RFC 6749 section 4.1.3) compared with the bare engine. Each code is of a new client and went through the pages.
+import { type Code, openClient } from './client.ts';
+import { type Place, startBareEngine, startGatehouse, type Subject } from './subjects.ts';
+import { type Rates, ratioLine, alternate } from './alternate.ts';
+import { median } from './timing.ts';
+
+type Effort = { rounds: number; codes: number; people: number };
+
+const FULL: Effort = { rounds: 6, codes: 48, people: 8 };
+const QUICK: Effort = { rounds: 1, codes: 4, people: 2 };
+const CONCURRENCY = 16;
+
+/** The lines for the report. Throws when an exchange fails. */
+export async function measureExchanges(place: Place): Promise<string> {
+  const gatehouse = await startGatehouse('redis', place);
+  const bare = await startBareEngine(place);
+  const whole: number[] = [];
+  const effort = place.quick ? QUICK : FULL;
+  try {
+    const rates = await alternate(
+      effort.rounds,
+      () => exchangesPerSecond(gatehouse, effort, whole),
+      () => exchangesPerSecond(bare, effort, []),
+    );
+    return describe(rates, effort, whole);
+  } finally {
+    await Promise.all([gatehouse.stop(), bare.stop()]);
+  }
+}
+
+function describe(rates: Rates, { rounds, codes }: Effort, whole: readonly number[]): string {
+  return [
+    `Code exchanges of Gatehouse on Redis at ${CONCURRENCY} connections, ${codes} codes at a time (medians of ${rounds} rounds)`,
+    ratioLine('exchanges per second compared with the bare engine', rates),
+    `          whole connections per second, from registration through sign-in and consent to tokens: ${median(whole).toFixed(0)}`,
+  ].join('\n');
+}
+
+/** Adds to `whole` how many went all the way per second. */
+async function exchangesPerSecond(
+  subject: Subject,
+  effort: Effort,
+  whole: number[],
+): Promise<number> {
+  const begun = performance.now();
+  const codes = await obtainCodes(subject, effort);
+  const obtained = performance.now();
+  await each(codes, CONCURRENCY, (code) => code.exchange());
+  const ended = performance.now();
+  whole.push((effort.codes * 1000) / (ended - begun));
+  return (effort.codes * 1000) / (ended - obtained);
+}
+
+/** People work side by side, each with a browser of their own and a new client for every code. */
+async function obtainCodes(subject: Subject, effort: Effort): Promise<Code[]> {
+  const codes: Code[] = [];
+  await each([...Array(effort.codes).keys()], effort.people, async () => {
+    codes.push(await (await openClient(subject)).openCode());
+  });
+  return codes;
+}
+
+async function each<Item>(
+  items: readonly Item[],
+  concurrency: number,
+  act: (item: Item) => Promise<unknown>,
+): Promise<void> {
+  const left = [...items];
+  const work = async () => {
+    for (let item = left.shift(); item !== undefined; item = left.shift()) await act(item);
+  };
+  await Promise.all(Array.from({ length: concurrency }, work));
+}

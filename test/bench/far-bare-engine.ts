@@ -1,3 +1,0 @@
-// The bare engine with Redis some way off; arguments as without.
-await import('./late-answers.ts');
-await import('./bare-engine.ts');
