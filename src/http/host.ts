@@ -81,7 +81,7 @@ function logRequests({ name, logger, proxies }: HostOptions): Koa.Middleware {
     ctx.state.address = clientAddress(ctx, proxies);
     ctx.set('X-Request-Id', ctx.state.requestId);
     const done = () => {
-      const level = ctx.status >= 500 ? 'error' : 'info';
+      const level = ctx.status >= 500 || ctx.state.error ? 'error' : 'info';
       if (!logger.isLevelEnabled(level)) return;
       logger[level](
         {
@@ -124,7 +124,7 @@ export function answerErrors({
       const error = asHttpError(thrown);
       ctx.state.reason = error.code;
       ctx.state.detail = error.message;
-      if (error.status >= 500) ctx.state.error = error.cause ?? error;
+      if (error.isLoggedAsError) ctx.state.error = error.cause ?? error;
       await respondToError(ctx, error);
     }
   };

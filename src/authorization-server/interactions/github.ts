@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { Identity } from '../../accounts/account.ts';
 import { unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
+import { tryClient } from './client-check.ts';
 import { exchangeCode, notTrusted, providerClient, UNAVAILABLE } from './code-exchange.ts';
 import type { Asking } from './identity-provider.ts';
 
@@ -34,6 +35,7 @@ export function openGithub(settings: IdentityProviderSettings, callbackUrl: stri
     clientId,
     oauth.ClientSecretPost(clientSecret),
   );
+  const client = { settings, callbackUrl, config: async () => config };
   return {
     async signInUrl({ state, verifier }, { prompt, loginHint } = {}) {
       return oauth.buildAuthorizationUrl(config, {
@@ -48,12 +50,13 @@ export function openGithub(settings: IdentityProviderSettings, callbackUrl: stri
       });
     },
     async identify(query, { state, verifier }) {
-      const { access_token: token } = await exchangeCode(config, new URL(callbackUrl + query), {
+      const { access_token: token } = await exchangeCode(client, query, {
         expectedState: state,
         pkceCodeVerifier: verifier,
       });
       return identityOf(settings, (path) => ask(config, apiOf(origin) + path, token));
     },
+    tryClient: () => tryClient(client),
   };
 }
 

@@ -3,7 +3,7 @@ import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
 import type { Pages, ViewValues } from '../../http/pages.ts';
 import { COOKIE } from '../engine/configuration.ts';
-import { UNAVAILABLE } from './code-exchange.ts';
+import { NOT_SET_UP, UNAVAILABLE } from './code-exchange.ts';
 import type { IdentityProvider } from './identity-provider.ts';
 import type { IdentityProviders } from './identity-providers.ts';
 
@@ -47,17 +47,19 @@ export async function chooseInstead(
   } catch (error) {
     const reason = reasonIn(error);
     if (!reason || options.identityProviders.length < 2) throw error;
-    const { code, message, status, headers, cause } = error as HttpError;
+    const { code, message, status, headers, cause, isLoggedAsError } = error as HttpError;
     Object.assign(ctx.state, { reason: code, detail: message });
-    if (status >= 500) ctx.state.error = cause;
+    if (isLoggedAsError) ctx.state.error = cause;
     ctx.set(headers);
-    await showChoice(options, ctx, action, { trouble: { name, reason }, status });
+    const reference = reason === 'notSetUp' ? { reference: String(ctx.state.requestId) } : {};
+    await showChoice(options, ctx, action, { trouble: { name, reason, ...reference }, status });
   }
 }
 
 function reasonIn(error: unknown): NonNullable<Values['trouble']>['reason'] | undefined {
   if (!(error instanceof HttpError)) return undefined;
   if (error.about === UNAVAILABLE) return 'unavailable';
+  if (error.about === NOT_SET_UP) return 'notSetUp';
   return error.about === 'sign_in_stopped' ? 'stopped' : undefined;
 }
 
