@@ -10,7 +10,7 @@ import { openPlace, type System } from '../support/system.ts';
 type Line = Record<string, unknown>;
 
 /** Of any line, and beside these of the line of a request. */
-const FIELDS = ['level', 'time', 'msg', 'err', 'event', 'reason', 'what', 'resealed'];
+const FIELDS = ['level', 'time', 'msg', 'err', 'event', 'reason', 'remedy', 'what', 'resealed'];
 const REQUEST_FIELDS = 'host requestId method path status milliseconds address detail'.split(' ');
 
 describe('LOG-01 The log', () => {
