@@ -46,7 +46,8 @@ export class RotationPending extends Error {
  * document may be cached for 5 minutes, and some clocks are wrong.
  */
 const MARGIN = 600;
-const KEYS = 'signing-keys:access-token';
+/** Their place in the store. */
+export const SIGNING_KEYS = 'signing-keys:access-token';
 
 /** Newest first. Every process that uses the store gets the same keys; `held` are put back into a store that lost its data. */
 export async function openSigningKeys(
@@ -54,11 +55,11 @@ export async function openSigningKeys(
   now: number,
   held: readonly SigningKey[] = [],
 ): Promise<readonly SigningKey[]> {
-  const stored = await store.get<SigningKey[]>(KEYS);
+  const stored = await store.get<SigningKey[]>(SIGNING_KEYS);
   if (stored) return stored.value;
   const keys = held.length > 0 ? held : [{ jwk: await createKey(), signsFrom: now }];
-  await store.add(KEYS, keys, Infinity);
-  const added = await store.get<SigningKey[]>(KEYS);
+  await store.add(SIGNING_KEYS, keys, Infinity);
+  const added = await store.get<SigningKey[]>(SIGNING_KEYS);
   if (!added) throw new Error('the signing keys that were just written are not in the store');
   return added.value;
 }
@@ -71,7 +72,7 @@ export async function rotateSigningKeys(
 ): Promise<SigningKey[]> {
   await openSigningKeys(store, now);
   const jwk = await createKey();
-  const after = await store.update<SigningKey[]>(KEYS, (keys = []) => ({
+  const after = await store.update<SigningKey[]>(SIGNING_KEYS, (keys = []) => ({
     value: atOnce ? [{ jwk, signsFrom: now }] : publish(keys, jwk, accessTokenLifetime, now),
     ttl: Infinity,
   }));
@@ -107,7 +108,7 @@ export async function signingKeyUntil(
 ): Promise<SigningKey> {
   await openSigningKeys(store, now);
   // In the record that rotations write, so that none comes in between.
-  const after = await store.update<SigningKey[]>(KEYS, (keys = []) => {
+  const after = await store.update<SigningKey[]>(SIGNING_KEYS, (keys = []) => {
     const signing = signingKey(keys, now);
     const kept = keptUntil(signing, expiresAt + MARGIN);
     if (kept === signing) return KEEP;
