@@ -90,6 +90,7 @@ export async function startGatehouse(
     });
     close = playing.close;
     const { servers, served } = await listen(playing.hosts);
+    playing.check();
     const reencryption = store.startReencryption(logger);
     return {
       store,

@@ -5,7 +5,10 @@ import { developmentAccount } from './accounts/development-account.ts';
 import { entitledLevel } from './accounts/entitlement.ts';
 import { authorizationServer, identityProvidersOf } from './authorization-server/app.ts';
 import type { DocumentFetching } from './authorization-server/engine/client-metadata-documents.ts';
+import { checkClients } from './authorization-server/interactions/client-check.ts';
+import { openIdentityProvider } from './authorization-server/interactions/identity-provider.ts';
 import {
+  belowPath,
   CALLBACK_PATH,
   openIdentityProviders,
 } from './authorization-server/interactions/identity-providers.ts';
@@ -50,6 +53,8 @@ export type Hosts = {
   hosts: ListeningHost[];
   /** Ends the open calls of this kind with an answer. */
   endCalls: (kind: CallKind) => void;
+  /** Looks at what this process depends on, in the background, and says in the log what is wrong. */
+  check: () => void;
   close: () => Promise<void>;
 };
 
@@ -57,6 +62,7 @@ export async function openHosts(options: RoleOptions): Promise<Hosts> {
   const { roles, authUrl } = options.settings;
   const hosts: ListeningHost[] = [];
   const closing: (() => void | Promise<void>)[] = [];
+  const checks: (() => Promise<void>)[] = [];
   let endCalls: Hosts['endCalls'] = () => undefined;
   const signingKeys = needsSigningKeys(options.settings)
     ? await openSigningKeyRing(options.store, options.now, options.logger)
@@ -80,6 +86,7 @@ export async function openHosts(options: RoleOptions): Promise<Hosts> {
       : {};
     const server = await resourceServer({ ...options, ...signing, verificationKeys });
     closing.push(server.close);
+    checks.push(server.check);
     endCalls = server.end;
     // Before the authorization server: on one origin it has a few paths and the authorization server the rest.
     hosts.unshift(host(options, 'resource', server.app, isResourcePath));
@@ -87,10 +94,41 @@ export async function openHosts(options: RoleOptions): Promise<Hosts> {
   if (roles.includes('management')) hosts.push(await managementHost(options));
   if (options.settings.listen.metrics)
     hosts.push(metricsHost(options, options.settings.listen.metrics));
+  let isStopped = false;
+  checks.push(() => checkSignIns(options, () => isStopped));
+  const check = () => {
+    for (const run of checks)
+      run().catch((error: unknown) =>
+        options.logger.warn({ err: error }, 'a check at the start failed'),
+      );
+  };
   const close = async () => {
+    isStopped = true;
     for (const step of closing) await step();
   };
-  return { hosts, endCalls, close };
+  return { hosts, endCalls, check, close };
+}
+
+/** Only in processes where people sign in. It asks the providers itself, so that no sign-in relies on what it found. */
+async function checkSignIns(
+  { settings, logger }: RoleOptions,
+  isStopped: () => boolean,
+): Promise<void> {
+  const callbackUrl = callbackUrlOf(settings);
+  if (callbackUrl === undefined) return;
+  await checkClients({
+    settings: identityProvidersOf(settings),
+    open: (provider) => openIdentityProvider(provider, belowPath(callbackUrl, provider.id)),
+    logger,
+    isStopped,
+  });
+}
+
+function callbackUrlOf(settings: Settings): string | undefined {
+  const { roles, authUrl, managementUrl } = settings;
+  if (roles.includes('authorization-server')) return authUrl + CALLBACK_PATH;
+  const isConsoleOn = roles.includes('management') && consoleUrl(settings) !== undefined;
+  return isConsoleOn ? managementUrl + CONSOLE_CALLBACK_PATH : undefined;
 }
 
 /** A resource server alone signs nothing, unless it tells an upstream who calls. */

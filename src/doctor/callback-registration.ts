@@ -1,4 +1,4 @@
-// Whether the identity provider knows Gatehouse: its callback, tried with `prompt=none`, and its secret, tried with a code that is none.
+// Whether the identity provider knows Gatehouse: its callbacks, tried with `prompt=none`, and its secret, tried with a code that does not exist.
 import {
   createSignInChecks,
   type IdentityProvider,
@@ -8,7 +8,10 @@ import {
   belowPath,
   CALLBACK_PATH,
 } from '../authorization-server/interactions/identity-providers.ts';
+import { printableText } from '../authorization-server/interactions/provider-error.ts';
+import { CALLBACK_PATH as CONSOLE_CALLBACK_PATH } from '../management/console/sign-in.ts';
 import type { IdentityProvider as ProviderSettings } from '../settings/identity-provider.ts';
+import type { Settings } from '../settings/settings.ts';
 import { type Answer, kindOf, NoAnswer } from './ask.ts';
 import { type Deployment, settingsOf } from './deployment.ts';
 import { type Finding, type Words, wordsOf } from './finding.ts';
@@ -23,15 +26,20 @@ export async function callbackFindings(
   deployment: Deployment,
   settings: ProviderSettings,
 ): Promise<Finding[]> {
-  const path = belowPath(CALLBACK_PATH, settings.listed ? settings.id : undefined);
-  const callback = settingsOf(deployment).authUrl + path;
+  const [callback = '', ...others] = callbacksOf(settingsOf(deployment)).map((path) =>
+    belowPath(path, settings.listed ? settings.id : undefined),
+  );
   const provider = openIdentityProvider(settings, callback);
-  return [
-    await registration(deployment, provider, callback),
-    ...(settings.clientSecret === undefined
-      ? []
-      : [await secretFinding(provider, settings.issuer)]),
-  ];
+  const findings = [await registration(deployment, provider, callback)];
+  for (const other of others)
+    findings.push(await registration(deployment, openIdentityProvider(settings, other), other));
+  return [...findings, await clientFinding(provider, settings)];
+}
+
+/** Administrators come back to the console. */
+function callbacksOf({ authUrl, managementUrl, management }: Settings): string[] {
+  const isConsoleOn = management.administrators.length > 0;
+  return [authUrl + CALLBACK_PATH, ...(isConsoleOn ? [managementUrl + CONSOLE_CALLBACK_PATH] : [])];
 }
 
 async function registration(
@@ -62,22 +70,32 @@ function judge(words: Words, callback: string, answer: Answer): Finding {
     return words.ok('the identity provider knows this callback');
   if (isBack)
     return refused(words, `${error} ${target.searchParams.get('error_description') ?? ''}`);
-  const said = `${answer.text} ${target?.href ?? ''}`;
-  if (answer.status >= 400 || MISMATCH.test(said)) return unregistered(words, callback, answer);
+  const said = `${answer.text} ${target?.href ?? ''} ${errorOfGoogle(target)}`;
+  if (answer.status >= 400 || MISMATCH.test(said))
+    return unregistered(words, callback, answer, MISMATCH.exec(said)?.[0]);
   return words.ok('the identity provider did not refuse this callback, as far as can be seen');
+}
+
+/** Google redirects to a page of its own, with the error in the query, encoded. */
+function errorOfGoogle(target: URL | null): string {
+  return Buffer.from(target?.searchParams.get('authError') ?? '', 'base64').toString('latin1');
 }
 
 function refused(words: Words, reason: string): Finding {
   return words.problem({
-    what: `the identity provider refuses to sign anybody in: ${reason.trim()}`,
+    what: `the identity provider refuses to sign anybody in: ${printableText(reason, 300)}`,
     why: 'nobody can sign in',
     remedy:
       'compare the registration of this client there with identityProvider (clientId, scopes): code flow, web application',
   });
 }
 
-function unregistered(words: Words, callback: string, answer: Answer): Finding {
-  const said = MISMATCH.exec(answer.text)?.[0];
+function unregistered(
+  words: Words,
+  callback: string,
+  answer: Answer,
+  said: string | undefined,
+): Finding {
   return words.problem({
     what: `the identity provider refuses the request (${said ? `it says “${said}”` : kindOf(answer)})`,
     why: 'nobody can sign in: most likely this callback is not registered, or the client id is another one',
@@ -85,29 +103,37 @@ function unregistered(words: Words, callback: string, answer: Answer): Finding {
   });
 }
 
-/** The answer to a code that is none: who has the wrong secret is told that first (RFC 6749 section 5.2). */
-async function secretFinding(provider: IdentityProvider, issuer: string): Promise<Finding> {
+/** RFC 6749 section 5.2. A missing secret is legal: then the provider has to know Gatehouse as a public client. */
+async function clientFinding(
+  provider: IdentityProvider,
+  { issuer, clientSecret }: ProviderSettings,
+): Promise<Finding> {
   const words = wordsOf('client-secret', issuer);
-  const checks = createSignInChecks('doctor');
-  const query = new URLSearchParams({ code: 'gatehouse-doctor', state: checks.state, iss: issuer });
-  const failure: unknown = await provider.identify(`?${query}`, checks).catch((cause) => cause);
-  const code = errorCodeIn(failure);
-  if (code === 'invalid_grant' || code === 'bad_verification_code')
-    return words.ok('the identity provider accepts the client secret');
-  if (!/^(invalid_client|unauthorized_client|incorrect_client_credentials)$/.test(code ?? ''))
-    return words.unknown('the identity provider does not say whether the client secret is right');
-  return words.problem({
-    what: `the identity provider refuses Gatehouse (${code})`,
-    why: 'people come back from signing in and are told that it cannot be trusted',
-    remedy:
-      'give the secret that is registered there (GATEHOUSE_IDENTITY_PROVIDER_SECRET, or clientSecretFile of one of several); it may have expired',
+  const hasSecret = clientSecret !== undefined;
+  const { result, said, advice } = await provider.tryClient();
+  if (result === 'accepted')
+    return words.ok(
+      hasSecret
+        ? 'the identity provider accepts the client secret'
+        : 'the identity provider accepts Gatehouse without a client secret (a public client, PKCE)',
+    );
+  if (result === 'refused')
+    return words.problem({
+      what: `the identity provider refuses Gatehouse: ${said}`,
+      why: 'nobody can sign in: people read that signing in is not set up correctly',
+      remedy: advice,
+    });
+  if (result === 'unavailable')
+    return words.problem({
+      what: `the identity provider does not answer requests for tokens as it should: ${said}`,
+      why: 'nobody can sign in at present',
+      remedy: 'check that the identity provider is up, and reachable from here',
+    });
+  return words.note({
+    what: `the identity provider does not say whether it accepts Gatehouse ${hasSecret ? 'with this client secret' : 'without a client secret'}: it answers ${said} to a code that does not exist`,
+    why: 'when it does not, nobody can sign in',
+    remedy: hasSecret
+      ? 'sign in once; the log of Gatehouse has the error of the provider if it fails'
+      : `sign in once; if that fails, ${advice}`,
   });
-}
-
-/** The `error` of the token endpoint, wherever openid-client put it. */
-function errorCodeIn(failure: unknown): string | undefined {
-  if (typeof failure !== 'object' || failure === null) return undefined;
-  if ('error' in failure && typeof failure.error === 'string') return failure.error;
-  if ('body' in failure) return errorCodeIn(failure.body);
-  return 'cause' in failure ? errorCodeIn(failure.cause) : undefined;
 }

@@ -14,6 +14,7 @@ import { preflightFindings } from './preflights.ts';
 import { reach, type Reach, type Side } from './reach.ts';
 import { storeFindings } from './store.ts';
 import { collectorFindings } from './trace-collector.ts';
+import { upstreamFindings } from './upstream.ts';
 
 const BOTH = ['auth', 'resource'] as const;
 
@@ -30,6 +31,7 @@ const CHECKS: readonly Check[] = [
     inside: true,
     run: identityProviderFindings,
   },
+  { name: 'upstream', title: 'the MCP server', inside: true, run: upstreamFindings },
   { name: 'document-guard', title: 'the metadata-document guard', run: guardFindings },
   { name: 'traces', title: 'the collector of traces', inside: true, run: collectorFindings },
   { name: 'settings', title: 'settings', inside: true, run: pitfallFindings },

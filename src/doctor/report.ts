@@ -43,7 +43,12 @@ function findingText({ check, about, outcome, what, why, remedy }: Finding): str
     ...(why === undefined ? [] : [`  Why it matters: ${why}.`]),
     ...(remedy === undefined ? [] : [`  What to do: ${remedy}.`]),
   ];
-  return lines.join('\n');
+  return lines.map(plain).join('\n');
+}
+
+/** What others said may stand in it: nothing of that may move the cursor or look like a line of ours. */
+function plain(text: string): string {
+  return text.replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' ');
 }
 
 function sentence(text: string): string {

@@ -8,13 +8,18 @@ export class HttpError extends Error {
   readonly code: string;
   readonly headers: Record<string, string>;
   readonly about: string;
+  readonly isLoggedAsError: boolean;
 
-  /** `code` is the RFC's error code, for example `invalid_request` (RFC 6749 section 5.2); `about`, where the code says too little, names the text of the page. */
+  /** `code` is the RFC's error code, for example `invalid_request` (RFC 6749 section 5.2); `about`, where the code says too little, names the text of the page. `isLoggedAsError`, though `status` is below 500. */
   constructor(
     status: number,
     code: string,
     message: string,
-    options: ErrorOptions & { headers?: Record<string, string>; about?: string } = {},
+    options: ErrorOptions & {
+      headers?: Record<string, string>;
+      about?: string;
+      isLoggedAsError?: boolean;
+    } = {},
   ) {
     super(message, options);
     this.name = 'HttpError';
@@ -22,6 +27,7 @@ export class HttpError extends Error {
     this.code = code;
     this.headers = options.headers ?? {};
     this.about = options.about ?? code;
+    this.isLoggedAsError = options.isLoggedAsError ?? status >= 500;
   }
 }
 

@@ -85,9 +85,9 @@ function logRequests({ name, logger, proxies }: HostOptions): Koa.Middleware {
     request.address = clientAddress(ctx, proxies);
     ctx.set('X-Request-Id', request.requestId);
     const done = () => {
-      const level = ctx.status >= 500 ? 'error' : 'info';
-      if (!logger.isLevelEnabled(level)) return;
       const { requestId, address, failure } = request;
+      const level = ctx.status >= 500 || failure?.cause ? 'error' : 'info';
+      if (!logger.isLevelEnabled(level)) return;
       logger[level](
         {
           host: name,
@@ -130,7 +130,7 @@ export function answerErrors({
       requestContext(ctx).failure = {
         code: error.code,
         detail: error.message,
-        ...(error.status >= 500 ? { cause: error.cause ?? error } : {}),
+        ...(error.isLoggedAsError ? { cause: error.cause ?? error } : {}),
       };
       // Clients probe well-known addresses for JSON, whatever their `Accept` says.
       await (isWellKnown(ctx.path) ? respondWithJson : respondToError)(ctx, error);

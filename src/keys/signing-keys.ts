@@ -53,7 +53,8 @@ export class RotationPending extends Error {
  * (5 minutes) plus clock skew.
  */
 const PUBLICATION_MARGIN_SECONDS = 600;
-const RECORD = 'signing-keys:access-token';
+/** Key of the record. */
+export const SIGNING_KEYS = 'signing-keys:access-token';
 
 /** Returns all keys, newest first. If the store has none, stores `held`, or else a new key. */
 export async function loadSigningKeys(
@@ -61,11 +62,11 @@ export async function loadSigningKeys(
   now: number,
   held: readonly SigningKey[] = [],
 ): Promise<readonly SigningKey[]> {
-  const stored = await store.get<SigningKey[]>(RECORD);
+  const stored = await store.get<SigningKey[]>(SIGNING_KEYS);
   if (stored) return stored.value;
   const keys = held.length > 0 ? held : [{ jwk: await createKey(), signsFrom: now }];
-  await store.add(RECORD, keys, Infinity);
-  const added = await store.get<SigningKey[]>(RECORD);
+  await store.add(SIGNING_KEYS, keys, Infinity);
+  const added = await store.get<SigningKey[]>(SIGNING_KEYS);
   if (!added) throw new Error('the signing keys that were just written are not in the store');
   return added.value;
 }
@@ -78,7 +79,7 @@ export async function rotateSigningKeys(
 ): Promise<SigningKey[]> {
   await loadSigningKeys(store, now);
   const jwk = await createKey();
-  const after = await store.update<SigningKey[]>(RECORD, (keys = []) => ({
+  const after = await store.update<SigningKey[]>(SIGNING_KEYS, (keys = []) => ({
     value: atOnce ? [{ jwk, signsFrom: now }] : publish(keys, jwk, accessTokenLifetime, now),
     ttl: Infinity,
   }));
@@ -114,7 +115,7 @@ export async function reserveSigningKey(
 ): Promise<SigningKey> {
   await loadSigningKeys(store, now);
   // Updates the record that rotations write, so that they cannot race.
-  const after = await store.update<SigningKey[]>(RECORD, (keys = []) => {
+  const after = await store.update<SigningKey[]>(SIGNING_KEYS, (keys = []) => {
     const signing = signingKey(keys, now);
     const reserved = keepPublishedUntil(signing, expiresAt + PUBLICATION_MARGIN_SECONDS);
     if (reserved === signing) return KEEP;

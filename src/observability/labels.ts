@@ -41,6 +41,7 @@ export const refusalReasons = [
   'request_uri_not_supported',
   'rotation_pending',
   'server_error',
+  'sign_in_not_set_up',
   'still_in_use',
   'temporarily_unavailable',
   'token_required',

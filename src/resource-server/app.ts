@@ -47,7 +47,10 @@ export type ResourceServerOptions = {
   now: () => number;
 };
 
-export type ResourceServer = { app: Koa } & Pick<Answering, 'end' | 'close'>;
+export type ResourceServer = { app: Koa; check: () => Promise<void> } & Pick<
+  Answering,
+  'end' | 'close'
+>;
 
 export async function resourceServer(options: ResourceServerOptions): Promise<ResourceServer> {
   const { settings, store, logger, isReady, rateLimits, now } = options;
@@ -104,7 +107,26 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
     void noteUse(store, caller.record, now()).catch(() => undefined);
   });
   app.use(router.routes());
-  return { app, end: answering.end, close: () => answering.close() };
+  const closing = new AbortController();
+  return {
+    app,
+    check: () => check(options, closing.signal),
+    end: answering.end,
+    async close() {
+      closing.abort();
+      await answering.close();
+    },
+  };
+}
+
+/** Says in the log what is wrong with the operator's MCP server. Loaded only where there is one. */
+async function check(options: ResourceServerOptions, signal: AbortSignal): Promise<void> {
+  const { settings, version, signingKey, logger, now } = options;
+  const { upstream } = settings.resourceServer;
+  if (!upstream || !signingKey) return;
+  const { checkUpstream } = await import('./upstream/tool-check.ts');
+  const issuer = settings.authUrl;
+  await checkUpstream({ upstream, issuer, version, signingKey, logger, now, signal });
 }
 
 /** The operator's own MCP server where there is one, else the sample. */

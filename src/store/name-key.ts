@@ -36,3 +36,24 @@ export async function canDecryptStore(
   if (stored === null) return undefined;
   return createEncryption(deriveStoreKeys(secrets)).decrypt(NAME_KEY, stored) !== undefined;
 }
+
+/**
+ * Reads one value without opening the store, so that nothing is written. Returns undefined if the value does not exist or was written with
+ * other secrets.
+ */
+export async function readStored<Value>(
+  read: (name: string) => Promise<Buffer | null>,
+  key: string,
+  secrets: RootSecrets,
+): Promise<Value | undefined> {
+  const keys = deriveStoreKeys(secrets);
+  const stored = await read(NAME_KEY);
+  const secret =
+    stored === null ? undefined : createEncryption(keys).decrypt<string>(NAME_KEY, stored);
+  if (secret === undefined) return undefined;
+  const nameKey = createSecretKey(Buffer.from(secret, 'base64url'));
+  const encryption = createEncryption({ ...keys, nameKey });
+  const name = encryption.name(key);
+  const value = await read(name);
+  return value === null ? undefined : encryption.decrypt<Value>(name, value);
+}

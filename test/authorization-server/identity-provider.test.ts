@@ -172,7 +172,7 @@ describe('An identity provider', () => {
     provider.behave({ tokenStatus: 400, tokens: { error: 'invalid_grant' } });
     expect(await refusal()).to.include({ status: 400, code: 'access_denied' });
     provider.behave({ tokenStatus: 400, tokens: { error: 'invalid_client' } });
-    expect(await refusal()).to.include({ status: 503, code: 'temporarily_unavailable' });
+    expect(await refusal()).to.include({ status: 500, code: 'sign_in_not_set_up' });
   });
 
   it('that fails is a fault to wait out', async () => {

@@ -1,11 +1,20 @@
 // Faults of what Gatehouse stands on: Redis, the identity provider, and the settings.
 import { INTERNET } from '../../src/authorization-server/engine/document-fetch.ts';
+import type { IdentityProvider } from '../../src/settings/identity-provider.ts';
 import type { GoodDeployment } from './good-deployment.ts';
 import type { Fault } from './fault.ts';
 
 const configure = (name: string, value: string) => (good: GoodDeployment) =>
   good.admin.config('SET', name, value);
 const nothing = () => undefined;
+
+function withoutSecrets(providers: readonly IdentityProvider[]): IdentityProvider[] {
+  return providers.map((provider) => {
+    const known = { ...provider };
+    delete known.clientSecret;
+    return known;
+  });
+}
 
 export const OWN_FAULTS: Fault[] = [
   {
@@ -71,7 +80,56 @@ export const OWN_FAULTS: Fault[] = [
     fault: 'a client secret that was replaced',
     plant: ({ provider }) => provider.behave({ secret: 'another' }),
     found: ['client-secret'],
-    says: /refuses Gatehouse \(invalid_client\)/,
+    says: /refuses Gatehouse: invalid_client \(Unknown secret\)/,
+  },
+  {
+    fault: 'a client secret that is missing',
+    plant: nothing,
+    changed: ({ settings }) => ({
+      settings: {
+        ...settings,
+        identityProviders: withoutSecrets(settings.identityProviders),
+      },
+    }),
+    found: ['client-secret'],
+    says: /refuses Gatehouse: invalid_client/,
+  },
+  {
+    fault: 'a client that is disabled',
+    plant: ({ provider }) =>
+      provider.behave({ tokenAnswer: [400, { error: 'unauthorized_client' }] }),
+    found: ['client-secret'],
+    says: /refuses Gatehouse: unauthorized_client/,
+  },
+  {
+    fault: 'a token endpoint that fails',
+    plant: ({ provider }) => provider.behave({ tokenAnswer: [503, { error: 'server_error' }] }),
+    found: ['client-secret'],
+    says: /does not answer requests for tokens as it should: server_error/,
+  },
+  {
+    fault: 'a callback of the console that is not registered',
+    plant: nothing,
+    changed: ({ settings }) => ({
+      settings: {
+        ...settings,
+        management: {
+          ...settings.management,
+          administrators: [{ group: 'administrators', from: { via: 'sign-in', issuers: [] } }],
+        },
+      },
+    }),
+    found: ['callback'],
+    says: /redirect_uri_mismatch/,
+  },
+  {
+    fault: 'a callback that is not registered, as Google shows it',
+    plant: ({ provider }) =>
+      provider.behave({
+        location: 'https://accounts.example/error?authError=Cg9yZWRpcmVjdF91cmlfbWlzbWF0Y2g',
+      }),
+    found: ['callback'],
+    says: /redirect_uri_mismatch/,
   },
   {
     fault: 'a scope that the identity provider does not have',

@@ -7,8 +7,13 @@ import type { Certificate } from '../authorization-server/metadata-documents/cer
 
 export type Registration = { callback: string; secret: string };
 
-/** `answersWith` stands over the discovery document. */
-export type ProviderFault = Partial<Registration> & { answersWith?: object; isDown?: boolean };
+/** `answersWith` stands over the discovery document, `location` in place of the callback. */
+export type ProviderFault = Partial<Registration> & {
+  answersWith?: object;
+  tokenAnswer?: [status: number, body: object];
+  location?: string;
+  isDown?: boolean;
+};
 
 export type StrictProvider = {
   issuer: string;
@@ -29,19 +34,28 @@ export async function startStrictProvider(
     if (fault.isDown) return void req.socket.destroy();
     const url = new URL(req.url ?? '/', issuer);
     const body = await text(req);
-    const json = (status: number, document: object) =>
-      res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(document));
+    const json = (status: number, document: object, headers = {}) =>
+      res
+        .writeHead(status, { 'content-type': 'application/json', ...headers })
+        .end(JSON.stringify(document));
     if (url.pathname === '/.well-known/openid-configuration')
       return json(200, { ...metadata(issuer), ...fault.answersWith });
     if (url.pathname === '/jwks') return json(200, { keys });
     if (url.pathname === '/token') {
+      if (fault.tokenAnswer) return json(...fault.tokenAnswer);
       const sent = Buffer.from(req.headers.authorization?.split(' ')[1] ?? '', 'base64').toString();
       const isKnown = decodeURIComponent(sent) === `gatehouse:${fault.secret ?? right.secret}`;
       const isTried = new URLSearchParams(body).has('code');
       return isKnown && isTried
         ? json(400, { error: 'invalid_grant' })
-        : json(401, { error: 'invalid_client' });
+        : json(
+            401,
+            { error: 'invalid_client', error_description: 'Unknown secret' },
+            // RFC 6749 section 5.2.
+            { 'www-authenticate': 'Basic realm="token"' },
+          );
     }
+    if (fault.location) return res.writeHead(302, { location: fault.location }).end();
     const callback = url.searchParams.get('redirect_uri');
     if (callback !== (fault.callback ?? right.callback))
       return res.writeHead(400).end('<h1>Error 400: redirect_uri_mismatch</h1>');

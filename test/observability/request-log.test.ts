@@ -9,7 +9,7 @@ import { openPlace, type System } from '../support/system.ts';
 type Line = Record<string, unknown>;
 
 /** Allowed in every line; those of a request line are added to them. */
-const FIELDS = ['level', 'time', 'msg', 'err', 'event', 'reason', 'what', 'reencrypted'];
+const FIELDS = ['level', 'time', 'msg', 'err', 'event', 'reason', 'remedy', 'what', 'reencrypted'];
 const REQUEST_FIELDS = 'host requestId method path status milliseconds address detail'.split(' ');
 
 describe('LOG-01 The request log', () => {

@@ -25,13 +25,19 @@ describe('An identity provider that answers badly', () => {
     answers: { [path]: answer },
   });
   const DISCOVERY = '/.well-known/openid-configuration';
-  const DAYS: Record<string, (other: string) => Behaviour> = {
+  const MISPLACED: Record<string, (other: string) => Behaviour> = {
     'names another issuer': (other) =>
       at(DISCOVERY, (_req, res) => {
         const endpoints = { authorization_endpoint: `${other}/a`, token_endpoint: `${other}/t` };
         res.setHeader('content-type', 'application/json');
         res.end(JSON.stringify({ issuer: other, jwks_uri: `${other}/jwks`, ...endpoints }));
       }),
+    'has no description at its issuer': () =>
+      at(DISCOVERY, (_req, res) => res.writeHead(404).end()),
+    'sends us elsewhere': (other) =>
+      at(DISCOVERY, (_req, res) => res.writeHead(302, { location: other + DISCOVERY }).end()),
+  };
+  const DAYS: Record<string, (other: string) => Behaviour> = {
     'describes itself in megabytes': () =>
       at(DISCOVERY, (_req, res) => {
         res.setHeader('content-type', 'application/json');
@@ -42,8 +48,6 @@ describe('An identity provider that answers badly', () => {
         res.setHeader('content-type', 'application/json');
         res.write('{');
       }),
-    'sends us elsewhere': (other) =>
-      at(DISCOVERY, (_req, res) => res.writeHead(302, { location: other + DISCOVERY }).end()),
   };
   let provider: OpenIdProvider;
   let system: System;
@@ -74,6 +78,18 @@ describe('An identity provider that answers badly', () => {
       expect(page.status).to.equal(503);
       expect(page.headers.get('retry-after')).to.match(/^\d+$/);
       expect(performance.now() - started).to.be.below(9000);
+      expect(other.requests).to.deep.equal([]);
+      await other.stop();
+    });
+  }
+
+  for (const [what, behaviour] of Object.entries(MISPLACED)) {
+    it(`IDP-11 and ${what} is a fault of the set-up: a page says so, and nothing is asked elsewhere`, async () => {
+      const other = await startOpenIdProvider();
+      provider.behave(behaviour(other.issuer));
+      const page = requirePage(await visit(openBrowser([system.auth])));
+      expect(page.status).to.equal(500);
+      expect(page.html).to.include('Signing in is not set up correctly');
       expect(other.requests).to.deep.equal([]);
       await other.stop();
     });

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { startGatehouse } from '../../src/gatehouse.ts';
+import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { restoreClock } from './clock.ts';
 import { freePorts } from './free-ports.ts';
@@ -21,7 +22,11 @@ export type SystemOptions = {
   settings?: Record<string, string>;
   /** Replaces top-level settings of config/development.yaml. */
   file?: Record<string, unknown>;
+  /** Gets what is logged, from `info` on. */
+  log?: LogLine[];
 };
+
+export type LogLine = Record<string, unknown>;
 
 /** Where a system is and how to get at it; the same however often it is stopped and started there. */
 export type Facts = {
@@ -57,7 +62,7 @@ const MANAGEMENT_KEY = 'management-key-of-the-tests-0123456789';
 export async function startSystem(options: SystemOptions = {}): Promise<System> {
   const place = await openPlace(options);
   try {
-    const system = await startAt(place, options.settings);
+    const system = await startAt(place, options.settings, options.log);
     const stop = async () => {
       await system.stop();
       await place.release();
@@ -73,8 +78,13 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
 export async function startAt(
   { facts, environment, signalStore }: Place,
   settings: Record<string, string> = {},
+  log?: LogLine[],
 ): Promise<System> {
-  const { stop } = await startGatehouse(loadSettings({ ...environment, ...settings }));
+  const write = (line: string) => void log?.push(JSON.parse(line));
+  const { stop } = await startGatehouse(
+    loadSettings({ ...environment, ...settings }),
+    log ? { logger: createLogger('info', { write }) } : {},
+  );
   return { ...facts, signalStore, stop };
 }
 

@@ -9,6 +9,7 @@ import {
 } from '../../accounts/account.ts';
 import { unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
+import { tryClient } from './client-check.ts';
 import { exchangeCode, notTrusted, providerClient, UNAVAILABLE } from './code-exchange.ts';
 import type { Asking } from './identity-provider.ts';
 
@@ -39,6 +40,7 @@ export function openGithub(settings: IdentityProviderSettings, callbackUrl: stri
     clientId,
     oauth.ClientSecretPost(clientSecret),
   );
+  const client = { settings, callbackUrl, config: async () => config };
   return {
     async signInUrl({ state, verifier }, { prompt, loginHint } = {}) {
       return oauth.buildAuthorizationUrl(config, {
@@ -53,12 +55,13 @@ export function openGithub(settings: IdentityProviderSettings, callbackUrl: stri
       });
     },
     async identify(query, { state, verifier }) {
-      const { access_token: token } = await exchangeCode(config, new URL(callbackUrl + query), {
+      const { access_token: token } = await exchangeCode(client, query, {
         expectedState: state,
         pkceCodeVerifier: verifier,
       });
       return identityOf(settings, (path) => ask(config, apiOf(origin) + path, token));
     },
+    tryClient: () => tryClient(client),
   };
 }
 

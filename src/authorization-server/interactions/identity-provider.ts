@@ -3,8 +3,10 @@ import * as openid from 'openid-client';
 import { unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
 import { type Identity, isOfIssuer, MAX_EMAIL } from '../../accounts/account.ts';
+import { type ClientTrial, tryClient } from './client-check.ts';
 import {
   exchangeCode,
+  notSetUp,
   notTrusted,
   providerClient,
   TIMEOUT,
@@ -13,6 +15,7 @@ import {
 } from './code-exchange.ts';
 import { openGithub } from './github.ts';
 import { fetchFromProvider } from '../engine/provider-fetch.ts';
+import { readDiscoveryFailure } from './provider-error.ts';
 
 /** What must come back: kept by us, for one browser, once. */
 export type SignInChecks = { state: string; nonce: string; verifier: string };
@@ -34,6 +37,8 @@ export type IdentityProvider = {
   signInUrl: (checks: SignInChecks, wishes?: SignInWishes) => Promise<URL>;
   /** Who came back, from the query of the callback. Refuses with an HttpError that says what to do. */
   identify: (query: string, checks: SignInChecks) => Promise<Identity>;
+  /** Whether the provider accepts Gatehouse as a client. Does not reject. */
+  tryClient: () => Promise<ClientTrial>;
 };
 
 export function openIdentityProvider(
@@ -52,10 +57,11 @@ export function openIdentityProvider(
 }
 
 /** How one kind of provider is asked. */
-export type Asking = Pick<IdentityProvider, 'signInUrl' | 'identify'>;
+export type Asking = Pick<IdentityProvider, 'signInUrl' | 'identify' | 'tryClient'>;
 
 function openOpenidProvider(settings: IdentityProviderSettings, callbackUrl: string): Asking {
   const discovered = discoverOnce(settings);
+  const client = { settings, callbackUrl, config: discovered };
   return {
     async signInUrl({ state, nonce, verifier }, { prompt, uiLocales, loginHint } = {}) {
       return openid.buildAuthorizationUrl(await discovered(), {
@@ -71,15 +77,15 @@ function openOpenidProvider(settings: IdentityProviderSettings, callbackUrl: str
       });
     },
     async identify(query, { state, nonce, verifier }) {
-      const config = await discovered();
-      const tokens = await exchangeCode(config, new URL(callbackUrl + query), {
+      const tokens = await exchangeCode(client, query, {
         expectedState: state,
         expectedNonce: nonce,
         pkceCodeVerifier: verifier,
         idTokenExpected: true,
       });
-      return identityOf(settings, await claimsOf(config, tokens));
+      return identityOf(settings, await claimsOf(await discovered(), tokens));
     },
+    tryClient: () => tryClient(client),
   };
 }
 
@@ -97,7 +103,9 @@ function discoverOnce(settings: IdentityProviderSettings): () => Promise<openid.
   return () => {
     known ??= discover(settings).catch((cause: unknown) => {
       known = undefined;
-      throw unavailable(cause, UNAVAILABLE);
+      const wrong = readDiscoveryFailure(cause);
+      if (wrong === undefined) throw unavailable(cause, UNAVAILABLE);
+      throw notSetUp(`the discovery document of ${settings.issuer} ${wrong}: check the issuer`);
     });
     return known;
   };

@@ -3,7 +3,7 @@ import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
 import type { Pages, ViewValues } from '../../http/pages.ts';
 import { COOKIE } from '../engine/configuration.ts';
-import { UNAVAILABLE } from './code-exchange.ts';
+import { NOT_SET_UP, UNAVAILABLE } from './code-exchange.ts';
 import type { IdentityProvider } from './identity-provider.ts';
 import type { IdentityProviders } from './identity-providers.ts';
 import { requestContext } from '../../http/request-context.ts';
@@ -48,20 +48,22 @@ export async function chooseInstead(
   } catch (error) {
     const reason = reasonIn(error);
     if (!reason || options.identityProviders.length < 2) throw error;
-    const { code, message, status, headers, cause } = error as HttpError;
+    const { code, message, status, headers, cause, isLoggedAsError } = error as HttpError;
     requestContext(ctx).failure = {
       code,
       detail: message,
-      ...(status >= 500 ? { cause } : {}),
+      ...(isLoggedAsError ? { cause } : {}),
     };
     ctx.set(headers);
-    await showChoice(options, ctx, action, { trouble: { name, reason }, status });
+    const reference = reason === 'notSetUp' ? { reference: requestContext(ctx).requestId } : {};
+    await showChoice(options, ctx, action, { trouble: { name, reason, ...reference }, status });
   }
 }
 
 function reasonIn(error: unknown): NonNullable<Values['trouble']>['reason'] | undefined {
   if (!(error instanceof HttpError)) return undefined;
   if (error.about === UNAVAILABLE) return 'unavailable';
+  if (error.about === NOT_SET_UP) return 'notSetUp';
   return error.about === 'sign_in_stopped' ? 'stopped' : undefined;
 }
 

@@ -149,6 +149,11 @@ export const SAMPLES: Record<string, Sample> = {
     values: { about: 'server_error', reference: 'Zr8kT2mQp1Vx' },
     status: 500,
   },
+  'error-of-signing-in': {
+    view: 'error',
+    values: { about: 'sign_in_not_set_up', reference: 'Zr8kT2mQp1Vx' },
+    status: 500,
+  },
   'error-of-the-account-page': {
     view: 'error',
     values: { about: 'expired', reference: 'Zr8kT2mQp1Vx', start: 'account' },
@@ -164,6 +169,14 @@ export const SAMPLES: Record<string, Sample> = {
     view: 'sign-in',
     values: { ...SIGN_IN, trouble: { name: 'Example Corp', reason: 'unavailable' } },
     status: 503,
+  },
+  'sign-in-not-set-up': {
+    view: 'sign-in',
+    values: {
+      ...SIGN_IN,
+      trouble: { name: 'Example Corp', reason: 'notSetUp', reference: 'Zr8kT2mQp1Vx' },
+    },
+    status: 500,
   },
   'sign-in-again': {
     view: 'sign-in',

@@ -61,8 +61,8 @@ export type ViewValues = ConsoleValues & {
     action: string;
     /** `id` is posted back as `provider`. `isLast`: chosen last time in this browser. */
     providers: { id: string; name: string; isLast: boolean }[];
-    /** What happened at the provider of that name a moment ago. */
-    trouble?: { name: string; reason: 'unavailable' | 'stopped' };
+    /** What happened at the provider of that name a moment ago. `reference` is for the operator's log. */
+    trouble?: { name: string; reason: 'unavailable' | 'stopped' | 'notSetUp'; reference?: string };
   };
   'development-sign-in': {
     action: string;

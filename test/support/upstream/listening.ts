@@ -19,6 +19,8 @@ export type Upstream = {
   /** Everything that came over the wire, as text. */
   wire: () => string;
   received: readonly Received[];
+  /** What Gatehouse asks for itself, which is not in `received`. */
+  discoveries: readonly Received[];
   /** Calls that are under way at this moment. */
   waiting: () => number;
   /** Lets calls of `wait` that are under way end. */
@@ -62,6 +64,7 @@ export async function startUpstream(
   { forgets = false }: Memory = {},
 ): Promise<Upstream> {
   const received: Received[] = [];
+  const discoveries: Received[] = [];
   const wire: string[] = [];
   const gate = openGate();
   const handle = open(gate);
@@ -77,7 +80,8 @@ export async function startUpstream(
         audience: url,
       });
       const body: unknown = text === '' ? undefined : JSON.parse(text);
-      if (!forgets) received.push(receivedIn(req, res, body, caller));
+      const kept = caller.sub === 'gatehouse' ? discoveries : received;
+      if (!forgets) kept.push(receivedIn(req, res, body, caller));
       await handle(req, res, body, caller);
     } catch (error) {
       if (!res.headersSent) res.writeHead(401).end(String(error));
@@ -89,6 +93,7 @@ export async function startUpstream(
   return {
     url,
     received,
+    discoveries,
     wire: () => wire.join('\n'),
     waiting: gate.waiting,
     release: gate.release,

@@ -12,7 +12,8 @@ export async function startScripted(): Promise<Scripted> {
   const upstream = await startUpstream(
     () =>
       (...call) =>
-        current(...call),
+        // What Gatehouse asks for itself is answered as ever.
+        (call[3].sub === 'gatehouse' ? echo : current)(...call),
   );
   return { ...upstream, answer: (handle) => void (current = handle) };
 }

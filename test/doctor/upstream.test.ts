@@ -1,0 +1,193 @@
+// The doctor asks the operator's MCP server for its tools, and says what is wrong with its address, its answers and the names in the settings.
+import { createServer, type RequestListener } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { expect } from 'chai';
+import type { Finding } from '../../src/doctor/finding.ts';
+import { upstream as upstreamSchema } from '../../src/settings/upstream.ts';
+import { gatehouse } from '../management/command-line.ts';
+import { createConnector } from '../support/administrator.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { listenOnLoopback } from '../support/loopback-server.ts';
+import { openPlace, startAt } from '../support/system.ts';
+import type { Upstream } from '../support/upstream/listening.ts';
+import { startUpstreamV1 } from '../support/upstream/sdk-v1.ts';
+import { startUpstreamV2 } from '../support/upstream/sdk-v2.ts';
+import { DECLARED } from '../support/upstream/tools.ts';
+import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
+
+const ALL = [...DECLARED, { name: 'undeclared', level: 'full' }] as const;
+
+describe('The doctor, of the MCP server behind Gatehouse,', () => {
+  let good: GoodDeployment;
+  const servers: Upstream[] = [];
+  before(async function start() {
+    this.timeout(40_000);
+    good = await startGoodDeployment();
+    servers.push(await startUpstreamV1(), await startUpstreamV2());
+    for (const server of servers) server.trust(good.authUrl);
+  });
+  after(async () => {
+    for (const server of servers) await server.close();
+    await good?.stop();
+  });
+
+  async function look(
+    url: string,
+    more: object = { tools: ALL },
+    timeout = 15_000,
+  ): Promise<Finding[]> {
+    const resourceServer = {
+      ...good.settings.resourceServer,
+      upstream: upstreamSchema.parse({ url, ...more }),
+    };
+    const findings = await good.look({
+      settings: { ...good.settings, resourceServer },
+      signal: AbortSignal.timeout(timeout),
+    });
+    return findings.filter(({ check }) => check === 'upstream' || check === 'tools');
+  }
+
+  it('SUP-08 is content with one that has what the settings name, of any revision, and signs as itself', async () => {
+    for (const [n, server] of servers.entries()) {
+      const findings = await look(server.url);
+      expect(
+        findings.map(({ outcome }) => outcome),
+        JSON.stringify(findings),
+      ).to.deep.equal(['ok', 'ok']);
+      const [answers, tools] = findings;
+      expect(answers?.what).to.include(n === 0 ? 'MCP 2025-11-25' : 'MCP 2026-07-28');
+      expect(answers?.what).to.include('has 5 tools');
+      expect(tools?.what).to.include('analytics 2, admin 1, full 2');
+      const { sub, level } = server.discoveries.at(-1)?.caller ?? {};
+      expect([sub, level]).to.deep.equal(['gatehouse', 'full']);
+    }
+    const methods = servers[0]?.discoveries.map(({ method }) => method) ?? [];
+    expect(methods.at(-1), 'its session is ended').to.equal('DELETE');
+    expect(methods).to.not.include('GET');
+  });
+
+  it('SUP-08 finds the names that are not there, and says which are', async () => {
+    for (const { url } of servers) {
+      const tools = [...ALL, { name: 'Contacts', level: 'admin' }];
+      const findings = await look(url, { tools });
+      const [finding] = findings.filter(({ outcome }) => outcome !== 'ok');
+      expect(finding).to.include({ check: 'tools', outcome: 'warning' });
+      expect(finding?.what).to.match(/does not have Contacts$/);
+      expect(finding?.remedy).to.include('whoami, wait, contacts, cards, undeclared');
+    }
+  });
+
+  it('notes the tools that the settings do not name', async () => {
+    const findings = await look(String(servers[1]?.url), { tools: DECLARED });
+    const [finding, ...more] = findings.filter(({ outcome }) => outcome !== 'ok');
+    expect(more).to.deep.equal([]);
+    expect(finding).to.include({ check: 'tools', outcome: 'note' });
+    expect(finding?.what).to.include('undeclared').and.include('defaultLevel, full');
+  });
+
+  it('SUP-08 finds one that does not accept the caller header, and says what to configure', async () => {
+    const stranger = await startUpstreamV2();
+    stranger.trust('https://another.example');
+    const [finding] = await look(stranger.url);
+    await stranger.close();
+    expect(finding).to.include({
+      outcome: 'problem',
+      what: 'the MCP server refuses Gatehouse (HTTP 401)',
+    });
+    expect(finding?.remedy).to.include('/oauth/jwks').and.include('gatehouse-caller');
+  });
+
+  it('SUP-08 finds one that nobody reaches', async () => {
+    const [port] = await freePorts(1);
+    const places = {
+      [`http://127.0.0.1:${port}/mcp`]: 'connection refused',
+      'http://no-such-host.invalid/mcp': 'without an address',
+      [`https://127.0.0.1:${new URL(String(servers[0]?.url)).port}/mcp`]: 'does not speak TLS',
+    };
+    for (const [url, says] of Object.entries(places)) {
+      const [finding, ...more] = await look(url);
+      expect(more).to.deep.equal([]);
+      expect(finding).to.include({ check: 'upstream', outcome: 'problem', about: url });
+      expect(finding?.what).to.include(says);
+    }
+  });
+
+  const emptyResult: RequestListener = async (req, res) => {
+    const { id } = JSON.parse(await text(req));
+    res.writeHead(200, { 'content-type': 'application/json' });
+    res.end(JSON.stringify({ jsonrpc: '2.0', id, result: {} }));
+  };
+  const ODD: Record<string, [RequestListener, says: RegExp]> = {
+    redirects: [
+      (_req, res) => res.writeHead(308, { location: 'https://elsewhere.example/mcp?x=1' }).end(),
+      /redirects to https:\/\/elsewhere\.example\/mcp \(HTTP 308\)/,
+    ],
+    'has nothing there': [(_req, res) => res.writeHead(404).end(), /no MCP endpoint .*404/],
+    fails: [(_req, res) => res.writeHead(500).end('boom'), /answers HTTP 500/],
+    'has a web page there': [
+      (_req, res) => res.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Hello'),
+      /does not answer as MCP requires/,
+    ],
+    'answers with other JSON': [
+      (_req, res) => res.writeHead(200, { 'content-type': 'application/json' }).end('{"a":1}'),
+      /does not answer as MCP requires/,
+    ],
+    'answers with another result': [emptyResult, /does not answer as MCP requires/],
+    'cuts connections': [(req) => void req.socket.destroy(), /cuts the connection/],
+    'sends without end': [
+      (_req, res) => {
+        res.writeHead(200, { 'content-type': 'text/event-stream' });
+        const more = () => void (res.write(`: ${'x'.repeat(65_536)}\n\n`) && setImmediate(more));
+        res.on('drain', more);
+        more();
+      },
+      /more than 100000 bytes/,
+    ],
+  };
+  for (const [what, [answer, says]] of Object.entries(ODD)) {
+    it(`SUP-08 finds one that ${what}`, async () => {
+      const server = await listenOnLoopback(createServer(answer));
+      const [finding, ...more] = await look(`${server.origin}/mcp`, { maxAnswerBytes: 100_000 });
+      await server.stop();
+      expect(more).to.deep.equal([]);
+      expect(finding).to.include({ check: 'upstream', outcome: 'problem' });
+      expect(finding?.what).to.match(says);
+      expect(finding?.what.length).to.be.below(400);
+    });
+  }
+
+  it('SUP-08 does not wait for one that never answers longer than it was given', async () => {
+    const server = await listenOnLoopback(createServer(() => undefined));
+    const started = performance.now();
+    const findings = await look(`${server.origin}/mcp`, {}, 2500);
+    expect(performance.now() - started).to.be.below(8000);
+    await server.stop();
+    expect(findings.map(({ outcome }) => outcome)).to.not.include('ok');
+  });
+
+  it('SUP-08 reads the signing key from a SQLite file without changing it, and ends with 1 for a warning', async function look() {
+    this.timeout(60_000);
+    const [upstream] = servers;
+    if (!upstream) throw new Error('there is no MCP server');
+    const tools = [...ALL, { name: 'gone', level: 'full' }];
+    const place = await openPlace({
+      file: { resourceServer: { upstream: { url: upstream.url, tools } } },
+    });
+    const system = await startAt(place);
+    try {
+      upstream.trust(system.auth);
+      await createConnector(system);
+      const { code, stdout } = await gatehouse(['doctor', '--json'], place.environment);
+      const { findings } = JSON.parse(stdout) as { findings: Finding[] };
+      const wrong = findings.filter(({ outcome }) => /warning|problem/.test(outcome));
+      expect(wrong.map(({ check, what }) => [check, what])).to.deep.equal([
+        ['tools', 'the MCP server does not have gone'],
+      ]);
+      expect(code).to.equal(1);
+    } finally {
+      upstream.trust(good.authUrl);
+      await system.stop();
+      await place.release();
+    }
+  });
+});

@@ -1,0 +1,351 @@
+// An identity provider that does not accept Gatehouse as its client: people are told whom to ask, and the log has the provider's own error code.
+import type { ServerResponse } from 'node:http';
+import { expect } from 'chai';
+import { createConnector } from '../support/administrator.ts';
+import {
+  asksConsent,
+  type Browser,
+  describePage,
+  openBrowser,
+  type Page,
+  requireDeparture,
+  requirePage,
+} from '../support/browser.ts';
+import { registerClient } from '../support/connection.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { GITHUB_CLIENT, startGithub } from '../support/github.ts';
+import { PERSON } from '../support/identity-provider.ts';
+import { authorizeUrl, discover } from '../support/oauth.ts';
+import {
+  OPENID_CLIENT,
+  type OpenIdProvider,
+  signingInAt,
+  startOpenIdProvider,
+} from '../support/openid-provider.ts';
+import { until } from '../store/condition.ts';
+import { type LogLine, startSystem, type System } from '../support/system.ts';
+
+const CONTACT = 'it-help@example.com';
+const ENTITLEMENTS = [{ match: { anyone: true }, level: 'full' }];
+/** Where there are several providers. */
+const SEVERAL = {
+  developmentIdp: undefined,
+  entitlements: [{ match: { emailDomain: 'example.com' }, level: 'full' }],
+  management: { administrators: [] },
+};
+const CONSOLE = { administrators: [{ email: PERSON.email }] };
+
+type Answer = { status: number; body?: object | string; headers?: Record<string, string> };
+
+/** At the token endpoint. */
+function refusing({ status, body = {}, headers = {} }: Answer) {
+  const type = typeof body === 'string' ? 'text/html' : 'application/json';
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  const answer = (_req: unknown, res: ServerResponse) =>
+    void res.writeHead(status, { 'content-type': type, ...headers }).end(text);
+  return { claims: PERSON, answers: { '/token': answer } };
+}
+
+const WRONG_SECRET: Answer = {
+  status: 401,
+  body: { error: 'invalid_client', error_description: 'The client secret is wrong.' },
+  headers: { 'www-authenticate': 'Basic realm="token"' },
+};
+
+/** The last line of the log with an error. */
+const errorsIn = (log: LogLine[]) =>
+  log
+    .filter(({ level }) => level === 50)
+    .map(({ err, requestId }) => ({ ...(err as { message: string }), requestId }));
+
+describe('An identity provider that refuses Gatehouse as its client', () => {
+  let provider: OpenIdProvider;
+  let system: System;
+  const log: LogLine[] = [];
+  before(async () => {
+    provider = await startOpenIdProvider();
+    const file = { entitlements: ENTITLEMENTS, management: CONSOLE };
+    system = await startSystem({ ...signingInAt(provider, file), log });
+  });
+  beforeEach(() => {
+    provider.behave({ claims: PERSON });
+    log.length = 0;
+  });
+  after(async () => {
+    await system?.stop();
+    await provider.stop();
+  });
+
+  const newBrowser = () => openBrowser([system.auth, system.management]);
+
+  async function startOfApp(): Promise<URL> {
+    const { link } = await createConnector(system);
+    const { server } = await discover(link);
+    return authorizeUrl(server, await registerClient(server), { resource: link }).url;
+  }
+  const STARTS: Record<string, () => Promise<URL> | URL> = {
+    'for an app': startOfApp,
+    'to the page of connected apps': () => new URL(`${system.auth}/account`),
+    'to the console': () => new URL(`${system.management}/console/connectors`),
+  };
+
+  /** To the provider and back; `answer` is put into the query of the callback. */
+  async function signIn(
+    browser: Browser,
+    start: URL,
+    answer: Record<string, string> = {},
+  ): Promise<Page> {
+    const callback = provider.approve(requireDeparture(await browser.visit(start)));
+    if (Object.keys(answer).length > 0) callback.searchParams.delete('code');
+    for (const [name, value] of Object.entries(answer)) callback.searchParams.set(name, value);
+    return requirePage(await browser.visit(callback));
+  }
+
+  const referenceIn = ({ html }: Page) => /<dd class="code">([\w-]{12})<\/dd>/.exec(html)?.[1];
+
+  for (const [where, start] of Object.entries(STARTS)) {
+    it(`IDP-11 the page of a sign-in ${where} says that it is not set up and whom to ask, not to wait`, async () => {
+      provider.behave(refusing(WRONG_SECRET));
+      const page = await signIn(newBrowser(), await start());
+      expect(page.status, describePage(page)).to.equal(500);
+      expect(page.headers.get('retry-after')).to.equal(null);
+      expect(page.html)
+        .to.include('Signing in is not set up correctly')
+        .and.include('administrator')
+        .and.not.match(/wait a minute|invalid_client|secret/i);
+      await until('it is logged', () => errorsIn(log).length > 0);
+      const [error, ...more] = errorsIn(log);
+      expect(more).to.deep.equal([]);
+      expect(error?.requestId).to.equal(referenceIn(page));
+      expect(error?.message)
+        .to.include('invalid_client (The client secret is wrong.)')
+        .and.include('GATEHOUSE_IDENTITY_PROVIDER_SECRET')
+        .and.not.include(OPENID_CLIENT.clientSecret);
+    });
+  }
+
+  const REFUSALS: Record<string, [Answer, logged: string]> = {
+    'a client that is disabled': [
+      { status: 400, body: { error: 'unauthorized_client' } },
+      'unauthorized_client',
+    ],
+    'a missing client secret, as Google says it': [
+      {
+        status: 400,
+        body: { error: 'invalid_request', error_description: 'client_secret is missing.' },
+      },
+      'invalid_request (client_secret is missing.)',
+    ],
+    'a wrong client secret, as Auth0 says it': [
+      { status: 401, body: { error: 'access_denied', error_description: 'Unauthorized' } },
+      'access_denied (Unauthorized)',
+    ],
+    'a token endpoint that is not there': [{ status: 404, body: '<h1>Not found</h1>' }, 'HTTP 404'],
+    'a description that repeats the secret and moves the cursor': [
+      {
+        status: 401,
+        body: {
+          error: 'invalid_client',
+          error_description: `\u001b[2J${OPENID_CLIENT.clientSecret} is\nwrong ${'x'.repeat(999)}`,
+        },
+      },
+      'invalid_client ([2J… is wrong xxx',
+    ],
+  };
+  for (const [what, [answer, logged]] of Object.entries(REFUSALS)) {
+    it(`IDP-11 ${what} is a fault of the set-up, and the log says ${logged}`, async () => {
+      provider.behave(refusing(answer));
+      const page = await signIn(newBrowser(), await startOfApp());
+      expect(page.status, describePage(page)).to.equal(500);
+      expect(page.html).to.include('not set up correctly');
+      await until('it is logged', () => errorsIn(log).length > 0);
+      const [error] = errorsIn(log);
+      expect(error?.message).to.include(logged);
+      expect(JSON.stringify(log)).to.not.include(OPENID_CLIENT.clientSecret);
+      expect(error?.message.length).to.be.below(800);
+    });
+  }
+
+  it('IDP-11 faults that pass are still told as such, and a code that the provider does not know too', async () => {
+    const temporary: Answer[] = [
+      { status: 503, body: { error: 'temporarily_unavailable' } },
+      { status: 500, body: { error: 'invalid_client' } },
+      { status: 429, body: { error: 'too_many_requests' } },
+      { status: 400, body: { error: 'server_error' } },
+    ];
+    for (const answer of temporary) {
+      provider.behave(refusing(answer));
+      const page = await signIn(newBrowser(), await startOfApp());
+      expect(page.status, describePage(page)).to.equal(503);
+      expect(page.html).to.include('Wait a minute');
+    }
+    provider.behave(refusing({ status: 400, body: { error: 'invalid_grant' } }));
+    const page = await signIn(newBrowser(), await startOfApp());
+    expect([page.status, page.html.includes('not completed')]).to.deep.equal([400, true]);
+  });
+
+  const ANSWERS: Record<string, [status: number, says: string]> = {
+    unauthorized_client: [400, 'not set up correctly'],
+    invalid_client: [400, 'not set up correctly'],
+    invalid_scope: [400, 'not set up correctly'],
+    invalid_request: [400, 'not set up correctly'],
+    unsupported_response_type: [400, 'not set up correctly'],
+    redirect_uri_mismatch: [400, 'not set up correctly'],
+    server_error: [503, 'Wait a minute'],
+    temporarily_unavailable: [503, 'Wait a minute'],
+    access_denied: [400, 'was not completed'],
+    login_required: [400, 'was not completed'],
+    interaction_required: [400, 'was not completed'],
+    another_error: [400, 'was not completed'],
+  };
+  for (const [error, [status, says]] of Object.entries(ANSWERS)) {
+    it(`IDP-11 the callback with the error ${error} has a page that says “${says}”`, async () => {
+      const page = await signIn(newBrowser(), await startOfApp(), {
+        error,
+        error_description: '<script>canary',
+      });
+      expect(page.status, describePage(page)).to.equal(status);
+      expect(page.html)
+        .to.include(says)
+        .and.not.match(/canary|<script/);
+      await until('it is logged', () =>
+        log.some(({ requestId }) => requestId === referenceIn(page)),
+      );
+      const line = log.find(({ requestId }) => requestId === referenceIn(page));
+      expect(JSON.stringify(line)).to.include(error);
+      expect(line?.['level']).to.equal(says.includes('completed') ? 30 : 50);
+      expect(JSON.stringify(line)).to.not.include('state=');
+    });
+  }
+
+  it('IDP-11 the page names the contact of the settings instead', async () => {
+    const options = signingInAt(provider, { entitlements: ENTITLEMENTS, supportContact: CONTACT });
+    const other = await startSystem(options);
+    try {
+      provider.behave(refusing(WRONG_SECRET));
+      const browser = openBrowser([other.auth]);
+      const page = await signIn(browser, new URL(`${other.auth}/account`));
+      expect(page.html).to.match(new RegExp(`Tell <bdi[^>]*>${CONTACT}`));
+      expect(page.html).to.not.include('connect link, or your administrator');
+    } finally {
+      await other.stop();
+    }
+  });
+
+  it('IDP-11 one of several providers is told in the choice, with the reference, and the others still work', async () => {
+    const [second, github] = await Promise.all([startOpenIdProvider(), startGithub()]);
+    second.behave({ claims: PERSON });
+    const listed = [
+      { id: 'one', name: 'One', issuer: provider.issuer, ...OPENID_CLIENT },
+      { id: 'two', name: 'Two', issuer: second.issuer, ...OPENID_CLIENT },
+      {
+        id: 'github',
+        kind: 'github',
+        name: 'GitHub',
+        issuer: github.issuer,
+        ...GITHUB_CLIENT,
+        clientSecret: 'another-secret-than-github-gave',
+      },
+    ];
+    const lines: LogLine[] = [];
+    const other = await startSystem({
+      settings: { GATEHOUSE_DEVELOPMENT_IDP_URL: '' },
+      file: { ...SEVERAL, identityProviders: listed },
+      log: lines,
+    });
+    try {
+      const { link } = await createConnector(other);
+      const { server } = await discover(link);
+      const client = await registerClient(server);
+      const browser = openBrowser([other.auth]);
+      const { url } = authorizeUrl(server, client, { resource: link });
+      const choice = requirePage(await browser.visit(url));
+      const toGithub = requireDeparture(await browser.submit(choice, { provider: 'github' }));
+      const told = requirePage(await browser.visit(github.approve(toGithub)));
+      expect(told.status, describePage(told)).to.equal(500);
+      expect(told.html).to.match(/Signing in at .{0,60}GitHub.{0,60} is not set up correctly/);
+      await until('it is logged', () => errorsIn(lines).length > 0);
+      expect(errorsIn(lines)[0]?.message).to.include('incorrect_client_credentials (no)');
+      expect(errorsIn(lines)[0]?.requestId).to.equal(referenceIn(told));
+      const toTwo = requireDeparture(await browser.submit(told, { provider: 'two' }));
+      const consent = requirePage(await browser.visit(second.approve(toTwo)));
+      expect(asksConsent(consent), describePage(consent)).to.equal(true);
+    } finally {
+      await other.stop();
+      await Promise.all([second.stop(), github.stop()]);
+    }
+  });
+});
+
+describe('At its start, Gatehouse', () => {
+  const WARNING = 'the identity provider refuses Gatehouse: nobody can sign in there';
+  let provider: OpenIdProvider;
+  before(async () => {
+    provider = await startOpenIdProvider();
+  });
+  after(() => provider.stop());
+
+  async function warningsWith(
+    options: Parameters<typeof startSystem>[0],
+    isDone: (log: LogLine[]) => boolean,
+  ): Promise<LogLine[]> {
+    const log: LogLine[] = [];
+    const system = await startSystem({ ...options, log });
+    try {
+      expect((await fetch(`${system.auth}/readyz`)).status).to.equal(200);
+      await until('it was looked at', () => isDone(log));
+    } finally {
+      await system.stop();
+    }
+    return log.filter(({ level }) => level === 40);
+  }
+
+  const DECLINED: Record<string, object> = {
+    'a client secret that is wrong': OPENID_CLIENT,
+    'no client secret where the provider wants one': { clientId: OPENID_CLIENT.clientId },
+  };
+  for (const [what, client] of Object.entries(DECLINED)) {
+    it(`SUP-07 warns once of ${what}, with the code of the provider and without any secret`, async () => {
+      provider.behave(refusing(WRONG_SECRET));
+      const { settings = {}, file } = signingInAt(provider, { entitlements: ENTITLEMENTS });
+      const identityProvider = { issuer: provider.issuer, ...client };
+      const [warning, ...more] = await warningsWith(
+        { settings, file: { ...file, identityProvider } },
+        (log) => log.some(({ msg }) => msg === WARNING),
+      );
+      expect(more).to.deep.equal([]);
+      expect(warning).to.include({
+        msg: WARNING,
+        what: provider.issuer,
+        reason: 'invalid_client (The client secret is wrong.)',
+      });
+      expect(warning?.['remedy']).to.include('GATEHOUSE_IDENTITY_PROVIDER_SECRET');
+      expect(String(warning?.['remedy']).includes('no client secret is set')).to.equal(
+        client !== OPENID_CLIENT,
+      );
+      expect(JSON.stringify(warning)).to.not.include(OPENID_CLIENT.clientSecret);
+    });
+  }
+
+  it('SUP-07 warns of a provider that is away, starts all the same, and is silent about one that knows it', async () => {
+    const [nobodyThere = 0] = await freePorts(1);
+    provider.behave(refusing({ status: 400, body: { error: 'invalid_grant' } }));
+    const listed = [
+      { id: 'here', name: 'Here', issuer: provider.issuer, ...OPENID_CLIENT },
+      { id: 'away', name: 'Away', issuer: `http://127.0.0.1:${nobodyThere}`, ...OPENID_CLIENT },
+    ];
+    const before = provider.exchanges.length;
+    const exchanged = provider.requests.filter((path) => path === '/token').length;
+    const warnings = await warningsWith(
+      {
+        settings: { GATEHOUSE_DEVELOPMENT_IDP_URL: '' },
+        file: { ...SEVERAL, identityProviders: listed },
+      },
+      (log) =>
+        log.some(({ level }) => level === 40) &&
+        provider.requests.filter((path) => path === '/token').length > exchanged,
+    );
+    expect(provider.exchanges).to.have.length(before);
+    expect(warnings.map(({ what }) => what)).to.deep.equal([`http://127.0.0.1:${nobodyThere}`]);
+  });
+});
