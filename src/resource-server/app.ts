@@ -29,6 +29,7 @@ import { openRoom } from './open-call-limits.ts';
 import { openCalls } from './open-calls.ts';
 import { openSample } from './sample.ts';
 import { tokenVerifier } from './verified-tokens.ts';
+import { openTasks } from './upstream/tasks.ts';
 import { openUpstream } from './upstream/upstream.ts';
 import { challenge, connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
 
@@ -122,6 +123,7 @@ function openAnswering(options: ResourceServerOptions, { onChange }: Records): A
     upstream,
     issuer,
     handleKeys,
+    tasks: openTasks(store, upstream.url, now),
     signingKey,
     calls,
     room: openRoom(upstream.openCalls),

@@ -1,10 +1,13 @@
 // Which level the messages of a call need at the upstream, as the settings declare it.
-import type { Level } from '../../permission-level.ts';
+import { type Level, LEVELS } from '../../permission-level.ts';
 import type { UpstreamSettings } from '../../settings/upstream.ts';
 import type { Needed } from '../level.ts';
 import { membersOf } from '../messages.ts';
 
-export type LevelRules = { tools: ReadonlyMap<string, Level>; defaultLevel: Level };
+export type LevelRules = {
+  tools: ReadonlyMap<string, Level>;
+  defaultLevel: Level;
+};
 
 /** What opens and keeps up a connection, and lists, which are filtered on their way back. */
 const FREE: ReadonlySet<unknown> = new Set([
@@ -17,10 +20,14 @@ const FREE: ReadonlySet<unknown> = new Set([
   'resources/list',
   'resources/templates/list',
   'prompts/list',
+  'tasks/list',
 ]);
 
 export function levelRules({ tools, defaultLevel }: UpstreamSettings): LevelRules {
-  return { tools: new Map(tools.map(({ name, level }) => [name, level])), defaultLevel };
+  return {
+    tools: new Map(tools.map(({ name, level }) => [name, level])),
+    defaultLevel,
+  };
 }
 
 export function levelOfTool({ tools, defaultLevel }: LevelRules, name: unknown): Level {
@@ -32,6 +39,8 @@ export function neededBy(rules: LevelRules, message: unknown): Needed | undefine
   const { id, method, params } = membersOf(message);
   if (typeof method !== 'string' || FREE.has(method)) return undefined;
   if (method.startsWith('notifications/') && id === undefined) return undefined;
+  // What a task shows depends on who was given it, and at which level.
+  if (method.startsWith('tasks/')) return { tool: method, level: LEVELS[0] };
   const { name } = membersOf(params);
   if (method !== 'tools/call' || typeof name !== 'string')
     return { tool: method, level: rules.defaultLevel };

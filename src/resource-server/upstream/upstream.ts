@@ -20,8 +20,9 @@ import { isRequest, isSubscription, type Message, requireMessages } from './mess
 import { levelRules, neededBy } from './needed-level.ts';
 import { failuresFor, refusalOf } from './refusals.ts';
 import { outboundHeaders } from './request-headers.ts';
+import { filterMessage } from './response-filter.ts';
+import { NO_TASKS, speaksOfTasks, type Tasks, withoutForeignTask } from './tasks.ts';
 import { linksIn, withTraceparent } from './trace-context.ts';
-import { visible } from './visible.ts';
 
 export type UpstreamOptions = {
   upstream: UpstreamSettings;
@@ -30,6 +31,7 @@ export type UpstreamOptions = {
   version: string;
   /** Bind the upstream's handles to their owners. */
   handleKeys: KeyRing;
+  tasks: Tasks;
   signingKey: () => SigningKey;
   record: RecordCall;
   calls: OpenCalls;
@@ -100,9 +102,16 @@ async function answer(
   const { rules, handles, headerOf, exchanging } = parts;
   const headers = outboundHeaders(
     { headers: ctx.req.headers, messages },
-    { handles, caller, signedCaller: await headerOf(caller), version: options.version },
+    {
+      handles,
+      caller,
+      signedCaller: await headerOf(caller),
+      version: options.version,
+    },
   );
-  const refused = refusalOf({ rules, productName: options.productName }, caller, messages);
+  const { productName, tasks } = options;
+  const ownTasks = messages.some(speaksOfTasks) ? await tasks.idsOf(caller) : NO_TASKS;
+  const refused = refusalOf({ rules, productName, ownTasks }, caller, messages);
   if (refused) return answerHere(ctx, body, refused);
   const kind = kindOf(method, messages);
   const leave = options.room.take(caller, kind === 'listening');
@@ -111,15 +120,17 @@ async function answer(
     leave();
     return answerHere(ctx, body, unwritten);
   }
+  const sent = messages.map((message) => withoutForeignTask(ownTasks, message));
+  const filter = { rules, caller, tasks };
   const open = options.calls.open(idsOf(caller), requireStillGood, kind);
   await exchange(ctx, exchanging, {
     method,
     headers,
-    ...(method === 'POST' ? { body: textOf(body, messages) } : {}),
+    ...(method === 'POST' ? { body: textOf(body, sent) } : {}),
     links: linksIn(messages),
     messages,
     signal: open.signal,
-    pass: (message) => visible(rules, caller, message),
+    pass: (message) => filterMessage(filter, message),
     bindSession: (id) => handles.bind('session', caller, id),
     bindEvent: (id) => handles.bind('event', caller, id),
     end() {

@@ -89,7 +89,6 @@ describe('In front of an MCP server, a level', () => {
       ask('resources/subscribe', { uri: 'file:///report' }),
       ask('prompts/get', { name: 'brief' }),
       ask('completion/complete'),
-      ask('tasks/result', { taskId: '1' }),
       ask('something/new'),
       ask('notifications/that/asks'),
     ]) {

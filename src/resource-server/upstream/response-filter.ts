@@ -1,0 +1,103 @@
+// What a caller may have of the upstream's messages: nothing about what no authorization on its link could reach, or what belongs to others.
+import { type Caller, decide } from '../level.ts';
+import { isObject, membersOf } from '../messages.ts';
+import { badGateway } from './faults.ts';
+import { type LevelRules, levelOfTool } from './needed-level.ts';
+import { failure, TASK_NOT_FOUND } from './refusals.ts';
+import { createdTask, isOwn, relatedTask, type Tasks } from './tasks.ts';
+
+export type FilterOptions = {
+  rules: LevelRules;
+  caller: Caller;
+  tasks: Tasks;
+};
+
+const OTHER_LISTS = ['resources', 'resourceTemplates', 'prompts'] as const;
+const MAX_TASK_ID_LENGTH = 512;
+
+/**
+ * A message of the upstream as the caller may have it: the same object when nothing is changed, undefined when it is dropped. Lists and
+ * tasks are known by what they hold, not by what was asked: an answer may come on another stream than its request.
+ */
+export async function filterMessage(options: FilterOptions, message: unknown): Promise<unknown> {
+  const { id, method, result } = membersOf(message);
+  if (method !== undefined)
+    return (await isForCaller(options, membersOf(message))) ? message : undefined;
+  if (!isObject(message) || !isObject(result)) return message;
+  const filtered = await filterResult(options, result);
+  if (filtered === undefined) return failure(id, TASK_NOT_FOUND);
+  return filtered === result ? message : { ...message, result: filtered };
+}
+
+/** Whether the caller may have a request or a notification. */
+async function isForCaller(
+  { caller, tasks }: FilterOptions,
+  { method, params }: Record<string, unknown>,
+): Promise<boolean> {
+  const isAboutTask = /^notifications\/tasks(\/|$)/.test(String(method));
+  const related = relatedTask(params);
+  if (isAboutTask || related !== undefined) {
+    const own = await tasks.idsOf(caller);
+    if (related !== undefined && !isOwn(own, related)) return false;
+    if (isAboutTask) return isOwn(own, membersOf(params)['taskId']);
+  }
+  return true;
+}
+
+/** Undefined when the result is about a task that is not the caller's. */
+async function filterResult(
+  options: FilterOptions,
+  result: Record<string, unknown>,
+): Promise<Record<string, unknown> | undefined> {
+  const { caller, tasks } = options;
+  const created = createdTask(result);
+  if (created) {
+    if (created.id.length > MAX_TASK_ID_LENGTH)
+      throw badGateway(new Error('the id of a task is too long'));
+    await tasks.give(caller, created);
+  }
+  const named = tasksIn(result);
+  const own = named.length > 0 || isList(result, 'tasks') ? await tasks.idsOf(caller) : undefined;
+  if (named.some((task) => own && !isOwn(own, task))) return undefined;
+  const lists = filterLists(options, result, own);
+  return Object.keys(lists).length > 0 ? { ...result, ...lists, ...unshared(result) } : result;
+}
+
+/** The tasks that a result is the state of, or belongs to. */
+function tasksIn(result: Record<string, unknown>): unknown[] {
+  const { taskId, status } = result;
+  const related = relatedTask(result);
+  return [
+    ...(typeof taskId === 'string' && typeof status === 'string' ? [taskId] : []),
+    ...(related === undefined ? [] : [related]),
+  ];
+}
+
+function filterLists(
+  { rules, caller }: FilterOptions,
+  result: Record<string, unknown>,
+  ownTasks: ReadonlySet<string> | undefined,
+): Record<string, unknown> {
+  const isReachable = (tool: unknown) =>
+    decide(caller, levelOfTool(rules, membersOf(tool)['name'])) !== 'never';
+  const isOwnTask = (task: unknown) => ownTasks && isOwn(ownTasks, membersOf(task)['taskId']);
+  const areOthersHidden = decide(caller, rules.defaultLevel) === 'never';
+  const hidden = OTHER_LISTS.filter((name) => areOthersHidden && isList(result, name));
+  return {
+    ...(isList(result, 'tools') ? { tools: result['tools'].filter(isReachable) } : {}),
+    ...(isList(result, 'tasks') ? { tasks: result['tasks'].filter(isOwnTask) } : {}),
+    ...Object.fromEntries(hidden.map((name) => [name, []])),
+  };
+}
+
+function isList<Name extends string>(
+  result: Record<string, unknown>,
+  name: Name,
+): result is Record<Name, unknown[]> {
+  return Array.isArray(result[name]);
+}
+
+/** What one caller may see is not for a cache that others read from (MCP 2026-07-28, caching). */
+function unshared({ cacheScope }: Record<string, unknown>): Record<string, unknown> {
+  return cacheScope === 'public' ? { cacheScope: 'private' } : {};
+}
