@@ -27,7 +27,10 @@ const SUBJECTS: Readonly<Record<string, string>> = {
 
 /** What else is judged in `params`, besides the subject. */
 const JUDGED_ALWAYS = ['_meta'];
-const ALSO_JUDGED: Readonly<Record<string, string>> = { 'tools/call': 'arguments' };
+const ALSO_JUDGED: Readonly<Record<string, string>> = {
+  'tools/call': 'arguments',
+  'subscriptions/listen': 'notifications',
+};
 
 /** One, or those of a batch. Throws HttpError 400. */
 export function requireMessages(body: unknown): Message[] {

@@ -2,7 +2,7 @@
 import { type Level, LEVELS } from '../../permission-level.ts';
 import type { UpstreamSettings } from '../../settings/upstream.ts';
 import type { Needed } from '../level.ts';
-import { membersOf } from '../messages.ts';
+import { isObject, membersOf } from '../messages.ts';
 
 export type LevelRules = {
   tools: ReadonlyMap<string, Level>;
@@ -14,13 +14,20 @@ const FREE: ReadonlySet<unknown> = new Set([
   'initialize',
   'ping',
   'server/discover',
-  'subscriptions/listen',
   'logging/setLevel',
   'tools/list',
   'resources/list',
   'resources/templates/list',
   'prompts/list',
   'tasks/list',
+]);
+
+/** The members of a filter of `subscriptions/listen` that tell of changed lists, or of tasks, which are bound to their callers (tasks.ts). */
+const FREE_SUBSCRIPTIONS: ReadonlySet<string> = new Set([
+  'toolsListChanged',
+  'promptsListChanged',
+  'resourcesListChanged',
+  'taskIds',
 ]);
 
 export function levelRules({ tools, defaultLevel }: UpstreamSettings): LevelRules {
@@ -39,10 +46,25 @@ export function neededBy(rules: LevelRules, message: unknown): Needed | undefine
   const { id, method, params } = membersOf(message);
   if (typeof method !== 'string' || FREE.has(method)) return undefined;
   if (method.startsWith('notifications/') && id === undefined) return undefined;
+  if (method === 'subscriptions/listen' && !subscribesToMore(params)) return undefined;
   // What a task shows depends on who was given it, and at which level.
   if (method.startsWith('tasks/')) return { tool: method, level: LEVELS[0] };
   const { name } = membersOf(params);
   if (method !== 'tools/call' || typeof name !== 'string')
     return { tool: method, level: rules.defaultLevel };
   return { tool: name, level: levelOfTool(rules, name) };
+}
+
+/** Whether `subscriptions/listen` asks for anything, such as resources, that is not open to everybody. */
+function subscribesToMore(params: unknown): boolean {
+  const { notifications } = membersOf(params);
+  if (notifications === undefined) return false;
+  if (!isObject(notifications)) return true;
+  return Object.entries(notifications).some(
+    ([kind, wanted]) => !FREE_SUBSCRIPTIONS.has(kind) && !isNothing(wanted),
+  );
+}
+
+function isNothing(wanted: unknown): boolean {
+  return !wanted || (Array.isArray(wanted) && wanted.length === 0);
 }

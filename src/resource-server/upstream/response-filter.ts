@@ -10,10 +10,27 @@ export type FilterOptions = {
   rules: LevelRules;
   caller: Caller;
   tasks: Tasks;
+  /** Whether the messages are news, and not only about a call that was allowed. */
+  isListening: boolean;
 };
 
 const OTHER_LISTS = ['resources', 'resourceTemplates', 'prompts'] as const;
 const MAX_TASK_ID_LENGTH = 512;
+
+/** What they tell of is the caller's own call, session or tools. */
+const OWN_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
+  'notifications/cancelled',
+  'notifications/elicitation/complete',
+  'notifications/message',
+  'notifications/progress',
+  'notifications/subscriptions/acknowledged',
+  'notifications/tools/list_changed',
+]);
+const LIST_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
+  'notifications/prompts/list_changed',
+  'notifications/resources/list_changed',
+]);
+const RESOURCE_UPDATED = 'notifications/resources/updated';
 
 /**
  * A message of the upstream as the caller may have it: the same object when nothing is changed, undefined when it is dropped. Lists and
@@ -31,8 +48,8 @@ export async function filterMessage(options: FilterOptions, message: unknown): P
 
 /** Whether the caller may have a request or a notification. */
 async function isForCaller(
-  { caller, tasks }: FilterOptions,
-  { method, params }: Record<string, unknown>,
+  { rules, caller, tasks, isListening }: FilterOptions,
+  { id, method, params }: Record<string, unknown>,
 ): Promise<boolean> {
   const isAboutTask = /^notifications\/tasks(\/|$)/.test(String(method));
   const related = relatedTask(params);
@@ -41,7 +58,11 @@ async function isForCaller(
     if (related !== undefined && !isOwn(own, related)) return false;
     if (isAboutTask) return isOwn(own, membersOf(params)['taskId']);
   }
-  return true;
+  if (id !== undefined || OWN_NOTIFICATIONS.has(method)) return true;
+  const decision = decide(caller, rules.defaultLevel);
+  if (LIST_NOTIFICATIONS.has(method)) return decision !== 'never';
+  // In the stream of a call that was allowed, what else the server has to say belongs to the call.
+  return decision === 'allowed' || (!isListening && method !== RESOURCE_UPDATED);
 }
 
 /** Undefined when the result is about a task that is not the caller's. */

@@ -121,7 +121,8 @@ async function answer(
     return answerHere(ctx, body, unwritten);
   }
   const sent = messages.map((message) => withoutForeignTask(ownTasks, message));
-  const filter = { rules, caller, tasks };
+  const isListening = method === 'GET' || messages.some(isSubscription);
+  const filter = { rules, caller, tasks, isListening };
   const open = options.calls.open(idsOf(caller), requireStillGood, kind);
   await exchange(ctx, exchanging, {
     method,
