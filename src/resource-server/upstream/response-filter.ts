@@ -3,6 +3,7 @@ import { type Caller, decide } from '../level.ts';
 import { isObject, membersOf } from '../messages.ts';
 import { badGateway } from './faults.ts';
 import { type LevelRules, levelOfTool } from './needed-level.ts';
+import type { ParameterHeaders } from './parameter-headers.ts';
 import { failure, TASK_NOT_FOUND } from './refusals.ts';
 import { createdTask, isOwn, relatedTask, type Tasks } from './tasks.ts';
 
@@ -10,6 +11,7 @@ export type FilterOptions = {
   rules: LevelRules;
   caller: Caller;
   tasks: Tasks;
+  parameterHeaders: ParameterHeaders;
   /** Whether the messages are news, and not only about a call that was allowed. */
   isListening: boolean;
 };
@@ -70,7 +72,7 @@ async function filterResult(
   options: FilterOptions,
   result: Record<string, unknown>,
 ): Promise<Record<string, unknown> | undefined> {
-  const { caller, tasks } = options;
+  const { caller, tasks, parameterHeaders } = options;
   const created = createdTask(result);
   if (created) {
     if (created.id.length > MAX_TASK_ID_LENGTH)
@@ -80,6 +82,7 @@ async function filterResult(
   const named = tasksIn(result);
   const own = named.length > 0 || isList(result, 'tasks') ? await tasks.idsOf(caller) : undefined;
   if (named.some((task) => own && !isOwn(own, task))) return undefined;
+  if (isList(result, 'tools')) parameterHeaders.learn(result['tools']);
   const lists = filterLists(options, result, own);
   return Object.keys(lists).length > 0 ? { ...result, ...lists, ...unshared(result) } : result;
 }

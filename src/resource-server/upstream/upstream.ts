@@ -18,6 +18,7 @@ import { type Body, exchange, type ExchangeOptions, type Outbound } from './exch
 import { openHandles } from './handles.ts';
 import { isRequest, isSubscription, type Message, requireMessages } from './message.ts';
 import { levelRules, neededBy } from './needed-level.ts';
+import { openParameterHeaders } from './parameter-headers.ts';
 import { failuresFor, refusalOf } from './refusals.ts';
 import { outboundHeaders } from './request-headers.ts';
 import { filterMessage } from './response-filter.ts';
@@ -66,6 +67,7 @@ function partsOf(
   return {
     rules: levelRules(upstream),
     handles: openHandles(handleKeys, url),
+    parameterHeaders: openParameterHeaders(),
     headerOf: callerHeader({ issuer, audience: url, signingKey, now }),
     exchanging,
   };
@@ -99,11 +101,12 @@ async function answer(
   const method = requireMethod(ctx);
   const messages = method === 'POST' ? requirePosted(ctx, body) : [];
   ctx.state.messageId = messages.length === 1 ? messages[0]?.id : undefined;
-  const { rules, handles, headerOf, exchanging } = parts;
+  const { rules, handles, parameterHeaders, headerOf, exchanging } = parts;
   const headers = outboundHeaders(
     { headers: ctx.req.headers, messages },
     {
       handles,
+      parameterHeaders,
       caller,
       signedCaller: await headerOf(caller),
       version: options.version,
@@ -122,7 +125,7 @@ async function answer(
   }
   const sent = messages.map((message) => withoutForeignTask(ownTasks, message));
   const isListening = method === 'GET' || messages.some(isSubscription);
-  const filter = { rules, caller, tasks, isListening };
+  const filter = { rules, caller, tasks, parameterHeaders, isListening };
   const open = options.calls.open(idsOf(caller), requireStillGood, kind);
   await exchange(ctx, exchanging, {
     method,
