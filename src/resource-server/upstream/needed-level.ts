@@ -6,6 +6,8 @@ import { isObject, membersOf } from '../messages.ts';
 
 export type LevelRules = {
   tools: ReadonlyMap<string, Level>;
+  /** The names of `tools` without what tells variants apart. */
+  foldedNames: ReadonlySet<string>;
   defaultLevel: Level;
 };
 
@@ -33,8 +35,25 @@ const FREE_SUBSCRIPTIONS: ReadonlySet<string> = new Set([
 export function levelRules({ tools, defaultLevel }: UpstreamSettings): LevelRules {
   return {
     tools: new Map(tools.map(({ name, level }) => [name, level])),
+    foldedNames: new Set(tools.map(({ name }) => foldedName(name))),
     defaultLevel,
   };
+}
+
+/**
+ * True when the name differs from a declared one in case, Unicode form (NFKC), white space or invisible characters only. An upstream that
+ * compares names less strictly would take one for the other, and run a tool with the level of another.
+ */
+export function isLookalike({ tools, foldedNames }: LevelRules, name: unknown): boolean {
+  return typeof name === 'string' && !tools.has(name) && foldedNames.has(foldedName(name));
+}
+
+/** Upper case first: the long s, the sharp s and the dotless i have no other case folding in JavaScript. */
+function foldedName(name: string): string {
+  const visible = name
+    .normalize('NFKC')
+    .replace(/[\s\p{Cc}\p{Default_Ignorable_Code_Point}]/gu, '');
+  return visible.toUpperCase().toLowerCase().normalize('NFKC');
 }
 
 export function levelOfTool({ tools, defaultLevel }: LevelRules, name: unknown): Level {
@@ -52,6 +71,8 @@ export function neededBy(rules: LevelRules, message: unknown): Needed | undefine
   const { name } = membersOf(params);
   if (method !== 'tools/call' || typeof name !== 'string')
     return { tool: method, level: rules.defaultLevel };
+  // No level helps: it is refused.
+  if (isLookalike(rules, name)) return undefined;
   return { tool: name, level: levelOfTool(rules, name) };
 }
 

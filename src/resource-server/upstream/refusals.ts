@@ -1,7 +1,7 @@
 // Answers that the upstream never hears of: calls that the caller may not make, and calls that could not be recorded.
 import { type Caller, decide, refusal } from '../level.ts';
 import { isRequest, type Message, type MessageId } from './message.ts';
-import { type LevelRules, neededBy } from './needed-level.ts';
+import { isLookalike, type LevelRules, neededBy } from './needed-level.ts';
 import { isOwn, tasksNamedIn } from './tasks.ts';
 
 export type Failure = { code: number; message: string };
@@ -39,13 +39,16 @@ const HELD_UP = {
 };
 /** What a server says to an id that it never gave out. */
 export const TASK_NOT_FOUND = { code: INVALID_PARAMS, message: 'Task not found' };
+const UNKNOWN_TOOL = { code: INVALID_PARAMS, message: 'Unknown tool' };
 
 function refuse(
   { rules, productName, ownTasks }: RefusalOptions,
   caller: Caller,
   message: Message,
 ): object | undefined {
-  const { id, method } = message;
+  const { id, method, params } = message;
+  if (method === 'tools/call' && isLookalike(rules, params?.['name']))
+    return failure(id, UNKNOWN_TOOL);
   if (tasksNamedIn(message).some((task) => !isOwn(ownTasks, task)))
     return failure(id, TASK_NOT_FOUND);
   const needed = neededBy(rules, message);

@@ -2,7 +2,7 @@
 import { type Caller, decide } from '../level.ts';
 import { isObject, membersOf } from '../messages.ts';
 import { badGateway } from './faults.ts';
-import { type LevelRules, levelOfTool } from './needed-level.ts';
+import { isLookalike, type LevelRules, levelOfTool } from './needed-level.ts';
 import type { ParameterHeaders } from './parameter-headers.ts';
 import { failure, TASK_NOT_FOUND } from './refusals.ts';
 import { createdTask, isOwn, relatedTask, type Tasks } from './tasks.ts';
@@ -102,8 +102,10 @@ function filterLists(
   result: Record<string, unknown>,
   ownTasks: ReadonlySet<string> | undefined,
 ): Record<string, unknown> {
-  const isReachable = (tool: unknown) =>
-    decide(caller, levelOfTool(rules, membersOf(tool)['name'])) !== 'never';
+  const isReachable = (tool: unknown) => {
+    const { name } = membersOf(tool);
+    return !isLookalike(rules, name) && decide(caller, levelOfTool(rules, name)) !== 'never';
+  };
   const isOwnTask = (task: unknown) => ownTasks && isOwn(ownTasks, membersOf(task)['taskId']);
   const areOthersHidden = decide(caller, rules.defaultLevel) === 'never';
   const hidden = OTHER_LISTS.filter((name) => areOthersHidden && isList(result, name));
