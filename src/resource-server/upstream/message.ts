@@ -26,7 +26,7 @@ const SUBJECTS: Readonly<Record<string, string>> = {
 };
 
 /** What else is judged in `params`, besides the subject. */
-const JUDGED_ALWAYS = ['_meta'];
+const JUDGED_ALWAYS = ['_meta', 'requestState'];
 const ALSO_JUDGED: Readonly<Record<string, string>> = {
   'tools/call': 'arguments',
   'subscriptions/listen': 'notifications',

@@ -1,7 +1,9 @@
 // Answers that the upstream never hears of: calls that the caller may not make, and calls that could not be recorded.
 import { type Caller, decide, refusal } from '../level.ts';
+import type { Handles } from './handles.ts';
 import { isRequest, type Message, type MessageId } from './message.ts';
 import { isLookalike, type LevelRules, neededBy } from './needed-level.ts';
+import { stateOf } from './request-state.ts';
 import { isOwn, tasksNamedIn } from './tasks.ts';
 
 export type Failure = { code: number; message: string };
@@ -16,6 +18,7 @@ const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
 export type RefusalOptions = {
   rules: LevelRules;
   productName: string;
+  handles: Handles;
   /** The ids of the tasks that the caller may use. */
   ownTasks: ReadonlySet<string>;
 };
@@ -40,9 +43,10 @@ const HELD_UP = {
 /** What a server says to an id that it never gave out. */
 export const TASK_NOT_FOUND = { code: INVALID_PARAMS, message: 'Task not found' };
 const UNKNOWN_TOOL = { code: INVALID_PARAMS, message: 'Unknown tool' };
+const UNKNOWN_STATE = { code: INVALID_PARAMS, message: 'Unknown requestState' };
 
 function refuse(
-  { rules, productName, ownTasks }: RefusalOptions,
+  { rules, productName, handles, ownTasks }: RefusalOptions,
   caller: Caller,
   message: Message,
 ): object | undefined {
@@ -51,6 +55,7 @@ function refuse(
     return failure(id, UNKNOWN_TOOL);
   if (tasksNamedIn(message).some((task) => !isOwn(ownTasks, task)))
     return failure(id, TASK_NOT_FOUND);
+  if (stateOf(handles, caller, message) === 'foreign') return failure(id, UNKNOWN_STATE);
   const needed = neededBy(rules, message);
   const decision = needed ? decide(caller, needed.level) : 'allowed';
   if (!needed || decision === 'allowed') return undefined;

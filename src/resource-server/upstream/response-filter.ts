@@ -2,15 +2,18 @@
 import { type Caller, decide } from '../level.ts';
 import { isObject, membersOf } from '../messages.ts';
 import { badGateway } from './faults.ts';
+import type { Handles } from './handles.ts';
 import { isLookalike, type LevelRules, levelOfTool } from './needed-level.ts';
 import type { ParameterHeaders } from './parameter-headers.ts';
 import { failure, TASK_NOT_FOUND } from './refusals.ts';
+import { withBoundState } from './request-state.ts';
 import { createdTask, isOwn, relatedTask, type Tasks } from './tasks.ts';
 
 export type FilterOptions = {
   rules: LevelRules;
   caller: Caller;
   tasks: Tasks;
+  handles: Handles;
   parameterHeaders: ParameterHeaders;
   /** Whether the messages are news, and not only about a call that was allowed. */
   isListening: boolean;
@@ -72,7 +75,7 @@ async function filterResult(
   options: FilterOptions,
   result: Record<string, unknown>,
 ): Promise<Record<string, unknown> | undefined> {
-  const { caller, tasks, parameterHeaders } = options;
+  const { caller, tasks, handles, parameterHeaders } = options;
   const created = createdTask(result);
   if (created) {
     if (created.id.length > MAX_TASK_ID_LENGTH)
@@ -84,7 +87,9 @@ async function filterResult(
   if (named.some((task) => own && !isOwn(own, task))) return undefined;
   if (isList(result, 'tools')) parameterHeaders.learn(result['tools']);
   const lists = filterLists(options, result, own);
-  return Object.keys(lists).length > 0 ? { ...result, ...lists, ...unshared(result) } : result;
+  const isFiltered = Object.keys(lists).length > 0;
+  const filtered = isFiltered ? { ...result, ...lists, ...unshared(result) } : result;
+  return withBoundState(handles, caller, filtered);
 }
 
 /** The tasks that a result is the state of, or belongs to. */

@@ -21,6 +21,7 @@ import { levelRules, neededBy } from './needed-level.ts';
 import { openParameterHeaders } from './parameter-headers.ts';
 import { failuresFor, refusalOf } from './refusals.ts';
 import { outboundHeaders } from './request-headers.ts';
+import { withOwnState } from './request-state.ts';
 import { filterMessage } from './response-filter.ts';
 import { NO_TASKS, speaksOfTasks, type Tasks, withoutForeignTask } from './tasks.ts';
 import { linksIn, withTraceparent } from './trace-context.ts';
@@ -114,7 +115,7 @@ async function answer(
   );
   const { productName, tasks } = options;
   const ownTasks = messages.some(speaksOfTasks) ? await tasks.idsOf(caller) : NO_TASKS;
-  const refused = refusalOf({ rules, productName, ownTasks }, caller, messages);
+  const refused = refusalOf({ rules, productName, handles, ownTasks }, caller, messages);
   if (refused) return answerHere(ctx, body, refused);
   const kind = kindOf(method, messages);
   const leave = options.room.take(caller, kind === 'listening');
@@ -123,9 +124,11 @@ async function answer(
     leave();
     return answerHere(ctx, body, unwritten);
   }
-  const sent = messages.map((message) => withoutForeignTask(ownTasks, message));
+  const sent = messages.map((message) =>
+    withOwnState(handles, caller, withoutForeignTask(ownTasks, message)),
+  );
   const isListening = method === 'GET' || messages.some(isSubscription);
-  const filter = { rules, caller, tasks, parameterHeaders, isListening };
+  const filter = { rules, caller, tasks, handles, parameterHeaders, isListening };
   const open = options.calls.open(idsOf(caller), requireStillGood, kind);
   await exchange(ctx, exchanging, {
     method,
