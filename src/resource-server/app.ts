@@ -29,6 +29,7 @@ import { openRoom } from './open-call-limits.ts';
 import { openCalls } from './open-calls.ts';
 import { openSample } from './sample.ts';
 import { tokenVerifier } from './verified-tokens.ts';
+import { openTasks } from './upstream/tasks.ts';
 import { openUpstream } from './upstream/upstream.ts';
 import { challenge, connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
 
@@ -131,7 +132,7 @@ async function check(options: ResourceServerOptions, signal: AbortSignal): Promi
 
 /** The operator's own MCP server where there is one, else the sample. */
 function openAnswering(options: ResourceServerOptions, { onChange }: Records): Answering {
-  const { settings, version, logger, signingKey, now } = options;
+  const { settings, version, store, logger, signingKey, now } = options;
   const { productName, authUrl: issuer } = settings;
   const { upstream } = settings.resourceServer;
   const shared = { productName, version, record: callRecorder(options), logger };
@@ -144,6 +145,7 @@ function openAnswering(options: ResourceServerOptions, { onChange }: Records): A
     upstream,
     issuer,
     handleKeys,
+    tasks: openTasks(store, upstream.url, now),
     signingKey,
     calls,
     room: openRoom(upstream.openCalls),

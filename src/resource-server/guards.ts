@@ -5,6 +5,7 @@ import { EXPOSED, HEADERS } from '../http/cors.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 
 const LOOPBACK_ORIGIN = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/;
+const PARAMETER_HEADER = /^mcp-param-[\w!#$%&'*+.^`|~-]+$/i;
 export type OriginPolicy = { allowed: ReadonlySet<string>; allowLoopback: boolean };
 
 /** MCP, Streamable HTTP, security: a foreign `Origin` is refused, which is what stops DNS rebinding. Programs send none. */
@@ -20,11 +21,17 @@ export function requireKnownOrigin({ allowed, allowLoopback }: OriginPolicy): Ko
     ctx.set('Access-Control-Allow-Origin', origin);
     if (ctx.method !== 'OPTIONS' || !ctx.get('Access-Control-Request-Method')) return next();
     ctx.set('Access-Control-Allow-Methods', 'GET, POST, DELETE');
-    ctx.set('Access-Control-Allow-Headers', HEADERS);
+    ctx.set('Access-Control-Allow-Headers', [HEADERS, ...parameterHeadersOf(ctx)].join(', '));
     ctx.set('Access-Control-Max-Age', '3600');
     ctx.status = 204;
     return undefined;
   };
+}
+
+/** The tools of an MCP server name these headers (MCP 2026-07-28, SEP-2243), so that no list can have them all. */
+function parameterHeadersOf(ctx: Koa.Context): string[] {
+  const names = ctx.get('Access-Control-Request-Headers').split(',');
+  return names.map((name) => name.trim()).filter((name) => PARAMETER_HEADER.test(name));
 }
 
 /** 404 for a link that never was, 410 for one that is over: signing in again helps with neither. Used up is neither. */

@@ -75,6 +75,19 @@ describe('An origin that the operator allowed', () => {
     expect(headers.get('vary')).to.match(/\borigin\b/i);
   });
 
+  it('is told in the preflight that it may send headers for the parameters of tools, and nothing made up', async () => {
+    const { headers } = await fetch(connector.link, {
+      method: 'OPTIONS',
+      headers: {
+        ...preflight(ALLOWED),
+        'access-control-request-headers': 'authorization, mcp-param-region,Mcp-Param-X_y, x-other',
+      },
+    });
+    const allowed = headers.get('access-control-allow-headers')?.split(', ');
+    expect(allowed).to.include.members(['mcp-param-region', 'Mcp-Param-X_y']);
+    expect(allowed).to.not.include('x-other');
+  });
+
   it('RSV-08 lets no other in, however similar', async () => {
     for (const origin of OTHERS) {
       for (const { status, headers } of [await ask(origin), await askFirst(origin)]) {

@@ -18,7 +18,8 @@ export type AnswerOptions = {
   isAnswerDue: boolean;
   /** Bytes. */
   limit: number;
-  pass: (message: unknown) => unknown;
+  /** A message as the caller may have it: the same object when nothing is changed, undefined when it is dropped. */
+  pass: (message: unknown) => Promise<unknown>;
   bindSession: (id: string) => string;
   /** Turns the body of a stream into what the caller gets. */
   stream: (body: AsyncIterable<Buffer>) => AsyncIterable<string>;
@@ -48,7 +49,7 @@ export async function answerWith(
   const isEmpty = ctx.method === 'DELETE' || (ctx.method === 'POST' && !options.isAnswerDue);
   if (isEmpty) answerWithNothing(ctx, status);
   else if (kind === 'application/json' && ctx.method === 'POST')
-    answerWithText(ctx, status, passText(text, options.pass));
+    answerWithText(ctx, status, await passText(text, options.pass));
   else throw badGateway(new Error(`the upstream answered ${status} with ${kind ?? 'nothing'}`));
   return false;
 }
@@ -110,14 +111,30 @@ async function readBounded(body: AsyncIterable<Buffer>, limit: number): Promise<
 }
 
 /** As it was sent, unless something is left out of it. */
-function passText(text: string, pass: (message: unknown) => unknown): string {
+async function passText(text: string, pass: AnswerOptions['pass']): Promise<string> {
   const parsed: unknown = JSON.parse(text);
   const messages: unknown[] = Array.isArray(parsed) ? parsed : [parsed];
   if (messages.length === 0 || !messages.every(isMessage))
     throw badGateway(new Error('the upstream answered with something that is no JSON-RPC message'));
-  const passed = messages.map(pass);
-  if (passed.every((message, n) => message === messages[n])) return text;
+  const passed = await passAll(messages, pass);
+  if (passed.length === 0)
+    throw badGateway(new Error('the upstream answered with nothing that is for the caller'));
+  if (isUnchanged(passed, messages)) return text;
   return JSON.stringify(Array.isArray(parsed) ? passed : passed[0]);
+}
+
+/** Without the messages that are dropped. */
+export async function passAll(
+  messages: readonly unknown[],
+  pass: AnswerOptions['pass'],
+): Promise<unknown[]> {
+  const passed = [];
+  for (const message of messages) passed.push(await pass(message));
+  return passed.filter((message) => message !== undefined);
+}
+
+export function isUnchanged(passed: readonly unknown[], messages: readonly unknown[]): boolean {
+  return passed.length === messages.length && passed.every((message, n) => message === messages[n]);
 }
 
 function isMessage(value: unknown): boolean {

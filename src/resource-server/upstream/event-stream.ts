@@ -1,14 +1,15 @@
 // A stream of the upstream (server-sent events), passed on event by event: each is whole, checked, and for this caller only.
 import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
 import { isObject, membersOf } from '../messages.ts';
+import { isUnchanged, passAll } from './answer.ts';
 import { badGateway } from './faults.ts';
 import type { MessageId } from './message.ts';
 
 export type EventStreamOptions = {
   /** The largest event, in characters. */
   limit: number;
-  /** A message as the caller may have it; the same object when nothing is changed. */
-  pass: (message: unknown) => unknown;
+  /** A message as the caller may have it: the same object when nothing is changed, undefined when it is dropped. */
+  pass: (message: unknown) => Promise<unknown>;
   bindEvent: (id: string) => string;
   /** The requests that this stream is to answer. */
   awaited: readonly MessageId[];
@@ -29,7 +30,7 @@ export async function* passEvents(
   try {
     for await (const chunk of source) {
       options.heard();
-      yield* reader.read(chunk);
+      for (const event of reader.read(chunk)) yield await reader.pass(event);
     }
     if (reader.unanswered().length === 0) return;
     throw badGateway(new Error('the stream of the upstream ended before it answered'));
@@ -40,47 +41,59 @@ export async function* passEvents(
   }
 }
 
+type Comment = 'comment';
+type Received = EventSourceMessage & { retry: number | undefined };
+
+const EMPTY_COMMENT = ':\n\n';
+
 function openReader({ limit, pass, bindEvent, awaited }: EventStreamOptions) {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   const open = new Set(awaited);
-  const ready: string[] = [];
+  const received: (Received | Comment)[] = [];
   let isResumable = false;
   let retry: number | undefined;
   const parser = createParser({
     maxBufferSize: limit,
     onEvent(event) {
-      if (event.id) isResumable = true;
-      const bound = event.id ? { ...event, id: bindEvent(event.id) } : event;
-      ready.push(encode({ ...bound, data: passData(event, pass, open), retry }));
+      received.push({ ...event, retry });
       retry = undefined;
     },
-    onComment: () => void ready.push(':\n\n'),
+    onComment: () => void received.push('comment'),
     onRetry: (milliseconds) => void (retry = milliseconds),
     onError: refuseTooLarge,
   });
   return {
-    read(chunk: Buffer): string[] {
+    read(chunk: Buffer): (Received | Comment)[] {
       parser.feed(decoder.decode(chunk, { stream: true }));
-      return ready.splice(0);
+      return received.splice(0);
+    },
+    async pass(event: Received | Comment): Promise<string> {
+      if (event === 'comment') return EMPTY_COMMENT;
+      if (event.id) isResumable = true;
+      const data = await passData(event, pass, open);
+      if (data === undefined && !event.id) return EMPTY_COMMENT;
+      const bound = event.id ? { ...event, id: bindEvent(event.id) } : event;
+      return encode({ ...bound, data: data ?? '' });
     },
     unanswered: () => (isResumable ? [] : [...open]),
   };
 }
 
-/** Other kinds of events mean nothing in MCP: they go on without what they carry. */
-function passData(
+/** Undefined when every message in it is dropped. Other kinds of events mean nothing in MCP: they go on without what they carry. */
+async function passData(
   { event = 'message', data }: EventSourceMessage,
   pass: EventStreamOptions['pass'],
   open: Set<MessageId>,
-): string {
+): Promise<string | undefined> {
   if (event !== 'message' || data === '') return '';
   const parsed: unknown = JSON.parse(data);
   const messages = Array.isArray(parsed) ? parsed : [parsed];
   if (!messages.every(isObject)) throw new Error('the upstream sent an event that is no message');
-  const passed = messages.map(pass);
+  const passed = await passAll(messages, pass);
   for (const { id, method } of messages.map(membersOf))
     if (method === undefined) open.delete(id as MessageId);
-  if (passed.every((message, n) => message === messages[n])) return data;
+  if (isUnchanged(passed, messages)) return data;
+  if (passed.length === 0) return undefined;
   return JSON.stringify(Array.isArray(parsed) ? passed : passed[0]);
 }
 

@@ -40,7 +40,7 @@ export type Exchange = Omit<Outbound, 'signal'> & {
   messages: readonly Message[];
   /** Aborted when the call may not go on. */
   signal: AbortSignal;
-  pass: (message: unknown) => unknown;
+  pass: (message: unknown) => Promise<unknown>;
   bindSession: (id: string) => string;
   bindEvent: (id: string) => string;
   /** Called once, when all is over. */

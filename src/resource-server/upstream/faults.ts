@@ -1,5 +1,6 @@
 // What a caller is told when the upstream is dead, slow or talks nonsense: that, and nothing of what it said; the cause is for the log.
-import { HttpError } from '../../http/errors.ts';
+import { HttpError, unavailable } from '../../http/errors.ts';
+import { StoreUnavailable } from '../../store/store.ts';
 
 export function badGateway(cause: unknown): HttpError {
   const message =
@@ -18,8 +19,9 @@ export function clientGone(): HttpError {
   return new HttpError(400, 'client_gone', 'the client went away');
 }
 
-/** Why a request ended early: what aborted it, or else the upstream. */
+/** Why a request ended early: what aborted it, the store, or else the upstream. */
 export function faultOf(signal: AbortSignal, error: unknown): unknown {
   if (signal.aborted) return signal.reason;
+  if (error instanceof StoreUnavailable) return unavailable(error);
   return error instanceof HttpError ? error : badGateway(error);
 }

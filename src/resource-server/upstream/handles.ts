@@ -1,16 +1,17 @@
-// Handles that the upstream gives out (session ids, event ids), bound to the caller that got them: nobody else can use one.
+// Handles that the upstream gives out (session ids, event ids, request states), bound to the caller that got them: nobody else can use one.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { type Level, levelsUpTo } from '../../permission-level.ts';
 import type { Caller } from '../level.ts';
 
-export type HandleKind = 'session' | 'event';
+/** `state`: what a client sends back when it repeats a request (`requestState`, MCP 2026-07-28). */
+export type HandleKind = 'session' | 'event' | 'state';
 
 export type Handles = {
   bind(kind: HandleKind, caller: Caller, handle: string): string;
   /**
-   * Undefined for what was not bound for this account, client and connector; and for an event of a higher level than the caller's, after which
-   * may come what that level sees.
+   * Undefined for what was not bound for this account, client and connector; and for an event or a state of a higher level than the caller's:
+   * after the event may come, and in the state may be, what that level sees.
    */
   unbind(kind: HandleKind, caller: Caller, bound: string): string | undefined;
 };
@@ -39,7 +40,7 @@ export function openHandles(keys: KeyRing, upstream: string): Handles {
 
 /** A session is the same one at every level: each call in it is judged. */
 function ownerOf(kind: HandleKind, { level, ...caller }: Caller): Owner {
-  return kind === 'event' ? { ...caller, level } : caller;
+  return kind === 'session' ? caller : { ...caller, level };
 }
 
 function isSame(one: string, other: string): boolean {

@@ -20,8 +20,16 @@ const SUBJECTS: Readonly<Record<string, string>> = {
   'prompts/get': 'name',
   'resources/read': 'uri',
   'tasks/get': 'taskId',
+  'tasks/result': 'taskId',
   'tasks/update': 'taskId',
   'tasks/cancel': 'taskId',
+};
+
+/** What else is judged in `params`, besides the subject. */
+const JUDGED_ALWAYS = ['_meta', 'requestState'];
+const ALSO_JUDGED: Readonly<Record<string, string>> = {
+  'tools/call': 'arguments',
+  'subscriptions/listen': 'notifications',
 };
 
 /** One, or those of a batch. Throws HttpError 400. */
@@ -55,7 +63,8 @@ function requireMessage(given: unknown): Message {
 
 /** Some parsers take member names in any case: they would call another tool, or one with other arguments, than was judged and recorded. */
 function refuseAmbiguous(method: string, params: Record<string, unknown>): void {
-  const judged = [subjectMember(method), method === 'tools/call' ? 'arguments' : undefined];
+  const also = Object.hasOwn(ALSO_JUDGED, method) ? ALSO_JUDGED[method] : undefined;
+  const judged = [...JUDGED_ALWAYS, subjectMember(method), also];
   for (const member of judged.filter((name) => name !== undefined)) {
     const isNearly = (name: string) => name !== member && folded(name) === folded(member);
     if (Object.keys(params).some(isNearly))

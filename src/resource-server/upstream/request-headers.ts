@@ -1,20 +1,25 @@
 // The headers of a request to the upstream: a list of what goes on, so that tokens, cookies and whatever else came do not.
 import type { IncomingHttpHeaders } from 'node:http';
 import { HttpError } from '../../http/errors.ts';
+import { membersOf } from '../messages.ts';
 import { presentedToken } from '../bearer.ts';
 import type { Caller } from '../level.ts';
 import { CALLER_HEADER } from './caller-header.ts';
 import type { Handles } from './handles.ts';
-import { hasSubject, type Message, subjectOf } from './message.ts';
+import { hasSubject, isRequest, type Message, subjectOf } from './message.ts';
+import { decodedHeader, headerMismatch, type ParameterHeaders } from './parameter-headers.ts';
 
-const PASSED_ON = /^(accept|mcp-protocol-version|mcp-method|mcp-name|mcp-param-[\w-]+)$/;
-/** MCP 2026-07-28: how a header carries text that is not plain (SEP-2243). */
-const ENCODED = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
+const PASSED_ON = /^(accept|mcp-protocol-version|mcp-method|mcp-name)$/;
+const REVISION = /^\d{4}-\d{2}-\d{2}$/;
+/** The first revision in which headers repeat the body (SEP-2243). */
+const MIRRORED_SINCE = '2026-07-28';
+const REVISION_IN_BODY = 'io.modelcontextprotocol/protocolVersion';
 
 export type Inbound = { headers: IncomingHttpHeaders; messages: readonly Message[] };
 
 export type OutboundOptions = {
   handles: Handles;
+  parameterHeaders: ParameterHeaders;
   caller: Caller;
   /** The signed text of `Gatehouse-Caller`. */
   signedCaller: string;
@@ -27,12 +32,12 @@ export function outboundHeaders(
   options: OutboundOptions,
 ): Record<string, string> {
   requireAgreement(headers, messages);
-  const { handles, caller, signedCaller, version } = options;
+  const { handles, parameterHeaders, caller, signedCaller, version } = options;
   const session = headers['mcp-session-id'];
   const event = headers['last-event-id'];
   return {
     accept: 'application/json, text/event-stream',
-    ...passedOn(headers, messages),
+    ...passedOn(headers, messages, parameterHeaders),
     ...(messages.length > 0 ? { 'content-type': 'application/json' } : {}),
     ...(session === undefined
       ? {}
@@ -50,18 +55,23 @@ export function outboundHeaders(
 function passedOn(
   headers: IncomingHttpHeaders,
   messages: readonly Message[],
+  parameterHeaders: ParameterHeaders,
 ): Record<string, string> {
   const { token = '' } = presentedToken(headers.authorization);
   const secrets = [token, String(headers.dpop ?? '')].filter((secret) => secret !== '');
   const [message, ...more] = messages;
   const isPassedOn = ([name, value]: [string, unknown]) => {
     if (!PASSED_ON.test(name) || typeof value !== 'string') return false;
-    if (secrets.some((secret) => value.includes(secret))) return false;
     if (name === 'mcp-name')
       return more.length === 0 && message !== undefined && hasSubject(message);
-    return more.length === 0 || !/^mcp-(method|param)/.test(name);
+    return more.length === 0 || name !== 'mcp-method';
   };
-  return Object.fromEntries(Object.entries(headers).filter(isPassedOn)) as Record<string, string>;
+  const ofMessage = message && more.length === 0 ? parameterHeaders.verified(headers, message) : {};
+  const all = { ...Object.fromEntries(Object.entries(headers).filter(isPassedOn)), ...ofMessage };
+  const isSecret = ([, value]: [string, unknown]) =>
+    secrets.some((secret) => String(value).includes(secret));
+  const passed = Object.entries(all).filter((header) => !isSecret(header));
+  return Object.fromEntries(passed) as Record<string, string>;
 }
 
 /** A server that goes by the header would do something else than was judged here (MCP 2026-07-28, header validation). */
@@ -69,18 +79,31 @@ function requireAgreement(headers: IncomingHttpHeaders, messages: readonly Messa
   const [message, ...more] = messages;
   if (!message || more.length > 0) return;
   const { 'mcp-method': method, 'mcp-name': name } = headers;
-  if (method !== undefined && method !== message.method) throw mismatch('Mcp-Method');
-  if (name !== undefined && decoded(String(name)) !== subjectOf(message))
-    throw mismatch('Mcp-Name');
+  const [revision, revisionInBody] = [headers['mcp-protocol-version'], revisionOf(message)];
+  if (isRequest(message) && isMirrored(revision ?? revisionInBody)) {
+    const isNamed = subjectOf(message) === undefined || name !== undefined;
+    if (method === undefined) throw headerMissing('Mcp-Method');
+    if (!isNamed) throw headerMissing('Mcp-Name');
+    if (revisionInBody !== undefined && revisionInBody !== revision)
+      throw headerMismatch('MCP-Protocol-Version');
+  }
+  if (method !== undefined && method !== message.method) throw headerMismatch('Mcp-Method');
+  const named = name === undefined ? undefined : decodedHeader(String(name));
+  if (name !== undefined && (named === undefined || named !== subjectOf(message)))
+    throw headerMismatch('Mcp-Name');
 }
 
-function decoded(value: string): string {
-  const [, base64] = ENCODED.exec(value) ?? [];
-  return base64 === undefined ? value : Buffer.from(base64, 'base64').toString('utf8');
+function revisionOf({ params }: Message): unknown {
+  return membersOf(params?.['_meta'])[REVISION_IN_BODY];
 }
 
-function mismatch(header: string): HttpError {
-  return new HttpError(400, 'header_mismatch', `${header} says something else than the body`);
+/** Revisions are dates. */
+function isMirrored(revision: unknown): boolean {
+  return typeof revision === 'string' && REVISION.test(revision) && revision >= MIRRORED_SINCE;
+}
+
+function headerMissing(header: string): HttpError {
+  return new HttpError(400, 'header_mismatch', `${header} is missing`);
 }
 
 function requireOwn(handle: string | undefined): string {

@@ -18,10 +18,13 @@ import { type Body, exchange, type ExchangeOptions, type Outbound } from './exch
 import { openHandles } from './handles.ts';
 import { isRequest, isSubscription, type Message, requireMessages } from './message.ts';
 import { levelRules, neededBy } from './needed-level.ts';
+import { openParameterHeaders } from './parameter-headers.ts';
 import { failuresFor, refusalOf } from './refusals.ts';
 import { outboundHeaders } from './request-headers.ts';
+import { withOwnState } from './request-state.ts';
+import { filterMessage } from './response-filter.ts';
+import { NO_TASKS, speaksOfTasks, type Tasks, withoutForeignTask } from './tasks.ts';
 import { linksIn, withTraceparent } from './trace-context.ts';
-import { visible } from './visible.ts';
 import { requestContext } from '../../http/request-context.ts';
 
 export type UpstreamOptions = {
@@ -31,6 +34,7 @@ export type UpstreamOptions = {
   version: string;
   /** Bind the upstream's handles to their owners. */
   handleKeys: KeyRing;
+  tasks: Tasks;
   signingKey: () => SigningKey;
   record: RecordCall;
   calls: OpenCalls;
@@ -65,6 +69,7 @@ function partsOf(
   return {
     rules: levelRules(upstream),
     handles: openHandles(handleKeys, url),
+    parameterHeaders: openParameterHeaders(),
     headerOf: callerHeader({ issuer, audience: url, signingKey, now }),
     exchanging,
   };
@@ -98,12 +103,20 @@ async function answer(
   const method = requireMethod(ctx);
   const messages = method === 'POST' ? requirePosted(ctx, body) : [];
   if (messages.length === 1) requestContext(ctx).jsonRpc = { id: messages[0]?.id };
-  const { rules, handles, headerOf, exchanging } = parts;
+  const { rules, handles, parameterHeaders, headerOf, exchanging } = parts;
   const headers = outboundHeaders(
     { headers: ctx.req.headers, messages },
-    { handles, caller, signedCaller: await headerOf(caller), version: options.version },
+    {
+      handles,
+      parameterHeaders,
+      caller,
+      signedCaller: await headerOf(caller),
+      version: options.version,
+    },
   );
-  const refused = refusalOf({ rules, productName: options.productName }, caller, messages);
+  const { productName, tasks } = options;
+  const ownTasks = messages.some(speaksOfTasks) ? await tasks.idsOf(caller) : NO_TASKS;
+  const refused = refusalOf({ rules, productName, handles, ownTasks }, caller, messages);
   if (refused) return answerHere(ctx, body, refused);
   const kind = kindOf(method, messages);
   const leave = options.room.take(caller, kind === 'listening');
@@ -112,15 +125,20 @@ async function answer(
     leave();
     return answerHere(ctx, body, unwritten);
   }
+  const sent = messages.map((message) =>
+    withOwnState(handles, caller, withoutForeignTask(ownTasks, message)),
+  );
+  const isListening = method === 'GET' || messages.some(isSubscription);
+  const filter = { rules, caller, tasks, handles, parameterHeaders, isListening };
   const open = options.calls.open(idsOf(caller), requireStillGood, kind);
   await exchange(ctx, exchanging, {
     method,
     headers,
-    ...(method === 'POST' ? { body: textOf(body, messages) } : {}),
+    ...(method === 'POST' ? { body: textOf(body, sent) } : {}),
     links: linksIn(messages),
     messages,
     signal: open.signal,
-    pass: (message) => visible(rules, caller, message),
+    pass: (message) => filterMessage(filter, message),
     bindSession: (id) => handles.bind('session', caller, id),
     bindEvent: (id) => handles.bind('event', caller, id),
     end() {

@@ -12,6 +12,7 @@ import {
   PING,
   startScripted,
   stream,
+  toolCall,
 } from '../../support/upstream/scripted.ts';
 import { startUpstreamV1 } from '../../support/upstream/sdk-v1.ts';
 import { connectPerson, useUpstream } from '../../support/upstream/system.ts';
@@ -151,6 +152,57 @@ describe('A session at the MCP server behind Gatehouse', () => {
     // An event is no session.
     expect((await go(link, token, event)).status).to.equal(404);
     expect(behind().upstream.received).to.have.length(before);
+  });
+});
+
+describe('The state that a client sends back to the MCP server behind Gatehouse', () => {
+  const behind = useUpstream(startScripted);
+  afterEach(() => behind().upstream.answer(echo));
+
+  async function askedFor(link: string, token: string): Promise<string> {
+    const result = { resultType: 'input_required', requestState: 'opaque', inputRequests: {} };
+    behind().upstream.answer((_req, res) => json(res, answerTo(PING, result)));
+    const { text } = await call(link, token, toolCall('whoami'));
+    behind().upstream.answer(echo);
+    return JSON.parse(text).result.requestState;
+  }
+
+  const repeat = (link: string, token: string, requestState: unknown) =>
+    call(link, token, {
+      jsonrpc: '2.0',
+      id: 2,
+      method: 'tools/call',
+      params: { name: 'whoami', requestState },
+    });
+
+  it('UPS-09 works for the caller that it was given to, at no lower level', async () => {
+    const { system, upstream } = behind();
+    const { link, token, connector, connection } = await connectPerson(system, 'full');
+    const lower = await connect(system, connector, { level: 'operations', as: connection });
+    const [high, low] = [await askedFor(link, token), await askedFor(link, lower.accessToken)];
+    for (const state of [high, low]) {
+      expect((await repeat(link, token, state)).rpc?.result).to.deep.equal({});
+      expect(upstream.received.at(-1)?.body).to.nested.include({
+        'params.requestState': 'opaque',
+      });
+    }
+    expect((await repeat(link, lower.accessToken, low)).rpc?.result).to.deep.equal({});
+    const other = await connectPerson(system, 'full');
+    const otherClient = await connect(system, connector, { as: { browser: connection.browser } });
+    const before = upstream.received.length;
+    for (const [at, held, state] of [
+      [link, lower.accessToken, high],
+      [link, otherClient.accessToken, low],
+      [other.link, other.token, low],
+      [link, token, 'opaque'],
+      [link, token, `.opaque`],
+      [link, token, 7],
+      [link, token, null],
+    ] as const) {
+      const { status, rpc } = await repeat(at, held, state);
+      expect([status, rpc?.error?.code], String(state)).to.deep.equal([200, -32_602]);
+    }
+    expect(upstream.received).to.have.length(before);
   });
 });
 

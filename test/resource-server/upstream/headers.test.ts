@@ -3,7 +3,14 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { expect } from 'chai';
 import { call } from '../../support/mcp.ts';
-import { echo, json, PING, startScripted, toolCall } from '../../support/upstream/scripted.ts';
+import {
+  answerTo,
+  echo,
+  json,
+  PING,
+  startScripted,
+  toolCall,
+} from '../../support/upstream/scripted.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
 
 const CANARY = 'canary-7f3a';
@@ -82,7 +89,6 @@ describe('To the MCP server behind it, Gatehouse', () => {
       'accept',
       'accept-encoding',
       'user-agent',
-      'mcp-param-region',
       'gatehouse-caller',
     ]);
     expect(sent?.headers['host']).to.equal(new URL(upstream.url).host);
@@ -117,7 +123,8 @@ describe('To the MCP server behind it, Gatehouse', () => {
       'mcp-name': `=?base64?${Buffer.from('whoami').toString('base64')}?=`,
       'mcp-param-region': 'eu',
     };
-    expect((await call(link, token, toolCall('whoami'), { headers })).status).to.equal(200);
+    const message = toolCall('whoami', 1, { region: 'eu' });
+    expect((await call(link, token, message, { headers })).status).to.equal(200);
     expect(behind().upstream.received.at(-1)?.headers).to.include(headers);
   });
 
@@ -128,12 +135,139 @@ describe('To the MCP server behind it, Gatehouse', () => {
       { 'mcp-method': 'ping' },
       { 'mcp-name': 'wait' },
       { 'mcp-name': `=?base64?${Buffer.from('wait').toString('base64')}?=` },
+      // More than one reading: no canonical base64, no UTF-8.
+      { 'mcp-name': `=?base64?${Buffer.from('whoami').toString('base64')}=?=` },
+      { 'mcp-name': '=?base64?d2hvYW1p!?=' },
+      { 'mcp-name': '=?base64?/w==?=' },
     ];
     for (const headers of wrong) {
       const { status, rpc } = await call(link, token, toolCall('whoami'), { headers });
       expect([status, rpc?.error?.code], JSON.stringify(headers)).to.deep.equal([400, -32_020]);
     }
     expect(behind().upstream.received).to.have.length(before);
+  });
+
+  const encoded = (text: string) => `=?base64?${Buffer.from(text).toString('base64')}?=`;
+  const given = { region: 'eu', member_id: 'M1', count: 7, dry: false, name: 'Zoë', big: 1.5 };
+  const askWith = async (
+    headers: Record<string, string>,
+    tool = 'whoami',
+    values: object = given,
+  ) => {
+    const { link, token } = await behind().connected('analytics');
+    return call(link, token, toolCall(tool, 1, values), { headers });
+  };
+
+  it('UPS-06 sends headers that repeat an argument of their name', async () => {
+    for (const headers of [
+      { 'mcp-param-region': 'eu' },
+      { 'mcp-param-region': encoded('eu') },
+      { 'mcp-param-name': encoded('Zoë') },
+      { 'mcp-param-member_id': 'M1' },
+      { 'mcp-param-member-id': 'M1' },
+      { 'mcp-param-count': '7' },
+      { 'mcp-param-count': '7.0' },
+      { 'mcp-param-dry': 'false' },
+    ] as Record<string, string>[]) {
+      expect((await askWith(headers)).status, JSON.stringify(headers)).to.equal(200);
+      expect(behind().upstream.received.at(-1)?.headers).to.include(headers);
+    }
+  });
+
+  it('UPS-06 refuses headers that say something else than the argument of their name', async () => {
+    const before = behind().upstream.received.length;
+    for (const headers of [
+      { 'mcp-param-region': 'us' },
+      { 'mcp-param-region': 'EU' },
+      { 'mcp-param-region': '' },
+      { 'mcp-param-region': 'eu, us' },
+      { 'mcp-param-region': encoded('us') },
+      { 'mcp-param-region': `${encoded('eu').slice(0, -3)}==?=` },
+      { 'mcp-param-member-id': 'M2' },
+      { 'mcp-param-name': 'Zoë' },
+      { 'mcp-param-count': '0x7' },
+      { 'mcp-param-dry': '' },
+    ] as Record<string, string>[]) {
+      const { status, rpc } = await askWith(headers);
+      expect([status, rpc?.error?.code], JSON.stringify(headers)).to.deep.equal([400, -32_020]);
+    }
+    expect(behind().upstream.received).to.have.length(before);
+  });
+
+  it('UPS-06 leaves out headers that repeat nothing', async () => {
+    const header = { 'mcp-param-tenant': 'eu' };
+    const { link, token } = await behind().connected('analytics');
+    const batch = [toolCall('whoami', 1, { tenant: 'eu' }), { ...PING, id: 2 }];
+    await askWith(header);
+    await call(
+      link,
+      token,
+      { ...PING, params: { tenant: 'eu', arguments: { tenant: 'eu' } } },
+      { headers: header },
+    );
+    await call(link, token, batch, { headers: header });
+    for (const { headers } of behind().upstream.received.slice(-3))
+      expect(headers).to.not.have.property('mcp-param-tenant');
+  });
+
+  it('UPS-06 sends the headers that the listed schema of a tool declares, from where it declares', async () => {
+    const { link, token } = await behind().connected('analytics');
+    const target = {
+      type: 'object',
+      properties: { id: { type: 'string', 'x-mcp-header': 'Member' } },
+    };
+    const region = { type: 'string', 'x-mcp-header': 'Region' };
+    const inputSchema = { type: 'object', properties: { target, place: region } };
+    behind().upstream.answer((_req, res) =>
+      json(res, answerTo(PING, { tools: [{ name: 'wait', inputSchema }] })),
+    );
+    await call(link, token, { ...PING, method: 'tools/list' });
+    behind().upstream.answer(echo);
+    const values = { target: { id: 'M1' }, place: 'eu', member: 'M2', region: 'us', dry: 'x' };
+    const right = { 'mcp-param-member': 'M1', 'mcp-param-region': 'eu' };
+    expect((await askWith({ ...right, 'mcp-param-dry': 'x' }, 'wait', values)).status).to.equal(
+      200,
+    );
+    expect(behind().upstream.received.at(-1)?.headers).to.include(right);
+    // What no schema declares is nothing that a server expects.
+    expect(behind().upstream.received.at(-1)?.headers).to.not.have.property('mcp-param-dry');
+    const before = behind().upstream.received.length;
+    for (const header of ['mcp-param-member', 'mcp-param-region'])
+      expect((await askWith({ [header]: 'M2' }, 'wait', values)).rpc?.error?.code).to.equal(
+        -32_020,
+      );
+    const absent = { target: {}, place: null };
+    for (const header of ['mcp-param-member', 'mcp-param-region'])
+      expect((await askWith({ [header]: 'null' }, 'wait', absent)).rpc?.error?.code).to.equal(
+        -32_020,
+      );
+    expect(behind().upstream.received).to.have.length(before);
+  });
+
+  it('UPS-07 refuses a request of revision 2026-07-28 without the headers that repeat it', async () => {
+    const { link, token } = await behind().connected('full');
+    const before = behind().upstream.received.length;
+    const version = { 'mcp-protocol-version': '2026-07-28' };
+    const _meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' };
+    const modern = { ...toolCall('whoami'), params: { name: 'whoami', _meta } };
+    const both = { 'mcp-method': 'tools/call', 'mcp-name': 'whoami' };
+    for (const [message, headers] of [
+      [toolCall('whoami'), version],
+      [toolCall('whoami'), { ...version, 'mcp-method': 'tools/call' }],
+      [toolCall('whoami'), { ...version, 'mcp-name': 'whoami' }],
+      [{ ...PING, method: 'tools/list' }, version],
+      [modern, { ...version, 'mcp-protocol-version': '2026-09-01', ...both }],
+    ] as const) {
+      const { status, rpc } = await call(link, token, message, { headers });
+      expect([status, rpc?.error?.code], JSON.stringify(headers)).to.deep.equal([400, -32_020]);
+    }
+    expect(behind().upstream.received).to.have.length(before);
+    for (const message of [toolCall('whoami'), modern])
+      expect(
+        (await call(link, token, message, { headers: { ...version, ...both } })).status,
+      ).to.equal(200);
+    const notice = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } };
+    expect((await call(link, token, notice, { headers: version })).status).to.equal(202);
   });
 
   it('sends numbers with every digit, and of two members with one name the one it judged', async () => {

@@ -89,7 +89,6 @@ describe('In front of an MCP server, a level', () => {
       ask('resources/subscribe', { uri: 'file:///report' }),
       ask('prompts/get', { name: 'brief' }),
       ask('completion/complete'),
-      ask('tasks/result', { taskId: '1' }),
       ask('something/new'),
       ask('notifications/that/asks'),
     ]) {
@@ -228,6 +227,50 @@ describe('In front of an MCP server, a level', () => {
     });
     const streamed = await attempt('analytics', 'analytics', toolCall('whoami'));
     expect(streamed.text).to.equal(`data: ${body}\n\n`);
+  });
+});
+
+describe('In front of an MCP server that compares names loosely, a tool', () => {
+  const behind = useUpstream(startScripted, { settings: { defaultLevel: 'analytics' } });
+  afterEach(() => behind().upstream.answer(echo));
+
+  const LOOKALIKES = [
+    'Cards',
+    'CARDS',
+    'card\u017f',
+    '\uff43ards',
+    'c\u200bards',
+    ' cards',
+    'cards\n',
+    'ca rds',
+    'cards\u0000',
+    'c\u00adards',
+  ];
+
+  it('UPS-08 whose name only looks like a declared one is refused at every level, and the server does not hear of it', async () => {
+    const before = behind().upstream.received.length;
+    for (const level of ['analytics', 'full'] as const) {
+      const { link, token } = await behind().connected(level, 'full');
+      for (const name of LOOKALIKES) {
+        const { status, rpc } = await call(link, token, toolCall(name));
+        expect([status, rpc?.error?.code], JSON.stringify(name)).to.deep.equal([200, -32_602]);
+      }
+    }
+    expect(behind().upstream.received).to.have.length(before);
+  });
+
+  it('UPS-08 whose name only looks like a declared one is not listed', async () => {
+    const tools = [...LOOKALIKES, 'cards', 'other'].map((name) => ({ name }));
+    behind().upstream.answer((_req, res) => json(res, answerTo({ id: 1 }, { tools })));
+    const { link, token } = await behind().connected('full');
+    const { rpc } = await call(link, token, ask('tools/list'));
+    expect(rpc?.result?.tools).to.deep.equal([{ name: 'cards' }, { name: 'other' }]);
+  });
+
+  it('that is not declared keeps its name, however it is written', async () => {
+    const { link, token } = await behind().connected('analytics');
+    for (const name of ['Other', 'other', 'ca-rds', 'cards2', '\u0441ards'])
+      expect((await call(link, token, toolCall(name))).rpc?.result, name).to.deep.equal({});
   });
 });
 
