@@ -140,6 +140,19 @@ export function keepUse(connector: Connector, holder: string, grantId: string): 
   };
 }
 
+/** Gives back what was reserved for a grant whose code will never be exchanged; the same connector when nothing was. */
+export function releaseUse(connector: Connector, grantId: string): Connector {
+  const isReserved = ({ reservedUntil, grantIds }: Use) =>
+    reservedUntil !== undefined && grantIds.includes(grantId);
+  if (!connector.uses.some(isReserved)) return connector;
+  const uses = connector.uses
+    .map((use) =>
+      isReserved(use) ? { ...use, grantIds: use.grantIds.filter((id) => id !== grantId) } : use,
+    )
+    .filter(({ grantIds }) => grantIds.length > 0);
+  return { ...connector, uses };
+}
+
 const GRANTS_KEPT = 20;
 
 function withGrant({ grantIds }: Use, grantId: string): string[] {

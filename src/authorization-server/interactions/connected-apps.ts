@@ -2,7 +2,7 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { type ConnectionOptions, findConnection } from '../../connections/connections.ts';
-import { endConnection, endConnections, lowerConnection } from '../../connections/ending.ts';
+import { endConnection, endConnections, narrowConnection } from '../../connections/ending.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
@@ -121,7 +121,7 @@ async function lower(
   if (!isLevel(level))
     throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
   const { id } = await requireOwn(options, signedIn, grant);
-  await lowerConnection(options, id, level);
+  await narrowConnection(options, id, { level, stays: true });
   return 'lowered';
 }
 

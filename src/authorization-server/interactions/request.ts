@@ -20,7 +20,7 @@ import type { Entitlement } from '../../settings/entitlements.ts';
 import type { Store } from '../../store/store.ts';
 import { isOwnOrigin, type RedirectPolicy } from '../engine/redirect-uris.ts';
 import { isIdentifiedByHost } from '../engine/shared-hosts.ts';
-import type { Flow } from './flow.ts';
+import type { Flow, Shown } from './flow.ts';
 
 export type ConsentRequest = {
   client: {
@@ -135,7 +135,7 @@ async function requireAccount({ store }: ConsentRequestOptions, flow: Flow): Pro
   throw new HttpError(400, 'expired', 'nobody is signed in any more');
 }
 
-/** All that the page shows and the decision depends on, as one string: when it differs, the page is shown again. */
+/** All that the page shows and the decision depends on: when it differs, the page is shown again. */
 export function shownIn({
   client,
   redirectUri,
@@ -143,8 +143,8 @@ export function shownIn({
   account,
   levels,
   asksToStay,
-}: ConsentRequest): string {
-  return JSON.stringify([
+}: ConsentRequest): Shown {
+  const text = JSON.stringify([
     client,
     redirectUri,
     connector.id,
@@ -155,4 +155,5 @@ export function shownIn({
     levels,
     asksToStay,
   ]);
+  return { accountId: account.id, text };
 }

@@ -49,7 +49,13 @@ export const ERROR: ViewValues['error'] = {
 
 const APRIL = 1_775_000_000;
 
-export const CONNECTED_APPS: ViewValues['connected-apps'] = {
+export const DONE: ViewValues['done'] = {
+  decision: 'approved',
+  destination: 'claude.ai',
+  accountPage: 'https://auth.example.com/account',
+};
+
+const CONNECTED_APPS: ViewValues['connected-apps'] = {
   action: '/account',
   token: 'form-token',
   account: ACCOUNT,
@@ -141,8 +147,9 @@ export const SAMPLES: Record<string, Sample> = {
     values: { ...NO_ACCESS, account: COMPANY_ACCOUNT, reason: 'used-up' },
     status: 403,
   },
-  approved: { view: 'done', values: { decision: 'approved', destination: 'cursor' }, status: 400 },
-  denied: { view: 'done', values: { decision: 'denied', destination: 'claude.ai' }, status: 400 },
+  approved: { view: 'done', values: { ...DONE, level: 'operations' }, status: 400 },
+  denied: { view: 'done', values: { ...DONE, decision: 'denied' }, status: 400 },
+  withdrawn: { view: 'done', values: { ...DONE, decision: 'withdrawn' }, status: 200 },
   error: { view: 'error', values: ERROR, status: 400 },
   'error-without-a-way-back': {
     view: 'error',

@@ -45,7 +45,15 @@ export type ViewValues = ConsoleValues & {
     /** `used-up`: the connector's limit is reached, whoever asks. */
     reason: 'not-entitled' | 'used-up';
   };
-  done: { decision: 'approved' | 'denied'; destination: string };
+  done: {
+    /** `withdrawn`: denied after the app had got access. */
+    decision: 'approved' | 'denied' | 'withdrawn';
+    destination: string;
+    /** What the app may see, when it was approved and that is known. */
+    level?: string;
+    /** The address where the person sees and disconnects what they connected. */
+    accountPage: string;
+  };
   error: {
     /** The key below `errors` of what happened and what to do. */
     about: string;
