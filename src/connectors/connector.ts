@@ -13,6 +13,8 @@ export type Connector = {
   id: string;
   name: string;
   level: Level;
+  /** What the consent page preselects at most; the level when absent. */
+  suggestedLevel?: Level;
   createdAt: number;
   expiresAt?: number;
   revokedAt?: number;

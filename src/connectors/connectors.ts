@@ -22,7 +22,13 @@ const ALL = 'connectors:all';
 const connectorKey = (id: string) => `connector:${id}`;
 
 /** `expiresAt` in seconds since the epoch. */
-export type NewConnector = { name: string; level: Level; maxUses?: number; expiresAt?: number };
+export type NewConnector = {
+  name: string;
+  level: Level;
+  suggestedLevel?: Level;
+  maxUses?: number;
+  expiresAt?: number;
+};
 
 export async function createConnector(
   store: Store,

@@ -20,7 +20,7 @@ export type WantedExpiry = { expiresIn?: string; expiresAt?: string };
 export type WantedToken = WantedExpiry & { name: string; level: Level };
 /** Ids; `state` as in the grant documents. */
 export type WantedGrants = Partial<Record<'account' | 'client' | 'connector' | 'state', string>>;
-export type WantedConnector = WantedToken & { maxUses?: number };
+export type WantedConnector = WantedToken & { suggestedLevel?: Level; maxUses?: number };
 
 /** `code` is the API's error code, or `unreachable`, `timeout`, `not_gatehouse` when there was no answer of its own. */
 export class ManagementError extends Error {

@@ -15,6 +15,9 @@ export const connectorSchema = z
     id: z.string(),
     name: z.string(),
     level,
+    suggestedLevel: level
+      .optional()
+      .describe('The highest level that the consent page preselects; `level` when missing.'),
     link: z.url(),
     state: z.enum(CONNECTOR_STATES),
     createdAt: time,
@@ -119,11 +122,12 @@ export function connectorDocument(
   resourceUrl: string,
   now: number,
 ): ConnectorDocument {
-  const { id, name, level, createdAt, expiresAt, maxUses, used } = connector;
+  const { id, name, level, suggestedLevel, createdAt, expiresAt, maxUses, used } = connector;
   return {
     id,
     name,
     level,
+    ...(suggestedLevel === undefined ? {} : { suggestedLevel }),
     link: connectLink(resourceUrl, id),
     state: connectorState(connector, now),
     createdAt: isoTime(createdAt),

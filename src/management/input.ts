@@ -5,7 +5,7 @@ import { CONNECTION_STATES } from '../connections/connection.ts';
 import type { NewConnector } from '../connectors/connectors.ts';
 import { HttpError } from '../http/errors.ts';
 import { MINTED_TOKEN_ID, type NewMintedToken } from '../minted-tokens/minted-tokens.ts';
-import { LEVELS } from '../permission-level.ts';
+import { isAtLeast, type Level, LEVELS } from '../permission-level.ts';
 import { duration } from '../settings/value-forms.ts';
 
 /** Every use of a limited connector is kept in its record, which is read on every call. */
@@ -100,9 +100,19 @@ export const rotationBody = z.strictObject(
   OBJECT,
 );
 
-const named = {
-  name: z.string(VISIBLE).trim().regex(NAME, VISIBLE),
-  level: z.enum(LEVELS, `one of ${LEVELS.join(', ')}`),
+const level = z.enum(LEVELS, `one of ${LEVELS.join(', ')}`);
+
+const named = { name: z.string(VISIBLE).trim().regex(NAME, VISIBLE), level };
+
+type Suggestion = { level: Level; suggestedLevel?: Level | undefined };
+
+function isSuggestionWithin({ level: highest, suggestedLevel }: Suggestion): boolean {
+  return suggestedLevel === undefined || isAtLeast(highest, suggestedLevel);
+}
+
+const SUGGESTION_WITHIN = {
+  error: 'at most the level of the connector',
+  path: ['suggestedLevel'],
 };
 
 /** At most one of the two, and `longest` seconds from now. */
@@ -132,8 +142,9 @@ const ONE_EXPIRY = {
 export function newConnector(now: number) {
   const maxUses = z.int(uses).min(1, uses).max(MOST_USES, uses).optional();
   return z
-    .strictObject({ ...named, maxUses, ...expiryAt(now) }, OBJECT)
+    .strictObject({ ...named, suggestedLevel: level.optional(), maxUses, ...expiryAt(now) }, OBJECT)
     .refine(isOneExpiry, ONE_EXPIRY)
+    .refine(isSuggestionWithin, SUGGESTION_WITHIN)
     .transform(({ expiresIn, ...connector }): NewConnector => {
       return expiresIn === undefined ? connector : { ...connector, expiresAt: now + expiresIn };
     });

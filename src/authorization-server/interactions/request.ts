@@ -15,6 +15,7 @@ import {
   levelsUpTo,
   lowest,
   OFFLINE_ACCESS,
+  preselectedLevel,
 } from '../../permission-level.ts';
 import type { Entitlement } from '../../settings/entitlements.ts';
 import type { Store } from '../../store/store.ts';
@@ -34,6 +35,8 @@ export type ConsentRequest = {
   account: Account;
   /** What may be granted, lowest first; empty when the person may not use this connector at all. */
   levels: Level[];
+  /** The one of them that the page suggests; undefined when the person has to choose. */
+  preselected: Level | undefined;
   /** Whether the request, as the settings read it, asks to stay connected. */
   asksToStay: boolean;
 };
@@ -66,13 +69,15 @@ export async function requireConsentRequest(
   ]);
   const entitled = entitledLevel(account, options.entitlements);
   const asked = highestLevelIn(scope) ?? connector.level;
+  const levels = entitled ? levelsUpTo(lowest(asked, connector.level, entitled)) : [];
   return {
     client,
     redirectUri: String(redirectUri),
     resource: String(resource),
     connector,
     account,
-    levels: entitled ? levelsUpTo(lowest(asked, connector.level, entitled)) : [],
+    levels,
+    preselected: preselectedLevel(levels, connector.suggestedLevel ?? connector.level),
     asksToStay: String(scope).split(' ').includes(OFFLINE_ACCESS),
   };
 }

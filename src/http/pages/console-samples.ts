@@ -12,6 +12,7 @@ const ACTIVE: ConsoleConnector & { link: string } = {
   id: '4qR8sT1vWxYz2aBcD3eFgH',
   name: 'Club numbers',
   level: 'operations',
+  suggestedLevel: 'analytics',
   state: 'active',
   href: '/console/connectors/4qR8sT1vWxYz2aBcD3eFgH',
   link: 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp',
@@ -21,7 +22,14 @@ const ACTIVE: ConsoleConnector & { link: string } = {
   left: 3,
   maxUses: 5,
 };
-const { left: _left, maxUses: _most, expiresAt: _end, link: _link, ...UNLIMITED } = ACTIVE;
+const {
+  left: _left,
+  maxUses: _most,
+  suggestedLevel: _suggested,
+  expiresAt: _end,
+  link: _link,
+  ...UNLIMITED
+} = ACTIVE;
 
 const INSTRUCTIONS = ['claude', 'claude-code', 'vs-code', 'cursor', 'mcp-remote'].map((client) => {
   const command = `claude mcp add --transport http club-numbers ${ACTIVE.link}`;
@@ -61,7 +69,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         { ...ACTIVE, state: 'used-up', left: 0, href: '/console/connectors/fourth' },
       ],
       next: '/console/connectors?after=4qR8sT1vWxYz2aBcD3eFgH',
-      form: { ...FORM, maxUses: '' },
+      form: { ...FORM, suggestedLevel: '', maxUses: '' },
     },
   },
   'console-connectors-wrong': {
@@ -69,7 +77,14 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     values: {
       console: frame('connectors', { problem: 'uses' }),
       items: [],
-      form: { ...FORM, name: 'Club numbers', level: 'admin', maxUses: '0', days: '30' },
+      form: {
+        ...FORM,
+        name: 'Club numbers',
+        level: 'admin',
+        suggestedLevel: 'operations',
+        maxUses: '0',
+        days: '30',
+      },
     },
     status: 400,
   },

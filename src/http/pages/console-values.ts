@@ -12,7 +12,7 @@ export type ConsoleFrame = {
   /** What has just been done: the key below `console.done`. */
   done?: string;
   /** What was wrong with a form: the key below `console.problems`. */
-  problem?: 'name' | 'uses' | 'days' | 'other';
+  problem?: 'name' | 'suggested' | 'uses' | 'days' | 'other';
 };
 
 /** `left` and `maxUses` are there when uses are limited. */
@@ -20,6 +20,8 @@ export type ConsoleConnector = {
   id: string;
   name: string;
   level: string;
+  /** What the consent page preselects at most. */
+  suggestedLevel?: string;
   state: 'active' | 'used-up' | 'expired' | 'revoked';
   href: string;
   createdAt: number;
@@ -100,7 +102,8 @@ export type ConsoleValues = {
     items: ConsoleConnector[];
     /** Where the next page of the list is. */
     next?: string;
-    form: MakingForm & { maxUses: string };
+    /** `suggestedLevel` is empty for the level itself. */
+    form: MakingForm & { suggestedLevel: string; maxUses: string };
   };
   'console/connector': {
     console: ConsoleFrame;

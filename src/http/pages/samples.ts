@@ -1,5 +1,5 @@
 // Sample values for every page: a theme is tried out with them at the start, the tests and the screenshots show them.
-import { LEVELS, type Level, levelsUpTo } from '../../permission-level.ts';
+import { LEVELS, type Level, levelsUpTo, preselectedLevel } from '../../permission-level.ts';
 import { CONSOLE_SAMPLES, CONSOLE_SHARED } from './console-samples.ts';
 import type { Account, Connector, ViewName, ViewValues } from './values.ts';
 
@@ -14,7 +14,9 @@ const COMPANY_ACCOUNT: Account = { name: 'Grace Hopper', provider: 'Example Corp
 const LONG = 'Donaudampfschifffahrtsgesellschaftskapitän'.repeat(6);
 
 export function levelChoices(highest: Level): ViewValues['consent']['levels'] {
-  return levelsUpTo(highest).map((level) => ({ level, selected: level === highest }));
+  const levels = levelsUpTo(highest);
+  const selected = preselectedLevel(levels, highest);
+  return levels.map((level) => ({ level, selected: level === selected }));
 }
 
 /** A desktop app that registered itself and listens on this computer. */

@@ -24,7 +24,7 @@ export type ViewValues = ConsoleValues & {
     client: AskingClient;
     redirect: Redirect;
     connector: Connector;
-    /** Those that may be granted, lowest first. */
+    /** Those that may be granted, lowest first; one is selected at most. */
     levels: { level: string; selected: boolean }[];
     account: Account;
     /** Present: the person is offered to stay connected, for `lifetime` at most. */

@@ -14,12 +14,13 @@ Add it to a client, for example:
 }
 
 export function detailsText(connector: ConnectorDocument): string {
-  const { id, name, level, state, link, createdAt, expiresAt } = connector;
+  const { id, name, level, suggestedLevel, state, link, createdAt, expiresAt } = connector;
   const facts = {
     name: plain(name),
     link,
     id,
     level,
+    ...(suggestedLevel === undefined ? {} : { suggests: suggestedLevel }),
     state,
     uses: uses(connector),
     created: minute(createdAt),

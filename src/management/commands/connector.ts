@@ -1,6 +1,6 @@
 // The commands `connector create`, `list`, `show`, `revoke` and `delete`.
 import { type Command, Option } from 'commander';
-import { LEVELS } from '../../permission-level.ts';
+import { type Level, LEVELS } from '../../permission-level.ts';
 import {
   createConnector,
   deleteConnector,
@@ -16,7 +16,8 @@ import type { Terminal } from './terminal.ts';
 const EXAMPLES = `
 Examples:
   $ gatehouse connector create --name "Ops" --level operations
-  $ gatehouse connector create --name "Auditors" --level analytics --max-uses 5 --expires 30d`;
+  $ gatehouse connector create --name "Auditors" --level analytics --max-uses 5 --expires 30d
+  $ gatehouse connector create --name "Front desk" --level admin --suggest operations`;
 
 export function addConnectorCommands(program: Command, terminal: Terminal): void {
   const connector = program
@@ -30,7 +31,10 @@ export function addConnectorCommands(program: Command, terminal: Terminal): void
   addDelete(connector, terminal);
 }
 
-type CreateOptions = Pick<WantedConnector, 'name' | 'level' | 'maxUses'> & { expires?: Moment };
+type CreateOptions = Pick<WantedConnector, 'name' | 'level' | 'maxUses'> & {
+  suggest?: Level;
+  expires?: Moment;
+};
 
 function addCreate(connector: Command, { findAccess, print }: Terminal): void {
   connector
@@ -42,11 +46,21 @@ function addCreate(connector: Command, { findAccess, print }: Terminal): void {
         .choices(LEVELS)
         .makeOptionMandatory(),
     )
+    .addOption(
+      new Option(
+        '--suggest <level>',
+        'what the consent page preselects at most, when that is less than --level',
+      ).choices(LEVELS),
+    )
     .option('--max-uses <number>', 'how often somebody may connect an app', parseCount)
     .option('--expires <when>', 'after 90s, 15m, 12h or 30d, or at an ISO 8601 time', parseMoment)
     .addHelpText('after', EXAMPLES)
-    .action(async ({ expires, ...wanted }: CreateOptions) => {
-      const created = await createConnector(findAccess(), { ...wanted, ...expiryOf(expires) });
+    .action(async ({ expires, suggest, ...wanted }: CreateOptions) => {
+      const created = await createConnector(findAccess(), {
+        ...wanted,
+        ...(suggest === undefined ? {} : { suggestedLevel: suggest }),
+        ...expiryOf(expires),
+      });
       print(created, createdText);
     });
 }

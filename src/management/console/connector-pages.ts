@@ -43,12 +43,22 @@ async function showList(visit: Visit, wrong?: { problem: Problem; form: Form }):
   const { options, ctx } = visit;
   const after = placeIn(ctx, connectorsQuery);
   const { items, next } = await listConnectors(options, { limit: PAGE, after });
-  const { name = '', level = 'analytics', maxUses = '', days = '' } = wrong?.form ?? {};
+  const entries = wrong?.form ?? {};
+  const { name = '', level = 'analytics', suggestedLevel = '', maxUses = '', days = '' } = entries;
   const values = {
     console: frameOf(visit, 'connectors', wrong?.problem),
     items: items.map(itemOf),
     ...nextLink(PATH, next),
-    form: { action: PATH, once: createOnce(), levels: [...LEVELS], name, level, maxUses, days },
+    form: {
+      action: PATH,
+      once: createOnce(),
+      levels: [...LEVELS],
+      name,
+      level,
+      suggestedLevel,
+      maxUses,
+      days,
+    },
   };
   await options.pages.render(ctx, 'console/connectors', values, wrong ? 400 : 200);
 }
@@ -62,14 +72,21 @@ async function create(visit: Visit, form: Form): Promise<void> {
   seeOther(ctx, `${PATH}/${id}?done=created`);
 }
 
-const PROBLEMS: Record<string, Problem> = { name: 'name', maxUses: 'uses', expiresIn: 'days' };
+const PROBLEMS: Record<string, Problem> = {
+  name: 'name',
+  suggestedLevel: 'suggested',
+  maxUses: 'uses',
+  expiresIn: 'days',
+};
 
 /** The same rules as for the API. */
 function wantedIn(form: Form, now: number): NewConnector | { problem: Problem } {
   const [maxUses, days] = [entered(form, 'maxUses'), entered(form, 'days')];
+  const suggestedLevel = entered(form, 'suggestedLevel');
   const parsed = newConnector(now).safeParse({
     name: form.name,
     level: form.level,
+    ...(suggestedLevel === undefined ? {} : { suggestedLevel }),
     ...(maxUses === undefined ? {} : { maxUses: Number(maxUses) }),
     ...(days === undefined ? {} : { expiresIn: `${days}d` }),
   });
@@ -93,11 +110,12 @@ async function showOne(visit: Visit): Promise<void> {
 }
 
 function itemOf(connector: ConnectorDocument): Item {
-  const { id, name, level, state, createdAt, expiresAt, maxUses, uses } = connector;
+  const { id, name, level, suggestedLevel, state, createdAt, expiresAt, maxUses, uses } = connector;
   return {
     id,
     name,
     level,
+    ...(suggestedLevel === undefined ? {} : { suggestedLevel }),
     state,
     href: `${PATH}/${id}`,
     createdAt: secondsOf(createdAt),
