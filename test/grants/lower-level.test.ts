@@ -28,7 +28,7 @@ onEachStore('Lowering the level of a connection', (system) => {
   it('gives the lower level at every refresh, also when more is asked for', async () => {
     const family = await startFamily(
       system(),
-      {},
+      { level: 'full' },
       await createConnector(system(), { level: 'full' }),
     );
     expect(scopeOf(family.accessToken)).to.equal('full');
