@@ -24,7 +24,7 @@ export type Connection = {
   state: ConnectionState;
   level?: Level;
   connector: { id: string; name?: string };
-  account: { id: string; name?: string; email?: string };
+  account: { id: string; name?: string; email?: string; emailVerified?: boolean };
   client: { id: string; name: string; redirectHost: string };
   createdAt: number;
   /** When the client last fetched tokens. Calls with these are not noted. */
@@ -52,7 +52,7 @@ export function describeConnection(
 ): Connection {
   const { connector, account } = surroundings;
   const facts = isLive(stored) ? factsOf(stored, surroundings) : factsOfMark(stored);
-  const { name, email } = account ?? {};
+  const { name, email, emailVerified = false } = account ?? {};
   return {
     id,
     ...facts,
@@ -60,7 +60,7 @@ export function describeConnection(
     account: {
       id: facts.accountId,
       ...(name ? { name } : {}),
-      ...(email === undefined ? {} : { email }),
+      ...(email === undefined ? {} : { email, emailVerified }),
     },
     client: { id: facts.clientId, ...stored.client },
     createdAt: stored.createdAt,

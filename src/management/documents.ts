@@ -32,6 +32,10 @@ export const accountSchema = z
     id: z.string(),
     name: z.string(),
     email: z.string().optional(),
+    emailVerified: z
+      .boolean()
+      .optional()
+      .describe('Whether the identity provider says that the address is the person’s.'),
     identityProvider: z.string().describe('Its issuer, where the person is `subject`.'),
     subject: z.string(),
     signedInAt: time.describe('The last time.'),
@@ -138,11 +142,12 @@ export function connectorDocument(
 }
 
 export function accountDocument(account: Account): AccountDocument {
-  const { id, name, email, issuer, subject, signedInAt, disabledAt, forgottenAt } = account;
+  const { id, name, email, emailVerified, issuer, subject, signedInAt, disabledAt, forgottenAt } =
+    account;
   return {
     id,
     name: name || id,
-    ...(email === undefined ? {} : { email }),
+    ...(email === undefined ? {} : { email, emailVerified }),
     identityProvider: issuer,
     subject,
     signedInAt: isoTime(signedInAt),

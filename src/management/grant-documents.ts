@@ -18,6 +18,10 @@ export const grantSchema = z
     account: z.string(),
     accountName: z.string().optional(),
     accountEmail: z.string().optional(),
+    accountEmailVerified: z
+      .boolean()
+      .optional()
+      .describe('Whether the identity provider says that the address is the person’s.'),
     clientId: z.string(),
     clientName: z.string(),
     redirectHost: z.string(),
@@ -67,6 +71,7 @@ export function grantDocument(connection: Connection): GrantDocument {
     account: account.id,
     accountName: account.name,
     accountEmail: account.email,
+    accountEmailVerified: account.emailVerified,
     clientId: client.id,
     clientName: client.name,
     redirectHost: client.redirectHost,
@@ -93,6 +98,16 @@ export function clientDocument(client: Client): ClientDocument {
     lastUsedAt: timeOf(lastUsedAt),
     revokedAt: timeOf(revokedAt),
   });
+}
+
+/** How the person is called: an address that was not verified may be somebody else's. */
+export function personIn({
+  account,
+  accountName,
+  accountEmail,
+  accountEmailVerified,
+}: GrantDocument): string {
+  return (accountEmailVerified ? accountEmail : undefined) ?? accountName ?? account;
 }
 
 function timeOf(seconds: number | undefined): string | undefined {

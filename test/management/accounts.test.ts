@@ -49,6 +49,7 @@ describe('accounts', () => {
       id,
       name: 'Ada',
       email: 'ada@example.com',
+      emailVerified: true,
       identityProvider: ISSUER,
       subject: 'ada',
       signedInAt: new Date(signedInAt * 1000).toISOString(),

@@ -1,5 +1,6 @@
 // What the claims of an ID-JAG must say (draft-ietf-oauth-identity-assertion-authz-grant section 4.4.1, RFC 7523 section 3). Pure: no I/O, no clock.
 import type { Testimony } from '../../accounts/account.ts';
+import { personNameIn } from '../../accounts/person-name.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
 import { highestLevelIn, type Level } from '../../permission-level.ts';
 import type { TrustedIssuer } from '../../settings/trusted-issuers.ts';
@@ -144,9 +145,11 @@ function testimonyIn(
     const value = claims[name];
     return typeof value === 'string' && value !== '' ? value.slice(0, longest) : undefined;
   };
-  const [name, email] = [text(names.name, LONGEST_NAME), text(names.email, LONGEST_EMAIL)];
+  const email = text(names.email, LONGEST_EMAIL);
   const [groups, verified] = [claims[names.groups], claims[names.emailVerified]];
   const isVerified = emailIsVerified || (verified === undefined ? undefined : verified === true);
+  const said = { email, emailVerified: isVerified };
+  const name = personNameIn([text(names.name, LONGEST_NAME)], said);
   return {
     issuer,
     subject: String(claims[names.subject]),

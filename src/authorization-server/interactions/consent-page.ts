@@ -76,7 +76,9 @@ export function accountValues(
   return {
     name: account.name,
     ...(provider === undefined ? {} : { provider }),
-    ...(account.email === undefined ? {} : { email: account.email }),
+    ...(account.email === undefined
+      ? {}
+      : { [account.emailVerified ? 'email' : 'unverifiedEmail']: account.email }),
   };
 }
 

@@ -2,6 +2,7 @@
 import * as oauth from 'openid-client';
 import { z } from 'zod';
 import type { Identity } from '../../accounts/account.ts';
+import { personNameIn } from '../../accounts/person-name.ts';
 import { unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
 import { exchangeCode, notTrusted, providerClient, UNAVAILABLE } from './code-exchange.ts';
@@ -72,12 +73,13 @@ async function identityOf(
   const { id, login, name } = understood(user, await askApi('/user'));
   const addresses = understood(emails, await askApi(`/user/emails?per_page=${PAGE}`));
   const address = preferred(addresses, emailDomains);
+  const shown = { email: address?.email, emailVerified: address?.verified === true };
   return {
     issuer,
     subject: String(id),
-    name: (name || login).slice(0, 200),
+    name: (personNameIn([name], shown) ?? login).slice(0, 200),
     ...(address ? { email: address.email.slice(0, 320) } : {}),
-    emailVerified: address?.verified === true,
+    emailVerified: shown.emailVerified,
     groups: settings.organizations ? await organizationsOf(askApi) : [],
   };
 }

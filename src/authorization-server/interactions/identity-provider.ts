@@ -3,6 +3,7 @@ import * as openid from 'openid-client';
 import { unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
 import type { Identity } from '../../accounts/account.ts';
+import { personNameIn } from '../../accounts/person-name.ts';
 import {
   exchangeCode,
   notTrusted,
@@ -162,13 +163,14 @@ function identityOf({ groupsClaim }: IdentityProviderSettings, claims: Claims): 
   const { iss, sub, name, preferred_username: username, email, email_verified: verified } = claims;
   const groups = claims[groupsClaim];
   const address = typeof email === 'string' ? email : undefined;
-  const display = [name, username, address].find((text) => typeof text === 'string' && text !== '');
+  const emailVerified = verified === true;
+  const display = personNameIn([name, username, address], { email: address, emailVerified });
   return {
     issuer: iss,
     subject: sub,
-    name: String(display ?? sub).slice(0, 200),
+    name: (display ?? sub).slice(0, 200),
     ...(address === undefined ? {} : { email: address.slice(0, 320) }),
-    emailVerified: verified === true,
+    emailVerified,
     groups: Array.isArray(groups) ? groups.filter((group) => typeof group === 'string') : [],
   };
 }

@@ -157,6 +157,7 @@ export function shownIn({
     account.id,
     account.name,
     account.email,
+    account.emailVerified,
     levels,
     asksToStay,
   ]);

@@ -113,7 +113,7 @@ export const LIST_SAMPLES: Record<string, ListSample> = {
       title: 'Ada Lovelace',
       state: 'disabled',
       isWell: false,
-      facts: [{ label: 'email', text: `${LONG}@example.com` }, ...ITEM.facts.slice(2)],
+      facts: [{ label: 'emailUnverified', text: `${LONG}@example.com` }, ...ITEM.facts.slice(2)],
       actions: [
         { name: 'enable', action: '/console/accounts/enable', id: 'abc' },
         { name: 'forget', action: '/console/accounts/forget', id: 'abc' },

@@ -10,7 +10,11 @@ export type Sample = {
 const LINK = 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp';
 const CONNECTOR: Connector = { name: 'Club numbers', link: LINK };
 const ACCOUNT: Account = { name: 'Ada Lovelace', email: 'ada@example.com' };
-const COMPANY_ACCOUNT: Account = { name: 'Grace Hopper', provider: 'Example Corp' };
+const COMPANY_ACCOUNT: Account = {
+  name: 'Grace Hopper',
+  unverifiedEmail: 'grace@example.com',
+  provider: 'Example Corp',
+};
 const LONG = 'Donaudampfschifffahrtsgesellschaftskapitän'.repeat(6);
 
 export function levelChoices(highest: Level): ViewValues['consent']['levels'] {
@@ -138,7 +142,7 @@ export const SAMPLES: Record<string, Sample> = {
     client: { name: `Claude” from claude.ai to “\u202Eedualc ${LONG}`, kind: 'self-registered' },
     redirect: { destination: `${LONG.toLowerCase()}.example:65535`, kind: 'elsewhere' },
     connector: { name: LONG, link: LINK },
-    account: { name: LONG, email: `${LONG}@example.com`, provider: LONG },
+    account: { name: LONG, unverifiedEmail: `${LONG}@example.com`, provider: LONG },
     levels: levelChoices('full'),
     stay: undefined,
     renewableFor: 7_776_000,

@@ -2,7 +2,13 @@
 import type { ConsoleValues } from './console-values.ts';
 
 /** Without `provider` it is the person's company account. */
-export type Account = { name: string; email?: string; provider?: string };
+export type Account = {
+  name: string;
+  /** Only when the identity provider says that it was verified; otherwise `unverifiedEmail`. */
+  email?: string;
+  unverifiedEmail?: string;
+  provider?: string;
+};
 export type Connector = { name: string; link: string };
 
 export type AskingClient =

@@ -6,22 +6,26 @@ const NONE = 'Nobody has signed in yet.';
 
 export function listText({ items }: { items: AccountDocument[] }): string {
   if (items.length === 0) return NONE;
-  const rows = items.map(({ id, name, email, signedInAt, disabledAt }) => [
+  const rows = items.map(({ id, name, email, emailVerified, signedInAt, disabledAt }) => [
     id,
     name,
-    email ?? '-',
+    emailText({ email, emailVerified }),
     minute(signedInAt),
     disabledAt ? minute(disabledAt) : '-',
   ]);
   return table(['ID', 'NAME', 'E-MAIL', 'LAST SIGN-IN', 'DISABLED'], rows);
 }
 
+function emailText({ email, emailVerified }: Pick<AccountDocument, 'email' | 'emailVerified'>) {
+  if (email === undefined) return '-';
+  return emailVerified ? email : `${email} (not verified)`;
+}
+
 export function detailsText(account: AccountDocument): string {
-  const { id, name, email, identityProvider, subject, signedInAt, disabledAt, forgottenAt } =
-    account;
+  const { id, name, identityProvider, subject, signedInAt, disabledAt, forgottenAt } = account;
   const facts = {
     name: plain(name),
-    'e-mail': email === undefined ? '-' : plain(email),
+    'e-mail': plain(emailText(account)),
     id,
     'identity provider': plain(identityProvider) || '-',
     subject: plain(subject) || '-',

@@ -1,5 +1,5 @@
 // Grants as people read them in a terminal, and why one is over, in words.
-import type { GrantDocument } from '../grant-documents.ts';
+import { type GrantDocument, personIn } from '../grant-documents.ts';
 import { minute, plain, quoted, table } from './terminal.ts';
 
 export function listText({ items }: { items: GrantDocument[] }): string {
@@ -7,7 +7,7 @@ export function listText({ items }: { items: GrantDocument[] }): string {
   const rows = items.map((grant) => [
     grant.id,
     grant.clientName,
-    personOf(grant),
+    personIn(grant),
     grant.connectorName ?? grant.connector,
     grant.level ?? '-',
     minute(grant.createdAt),
@@ -18,17 +18,13 @@ export function listText({ items }: { items: GrantDocument[] }): string {
   return table(headings, rows);
 }
 
-function personOf({ accountName, accountEmail, account }: GrantDocument): string {
-  return accountEmail ?? accountName ?? account;
-}
-
 export function detailsText(grant: GrantDocument): string {
   const facts = {
     id: grant.id,
     state: grant.state,
     client: `${grant.clientName} (${grant.clientId})`,
     'answers go to': grant.redirectHost,
-    person: `${personOf(grant)} (${grant.account})`,
+    person: `${personIn(grant)} (${grant.account})`,
     connector: `${grant.connectorName ?? 'unknown'} (${grant.connector})`,
     level: grant.level ?? '-',
     since: minute(grant.createdAt),
@@ -43,7 +39,7 @@ export function detailsText(grant: GrantDocument): string {
 }
 
 export function whyText(grant: GrantDocument): string {
-  const app = `"${plain(grant.clientName)}" of ${plain(personOf(grant))}`;
+  const app = `"${plain(grant.clientName)}" of ${plain(personIn(grant))}`;
   const refusals = grant.refusals.map(
     ({ time, explanation, reason }) => `  ${minute(time)}  ${explanation} (${reason})`,
   );

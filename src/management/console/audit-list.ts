@@ -1,5 +1,6 @@
 // The console's list of what the audit log recorded, the newest first, with the names of people and connectors that are still known.
 import { findAccount } from '../../accounts/accounts.ts';
+import { verifiedEmailOf } from '../../accounts/person-name.ts';
 import type { AuditItem } from '../../audit/audit.ts';
 import { findConnector } from '../../connectors/connectors.ts';
 import { securityEvents } from '../../observability/labels.ts';
@@ -86,7 +87,7 @@ async function namesIn(store: Store, items: readonly AuditItem[]): Promise<Map<s
 
 async function personName(store: Store, id: string): Promise<string | undefined> {
   const account = await findAccount(store, id);
-  return account?.email ?? account?.name;
+  return account && (verifiedEmailOf(account) ?? account.name);
 }
 
 /** What was asked for stays chosen, also when it is none of ours. */

@@ -3,7 +3,7 @@ import { CONNECTION_STATES, type ConnectionState } from '../../connections/conne
 import { changeAccount, forgetAccount, listAccounts } from '../accounts.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
 import type { AccountDocument } from '../documents.ts';
-import type { ClientDocument, GrantDocument } from '../grant-documents.ts';
+import { type ClientDocument, type GrantDocument, personIn } from '../grant-documents.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
 import { accountsQuery, clientsQuery, grantsQuery } from '../input.ts';
 import { audit } from './audit-list.ts';
@@ -74,7 +74,7 @@ const grants: List<GrantDocument> = {
     state: grant.state,
     isWell: grant.state === 'active',
     facts: [
-      text('person', grant.accountEmail ?? grant.accountName ?? grant.account),
+      text('person', personIn(grant)),
       text('connector', grant.connectorName ?? grant.connector),
       ...(grant.level ? [level(grant.level, 'granted')] : []),
       ...(grant.reason ? [said('reason', grant.reason, REASONS)] : []),
@@ -96,12 +96,21 @@ const accounts: List<AccountDocument> = {
   section: 'accounts',
   query: accountsQuery,
   read: (tools, _query, after) => listAccounts(tools, { limit: PAGE, after }),
-  item: ({ id, name, email, identityProvider, signedInAt, disabledAt, forgottenAt }) => ({
+  item: ({
+    id,
+    name,
+    email,
+    emailVerified,
+    identityProvider,
+    signedInAt,
+    disabledAt,
+    forgottenAt,
+  }) => ({
     title: name,
     state: disabledAt === undefined ? 'allowed' : 'disabled',
     isWell: disabledAt === undefined,
     facts: [
-      ...(email === undefined ? [] : [text('email', email)]),
+      ...(email === undefined ? [] : [text(emailVerified ? 'email' : 'emailUnverified', email)]),
       ...time('signedIn', signedInAt),
       ...time('ended', disabledAt),
       ...time('forgotten', forgottenAt),
