@@ -5,6 +5,9 @@ export const LEVELS = ['analytics', 'operations', 'admin', 'full'] as const;
 
 export type Level = (typeof LEVELS)[number];
 
+/** Calls made with these are recorded before they are answered. */
+const RECORDED: readonly Level[] = ['full'];
+
 export const OFFLINE_ACCESS = 'offline_access';
 
 export function isLevel(value: unknown): value is Level {
@@ -14,6 +17,20 @@ export function isLevel(value: unknown): value is Level {
 /** True when a caller that holds `held` may do what needs `needed`. */
 export function isAtLeast(held: Level, needed: Level): boolean {
   return LEVELS.indexOf(held) >= LEVELS.indexOf(needed);
+}
+
+export function isRecorded(level: Level): boolean {
+  return RECORDED.includes(level);
+}
+
+/**
+ * The level of `offered` (lowest first) to preselect: the highest up to `suggested` that is not recorded, or the only one. Undefined when
+ * the person has to choose.
+ */
+export function preselectedLevel(offered: readonly Level[], suggested: Level): Level | undefined {
+  const [only] = offered;
+  if (offered.length === 1) return only;
+  return offered.findLast((level) => isAtLeast(suggested, level) && !isRecorded(level));
 }
 
 /** The lowest of the levels given: what is left after every cap. */

@@ -35,7 +35,8 @@ import { hasEmptyPort, isOwnOrigin } from './engine/redirect-uris.ts';
 import { respondToError } from './error-page.ts';
 import { countFlows } from './flow-metrics.ts';
 import { CALLBACK_PATH, openIdentityProviders } from './interactions/identity-providers.ts';
-import { rememberAnswer, requireResumable } from './interactions/flow.ts';
+import { type AnswerOptions, rememberAnswer } from './interactions/answers.ts';
+import { requireResumable } from './interactions/flow.ts';
 import { ACCOUNT_PATH } from './interactions/account-session.ts';
 import { connectedApps } from './interactions/connected-apps.ts';
 import { interactions } from './interactions/router.ts';
@@ -144,7 +145,7 @@ export async function authorizationServer(
     }),
     options.signingKeys.publicJwks,
   );
-  authorization(router, options, engine, preRegistered);
+  authorization(router, options, engine, preRegistered, people);
   clientEndpoints(router, {
     engine: engine.middleware,
     introspects,
@@ -176,6 +177,7 @@ function authorization(
   { settings, store, pages, rateLimits, now }: AuthorizationServerOptions,
   engine: Awaited<ReturnType<typeof openEngine>>,
   preRegistered: ReadonlySet<string>,
+  answers: AnswerOptions,
 ): void {
   const refuseUnseen = refuseUnseenRequests('GET');
   /** Loopback redirects match any port, so also the one that we listen on, and none at all behind a colon. */
@@ -209,7 +211,7 @@ function authorization(
     `${ENDPOINTS.authorization}/:flow`,
     refuseUnseen,
     requireResumable(engine.provider),
-    rememberAnswer(engine.provider, store),
+    rememberAnswer(answers),
     pageInsteadOfScript(pages),
     engine.middleware,
   );

@@ -27,7 +27,7 @@ export type Connection = {
   state: ConnectionState;
   level?: Level;
   connector: { id: string; name?: string };
-  account: { id: string; name?: string; email?: string };
+  account: { id: string; name?: string; email?: string; emailVerified?: boolean };
   client: { id: string; name: string; redirectHost: string };
   createdAt: number;
   /** When the client last fetched tokens. Tool calls are not counted. */
@@ -55,7 +55,7 @@ export function describeConnection(
 ): Connection {
   const { connector, account } = context;
   const details = isLive(stored) ? grantDetails(stored, context) : tombstoneDetails(stored);
-  const { name, email } = account ?? {};
+  const { name, email, emailVerified = false } = account ?? {};
   return {
     id,
     ...details,
@@ -63,7 +63,7 @@ export function describeConnection(
     account: {
       id: details.accountId,
       ...(name ? { name } : {}),
-      ...(email === undefined ? {} : { email }),
+      ...(email === undefined ? {} : { email, emailVerified }),
     },
     client: { id: details.clientId, ...stored.client },
     createdAt: stored.createdAt,

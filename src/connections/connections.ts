@@ -1,11 +1,29 @@
 import type { Account } from '../accounts/account.ts';
 import { findAccount } from '../accounts/accounts.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
-import { findConnector, listConnectors, settleUseOf } from '../connectors/connectors.ts';
+import {
+  findConnector,
+  listConnectors,
+  releaseUseOf,
+  settleUseOf,
+} from '../connectors/connectors.ts';
 import { type Lifetimes, wasExchanged } from '../grants/grant-life.ts';
 import { findListed, type Listed, listedGrants, type Owner } from '../grants/grant-lists.ts';
-import { type GrantRecord, isVouched, type StoredGrant } from '../grants/grant-record.ts';
-import { announceGrant, endGrant, findStoredGrant, lowerGrant } from '../grants/grants.ts';
+import {
+  type EndedMark,
+  grantedLevel,
+  type GrantRecord,
+  isVouched,
+  type StoredGrant,
+} from '../grants/grant-record.ts';
+import {
+  announceGrant,
+  denyGrant,
+  endGrant,
+  findStoredGrant,
+  narrowGrant,
+} from '../grants/grants.ts';
+import type { Limit } from '../grants/narrowing.ts';
 import type { Reason } from '../grants/reasons.ts';
 import type { Level } from '../permission-level.ts';
 import type { Via } from '../settings/entitlements.ts';
@@ -60,18 +78,43 @@ export async function* listConnections(
   }
 }
 
+type RecordOptions = Pick<ConnectionOptions, 'store' | 'lifetimes' | 'now'> & AuditServices;
+
 /** `by` is the account of the administrator who acts in the console. */
 export type EndOptions = ConnectionOptions & AuditServices & { by?: string | undefined };
 
 /** Ends a connection in every process at once and records it. Resolves to true for the one call that ended it. */
 export async function endConnection(
-  options: EndOptions,
+  options: RecordOptions & Pick<EndOptions, 'by'>,
   { id, state }: Pick<Connection, 'id' | 'state'>,
   reason: Reason,
 ): Promise<boolean> {
-  const { store, by, now } = options;
+  const { store, now } = options;
   const ended = state === 'ended' ? undefined : await endGrant(store, id, reason, now());
-  if (!ended) return false;
+  if (ended) await recordEnd(options, id, ended, reason);
+  return ended !== undefined;
+}
+
+/** Ends a connection as `endConnection` does. If it does not exist yet, prevents for `ttl` seconds that it is created. */
+export async function denyConnection(
+  options: RecordOptions,
+  id: string,
+  details: Pick<EndedMark, 'connector' | 'client' | 'clientId' | 'accountId'>,
+  ttl: number,
+): Promise<void> {
+  const now = Math.floor(options.now());
+  const mark: EndedMark = { version: 1, ended: 'denied', endedAt: now, createdAt: now, ...details };
+  const ended = await denyGrant(options.store, id, mark, ttl);
+  if (ended) await recordEnd(options, id, ended, mark.ended);
+}
+
+async function recordEnd(
+  options: RecordOptions & Pick<EndOptions, 'by'>,
+  id: string,
+  ended: GrantRecord,
+  reason: Reason,
+): Promise<void> {
+  const { store, by } = options;
   const item = {
     event: 'grant_ended',
     ...auditMembers(id, ended),
@@ -79,13 +122,13 @@ export async function endConnection(
     outcome: 'grant_ended',
     reason,
   };
+  // The exchange counts as a use even if the use has not been recorded yet. A use that is only reserved is released.
+  const settle = wasExchanged(ended) ? settleUseOf : releaseUseOf;
   await Promise.all([
     announceGrant(store, id),
-    // The exchange counts as a use even if the use has not been recorded yet.
-    wasExchanged(ended) && settleUseOf(store, ended.connector, id),
+    settle(store, ended.connector, id),
     recordAudit(options, item),
   ]);
-  return true;
 }
 
 /** Ends the active connections that match. Resolves to their number. */
@@ -106,18 +149,22 @@ export async function endConnections(
   return count;
 }
 
-/** Lowers the level of a connection and records it. Resolves to false if the level was not above `level`. */
-export async function lowerConnection(
-  options: EndOptions,
+/** Narrows a connection and records a lower level. Resolves to its level, which is never higher than before, or to undefined if it ended. */
+export async function narrowConnection(
+  options: RecordOptions,
   id: string,
-  level: Level,
-): Promise<boolean> {
+  limit: Limit,
+): Promise<Level | undefined> {
   const { store, lifetimes, now } = options;
-  const previous = await lowerGrant(store, id, level, { lifetimes, now: now() });
-  if (!previous) return false;
-  const item = { event: 'level_lowered', ...auditMembers(id, previous), arguments: { level } };
-  await recordAudit(options, { ...item, outcome: 'done' });
-  return true;
+  const narrowing = await narrowGrant(store, id, limit, { lifetimes, now: now() });
+  if (!narrowing) return undefined;
+  const { before, after, isNarrower } = narrowing;
+  const level = grantedLevel(after);
+  if (isNarrower && level !== grantedLevel(before)) {
+    const item = { event: 'level_lowered', ...auditMembers(id, before), arguments: { level } };
+    await recordAudit(options, { ...item, outcome: 'done' });
+  }
+  return level;
 }
 
 function auditMembers(grantId: string, { grant, connector }: GrantRecord) {

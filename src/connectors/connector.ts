@@ -13,6 +13,8 @@ export type Connector = {
   id: string;
   name: string;
   level: Level;
+  /** What the consent page preselects at most; the level when absent. */
+  suggestedLevel?: Level;
   createdAt: number;
   expiresAt?: number;
   revokedAt?: number;
@@ -138,6 +140,19 @@ export function keepUse(connector: Connector, holder: string, grantId: string): 
     used: connector.used + 1,
     uses: [...connector.uses.filter((use) => use !== own), kept],
   };
+}
+
+/** Gives back what was reserved for a grant whose code will never be exchanged; the same connector when nothing was. */
+export function releaseUse(connector: Connector, grantId: string): Connector {
+  const isReserved = ({ reservedUntil, grantIds }: Use) =>
+    reservedUntil !== undefined && grantIds.includes(grantId);
+  if (!connector.uses.some(isReserved)) return connector;
+  const uses = connector.uses
+    .map((use) =>
+      isReserved(use) ? { ...use, grantIds: use.grantIds.filter((id) => id !== grantId) } : use,
+    )
+    .filter(({ grantIds }) => grantIds.length > 0);
+  return { ...connector, uses };
 }
 
 const GRANTS_KEPT = 20;

@@ -9,6 +9,7 @@ import {
   decidingGrants,
   isUsable,
   keepUse,
+  releaseUse,
   type Reservation,
   reservedGrants,
   reserveUse,
@@ -21,7 +22,13 @@ const ALL = 'connectors:all';
 const connectorKey = (id: string) => `connector:${id}`;
 
 /** `expiresAt` in seconds since the epoch. */
-export type NewConnector = { name: string; level: Level; maxUses?: number; expiresAt?: number };
+export type NewConnector = {
+  name: string;
+  level: Level;
+  suggestedLevel?: Level;
+  maxUses?: number;
+  expiresAt?: number;
+};
 
 export async function createConnector(
   store: Store,
@@ -191,6 +198,11 @@ export async function keepTakenUses(store: Store, id: string, uses: TakenUse[]):
 /** The grant was exchanged and ends: nothing will say so a minute from now, so its use is kept if it is still only reserved. */
 export async function settleUseOf(store: Store, id: string, grantId: string): Promise<void> {
   await change(store, id, (connector) => settleUses(connector, new Set([grantId])));
+}
+
+/** The grant ends before its code was exchanged. */
+export async function releaseUseOf(store: Store, id: string, grantId: string): Promise<void> {
+  await change(store, id, (connector) => releaseUse(connector, grantId));
 }
 
 /** The connector as it is when what was exchanged a moment ago counts, judged without writing. */

@@ -1,6 +1,6 @@
 // The one record of a grant, and the rules for its code and refresh tokens (RFC 6749 section 10.4, RFC 9700 section 4.14). Pure: no I/O.
 
-import { highestLevelIn, isAtLeast, isLevel, type Level } from '../permission-level.ts';
+import { highestLevelIn, isAtLeast, type Level, OFFLINE_ACCESS } from '../permission-level.ts';
 import type { Reason } from './reasons.ts';
 
 /** What the engine stores of a model; opaque here but for the members named. */
@@ -114,37 +114,15 @@ export function grantedLevel({ grant }: GrantRecord): Level | undefined {
   return highestLevelIn(grant.openid?.scope);
 }
 
+/** Whether the grant lets the app stay connected by a refresh token. */
+export function grantsRefresh({ grant }: GrantRecord): boolean {
+  return (grant.openid?.scope ?? '').split(' ').includes(OFFLINE_ACCESS);
+}
+
 /** Whether a token of this level is within what the grant allows now. */
 export function allowsLevel(record: GrantRecord, level: Level): boolean {
   const granted = grantedLevel(record);
   return granted !== undefined && isAtLeast(granted, level);
-}
-
-/** With no level above `level`, in the grant and in all that is still to be issued under it. */
-export function lowerLevel(record: GrantRecord, level: Level): GrantRecord {
-  const { grant, code, refresh } = record;
-  const resources = Object.entries(grant.resources ?? {});
-  const narrowed = <Issued extends EnginePayload>(payload: Issued): Issued => ({
-    ...payload,
-    scope: withoutHigher(String(payload.scope ?? ''), level),
-  });
-  return {
-    ...record,
-    grant: {
-      ...grant,
-      openid: { scope: withoutHigher(grant.openid?.scope, level) },
-      resources: Object.fromEntries(
-        resources.map(([resource, scope]) => [resource, withoutHigher(scope, level)]),
-      ),
-    },
-    ...(code ? { code: { ...code, payload: narrowed(code.payload) } } : {}),
-    ...(refresh ? { refresh: { ...refresh, payload: narrowed(refresh.payload) } } : {}),
-  };
-}
-
-function withoutHigher(scope = '', level: Level): string {
-  const isKept = (value: string) => !isLevel(value) || isAtLeast(level, value);
-  return scope.split(' ').filter(isKept).join(' ');
 }
 
 const TURNED_TOGETHER = 5;

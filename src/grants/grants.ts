@@ -1,18 +1,16 @@
 // The grants in the store: make, find, change, end, and prompt notice of changes.
 import { randomBytes } from 'node:crypto';
-import type { Level } from '../permission-level.ts';
 import { type Found, KEEP, type Store, StoreFull, StoreUnavailable } from '../store/store.ts';
 import { type Lifetimes, REASON_KEPT, stands, timeToLive } from './grant-life.ts';
 import {
-  allowsLevel,
-  grantedLevel,
+  type EndedMark,
   type GrantRecord,
   isLive,
   isNewer,
-  lowerLevel,
   markEnded,
   type StoredGrant,
 } from './grant-record.ts';
+import { type Limit, narrowed } from './narrowing.ts';
 import type { Reason } from './reasons.ts';
 
 /** Carries the id of a grant that ended or changed what it allows. */
@@ -100,21 +98,44 @@ export async function endGrant(
   return ended;
 }
 
-/** Effective at once: access tokens of a higher level are refused from now on. Undefined, and nothing is written, when it is not above `level`. */
-export async function lowerGrant(
+/**
+ * Ends the grant, also one that is about to be made: where there is none yet, `mark` takes its place for `ttl` seconds. Resolves as
+ * `endGrant`.
+ */
+export async function denyGrant(
   store: Store,
   id: string,
-  level: Level,
-  { lifetimes, now }: { lifetimes: Lifetimes; now: number },
+  mark: EndedMark,
+  ttl: number,
 ): Promise<GrantRecord | undefined> {
+  const isFirst = await store.add<StoredGrant>(grantKey(id), mark, ttl);
+  return isFirst ? undefined : endGrant(store, id, mark.ended, mark.endedAt);
+}
+
+export type Narrowing = { before: GrantRecord; after: GrantRecord; isNarrower: boolean };
+
+/**
+ * Never allows more than before. Effective at once: access tokens of a higher level are refused from now on. Undefined when there is no
+ * grant, or it ended.
+ */
+export async function narrowGrant(
+  store: Store,
+  id: string,
+  limit: Limit,
+  { lifetimes, now }: { lifetimes: Lifetimes; now: number },
+): Promise<Narrowing | undefined> {
   let before: GrantRecord | undefined;
-  const lower = (record: GrantRecord) => {
-    before = allowsLevel(record, level) && grantedLevel(record) !== level ? record : undefined;
-    return before ? lowerLevel(record, level) : KEEP;
+  let isNarrower = false;
+  const narrow = (record: GrantRecord) => {
+    const after = narrowed(record, limit);
+    before = record;
+    isNarrower = after !== undefined;
+    return after ?? KEEP;
   };
-  await updateGrant(store, id, lower, { lifetimes, now });
-  if (before) await announceGrant(store, id);
-  return before;
+  const after = await updateGrant(store, id, narrow, { lifetimes, now });
+  if (!before || !after) return undefined;
+  if (isNarrower) await announceGrant(store, id);
+  return { before, after: after.value, isNarrower };
 }
 
 /** To be called when something was taken away: tells all processes, and resolves when a failover would not give it back. */

@@ -9,6 +9,7 @@ export const REASONS = {
   revoked_by_client: 'The app itself ended the connection.',
   many_tokens_revoked: 'The app revoked so many access tokens that the connection was ended.',
   disconnected: 'The person disconnected the app.',
+  denied: 'The person approved the connection and then denied it.',
   revoked_by_administrator: 'An administrator ended the connection.',
   client_revoked: 'An administrator ended all connections of this app.',
   client_gone: 'The app is not registered any more.',

@@ -22,11 +22,12 @@ export function connectorResource(
   resourceUrl: string,
   now: number,
 ): ConnectorResource {
-  const { id, name, level, createdAt, expiresAt, maxUses, used } = connector;
+  const { id, name, level, suggestedLevel, createdAt, expiresAt, maxUses, used } = connector;
   return {
     id,
     name,
     level,
+    suggestedLevel,
     link: connectLink(resourceUrl, id),
     state: connectorState(connector, now),
     createdAt: isoTime(createdAt),
@@ -37,11 +38,13 @@ export function connectorResource(
 }
 
 export function accountResource(account: Account): AccountResource {
-  const { id, name, email, issuer, subject, signedInAt, disabledAt, forgottenAt } = account;
+  const { id, name, email, emailVerified, issuer, subject, signedInAt, disabledAt, forgottenAt } =
+    account;
   return {
     id,
     name: name || id,
     email,
+    emailVerified: email === undefined ? undefined : emailVerified,
     identityProvider: issuer,
     subject,
     signedInAt: isoTime(signedInAt),
@@ -63,6 +66,7 @@ export function grantResource(connection: Connection): GrantResource {
     account: account.id,
     accountName: account.name,
     accountEmail: account.email,
+    accountEmailVerified: account.emailVerified,
     clientId: client.id,
     clientName: client.name,
     redirectHost: client.redirectHost,

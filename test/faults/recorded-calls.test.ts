@@ -19,7 +19,7 @@ const details = (link: string, token: string) => callTool(link, token, 'payment_
 async function callersOf(system: System): Promise<Caller[]> {
   const connector = await createConnector(system, { level: 'full' });
   const [person, lower] = [
-    await connect(system, connector),
+    await connect(system, connector, { level: 'full' }),
     await connect(system, connector, { level: 'admin' }),
   ];
   const [token, other] = [

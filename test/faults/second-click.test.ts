@@ -61,6 +61,23 @@ describe('A second click while the first is on its way', () => {
       if (decision === 'approve') expect((await redeemAt(second)).status).to.equal(200);
     });
 
+  it('takes effect when it denies what the first approved', async () => {
+    const { decide, redeemAt } = await openConsent();
+    const over = Promise.withResolvers<void>();
+    proxy.rule(({ name, kind }) => {
+      if (name === 'del' && kind === 'interaction') over.resolve();
+      return 'pass';
+    });
+    const first = decide('approve');
+    await over.promise;
+    const second = await decide('deny');
+    if (second.kind === 'page') expect(second.html).to.include('You have denied this');
+    else expect(second.url.searchParams.get('error')).to.equal('access_denied');
+    const answer = await first;
+    if (answer.kind === 'left' && answer.url.searchParams.has('code'))
+      expect((await redeemAt(answer.url)).body.error).to.equal('invalid_grant');
+  });
+
   it('goes where the first did when both arrive together, and the person stays signed in', async () => {
     const { decide, redeemAt, connectAgain } = await openConsent();
     const answers = await Promise.all([1, 2, 3].map(() => decide('approve')));

@@ -90,7 +90,8 @@ describe('The embedded store', () => {
     const connection = await connect(system, connector);
     const code = await obtainCode(system, connector);
     const { server, client, link, refreshToken, accessToken } = connection;
-    const full = await connect(system, await createConnector(system, { level: 'full' }));
+    const highest = await createConnector(system, { level: 'full' });
+    const full = await connect(system, highest, { level: 'full' });
     disk.fill(running.pid);
     const recorded = await callTool(full.link, full.accessToken, 'club_overview');
     expect(recorded.rpc?.error?.message).to.match(/recorded first, and this one could not be/);

@@ -51,7 +51,7 @@ describe('What a person may hold', () => {
     system = await startAgainAt(place, { entitlements });
   }
 
-  async function prepare(wishes: ConnectionWishes = {}) {
+  async function prepare(wishes: ConnectionWishes = { level: 'full' }) {
     const connector = await createConnector(running(), { level: 'full' });
     return {
       link: connector.link,

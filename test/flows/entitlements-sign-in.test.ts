@@ -60,8 +60,8 @@ describe('The identity provider', () => {
     const browser = openBrowser([system.auth]);
     const { url, verifier } = authorizeUrl(server, registered, { resource: link });
     const page = await signIn(browser, url, claims);
-    const approve = async () => {
-      const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    const approve = async (level: Level) => {
+      const callback = requireDeparture(await browser.submit(page, { decision: 'approve', level }));
       return redeem({ link, server, client: registered, callback, verifier });
     };
     return { page, server, client: registered, approve };
@@ -91,14 +91,14 @@ describe('The identity provider', () => {
         return;
       }
       expect(offered(page)).to.deep.equal(levelsUpTo(level));
-      expect((await approve()).body.scope).to.equal(`${level} offline_access`);
+      expect((await approve(level)).body.scope).to.equal(`${level} offline_access`);
     });
   }
 
   it('that takes a person out of a group lowers what they hold already, or ends it', async () => {
     const person = { sub: 'leaver', email: 'leaver@example.com', email_verified: true };
     const first = await open({ ...person, groups: ['owners'] });
-    const { body } = await first.approve();
+    const { body } = await first.approve('full');
     expect(body.scope).to.equal('full offline_access');
     let token = body.refresh_token;
 

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { ID_JAG_REFUSALS } from '../../src/authorization-server/engine/id-jag-refusals.ts';
 import { grantLifetimes } from '../../src/grants/grant-life.ts';
-import { lowerGrant } from '../../src/grants/grants.ts';
+import { narrowGrant } from '../../src/grants/grants.ts';
 import {
   type Connector,
   createConnector,
@@ -54,7 +54,8 @@ describe('An identity provider that vouches for people', () => {
     const { grantId, token } = await obtain('lowerer');
     const { store } = await openSystemStore(system);
     const lifetimes = grantLifetimes({ accessToken: 3600, refreshTokenIdle: 30 * 86_400 });
-    await lowerGrant(store, grantId, 'analytics', { lifetimes, now: Date.now() / 1000 });
+    const limit = { level: 'analytics', stays: true } as const;
+    await narrowGrant(store, grantId, limit, { lifetimes, now: Date.now() / 1000 });
     await store.close();
     // Longer than a process goes by what it read.
     moveClock(15);

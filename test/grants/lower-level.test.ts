@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { grantLifetimes } from '../../src/grants/grant-life.ts';
-import { lowerGrant } from '../../src/grants/grants.ts';
+import { narrowGrant } from '../../src/grants/grants.ts';
 import type { Level } from '../../src/permission-level.ts';
 import { createConnector } from '../support/administrator.ts';
 import { isLetIn } from '../support/mcp.ts';
@@ -18,15 +18,17 @@ onEachStore('Lowering the level of a connection', (system) => {
   async function lower({ accessToken }: Family, level: Level) {
     const { store } = await openSystemStore(system());
     const id = String(decodeJwt(accessToken).grant_id);
-    const before = await lowerGrant(store, id, level, { lifetimes, now: Date.now() / 1000 });
+    const limit = { level, stays: true };
+    const options = { lifetimes, now: Date.now() / 1000 };
+    const narrowing = await narrowGrant(store, id, limit, options);
     await store.close();
-    return before;
+    return narrowing?.isNarrower;
   }
 
   it('gives the lower level at every refresh, also when more is asked for', async () => {
     const family = await startFamily(
       system(),
-      {},
+      { level: 'full' },
       await createConnector(system(), { level: 'full' }),
     );
     expect(scopeOf(family.accessToken)).to.equal('full');
@@ -54,8 +56,8 @@ onEachStore('Lowering the level of a connection', (system) => {
 
   it('never raises it', async () => {
     const family = await startFamily(system());
-    expect(await lower(family, 'operations')).to.equal(undefined);
-    expect(await lower(family, 'full')).to.equal(undefined);
+    expect(await lower(family, 'operations')).to.equal(false);
+    expect(await lower(family, 'full')).to.equal(false);
     expect(await isLetIn(family.link, family.accessToken)).to.equal(true);
     expect(scopeOf((await turn(family, family.refreshToken)).accessToken)).to.equal('operations');
   });

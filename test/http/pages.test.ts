@@ -69,7 +69,11 @@ const POISONED: Record<string, Sample> = {
   'development-sign-in': (pages, ctx) =>
     pages.render(ctx, 'development-sign-in', poison({ action: 'x', people: [PERSON] })),
   done: (pages, ctx) =>
-    pages.render(ctx, 'done', poison({ decision: 'denied', destination: 'x' } as const)),
+    pages.render(
+      ctx,
+      'done',
+      poison({ decision: 'approved', destination: 'x', level: 'full', accountPage: 'x' } as const),
+    ),
   home: (pages, ctx) =>
     pages.render(ctx, 'home', poison({ resourceUrl: 'x', account: '/account' })),
 };

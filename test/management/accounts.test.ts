@@ -48,6 +48,7 @@ describe('accounts over the management API', () => {
       id,
       name: 'Ada',
       email: 'ada@example.com',
+      emailVerified: true,
       identityProvider: ISSUER,
       subject: 'ada',
       signedInAt: new Date(signedInAt * 1000).toISOString(),

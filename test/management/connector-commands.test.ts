@@ -32,6 +32,16 @@ describe('the command line', () => {
       expect(JSON.parse(await done('--json', ...CREATE))).to.include({ name: 'Ops' });
     });
 
+    it('connector create takes a suggested level, and connector show prints it', async () => {
+      const create = ['connector', 'create', '--name', 'Ops', '--level', 'admin'];
+      const created = await json(...create, '--suggest', 'analytics');
+      expect(created).to.include({ level: 'admin', suggestedLevel: 'analytics' });
+      const shown = await done('connector', 'show', created.id);
+      expect(shown).to.match(/^ +suggested level +analytics$/m);
+      const { stderr } = await run(...create, '--suggest', 'full');
+      expect(stderr).to.include('suggestedLevel: at most the level of the connector');
+    });
+
     it('--expires accepts a time or a day', async () => {
       for (const [given, expiresAt] of [
         ['2999-01-31T12:00:00+02:00', '2999-01-31T10:00:00.000Z'],

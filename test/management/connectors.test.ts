@@ -61,6 +61,17 @@ describe('connectors over the management API', () => {
     expect(Date.parse(expiresAt ?? '') - Date.parse(createdAt)).to.equal(30 * 86_400_000);
   });
 
+  it('the suggested level of a connector is stored and returned', async () => {
+    const wanted = { name: 'Ops', level: 'admin', suggestedLevel: 'analytics' };
+    const { id, suggestedLevel } = await create(wanted);
+    expect(suggestedLevel).to.equal('analytics');
+    expect((await request(host, 'GET', `${CONNECTORS}/${id}`)).body).to.include(wanted);
+    const { body } = await request(host, 'POST', CONNECTORS, {
+      body: { name: 'Ops', level: 'admin' },
+    });
+    expect(body).to.not.have.property('suggestedLevel');
+  });
+
   it('`expiresAt` accepts any time zone', async () => {
     const wanted = { name: 'Ops', level: 'admin', expiresAt: '2999-12-31T23:30:00+02:00' };
     expect((await create(wanted)).expiresAt).to.equal('2999-12-31T21:30:00.000Z');

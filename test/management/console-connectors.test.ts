@@ -40,6 +40,15 @@ describe('the console', function () {
       expect(item).to.include({ connector: id, by: entry?.account });
     });
 
+    it('the form creates a connector that suggests a lower level, and its page shows it', async () => {
+      const { browser, page } = await signIn();
+      const fields = { name: 'Desk', level: 'admin', suggestedLevel: 'analytics' };
+      const made = requirePage(await browser.submit(page, fields));
+      const connector = await showConnector(system(), made.url.pathname.slice(-22));
+      expect(connector).to.include(fields);
+      expect(made.html).to.match(/Suggested access<\/dt><dd>Totals only/);
+    });
+
     it('the instructions show complete files line by line', async () => {
       const { id, link } = await createConnector(system(), { name: 'Ops "team"' });
       const { page } = await signIn(`/connectors/${id}`);
@@ -73,6 +82,10 @@ describe('the console', function () {
         [
           { name: 'Kept', level: 'full', days: '-1' },
           'The number of days has to be a whole number from 1',
+        ],
+        [
+          { name: 'Kept', level: 'admin', suggestedLevel: 'full' },
+          'The suggested access cannot be higher',
         ],
         [{ name: 'Kept', level: 'root' }, 'Please check'],
       ] as const;

@@ -110,6 +110,8 @@ describe('the OpenAPI document', () => {
       [{ ...good, expiresAt: '2999-12-31T23:30:00+02:00' }, 201],
       [{}, 400],
       [{ ...good, level: 'root' }, 400],
+      [{ ...good, suggestedLevel: 'analytics' }, 201],
+      [{ ...good, suggestedLevel: 'root' }, 400],
       [{ ...good, maxUses: 0 }, 400],
       [{ ...good, maxUses: '5' }, 400],
       [{ ...good, expiresIn: '30' }, 400],

@@ -134,6 +134,12 @@ describe('refusals of the management host', () => {
     ['no level', { level: undefined }, /^level: one of analytics, operations, admin, full$/],
     ['an unknown level', { level: 'root' }, /^level: one of analytics/],
     ['a level in capitals', { level: 'Full' }, /^level: one of analytics/],
+    [
+      'a suggestion above its level',
+      { level: 'operations', suggestedLevel: 'full' },
+      /^suggestedLevel: at most the level of the connector$/,
+    ],
+    ['an unknown suggestion', { suggestedLevel: 'root' }, /^suggestedLevel: one of analytics/],
     ['a limit of 0', { maxUses: 0 }, /^maxUses: a whole number from 1 to/],
     ['a negative limit', { maxUses: -1 }, /^maxUses: /],
     ['a limit of one and a half', { maxUses: 1.5 }, /^maxUses: /],

@@ -67,6 +67,26 @@ export function flowsAreWhole(processes: () => Processes): void {
       expect(await isLetIn(connector.link, answer?.body.access_token)).to.equal(true);
   }).timeout(60_000);
 
+  it('CON-18 a person who approves and denies at once, at different processes, has denied', async () => {
+    for (let round = 0; round < 6; round += 1) {
+      const { link } = await createConnector(processes());
+      const { server } = await discover(link);
+      const client = await registerClient(server);
+      const browser = openBrowser(processes().origins);
+      const { url, verifier } = authorizeUrl(server, client, { resource: link });
+      const page = await browser.openConsent(url);
+      const decisions = round % 2 ? ['approve', 'deny'] : ['deny', 'approve'];
+      const steps = await Promise.all(
+        decisions.map((decision) => browser.submit(page, { decision })),
+      );
+      for (const step of steps)
+        if (step.kind === 'left' && step.url.searchParams.has('code')) {
+          const { body } = await redeem({ link, server, client, callback: step.url, verifier });
+          expect(body.error).to.equal('invalid_grant');
+        }
+    }
+  }).timeout(60_000);
+
   it('many forms that one browser sends at once are each answered with a code or a page that says what to do', async () => {
     const connector = await createConnector(processes());
     const { browser, server, client, link } = await connect(processes(), connector);

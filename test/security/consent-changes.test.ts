@@ -94,6 +94,11 @@ describe('A person who changes while the page is open', () => {
     ['who may hold less', { groups: ['staff'] }, /id="changed"/],
     ['under another name', { groups: ['owners'], name: 'Not Ada' }, /Not Ada/],
     ['under another address', { groups: ['owners'], email: 'x@example.com' }, /x@example\.com/],
+    [
+      'with the same address, now verified',
+      { groups: ['owners'], email_verified: true },
+      /id="changed"/,
+    ],
     ['who is another person', { groups: ['owners'], sub: 'subject-2', name: 'Eve' }, /again/i],
     ['who may hold nothing', { groups: [] }, /signed in/i],
   ];

@@ -29,7 +29,9 @@ describe('Several identity providers', () => {
     const browser = newBrowser();
     const { page, verifier } = await signIn(browser, id);
     expect(asksConsent(page), describePage(page)).to.equal(true);
-    const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    const controls = page.forms.flatMap((form) => form.controls);
+    const level = controls.findLast(({ name }) => name === 'level')?.value ?? '';
+    const callback = requireDeparture(await browser.submit(page, { decision: 'approve', level }));
     const { connector, server, client } = now();
     const { body } = await redeem({ link: connector.link, server, client, callback, verifier });
     return decodeJwt(body.access_token ?? '');

@@ -27,7 +27,13 @@ export type Connector = z.output<typeof connector>;
 export type AuditItem = z.output<typeof auditItem>;
 
 /** `expiresAt` is ISO 8601. */
-export type Wanted = { name?: string; level?: Level; maxUses?: number; expiresAt?: string };
+export type Wanted = {
+  name?: string;
+  level?: Level;
+  suggestedLevel?: Level;
+  maxUses?: number;
+  expiresAt?: string;
+};
 
 export async function createConnector(system: System, wanted: Wanted = {}): Promise<Connector> {
   const body = { name: 'Club figures', level: 'operations', ...wanted };

@@ -1,5 +1,6 @@
 // What the claims of an ID-JAG must say (draft-ietf-oauth-identity-assertion-authz-grant section 4.4.1, RFC 7523 section 3). Pure: no I/O, no clock.
 import { MAX_EMAIL, type Testimony } from '../../accounts/account.ts';
+import { personNameIn } from '../../accounts/person-name.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
 import { highestLevelIn, type Level } from '../../permission-level.ts';
 import type { TrustedIssuer } from '../../settings/trusted-issuers.ts';
@@ -143,10 +144,12 @@ function testimonyIn(
     const value = claims[claim];
     return typeof value === 'string' && value !== '' ? value : undefined;
   };
-  const [name, address] = [text(names.name)?.slice(0, LONGEST_NAME), text(names.email)];
+  const address = text(names.email);
   const email = address !== undefined && address.length <= MAX_EMAIL ? address : undefined;
   const [groups, verified] = [claims[names.groups], claims[names.emailVerified]];
   const isVerified = emailIsVerified || (verified === undefined ? undefined : verified === true);
+  const said = { email, emailVerified: isVerified };
+  const name = personNameIn([text(names.name)], said)?.slice(0, LONGEST_NAME);
   return {
     issuer,
     subject: String(claims[names.subject]),

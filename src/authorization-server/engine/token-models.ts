@@ -13,7 +13,7 @@ import type { Reason } from '../../grants/reasons.ts';
 import { parseTokenName } from '../../grants/token-name.ts';
 import { KEEP } from '../../store/store.ts';
 import { type LastSteps, requireBoundKey } from './proof-key.ts';
-import { invalidGrant, reasonOf } from './refusals.ts';
+import { invalidGrant, reasonOf, temporarilyUnavailable } from './refusals.ts';
 import {
   endReason,
   grantIdOf,
@@ -108,10 +108,12 @@ export function refreshTokenModel(
         generation: 0,
         turns: [],
       };
-      await useCode(options, records, String(payload.grantId), (record) => ({
-        ...record,
-        refresh,
-      }));
+      await useCode(options, records, String(payload.grantId), (record) => {
+        // The person took something back since the code was read; a repeated request gets what is left.
+        if (record.code?.payload.scope !== payload.scope)
+          throw temporarilyUnavailable(new Error('what was granted has changed meanwhile'));
+        return { ...record, refresh };
+      });
     },
     async find(id) {
       const hit = await records.resolve(id, 'refresh token');
@@ -140,7 +142,7 @@ export function refreshTokenModel(
     async consume(id) {
       const grantId = grantIdOf(id);
       const presented = Number(parseTokenName(id)?.part);
-      let verdict: Verdict = 'replay';
+      let verdict: Verdict | undefined;
       const after = await records.change(grantId, (record) => {
         if (!record.refresh) return KEEP;
         const moment = now();
@@ -150,7 +152,8 @@ export function refreshTokenModel(
       });
       // Another request made a replay of it between `find` and here.
       if (after && isReplay(verdict)) await records.end(grantId, 'refresh_replay');
-      if (!after || isReplay(verdict))
+      // Without a verdict, the person does not let the app stay connected any more.
+      if (!after || verdict === undefined || isReplay(verdict))
         throw invalidGrant('the refresh token is no longer good; connect again');
       await onRefreshed(grantId, after.value);
     },
@@ -175,6 +178,6 @@ async function noteRefusal(
   await noted.catch(() => undefined);
 }
 
-function isReplay(verdict: Verdict): boolean {
+function isReplay(verdict: Verdict | undefined): boolean {
   return verdict === 'replay';
 }

@@ -6,7 +6,7 @@ import {
   endConnections,
   type EndOptions,
   findConnection,
-  lowerConnection,
+  narrowConnection,
 } from '../../connections/connections.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
@@ -126,7 +126,7 @@ async function lower(
   if (!isLevel(level))
     throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
   const { id } = await requireOwn(options, signedIn, grant);
-  await lowerConnection(options, id, level);
+  await narrowConnection(options, id, { level, stays: true });
   return 'lowered';
 }
 

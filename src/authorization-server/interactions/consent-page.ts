@@ -22,7 +22,7 @@ export function consentValues(
   request: ConsentRequest,
   { action, token, changed }: Form & { changed: boolean },
 ): ViewValues['consent'] {
-  const { client, redirectUri, connector, levels, asksToStay } = request;
+  const { client, redirectUri, connector, levels, preselected, asksToStay } = request;
   const offered = options.stayConnected === 'offered';
   const lifetime = options.grantLifetime;
   return {
@@ -31,7 +31,7 @@ export function consentValues(
     client: askingClient(client),
     redirect: { destination: redirectDestination(redirectUri), kind: redirectKind(redirectUri) },
     connector: connectorValues(options, connector),
-    levels: levels.map((level) => ({ level, selected: level === levels.at(-1) })),
+    levels: levels.map((level) => ({ level, selected: level === preselected })),
     account: accountValues(options, request.account),
     ...(offered ? { stay: { checked: true, lifetime } } : {}),
     ...(!offered && asksToStay ? { renewableFor: lifetime } : {}),
@@ -76,7 +76,9 @@ export function accountValues(
   return {
     name: account.name,
     ...(provider === undefined ? {} : { provider }),
-    ...(account.email === undefined ? {} : { email: account.email }),
+    ...(account.email === undefined
+      ? {}
+      : { [account.emailVerified ? 'email' : 'unverifiedEmail']: account.email }),
   };
 }
 

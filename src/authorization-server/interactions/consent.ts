@@ -1,11 +1,13 @@
 // Consent: the page that says what is asked, and the decision (RFC 6749 section 4.1.1), which counts only for what was shown.
 import type Koa from 'koa';
+import type { AuditServices } from '../../audit/audit.ts';
 import { revokedSince } from '../../clients/clients.ts';
 import { holderOf } from '../../connectors/connector.ts';
-import { hasUseLeft, type Stands, takeUse } from '../../connectors/connectors.ts';
+import { hasUseLeft, releaseUseOf, type Stands, takeUse } from '../../connectors/connectors.ts';
+import { denyConnection, narrowConnection } from '../../connections/connections.ts';
 import { unusedAfter } from '../../grants/grant-life.ts';
+import type { ClientSnapshot } from '../../grants/grant-record.ts';
 import { endGrant, grantStands } from '../../grants/grants.ts';
-import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
@@ -20,9 +22,11 @@ import {
   requireConsentRequest,
   shownIn,
 } from './request.ts';
+import { DENIED } from './second-answer.ts';
 import { flowTrip, type SignInOptions, startSignIn } from './sign-in.ts';
 
 export type ConsentOptions = ConsentRequestOptions &
+  AuditServices &
   SignInOptions &
   NewGrantOptions & {
     authUrl: string;
@@ -32,7 +36,6 @@ export type ConsentOptions = ConsentRequestOptions &
     prolongClient: (id: string) => Promise<void>;
   };
 
-const DENIED = 'the person refused the connection';
 const USED_UP = 'this connect link was used up; ask for a fresh connect link';
 const NOT_ENTITLED = 'the person may not use this connect link';
 
@@ -43,7 +46,7 @@ export async function showConsent(
   changed = false,
 ): Promise<void> {
   const request = await requireConsentRequest(options, flow);
-  const token = formToken(options.formKeys, flow, shownIn(request));
+  const token = formToken(options.formKeys, flow.uid, shownIn(request));
   const refusal = await refusalOf(options, request);
   if (refusal) {
     const values = noAccessValues(options, request, {
@@ -78,21 +81,19 @@ export async function decideConsent(
   options: ConsentOptions,
   ctx: Koa.Context,
   flow: Flow,
+  form: Record<string, string>,
 ): Promise<void> {
-  const form = await readForm(ctx);
+  const { formKeys } = options;
   const request = await requireConsentRequest(options, flow);
-  const check = requireFormToken(options.formKeys, flow, shownIn(request), form.token);
+  const isChanged = !requireFormToken(formKeys, flow.uid, form.token).showed(shownIn(request));
   const refusal = await refusalOf(options, request);
   switch (form.decision) {
     case 'deny':
-      return finishFlow(options.provider, ctx, {
-        error: 'access_denied',
-        error_description: refusal?.description ?? DENIED,
-      });
+      return deny(options, ctx, flow, request, refusal?.description);
     case 'switch':
       return switchAccount(options, ctx, flow);
     case 'approve':
-      if (check === 'changed' || refusal) return showConsent(options, ctx, flow, true);
+      if (isChanged || refusal) return showConsent(options, ctx, flow, true);
       return approve(options, ctx, flow, request, form);
     default:
       throw new HttpError(400, 'invalid_request', 'choose to approve or to deny');
@@ -111,6 +112,34 @@ function switchAccount(
     : startSignIn(options, ctx, trip);
 }
 
+/** Also what an approval of the same interaction granted, or is about to grant. */
+async function deny(
+  options: ConsentOptions,
+  ctx: Koa.Context,
+  flow: Flow,
+  request: ConsentRequest,
+  description = DENIED,
+): Promise<void> {
+  const { client, connector, account } = request;
+  const facts = {
+    connector: connector.id,
+    client: snapshotOf(request),
+    clientId: client.id,
+    accountId: account.id,
+  };
+  const grantId = grantIdOf(options.formKeys, flow.uid);
+  await denyConnection(options, grantId, facts, Math.ceil(flow.exp - options.now()));
+  await finishDenied(options, ctx, description);
+}
+
+function finishDenied(
+  { provider }: ConsentOptions,
+  ctx: Koa.Context,
+  description: string,
+): Promise<void> {
+  return finishFlow(provider, ctx, { error: 'access_denied', error_description: description });
+}
+
 async function approve(
   options: ConsentOptions,
   ctx: Koa.Context,
@@ -123,7 +152,7 @@ async function approve(
     throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
   }
   const { store, now } = options;
-  const grantId = grantIdOf(options.formKeys, flow);
+  const grantId = grantIdOf(options.formKeys, flow.uid);
   const reservation = {
     grantId,
     holder: holderOfRequest(request),
@@ -135,21 +164,27 @@ async function approve(
   }
   const stays = options.stayConnected === 'offered' ? form.stay === 'on' : request.asksToStay;
   const scopes = [...levelsUpTo(level), ...(stays ? [OFFLINE_ACCESS] : [])];
-  const redirectHost = redirectDestination(request.redirectUri);
-  await Promise.all([
-    makeGrant(options, grantId, {
-      ...request,
-      client: { ...request.client, redirectHost },
-      scopes,
-    }),
+  const client = { ...request.client, ...snapshotOf(request) };
+  const [isNew] = await Promise.all([
+    makeGrant(options, grantId, { ...request, client, scopes }),
     options.prolongClient(request.client.id),
   ]);
+  // The person answered before, and that answer did not finish the interaction: nothing more is granted than by the first one.
+  if (!isNew && (await narrowConnection(options, grantId, { level, stays })) === undefined) {
+    await releaseUseOf(store, request.connector.id, grantId);
+    return finishDenied(options, ctx, DENIED);
+  }
   // Whoever revoked the client meanwhile may have looked for its grants before this one was there.
   if ((await revokedSince(store, request.client.id)) !== undefined) {
     await endGrant(store, grantId, 'client_revoked', now());
+    await releaseUseOf(store, request.connector.id, grantId);
     return showConsent(options, ctx, flow, true);
   }
   await finishFlow(options.provider, ctx, { consent: { grantId } });
+}
+
+function snapshotOf({ client, redirectUri }: ConsentRequest): ClientSnapshot {
+  return { name: client.name, redirectHost: redirectDestination(redirectUri) };
 }
 
 function standsIn({ store, lifetimes, now }: ConsentOptions): Stands {

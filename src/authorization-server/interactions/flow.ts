@@ -1,15 +1,11 @@
 // One authorization in one browser: the engine's interaction, found by its cookie and by the address, which must agree.
 import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
 import { errors } from 'oidc-provider';
 import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
-import type { Store } from '../../store/store.ts';
-import { COOKIE } from '../engine/configuration.ts';
-import { redirectDestination } from '../engine/redirect-uris.ts';
 import { requestContext } from '../../http/request-context.ts';
 
 export type Flow = Awaited<ReturnType<Provider['interactionDetails']>>;
@@ -61,93 +57,8 @@ export function requireResumable(provider: () => Provider): Koa.Middleware {
   };
 }
 
-const ANSWER_KEPT = 15;
-const OUTCOME_KEPT = 900;
-const answerKey = (uid: string) => `answer:${uid}`;
-const outcomeKey = (uid: string) => `outcome:${uid}`;
-
-/** What the person decided, for as long as the page may still stand in a tab. */
-export type Outcome = { decision: 'approved' | 'denied'; destination: string };
-
-/**
- * Remembers, for the browser of the flow, where a resumed flow went: a second click comes after the flow is over, or is resumed when it is, and goes
- * to the same place. Longer than the answer, in which a code is, it remembers what was decided, for whoever comes back to the page.
- */
-export function rememberAnswer(provider: () => Provider, store: Store): Koa.Middleware {
-  return async function answerRemembered(ctx, next) {
-    const uid = String(ctx.params.flow);
-    await next();
-    if (requestContext(ctx).errorPage === 'expired') return repeatAnswer(store, ctx, uid);
-    const location = ctx.response.get('Location');
-    const decision = decisionIn(location);
-    if (ctx.status !== 303 || !decision) return;
-    const outcome: Outcome = { decision, destination: redirectDestination(location) };
-    ctx.cookies.set(provider().cookieName('resume'), uid, {
-      ...COOKIE,
-      path: ctx.path,
-      maxAge: OUTCOME_KEPT * 1000,
-    });
-    // The person is on the way already: a second click is all that is lost when this fails.
-    await Promise.all([
-      store.set(answerKey(uid), location, ANSWER_KEPT),
-      store.set(outcomeKey(uid), outcome, OUTCOME_KEPT),
-    ]).catch(() => undefined);
-  };
-}
-
-/** In place of the page that says that the flow is over, when another request of this browser has just resumed it. */
-async function repeatAnswer(store: Store, ctx: Koa.Context, uid: string): Promise<void> {
-  const answer = await waitForAnswer(store, uid);
-  if (answer === undefined) return;
-  // The engine has given up a session that the other request has moved on.
-  ctx.remove('Set-Cookie');
-  // And nothing was refused.
-  delete requestContext(ctx).failure;
-  seeOther(ctx, answer);
-}
-
-function decisionIn(location: string): Outcome['decision'] | undefined {
-  if (/[?&]code=/.test(location)) return 'approved';
-  return /[?&]error=access_denied(&|$)/.test(location) ? 'denied' : undefined;
-}
-
-type Remembering = { provider: Provider; store: Store };
-
-const PAUSES_MS = [0, 25, 50, 100, 200, 400];
-
-/** Where this browser's flow went a moment ago, if it did. */
-export async function findAnswer(
-  { provider, store }: Remembering,
-  ctx: Koa.Context,
-  uid: string,
-): Promise<string | undefined> {
-  return isOfThisBrowser(provider, ctx, uid) ? waitForAnswer(store, uid) : undefined;
-}
-
-/** A flow is over a moment before it is known where it went. */
-async function waitForAnswer(store: Store, uid: string): Promise<string | undefined> {
-  for (const pause of PAUSES_MS) {
-    await delay(pause);
-    // Written after the answer, so that one without the other means that the answer is kept no longer.
-    const outcome = await store.get<Outcome>(outcomeKey(uid));
-    const answer = await store.get<string>(answerKey(uid));
-    if (answer || outcome) return answer?.value;
-  }
-  return undefined;
-}
-
-/** What this browser's flow ended with, if it did not long ago. */
-export async function findOutcome(
-  { provider, store }: Remembering,
-  ctx: Koa.Context,
-  uid: string,
-): Promise<Outcome | undefined> {
-  return isOfThisBrowser(provider, ctx, uid)
-    ? (await store.get<Outcome>(outcomeKey(uid)))?.value
-    : undefined;
-}
-
-function isOfThisBrowser(
+/** Whether this browser's cookie names the interaction of the address. */
+export function isOfThisBrowser(
   provider: Provider,
   ctx: Koa.Context,
   uid: string,
@@ -165,34 +76,49 @@ export function requireOwnForm(ctx: Koa.Context, authUrl: string): void {
   if (isForeign) throw new HttpError(403, 'forbidden', 'the form was sent from another site');
 }
 
+/** What a page of the flow showed, and to whom. */
+export type Shown = { accountId: string; text: string };
+
 /**
- * Binds a form to this flow and to what the page showed: the digest of what was shown, and a MAC over it and the flow. The same page
- * loaded twice has the same token, so that both copies work.
+ * Binds a form to its flow, to the account that saw the page, and to what the page showed: a digest of each, and a MAC over them and the
+ * flow. The same page loaded twice has the same token, so that both copies work.
  */
-export function formToken([key]: KeyRing, flow: Flow, shown: string): string {
-  return tokenWith(key, flow, shown);
+export function formToken([key]: KeyRing, uid: string, shown: Shown): string {
+  return tokenWith(key, uid, shown);
 }
 
-export type TokenCheck = 'same' | 'changed';
+function tokenWith(key: KeyObject, uid: string, { accountId, text }: Shown): string {
+  const digests = `${accountDigest(key, accountId)}.${mac(key, `shown\n${text}`)}`;
+  return `${digests}.${mac(key, `form\n${uid}\n${digests}`)}`;
+}
 
-/** `changed`: the page was ours, and what it showed is no longer so. Refuses a token that we did not make for this flow. */
-export function requireFormToken(keys: KeyRing, flow: Flow, shown: string, token = ''): TokenCheck {
-  const [digest = '', sent = ''] = token.split('.');
+export type FormOrigin = {
+  /** Whether the page with the form showed this. */
+  showed: (shown: Shown) => boolean;
+  /** Whether it was shown to this account. */
+  isForAccount: (id: string) => boolean;
+};
+
+/** Refuses a token that we did not make for this flow. */
+export function requireFormToken(keys: KeyRing, uid: string, token = ''): FormOrigin {
+  const [account = '', shown = '', sent = ''] = token.split('.');
   const key = keys.find((candidate) =>
-    isSame(sent, mac(candidate, `form\n${flow.uid}\n${digest}`)),
+    isSame(sent, mac(candidate, `form\n${uid}\n${account}.${shown}`)),
   );
   if (!key) throw new HttpError(403, 'forbidden', 'the form does not belong to this sign-in');
-  return tokenWith(key, flow, shown) === token ? 'same' : 'changed';
+  return {
+    showed: (other) => tokenWith(key, uid, other) === token,
+    isForAccount: (id) => isSame(account, accountDigest(key, id)),
+  };
 }
 
 /** One flow makes one grant, so that a form sent twice approves once; and nobody can guess the id. */
-export function grantIdOf([key]: KeyRing, flow: Flow): string {
-  return mac(key, `grant\n${flow.uid}`).slice(0, 32);
+export function grantIdOf([key]: KeyRing, uid: string): string {
+  return mac(key, `grant\n${uid}`).slice(0, 32);
 }
 
-function tokenWith(key: KeyObject, flow: Flow, shown: string): string {
-  const digest = mac(key, `shown\n${shown}`);
-  return `${digest}.${mac(key, `form\n${flow.uid}\n${digest}`)}`;
+function accountDigest(key: KeyObject, accountId: string): string {
+  return mac(key, `account\n${accountId}`);
 }
 
 function isSame(given: string, expected: string): boolean {

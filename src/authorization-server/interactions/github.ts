@@ -7,6 +7,7 @@ import {
   type Identity,
   type Organization,
 } from '../../accounts/account.ts';
+import { personNameIn } from '../../accounts/person-name.ts';
 import { unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
 import { tryClient } from './client-check.ts';
@@ -81,12 +82,13 @@ async function identityOf(
   const all = understood(emails, await askApi(`/user/emails?per_page=${PAGE}`));
   const addresses = all.filter(({ email }) => email.length <= MAX_EMAIL);
   const address = preferred(addresses, emailDomains);
+  const shown = { email: address?.email, emailVerified: address?.verified === true };
   return {
     issuer,
     subject: String(id),
-    name: (name || login).slice(0, 200),
+    name: (personNameIn([name], shown) ?? login).slice(0, 200),
     ...(address ? { email: address.email } : {}),
-    emailVerified: address?.verified === true,
+    emailVerified: shown.emailVerified,
     ...(settings.organizations ? await membershipsOf(askApi) : { groups: [] }),
   };
 }

@@ -3,6 +3,7 @@ import * as openid from 'openid-client';
 import { unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
 import { type Identity, isOfIssuer, MAX_EMAIL } from '../../accounts/account.ts';
+import { personNameIn } from '../../accounts/person-name.ts';
 import { type ClientTrial, tryClient } from './client-check.ts';
 import {
   exchangeCode,
@@ -171,14 +172,15 @@ function identityOf({ groupsClaim, issuer }: IdentityProviderSettings, claims: C
   const groups = claims[groupsClaim];
   const isUsable = typeof email === 'string' && email.length <= MAX_EMAIL;
   const address = isUsable ? email : undefined;
-  const display = [name, username, address].find((text) => typeof text === 'string' && text !== '');
+  const emailVerified = address !== undefined && verified === true;
+  const display = personNameIn([name, username, address], { email: address, emailVerified });
   return {
     issuer: iss,
     subject: sub,
-    name: String(display ?? sub).slice(0, 200),
+    name: (display ?? sub).slice(0, 200),
     ...(isOfIssuer({ issuer: iss }, issuer) ? {} : { providerIssuer: issuer }),
     ...(address === undefined ? {} : { email: address }),
-    emailVerified: address !== undefined && verified === true,
+    emailVerified,
     groups: Array.isArray(groups) ? groups.filter((group) => typeof group === 'string') : [],
   };
 }

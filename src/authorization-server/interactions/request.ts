@@ -15,12 +15,13 @@ import {
   levelsUpTo,
   lowest,
   OFFLINE_ACCESS,
+  preselectedLevel,
 } from '../../permission-level.ts';
 import type { Entitlement } from '../../settings/entitlements.ts';
 import type { Store } from '../../store/store.ts';
 import { isOwnOrigin, type RedirectPolicy } from '../engine/redirect-uris.ts';
 import { isIdentifiedByHost } from '../engine/shared-hosts.ts';
-import type { Flow } from './flow.ts';
+import type { Flow, Shown } from './flow.ts';
 
 export type ConsentRequest = {
   client: {
@@ -34,6 +35,8 @@ export type ConsentRequest = {
   account: Account;
   /** What may be granted, lowest first; empty when the person may not use this connector at all. */
   levels: Level[];
+  /** The one of them that the page suggests; undefined when the person has to choose. */
+  preselected: Level | undefined;
   /** Whether the request, as the settings read it, asks to stay connected. */
   asksToStay: boolean;
 };
@@ -66,13 +69,15 @@ export async function requireConsentRequest(
   ]);
   const entitled = entitledLevel(account, options.entitlements, 'sign-in');
   const asked = highestLevelIn(scope) ?? connector.level;
+  const levels = entitled ? levelsUpTo(lowest(asked, connector.level, entitled)) : [];
   return {
     client,
     redirectUri: String(redirectUri),
     resource: String(resource),
     connector,
     account,
-    levels: entitled ? levelsUpTo(lowest(asked, connector.level, entitled)) : [],
+    levels,
+    preselected: preselectedLevel(levels, connector.suggestedLevel ?? connector.level),
     asksToStay: String(scope).split(' ').includes(OFFLINE_ACCESS),
   };
 }
@@ -135,7 +140,7 @@ async function requireAccount({ store }: ConsentRequestOptions, flow: Flow): Pro
   throw new HttpError(400, 'expired', 'nobody is signed in any more');
 }
 
-/** All that the page shows and the decision depends on, as one string: when it differs, the page is shown again. */
+/** All that the page shows and the decision depends on: when it differs, the page is shown again. */
 export function shownIn({
   client,
   redirectUri,
@@ -143,8 +148,8 @@ export function shownIn({
   account,
   levels,
   asksToStay,
-}: ConsentRequest): string {
-  return JSON.stringify([
+}: ConsentRequest): Shown {
+  const text = JSON.stringify([
     client,
     redirectUri,
     connector.id,
@@ -152,7 +157,9 @@ export function shownIn({
     account.id,
     account.name,
     account.email,
+    account.emailVerified,
     levels,
     asksToStay,
   ]);
+  return { accountId: account.id, text };
 }

@@ -4,14 +4,15 @@ import type Koa from 'koa';
 import { readForm } from '../../http/body.ts';
 import { HttpError, notFound } from '../../http/errors.ts';
 import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
-import { seeOther } from '../../http/see-other.ts';
 import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
 import { ACCOUNT_PATH, isAccountTrip } from './account-session.ts';
 import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
-import { findAnswer, findOutcome, requireFlow, requireOwnForm } from './flow.ts';
+import { findAnswer } from './answers.ts';
+import { requireFlow, requireOwnForm } from './flow.ts';
 import { CALLBACK_PATH } from './identity-providers.ts';
 import { showChoice } from './provider-choice.ts';
 import { requireAllowedClient } from './request.ts';
+import { answerAgain, showOutcome } from './second-answer.ts';
 import { completeSignIn, flowTrip, passToFlow, signInAt, startSignIn } from './sign-in.ts';
 
 export type InteractionOptions = ConsentOptions & { authUrl: string; rateLimit: RateLimit };
@@ -30,12 +31,18 @@ export function interactions(options: InteractionOptions): Koa.Middleware {
     await requireAllowedClient(options.store, String(flow.params.client_id));
     return startSignIn(options, ctx, flowTrip(flow));
   });
-  router.post('/interaction/:uid', answerInsteadOfExpired(options), async (ctx) => {
+  router.post('/interaction/:uid', async (ctx) => {
     requireOwnForm(ctx, options.authUrl);
-    const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
-    if (flow.prompt.name !== 'consent')
-      throw new HttpError(400, 'expired', 'nobody is signed in yet');
-    return decideConsent(options, ctx, flow);
+    const uid = String(ctx.params.uid);
+    const form = await readForm(ctx);
+    try {
+      const flow = await requireFlow(options.provider, ctx, uid);
+      if (flow.prompt.name !== 'consent')
+        throw new HttpError(400, 'expired', 'nobody is signed in yet');
+      await decideConsent(options, ctx, flow, form);
+    } catch (error) {
+      if (!isExpired(error) || !(await answerAgain(options, ctx, uid, form))) throw error;
+    }
   });
   const callback = '/interaction/:uid/callback';
   router.get([callback, `${callback}/:provider`], async (ctx) => {
@@ -65,34 +72,21 @@ function choices(router: Router, options: InteractionOptions): void {
   });
 }
 
-/** The second of two clicks goes where the first did. */
-function answerInsteadOfExpired(options: InteractionOptions): Koa.Middleware {
-  return insteadOfExpired(async (ctx) => {
-    const answer = await findAnswer(options, ctx, String(ctx.params.uid));
-    if (answer !== undefined) seeOther(ctx, answer);
-    return answer !== undefined;
-  });
-}
-
 /** Who comes back to a flow that they have answered is told so, and not that something is wrong. */
 function doneInsteadOfExpired(options: InteractionOptions): Koa.Middleware {
-  return insteadOfExpired(async (ctx, { status }) => {
-    const outcome = await findOutcome(options, ctx, String(ctx.params.uid));
-    if (outcome) await options.pages.render(ctx, 'done', outcome, status);
-    return outcome !== undefined;
-  });
-}
-
-/** `answer` resolves to whether it did. */
-function insteadOfExpired(
-  answer: (ctx: Koa.Context, error: HttpError) => Promise<boolean>,
-): Koa.Middleware {
-  return async function expiredAnswered(ctx, next) {
+  return async function doneShown(ctx, next) {
     try {
       await next();
     } catch (error) {
-      const isExpired = error instanceof HttpError && error.code === 'expired';
-      if (!isExpired || !(await answer(ctx, error))) throw error;
+      if (!isExpired(error)) throw error;
+      const uid = String(ctx.params.uid);
+      const answer = await findAnswer(options, ctx, uid, { isUnderWay: false });
+      if (!answer) throw error;
+      await showOutcome(options, ctx, answer.outcome, error.status);
     }
   };
+}
+
+function isExpired(error: unknown): error is HttpError {
+  return error instanceof HttpError && error.code === 'expired';
 }

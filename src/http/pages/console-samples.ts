@@ -123,7 +123,7 @@ const LIST_SAMPLES: Record<string, ListSample> = {
       title: 'Ada Lovelace',
       state: 'disabled',
       isOk: false,
-      fields: [{ label: 'email', text: `${LONG}@example.com` }, ...ITEM.fields.slice(2)],
+      fields: [{ label: 'emailUnverified', text: `${LONG}@example.com` }, ...ITEM.fields.slice(2)],
       actions: [
         { name: 'enable', action: '/console/accounts/enable', id: 'abc' },
         { name: 'forget', action: '/console/accounts/forget', id: 'abc' },
@@ -153,6 +153,7 @@ const ACTIVE: ConsoleConnector & { link: string } = {
   id: '4qR8sT1vWxYz2aBcD3eFgH',
   name: 'Club numbers',
   level: 'operations',
+  suggestedLevel: 'analytics',
   state: 'active',
   href: '/console/connectors/4qR8sT1vWxYz2aBcD3eFgH',
   link: 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp',
@@ -162,7 +163,14 @@ const ACTIVE: ConsoleConnector & { link: string } = {
   left: 3,
   maxUses: 5,
 };
-const { left: _left, maxUses: _most, expiresAt: _end, link: _link, ...UNLIMITED } = ACTIVE;
+const {
+  left: _left,
+  maxUses: _most,
+  suggestedLevel: _suggested,
+  expiresAt: _end,
+  link: _link,
+  ...UNLIMITED
+} = ACTIVE;
 
 const INSTRUCTIONS = ['claude', 'claude-code', 'vs-code', 'cursor', 'mcp-remote'].map((client) => {
   const command = `claude mcp add --transport http club-numbers ${ACTIVE.link}`;
@@ -202,7 +210,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         { ...ACTIVE, state: 'used-up', left: 0, href: '/console/connectors/fourth' },
       ],
       next: '/console/connectors?after=4qR8sT1vWxYz2aBcD3eFgH',
-      form: { ...FORM, maxUses: '' },
+      form: { ...FORM, suggestedLevel: '', maxUses: '' },
     },
   },
   'console-connectors-wrong': {
@@ -210,7 +218,14 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     values: {
       console: layout('connectors', { problem: 'uses' }),
       items: [],
-      form: { ...FORM, name: 'Club numbers', level: 'admin', maxUses: '0', days: '30' },
+      form: {
+        ...FORM,
+        name: 'Club numbers',
+        level: 'admin',
+        suggestedLevel: 'operations',
+        maxUses: '0',
+        days: '30',
+      },
     },
     status: 400,
   },

@@ -12,7 +12,7 @@ export type ConsoleLayout = {
   /** The key, below `console.done`, of the action that succeeded. */
   done?: string;
   /** The key, below `console.problems`, of what is wrong with the submitted form. */
-  problem?: 'name' | 'uses' | 'days' | 'other';
+  problem?: 'name' | 'suggested' | 'uses' | 'days' | 'other';
 };
 
 /** `left` and `maxUses` are present if the uses are limited. */
@@ -20,6 +20,8 @@ export type ConsoleConnector = {
   id: string;
   name: string;
   level: string;
+  /** What the consent page preselects at most. */
+  suggestedLevel?: string;
   state: 'active' | 'used-up' | 'expired' | 'revoked';
   href: string;
   createdAt: number;
@@ -100,7 +102,8 @@ export type ConsoleValues = {
     items: ConsoleConnector[];
     /** The path of the next page of the list. */
     next?: string;
-    form: CreateForm & { maxUses: string };
+    /** `suggestedLevel` is empty for the level itself. */
+    form: CreateForm & { suggestedLevel: string; maxUses: string };
   };
   'console/connector': {
     console: ConsoleLayout;

@@ -1,5 +1,5 @@
 // Sample values for every page: a theme is tried out with them at the start, the tests and the screenshots show them.
-import { LEVELS, type Level, levelsUpTo } from '../../permission-level.ts';
+import { LEVELS, type Level, levelsUpTo, preselectedLevel } from '../../permission-level.ts';
 import { CONSOLE_SAMPLES, CONSOLE_SHARED } from './console-samples.ts';
 import type { Account, Connector, ViewName, ViewValues } from './values.ts';
 
@@ -10,11 +10,17 @@ export type Sample = {
 const LINK = 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp';
 const CONNECTOR: Connector = { name: 'Club numbers', link: LINK };
 const ACCOUNT: Account = { name: 'Ada Lovelace', email: 'ada@example.com' };
-const COMPANY_ACCOUNT: Account = { name: 'Grace Hopper', provider: 'Example Corp' };
+const COMPANY_ACCOUNT: Account = {
+  name: 'Grace Hopper',
+  unverifiedEmail: 'grace@example.com',
+  provider: 'Example Corp',
+};
 const LONG = 'Donaudampfschifffahrtsgesellschaftskapitän'.repeat(6);
 
 export function levelChoices(highest: Level): ViewValues['consent']['levels'] {
-  return levelsUpTo(highest).map((level) => ({ level, selected: level === highest }));
+  const levels = levelsUpTo(highest);
+  const selected = preselectedLevel(levels, highest);
+  return levels.map((level) => ({ level, selected: level === selected }));
 }
 
 /** A desktop app that registered itself and listens on this computer. */
@@ -49,7 +55,13 @@ export const ERROR: ViewValues['error'] = {
 
 const APRIL = 1_775_000_000;
 
-export const CONNECTED_APPS: ViewValues['connected-apps'] = {
+export const DONE: ViewValues['done'] = {
+  decision: 'approved',
+  destination: 'claude.ai',
+  accountPage: 'https://auth.example.com/account',
+};
+
+const CONNECTED_APPS: ViewValues['connected-apps'] = {
   action: '/account',
   token: 'form-token',
   account: ACCOUNT,
@@ -130,7 +142,7 @@ export const SAMPLES: Record<string, Sample> = {
     client: { name: `Claude” from claude.ai to “\u202Eedualc ${LONG}`, kind: 'self-registered' },
     redirect: { destination: `${LONG.toLowerCase()}.example:65535`, kind: 'elsewhere' },
     connector: { name: LONG, link: LINK },
-    account: { name: LONG, email: `${LONG}@example.com`, provider: LONG },
+    account: { name: LONG, unverifiedEmail: `${LONG}@example.com`, provider: LONG },
     levels: levelChoices('full'),
     stay: undefined,
     renewableFor: 7_776_000,
@@ -141,8 +153,9 @@ export const SAMPLES: Record<string, Sample> = {
     values: { ...NO_ACCESS, account: COMPANY_ACCOUNT, reason: 'used-up' },
     status: 403,
   },
-  approved: { view: 'done', values: { decision: 'approved', destination: 'cursor' }, status: 400 },
-  denied: { view: 'done', values: { decision: 'denied', destination: 'claude.ai' }, status: 400 },
+  approved: { view: 'done', values: { ...DONE, level: 'operations' }, status: 400 },
+  denied: { view: 'done', values: { ...DONE, decision: 'denied' }, status: 400 },
+  withdrawn: { view: 'done', values: { ...DONE, decision: 'withdrawn' }, status: 200 },
   error: { view: 'error', values: ERROR, status: 400 },
   'error-without-a-way-back': {
     view: 'error',

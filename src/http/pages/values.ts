@@ -2,7 +2,13 @@
 import type { ConsoleValues } from './console-values.ts';
 
 /** Without `provider` it is the person's company account. */
-export type Account = { name: string; email?: string; provider?: string };
+export type Account = {
+  name: string;
+  /** Only when the identity provider says that it was verified; otherwise `unverifiedEmail`. */
+  email?: string;
+  unverifiedEmail?: string;
+  provider?: string;
+};
 export type Connector = { name: string; link: string };
 
 export type AskingClient =
@@ -24,7 +30,7 @@ export type ViewValues = ConsoleValues & {
     client: AskingClient;
     redirect: Redirect;
     connector: Connector;
-    /** Those that may be granted, lowest first. */
+    /** Those that may be granted, lowest first; one is selected at most. */
     levels: { level: string; selected: boolean }[];
     account: Account;
     /** Present: the person is offered to stay connected, for `lifetime` at most. */
@@ -45,7 +51,15 @@ export type ViewValues = ConsoleValues & {
     /** `used-up`: the connector's limit is reached, whoever asks. */
     reason: 'not-entitled' | 'used-up';
   };
-  done: { decision: 'approved' | 'denied'; destination: string };
+  done: {
+    /** `withdrawn`: denied after the app had got access. */
+    decision: 'approved' | 'denied' | 'withdrawn';
+    destination: string;
+    /** What the app may see, when it was approved and that is known. */
+    level?: string;
+    /** The address where the person sees and disconnects what they connected. */
+    accountPage: string;
+  };
   error: {
     /** The key below `errors` of what happened and what to do. */
     about: string;

@@ -4,7 +4,7 @@ import { ACCOUNT_ID } from '../../accounts/account.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
 import type { NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
-import { LEVELS } from '../../permission-level.ts';
+import { isAtLeast, type Level, LEVELS } from '../../permission-level.ts';
 import { duration } from '../../settings/value-forms.ts';
 
 /** The record of a connector, which every call reads, holds an entry for each use. */
@@ -102,9 +102,22 @@ export const rotateKeysBody = z.strictObject(
   OBJECT,
 );
 
+const level = z.enum(LEVELS, `one of ${LEVELS.join(', ')}`);
+
 const nameAndLevel = {
   name: z.string(VISIBLE_CHARACTERS).trim().regex(NAME, VISIBLE_CHARACTERS),
-  level: z.enum(LEVELS, `one of ${LEVELS.join(', ')}`),
+  level,
+};
+
+type LevelAndSuggestion = { level: Level; suggestedLevel?: Level | undefined };
+
+function isSuggestionWithinLevel({ level: max, suggestedLevel }: LevelAndSuggestion): boolean {
+  return suggestedLevel === undefined || isAtLeast(max, suggestedLevel);
+}
+
+const SUGGESTION_WITHIN_LEVEL = {
+  error: 'at most the level of the connector',
+  path: ['suggestedLevel'],
 };
 
 /** Accepts times up to `max` seconds from `now`. */
@@ -134,8 +147,12 @@ const ONE_EXPIRY = {
 export function newConnectorBody(now: number) {
   const maxUses = z.int(uses).min(1, uses).max(MAX_USES, uses).optional();
   return z
-    .strictObject({ ...nameAndLevel, maxUses, ...expiryFields(now) }, OBJECT)
+    .strictObject(
+      { ...nameAndLevel, suggestedLevel: level.optional(), maxUses, ...expiryFields(now) },
+      OBJECT,
+    )
     .refine(hasOneExpiry, ONE_EXPIRY)
+    .refine(isSuggestionWithinLevel, SUGGESTION_WITHIN_LEVEL)
     .transform(({ expiresIn, ...connector }): NewConnector => {
       return expiresIn === undefined ? connector : { ...connector, expiresAt: now + expiresIn };
     });

@@ -21,6 +21,9 @@ export const connectorSchema = z
     id: z.string(),
     name: z.string(),
     level,
+    suggestedLevel: level
+      .optional()
+      .describe('The highest level that the consent page preselects. Absent: `level`.'),
     link: z.url(),
     state: z.enum(CONNECTOR_STATES),
     createdAt: time,
@@ -35,6 +38,10 @@ export const accountSchema = z
     id: z.string(),
     name: z.string(),
     email: z.string().optional(),
+    emailVerified: z
+      .boolean()
+      .optional()
+      .describe('Whether the identity provider verified that the address belongs to the person.'),
     identityProvider: z
       .string()
       .describe('Issuer of the identity provider that `subject` belongs to.'),
@@ -67,6 +74,10 @@ export const grantSchema = z
     account: z.string(),
     accountName: z.string().optional(),
     accountEmail: z.string().optional(),
+    accountEmailVerified: z
+      .boolean()
+      .optional()
+      .describe('Whether the identity provider verified that the address belongs to the person.'),
     clientId: z.string(),
     clientName: z.string(),
     redirectHost: z.string(),
@@ -167,3 +178,13 @@ export type MintedTokenResource = z.output<typeof mintedTokenSchema>;
 export type NewTokenResource = z.output<typeof newTokenSchema>;
 
 export type Page<Item> = { items: Item[]; next?: string | undefined };
+
+/** Returns what to call the person of a grant. An address that is not verified may belong to somebody else. */
+export function personName({
+  account,
+  accountName,
+  accountEmail,
+  accountEmailVerified,
+}: GrantResource): string {
+  return (accountEmailVerified ? accountEmail : undefined) ?? accountName ?? account;
+}

@@ -68,22 +68,26 @@ export function addAccountCommands(program: Command, { openClient, print }: Term
 
 function listText({ items }: { items: AccountResource[] }): string {
   if (items.length === 0) return 'Nobody has signed in yet.';
-  const rows = items.map(({ id, name, email, signedInAt, disabledAt }) => [
+  const rows = items.map(({ id, name, email, emailVerified, signedInAt, disabledAt }) => [
     id,
     name,
-    email ?? '-',
+    emailText({ email, emailVerified }),
     minute(signedInAt),
     disabledAt ? minute(disabledAt) : '-',
   ]);
   return table(['ID', 'NAME', 'E-MAIL', 'LAST SIGN-IN', 'DISABLED'], rows);
 }
 
+function emailText({ email, emailVerified }: Pick<AccountResource, 'email' | 'emailVerified'>) {
+  if (email === undefined) return '-';
+  return emailVerified ? email : `${email} (not verified)`;
+}
+
 function detailsText(account: AccountResource): string {
-  const { id, name, email, identityProvider, subject, signedInAt, disabledAt, forgottenAt } =
-    account;
+  const { id, name, identityProvider, subject, signedInAt, disabledAt, forgottenAt } = account;
   return details({
     name,
-    'e-mail': email ?? '-',
+    'e-mail': emailText(account),
     id,
     'identity provider': identityProvider || '-',
     subject: subject || '-',

@@ -14,7 +14,8 @@ import { details, minute, plain, table, type Terminal } from './terminal.ts';
 const EXAMPLES = `
 Examples:
   $ gatehouse connector create --name "Ops" --level operations
-  $ gatehouse connector create --name "Auditors" --level analytics --max-uses 5 --expires 30d`;
+  $ gatehouse connector create --name "Auditors" --level analytics --max-uses 5 --expires 30d
+  $ gatehouse connector create --name "Front desk" --level admin --suggest operations`;
 
 const DELETE_HELP = `
 People who use a revoked link are told that it was revoked and to ask for a new one. A deleted link is unknown. The id is never
@@ -25,6 +26,7 @@ const ID = 'connector id: the 22 characters in the connect link';
 type CreateOptions = {
   name: string;
   level: Level;
+  suggest?: Level;
   maxUses?: number;
   expires?: RelativeOrAbsoluteTime;
 };
@@ -45,11 +47,17 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
         .choices(LEVELS)
         .makeOptionMandatory(),
     )
+    .addOption(
+      new Option('--suggest <level>', 'a lower level for the consent page to preselect').choices(
+        LEVELS,
+      ),
+    )
     .option('--max-uses <number>', 'how many times an app can be connected', parseCount)
     .option('--expires <when>', 'after 90s, 15m, 12h or 30d, or at an ISO 8601 time', parseTime)
     .addHelpText('after', EXAMPLES)
-    .action(async ({ expires, ...options }: CreateOptions) => {
-      const body = { ...options, ...expiryMembers(expires) };
+    .action(async ({ expires, suggest, ...options }: CreateOptions) => {
+      const suggestion = suggest === undefined ? {} : { suggestedLevel: suggest };
+      const body = { ...options, ...suggestion, ...expiryMembers(expires) };
       print(await openClient().createConnector({ body }), createdText);
     });
   connector
@@ -98,12 +106,13 @@ Add it to a client, for example:
 }
 
 function detailsText(connector: ConnectorResource): string {
-  const { id, name, level, state, link, createdAt, expiresAt } = connector;
+  const { id, name, level, suggestedLevel, state, link, createdAt, expiresAt } = connector;
   return details({
     name,
     link,
     id,
     level,
+    ...(suggestedLevel === undefined ? {} : { 'suggested level': suggestedLevel }),
     state,
     uses: usesText(connector),
     created: minute(createdAt),

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { CONNECTION_STATES, type ConnectionState } from '../../connections/connection.ts';
 import { allItems } from '../api/client.ts';
-import type { GrantResource } from '../api/resources.ts';
+import { type GrantResource, personName } from '../api/resources.ts';
 import { details, minute, plain, quoted, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
@@ -63,7 +63,7 @@ function listText({ items }: { items: GrantResource[] }): string {
   const rows = items.map((grant) => [
     grant.id,
     grant.clientName,
-    personOf(grant),
+    personName(grant),
     grant.connectorName ?? grant.connector,
     grant.level ?? '-',
     minute(grant.createdAt),
@@ -74,17 +74,13 @@ function listText({ items }: { items: GrantResource[] }): string {
   return table(headings, rows);
 }
 
-function personOf({ accountName, accountEmail, account }: GrantResource): string {
-  return accountEmail ?? accountName ?? account;
-}
-
 function detailsText(grant: GrantResource): string {
   return details({
     id: grant.id,
     state: grant.state,
     client: `${grant.clientName} (${grant.clientId})`,
     'redirect host': grant.redirectHost,
-    person: `${personOf(grant)} (${grant.account})`,
+    person: `${personName(grant)} (${grant.account})`,
     connector: `${grant.connectorName ?? 'unknown'} (${grant.connector})`,
     level: grant.level ?? '-',
     since: minute(grant.createdAt),
@@ -96,7 +92,7 @@ function detailsText(grant: GrantResource): string {
 }
 
 function whyText(grant: GrantResource): string {
-  const app = `"${plain(grant.clientName)}" of ${plain(personOf(grant))}`;
+  const app = `"${plain(grant.clientName)}" of ${plain(personName(grant))}`;
   const refusals = grant.refusals.map(
     ({ time, explanation, reason }) => `  ${minute(time)}  ${explanation} (${reason})`,
   );

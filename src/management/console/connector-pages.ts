@@ -43,7 +43,8 @@ async function showList(
   const { options, ctx } = context;
   const after = cursorIn(ctx, connectorsQuery);
   const { items, next } = await listConnectors(options, { limit: PAGE_ITEMS, after });
-  const { name = '', level = 'analytics', maxUses = '', days = '' } = rejected?.form ?? {};
+  const entries = rejected?.form ?? {};
+  const { name = '', level = 'analytics', suggestedLevel = '', maxUses = '', days = '' } = entries;
   const values = {
     console: layout(context, 'connectors', rejected?.problem),
     items: items.map(itemOf),
@@ -54,6 +55,7 @@ async function showList(
       levels: [...LEVELS],
       name,
       level,
+      suggestedLevel,
       maxUses,
       days,
     },
@@ -70,14 +72,21 @@ async function create(context: ConsoleContext, form: Form): Promise<void> {
   seeOther(ctx, `${PATH}/${id}?done=created`);
 }
 
-const PROBLEMS: Record<string, FormProblem> = { name: 'name', maxUses: 'uses', expiresIn: 'days' };
+const PROBLEMS: Record<string, FormProblem> = {
+  name: 'name',
+  suggestedLevel: 'suggested',
+  maxUses: 'uses',
+  expiresIn: 'days',
+};
 
 /** Applies the same rules as the API. */
 function parseForm(form: Form, now: number): NewConnector | { problem: FormProblem } {
   const [maxUses, days] = [optionalValue(form, 'maxUses'), optionalValue(form, 'days')];
+  const suggestedLevel = optionalValue(form, 'suggestedLevel');
   const parsed = newConnectorBody(now).safeParse({
     name: form.name,
     level: form.level,
+    ...(suggestedLevel === undefined ? {} : { suggestedLevel }),
     ...(maxUses === undefined ? {} : { maxUses: Number(maxUses) }),
     ...(days === undefined ? {} : { expiresIn: `${days}d` }),
   });
@@ -101,11 +110,12 @@ async function showOne(context: ConsoleContext): Promise<void> {
 }
 
 function itemOf(connector: ConnectorResource): Item {
-  const { id, name, level, state, createdAt, expiresAt, maxUses, uses } = connector;
+  const { id, name, level, suggestedLevel, state, createdAt, expiresAt, maxUses, uses } = connector;
   return {
     id,
     name,
     level,
+    ...(suggestedLevel === undefined ? {} : { suggestedLevel }),
     state,
     href: `${PATH}/${id}`,
     createdAt: epochSeconds(createdAt),

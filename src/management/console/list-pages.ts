@@ -1,5 +1,6 @@
 // The lists of clients, grants, accounts and audit items, with the actions of an administrator.
 import { findAccount } from '../../accounts/accounts.ts';
+import { verifiedEmailOf } from '../../accounts/person-name.ts';
 import type { AuditItem } from '../../audit/audit.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { findConnector } from '../../connectors/connectors.ts';
@@ -9,7 +10,13 @@ import { securityEvents } from '../../observability/labels.ts';
 import type { Store } from '../../store/store.ts';
 import { changeAccount, forgetAccount, listAccounts } from '../accounts.ts';
 import { accountsQuery, auditQuery, clientsQuery, grantsQuery } from '../api/requests.ts';
-import type { AccountResource, ClientResource, GrantResource, Page } from '../api/resources.ts';
+import {
+  type AccountResource,
+  type ClientResource,
+  type GrantResource,
+  type Page,
+  personName,
+} from '../api/resources.ts';
 import { listAudit } from '../audit-log.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
@@ -142,7 +149,7 @@ const grants: List<GrantResource> = {
     state: grant.state,
     isOk: grant.state === 'active',
     fields: [
-      textField('person', grant.accountEmail ?? grant.accountName ?? grant.account),
+      textField('person', personName(grant)),
       textField('connector', grant.connectorName ?? grant.connector),
       ...(grant.level ? [levelField(grant.level, 'granted')] : []),
       ...(grant.reason ? [translatedField('reason', grant.reason, REASONS)] : []),
@@ -164,12 +171,23 @@ const accounts: List<AccountResource> = {
   section: 'accounts',
   query: accountsQuery,
   read: (services, _query, after) => listAccounts(services, { limit: PAGE_ITEMS, after }),
-  item: ({ id, name, email, identityProvider, signedInAt, disabledAt, forgottenAt }) => ({
+  item: ({
+    id,
+    name,
+    email,
+    emailVerified,
+    identityProvider,
+    signedInAt,
+    disabledAt,
+    forgottenAt,
+  }) => ({
     title: name,
     state: disabledAt === undefined ? 'allowed' : 'disabled',
     isOk: disabledAt === undefined,
     fields: [
-      ...(email === undefined ? [] : [textField('email', email)]),
+      ...(email === undefined
+        ? []
+        : [textField(emailVerified ? 'email' : 'emailUnverified', email)]),
       ...dateFields('signedIn', signedInAt),
       ...dateFields('ended', disabledAt),
       ...dateFields('forgotten', forgottenAt),
@@ -264,7 +282,7 @@ async function findNames(store: Store, items: readonly AuditItem[]): Promise<Map
   const people = new Set(items.flatMap(({ by, account }) => [by, account]));
   const connectors = new Set(items.map(({ connector }) => connector));
   const found = await Promise.all([
-    ...[...people].map(async (id = '') => [id, await personName(store, id)] as const),
+    ...[...people].map(async (id = '') => [id, await findPersonName(store, id)] as const),
     ...[...connectors].map(
       async (id = '') => [id, (await findConnector(store, id))?.name] as const,
     ),
@@ -272,9 +290,9 @@ async function findNames(store: Store, items: readonly AuditItem[]): Promise<Map
   return new Map(found.flatMap(([id, name]) => (name === undefined ? [] : [[id, name] as const])));
 }
 
-async function personName(store: Store, id: string): Promise<string | undefined> {
+async function findPersonName(store: Store, id: string): Promise<string | undefined> {
   const account = await findAccount(store, id);
-  return account?.email ?? account?.name;
+  return account && (verifiedEmailOf(account) ?? account.name);
 }
 
 /** Includes the chosen event even if it is unknown. */

@@ -3,7 +3,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
 import type { CallToolRequestParams, CallToolResult } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import type { Level } from '../../permission-level.ts';
+import { isRecorded, type Level } from '../../permission-level.ts';
 import { type RecordCall, UNRECORDED } from '../call-record.ts';
 import { decide, refusal } from '../level.ts';
 import type { Caller } from '../level.ts';
@@ -34,7 +34,7 @@ export async function callTool(
   params: CallToolRequestParams,
 ): Promise<CallToolResult> {
   const { name, arguments: given = {} } = params;
-  if (caller.level === 'full') await recordCall(options, caller, name, given);
+  if (isRecorded(caller.level)) await recordCall(options, caller, name, given);
   const tool = TOOLS.find((candidate) => candidate.name === name);
   if (!tool) {
     const message = 'There is no tool of this name; tools/list names the tools there are.';

@@ -6,6 +6,7 @@ import { HttpError, methodNotAllowed } from '../../http/errors.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import type { SigningKey } from '../../keys/signing-keys.ts';
 import { tracedRequest } from '../../observability/tracing.ts';
+import { isRecorded } from '../../permission-level.ts';
 import type { UpstreamSettings } from '../../settings/upstream.ts';
 import type { Answering, CheckedCall } from '../answering.ts';
 import { type RecordCall, UNRECORDED } from '../call-record.ts';
@@ -177,7 +178,7 @@ async function unrecorded(
   caller: Caller,
   messages: readonly Message[],
 ): Promise<object[] | undefined> {
-  if (caller.level !== 'full') return undefined;
+  if (!isRecorded(caller.level)) return undefined;
   try {
     for (const message of messages) {
       const needed = neededBy(rules, message);

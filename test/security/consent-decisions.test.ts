@@ -1,0 +1,328 @@
+// A person who answers the consent page twice: the last decision takes effect, and a later answer never grants more than an earlier one.
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import {
+  createConnector,
+  readAudit,
+  showConnector,
+  showGrant,
+  type Wanted,
+} from '../support/administrator.ts';
+import {
+  describePage,
+  openBrowser,
+  requireDeparture,
+  requirePage,
+  type Step,
+} from '../support/browser.ts';
+import { moveClock } from '../support/clock.ts';
+import { redeem, registerClient } from '../support/connection.ts';
+import type { Filling } from '../support/html-forms.ts';
+import { callTool, isLetIn } from '../support/mcp.ts';
+import { authorizeUrl, discover, refresh, type TokenAnswer } from '../support/oauth.ts';
+import { onEachStore, type System } from '../support/system.ts';
+
+const DENY: Filling = { decision: 'deny' };
+
+function approve(level: string, stay = true): Filling {
+  return { decision: 'approve', level, stay: stay ? 'on' : false };
+}
+
+async function openConsent(system: System, wanted: Wanted = {}) {
+  const connector = await createConnector(system, { level: 'full', ...wanted });
+  const { link } = connector;
+  const { server } = await discover(link);
+  const client = await registerClient(server);
+  const browser = openBrowser(system.origins);
+  const { url, verifier, state } = authorizeUrl(server, client, { resource: link });
+  const page = await browser.openConsent(url);
+  return {
+    connector,
+    link,
+    browser,
+    page,
+    state,
+    decide: (filling: Filling) => browser.submit(page, filling),
+    redeem: (callback: URL) => redeem({ link, server, client, callback, verifier }),
+    refresh: ({ body }: TokenAnswer) => refresh(server, client, body.refresh_token),
+    again: () => authorizeUrl(server, client, { resource: link }).url,
+  };
+}
+
+function grantOf({ body }: TokenAnswer): string {
+  return String(decodeJwt(String(body.access_token)).grant_id);
+}
+
+function expectDenied(step: Step, state?: string): void {
+  if (step.kind === 'page') {
+    expect(step.html, describePage(step)).to.include('You have denied this');
+    return;
+  }
+  const { searchParams } = step.url;
+  expect(searchParams.get('error')).to.equal('access_denied');
+  expect(searchParams.has('code')).to.equal(false);
+  if (state !== undefined) expect(searchParams.get('state')).to.equal(state);
+}
+
+/** A step that does not repeat the redirect, and says what was decided. */
+function expectApproved(step: Step, level: string): void {
+  const page = requirePage(step);
+  expect(page.html, describePage(page)).to.include('You have approved this already');
+  expect(page.html).to.include(`>${level}<`);
+}
+
+onEachStore('A person who answers the consent page twice', (system) => {
+  it('CON-18 who denies after approving takes the code back, and the app is told', async () => {
+    const { decide, redeem: exchange, state, again, browser } = await openConsent(system());
+    const callback = requireDeparture(await decide(approve('full')));
+    const denied = await decide(DENY);
+    requireDeparture(denied);
+    expectDenied(denied, state);
+    const { status, body } = await exchange(callback);
+    expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
+    const repeated = await decide(DENY);
+    expect(requireDeparture(repeated).href).to.equal(requireDeparture(denied).href);
+    // The person is still signed in.
+    expect(requirePage(await browser.visit(again())).html).to.include('Ada Lovelace');
+  });
+
+  it('CON-18 who denies after the app fetched its tokens ends them', async () => {
+    const opened = await openConsent(system());
+    const { link, decide } = opened;
+    const tokens = await opened.redeem(requireDeparture(await decide(approve('full'))));
+    expect(await isLetIn(link, tokens.body.access_token)).to.equal(true);
+    const page = requirePage(await decide(DENY));
+    expect(page.html).to.include('You have denied this').and.not.include('denied this already');
+    expect(await isLetIn(link, tokens.body.access_token)).to.equal(false);
+    expect((await opened.refresh(tokens)).body.error).to.equal('invalid_grant');
+    const grantId = grantOf(tokens);
+    const grant = await showGrant(system(), grantId);
+    expect([grant.state, grant.reason]).to.deep.equal(['ended', 'denied']);
+    const ended = (await readAudit(system())).filter(
+      (item) => item.grantId === grantId && item.event !== 'call',
+    );
+    expect(ended.map(({ event, reason }) => [event, reason])).to.deep.equal([
+      ['grant_ended', 'denied'],
+    ]);
+  });
+
+  it('CON-18 who denies after approving gives the use of the link back', async () => {
+    const { connector, decide } = await openConsent(system(), { maxUses: 1 });
+    requireDeparture(await decide(approve('full')));
+    expect((await showConnector(system(), connector.id)).state).to.equal('used-up');
+    await decide(DENY);
+    const { state, uses } = await showConnector(system(), connector.id);
+    expect([state, uses]).to.deep.equal(['active', 0]);
+  });
+
+  it('CON-18 who approves a lower level afterwards gets a code for that level', async () => {
+    const opened = await openConsent(system());
+    const { link, decide } = opened;
+    const callback = requireDeparture(await decide(approve('full')));
+    expectApproved(await decide(approve('analytics')), 'analytics');
+    const tokens = await opened.redeem(callback);
+    expect(tokens.body.scope).to.equal('analytics offline_access');
+    expect((await callTool(link, tokens.body.access_token, 'find_members')).status).to.equal(403);
+    expect((await opened.refresh(tokens)).body.scope).to.equal('analytics offline_access');
+  });
+
+  it('CON-18 who approves a lower level after the app fetched its tokens lowers them', async () => {
+    const opened = await openConsent(system());
+    const { link, decide } = opened;
+    const tokens = await opened.redeem(requireDeparture(await decide(approve('full'))));
+    expectApproved(await decide(approve('operations')), 'operations');
+    expect(await isLetIn(link, tokens.body.access_token)).to.equal(false);
+    const refreshed = await opened.refresh(tokens);
+    expect(refreshed.body.scope).to.equal('operations offline_access');
+    expect(await isLetIn(link, refreshed.body.access_token)).to.equal(true);
+    const { level } = await showGrant(system(), grantOf(tokens));
+    expect(level).to.equal('operations');
+    const events = (await readAudit(system())).filter(
+      (item) => item.grantId === grantOf(tokens) && item.event !== 'call',
+    );
+    expect(events.map(({ event }) => event)).to.deep.equal(['level_lowered']);
+  });
+
+  it('CON-18 who lowers the level and then denies has denied', async () => {
+    const opened = await openConsent(system());
+    const callback = requireDeparture(await opened.decide(approve('full')));
+    await opened.decide(approve('analytics'));
+    expectDenied(await opened.decide(DENY));
+    expect((await opened.redeem(callback)).body.error).to.equal('invalid_grant');
+  });
+
+  it('CON-18 who unticks staying connected afterwards gives no refresh token', async () => {
+    const opened = await openConsent(system());
+    const first = requireDeparture(await opened.decide(approve('admin')));
+    const second = requireDeparture(await opened.decide(approve('admin', false)));
+    expect(second.href).to.equal(first.href);
+    const { body } = await opened.redeem(first);
+    expect([body.scope, body.refresh_token]).to.deep.equal(['admin', undefined]);
+  });
+
+  it('CON-18 who unticks staying connected after the app fetched its tokens ends the refresh token only', async () => {
+    const opened = await openConsent(system());
+    const tokens = await opened.redeem(requireDeparture(await opened.decide(approve('admin'))));
+    await opened.decide(approve('admin', false));
+    expect((await opened.refresh(tokens)).body.error).to.equal('invalid_grant');
+    expect(await isLetIn(opened.link, tokens.body.access_token)).to.equal(true);
+    moveClock(600);
+    expect(await isLetIn(opened.link, tokens.body.access_token)).to.equal(true);
+    const grant = await showGrant(system(), grantOf(tokens));
+    expect([grant.state, grant.refusals]).to.deep.equal(['active', []]);
+  });
+
+  it('CON-18 who unticks staying connected after a refresh keeps the access token until it expires', async () => {
+    const opened = await openConsent(system());
+    const tokens = await opened.redeem(requireDeparture(await opened.decide(approve('admin'))));
+    moveClock(3);
+    const refreshed = await opened.refresh(tokens);
+    await opened.decide(approve('admin', false));
+    expect((await opened.refresh(refreshed)).body.error).to.equal('invalid_grant');
+    moveClock(600);
+    expect(await isLetIn(opened.link, refreshed.body.access_token)).to.equal(true);
+    moveClock(4000);
+    const grant = await showGrant(system(), grantOf(tokens));
+    expect([grant.state, grant.reason]).to.deep.equal(['ended', 'not_renewable']);
+  });
+
+  it('CON-19 who denies and then approves has denied', async () => {
+    const { decide, page, browser } = await openConsent(system());
+    const denied = requireDeparture(await decide(DENY));
+    const later = requirePage(await decide(approve('analytics')));
+    expectDenied(later);
+    expect(requireDeparture(await decide(DENY)).href).to.equal(denied.href);
+    expectDenied(requirePage(await browser.visit(page.url)));
+  });
+
+  it('CON-19 who denies after approving and then approves again has denied', async () => {
+    const opened = await openConsent(system());
+    const callback = requireDeparture(await opened.decide(approve('full')));
+    await opened.decide(DENY);
+    expectDenied(requirePage(await opened.decide(approve('full'))));
+    expect((await opened.redeem(callback)).body.error).to.equal('invalid_grant');
+  });
+
+  it('CON-19 who approves a higher level afterwards has granted the lower one, and is told so', async () => {
+    const opened = await openConsent(system());
+    const callback = requireDeparture(await opened.decide(approve('analytics', false)));
+    const later = await opened.decide(approve('full'));
+    expectApproved(later, 'analytics');
+    expect(requirePage(later).html).to.not.include('>full<');
+    const { body } = await opened.redeem(callback);
+    expect([body.scope, body.refresh_token]).to.deep.equal(['analytics', undefined]);
+  });
+
+  it('CON-19 who ticks staying connected afterwards gives no refresh token', async () => {
+    const opened = await openConsent(system());
+    const first = requireDeparture(await opened.decide(approve('admin', false)));
+    const second = requireDeparture(await opened.decide(approve('admin')));
+    expect(second.href).to.equal(first.href);
+    const { body } = await opened.redeem(first);
+    expect([body.scope, body.refresh_token]).to.deep.equal(['admin', undefined]);
+  });
+
+  it('CON-19 who lowered the level and approves the higher one again has granted the lower one', async () => {
+    const opened = await openConsent(system());
+    const callback = requireDeparture(await opened.decide(approve('full')));
+    await opened.decide(approve('analytics'));
+    expectApproved(await opened.decide(approve('full')), 'analytics');
+    expect((await opened.redeem(callback)).body.scope).to.equal('analytics offline_access');
+  });
+
+  it('CON-18 who answers differently after 15 seconds is told what was decided, and changes nothing', async () => {
+    const opened = await openConsent(system());
+    const tokens = await opened.redeem(requireDeparture(await opened.decide(approve('admin'))));
+    moveClock(16);
+    for (const filling of [DENY, approve('analytics'), approve('admin', false), approve('admin')])
+      expectApproved(await opened.decide(filling), 'admin');
+    const refreshed = await opened.refresh(tokens);
+    expect(refreshed.body.scope).to.equal('admin offline_access');
+    expect(await isLetIn(opened.link, tokens.body.access_token)).to.equal(true);
+  });
+
+  it('CON-18 who asks for another account after answering is told what was decided', async () => {
+    const opened = await openConsent(system());
+    const callback = requireDeparture(await opened.decide(approve('admin')));
+    expectApproved(await opened.decide({ decision: 'switch' }), 'admin');
+    expect((await opened.redeem(callback)).body.scope).to.equal('admin offline_access');
+  });
+
+  it('CON-06 CON-18 no form of another flow, browser or site changes what was decided', async () => {
+    const opened = await openConsent(system());
+    const other = await openConsent(system());
+    const callback = requireDeparture(await opened.decide(approve('admin')));
+    const { action } = opened.page.forms.find(({ method }) => method === 'POST') ?? {};
+    if (!action) throw new Error('the page has no form');
+    const form = (token: string) => new URLSearchParams({ decision: 'deny', token });
+    const tokenOf = ({ html }: { html: string }) => /name="token" value="([^"]+)"/.exec(html)?.[1];
+    const [own = '', foreign = ''] = [opened.page, other.page].map(tokenOf);
+    const evil = { ...opened.page, url: new URL('https://evil.example/') };
+    const attempts: [string, Promise<Step>][] = [
+      ['without a token', opened.browser.post(opened.page, action, form(''))],
+      ['of another flow', opened.browser.post(opened.page, action, form(foreign))],
+      ['of another site', opened.browser.post(evil, action, form(own))],
+      ['of another browser', other.browser.post(opened.page, action, form(own))],
+    ];
+    for (const [what, attempt] of attempts)
+      expect(requirePage(await attempt).status, what).to.be.oneOf([400, 403]);
+    expect((await opened.redeem(callback)).body.scope).to.equal('admin offline_access');
+  });
+
+  for (const answers of [
+    [approve('full'), DENY],
+    [DENY, approve('full')],
+    [approve('full'), DENY, approve('full'), DENY],
+  ]) {
+    const title = answers.map(({ decision }) => decision).join(', ');
+    it(`CON-18 CON-19 whose answers arrive together has denied (${title})`, async () => {
+      for (let round = 0; round < 5; round += 1) {
+        const opened = await openConsent(system(), { maxUses: 1 });
+        const steps = await Promise.all(answers.map(opened.decide));
+        for (const step of steps) {
+          if (step.kind === 'page') {
+            expect(step.status, describePage(step)).to.be.below(500);
+            continue;
+          }
+          if (step.url.searchParams.has('code'))
+            expect((await opened.redeem(step.url)).body.error).to.equal('invalid_grant');
+          else expectDenied(step);
+        }
+        const { state } = await showConnector(system(), opened.connector.id);
+        expect(state).to.equal('active');
+      }
+    });
+  }
+
+  it('CON-18 who takes something back while the app exchanges the code leaves the app with less', async () => {
+    for (const filling of [DENY, approve('full', false), approve('analytics')]) {
+      for (let round = 0; round < 4; round += 1) {
+        const opened = await openConsent(system());
+        const callback = requireDeparture(await opened.decide(approve('full')));
+        const [tokens] = await Promise.all([opened.redeem(callback), opened.decide(filling)]);
+        const { access_token: token, refresh_token: refreshToken } = tokens.body;
+        const what = JSON.stringify([filling, tokens.status, tokens.body.scope]);
+        if (filling === DENY) expect(await isLetIn(opened.link, token), what).to.equal(false);
+        if (refreshToken === undefined) continue;
+        const { status, body } = await opened.refresh(tokens);
+        if (filling.level === 'analytics')
+          expect(body.scope, what).to.equal('analytics offline_access');
+        else expect([status, body.error], what).to.deep.equal([400, 'invalid_grant']);
+      }
+    }
+  });
+
+  it('CON-18 CON-19 whose levels arrive together has granted the lowest', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const opened = await openConsent(system());
+      const steps = await Promise.all(
+        ['full', 'analytics', 'admin'].map((level) => opened.decide(approve(level))),
+      );
+      const callback = steps.find(
+        (step) => step.kind === 'left' && step.url.searchParams.has('code'),
+      );
+      if (callback?.kind !== 'left') throw new Error('nothing led to the app');
+      expect((await opened.redeem(callback.url)).body.scope).to.equal('analytics offline_access');
+    }
+  });
+});

@@ -1,0 +1,179 @@
+// An e-mail address that the identity provider does not call verified may be somebody else's: nothing shows it as known.
+import { expect } from 'chai';
+import type { JWTPayload } from 'jose';
+import type { Account } from '../../src/accounts/account.ts';
+import type { AccountResource, GrantResource } from '../../src/management/api/resources.ts';
+import { gatehouse } from '../management/command-line.ts';
+import { createConnector, manage } from '../support/administrator.ts';
+import {
+  asksConsent,
+  describePage,
+  openBrowser,
+  requireDeparture,
+  requirePage,
+} from '../support/browser.ts';
+import { connect, redeem, registerClient } from '../support/connection.ts';
+import { textOf } from '../support/connected-apps.ts';
+import { useConsole } from '../support/console.ts';
+import { authorizeUrl, discover } from '../support/oauth.ts';
+import { openSystemStore } from '../support/opened-store.ts';
+import {
+  type OpenIdProvider,
+  signingInAt,
+  startOpenIdProvider,
+} from '../support/openid-provider.ts';
+import { startSystem, type System } from '../support/system.ts';
+
+const ADDRESS = 'ada@example.com';
+const MARKED = 'ada@example.com (not verified)';
+
+describe('An e-mail address that is not verified', () => {
+  let provider: OpenIdProvider;
+  let system: System;
+  before(async () => {
+    provider = await startOpenIdProvider();
+    const entitlements = [{ match: { group: 'staff' }, level: 'operations' }];
+    system = await startSystem(signingInAt(provider, { entitlements }));
+  });
+  after(async () => {
+    await system?.stop();
+    await provider.stop();
+  });
+
+  async function signIn(claims: JWTPayload) {
+    const all = { name: 'Ada Lovelace', email: ADDRESS, groups: ['staff'], ...claims };
+    provider.behave({ claims: all });
+    const { link } = await createConnector(system);
+    const { server } = await discover(link);
+    const client = await registerClient(server);
+    const browser = openBrowser([system.auth]);
+    const { url, verifier } = authorizeUrl(server, client, { resource: link });
+    const departure = requireDeparture(await browser.visit(url));
+    const page = requirePage(await browser.visit(provider.approve(departure)));
+    const approve = async () => {
+      const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+      await redeem({ link, server, client, callback, verifier });
+      return requirePage(await browser.visit(new URL('/account', system.auth)));
+    };
+    return { page, approve };
+  }
+
+  /** Runs a command and returns its output. */
+  async function run(...args: string[]): Promise<string> {
+    const access = {
+      GATEHOUSE_MANAGEMENT_URL: system.management,
+      GATEHOUSE_MANAGEMENT_KEY: system.managementKey,
+    };
+    const { code, stdout, stderr } = await gatehouse(args, access);
+    expect(code, stderr).to.equal(0);
+    return stdout;
+  }
+
+  async function documentsOf(subject: string) {
+    const list = async <Item>(path: string) =>
+      ((await manage(system, 'GET', `/${path}`)) as { items: Item[] }).items;
+    const accounts = await list<AccountResource>('accounts');
+    const account = accounts.find((item) => item.subject === subject);
+    if (!account) throw new Error(`nobody has the subject ${subject}`);
+    const grants = await list<GrantResource>(`grants?account=${account.id}`);
+    return { account, grants };
+  }
+
+  for (const [said, claims] of [
+    ['false', { email_verified: false }],
+    ['nothing', {}],
+    ['a string', { email_verified: 'true' }],
+  ] as const) {
+    it(`CON-21 is marked on the consent page and the account page (the provider says ${said})`, async () => {
+      const { page, approve } = await signIn({ sub: `marked ${said}`, ...claims });
+      expect(asksConsent(page), describePage(page)).to.equal(true);
+      expect(textOf(page)).to.include(MARKED);
+      expect(textOf(await approve())).to.include(MARKED);
+    });
+  }
+
+  it('CON-21 is marked on the page that offers nothing', async () => {
+    const { page } = await signIn({ sub: 'nothing offered', email_verified: false, groups: [] });
+    expect(page.status).to.equal(403);
+    expect(textOf(page)).to.include(MARKED);
+  });
+
+  it('CON-21 is not marked when it is verified', async () => {
+    const { page, approve } = await signIn({ sub: 'verified', email_verified: true });
+    for (const shown of [page, await approve()])
+      expect(textOf(shown)).to.include(ADDRESS).and.not.include('(not verified)');
+    const { account, grants } = await documentsOf('verified');
+    expect(account).to.include({ email: ADDRESS, emailVerified: true });
+    expect(grants[0]).to.include({ accountEmail: ADDRESS, accountEmailVerified: true });
+    expect(await run('grant', 'list', '--account', account.id)).to.include(ADDRESS);
+  });
+
+  it('CON-21 is marked in the management API, and names nobody in the command line', async () => {
+    const { approve } = await signIn({ sub: 'managed', email_verified: false });
+    await approve();
+    const { account, grants } = await documentsOf('managed');
+    expect(account).to.include({ email: ADDRESS, emailVerified: false });
+    expect(grants).to.have.length(1);
+    expect(grants[0]).to.include({ accountEmail: ADDRESS, accountEmailVerified: false });
+    for (const command of [['list'], ['show', account.id]])
+      expect(await run('account', ...command)).to.include(MARKED);
+    const id = String(grants[0]?.id);
+    for (const command of [
+      ['list', '--account', account.id],
+      ['show', id],
+      ['why', id],
+    ])
+      expect(await run('grant', ...command))
+        .to.include('Ada Lovelace')
+        .and.not.include(ADDRESS);
+  });
+
+  for (const [how, claims] of [
+    ['as a name', { name: ADDRESS }],
+    ['as a name with a sign that looks like an at sign', { name: 'ada＠example.com' }],
+    ['as a user name', { name: '', preferred_username: ADDRESS }],
+    ['in place of a name', { name: '' }],
+  ] as const) {
+    it(`CON-21 is not the name of a person (${how})`, async () => {
+      const sub = `named ${how}`;
+      const { page } = await signIn({ sub, ...claims });
+      const account = /id="account">([\s\S]*?)<\/dd>/.exec(page.html)?.[1] ?? '';
+      expect(account).to.match(new RegExp(`class="value"><bdi>${sub}<`));
+      expect((await documentsOf(sub)).account.name).to.equal(sub);
+    });
+  }
+
+  it('CON-21 is not the name of a person who has another verified address', async () => {
+    const email = 'x@other.example';
+    await signIn({ sub: 'other address', name: ADDRESS, email, email_verified: true });
+    expect((await documentsOf('other address')).account.name).to.equal(email);
+  });
+
+  it('CON-21 is the name of a person when it is verified', async () => {
+    await signIn({ sub: 'own name', name: ADDRESS, email_verified: true });
+    expect((await documentsOf('own name')).account.name).to.equal(ADDRESS);
+  });
+});
+
+describe('An e-mail address that is not verified, in the console', () => {
+  const { system, signIn } = useConsole();
+
+  it('CON-21 is marked in the list of people, and names nobody elsewhere', async () => {
+    await connect(system(), await createConnector(system()), { person: 'grace' });
+    const { items } = (await manage(system(), 'GET', '/accounts')) as { items: AccountResource[] };
+    const grace = items.find(({ name }) => name === 'Grace Hopper');
+    const { store } = await openSystemStore(system());
+    await store.update<Account>(`account:${grace?.id}`, (account) => {
+      if (!account) throw new Error('the account is not there');
+      return { value: { ...account, emailVerified: false }, ttl: 86_400 };
+    });
+    await store.close();
+    const people = textOf((await signIn('/accounts')).page);
+    expect(people).to.match(/E-mail, not verified\s+grace@example\.com/);
+    await manage(system(), 'POST', `/accounts/${grace?.id}/disable`);
+    for (const path of ['/grants', '/audit']) {
+      const shown = textOf((await signIn(path)).page);
+      expect(shown).to.include('Grace Hopper').and.not.include('grace@example.com');
+    }
+  });
+});
