@@ -2,7 +2,7 @@
 import { createHmac, type KeyObject } from 'node:crypto';
 import type { Via } from '../settings/entitlements.ts';
 import type { Settings } from '../settings/settings.ts';
-import { isSameIssuer } from '../settings/value-forms.ts';
+import { isSameIssuer } from '../settings/value-types.ts';
 
 /** An organization of GitHub. The login can be given up and taken by somebody else; the id never changes. */
 export type Organization = { login: string; id: number };

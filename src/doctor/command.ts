@@ -4,7 +4,7 @@ import type { Terminal } from '../management/commands/terminal.ts';
 import { loadSettings } from '../settings/load.ts';
 import { SettingsError } from '../settings/mistake.ts';
 import type { Settings } from '../settings/settings.ts';
-import { duration, origin } from '../settings/value-forms.ts';
+import { duration, origin } from '../settings/value-types.ts';
 import type { Progress } from './examination.ts';
 import { type Finding, wordsOf } from './finding.ts';
 import { type Report, reportOf, reportText } from './report.ts';

@@ -4,7 +4,7 @@ import { embeddedProvider, type IdentityProvider, providersIn } from './identity
 import type { Mistake } from './mistake.ts';
 import type { RuleInFile, SettingsFile } from './schema.ts';
 import { mistakeAt, type Source } from './source.ts';
-import { isSameIssuer } from './value-forms.ts';
+import { isSameIssuer } from './value-types.ts';
 
 type MatchInFile = RuleInFile['match'];
 

@@ -2,7 +2,7 @@
 import { valueAt, type Path } from './document.ts';
 import { PROJECT_ROOT } from './file.ts';
 import type { Mistake } from './mistake.ts';
-import { identityProvider } from './provider-forms.ts';
+import { identityProvider } from './identity-provider-schema.ts';
 import type { SettingsFile } from './schema.ts';
 import { readSecretFile, type Reading } from './secret.ts';
 import { mistakeAt, settingName, type Source } from './source.ts';

@@ -1,7 +1,7 @@
 // How often something may happen before we say "try again later": what can be set, and what holds where nothing is.
 import { BlockList, isIP, SocketAddress } from 'node:net';
 import { z } from 'zod';
-import { secondsIn } from './value-forms.ts';
+import { secondsIn } from './value-types.ts';
 
 /** So many in so many seconds, counted from the first. */
 export type Rate = { count: number; seconds: number };

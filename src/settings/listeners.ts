@@ -3,7 +3,7 @@ import type { Path } from './document.ts';
 import { isLoopback } from './loopback.ts';
 import type { Mistake } from './mistake.ts';
 import type { Role, SettingsFile } from './schema.ts';
-import type { Address } from './value-forms.ts';
+import type { Address } from './value-types.ts';
 import { mistakeAt, settingName, type Source } from './source.ts';
 
 /** `developmentIdp` is there when the embedded identity provider is, `metrics` when it is set. */

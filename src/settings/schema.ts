@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { LEVELS } from '../permission-level.ts';
 import { limits } from './limits.ts';
 import { observability } from './observability.ts';
-import { emailDomain, identityProvider, identityProviders } from './provider-forms.ts';
+import { emailDomain, identityProvider, identityProviders } from './identity-provider-schema.ts';
 import { isRedirectUri, REDIRECT_URI } from './redirect-uri.ts';
 import { parseStoreAddress } from './store-address.ts';
 import { trustedIssuer } from './trusted-issuers.ts';
@@ -16,7 +16,7 @@ import {
   origin,
   shortId,
   wholeNumber,
-} from './value-forms.ts';
+} from './value-types.ts';
 
 export const ROLES = ['authorization-server', 'resource-server', 'management'] as const;
 export const role = z.enum(ROLES);

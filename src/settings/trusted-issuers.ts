@@ -1,6 +1,6 @@
 // The settings of identity providers that may vouch for people without a browser (ID-JAG), and what has to fit around them.
 import { z } from 'zod';
-import { issuer } from './value-forms.ts';
+import { issuer } from './value-types.ts';
 
 const claim = z.string().min(1).max(200);
 

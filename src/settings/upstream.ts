@@ -1,7 +1,7 @@
 // The settings of the operator's own MCP server, which the resource server stands in front of.
 import { z } from 'zod';
 import { LEVELS } from '../permission-level.ts';
-import { duration, isDistinct, wholeNumber } from './value-forms.ts';
+import { duration, isDistinct, wholeNumber } from './value-types.ts';
 
 const MEGABYTE = 1024 * 1024;
 const LONGEST_TIMEOUT = 3600;

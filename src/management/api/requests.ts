@@ -5,7 +5,7 @@ import { CONNECTION_STATES } from '../../connections/connection.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
 import type { NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
 import { isAtLeast, type Level, LEVELS } from '../../permission-level.ts';
-import { duration } from '../../settings/value-forms.ts';
+import { duration } from '../../settings/value-types.ts';
 
 /** The record of a connector, which every call reads, holds an entry for each use. */
 const MAX_USES = 10_000;

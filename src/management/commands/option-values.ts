@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander';
 import { z } from 'zod';
-import { duration } from '../../settings/value-forms.ts';
+import { duration } from '../../settings/value-types.ts';
 
 /** A `duration` as typed, with its length in `seconds`, or a `time` in ISO 8601 (UTC). */
 export type RelativeOrAbsoluteTime = { duration: string; seconds: number } | { time: string };

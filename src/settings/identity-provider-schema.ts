@@ -1,6 +1,6 @@
 // The settings of identity providers: OpenID Connect, and GitHub, which has OAuth 2.0 alone.
 import { z } from 'zod';
-import { comparableIssuer, isDistinct, issuer, shortId } from './value-forms.ts';
+import { comparableIssuer, isDistinct, issuer, shortId } from './value-types.ts';
 
 export const emailDomain = z.string().regex(/^[\w-]+(\.[\w-]+)+$/, 'a domain such as example.com');
 
