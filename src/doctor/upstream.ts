@@ -5,7 +5,7 @@ import { type SigningKey, signingKey, SIGNING_KEYS } from '../keys/signing-keys.
 import { DiscoveryError, discoverTools } from '../resource-server/upstream/discovery.ts';
 import { compareTools, listOf, remedyFor } from '../resource-server/upstream/tool-check.ts';
 import type { Settings } from '../settings/settings.ts';
-import type { UpstreamSettings } from '../settings/upstream.ts';
+import type { UpstreamSettings } from '../settings/schema.ts';
 import { readStored } from '../store/name-key.ts';
 import { closeRedis, connectRedis } from '../store/redis-client.ts';
 import { type Deployment, settingsOf } from './deployment.ts';

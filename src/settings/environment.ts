@@ -11,7 +11,8 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** A variable that is set: `text` as given, `value` as it would stand at `path` in the file. */
 export type Variable = { name: string; path: Path; text: string; value: unknown };
 
-const PATHS: Readonly<Record<string, Path>> = {
+/** The setting that each variable overrides. */
+export const VARIABLE_PATHS: Readonly<Record<string, Path>> = {
   GATEHOUSE_AUTH_URL: ['authUrl'],
   GATEHOUSE_RESOURCE_URL: ['resourceUrl'],
   GATEHOUSE_MANAGEMENT_URL: ['managementUrl'],
@@ -31,18 +32,21 @@ const PATHS: Readonly<Record<string, Path>> = {
   GATEHOUSE_IDENTITY_PROVIDER_SECRET_FILE: ['identityProvider', 'clientSecretFile'],
 };
 
-const OUTSIDE_THE_FILE = [
-  'GATEHOUSE_CONFIG',
-  'GATEHOUSE_SECRET',
-  'GATEHOUSE_SECRET_FILE',
-  'GATEHOUSE_PREVIOUS_SECRET',
-  'GATEHOUSE_PREVIOUS_SECRET_FILE',
-  'GATEHOUSE_MANAGEMENT_KEY',
-  'GATEHOUSE_MANAGEMENT_KEY_FILE',
-];
+/** Variables without a setting in the file, with their descriptions for the settings reference. */
+export const OTHER_VARIABLES: Readonly<Record<string, string>> = {
+  GATEHOUSE_CONFIG: 'Settings file. Default: `config/development.yaml`.',
+  GATEHOUSE_SECRET:
+    'Root secret of at least 32 characters, from which all keys are derived; the same in every process. Required in production, generated in development.',
+  GATEHOUSE_SECRET_FILE: 'File that contains the root secret.',
+  GATEHOUSE_PREVIOUS_SECRET: 'Previous root secret, [while it is replaced](README.md#secrets).',
+  GATEHOUSE_PREVIOUS_SECRET_FILE: 'File that contains the previous root secret.',
+  GATEHOUSE_MANAGEMENT_KEY:
+    'Bearer key of the management API, at least 32 characters; the same in every process with the management role. Default: generated in `dataDir`.',
+  GATEHOUSE_MANAGEMENT_KEY_FILE: 'File that contains the management key.',
+};
 
 export function variablesIn(environment: Environment): Variable[] {
-  return Object.entries(PATHS).flatMap(([name, path]) => {
+  return Object.entries(VARIABLE_PATHS).flatMap(([name, path]) => {
     const text = environment[name];
     return text ? [{ name, path, text, value: fileValue(name, text) }] : [];
   });
@@ -59,7 +63,7 @@ function fileValue(name: string, text: string): unknown {
 
 /** Only near misses: orchestrators put names of their own under a service's prefix (GATEHOUSE_PORT and the like). */
 export function misspeltVariables(environment: Environment): Mistake[] {
-  const known = [...Object.keys(PATHS), ...OUTSIDE_THE_FILE];
+  const known = [...Object.keys(VARIABLE_PATHS), ...Object.keys(OTHER_VARIABLES)];
   return Object.keys(environment)
     .filter((name) => name.startsWith('GATEHOUSE_') && environment[name] && !known.includes(name))
     .flatMap((name) => {

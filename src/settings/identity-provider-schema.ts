@@ -1,31 +1,76 @@
-// The settings of identity providers: OpenID Connect, and GitHub, which has OAuth 2.0 alone.
+// Settings of sign-in providers (OpenID Connect, GitHub) and of trusted issuers (ID-JAG).
 import { z } from 'zod';
 import { comparableIssuer, isDistinct, issuer, shortId } from './value-types.ts';
 
-export const emailDomain = z.string().regex(/^[\w-]+(\.[\w-]+)+$/, 'a domain such as example.com');
+export const emailDomain = z
+  .string()
+  .regex(/^[\w-]+(\.[\w-]+)+$/, 'a domain such as example.com')
+  .meta({ valueType: 'domain' });
 
-const members = {
-  /** Names the provider in rules and, for a listed one, in its callback. */
-  id: shortId.default('default'),
-  kind: z.enum(['openid', 'github']).default('openid'),
-  name: z.string().min(1).max(60).optional(),
-  issuer: issuer.optional(),
-  clientId: z.string().min(1),
-  clientSecret: z.string().min(1).optional(),
-  clientSecretFile: z.string().min(1).optional(),
-  scopes: z.array(z.string().min(1)).optional(),
-  groupsClaim: z.string().min(1).optional(),
-  organizations: z.boolean().optional(),
-  switchAccountPrompt: z.enum(['login', 'select_account']).default('login'),
-  emailDomains: z.array(emailDomain.toLowerCase()).default([]),
+const properties = {
+  id: shortId
+    .default('default')
+    .describe('Identifies the provider in rules (`provider`) and, in a list, in its callback URL.'),
+  kind: z
+    .enum(['openid', 'github'])
+    .default('openid')
+    .describe('Protocol: OpenID Connect, or OAuth at GitHub.'),
+  name: z.string().min(1).max(60).optional().meta({
+    description: 'Name on the pages.',
+    defaultText: '“your company account” in the language of the page',
+  }),
+  issuer: issuer.optional().meta({
+    description:
+      'Issuer, exactly as in the discovery document. Production requires https. With `github`, the address of a GitHub Enterprise Server.',
+    defaultText: 'required; `https://github.com` with `github`',
+  }),
+  clientId: z.string().min(1).describe('Client id that the provider issued to Gatehouse.'),
+  clientSecret: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'Client secret that the provider issued to Gatehouse, if any. Prefer the environment variable or `clientSecretFile`.',
+    ),
+  clientSecretFile: z.string().min(1).optional().meta({
+    description:
+      'File that contains only the client secret. Either environment variable replaces both settings.',
+    valueType: 'path',
+  }),
+  scopes: z.array(z.string().min(1)).optional().meta({
+    description: 'Scopes to request.',
+    defaultText:
+      '`openid`, `profile`, `email`; with `github`: `read:user`, `user:email`, and `read:org` for `organizations`',
+  }),
+  groupsClaim: z.string().min(1).optional().meta({
+    description: "ID token claim that lists the person's groups. Not for `github`.",
+    defaultText: '`groups`',
+  }),
+  organizations: z.boolean().optional().meta({
+    description:
+      "With `github` only: read the person's organizations, for rules with `organization`.",
+    defaultText: '`false`',
+  }),
+  switchAccountPrompt: z
+    .enum(['login', 'select_account'])
+    .default('login')
+    .describe(
+      'Value of `prompt` when a person uses another account. Google needs `select_account`.',
+    ),
+  emailDomains: z
+    .array(emailDomain.toLowerCase())
+    .default([])
+    .describe(
+      'E-mail domains that this provider owns. Rules about their addresses accept no other provider or trusted issuer. Subdomains are separate domains. With several providers, a `login_hint` in one of the domains goes directly to this provider. With `github`, a verified address in one of them is used in place of the primary address.',
+    ),
 };
 
-type Members = z.output<z.ZodObject<typeof members>>;
+type ProviderInput = z.output<z.ZodObject<typeof properties>>;
 
-/** What does not go together: the setting, and what is expected there. */
-function conflictsIn(given: Members): [key: keyof Members, expected: string][] {
+/** The settings that exclude each other or depend on `kind`, with what is expected there. */
+function conflictsIn(given: ProviderInput): [key: keyof ProviderInput, expected: string][] {
   const isGithub = given.kind === 'github';
-  const refusals: [boolean, keyof Members, string][] = [
+  const conflicts: [boolean, keyof ProviderInput, string][] = [
     [
       given.clientSecret !== undefined && given.clientSecretFile !== undefined,
       'clientSecretFile',
@@ -43,13 +88,13 @@ function conflictsIn(given: Members): [key: keyof Members, expected: string][] {
       'nothing here: GitHub has no claims; organizations: true reads the organizations of a person',
     ],
   ];
-  return refusals.filter(([isWrong]) => isWrong).map(([, key, expected]) => [key, expected]);
+  return conflicts.filter(([isWrong]) => isWrong).map(([, key, expected]) => [key, expected]);
 }
 
 const OPENID_SCOPES = ['openid', 'profile', 'email'];
 const GITHUB_SCOPES = ['read:user', 'user:email'];
 
-function completed<Given extends Members>(given: Given, listed: boolean) {
+function withDefaults<Given extends ProviderInput>(given: Given, listed: boolean) {
   const isGithub = given.kind === 'github';
   const { organizations = false } = given;
   const github = [...GITHUB_SCOPES, ...(organizations ? ['read:org'] : [])];
@@ -63,28 +108,33 @@ function completed<Given extends Members>(given: Given, listed: boolean) {
   };
 }
 
-function refuseConflicts(context: z.core.ParsePayload<Members>): void {
+function checkConflicts(context: z.core.ParsePayload<ProviderInput>): void {
   for (const [key, message] of conflictsIn(context.value))
     context.issues.push({ code: 'custom', path: [key], message, input: context.value });
 }
 
-/** The only one. */
-export const identityProvider = z
-  .strictObject(members)
-  .check(refuseConflicts)
-  .transform((given) => completed(given, false));
+export const identityProviderSchema = z
+  .strictObject(properties)
+  .check(checkConflicts)
+  .transform((given) => withDefaults(given, false));
 
 const listedProvider = z
   .strictObject({
-    ...members,
-    id: shortId,
-    name: z.string().min(1).max(60),
+    ...properties,
+    id: shortId.describe('Identifies the provider in rules (`provider`) and in its callback URL.'),
+    name: z.string().min(1).max(60).describe('Name on the page where people choose a provider.'),
+    clientSecret: properties.clientSecret.describe(
+      'Client secret that the provider issued to Gatehouse, if any. Prefer `clientSecretFile`.',
+    ),
+    clientSecretFile: properties.clientSecretFile.describe(
+      'File that contains only the client secret.',
+    ),
   })
-  .check(refuseConflicts)
-  .transform((given) => completed(given, true));
+  .check(checkConflicts)
+  .transform((given) => withDefaults(given, true));
 
-/** An issuer is in the list once: answers and accounts are told apart by it. */
-export const identityProviders = z
+/** Issuers are unique, because responses and accounts are told apart by issuer. */
+export const identityProvidersSchema = z
   .array(listedProvider)
   .min(1)
   .refine((list) => isDistinct(list.map(({ id }) => id)), 'an id of its own for each')
@@ -97,3 +147,82 @@ export const identityProviders = z
     (list) => isDistinct(list.flatMap(({ emailDomains }) => emailDomains)),
     'each of emailDomains at one provider only',
   );
+
+const claim = z.string().min(1).max(200);
+
+/** RFC 7517 section 4. `d` and `k` are private key material. */
+const publicKey = z
+  .record(z.string(), z.unknown())
+  .refine(
+    (jwk) => typeof jwk['kty'] === 'string' && !('d' in jwk) && !('k' in jwk),
+    'a public key (JWK) with kty, and without d or k',
+  )
+  .meta({ valueType: 'JWK' });
+
+/** A host, or an id like that of an identity provider. */
+const trustedIssuerId = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9.:-]{0,252}$/, 'lower-case letters, digits, dots, colons or dashes');
+
+export const trustedIssuerSchema = z
+  .strictObject({
+    id: trustedIssuerId.optional().meta({
+      description: 'Identifies the issuer in rules (`provider`). Unique among all providers.',
+      valueType: 'id',
+      defaultText: 'the host of `issuer`',
+    }),
+    issuer: issuer.describe('Issuer, exactly as in its assertions. Production requires https.'),
+    jwksUri: z
+      .url({ protocol: /^https?$/, error: 'the address of its public keys' })
+      .optional()
+      .meta({
+        description: 'Address of its public keys. Production requires https.',
+        valueType: 'URL',
+        defaultText: 'required unless `jwks` is set',
+      }),
+    jwks: z
+      .strictObject({
+        keys: z.array(publicKey).min(1).describe('Public keys, as in its JWK set.'),
+      })
+      .optional()
+      .meta({
+        description: 'Its public keys, for networks that do not allow fetching `jwksUri`.',
+        defaultText: 'required unless `jwksUri` is set',
+      }),
+    clients: z
+      .array(z.string().min(1))
+      .min(1)
+      .describe(
+        'Clients that may present its assertions: ids from `clients.preRegistered` that have a secret.',
+      ),
+    tenant: z.string().min(1).optional().meta({
+      description:
+        'Tenant that its assertions must name, if the issuer serves several organizations.',
+      defaultText: 'assertions must not name a tenant',
+    }),
+    claims: z
+      .strictObject({
+        subject: claim
+          .default('sub')
+          .describe('Claim with the subject, equal to the subject when the person signs in.'),
+        name: claim.default('name').describe('Claim with the full name.'),
+        email: claim.default('email').describe('Claim with the e-mail address.'),
+        emailVerified: claim
+          .default('email_verified')
+          .describe('Claim that is `true` if the e-mail address is verified.'),
+        groups: claim.default('groups').describe("Claim with the person's groups."),
+      })
+      .prefault({})
+      .describe('Names of the claims in its assertions.'),
+    emailIsVerified: z
+      .boolean()
+      .default(false)
+      .describe('Treat e-mail addresses as verified if the assertion does not say so.'),
+  })
+  .refine(({ jwksUri, jwks }) => (jwksUri === undefined) !== (jwks === undefined), {
+    path: ['jwksUri'],
+    error: 'the address of its public keys, or jwks with the keys themselves; one of the two',
+  })
+  .transform((given) => ({ ...given, id: given.id ?? new URL(given.issuer).host }));
+
+export type TrustedIssuer = z.output<typeof trustedIssuerSchema>;

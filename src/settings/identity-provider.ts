@@ -2,7 +2,7 @@
 import { valueAt, type Path } from './document.ts';
 import { PROJECT_ROOT } from './file.ts';
 import type { Mistake } from './mistake.ts';
-import { identityProvider } from './identity-provider-schema.ts';
+import { identityProviderSchema } from './identity-provider-schema.ts';
 import type { SettingsFile } from './schema.ts';
 import { readSecretFile, type Reading } from './secret.ts';
 import { mistakeAt, settingName, type Source } from './source.ts';
@@ -105,5 +105,5 @@ function withSecretIfNeeded(
 export function embeddedProvider(issuer: string): IdentityProvider {
   const name = 'the development identity provider';
   const given = { id: 'development', name, issuer, clientId: 'gatehouse' };
-  return { ...identityProvider.parse(given), embedded: true };
+  return { ...identityProviderSchema.parse(given), embedded: true };
 }

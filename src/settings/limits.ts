@@ -1,28 +1,58 @@
-// How often something may happen before we say "try again later": what can be set, and what holds where nothing is.
+// Rate limits: their settings, their defaults, and shared networks.
 import { BlockList, isIP, SocketAddress } from 'node:net';
 import { z } from 'zod';
 import { secondsIn } from './value-types.ts';
 
-/** So many in so many seconds, counted from the first. */
+/** `count` requests in a window of `seconds`, which starts with the first request. */
 export type Rate = { count: number; seconds: number };
 
-/** Of one address (an IPv4 address, or a /64 network of IPv6), and of all together. */
+/** `perAddress` counts one IPv4 address or one IPv6 /64 network, and `inAll` all addresses together. */
 export type Limit = { perAddress: Rate; inAll: Rate };
 
 const RATE = 'so many in a time of at most a day, such as 30/10m or 5000/1h';
-const DAY = 86_400;
+const MAX_WINDOW_SECONDS = 86_400;
 
 /** Written `<number>/<duration>`. */
 const rate = z
   .string(RATE)
   .regex(/^[1-9]\d{0,7}\/[1-9]\d{0,4}[smhd]$/, { error: RATE, abort: true })
-  .transform((text): Rate => {
-    const [count = '', time = ''] = text.split('/');
-    return { count: Number(count), seconds: secondsIn(time) };
-  })
-  .refine(({ seconds }) => seconds <= DAY, RATE);
+  .transform(parseRate)
+  .refine(({ seconds }) => seconds <= MAX_WINDOW_SECONDS, RATE)
+  .meta({ valueType: 'rate' });
 
-const limit = z.strictObject({ perAddress: rate.optional(), inAll: rate.optional() }).prefault({});
+function parseRate(text: string): Rate {
+  const [count = '', time = ''] = text.split('/');
+  return { count: Number(count), seconds: secondsIn(time) };
+}
+
+/** Defaults in production. */
+const DEFAULTS = {
+  registrations: { perAddress: '30/10m', inAll: '500/10m' },
+  authorizations: { perAddress: '300/10m', inAll: '20000/10m' },
+  signIns: { perAddress: '2000/10m', inAll: '100000/10m' },
+  wrongSecrets: { perAddress: '20/10m', inAll: '2000/10m' },
+  wrongTokens: { perAddress: '100/1m', inAll: '5000/1m' },
+  documents: { perAddress: '60/10m', inAll: '30/1m' },
+};
+const DEVELOPMENT_FACTOR = 100;
+
+type LimitName = keyof typeof DEFAULTS;
+
+/** The defaults are not part of the schema, because they depend on production. */
+function limit(name: LimitName, description: string) {
+  const { perAddress, inAll } = DEFAULTS[name];
+  return z
+    .strictObject({
+      perAddress: rate
+        .optional()
+        .meta({ description: 'For one address.', defaultText: `\`${perAddress}\`` }),
+      inAll: rate
+        .optional()
+        .meta({ description: 'For all addresses together.', defaultText: `\`${inAll}\`` }),
+    })
+    .prefault({})
+    .describe(description);
+}
 
 const NETWORK = 'a network such as 203.0.113.0/24, 2001:db8::/48 or a single address with /32';
 const TOO_WIDE =
@@ -30,43 +60,53 @@ const TOO_WIDE =
 const network = z
   .string(NETWORK)
   .refine(isNetwork, { error: NETWORK, abort: true })
-  .refine((text) => !isTooWide(text), TOO_WIDE);
+  .refine((text) => !isTooWide(text), TOO_WIDE)
+  .meta({ valueType: 'network' });
 
-export const limits = z
+export const limitsSchema = z
   .strictObject({
-    registrations: limit,
-    authorizations: limit,
-    signIns: limit,
-    wrongSecrets: limit,
-    wrongTokens: limit,
-    documents: limit,
-    sharedNetworks: z.array(network).default(['160.79.104.0/21']),
+    registrations: limit(
+      'registrations',
+      'Dynamic client registrations. Each uses 0.7 kB of the store (9 kB at most) for `lifetimes.unusedClient`. Registrations from web pages of other origins are counted separately, with a fifth of `inAll`.',
+    ),
+    authorizations: limit(
+      'authorizations',
+      'Requests that start a sign-in. Each uses 1 kB of the store (6 kB at most) for 15 minutes.',
+    ),
+    signIns: limit(
+      'signIns',
+      'Requests to the sign-in and consent pages. One sign-in makes about six.',
+    ),
+    wrongSecrets: limit(
+      'wrongSecrets',
+      'Wrong client secrets and management keys. Above `perAddress`, which counts for one known client or one address, only callers that have already authenticated are accepted.',
+    ),
+    wrongTokens: limit(
+      'wrongTokens',
+      'Invalid codes, refresh tokens and access tokens. Requests with a valid one are never limited.',
+    ),
+    documents: limit(
+      'documents',
+      'Fetches of client metadata documents that are not cached. An unusable document counts five times for the address. `inAll` applies to each host that documents are fetched from.',
+    ),
+    sharedNetworks: z
+      .array(network)
+      .default(['160.79.104.0/21'])
+      .describe(
+        'Networks whose addresses many people share, such as those of hosted apps and your office. Their addresses have no `perAddress` limit and share a separate `inAll`. At most an IPv4 /8 or an IPv6 /16 each. The default is the network of Claude.',
+      ),
   })
   .prefault({});
 
-const MINUTE = 60;
+export type Limits = Record<LimitName, Limit> & { sharedNetworks: string[] };
 
-/** Of production: in development they are a hundred times as high. */
-const DEFAULTS = {
-  registrations: limitOf([30, 10 * MINUTE], [500, 10 * MINUTE]),
-  authorizations: limitOf([300, 10 * MINUTE], [20_000, 10 * MINUTE]),
-  signIns: limitOf([2000, 10 * MINUTE], [100_000, 10 * MINUTE]),
-  wrongSecrets: limitOf([20, 10 * MINUTE], [2000, 10 * MINUTE]),
-  wrongTokens: limitOf([100, MINUTE], [5000, MINUTE]),
-  documents: limitOf([60, 10 * MINUTE], [30, MINUTE]),
-};
-const IN_DEVELOPMENT = 100;
-
-export type Limits = Record<keyof typeof DEFAULTS, Limit> & { sharedNetworks: string[] };
-
-/** What is set holds as it is; the rest depends on where we are. */
-export function resolveLimits(given: z.output<typeof limits>, production: boolean): Limits {
-  const factor = production ? 1 : IN_DEVELOPMENT;
-  const resolved = (name: keyof typeof DEFAULTS): Limit => {
+export function resolveLimits(given: z.output<typeof limitsSchema>, production: boolean): Limits {
+  const factor = production ? 1 : DEVELOPMENT_FACTOR;
+  const resolved = (name: LimitName): Limit => {
     const { perAddress, inAll } = DEFAULTS[name];
     return {
-      perAddress: given[name].perAddress ?? times(perAddress, factor),
-      inAll: given[name].inAll ?? times(inAll, factor),
+      perAddress: given[name].perAddress ?? times(parseRate(perAddress), factor),
+      inAll: given[name].inAll ?? times(parseRate(inAll), factor),
     };
   };
   return {
@@ -80,16 +120,11 @@ export function resolveLimits(given: z.output<typeof limits>, production: boolea
   };
 }
 
-function limitOf(perAddress: [number, number], inAll: [number, number]): Limit {
-  const rateOf = ([count, seconds]: [number, number]) => ({ count, seconds });
-  return { perAddress: rateOf(perAddress), inAll: rateOf(inAll) };
-}
-
 function times({ count, seconds }: Rate, factor: number): Rate {
   return { count: count * factor, seconds };
 }
 
-/** All addresses in the networks, each written as address and prefix length (RFC 4632 section 3.1). */
+/** Requires networks in CIDR notation (RFC 4632 section 3.1). */
 export function networkList(networks: readonly string[]): BlockList {
   const list = new BlockList();
   for (const written of networks) {
@@ -106,13 +141,13 @@ function isNetwork(text: string): boolean {
   return family !== 0 && Number(prefix) <= (family === 4 ? 32 : 128);
 }
 
-const WIDEST = { ipv4: 8, ipv6: 16 };
-/** All of IPv4 is in `::ffff:0:0/96` (RFC 4291 section 2.5.5). */
-const WIDEST_OF_ZEROS = 96 + WIDEST.ipv4;
+const MIN_PREFIX = { ipv4: 8, ipv6: 16 };
+/** IPv4-mapped addresses are in `::ffff:0:0/96` (RFC 4291 section 2.5.5). */
+const MIN_PREFIX_OF_MAPPED = 96 + MIN_PREFIX.ipv4;
 
 function isTooWide(text: string): boolean {
   const [address = '', prefix] = text.split('/');
-  if (isIP(address) === 4) return Number(prefix) < WIDEST.ipv4;
+  if (isIP(address) === 4) return Number(prefix) < MIN_PREFIX.ipv4;
   const { address: canonical } = new SocketAddress({ address, family: 'ipv6' });
-  return Number(prefix) < (canonical.startsWith('::') ? WIDEST_OF_ZEROS : WIDEST.ipv6);
+  return Number(prefix) < (canonical.startsWith('::') ? MIN_PREFIX_OF_MAPPED : MIN_PREFIX.ipv6);
 }

@@ -5,9 +5,8 @@ import { providersIn } from './identity-provider.ts';
 import { hosts } from './listeners.ts';
 import { isLoopback, isLoopbackUrl } from './loopback.ts';
 import type { Mistake } from './mistake.ts';
-import type { SettingsFile } from './schema.ts';
+import type { SettingsFile, UpstreamSettings } from './schema.ts';
 import { mistakeAt, settingName, type Source } from './source.ts';
-import type { UpstreamSettings } from './upstream.ts';
 
 /** Why this is production, in words: NODE_ENV says so, or other computers can reach it. Undefined in development. */
 export function productionReason(

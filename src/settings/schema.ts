@@ -1,13 +1,15 @@
-// What can be set, with defaults and limits: the one schema of the settings file.
+// The schema of the settings file. `npm run settings:reference` writes config/settings.md from the descriptions.
 import { z } from 'zod';
 import { LEVELS } from '../permission-level.ts';
-import { limits } from './limits.ts';
-import { observability } from './observability.ts';
-import { emailDomain, identityProvider, identityProviders } from './identity-provider-schema.ts';
+import {
+  emailDomain,
+  identityProviderSchema,
+  identityProvidersSchema,
+  trustedIssuerSchema,
+} from './identity-provider-schema.ts';
+import { limitsSchema } from './limits.ts';
 import { isRedirectUri, REDIRECT_URI } from './redirect-uri.ts';
 import { parseStoreAddress } from './store-address.ts';
-import { trustedIssuer } from './trusted-issuers.ts';
-import { upstream } from './upstream.ts';
 import {
   address,
   comparableIssuer,
@@ -24,60 +26,94 @@ export type Role = z.output<typeof role>;
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
-const email = z.email('an e-mail address');
+const YES_OR_NO = 'true or false';
+const email = z.email('an e-mail address').meta({ valueType: 'e-mail address' });
 
-/** An organization of GitHub: `login#id`, which matches the numeric id, or the login alone, which can change hands. */
+/** `login#id` matches the numeric id. A login alone can be given up and registered by somebody else. */
 const organization = z
   .string()
   .regex(
     /^[A-Za-z0-9][\w-]{0,99}(#[1-9]\d{0,15})?$/,
     'the login of an organization and its numeric id, such as example-corp#1234567',
-  );
+  )
+  .meta({ valueType: '`login#id`' });
 
-/** Whom a rule is for. */
-const people = {
-  subject: z.string().min(1).optional(),
-  email: email.optional(),
-  emailDomain: emailDomain.optional(),
-  group: z.string().min(1).optional(),
-  organization: organization.optional(),
-  /** The id of the sign-in provider or trusted issuer that has to assert it. */
-  provider: z.string().min(1).optional(),
+const matchProperties = {
+  subject: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Matches one person by the subject at the identity provider.'),
+  email: email.optional().describe('Matches one person by a verified e-mail address.'),
+  emailDomain: emailDomain
+    .optional()
+    .describe('Matches everybody with a verified e-mail address in this domain.'),
+  group: z.string().min(1).optional().describe('Matches the members of a group.'),
+  organization: organization
+    .optional()
+    .describe(
+      'Matches the members of a GitHub organization (requires `organizations: true`). `gatehouse doctor` and `https://api.github.com/orgs/<login>` show the numeric id. A login alone is accepted with a warning, because somebody else can register it later.',
+    ),
+  provider: z.string().min(1).optional().meta({
+    description:
+      'Id of the sign-in provider or trusted issuer that must assert this (`default` for `identityProvider`, `development` for `developmentIdp`). A rule without it never applies to a trusted issuer. With several sign-in providers, only rules with `email` or `emailDomain` may omit it.',
+    defaultText: 'the owner of the e-mail domain, otherwise every sign-in provider',
+  }),
 };
 
-function isOneWay(match: object): boolean {
+function hasOneCriterion(match: object): boolean {
   return Object.keys(match).filter((key) => key !== 'provider').length === 1;
 }
 
-/** Which people may hold which level: the highest level of the rules that match; no match is no access. */
 const entitlement = z.strictObject({
   match: z
-    .strictObject({ anyone: z.literal(true).optional(), ...people })
-    .refine(isOneWay, 'exactly one of anyone, subject, email, emailDomain, group, organization'),
-  level: z.enum(LEVELS),
+    .strictObject({
+      anyone: z.literal(true).optional().describe('Matches everybody who can sign in.'),
+      ...matchProperties,
+    })
+    .refine(
+      hasOneCriterion,
+      'exactly one of anyone, subject, email, emailDomain, group, organization',
+    )
+    .describe('People that the rule applies to: exactly one criterion, and optionally `provider`.'),
+  level: z
+    .enum(LEVELS)
+    .describe('Highest level that these people may grant. Calls with `full` are recorded.'),
 });
-/** As written; `entitlements.ts` has the rules as they count. */
+/** A rule as written in the file. `entitlements.ts` resolves it. */
 export type RuleInFile = z.output<typeof entitlement>;
 
-/** Who may use the console: never everybody. */
+/** `anyone` is not possible here. */
 const administrator = z
-  .strictObject(people)
-  .refine(isOneWay, 'exactly one of subject, email, emailDomain, group, organization');
+  .strictObject({
+    ...matchProperties,
+    provider: matchProperties.provider.meta({
+      description:
+        'Id of the sign-in provider that must assert this. Required with several providers.',
+      defaultText: undefined,
+    }),
+  })
+  .refine(hasOneCriterion, 'exactly one of subject, email, emailDomain, group, organization');
 
-const linkAddress = z.url({
-  protocol: /^(https|mailto)$/,
-  error: 'an https or mailto address',
-});
-const httpsUrl = z.url({ protocol: /^https$/, error: 'an https address' });
-const redirectUri = z.string().refine(isRedirectUri, REDIRECT_URI);
+const linkAddress = z
+  .url({ protocol: /^(https|mailto)$/, error: 'an https or mailto address' })
+  .meta({ valueType: 'https or mailto URL' });
+const httpsUrl = z
+  .url({ protocol: /^https$/, error: 'an https address' })
+  .meta({ valueType: 'https URL' });
+const redirectUri = z
+  .string()
+  .refine(isRedirectUri, REDIRECT_URI)
+  .meta({ valueType: 'redirect URI' });
 
-/** A path has to end with a slash, because what begins alike is not below it, and has no dot segments, which URLs lose when they are parsed. */
+/** A path ends with a slash so that `/a` does not match `/ab`. URL parsers remove dot segments, so they are refused. */
 const documentHost = z
   .string()
   .regex(
     /^([a-z0-9-]+\.)+[a-z][a-z0-9-]*(\/((?!\.+\/)[\w.~-]+\/)*)?$/,
     'a host such as app.example.com, or one with a path that ends with /',
-  );
+  )
+  .meta({ valueType: 'host or host/path/' });
 
 function haveOwnIds(records: readonly { id: string }[]): boolean {
   return isDistinct(records.map(({ id }) => id));
@@ -85,39 +121,58 @@ function haveOwnIds(records: readonly { id: string }[]): boolean {
 
 const clientId = z
   .string()
-  .regex(/^[\w.-]{3,64}$/, '3 to 64 letters, digits, dots, dashes or underscores');
+  .regex(/^[\w.-]{3,64}$/, '3 to 64 letters, digits, dots, dashes or underscores')
+  .meta({ valueType: 'id' });
 
 const preRegisteredClient = z.strictObject({
-  id: clientId,
-  name: z.string().min(1).max(80),
-  redirectUris: z.array(redirectUri).min(1),
-  secret: z.string().min(32).optional(),
+  id: clientId.describe('Client id.'),
+  name: z.string().min(1).max(80).describe('Name on the consent page.'),
+  redirectUris: z.array(redirectUri).min(1).describe('Redirect URIs.'),
+  secret: z.string().min(32).optional().meta({
+    description: 'Client secret, at least 32 characters.',
+    defaultText: 'none: a public client',
+  }),
 });
 
 const introspectionClient = z.strictObject({
-  id: clientId,
-  secret: z.string().min(32),
+  id: clientId.describe('Client id.'),
+  secret: z.string().min(32).describe('Client secret, at least 32 characters.'),
 });
 
 const person = z.strictObject({
-  id: shortId,
-  name: z.string().min(1),
-  email,
-  groups: z.array(z.string()).default([]),
+  id: shortId.describe('Subject.'),
+  name: z.string().min(1).describe('Full name.'),
+  email: email.describe('E-mail address.'),
+  groups: z.array(z.string()).default([]).describe('Groups of the person.'),
 });
 
-const ACCESS_TOKEN = { least: 60, most: 86_400 };
+const MIN_ACCESS_TOKEN_SECONDS = 60;
+const MAX_ACCESS_TOKEN_SECONDS = 86_400;
 
 const lifetimes = z
   .strictObject({
     accessToken: duration
-      .refine((ttl) => ttl >= ACCESS_TOKEN.least && ttl <= ACCESS_TOKEN.most, 'from 60s to 24h')
-      .prefault('1h'),
-    refreshTokenIdle: duration.prefault('30d'),
-    refreshTokenAbsolute: duration.prefault('90d'),
-    session: duration.prefault('12h'),
-    unusedClient: duration.prefault('24h'),
-    usedClient: duration.prefault('90d'),
+      .refine(
+        (ttl) => ttl >= MIN_ACCESS_TOKEN_SECONDS && ttl <= MAX_ACCESS_TOKEN_SECONDS,
+        'from 60s to 24h',
+      )
+      .prefault('1h')
+      .describe('Access token, `60s` to `24h`.'),
+    refreshTokenIdle: duration
+      .prefault('30d')
+      .describe('Refresh token that is not used. At least `accessToken`.'),
+    refreshTokenAbsolute: duration
+      .prefault('90d')
+      .describe(
+        'Connection of an app, from the consent on; then the person signs in again. At least `refreshTokenIdle`.',
+      ),
+    session: duration.prefault('12h').describe('Sign-in session at the authorization server.'),
+    unusedClient: duration
+      .prefault('24h')
+      .describe('Registration of an app that nobody has allowed to connect.'),
+    usedClient: duration
+      .prefault('90d')
+      .describe('Registration of an app that somebody has allowed to connect, after its last use.'),
   })
   .refine((ttl) => ttl.accessToken <= ttl.refreshTokenIdle, {
     path: ['refreshTokenIdle'],
@@ -128,64 +183,243 @@ const lifetimes = z
     error: 'no less than lifetimes.refreshTokenIdle (30d unless set)',
   });
 
+const MEGABYTE = 1024 * 1024;
+const MAX_UPSTREAM_TIMEOUT_SECONDS = 3600;
+
+const UPSTREAM_URL =
+  'the address of an MCP server such as https://tools.example.com/mcp, without a user name, a password or a #';
+
+const upstreamUrl = z
+  .string(UPSTREAM_URL)
+  .refine((text) => {
+    const parsed = URL.parse(text);
+    if (!parsed || !/^https?:$/.test(parsed.protocol)) return false;
+    return parsed.username === '' && parsed.password === '' && !text.includes('#');
+  }, UPSTREAM_URL)
+  .meta({ valueType: 'URL' });
+
+const upstreamTimeout = duration.refine(
+  (seconds) => seconds <= MAX_UPSTREAM_TIMEOUT_SECONDS,
+  'at most 1h',
+);
+
+/** Durations in seconds. `url` is not normalised, because it is the audience of the caller header. */
+export const upstreamSchema = z.strictObject({
+  url: upstreamUrl.describe(
+    'Address of the MCP server. Production requires https unless it is on this computer. Redirects are not followed.',
+  ),
+  privateNetwork: z
+    .boolean()
+    .default(false)
+    .describe('Accept plain http in production, for a network that nobody else can listen on.'),
+  timeout: upstreamTimeout
+    .prefault('60s')
+    .describe(
+      'Time until the upstream responds or starts a stream, at most `1h`. After that, the caller gets 504.',
+    ),
+  silence: upstreamTimeout
+    .prefault('5m')
+    .describe('Idle time after which a stream is closed, at most `1h`.'),
+  maxAnswerBytes: wholeNumber(1024, 256 * MEGABYTE)
+    .default(16 * MEGABYTE)
+    .describe('Maximum size of a response, and of one event of a stream.'),
+  openCalls: z
+    .strictObject({
+      perCaller: wholeNumber(1, 100_000)
+        .default(100)
+        .describe('For one person or one minted token. Above it, calls get 429.'),
+      inAll: wholeNumber(1, 100_000)
+        .default(5000)
+        .describe('For all callers together. Above it, calls get 503.'),
+    })
+    .prefault({})
+    .describe(
+      'Maximum number of concurrent calls and streams in each process. Streams that only wait for notifications may use four fifths of it.',
+    ),
+  defaultLevel: z
+    .enum(LEVELS)
+    .default('full')
+    .describe(
+      'Level required for tools that are not in `tools`, and for resources, prompts and other methods.',
+    ),
+  tools: z
+    .array(
+      z.strictObject({
+        name: z.string().min(1).max(128).describe('Name of the tool, as in `tools/list`.'),
+        level: z.enum(LEVELS).describe('Level required to call the tool.'),
+      }),
+    )
+    .refine((tools) => isDistinct(tools.map(({ name }) => name)), 'a name of its own for each')
+    .default([])
+    .describe(
+      'Level of each tool. Tools above the level of a connect link are hidden from its callers.',
+    ),
+});
+
+export type UpstreamSettings = z.output<typeof upstreamSchema>;
+
 export const settingsSchema = z.strictObject({
-  productName: z.string().min(1).max(60).default('Gatehouse'),
-  supportContact: z.string().max(200).optional(),
+  productName: z.string().min(1).max(60).default('Gatehouse').describe('Name on every page.'),
+  supportContact: z
+    .string()
+    .max(200)
+    .optional()
+    .describe('Contact shown on error pages, such as an e-mail address.'),
   links: z
-    .array(z.strictObject({ label: z.string().min(1).max(60), href: linkAddress }))
+    .array(
+      z.strictObject({
+        label: z.string().min(1).max(60).describe('Text of the link.'),
+        href: linkAddress.describe('Target of the link.'),
+      }),
+    )
     .max(5, 'at most 5 links')
-    .default([]),
-  theme: z.string().min(1).optional(),
-  authUrl: origin,
-  resourceUrl: origin,
-  managementUrl: origin.default('http://127.0.0.1:4002'),
+    .default([])
+    .describe('Links in the footer of every page, at most 5.'),
+  theme: z.string().min(1).optional().meta({
+    description:
+      'Directory with your own logo, colours, texts, languages and templates ([views](../views/README.md)).',
+    valueType: 'path',
+  }),
+  authUrl: origin.describe(
+    'Public address of the authorization server, and its issuer, byte for byte. Changing it signs everybody out.',
+  ),
+  resourceUrl: origin.describe(
+    'Public address of the resource server. Connect links start with it, so changing it invalidates all of them. May equal `authUrl`.',
+  ),
+  managementUrl: origin
+    .default('http://127.0.0.1:4002')
+    .describe(
+      'Address of the management console and API. Keep it off the internet. Plain http is accepted only on this computer.',
+    ),
   listen: z
     .strictObject({
-      auth: address.optional(),
-      resource: address.optional(),
-      management: address.optional(),
-      developmentIdp: address.optional(),
-      metrics: address.optional(),
+      auth: address
+        .optional()
+        .meta({ description: 'Authorization server.', defaultText: 'from `authUrl`' }),
+      resource: address
+        .optional()
+        .meta({ description: 'Resource server.', defaultText: 'from `resourceUrl`' }),
+      management: address
+        .optional()
+        .meta({ description: 'Management console and API.', defaultText: 'from `managementUrl`' }),
+      developmentIdp: address
+        .optional()
+        .meta({
+          description: 'Development identity provider.',
+          defaultText: 'from `developmentIdp.url`',
+        }),
+      metrics: address.optional().meta({
+        description:
+          'Metrics (`/metrics`) and health, without authentication. Keep it off the internet.',
+        defaultText: 'none; the management listener serves `/metrics` with the management key',
+      }),
     })
-    .prefault({}),
+    .prefault({})
+    .describe(
+      'Addresses to listen on. The default is the port of the public address (80 or 443 if it has none), on 127.0.0.1 if that address is on this computer and otherwise on every interface. Gatehouse serves plain http, so an https address usually needs a listener of its own.',
+    ),
   roles: z
     .array(role)
     .min(1)
     .default([...ROLES])
-    .transform((roles) => [...new Set(roles)]),
-  store: z.string().transform(parseStoreAddress).prefault('sqlite:gatehouse.sqlite'),
-  dataDir: z.string().min(1).default('.data'),
-  logLevel: z.enum(LOG_LEVELS).default('info'),
-  observability,
-  proxies: wholeNumber(0, 5).default(0),
-  drain: duration.optional(),
+    .transform((roles) => [...new Set(roles)])
+    .describe(
+      'Roles of this process. Fewer than all roles require Redis. The environment variable takes a comma-separated list or `all`.',
+    ),
+  store: z.string().transform(parseStoreAddress).prefault('sqlite:gatehouse.sqlite').meta({
+    description:
+      'Database: `sqlite:<file>` (relative to `dataDir`; one process with all roles), `redis://host:port`, `rediss://host:port` (TLS), `redis+sentinel://host:port,host:port/<name>` or `redis+cluster://host:port,host:port`. Put an address with a password into the environment variable.',
+    valueType: 'store address',
+  }),
+  dataDir: z.string().min(1).default('.data').meta({
+    description: 'Directory of the embedded store and of generated secrets.',
+    valueType: 'path',
+  }),
+  logLevel: z.enum(LOG_LEVELS).default('info').describe('Minimum level of log entries.'),
+  observability: z
+    .strictObject({
+      traces: z
+        .boolean(YES_OR_NO)
+        .default(false)
+        .describe(
+          'Send traces to an OpenTelemetry collector (OTLP over HTTP, JSON). The [OTEL_… variables](operating.md#traces) set address and sampling.',
+        ),
+      privateNetwork: z
+        .boolean(YES_OR_NO)
+        .default(false)
+        .describe(
+          'Accept plain http to the collector in production, for a network that nobody else can listen on.',
+        ),
+    })
+    .prefault({})
+    .describe('Traces.'),
+  proxies: wholeNumber(0, 5)
+    .default(0)
+    .describe(
+      'Number of proxies in front of Gatehouse that add to `X-Forwarded-For`. If it is too low, all clients share one address and its rate limit; if it is too high, clients can forge their address.',
+    ),
+  drain: duration.optional().meta({
+    description:
+      'How long a process accepts requests after `SIGTERM` while `/readyz` fails. Allow the time that your load balancer needs to notice.',
+    defaultText: '`5s` in production, otherwise none',
+  }),
 
-  identityProvider: identityProvider.optional(),
-  identityProviders: identityProviders.optional(),
+  identityProvider: identityProviderSchema
+    .optional()
+    .describe(
+      'The identity provider where people sign in. Its redirect URI is `{authUrl}/interaction/callback`. Exactly one of `identityProvider`, `identityProviders` and `developmentIdp` is required.',
+    ),
+  identityProviders: identityProvidersSchema
+    .optional()
+    .describe(
+      'Several identity providers, in place of `identityProvider`. People choose on a page, in this order. Each redirect URI is `{authUrl}/interaction/callback/<id>`. An account belongs to one provider.',
+    ),
   developmentIdp: z
     .strictObject({
-      url: origin,
-      people: z.array(person).min(1).refine(haveOwnIds, 'an id of its own for each'),
+      url: origin.describe('Address of the provider.'),
+      people: z
+        .array(person)
+        .min(1)
+        .refine(haveOwnIds, 'an id of its own for each')
+        .describe('People to choose from on its page.'),
     })
-    .optional(),
-  entitlements: z.array(entitlement, 'a list of rules, each with match and level').min(1),
+    .optional()
+    .describe(
+      'Embedded identity provider without passwords, for development only, in place of `identityProvider`.',
+    ),
+  entitlements: z
+    .array(entitlement, 'a list of rules, each with match and level')
+    .min(1)
+    .describe(
+      'Who may have which level: the highest level of all rules that match. People without a matching rule get no access.',
+    ),
 
   authorization: z
     .strictObject({
-      defaultConnector: z.string().min(1).optional(),
+      defaultConnector: z.string().min(1).optional().meta({
+        description: 'Id or name of the connector for clients that send no `resource`.',
+        defaultText: 'none: such requests are refused',
+      }),
       introspectionClients: z
         .array(introspectionClient)
         .refine(haveOwnIds, 'an id of its own for each')
-        .default([]),
+        .default([])
+        .describe(
+          'Resource servers that may introspect tokens at `/oauth/introspect` (RFC 7662). Without any, the endpoint does not exist.',
+        ),
       trustedIssuers: z
-        .array(trustedIssuer)
+        .array(trustedIssuerSchema)
         .refine(
           (issuers) => isDistinct(issuers.map(({ issuer }) => comparableIssuer(issuer))),
           'an issuer of its own for each',
         )
-        .default([]),
+        .default([])
+        .describe(
+          'Identity providers whose assertions (ID-JAG) give apps an access token without a browser or a consent page. Only entitlements with `provider: <id>` apply to their people.',
+        ),
     })
-    .prefault({}),
+    .prefault({})
+    .describe('Authorization and token requests.'),
   clients: z
     .strictObject({
       hostedCallbacks: z
@@ -193,32 +427,87 @@ export const settingsSchema = z.strictObject({
         .default([
           'https://claude.ai/api/mcp/auth_callback',
           'https://claude.com/api/mcp/auth_callback',
-        ]),
-      allowedRedirects: z.array(redirectUri).default([]),
+        ])
+        .describe('Redirect URIs of the hosted assistant.'),
+      allowedRedirects: z
+        .array(redirectUri)
+        .default([])
+        .describe(
+          'Other redirect URIs, compared exactly, without wildcards. [clients.md](clients.md) lists those of known apps.',
+        ),
       preRegistered: z
         .array(preRegisteredClient)
         .refine(haveOwnIds, 'an id of its own for each')
-        .default([]),
+        .default([])
+        .describe('Clients that do not register themselves.'),
       metadataDocuments: z
-        .array(z.strictObject({ url: httpsUrl, document: z.record(z.string(), z.unknown()) }))
-        .default([]),
-      metadataDocumentHosts: z.array(documentHost).optional(),
+        .array(
+          z.strictObject({
+            url: httpsUrl.describe('Client id, the address of the document.'),
+            document: z
+              .record(z.string(), z.unknown())
+              .describe('Content of the document.')
+              .meta({ valueType: 'object' }),
+          }),
+        )
+        .default([])
+        .describe(
+          'Client ID metadata documents to use without fetching them, for networks that do not allow it.',
+        ),
+      metadataDocumentHosts: z.array(documentHost).optional().meta({
+        description:
+          'The only hosts, or address prefixes that end with `/`, from which client ID metadata documents are accepted, besides `metadataDocuments`. An empty list accepts none. Paths are compared decoded; an address that encodes `/`, `\\`, `.` or `%` matches no prefix.',
+        defaultText: 'every host',
+      }),
     })
-    .prefault({}),
+    .prefault({})
+    .describe(
+      'Apps that may connect, and their redirect URIs. Loopback http redirect URIs are always accepted.',
+    ),
   consent: z
-    .strictObject({ stayConnected: z.enum(['offered', 'on-request']).default('offered') })
-    .prefault({}),
-  lifetimes: lifetimes.prefault({}),
-  limits,
-  management: z.strictObject({ administrators: z.array(administrator).default([]) }).prefault({}),
+    .strictObject({
+      stayConnected: z
+        .enum(['offered', 'on-request'])
+        .default('offered')
+        .describe(
+          '`offered`: a checkbox, initially ticked, decides whether the app gets a refresh token. `on-request`: no checkbox; apps that request a refresh token get one.',
+        ),
+    })
+    .prefault({})
+    .describe('The consent page.'),
+  lifetimes: lifetimes.prefault({}).describe('How long tokens, sessions and registrations last.'),
+  limits: limitsSchema.describe(
+    'Rate limits. Above a limit, requests get 429 with `Retry-After`; tokens and connections are not affected. `perAddress` applies to one IPv4 address or one IPv6 /64 network, so `proxies` must be right. `inAll` applies to all addresses together: above it, each address gets a tenth of `perAddress`, and above ten times `inAll` all requests are refused. The defaults are a hundred times as high in development. Processes count together in Redis, and each for itself while Redis is unreachable.',
+  ),
+  management: z
+    .strictObject({
+      administrators: z
+        .array(administrator)
+        .default([])
+        .describe(
+          'Administrators of the console at `{managementUrl}/console`: everybody whom one of the rules matches. Each rule has exactly one criterion. The redirect URI at the identity provider is `{managementUrl}/console/callback`, or `{managementUrl}/console/callback/<id>` with several. Without administrators, there is no console.',
+        ),
+    })
+    .prefault({})
+    .describe('The management console.'),
   resourceServer: z
     .strictObject({
-      allowedOrigins: z.array(origin).default([]),
-      maxBodyBytes: wholeNumber(1024, 64 * 1024 * 1024).default(1024 * 1024),
-      upstream: upstream.optional(),
+      allowedOrigins: z
+        .array(origin)
+        .default([])
+        .describe('Origins of other web pages that may call the resource server from a browser.'),
+      maxBodyBytes: wholeNumber(1024, 64 * MEGABYTE)
+        .default(MEGABYTE)
+        .describe('Maximum size of an MCP message.'),
+      upstream: upstreamSchema.optional().meta({
+        description:
+          'Your own MCP server (Streamable HTTP), which receives the authorized calls with the caller in `Gatehouse-Caller`, a signed JWT. It never receives the token of the caller ([details](../src/resource-server/upstream/README.md)).',
+        defaultText: 'the built-in sample',
+      }),
     })
-    .prefault({}),
+    .prefault({})
+    .describe('The resource server.'),
 });
 
-/** The settings file as parsed: durations in seconds, addresses split. */
+/** The parsed settings file: durations in seconds, store and listen addresses split. */
 export type SettingsFile = z.output<typeof settingsSchema>;

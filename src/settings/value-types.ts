@@ -1,17 +1,18 @@
-// The forms of single settings: durations, addresses, numbers; each says in words what it expects.
+// Types of single settings. `valueType` names the type in the settings reference.
 import { z } from 'zod';
 
 const UNITS = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
 
 const DURATION = 'a duration such as 90s, 15m, 12h or 30d';
 
-/** Written `<number><s|m|h|d>`, read as seconds. */
+/** Parses `<number><s|m|h|d>` into seconds. */
 export const duration = z
   .string(DURATION)
   .regex(/^[1-9]\d{0,5}[smhd]$/, { error: DURATION, abort: true })
-  .transform(secondsIn);
+  .transform(secondsIn)
+  .meta({ valueType: 'duration' });
 
-/** For text that has this form. */
+/** Requires text that `duration` accepts. */
 export function secondsIn(text: string): number {
   return Number(text.slice(0, -1)) * UNITS[text.at(-1) as keyof typeof UNITS];
 }
@@ -19,23 +20,31 @@ export function secondsIn(text: string): number {
 const ORIGIN =
   'an address such as https://auth.example.com or http://localhost:4000, in lower case, without a path or a trailing slash';
 
-/** A base address: scheme, host and port, nothing after them. Kept as written, because the issuer is compared byte for byte. */
-export const origin = z.string(ORIGIN).refine((text) => {
-  const url = URL.parse(text);
-  return url !== null && /^https?:$/.test(url.protocol) && url.origin === text && url.port !== '0';
-}, ORIGIN);
+/** Scheme, host and port. Not normalised, because clients compare the issuer byte for byte. */
+export const origin = z
+  .string(ORIGIN)
+  .refine((text) => {
+    const url = URL.parse(text);
+    return (
+      url !== null && /^https?:$/.test(url.protocol) && url.origin === text && url.port !== '0'
+    );
+  }, ORIGIN)
+  .meta({ valueType: 'URL without a path' });
 
 const ISSUER =
   'an address such as https://login.example.com, without a query (?), a fragment (#), a user name or a password';
 
-/** Of somebody else (RFC 8414 section 2). Kept as written. */
-export const issuer = z.string(ISSUER).refine((text) => {
-  const url = URL.parse(text);
-  if (url === null || !/^https?:$/.test(url.protocol) || /[?#]/.test(text)) return false;
-  return url.username === '' && url.password === '';
-}, ISSUER);
+/** The issuer of an identity provider (RFC 8414 section 2). Not normalised. */
+export const issuer = z
+  .string(ISSUER)
+  .refine((text) => {
+    const url = URL.parse(text);
+    if (url === null || !/^https?:$/.test(url.protocol) || /[?#]/.test(text)) return false;
+    return url.username === '' && url.password === '';
+  }, ISSUER)
+  .meta({ valueType: 'URL' });
 
-/** Issuers that differ in the slash after the host are one (RFC 3986 section 6.2.3). */
+/** Ignores a trailing slash after the host (RFC 3986 section 6.2.3). */
 export function isSameIssuer(a: string, b: string): boolean {
   return comparableIssuer(a) === comparableIssuer(b);
 }
@@ -46,7 +55,7 @@ export function comparableIssuer(issuer: string): string {
 
 const ADDRESS = 'host:port, for example 0.0.0.0:4000';
 
-/** `host:port` to listen on; IPv6 hosts in brackets. */
+/** `host:port` to listen on, with IPv6 hosts in brackets. */
 export const address = z
   .string(ADDRESS)
   .regex(/^([^:\s[\]]+|\[[0-9a-fA-F:.]+\]):\d{1,5}$/, ADDRESS)
@@ -57,21 +66,23 @@ export const address = z
       port: Number(text.slice(colon + 1)),
     };
   })
-  .refine(({ port }) => port <= 65_535, 'a port from 0 to 65535');
+  .refine(({ port }) => port <= 65_535, 'a port from 0 to 65535')
+  .meta({ valueType: '`host:port`' });
 
 export type Address = z.output<typeof address>;
 
-/** An id that may stand in an address, in a rule or in a form. */
+/** An id that is safe in a URL, a rule and a form. */
 export const shortId = z
   .string()
-  .regex(/^[a-z][a-z0-9-]{0,31}$/, '1 to 32 lower-case letters, digits or dashes, a letter first');
+  .regex(/^[a-z][a-z0-9-]{0,31}$/, '1 to 32 lower-case letters, digits or dashes, a letter first')
+  .meta({ valueType: 'id' });
 
 export function isDistinct(values: readonly string[]): boolean {
   return new Set(values).size === values.length;
 }
 
-/** From `least` to `most`, both included. */
-export function wholeNumber(least: number, most: number) {
-  const expected = `a whole number from ${least} to ${most}`;
-  return z.int(expected).min(least, expected).max(most, expected);
+/** Both limits are inclusive. */
+export function wholeNumber(min: number, max: number) {
+  const expected = `a whole number from ${min} to ${max}`;
+  return z.int(expected).min(min, expected).max(max, expected);
 }

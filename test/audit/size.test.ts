@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'chai';
-import { upstream } from '../../src/settings/upstream.ts';
+import { upstreamSchema } from '../../src/settings/schema.ts';
 import { type AuditItem, readAudit, recordAudit } from '../../src/audit/audit.ts';
 import { type ManagementHost, openManagementHost, request } from '../management/management-host.ts';
 import { auditServices } from '../support/audit-services.ts';
@@ -39,7 +39,7 @@ describe('The size of the audit log', () => {
   it('the name of every tool that the settings can declare is recorded completely', async () => {
     const name = `${'x'.repeat(127)}y`;
     const tools = [{ name, level: 'full' }];
-    expect(upstream.parse({ url: 'https://tools.example.com/mcp', tools }).tools[0]?.name).to.equal(
+    expect(upstreamSchema.parse({ url: 'https://tools.example.com/mcp', tools }).tools[0]?.name).to.equal(
       name,
     );
     expect((await recorded(name, {}))?.tool).to.equal(name);

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { openIdentityProvider } from '../../src/authorization-server/interactions/identity-provider.ts';
 import { createSignInChecks } from '../../src/authorization-server/interactions/identity-provider.ts';
 import { HttpError } from '../../src/http/errors.ts';
-import { identityProvider as settingsSchema } from '../../src/settings/identity-provider-schema.ts';
+import { identityProviderSchema as settingsSchema } from '../../src/settings/identity-provider-schema.ts';
 import {
   type Github,
   GITHUB_CLIENT,

@@ -4,7 +4,7 @@ import {
   judgeClaims,
   judgeHeader,
 } from '../../src/authorization-server/engine/id-jag-judgement.ts';
-import { trustedIssuer } from '../../src/settings/trusted-issuers.ts';
+import { trustedIssuerSchema } from '../../src/settings/identity-provider-schema.ts';
 
 const NOW = 1_800_000_000;
 const AUTH = 'https://auth.example.com';
@@ -27,7 +27,7 @@ const CLAIMS = {
 };
 
 function judge(claims: object, { resource, ...settings }: { [name: string]: unknown } = {}) {
-  const issuer = trustedIssuer.parse({ ...ISSUER, ...settings });
+  const issuer = trustedIssuerSchema.parse({ ...ISSUER, ...settings });
   const expected = { issuer, authUrl: AUTH, resourceUrl: RESOURCE, clientId: 'app', now: NOW };
   return judgeClaims({ ...CLAIMS, ...claims }, { ...expected, resource });
 }

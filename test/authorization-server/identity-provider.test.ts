@@ -6,7 +6,7 @@ import {
   type SignInChecks,
 } from '../../src/authorization-server/interactions/identity-provider.ts';
 import { HttpError } from '../../src/http/errors.ts';
-import { identityProvider as settingsSchema } from '../../src/settings/identity-provider-schema.ts';
+import { identityProviderSchema as settingsSchema } from '../../src/settings/identity-provider-schema.ts';
 import { type OpenIdProvider, startOpenIdProvider } from '../support/openid-provider.ts';
 
 const CALLBACK = 'http://localhost:4000/interaction/callback';

@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
 import type { Finding } from '../../src/doctor/finding.ts';
-import { upstream as upstreamSchema } from '../../src/settings/upstream.ts';
+import { upstreamSchema } from '../../src/settings/schema.ts';
 import { gatehouse } from '../management/command-line.ts';
 import { createConnector } from '../support/administrator.ts';
 import { freePorts } from '../support/free-ports.ts';

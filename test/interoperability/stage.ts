@@ -1,6 +1,6 @@
 // Where clients are tried: a whole Gatehouse with the limits of production behind one proxy, as it comes and with what some clients need set.
 import { startGatehouse } from '../../src/gatehouse.ts';
-import { limits, type Rate, resolveLimits } from '../../src/settings/limits.ts';
+import { limitsSchema, type Rate, resolveLimits } from '../../src/settings/limits.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { openPlace, type StoreKind, type System } from '../support/system.ts';
 import { type DocumentHosts, openDocumentHosts } from './document-hosts.ts';
@@ -13,7 +13,7 @@ import {
 
 /** Those of production, as settings write them. */
 const LIMITS = Object.fromEntries(
-  Object.entries(resolveLimits(limits.parse({}), true)).map(([name, limit]) => [
+  Object.entries(resolveLimits(limitsSchema.parse({}), true)).map(([name, limit]) => [
     name,
     'perAddress' in limit
       ? { perAddress: written(limit.perAddress), inAll: written(limit.inAll) }

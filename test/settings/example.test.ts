@@ -3,44 +3,16 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { isMap, isSeq, parseDocument, type Pair } from 'yaml';
-import { z } from 'zod';
+import { OTHER_VARIABLES, VARIABLE_PATHS } from '../../src/settings/environment.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { settingsSchema } from '../../src/settings/schema.ts';
+import { SETTINGS } from './reference.ts';
 import { SECRET, temporaryDirectory } from './settings-file.ts';
 
 const CONFIG = join(import.meta.dirname, '../../config');
 const EXAMPLE = join(CONFIG, 'production.example.yaml');
 
-const HOSTS = ['AUTH', 'RESOURCE', 'MANAGEMENT', 'DEVELOPMENT_IDP'];
-const SECRETS = ['SECRET', 'PREVIOUS_SECRET', 'MANAGEMENT_KEY', 'IDENTITY_PROVIDER_SECRET'];
-const VARIABLES = [
-  'CONFIG',
-  'STORE',
-  'DATA_DIR',
-  'ROLES',
-  'DEFAULT_CONNECTOR',
-  'LOG_LEVEL',
-  'TRACES',
-]
-  .concat(HOSTS.flatMap((host) => [`${host}_URL`, `${host}_LISTEN`]))
-  .concat('METRICS_LISTEN')
-  .concat(SECRETS.flatMap((name) => [name, `${name}_FILE`]))
-  .map((name) => `GATEHOUSE_${name}`);
-
-type JsonSchema = { properties?: Record<string, JsonSchema>; items?: JsonSchema };
-
-/** `developmentIdp.people[].id` and all its like. */
-function settingsOf({ properties = {}, items }: JsonSchema, path = ''): string[] {
-  const below = Object.entries(properties).flatMap(([key, schema]) => {
-    const name = path ? `${path}.${key}` : key;
-    return [name, ...settingsOf(schema, name)];
-  });
-  return items ? [...below, ...settingsOf(items, `${path}[]`)] : below;
-}
-
-const ALL = settingsOf(
-  z.toJSONSchema(settingsSchema, { io: 'input', unrepresentable: 'any' }) as JsonSchema,
-);
+const VARIABLES = [...Object.keys(VARIABLE_PATHS), ...Object.keys(OTHER_VARIABLES)];
+const ALL = SETTINGS.map(({ path }) => path);
 
 /** Examples are `#key:`, or `#` in the first column with two spaces or more behind it; prose is `# Prose`. */
 function withExamples(text: string): string {

@@ -3,7 +3,7 @@ import { MAX_EMAIL, type Testimony } from '../../accounts/account.ts';
 import { personNameIn } from '../../accounts/person-name.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
 import { highestLevelIn, type Level } from '../../permission-level.ts';
-import type { TrustedIssuer } from '../../settings/trusted-issuers.ts';
+import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
 import type { IdJagRefusal } from './id-jag-refusals.ts';
 
 export const ID_JAG_TYPE = 'oauth-id-jag+jwt';

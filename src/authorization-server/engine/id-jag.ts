@@ -9,7 +9,7 @@ import {
 import { revokedSince } from '../../clients/clients.ts';
 import { type Connector, isUsable } from '../../connectors/connector.ts';
 import { highestLevelIn, type Level, levelsUpTo, lowest } from '../../permission-level.ts';
-import type { TrustedIssuer } from '../../settings/trusted-issuers.ts';
+import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
 import { JWT_BEARER } from '../metadata.ts';
 import {
   admittedAccount,

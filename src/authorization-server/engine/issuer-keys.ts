@@ -8,7 +8,7 @@ import {
   type JWTVerifyGetKey,
 } from 'jose';
 import { isKeySetError } from '../../keys/remote-keys.ts';
-import type { TrustedIssuer } from '../../settings/trusted-issuers.ts';
+import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
 import { fetchFromProvider } from './provider-fetch.ts';
 import { temporarilyUnavailable } from './refusals.ts';
 

@@ -1,6 +1,6 @@
 // Which level the messages of a call need at the upstream, as the settings declare it.
 import { type Level, LEVELS } from '../../permission-level.ts';
-import type { UpstreamSettings } from '../../settings/upstream.ts';
+import type { UpstreamSettings } from '../../settings/schema.ts';
 import type { Needed } from '../level.ts';
 import { isObject, membersOf } from '../messages.ts';
 

@@ -1,7 +1,7 @@
 // Compares the tools of the operator's MCP server with the settings, and says in the log at start what is wrong.
 import type { Logger } from 'pino';
 import type { Level } from '../../permission-level.ts';
-import type { UpstreamSettings } from '../../settings/upstream.ts';
+import type { UpstreamSettings } from '../../settings/schema.ts';
 import {
   type DiscoveredTool,
   type DiscoveryFault,

@@ -7,7 +7,7 @@ import type { KeyRing } from '../../keys/key-ring.ts';
 import type { SigningKey } from '../../keys/signing-keys.ts';
 import { tracedRequest } from '../../observability/tracing.ts';
 import { isRecorded } from '../../permission-level.ts';
-import type { UpstreamSettings } from '../../settings/upstream.ts';
+import type { UpstreamSettings } from '../../settings/schema.ts';
 import type { Answering, CheckedCall } from '../answering.ts';
 import { type RecordCall, UNRECORDED } from '../call-record.ts';
 import { type Caller, highestNeeded } from '../level.ts';
