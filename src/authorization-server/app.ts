@@ -36,7 +36,7 @@ import { respondToError } from './error-page.ts';
 import { countFlows } from './flow-metrics.ts';
 import { CALLBACK_PATH, openIdentityProviders } from './interactions/identity-providers.ts';
 import { type AnswerOptions, rememberAnswer } from './interactions/answers.ts';
-import { requireResumable } from './interactions/flow.ts';
+import { requireResumeCookie } from './interactions/interaction.ts';
 import { ACCOUNT_PATH } from './interactions/account-session.ts';
 import { connectedApps } from './interactions/connected-apps.ts';
 import { interactions } from './interactions/router.ts';
@@ -208,9 +208,9 @@ function authorization(
     engine.middleware,
   );
   router.get(
-    `${ENDPOINTS.authorization}/:flow`,
+    `${ENDPOINTS.authorization}/:uid`,
     refuseUnseen,
-    requireResumable(engine.provider),
+    requireResumeCookie(engine.provider),
     rememberAnswer(answers),
     pageInsteadOfScript(pages),
     engine.middleware,

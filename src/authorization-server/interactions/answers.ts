@@ -11,7 +11,7 @@ import type { Level } from '../../permission-level.ts';
 import type { Store } from '../../store/store.ts';
 import { COOKIE } from '../engine/configuration.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
-import { grantIdOf, isOfThisBrowser } from './flow.ts';
+import { grantIdOf, hasInteractionCookie } from './interaction.ts';
 
 /** Seconds in which another answer still counts, and the same one repeats the redirect. */
 const ANSWER_KEPT = 15;
@@ -52,7 +52,7 @@ export type AnswerOptions = {
 export function rememberAnswer(options: AnswerOptions): Koa.Middleware {
   const { store, formKeys, now } = options;
   return async function answerRemembered(ctx, next) {
-    const uid = String(ctx.params.flow);
+    const uid = String(ctx.params.uid);
     await next();
     if (requestContext(ctx).errorPage === 'expired') return repeatAnswer(options, ctx, uid);
     const location = ctx.response.get('Location');
@@ -133,7 +133,7 @@ export async function findAnswer(
   uid: string,
   { isUnderWay }: { isUnderWay: boolean },
 ): Promise<FoundAnswer | undefined> {
-  if (!isOfThisBrowser(provider, ctx, uid)) return undefined;
+  if (!hasInteractionCookie(provider, ctx, uid)) return undefined;
   const answer = await waitForAnswer(store, uid, isUnderWay ? PAUSES_MS : [0]);
   const grant = await findStoredGrant(store, grantIdOf(formKeys, uid));
   const isDenied = grant !== undefined && !isLive(grant) && grant.ended === 'denied';

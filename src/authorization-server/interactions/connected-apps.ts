@@ -29,7 +29,7 @@ import {
   startAccountSignInAt,
 } from './account-session.ts';
 import { connectedAppsValues } from './connected-apps-page.ts';
-import { requireOwnForm } from './flow.ts';
+import { requireSameOrigin } from './interaction.ts';
 
 export type ConnectedAppsOptions = AccountSessionOptions &
   EndOptions & {
@@ -58,7 +58,7 @@ export function connectedApps(options: ConnectedAppsOptions): Koa.Middleware {
   // Whoever signed out may be about to be somebody else, whom the identity provider does not ask for by itself.
   router.get(SIGN_IN_PATH, tripLimited, (ctx) => startAccountSignIn(options, ctx, 'switch'));
   router.post(SIGN_IN_PATH, tripLimited, async (ctx) => {
-    requireOwnForm(ctx, options.authUrl);
+    requireSameOrigin(ctx, options.authUrl);
     return startAccountSignInAt(options, ctx, (await readForm(ctx)).provider);
   });
   router.get(SIGNED_OUT_PATH, (ctx) =>
@@ -84,7 +84,7 @@ async function show(
 type Outcome = 'disconnected' | 'disconnected-all' | 'lowered' | 'signed-out';
 
 async function act(options: ConnectedAppsOptions, ctx: Koa.Context): Promise<void> {
-  requireOwnForm(ctx, options.authUrl);
+  requireSameOrigin(ctx, options.authUrl);
   const form = await readForm(ctx);
   const signedIn = await findSignedIn(options, ctx);
   // Whoever is not signed in any more sees what there is first, and decides again.

@@ -1,11 +1,11 @@
-// The values of the consent page, in words (contract of the view: http/pages.ts).
+// Values of the views `consent` and `no-access` (types: http/pages.ts).
 import { connectLink } from '../../connectors/connect-link.ts';
 import type { ViewValues } from '../../http/pages.ts';
 import { isLoopbackRedirect, redirectDestination } from '../engine/redirect-uris.ts';
 import { ACCOUNT_PATH } from './account-session.ts';
 import type { ConsentOptions } from './consent.ts';
 import { type IdentityProviders, providerName } from './identity-providers.ts';
-import type { ConsentRequest } from './request.ts';
+import type { ConsentRequest } from './consent-request.ts';
 
 type Form = { action: string; token: string };
 
@@ -22,26 +22,26 @@ export function consentValues(
   request: ConsentRequest,
   { action, token, changed }: Form & { changed: boolean },
 ): ViewValues['consent'] {
-  const { client, redirectUri, connector, levels, preselected, asksToStay } = request;
+  const { client, redirectUri, connector, levels, preselected, requestsOfflineAccess } = request;
   const offered = options.stayConnected === 'offered';
   const lifetime = options.grantLifetime;
   return {
     action,
     token,
-    client: askingClient(client),
+    client: clientValues(client),
     redirect: { destination: redirectDestination(redirectUri), kind: redirectKind(redirectUri) },
     connector: connectorValues(options, connector),
     levels: levels.map((level) => ({ level, selected: level === preselected })),
     account: accountValues(options, request.account),
     ...(offered ? { stay: { checked: true, lifetime } } : {}),
-    ...(!offered && asksToStay ? { renewableFor: lifetime } : {}),
+    ...(!offered && requestsOfflineAccess ? { renewableFor: lifetime } : {}),
     accessLifetime: options.lifetimes.accessToken,
     accountPage: options.authUrl + ACCOUNT_PATH,
     changed,
   };
 }
 
-export function noAccessValues(
+export function refusalValues(
   options: Pick<ConsentOptions, 'resourceUrl' | 'identityProviders'>,
   { account, connector }: ConsentRequest,
   { action, token, reason }: Form & { reason: 'not-entitled' | 'used-up' },
@@ -62,7 +62,7 @@ function connectorValues(
   return { name, link: connectLink(resourceUrl, id) };
 }
 
-/** Loopback addresses and the schemes of apps both end on this computer, where any program may be listening. */
+/** Loopback and private-use schemes end on this computer, where any program may listen (RFC 8252 section 8). */
 function redirectKind(redirectUri: string): ViewValues['consent']['redirect']['kind'] {
   if (isLoopbackRedirect(redirectUri)) return 'this-computer';
   return /^https?:/.test(redirectUri) ? 'elsewhere' : 'app';
@@ -82,7 +82,7 @@ export function accountValues(
   };
 }
 
-function askingClient({
+function clientValues({
   id,
   name,
   kind,

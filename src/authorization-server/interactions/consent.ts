@@ -1,4 +1,4 @@
-// Consent: the page that says what is asked, and the decision (RFC 6749 section 4.1.1), which counts only for what was shown.
+// The consent page and the decision (RFC 6749 section 4.1.1). An approval is valid only for the content that the page displayed.
 import type Koa from 'koa';
 import type { AuditServices } from '../../audit/audit.ts';
 import { revokedSince } from '../../clients/clients.ts';
@@ -14,14 +14,20 @@ import type { KeyRing } from '../../keys/key-ring.ts';
 import { isLevel, levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
 import { makeGrant, type NewGrantOptions } from '../engine/new-grant.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
-import { consentValues, noAccessValues } from './consent-page.ts';
-import { finishFlow, type Flow, formToken, grantIdOf, requireFormToken } from './flow.ts';
+import { consentValues, refusalValues } from './consent-page.ts';
+import {
+  finishInteraction,
+  type Interaction,
+  formToken,
+  grantIdOf,
+  requireFormToken,
+} from './interaction.ts';
 import {
   type ConsentRequest,
   type ConsentRequestOptions,
   requireConsentRequest,
-  shownIn,
-} from './request.ts';
+  displayedContent,
+} from './consent-request.ts';
 import { DENIED } from './second-answer.ts';
 import { flowTrip, type SignInOptions, startSignIn } from './sign-in.ts';
 
@@ -32,7 +38,7 @@ export type ConsentOptions = ConsentRequestOptions &
     authUrl: string;
     formKeys: KeyRing;
     stayConnected: 'offered' | 'on-request';
-    /** From now on the client has been used. */
+    /** Extends the registration of a client that was used. */
     prolongClient: (id: string) => Promise<void>;
   };
 
@@ -42,14 +48,14 @@ const NOT_ENTITLED = 'the person may not use this connect link';
 export async function showConsent(
   options: ConsentOptions,
   ctx: Koa.Context,
-  flow: Flow,
+  interaction: Interaction,
   changed = false,
 ): Promise<void> {
-  const request = await requireConsentRequest(options, flow);
-  const token = formToken(options.formKeys, flow.uid, shownIn(request));
-  const refusal = await refusalOf(options, request);
+  const request = await requireConsentRequest(options, interaction);
+  const token = formToken(options.formKeys, interaction.uid, displayedContent(request));
+  const refusal = await findRefusal(options, request);
   if (refusal) {
-    const values = noAccessValues(options, request, {
+    const values = refusalValues(options, request, {
       action: ctx.path,
       token,
       reason: refusal.reason,
@@ -60,15 +66,15 @@ export async function showConsent(
   return options.pages.render(ctx, 'consent', values, changed ? 409 : 200);
 }
 
-type RefusalReason = { reason: 'not-entitled' | 'used-up'; description: string };
+type Refusal = { reason: 'not-entitled' | 'used-up'; description: string };
 
-/** Why nothing can be approved, if so. The count is only looked at here; it is taken when the person approves. */
-async function refusalOf(
+/** Why the request cannot be approved. Checks for a remaining use without reserving one. */
+async function findRefusal(
   options: ConsentOptions,
   request: ConsentRequest,
-): Promise<RefusalReason | undefined> {
+): Promise<Refusal | undefined> {
   if (request.levels.length === 0) return { reason: 'not-entitled', description: NOT_ENTITLED };
-  const uses = { now: options.now(), stands: standsIn(options) };
+  const uses = { now: options.now(), stands: activeGrantCheck(options) };
   if (await hasUseLeft(request.connector, holderOfRequest(request), uses)) return undefined;
   return { reason: 'used-up', description: USED_UP };
 }
@@ -80,43 +86,45 @@ function holderOfRequest({ account, client }: ConsentRequest): string {
 export async function decideConsent(
   options: ConsentOptions,
   ctx: Koa.Context,
-  flow: Flow,
+  interaction: Interaction,
   form: Record<string, string>,
 ): Promise<void> {
   const { formKeys } = options;
-  const request = await requireConsentRequest(options, flow);
-  const isChanged = !requireFormToken(formKeys, flow.uid, form.token).showed(shownIn(request));
-  const refusal = await refusalOf(options, request);
+  const request = await requireConsentRequest(options, interaction);
+  const isChanged = !requireFormToken(formKeys, interaction.uid, form.token).isForContent(
+    displayedContent(request),
+  );
+  const refusal = await findRefusal(options, request);
   switch (form.decision) {
     case 'deny':
-      return deny(options, ctx, flow, request, refusal?.description);
+      return deny(options, ctx, interaction, request, refusal?.description);
     case 'switch':
-      return switchAccount(options, ctx, flow);
+      return switchAccount(options, ctx, interaction);
     case 'approve':
-      if (isChanged || refusal) return showConsent(options, ctx, flow, true);
-      return approve(options, ctx, flow, request, form);
+      if (isChanged || refusal) return showConsent(options, ctx, interaction, true);
+      return approve(options, ctx, interaction, request, form);
     default:
       throw new HttpError(400, 'invalid_request', 'choose to approve or to deny');
   }
 }
 
-/** With several providers the choice is a page of its own, so that going back to it sends no form again. */
+/** Redirects to the provider choice instead of rendering it, so that the browser's Back button does not resubmit the form. */
 function switchAccount(
   options: ConsentOptions,
   ctx: Koa.Context,
-  flow: Flow,
+  interaction: Interaction,
 ): Promise<void> | void {
-  const trip = flowTrip(flow);
+  const trip = flowTrip(interaction);
   return options.identityProviders.length > 1
     ? seeOther(ctx, trip.action)
     : startSignIn(options, ctx, trip);
 }
 
-/** Also what an approval of the same interaction granted, or is about to grant. */
+/** Also ends the grant of an approval of the same interaction, finished or still running. */
 async function deny(
   options: ConsentOptions,
   ctx: Koa.Context,
-  flow: Flow,
+  interaction: Interaction,
   request: ConsentRequest,
   description = DENIED,
 ): Promise<void> {
@@ -127,8 +135,8 @@ async function deny(
     clientId: client.id,
     accountId: account.id,
   };
-  const grantId = grantIdOf(options.formKeys, flow.uid);
-  await denyConnection(options, grantId, facts, Math.ceil(flow.exp - options.now()));
+  const grantId = grantIdOf(options.formKeys, interaction.uid);
+  await denyConnection(options, grantId, facts, Math.ceil(interaction.exp - options.now()));
   await finishDenied(options, ctx, description);
 }
 
@@ -137,13 +145,16 @@ function finishDenied(
   ctx: Koa.Context,
   description: string,
 ): Promise<void> {
-  return finishFlow(provider, ctx, { error: 'access_denied', error_description: description });
+  return finishInteraction(provider, ctx, {
+    error: 'access_denied',
+    error_description: description,
+  });
 }
 
 async function approve(
   options: ConsentOptions,
   ctx: Koa.Context,
-  flow: Flow,
+  interaction: Interaction,
   request: ConsentRequest,
   form: Record<string, string>,
 ): Promise<void> {
@@ -152,41 +163,42 @@ async function approve(
     throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
   }
   const { store, now } = options;
-  const grantId = grantIdOf(options.formKeys, flow.uid);
+  const grantId = grantIdOf(options.formKeys, interaction.uid);
   const reservation = {
     grantId,
     holder: holderOfRequest(request),
     reservedUntil: now() + unusedAfter(options.lifetimes),
   };
-  const uses = { now: now(), stands: standsIn(options) };
+  const uses = { now: now(), stands: activeGrantCheck(options) };
   if (!(await takeUse(store, request.connector.id, reservation, uses))) {
-    return showConsent(options, ctx, flow, true);
+    return showConsent(options, ctx, interaction, true);
   }
-  const stays = options.stayConnected === 'offered' ? form.stay === 'on' : request.asksToStay;
+  const stays =
+    options.stayConnected === 'offered' ? form.stay === 'on' : request.requestsOfflineAccess;
   const scopes = [...levelsUpTo(level), ...(stays ? [OFFLINE_ACCESS] : [])];
   const client = { ...request.client, ...snapshotOf(request) };
   const [isNew] = await Promise.all([
     makeGrant(options, grantId, { ...request, client, scopes }),
     options.prolongClient(request.client.id),
   ]);
-  // The person answered before, and that answer did not finish the interaction: nothing more is granted than by the first one.
+  // A previous approval created the grant but did not finish the interaction: this one may only narrow it.
   if (!isNew && (await narrowConnection(options, grantId, { level, stays })) === undefined) {
     await releaseUseOf(store, request.connector.id, grantId);
     return finishDenied(options, ctx, DENIED);
   }
-  // Whoever revoked the client meanwhile may have looked for its grants before this one was there.
+  // A concurrent revocation of the client may have listed its grants before this grant existed.
   if ((await revokedSince(store, request.client.id)) !== undefined) {
     await endGrant(store, grantId, 'client_revoked', now());
     await releaseUseOf(store, request.connector.id, grantId);
-    return showConsent(options, ctx, flow, true);
+    return showConsent(options, ctx, interaction, true);
   }
-  await finishFlow(options.provider, ctx, { consent: { grantId } });
+  await finishInteraction(options.provider, ctx, { consent: { grantId } });
 }
 
 function snapshotOf({ client, redirectUri }: ConsentRequest): ClientSnapshot {
   return { name: client.name, redirectHost: redirectDestination(redirectUri) };
 }
 
-function standsIn({ store, lifetimes, now }: ConsentOptions): Stands {
+function activeGrantCheck({ store, lifetimes, now }: ConsentOptions): Stands {
   return (grantId) => grantStands(store, grantId, lifetimes, now());
 }

@@ -90,9 +90,9 @@ function openOpenidProvider(settings: IdentityProviderSettings, callbackUrl: str
   };
 }
 
-export function createSignInChecks(flow: string): SignInChecks {
+export function createSignInChecks(uid: string): SignInChecks {
   return {
-    state: `${flow}.${openid.randomState()}`,
+    state: `${uid}.${openid.randomState()}`,
     nonce: openid.randomNonce(),
     verifier: openid.randomPKCECodeVerifier(),
   };

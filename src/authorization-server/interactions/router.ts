@@ -1,4 +1,4 @@
-// The browser's side of an authorization: sign in, be asked, decide.
+// Routes of an interaction: sign-in, callback, consent.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { readForm } from '../../http/body.ts';
@@ -8,10 +8,10 @@ import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
 import { ACCOUNT_PATH, isAccountTrip } from './account-session.ts';
 import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
 import { findAnswer } from './answers.ts';
-import { requireFlow, requireOwnForm } from './flow.ts';
+import { requireInteraction, requireSameOrigin } from './interaction.ts';
 import { CALLBACK_PATH } from './identity-providers.ts';
 import { showChoice } from './provider-choice.ts';
-import { requireAllowedClient } from './request.ts';
+import { requireAllowedClient } from './consent-request.ts';
 import { answerAgain, showOutcome } from './second-answer.ts';
 import { completeSignIn, flowTrip, passToFlow, signInAt, startSignIn } from './sign-in.ts';
 
@@ -24,57 +24,56 @@ export function interactions(options: InteractionOptions): Koa.Middleware {
   router.get([CALLBACK_PATH, `${CALLBACK_PATH}/:provider`], (ctx) =>
     passToFlow(options, ctx, (uid) => (isAccountTrip(uid) ? ACCOUNT_PATH : `/interaction/${uid}`)),
   );
-  router.use('/interaction/:uid', doneInsteadOfExpired(options));
+  router.use('/interaction/:uid', showOutcomeIfFinished(options));
   router.get('/interaction/:uid', async (ctx) => {
-    const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
-    if (flow.prompt.name === 'consent') return showConsent(options, ctx, flow);
-    await requireAllowedClient(options.store, String(flow.params.client_id));
-    return startSignIn(options, ctx, flowTrip(flow));
+    const interaction = await requireInteraction(options.provider, ctx, String(ctx.params.uid));
+    if (interaction.prompt.name === 'consent') return showConsent(options, ctx, interaction);
+    await requireAllowedClient(options.store, String(interaction.params.client_id));
+    return startSignIn(options, ctx, flowTrip(interaction));
   });
   router.post('/interaction/:uid', async (ctx) => {
-    requireOwnForm(ctx, options.authUrl);
+    requireSameOrigin(ctx, options.authUrl);
     const uid = String(ctx.params.uid);
     const form = await readForm(ctx);
     try {
-      const flow = await requireFlow(options.provider, ctx, uid);
-      if (flow.prompt.name !== 'consent')
+      const interaction = await requireInteraction(options.provider, ctx, uid);
+      if (interaction.prompt.name !== 'consent')
         throw new HttpError(400, 'expired', 'nobody is signed in yet');
-      await decideConsent(options, ctx, flow, form);
+      await decideConsent(options, ctx, interaction, form);
     } catch (error) {
       if (!isExpired(error) || !(await answerAgain(options, ctx, uid, form))) throw error;
     }
   });
   const callback = '/interaction/:uid/callback';
   router.get([callback, `${callback}/:provider`], async (ctx) => {
-    const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
-    return completeSignIn(options, ctx, flow);
+    const interaction = await requireInteraction(options.provider, ctx, String(ctx.params.uid));
+    return completeSignIn(options, ctx, interaction);
   });
-  choices(router, options);
+  providerChoiceRoutes(router, options);
   const routes = router.routes() as Koa.Middleware;
   return (ctx, next) => (ctx.path.startsWith('/interaction/') ? routes(ctx, next) : next());
 }
 
-/** Where to sign in: a page, and its form. */
-function choices(router: Router, options: InteractionOptions): void {
-  const flowOf = async (ctx: Koa.Context) => {
-    const flow = await requireFlow(options.provider, ctx, String(ctx.params.uid));
-    await requireAllowedClient(options.store, String(flow.params.client_id));
-    return flow;
+function providerChoiceRoutes(router: Router, options: InteractionOptions): void {
+  const requireAllowedInteraction = async (ctx: Koa.Context) => {
+    const interaction = await requireInteraction(options.provider, ctx, String(ctx.params.uid));
+    await requireAllowedClient(options.store, String(interaction.params.client_id));
+    return interaction;
   };
   router.get('/interaction/:uid/sign-in', async (ctx) => {
     if (options.identityProviders.length < 2) throw notFound();
-    return showChoice(options, ctx, flowTrip(await flowOf(ctx)).action);
+    return showChoice(options, ctx, flowTrip(await requireAllowedInteraction(ctx)).action);
   });
   router.post('/interaction/:uid/sign-in', async (ctx) => {
-    requireOwnForm(ctx, options.authUrl);
+    requireSameOrigin(ctx, options.authUrl);
     const { provider } = await readForm(ctx);
-    return signInAt(options, ctx, flowTrip(await flowOf(ctx)), provider);
+    return signInAt(options, ctx, flowTrip(await requireAllowedInteraction(ctx)), provider);
   });
 }
 
-/** Who comes back to a flow that they have answered is told so, and not that something is wrong. */
-function doneInsteadOfExpired(options: InteractionOptions): Koa.Middleware {
-  return async function doneShown(ctx, next) {
+/** For an interaction that this browser has finished, shows its outcome in place of the error `expired`. */
+function showOutcomeIfFinished(options: InteractionOptions): Koa.Middleware {
+  return async function outcomeShown(ctx, next) {
     try {
       await next();
     } catch (error) {

@@ -18,7 +18,7 @@ import {
   type Outcome,
   saveAnswer,
 } from './answers.ts';
-import { grantIdOf, requireFormToken } from './flow.ts';
+import { grantIdOf, requireFormToken } from './interaction.ts';
 
 export type SecondAnswerOptions = AnswerOptions &
   AuditServices & {

@@ -8,7 +8,7 @@ import { HttpError, unavailable } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { Store } from '../../store/store.ts';
-import { finishFlow, type Flow } from './flow.ts';
+import { finishInteraction, type Interaction } from './interaction.ts';
 import {
   createSignInChecks,
   type IdentityProvider,
@@ -43,7 +43,7 @@ export type Trip = { uid: string; action: string; wishes: SignInWishes };
 const LONGEST_HINT = 320;
 
 /** Where a flow's sign-in belongs. Whoever has signed in, or is to do so again, is asked by the provider although it remembers them. */
-export function flowTrip({ uid, prompt, params }: Flow): Trip {
+export function flowTrip({ uid, prompt, params }: Interaction): Trip {
   const { ui_locales: uiLocales, login_hint: loginHint } = params;
   const isSwitch = prompt.name === 'consent';
   const isAsked = prompt.reasons.includes('login_prompt');
@@ -158,11 +158,11 @@ function refuseTooEarly(account: Account, now: number): void {
 export function completeSignIn(
   options: SignInOptions,
   ctx: Koa.Context,
-  flow: Flow,
+  interaction: Interaction,
 ): Promise<void> {
-  return endSignIn(options, ctx, flowTrip(flow), async (account) => {
+  return endSignIn(options, ctx, flowTrip(interaction), async (account) => {
     const ts = Math.floor(options.now());
-    await finishFlow(options.provider, ctx, { login: { accountId: account.id, ts } });
+    await finishInteraction(options.provider, ctx, { login: { accountId: account.id, ts } });
     await switchAccount(options, ctx, account.id);
   });
 }

@@ -1,4 +1,4 @@
-// What the person is asked to approve: everything the consent page shows, read afresh for the page and again for the decision.
+// The request that a person approves or denies. Read from the store for the page, and again for the decision.
 import type Provider from 'oidc-provider';
 import { errors } from 'oidc-provider';
 import type { Account } from '../../accounts/account.ts';
@@ -21,7 +21,7 @@ import type { Entitlement } from '../../settings/entitlements.ts';
 import type { Store } from '../../store/store.ts';
 import { isOwnOrigin, type RedirectPolicy } from '../engine/redirect-uris.ts';
 import { isIdentifiedByHost } from '../engine/shared-hosts.ts';
-import type { Flow, Shown } from './flow.ts';
+import type { Interaction, PageContent } from './interaction.ts';
 
 export type ConsentRequest = {
   client: {
@@ -33,12 +33,12 @@ export type ConsentRequest = {
   resource: string;
   connector: Connector;
   account: Account;
-  /** What may be granted, lowest first; empty when the person may not use this connector at all. */
+  /** Levels that may be granted, lowest first; empty if the person has no access to this connector. */
   levels: Level[];
-  /** The one of them that the page suggests; undefined when the person has to choose. */
+  /** The level that the page preselects; undefined if the person must choose. */
   preselected: Level | undefined;
-  /** Whether the request, as the settings read it, asks to stay connected. */
-  asksToStay: boolean;
+  /** Whether the request has the scope `offline_access`, after the setting `stayConnected` was applied. */
+  requestsOfflineAccess: boolean;
 };
 
 export type ConsentRequestOptions = {
@@ -51,21 +51,21 @@ export type ConsentRequestOptions = {
   now: () => number;
 };
 
-/** Refuses when client, redirect address, connector or account are no longer what the flow began with. */
+/** Throws if the client, redirect URI, connector or account is no longer valid. */
 export async function requireConsentRequest(
   options: ConsentRequestOptions,
-  flow: Flow,
+  interaction: Interaction,
 ): Promise<ConsentRequest> {
   const {
     client_id: clientId,
     redirect_uri: redirectUri,
     resource,
     scope,
-  } = flow.params as Record<string, string>;
+  } = interaction.params as Record<string, string>;
   const [client, connector, account] = await Promise.all([
     requireClient(options, String(clientId), String(redirectUri)),
     requireConnector(options, String(resource)),
-    requireAccount(options, flow),
+    requireAccount(options, interaction),
   ]);
   const entitled = entitledLevel(account, options.entitlements, 'sign-in');
   const asked = highestLevelIn(scope) ?? connector.level;
@@ -78,18 +78,18 @@ export async function requireConsentRequest(
     account,
     levels,
     preselected: preselectedLevel(levels, connector.suggestedLevel ?? connector.level),
-    asksToStay: String(scope).split(' ').includes(OFFLINE_ACCESS),
+    requestsOfflineAccess: String(scope).split(' ').includes(OFFLINE_ACCESS),
   };
 }
 
-/** The redirect address is checked again here, because the client may have changed since the flow began. */
+/** Checks the redirect URI again: the client may have changed since the authorization request. */
 async function requireClient(
   { provider, store, preRegistered, redirectPolicy }: ConsentRequestOptions,
   id: string,
   redirectUri: string,
 ): Promise<ConsentRequest['client']> {
   const [client] = await Promise.all([
-    provider.Client.find(id).catch(refused),
+    provider.Client.find(id).catch(rethrowAsInvalidClient),
     requireAllowedClient(store, id),
   ]);
   if (!client) throw new HttpError(400, 'invalid_client', 'the app is not registered any more');
@@ -104,7 +104,7 @@ async function requireClient(
   return { id, name: client.clientName ?? id, kind };
 }
 
-/** Refuses a client that an administrator revoked. */
+/** Throws 403 `client_revoked` if an administrator revoked the client. */
 export async function requireAllowedClient(store: Store, id: string): Promise<void> {
   if ((await revokedSince(store, id)) === undefined) return;
   throw new HttpError(
@@ -114,8 +114,8 @@ export async function requireAllowedClient(store: Store, id: string): Promise<vo
   );
 }
 
-/** Of a client that is not usable any more the engine says no; a fault of ours stays one. */
-function refused(error: unknown): never {
+/** The engine rejects a client that became invalid. Server faults are rethrown unchanged. */
+function rethrowAsInvalidClient(error: unknown): never {
   if (error instanceof errors.OIDCProviderError && error.statusCode < 500)
     throw new HttpError(400, 'invalid_client', 'the app is not registered any more', {
       cause: error,
@@ -133,22 +133,25 @@ async function requireConnector(
   throw new HttpError(400, 'invalid_target', 'this connect link was revoked or has expired');
 }
 
-async function requireAccount({ store }: ConsentRequestOptions, flow: Flow): Promise<Account> {
-  const accountId = flow.session?.accountId;
+async function requireAccount(
+  { store }: ConsentRequestOptions,
+  interaction: Interaction,
+): Promise<Account> {
+  const accountId = interaction.session?.accountId;
   const account = accountId === undefined ? undefined : await findAccount(store, accountId);
   if (account && account.forgottenAt === undefined) return account;
   throw new HttpError(400, 'expired', 'nobody is signed in any more');
 }
 
-/** All that the page shows and the decision depends on: when it differs, the page is shown again. */
-export function shownIn({
+/** The content on which the decision depends. If it has changed by the time of the approval, the page is shown again. */
+export function displayedContent({
   client,
   redirectUri,
   connector,
   account,
   levels,
-  asksToStay,
-}: ConsentRequest): Shown {
+  requestsOfflineAccess,
+}: ConsentRequest): PageContent {
   const text = JSON.stringify([
     client,
     redirectUri,
@@ -159,7 +162,7 @@ export function shownIn({
     account.email,
     account.emailVerified,
     levels,
-    asksToStay,
+    requestsOfflineAccess,
   ]);
   return { accountId: account.id, text };
 }

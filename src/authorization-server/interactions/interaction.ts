@@ -1,0 +1,131 @@
+// The engine's interaction: one authorization in one browser. The uid in the path must match the one in the cookie.
+import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto';
+import type Koa from 'koa';
+import type Provider from 'oidc-provider';
+import { errors } from 'oidc-provider';
+import { HttpError } from '../../http/errors.ts';
+import { seeOther } from '../../http/see-other.ts';
+import type { KeyRing } from '../../keys/key-ring.ts';
+import { requestContext } from '../../http/request-context.ts';
+
+export type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>;
+
+/** Throws 400 `expired` if the interaction has ended or belongs to another browser. */
+export async function requireInteraction(
+  provider: Provider,
+  ctx: Koa.Context,
+  uid: string,
+): Promise<Interaction> {
+  try {
+    const interaction = await provider.interactionDetails(ctx.req, ctx.res);
+    requestContext(ctx).uiLocales = interaction.params.ui_locales;
+    if (interaction.uid === uid) return interaction;
+  } catch (error) {
+    throw toExpired(error);
+  }
+  throw toExpired(new errors.SessionNotFound('another interaction'));
+}
+
+/** Maps the engine's `SessionNotFound` to an error that has a page. */
+function toExpired(error: unknown): unknown {
+  if (!(error instanceof errors.SessionNotFound)) return error;
+  const message = 'this sign-in is over, or belongs to another browser';
+  return new HttpError(400, 'expired', message, { cause: error });
+}
+
+/** Stores the result and redirects to the engine's resume endpoint. */
+export async function finishInteraction(
+  provider: Provider,
+  ctx: Koa.Context,
+  result: Parameters<Provider['interactionResult']>[2],
+): Promise<void> {
+  const merged = { mergeWithLastSubmission: true };
+  const returnTo = await provider
+    .interactionResult(ctx.req, ctx.res, result, merged)
+    // Another tab may have finished it in the meantime; the engine then rotates the session id.
+    .catch((error: unknown) => {
+      throw toExpired(error);
+    });
+  seeOther(ctx, returnTo);
+}
+
+/** The engine resumes the interaction in the cookie and ignores the path. We look up its result by the path, so the two must match. */
+export function requireResumeCookie(provider: () => Provider): Koa.Middleware {
+  return function resumeCookieRequired(ctx, next) {
+    if (hasInteractionCookie(provider(), ctx, String(ctx.params.uid), 'resume')) return next();
+    throw toExpired(new errors.SessionNotFound('another interaction'));
+  };
+}
+
+/** Whether this browser's cookie contains the uid in the path. */
+export function hasInteractionCookie(
+  provider: Provider,
+  ctx: Koa.Context,
+  uid: string,
+  cookie: 'interaction' | 'resume' = 'interaction',
+): boolean {
+  return ctx.cookies.get(provider.cookieName(cookie), { signed: true }) === uid;
+}
+
+/** Rejects cross-site form posts by `Origin` and `Sec-Fetch-Site`. Older browsers omit these headers, so absent ones pass. */
+export function requireSameOrigin(ctx: Koa.Context, authUrl: string): void {
+  const { origin } = ctx.req.headers;
+  const site = ctx.get('Sec-Fetch-Site');
+  const isCrossSite =
+    (origin !== undefined && origin !== authUrl) || (site !== '' && site !== 'same-origin');
+  if (isCrossSite) throw new HttpError(403, 'forbidden', 'the form was sent from another site');
+}
+
+/** What a page displays, and to which account. */
+export type PageContent = { accountId: string; text: string };
+
+/**
+ * Binds a form to its interaction, to the account and to the content of its page: a digest of each, then a MAC over both digests and the
+ * uid. A page loaded twice has the same token, so both copies work.
+ */
+export function formToken([key]: KeyRing, uid: string, content: PageContent): string {
+  return tokenWith(key, uid, content);
+}
+
+function tokenWith(key: KeyObject, uid: string, { accountId, text }: PageContent): string {
+  const digests = `${accountDigest(key, accountId)}.${mac(key, `shown\n${text}`)}`;
+  return `${digests}.${mac(key, `form\n${uid}\n${digests}`)}`;
+}
+
+export type FormTokenClaims = {
+  /** Whether the form's page displayed this content. */
+  isForContent: (content: PageContent) => boolean;
+  /** Whether the form's page was displayed to this account. */
+  isForAccount: (id: string) => boolean;
+};
+
+/** Throws 403 if the token was not issued for this interaction. */
+export function requireFormToken(keys: KeyRing, uid: string, token = ''): FormTokenClaims {
+  const [account = '', content = '', sent = ''] = token.split('.');
+  const key = keys.find((candidate) =>
+    isSame(sent, mac(candidate, `form\n${uid}\n${account}.${content}`)),
+  );
+  if (!key) throw new HttpError(403, 'forbidden', 'the form does not belong to this sign-in');
+  return {
+    isForContent: (other) => tokenWith(key, uid, other) === token,
+    isForAccount: (id) => isSame(account, accountDigest(key, id)),
+  };
+}
+
+/** The unguessable id of the only grant that an interaction can create, so that a repeated approval is idempotent. */
+export function grantIdOf([key]: KeyRing, uid: string): string {
+  return mac(key, `grant\n${uid}`).slice(0, 32);
+}
+
+function accountDigest(key: KeyObject, accountId: string): string {
+  return mac(key, `account\n${accountId}`);
+}
+
+function isSame(given: string, expected: string): boolean {
+  const bytes = Buffer.from(given);
+  return bytes.length === expected.length && timingSafeEqual(bytes, Buffer.from(expected));
+}
+
+function mac(key: KeyObject, text: string): string {
+  return createHmac('sha256', key).update(text).digest('base64url');
+}
