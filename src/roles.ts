@@ -14,7 +14,7 @@ import {
 } from './authorization-server/interactions/identity-providers.ts';
 import { ENDPOINTS } from './authorization-server/metadata.ts';
 import { developmentIdp } from './development-idp/app.ts';
-import { grantLifetimes } from './grants/grant-life.ts';
+import { grantLifetimes } from './grants/grant-lifetime.ts';
 import type { ListeningHost } from './http/listen.ts';
 import type { Pages } from './http/pages.ts';
 import type { RateLimits } from './http/rate-limits.ts';

@@ -1,9 +1,9 @@
 // A connection is a grant together with its connector, account and client. Pure: no I/O.
 import { type Account, isHonoured } from '../accounts/account.ts';
 import { type Connector, connectorState } from '../connectors/connector.ts';
-import { type Lifetimes, overBecause, validUntil, wasExchanged } from '../grants/grant-life.ts';
+import { type Lifetimes, endReason, validUntil, wasExchanged } from '../grants/grant-lifetime.ts';
 import {
-  type EndedMark,
+  type Tombstone,
   grantedLevel,
   type GrantRecord,
   isLive,
@@ -70,7 +70,7 @@ export function describeConnection(
   };
 }
 
-function tombstoneDetails({ accountId, clientId, level, lastUsedAt, endedAt, ended }: EndedMark) {
+function tombstoneDetails({ accountId, clientId, level, lastUsedAt, endedAt, ended }: Tombstone) {
   return {
     accountId,
     clientId,
@@ -100,7 +100,7 @@ type Status = Pick<Connection, 'state' | 'reason' | 'endedAt' | 'expiresAt'>;
 
 function statusOf(record: GrantRecord, context: ConnectionContext): Status {
   const { lifetimes, now } = context;
-  const ends = [overBecause(record, lifetimes, now), ...externalEnds(record, context)];
+  const ends = [endReason(record, lifetimes, now), ...externalEnds(record, context)];
   const [first] = ends.filter((end) => end !== undefined).toSorted((a, b) => a.at - b.at);
   if (first) {
     const endedAt = Number.isFinite(first.at) ? { endedAt: Math.floor(first.at) } : {};

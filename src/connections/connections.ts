@@ -4,16 +4,16 @@ import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import {
   findConnector,
   listConnectors,
-  releaseUseOf,
-  settleUseOf,
+  releaseReservedUse,
+  commitReservedUse,
 } from '../connectors/connectors.ts';
-import { type Lifetimes, wasExchanged } from '../grants/grant-life.ts';
+import { type Lifetimes, wasExchanged } from '../grants/grant-lifetime.ts';
 import { findListed, type Listed, listedGrants, type Owner } from '../grants/grant-lists.ts';
 import {
-  type EndedMark,
+  type Tombstone,
   grantedLevel,
   type GrantRecord,
-  isVouched,
+  isAsserted,
   type StoredGrant,
 } from '../grants/grant-record.ts';
 import {
@@ -99,11 +99,11 @@ export async function endConnection(
 export async function denyConnection(
   options: RecordOptions,
   id: string,
-  details: Pick<EndedMark, 'connector' | 'client' | 'clientId' | 'accountId'>,
+  details: Pick<Tombstone, 'connector' | 'client' | 'clientId' | 'accountId'>,
   ttl: number,
 ): Promise<void> {
   const now = Math.floor(options.now());
-  const mark: EndedMark = { version: 1, ended: 'denied', endedAt: now, createdAt: now, ...details };
+  const mark: Tombstone = { version: 1, ended: 'denied', endedAt: now, createdAt: now, ...details };
   const ended = await denyGrant(options.store, id, mark, ttl);
   if (ended) await recordEnd(options, id, ended, mark.ended);
 }
@@ -123,7 +123,7 @@ async function recordEnd(
     reason,
   };
   // The exchange counts as a use even if the use has not been recorded yet. A use that is only reserved is released.
-  const settle = wasExchanged(ended) ? settleUseOf : releaseUseOf;
+  const settle = wasExchanged(ended) ? commitReservedUse : releaseReservedUse;
   await Promise.all([
     announceGrant(store, id),
     settle(store, ended.connector, id),
@@ -228,7 +228,7 @@ function connectionReader({ store, lifetimes, entitledLevel, now }: ConnectionOp
       connectorOf(stored.connector),
       accountOf(accountId),
     ]);
-    const via = isVouched(stored) ? 'id-jag' : 'sign-in';
+    const via = isAsserted(stored) ? 'id-jag' : 'sign-in';
     const entitled = account && entitledLevel(account, via);
     return describeConnection(id, stored, { connector, account, entitled, lifetimes, now: now() });
   };

@@ -1,4 +1,4 @@
-// The connect link: the URL a person pastes, the protected resource (RFC 9728) and the only audience (RFC 8707) of a connector's tokens.
+// The connect link: the URL that a person pastes, the protected resource (RFC 9728) and the only audience (RFC 8707) of a connector's tokens.
 import { CONNECTOR_ID } from './connector.ts';
 
 export function connectLink(resourceUrl: string, connectorId: string): string {
@@ -6,9 +6,8 @@ export function connectLink(resourceUrl: string, connectorId: string): string {
 }
 
 /**
- * The one spelling of a resource indicator: scheme and host in lower case, no default port, no single trailing slash.
- * Undefined for what can never equal a link: not http(s), user information, an empty path segment, a query or a fragment. Dots and percent signs are not
- * resolved, so two different spellings of a path stay different.
+ * Canonicalises a resource indicator: scheme and host in lower case, no default port, no single trailing slash. Dot segments and percent
+ * escapes are not resolved. Undefined if it cannot be a link: not http(s), user information, an empty path segment, a query or a fragment.
  */
 export function canonicalResource(value: string): string | undefined {
   const [, scheme, authority, path] =
@@ -19,7 +18,7 @@ export function canonicalResource(value: string): string | undefined {
   return `${protocol}://${host}${path.replace(/\/$/, '')}`;
 }
 
-/** The connector a resource indicator means, when it is one of our connect links. */
+/** Returns the connector id if the resource indicator is a connect link of this server. */
 export function connectorIdOf(resourceUrl: string, resource: string): string | undefined {
   const canonical = canonicalResource(resource);
   const id = canonical?.slice(`${resourceUrl}/connect/`.length, -'/mcp'.length);

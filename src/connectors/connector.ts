@@ -1,10 +1,10 @@
-// A connector: what an administrator created, and the rules of its life. Pure: no I/O, no clock.
+// The connector record and the rules for its state and uses. Pure: no I/O, no clock.
 import { createHash, randomBytes } from 'node:crypto';
 import type { Level } from '../permission-level.ts';
 
 /**
- * What one person with one client took of a limit: reserved until a moment (seconds), kept once a code was exchanged. All grants that the
- * holder made while one of them stood are the same use.
+ * One use of a limit, by one account with one client. Reserved until `reservedUntil` (seconds), committed once a code was exchanged. Grants
+ * that the holder made while another of its grants was active share the use. `holder` is from `redeemerOf`.
  */
 export type Use = { holder: string; grantIds: string[]; reservedUntil?: number };
 
@@ -13,15 +13,15 @@ export type Connector = {
   id: string;
   name: string;
   level: Level;
-  /** What the consent page preselects at most; the level when absent. */
+  /** The highest level that the consent page preselects. Default: `level`. */
   suggestedLevel?: Level;
   createdAt: number;
   expiresAt?: number;
   revokedAt?: number;
   maxUses?: number;
-  /** Grants that kept a use, ever. */
+  /** Committed uses, ever. */
   used: number;
-  /** Held only by connectors with a limit, so never more than `maxUses` long. */
+  /** Empty without a limit, so never longer than `maxUses`. */
   uses: Use[];
 };
 
@@ -32,7 +32,7 @@ const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 const ID_LENGTH = 22;
 export const CONNECTOR_ID = /^[A-Za-z0-9]{22}$/;
 
-/** 22 characters of A-Za-z0-9 (130 bits), unbiased: bytes beyond the last whole multiple of 62 are thrown away. */
+/** 22 characters of A-Za-z0-9 (130 bits). Unbiased: bytes above the last multiple of 62 are discarded. */
 export function createConnectorId(random: (size: number) => Buffer = randomBytes): string {
   let id = '';
   while (id.length < ID_LENGTH) {
@@ -50,44 +50,47 @@ export function connectorState(connector: Connector, now: number): ConnectorStat
   return connector.maxUses !== undefined && taken >= connector.maxUses ? 'used-up' : 'active';
 }
 
-/** Calls, refreshes and code exchanges go on while this holds, also when no use is left. */
+/** Calls, refreshes and code exchanges need this. A used-up connector is usable. */
 export function isUsable(connector: Connector, now: number): boolean {
   const state = connectorState(connector, now);
   return state === 'active' || state === 'used-up';
 }
 
-/** The uses that count: kept, or reserved and not yet given back by time. */
+/** The uses that count: committed, or reserved and not expired. */
 function liveUses(connector: Connector, now: number): Use[] {
-  return connector.uses.filter((use) => !ranOut(use, now));
+  return connector.uses.filter((use) => !isExpired(use, now));
 }
 
-function ranOut({ reservedUntil }: Use, now: number): boolean {
+function isExpired({ reservedUntil }: Use, now: number): boolean {
   return reservedUntil !== undefined && reservedUntil <= now;
 }
 
-/** One person with one client, in a fixed length: ids of clients may be addresses. */
-export function holderOf(accountId: string, clientId: string): string {
+/** Identifies an account with a client in a fixed length, because client ids may be URLs. */
+export function redeemerOf(accountId: string, clientId: string): string {
   return createHash('sha256').update(`${accountId}\n${clientId}`).digest('base64url').slice(0, 22);
 }
 
-/** The grants that `reserveUse` has to know of whether they stand: the holder's own, and those behind reservations that ran out. */
-export function decidingGrants({ uses }: Connector, holder: string, now: number): string[] {
+/** The grants whose state `reserveUse` needs: those of the holder, and those of expired reservations. */
+export function grantsToCheck({ uses }: Connector, holder: string, now: number): string[] {
   return uses
-    .filter((use) => use.holder === holder || ranOut(use, now))
+    .filter((use) => use.holder === holder || isExpired(use, now))
     .flatMap(({ grantIds }) => grantIds);
 }
 
-/** The grants behind all reservations. */
+/** The grants of all reservations. */
 export function reservedGrants({ uses }: Connector): string[] {
   return uses.flatMap(({ reservedUntil, grantIds }) =>
     reservedUntil === undefined ? [] : grantIds,
   );
 }
 
-/** Keeps the reservations of grants that were exchanged (`standing`), whether or not they ran out since; the same connector when there are none. */
-export function settleUses(connector: Connector, standing: ReadonlySet<string>): Connector {
+/** Commits the reservations of active grants, expired or not. Returns the same object if there are none. */
+export function commitExchangedUses(
+  connector: Connector,
+  activeGrants: ReadonlySet<string>,
+): Connector {
   const isDue = ({ reservedUntil, grantIds }: Use) =>
-    reservedUntil !== undefined && grantIds.some((id) => standing.has(id));
+    reservedUntil !== undefined && grantIds.some((id) => activeGrants.has(id));
   const due = connector.uses.filter(isDue).length;
   if (due === 0) return connector;
   const uses = connector.uses.map((use) =>
@@ -99,21 +102,21 @@ export function settleUses(connector: Connector, standing: ReadonlySet<string>):
 export type Reservation = { holder: string; grantId: string; reservedUntil: number };
 
 /**
- * Undefined when no use is left. `standing`: which of the deciding grants were exchanged and have not ended. A holder with one of those, or
- * with a reservation, needs no second use. A reservation that ran out is given back, unless its code was exchanged in the last moment.
+ * Undefined if no use is left. `activeGrants`: those of `grantsToCheck` that were exchanged and have not ended. A holder with an active grant
+ * or a reservation needs no second use. An expired reservation is released unless its grant is active.
  */
 export function reserveUse(
   before: Connector,
   { holder, grantId, reservedUntil }: Reservation,
-  standing: ReadonlySet<string>,
+  activeGrants: ReadonlySet<string>,
   now: number,
 ): Connector | undefined {
-  const connector = settleUses(before, standing);
+  const connector = commitExchangedUses(before, activeGrants);
   if (connector.maxUses === undefined) return connector;
-  const stands = ({ grantIds }: Use) => grantIds.some((id) => standing.has(id));
+  const isActive = ({ grantIds }: Use) => grantIds.some((id) => activeGrants.has(id));
   const uses = liveUses(connector, now);
   const own = uses.find(
-    (use) => use.holder === holder && (use.reservedUntil !== undefined || stands(use)),
+    (use) => use.holder === holder && (use.reservedUntil !== undefined || isActive(use)),
   );
   if (!own && uses.length >= connector.maxUses) return undefined;
   const next: Use = own
@@ -126,23 +129,23 @@ export function reserveUse(
   return { ...connector, uses: [...uses.filter((use) => use !== own), next] };
 }
 
-/** Counts the use of a grant whose code was exchanged. A use that is already kept is not counted again. */
-export function keepUse(connector: Connector, holder: string, grantId: string): Connector {
+/** Commits the use of a grant whose code was exchanged. A committed use is not counted again. */
+export function commitUse(connector: Connector, holder: string, grantId: string): Connector {
   if (connector.maxUses === undefined) return { ...connector, used: connector.used + 1 };
   const ofHolder = connector.uses.filter((use) => use.holder === holder);
   const own =
     ofHolder.find(({ grantIds }) => grantIds.includes(grantId)) ??
     ofHolder.find(({ reservedUntil }) => reservedUntil !== undefined);
   if (own && own.reservedUntil === undefined) return connector;
-  const kept = { holder, grantIds: own ? withGrant(own, grantId) : [grantId] };
+  const committed = { holder, grantIds: own ? withGrant(own, grantId) : [grantId] };
   return {
     ...connector,
     used: connector.used + 1,
-    uses: [...connector.uses.filter((use) => use !== own), kept],
+    uses: [...connector.uses.filter((use) => use !== own), committed],
   };
 }
 
-/** Gives back what was reserved for a grant whose code will never be exchanged; the same connector when nothing was. */
+/** Releases the reservation of a grant whose code will never be exchanged. Returns the same object if there is none. */
 export function releaseUse(connector: Connector, grantId: string): Connector {
   const isReserved = ({ reservedUntil, grantIds }: Use) =>
     reservedUntil !== undefined && grantIds.includes(grantId);
@@ -155,8 +158,8 @@ export function releaseUse(connector: Connector, grantId: string): Connector {
   return { ...connector, uses };
 }
 
-const GRANTS_KEPT = 20;
+const MAX_GRANTS_PER_USE = 20;
 
 function withGrant({ grantIds }: Use, grantId: string): string[] {
-  return [...grantIds.filter((id) => id !== grantId), grantId].slice(-GRANTS_KEPT);
+  return [...grantIds.filter((id) => id !== grantId), grantId].slice(-MAX_GRANTS_PER_USE);
 }

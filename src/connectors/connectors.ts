@@ -1,4 +1,4 @@
-// The connectors in the store: create, find, list, revoke, delete, take a use, and prompt notice of changes.
+// Connectors in the store: create, find, list, revoke, delete, acquire a use, announce changes.
 import type { Level } from '../permission-level.ts';
 import { KEEP, type Found, type Store, StoreFull } from '../store/store.ts';
 import {
@@ -6,14 +6,14 @@ import {
   CONNECTOR_ID,
   connectorState,
   createConnectorId,
-  decidingGrants,
+  grantsToCheck,
   isUsable,
-  keepUse,
+  commitUse,
   releaseUse,
   type Reservation,
   reservedGrants,
   reserveUse,
-  settleUses,
+  commitExchangedUses,
 } from './connector.ts';
 
 /** Carries the id of a connector that changed. */
@@ -51,7 +51,7 @@ export async function findConnector(store: Store, id: string): Promise<Connector
   return CONNECTOR_ID.test(id) ? (await store.get<Connector>(connectorKey(id)))?.value : undefined;
 }
 
-/** By id, else by name: the oldest usable one of that name. */
+/** Finds by id, else by name: the oldest active connector of that name. */
 export async function findConnectorNamed(
   store: Store,
   idOrName: string,
@@ -72,10 +72,10 @@ export async function listConnectors(store: Store): Promise<Connector[]> {
     .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
 }
 
-/** `first`: this call revoked it, and not one before or at the same time. */
+/** `first`: true for the one call that revoked it. */
 export type Revocation = { connector: Connector; first: boolean };
 
-/** Stops everything under the link, also after a failover. The record stays, so that the link says why it no longer works. */
+/** Stops all access through the link, also after a failover. The record stays, so that the link can report why it no longer works. */
 export async function revokeConnector(
   store: Store,
   id: string,
@@ -88,18 +88,18 @@ export async function revokeConnector(
 
 async function announce(store: Store, id: string): Promise<void> {
   await Promise.all([
-    // Listeners read again every few seconds anyway, so a message that cannot be sent undoes nothing.
+    // Listeners also refresh every few seconds, so a lost message only delays them.
     store.publish(CONNECTORS_CHANNEL, id).catch(() => undefined),
     store.replicated(connectorKey(id)),
   ]);
 }
 
-/** Forgets a connector that is over; of many callers exactly one gets what it was. Ids are drawn anew every time, so this one never comes back. */
+/** Deletes a connector. Exactly one of concurrent callers gets the deleted record. */
 export async function deleteConnector(store: Store, id: string): Promise<Connector | undefined> {
   if (!CONNECTOR_ID.test(id)) return undefined;
   const connector = await store.take<Connector>(connectorKey(id));
   if (connector) await announce(store, id);
-  // Also when another caller died before it got here.
+  // Another caller may have stopped before this step.
   await store.removeMember(ALL, id);
   return connector;
 }
@@ -114,105 +114,112 @@ async function markRevoked(store: Store, id: string, now: number): Promise<Revoc
     return after && { connector: after.value, first };
   } catch (error) {
     if (!(error instanceof StoreFull)) throw error;
-    // It refuses the mark and still deletes: the link is then unknown, which stops everything under it too.
+    // A full store still deletes. An unknown link grants no access either.
     const taken = await store.take<Connector>(connectorKey(id));
     return taken && { connector: { ...taken, revokedAt: now }, first };
   }
 }
 
-/** Whether a grant was exchanged and has not ended. */
-export type Stands = (grantId: string) => Promise<boolean>;
+/** Whether the grant's code was exchanged and the grant has not ended. */
+export type IsGrantActive = (grantId: string) => Promise<boolean>;
 
-/** Takes a use for a grant that is about to be made; false when none is left, or the connector cannot be used. Exact under any concurrency. */
-export async function takeUse(
+/** Reserves a use for a grant that is about to be created. False if no use is left or the connector is not usable. Exact under any concurrency. */
+export async function acquireUse(
   store: Store,
   id: string,
   reservation: Reservation,
-  { now, stands }: { now: number; stands: Stands },
+  { now, isActive }: { now: number; isActive: IsGrantActive },
 ): Promise<boolean> {
   const known = new Map<string, boolean>();
   for (;;) {
     const outcome = await tryReserving(store, id, reservation, known, now);
-    if (outcome !== 'ask again') return outcome === 'taken';
+    if (outcome !== 'retry') return outcome === 'acquired';
     const connector = await findConnector(store, id);
     if (!connector) return false;
-    await ask(decidingGrants(connector, reservation.holder, now), known, stands);
+    await checkGrants(grantsToCheck(connector, reservation.holder, now), known, isActive);
   }
 }
 
-/** True when `takeUse` would succeed now, judged without writing. */
+/** Whether `acquireUse` would succeed now. Writes nothing. */
 export async function hasUseLeft(
   connector: Connector,
   holder: string,
-  { now, stands }: { now: number; stands: Stands },
+  { now, isActive }: { now: number; isActive: IsGrantActive },
 ): Promise<boolean> {
   const known = new Map<string, boolean>();
-  await ask(decidingGrants(connector, holder, now), known, stands);
+  await checkGrants(grantsToCheck(connector, holder, now), known, isActive);
   return (
-    reserveUse(connector, { holder, grantId: '', reservedUntil: now }, standing(known), now) !==
+    reserveUse(connector, { holder, grantId: '', reservedUntil: now }, activeGrants(known), now) !==
     undefined
   );
 }
 
-async function ask(grantIds: string[], known: Map<string, boolean>, stands: Stands): Promise<void> {
+async function checkGrants(
+  grantIds: string[],
+  known: Map<string, boolean>,
+  isActive: IsGrantActive,
+): Promise<void> {
   for (const grantId of grantIds) {
-    if (!known.has(grantId)) known.set(grantId, await stands(grantId));
+    if (!known.has(grantId)) known.set(grantId, await isActive(grantId));
   }
 }
 
-function standing(known: ReadonlyMap<string, boolean>): Set<string> {
-  return new Set([...known].flatMap(([grantId, stands]) => (stands ? [grantId] : [])));
+function activeGrants(known: ReadonlyMap<string, boolean>): Set<string> {
+  return new Set([...known].flatMap(([grantId, active]) => (active ? [grantId] : [])));
 }
 
-/** `ask again`: it depends on grants we know nothing of yet. */
+/** `retry`: the outcome depends on grants that are not in `known`. */
 async function tryReserving(
   store: Store,
   id: string,
   reservation: Reservation,
   known: ReadonlyMap<string, boolean>,
   now: number,
-): Promise<'taken' | 'none left' | 'ask again'> {
-  let outcome: 'taken' | 'none left' | 'ask again' = 'none left';
+): Promise<'acquired' | 'used up' | 'retry'> {
+  let outcome: 'acquired' | 'used up' | 'retry' = 'used up';
   await change(store, id, (connector) => {
-    outcome = 'ask again';
-    if (decidingGrants(connector, reservation.holder, now).some((grantId) => !known.has(grantId)))
+    outcome = 'retry';
+    if (grantsToCheck(connector, reservation.holder, now).some((grantId) => !known.has(grantId)))
       return undefined;
     const after = isUsable(connector, now)
-      ? reserveUse(connector, reservation, standing(known), now)
+      ? reserveUse(connector, reservation, activeGrants(known), now)
       : undefined;
-    outcome = after ? 'taken' : 'none left';
+    outcome = after ? 'acquired' : 'used up';
     return after;
   });
   return outcome;
 }
 
-export type TakenUse = { holder: string; grantId: string };
+export type RedeemedUse = { holder: string; grantId: string };
 
-/** The codes of these grants were exchanged: their uses count from now on. */
-export async function keepTakenUses(store: Store, id: string, uses: TakenUse[]): Promise<void> {
+/** Commits the uses of grants whose codes were exchanged. */
+export async function commitUses(store: Store, id: string, uses: RedeemedUse[]): Promise<void> {
   await change(store, id, (connector) =>
-    uses.reduce((kept, { holder, grantId }) => keepUse(kept, holder, grantId), connector),
+    uses.reduce((after, { holder, grantId }) => commitUse(after, holder, grantId), connector),
   );
 }
 
-/** The grant was exchanged and ends: nothing will say so a minute from now, so its use is kept if it is still only reserved. */
-export async function settleUseOf(store: Store, id: string, grantId: string): Promise<void> {
-  await change(store, id, (connector) => settleUses(connector, new Set([grantId])));
+/** Call when an exchanged grant ends: its tombstone does not show the exchange, so a use that is still reserved is committed now. */
+export async function commitReservedUse(store: Store, id: string, grantId: string): Promise<void> {
+  await change(store, id, (connector) => commitExchangedUses(connector, new Set([grantId])));
 }
 
-/** The grant ends before its code was exchanged. */
-export async function releaseUseOf(store: Store, id: string, grantId: string): Promise<void> {
+/** Call when a grant ends before its code was exchanged. */
+export async function releaseReservedUse(store: Store, id: string, grantId: string): Promise<void> {
   await change(store, id, (connector) => releaseUse(connector, grantId));
 }
 
-/** The connector as it is when what was exchanged a moment ago counts, judged without writing. */
-export async function withSettledUses(connector: Connector, stands: Stands): Promise<Connector> {
+/** Returns the connector with recent exchanges counted. Writes nothing. */
+export async function withCommittedUses(
+  connector: Connector,
+  isActive: IsGrantActive,
+): Promise<Connector> {
   const known = new Map<string, boolean>();
-  await ask(reservedGrants(connector), known, stands);
-  return settleUses(connector, standing(known));
+  await checkGrants(reservedGrants(connector), known, isActive);
+  return commitExchangedUses(connector, activeGrants(known));
 }
 
-/** Writes what `next` returns; nothing when it returns undefined or the record is not there. */
+/** Writes the result of `next`. Writes nothing if it is undefined or there is no record. */
 function change(
   store: Store,
   id: string,

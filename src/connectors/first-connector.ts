@@ -1,9 +1,9 @@
-// The connector that a fresh development checkout starts with, so that there is a link to paste.
+// Development starts with a connector, so that there is a link to paste.
 import type { Store } from '../store/store.ts';
 import { type Connector, connectorState } from './connector.ts';
 import { createConnector, listConnectors } from './connectors.ts';
 
-/** The oldest one that can be used; the first one is made when there is none. Undefined when all are over. */
+/** Returns the oldest active connector, or creates one if there is none at all. Undefined if all are expired, revoked or used up. */
 export async function firstConnector(store: Store, now: number): Promise<Connector | undefined> {
   const all = await listConnectors(store);
   if (all.length === 0) return createConnector(store, { name: 'first', level: 'operations' }, now);

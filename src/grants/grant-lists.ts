@@ -1,22 +1,22 @@
-// Which grants an account, a connector or a client has: sets of ids in the store, with no write but the one at approval.
+// Lists the grants of an account, connector or client. Sets of ids in the store, written only at approval.
 import type { Store } from '../store/store.ts';
-import { type Lifetimes, overBecause, REASON_KEPT, wasExchanged } from './grant-life.ts';
+import { type Lifetimes, endReason, TOMBSTONE_SECONDS, wasExchanged } from './grant-lifetime.ts';
 import { isLive, type StoredGrant } from './grant-record.ts';
 import { findStoredGrant } from './grants.ts';
 
-/** What a list is of. */
+/** Whose grants a list holds. */
 export type Owner = { kind: 'account' | 'client' | 'connector'; id: string };
 
-/** `id` of the grant, and when it was approved in seconds. Places sort by age as text and go into `after`. */
+/** A list entry. `createdAt` is the approval in seconds. `place` sorts by age as text and is the pagination cursor. */
 export type Listed = { id: string; createdAt: number; place: string };
 
 const DAY = 86_400;
-/** A list is many sets, one for each quarter in which grants were made, so that old ones disappear as a whole and nobody has to tidy up. */
+/** A list has one set per quarter of approval, so that old sets expire as a whole. */
 const QUARTER = 90 * DAY;
-/** Lists are read this far back however short grants live now: the settings may have allowed more. */
-const LONGEST = 400 * DAY;
-/** A member is written before its grant, which comes at once or never. */
-const UNDER_WAY = 120;
+/** Lists are read at least this far back, because earlier settings may have allowed longer grants. */
+const MIN_LISTED_SECONDS = 400 * DAY;
+/** A member is written before its grant. After this time the grant is missing for good. */
+const PENDING_SECONDS = 120;
 const PLACE = /^\d{12}\.[\w-]{16,64}$/;
 const CLIENTS = 'clients-connected';
 
@@ -25,7 +25,7 @@ function setKey({ kind, id }: Owner, quarter: number): string {
 }
 
 /**
- * To be called before the grant is written: a crash between the two leaves a member without a grant, which readers skip and drop.
+ * Call before the grant is written: a crash between the two leaves a member without a grant, which readers skip and remove.
  * `lifetime` of the grant and `now` in seconds.
  */
 export async function listGrant(
@@ -36,8 +36,8 @@ export async function listGrant(
 ): Promise<void> {
   const place = `${String(Math.floor(now)).padStart(12, '0')}.${grantId}`;
   const quarter = Math.floor(now / QUARTER);
-  // All share one set, also with grants that live longer, from when the settings allowed it.
-  const ttl = Math.max(lifetime, LONGEST) + REASON_KEPT;
+  // The set may hold grants that were approved under settings with a longer lifetime.
+  const ttl = Math.max(lifetime, MIN_LISTED_SECONDS) + TOMBSTONE_SECONDS;
   const { account, client, connector } = owners;
   await Promise.all([
     store.addMember(setKey({ kind: 'account', id: account }, quarter), place, ttl),
@@ -47,7 +47,7 @@ export async function listGrant(
   ]);
 }
 
-/** Oldest first, also those of which nothing is left but the member. */
+/** Oldest first, including entries whose grant is gone. */
 export async function listedGrants(
   store: Store,
   owner: Owner,
@@ -56,12 +56,12 @@ export async function listedGrants(
   const keys = quarters(lifetime, now).map((quarter) => setKey(owner, quarter));
   const sets = await Promise.all(keys.map((key) => store.members(key)));
   const places = sets.flat().filter((place) => PLACE.test(place));
-  // A form that was sent twice may have listed its grant twice.
+  // A form that was sent twice may list its grant twice.
   const newestFirst = places.toSorted().toReversed().map(listed);
   return [...new Map(newestFirst.map((entry) => [entry.id, entry])).values()].toReversed();
 }
 
-/** The ids of the clients that somebody connected with, in the order of the alphabet. */
+/** The ids of the clients that have had a grant, sorted. */
 export async function connectedClients(
   store: Store,
   { lifetime, now }: { lifetime: number; now: number },
@@ -71,7 +71,7 @@ export async function connectedClients(
   return [...new Set(sets.flat())].sort();
 }
 
-/** The grant, or what is left of one that ended; undefined when that is gone, and then it is taken off the list. */
+/** Finds the grant or its tombstone. If both are gone, returns undefined and removes the entry. */
 export async function findListed(
   store: Store,
   owner: Owner,
@@ -79,20 +79,18 @@ export async function findListed(
   { lifetimes, now }: { lifetimes: Lifetimes; now: number },
 ): Promise<StoredGrant | undefined> {
   const stored = await findStoredGrant(store, id);
-  const isOver = stored ? wasNeverUsed(stored, lifetimes, now) : now - createdAt > UNDER_WAY;
-  if (isOver) {
+  const isGone = stored ? wasNeverUsed(stored, lifetimes, now) : now - createdAt > PENDING_SECONDS;
+  if (isGone) {
     const quarter = Math.floor(createdAt / QUARTER);
-    // Whoever reads next tries again.
+    // The next read tries again.
     await store.removeMember(setKey(owner, quarter), place).catch(() => undefined);
   }
-  return isOver ? undefined : stored;
+  return isGone ? undefined : stored;
 }
 
-/** Approved, and never fetched by the client: nothing was connected, so there is nothing to tell. */
+/** Approved, but the client never exchanged the code: not a connection. */
 function wasNeverUsed(stored: StoredGrant, lifetimes: Lifetimes, now: number): boolean {
-  return (
-    isLive(stored) && !wasExchanged(stored) && overBecause(stored, lifetimes, now) !== undefined
-  );
+  return isLive(stored) && !wasExchanged(stored) && endReason(stored, lifetimes, now) !== undefined;
 }
 
 function listed(place: string): Listed {
@@ -101,7 +99,8 @@ function listed(place: string): Listed {
 }
 
 function quarters(lifetime: number, now: number): number[] {
-  const oldest = Math.floor((now - Math.max(lifetime, LONGEST) - REASON_KEPT) / QUARTER);
+  const age = Math.max(lifetime, MIN_LISTED_SECONDS) + TOMBSTONE_SECONDS;
+  const oldest = Math.floor((now - age) / QUARTER);
   const newest = Math.floor(now / QUARTER);
   return Array.from({ length: newest - oldest + 1 }, (_, count) => oldest + count);
 }

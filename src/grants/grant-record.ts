@@ -1,37 +1,37 @@
-// The one record of a grant, and the rules for its code and refresh tokens (RFC 6749 section 10.4, RFC 9700 section 4.14). Pure: no I/O.
-
+// The grant record and the rules for its code and refresh tokens (RFC 6749 section 10.4, RFC 9700 section 4.14). Pure: no I/O.
 import { highestLevelIn, isAtLeast, type Level, OFFLINE_ACCESS } from '../permission-level.ts';
 import type { Reason } from './reasons.ts';
 
-/** What the engine stores of a model; opaque here but for the members named. */
+/** A stored model of the engine. Opaque except for the members named here. */
 export type EnginePayload = Record<string, unknown>;
 
 type GrantPayload = EnginePayload & {
   accountId: string;
   clientId: string;
   exp: number;
-  /** The scope that was approved, or what the person left of it since. */
+  /** The approved scope, or the part that the person has left since. */
   openid?: { scope?: string };
-  /** The same for each resource, of which there is one. */
+  /** The same scope by resource. There is one resource. */
   resources?: Record<string, string>;
 };
 
 /**
- * Generations that were turned one after another within a few seconds: the first, the last, and when the last was. However often a client
- * refreshes, a minute is a dozen of these. The last one ends with the parent of the current generation.
+ * Consecutive generations that were rotated within a few seconds: the first, the last, and the time of the last. A minute has at most a dozen
+ * of these, however often a client refreshes. The last one ends with the parent of the current generation.
  */
-export type Turns = [first: number, last: number, at: number];
+export type Rotation = [first: number, last: number, at: number];
 
 export type RefreshState = {
   payload: EnginePayload & { iat: number };
   generation: number;
-  turns: Turns[];
+  /** Stored under this name since version 1. */
+  turns: Rotation[];
 };
 
-/** Times are seconds since the epoch. `grant.exp` is the end of the absolute lifetime. */
+/** Times are seconds since the epoch. `grant.exp` ends the absolute lifetime. */
 export type GrantRecord = {
   version: 1;
-  /** Part of the MAC of every code and token of this grant, so that the server key alone forges none. */
+  /** Part of the MAC of every code and refresh token of this grant. The server key alone cannot forge one. */
   seed: string;
   connector: string;
   client: ClientSnapshot;
@@ -39,25 +39,25 @@ export type GrantRecord = {
   grant: GrantPayload;
   code?: { payload: EnginePayload & { exp: number }; usedAt?: number };
   refresh?: RefreshState;
-  /** When an identity provider last vouched for it, which takes the place of codes and refresh tokens (ID-JAG). */
+  /** The last ID-JAG. Such a grant has no code and no refresh token. */
   vouchedAt?: number;
-  /** Access tokens revoked before they expire: jti to exp. */
+  /** Revoked access tokens that have not expired: jti to exp. */
   revoked?: Record<string, number>;
-  /** The last few refreshes that were refused while the grant stood. */
+  /** The last few refused refreshes that did not end the grant. */
   refusals?: Refusal[];
 };
 
 /** `at` in seconds. */
 export type Refusal = { reason: Reason; at: number };
 
-/** The client as the person saw it when approving. */
+/** The client as the consent page showed it. */
 export type ClientSnapshot = { name: string; redirectHost: string };
 
 /**
- * What replaces a record that ended: it counts as absent, lets exactly one caller know that it ended the grant, and says for a month why. Times
- * are seconds.
+ * Replaces the record of an ended grant and counts as absent. Makes exactly one caller the one that ended the grant, and keeps the reason.
+ * Times are seconds.
  */
-export type EndedMark = {
+export type Tombstone = {
   version: 1;
   ended: Reason;
   endedAt: number;
@@ -70,9 +70,9 @@ export type EndedMark = {
   lastUsedAt?: number;
 };
 
-export type StoredGrant = GrantRecord | EndedMark;
+export type StoredGrant = GrantRecord | Tombstone;
 
-/** Written by a version that comes after this one, in a form that only it knows. */
+/** Whether a newer version of Gatehouse wrote it. */
 export function isNewer({ version }: { version: number }): boolean {
   return version > 1;
 }
@@ -81,17 +81,17 @@ export function isLive(stored: StoredGrant | undefined): stored is GrantRecord {
   return stored !== undefined && !('ended' in stored);
 }
 
-/** A trusted issuer asserted the person (ID-JAG), and nobody signed in for it. */
-export function isVouched(stored: StoredGrant): boolean {
+/** Whether a trusted issuer asserted the person (ID-JAG) instead of a sign-in. */
+export function isAsserted(stored: StoredGrant): boolean {
   return isLive(stored) && stored.vouchedAt !== undefined;
 }
 
-/** When the client last fetched tokens, in seconds; undefined until it exchanged the code. */
+/** When the client last got tokens, in seconds. Undefined before the code is exchanged. */
 export function lastUseOf({ code, refresh, vouchedAt }: GrantRecord): number | undefined {
   return refresh?.turns.at(-1)?.[2] ?? refresh?.payload.iat ?? code?.usedAt ?? vouchedAt;
 }
 
-export function markEnded(record: GrantRecord, reason: Reason, now: number): EndedMark {
+export function tombstoneOf(record: GrantRecord, reason: Reason, now: number): Tombstone {
   const { connector, client, grant, createdAt } = record;
   const level = grantedLevel(record);
   const lastUsedAt = lastUseOf(record);
@@ -109,40 +109,39 @@ export function markEnded(record: GrantRecord, reason: Reason, now: number): End
   };
 }
 
-/** The level that the grant allows now: tokens of a higher one are from before it was lowered. */
+/** The level that the grant allows now. Tokens issued before it was lowered may have a higher one. */
 export function grantedLevel({ grant }: GrantRecord): Level | undefined {
   return highestLevelIn(grant.openid?.scope);
 }
 
-/** Whether the grant lets the app stay connected by a refresh token. */
+/** Whether the grant includes a refresh token. */
 export function grantsRefresh({ grant }: GrantRecord): boolean {
   return (grant.openid?.scope ?? '').split(' ').includes(OFFLINE_ACCESS);
 }
 
-/** Whether a token of this level is within what the grant allows now. */
+/** Whether the grant allows a token of this level now. */
 export function allowsLevel(record: GrantRecord, level: Level): boolean {
   const granted = grantedLevel(record);
   return granted !== undefined && isAtLeast(granted, level);
 }
 
-const TURNED_TOGETHER = 5;
-const REVOKED_KEPT = 50;
-const REFUSALS_KEPT = 5;
-const REFUSAL_GAP = 3600;
+const ROTATION_MERGE_SECONDS = 5;
+const MAX_REVOKED = 50;
+const MAX_REFUSALS = 5;
+const REFUSAL_INTERVAL_SECONDS = 3600;
 
 /**
- * What presenting a generation means. `current`: the newest. `repeat`: turned within the grace, give or take a few seconds. `late`: the
- * parent of the current one, which was never used. `lost`: newer than the record, so the store lost a write that was answered. `replay`:
- * anything else.
+ * `current`: the newest generation. `repeat`: rotated within the grace, with a tolerance of a few seconds. `late`: the parent of the current
+ * token, which was never used. `lost`: newer than the record, so the store lost an acknowledged write. `replay`: anything else.
  */
-export type Verdict = 'current' | 'repeat' | 'late' | 'lost' | 'replay';
+export type PresentedToken = 'current' | 'repeat' | 'late' | 'lost' | 'replay';
 
-export function judge(
+export function classifyRefreshToken(
   { generation, turns }: RefreshState,
   presented: number,
   now: number,
   grace: number,
-): Verdict {
+): PresentedToken {
   if (presented === generation) return 'current';
   if (presented > generation) return 'lost';
   const among = turns.find(([first, last]) => first <= presented && presented <= last);
@@ -151,8 +150,8 @@ export function judge(
   return turns.at(-1)?.[1] === presented ? 'late' : 'replay';
 }
 
-/** The record after `presented` was turned: a new current generation with `presented` as its parent. */
-export function turn(
+/** Returns the record with a new current generation, whose parent is `presented`. */
+export function rotate(
   record: GrantRecord,
   refresh: RefreshState,
   presented: number,
@@ -162,7 +161,7 @@ export function turn(
   const { code, ...rest } = withoutExpiredRevocations(record, now);
   const keepsCode = code?.usedAt !== undefined && now - code.usedAt <= grace;
   const recent = refresh.turns.filter(([, , at]) => now - at < grace);
-  // The turns that the store lost are among those that clients may still repeat.
+  // Clients may still repeat the generations that the store lost.
   const first = Math.min(refresh.generation, presented);
   return {
     ...rest,
@@ -170,22 +169,22 @@ export function turn(
     refresh: {
       payload: refresh.payload,
       generation: Math.max(refresh.generation, presented) + 1,
-      turns: withTurns(recent, [first, presented, now]),
+      turns: withRotation(recent, [first, presented, now]),
     },
   };
 }
 
-/** Joined with the one before when nothing is between them and both are of the same few seconds. */
-function withTurns(turns: Turns[], added: Turns): Turns[] {
+/** Merges the rotation with the previous one if they are consecutive and within the same few seconds. */
+function withRotation(turns: Rotation[], added: Rotation): Rotation[] {
   const before = turns.at(-1);
   const [first, last, at] = added;
-  const moment = (time: number) => Math.floor(time / TURNED_TOGETHER);
+  const moment = (time: number) => Math.floor(time / ROTATION_MERGE_SECONDS);
   if (!before || before[1] !== first - 1 || moment(before[2]) < moment(at))
     return [...turns, added];
   return [...turns.slice(0, -1), [before[0], last, Math.max(before[2], at)]];
 }
 
-/** Undefined when so many were revoked one by one that the grant should end as a whole. */
+/** Undefined if too many tokens are revoked one by one: end the grant instead. */
 export function revokeAccessToken(
   record: GrantRecord,
   jti: string,
@@ -193,7 +192,7 @@ export function revokeAccessToken(
   now: number,
 ): GrantRecord | undefined {
   const revoked = { ...withoutExpiredRevocations(record, now).revoked, [jti]: exp };
-  return Object.keys(revoked).length > REVOKED_KEPT ? undefined : { ...record, revoked };
+  return Object.keys(revoked).length > MAX_REVOKED ? undefined : { ...record, revoked };
 }
 
 function withoutExpiredRevocations(record: GrantRecord, now: number): GrantRecord {
@@ -202,15 +201,17 @@ function withoutExpiredRevocations(record: GrantRecord, now: number): GrantRecor
   return live.length > 0 ? { ...rest, revoked: Object.fromEntries(live) } : rest;
 }
 
-/** With the refusal; undefined when the same is noted already of the last hour, so that nobody can make us write at will. */
+/** Adds a refusal. Undefined if the same reason was recorded within the last hour, which limits the writes that a client can cause. */
 export function withRefusal(
   record: GrantRecord,
   reason: Reason,
   now: number,
 ): GrantRecord | undefined {
   const earlier = record.refusals ?? [];
-  const isNoted = earlier.some((known) => known.reason === reason && now - known.at < REFUSAL_GAP);
-  if (isNoted) return undefined;
-  const refusals = [...earlier, { reason, at: Math.floor(now) }].slice(-REFUSALS_KEPT);
+  const isRecorded = earlier.some(
+    (known) => known.reason === reason && now - known.at < REFUSAL_INTERVAL_SECONDS,
+  );
+  if (isRecorded) return undefined;
+  const refusals = [...earlier, { reason, at: Math.floor(now) }].slice(-MAX_REFUSALS);
   return { ...record, refusals };
 }

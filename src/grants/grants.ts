@@ -1,19 +1,19 @@
-// The grants in the store: make, find, change, end, and prompt notice of changes.
+// Grants in the store: create, find, update, end, announce changes.
 import { randomBytes } from 'node:crypto';
 import { type Found, KEEP, type Store, StoreFull, StoreUnavailable } from '../store/store.ts';
-import { type Lifetimes, REASON_KEPT, stands, timeToLive } from './grant-life.ts';
+import { type Lifetimes, TOMBSTONE_SECONDS, isActive, timeToLive } from './grant-lifetime.ts';
 import {
-  type EndedMark,
+  type Tombstone,
   type GrantRecord,
   isLive,
   isNewer,
-  markEnded,
+  tombstoneOf,
   type StoredGrant,
 } from './grant-record.ts';
 import { type Limit, narrowed } from './narrowing.ts';
 import type { Reason } from './reasons.ts';
 
-/** Carries the id of a grant that ended or changed what it allows. */
+/** Carries the id of a grant that ended or whose scope changed. */
 export const GRANTS_CHANNEL = 'grants';
 const grantKey = (id: string) => `grant:${id}`;
 
@@ -21,7 +21,7 @@ export type FoundGrant = Found<GrantRecord>;
 
 export type NewGrant = Pick<GrantRecord, 'connector' | 'client' | 'grant' | 'vouchedAt'>;
 
-/** Written once: where there is a grant of this id already, also one that ended, nothing changes. True for the one call that wrote it. */
+/** Writes nothing if a grant or tombstone with this id exists. True for the one call that created it. */
 export async function createGrant(
   store: Store,
   id: string,
@@ -38,27 +38,27 @@ export async function createGrant(
   return store.add(grantKey(id), record, timeToLive(record, lifetimes, now));
 }
 
-/** Also what is left of a grant that ended. */
+/** Finds a grant or its tombstone. */
 export async function findStoredGrant(store: Store, id: string): Promise<StoredGrant | undefined> {
   return known((await store.get<StoredGrant>(grantKey(id)))?.value);
 }
 
-/** A grant counts from when its code was exchanged until it ends. */
-export async function grantStands(
+/** A grant is active from the exchange of its code until it ends or expires. */
+export async function isGrantActive(
   store: Store,
   id: string,
   lifetimes: Lifetimes,
   now: number,
 ): Promise<boolean> {
   const record = (await findGrant(store, id))?.value;
-  return record !== undefined && stands(record, lifetimes, now);
+  return record !== undefined && isActive(record, lifetimes, now);
 }
 
 export async function findGrant(store: Store, id: string): Promise<FoundGrant | undefined> {
   return live(await store.get<StoredGrant>(grantKey(id)));
 }
 
-/** What `next` makes of the record; KEEP leaves it, undefined ends nothing and writes nothing. */
+/** Writes the result of `next`; KEEP writes nothing. Undefined if there is no grant or it ended. */
 export async function updateGrant(
   store: Store,
   id: string,
@@ -76,7 +76,7 @@ export async function updateGrant(
   return live(after);
 }
 
-/** Ends everything under the grant. Of many callers exactly one gets the record it ended, and announces it; the others get undefined. */
+/** Ends everything under the grant. Exactly one of concurrent callers gets the record, and announces it; the others get undefined. */
 export async function endGrant(
   store: Store,
   id: string,
@@ -87,11 +87,11 @@ export async function endGrant(
   try {
     await store.update<StoredGrant>(grantKey(id), (stored) => {
       ended = isLiveAndKnown(stored) ? stored : undefined;
-      return ended ? { value: markEnded(ended, reason, now), ttl: REASON_KEPT } : KEEP;
+      return ended ? { value: tombstoneOf(ended, reason, now), ttl: TOMBSTONE_SECONDS } : KEEP;
     });
   } catch (error) {
     if (!(error instanceof StoreFull)) throw error;
-    // It refuses the mark and still deletes.
+    // A full store refuses the tombstone but still deletes.
     const taken = await store.take<StoredGrant>(grantKey(id));
     ended = isLive(taken) ? taken : undefined;
   }
@@ -99,24 +99,22 @@ export async function endGrant(
 }
 
 /**
- * Ends the grant, also one that is about to be made: where there is none yet, `mark` takes its place for `ttl` seconds. Resolves as
- * `endGrant`.
+ * Ends the grant, or prevents its creation: if there is none yet, `tombstone` takes its place for `ttl` seconds. Resolves as `endGrant`.
  */
 export async function denyGrant(
   store: Store,
   id: string,
-  mark: EndedMark,
+  tombstone: Tombstone,
   ttl: number,
 ): Promise<GrantRecord | undefined> {
-  const isFirst = await store.add<StoredGrant>(grantKey(id), mark, ttl);
-  return isFirst ? undefined : endGrant(store, id, mark.ended, mark.endedAt);
+  const isFirst = await store.add<StoredGrant>(grantKey(id), tombstone, ttl);
+  return isFirst ? undefined : endGrant(store, id, tombstone.ended, tombstone.endedAt);
 }
 
 export type Narrowing = { before: GrantRecord; after: GrantRecord; isNarrower: boolean };
 
 /**
- * Never allows more than before. Effective at once: access tokens of a higher level are refused from now on. Undefined when there is no
- * grant, or it ended.
+ * Reduces the scope of a grant. Effective at once: access tokens of a higher level are rejected. Undefined if there is no grant or it ended.
  */
 export async function narrowGrant(
   store: Store,
@@ -138,10 +136,10 @@ export async function narrowGrant(
   return { before, after: after.value, isNarrower };
 }
 
-/** To be called when something was taken away: tells all processes, and resolves when a failover would not give it back. */
+/** Call after a grant ended or lost scope. Notifies all processes, and resolves when a failover cannot undo the change. */
 export async function announceGrant(store: Store, id: string): Promise<void> {
   await Promise.all([
-    // Listeners read again every few seconds anyway, so a message that cannot be sent undoes nothing.
+    // Listeners also refresh every few seconds, so a lost message only delays them.
     store.publish(GRANTS_CHANNEL, id).catch(() => undefined),
     store.replicated(grantKey(id)),
   ]);
@@ -152,8 +150,8 @@ function isLiveAndKnown(stored: StoredGrant | undefined): stored is GrantRecord 
 }
 
 /**
- * While two versions share a store, a process of the older one may find what it cannot judge. It leaves it alone and says "try again", because
- * a process of the newer one can; any refusal would make the client forget its tokens.
+ * During a rolling upgrade, an older process may read a newer record. It responds "try again" (503), because `invalid_grant` would make the
+ * client discard its tokens.
  */
 function known(stored: StoredGrant | undefined): StoredGrant | undefined {
   if (!stored || !isNewer(stored)) return stored;

@@ -1,4 +1,4 @@
-// Taking back a part of what a grant allows: the levels above one, or the refresh token. Pure: no I/O.
+// Reduces the scope of a grant: lowers its level, or removes the refresh token. Pure: no I/O.
 import { isAtLeast, isLevel, type Level, OFFLINE_ACCESS } from '../permission-level.ts';
 import {
   allowsLevel,
@@ -9,10 +9,10 @@ import {
   lastUseOf,
 } from './grant-record.ts';
 
-/** The most that is left. `stays`: whether a refresh token that was granted is kept. */
+/** The most that the grant may allow. `stays`: whether it keeps its refresh token. */
 export type Limit = { level: Level; stays: boolean };
 
-/** Undefined when the grant allows no more than that already. */
+/** Undefined if the grant is already within the limit. */
 export function narrowed(record: GrantRecord, { level, stays }: Limit): GrantRecord | undefined {
   const isHigher = allowsLevel(record, level) && grantedLevel(record) !== level;
   const isLonger = grantsRefresh(record) && !stays;
@@ -25,17 +25,17 @@ function isUpTo(level: Level, scope: string): boolean {
   return !isLevel(scope) || isAtLeast(level, scope);
 }
 
-/** Access tokens stay valid until they expire, which is counted from the last one issued. */
+/** Access tokens stay valid until they expire. The record then lasts as long as the last one issued. */
 function withoutRefresh(record: GrantRecord): GrantRecord {
   const usedAt = lastUseOf(record);
   const { refresh, code, ...rest } = withScopes(record, (scope) => scope !== OFFLINE_ACCESS);
   if (!refresh) return code ? { ...rest, code } : rest;
-  // The code may have been dropped after a refresh.
+  // A refresh may have removed the code.
   const used = code ?? { payload: { exp: refresh.payload.iat } };
   return { ...rest, code: { ...used, ...(usedAt === undefined ? {} : { usedAt }) } };
 }
 
-/** In the grant and in all that is still to be issued under it. */
+/** Filters the scope of the grant, its code and its refresh token. */
 function withScopes(record: GrantRecord, isKept: (scope: string) => boolean): GrantRecord {
   const { grant, code, refresh } = record;
   const keep = (scope = '') => scope.split(' ').filter(isKept).join(' ');

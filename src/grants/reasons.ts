@@ -1,6 +1,6 @@
-// Why connections end and why a refresh is refused: the closed list of reason codes, and what each means in words for people.
+// Reason codes for ended connections and refused refreshes.
 
-/** The English words; sentences that a person without a technical background can act on. */
+/** English texts for people without a technical background. */
 export const REASONS = {
   refresh_replay:
     'The same refresh token was used twice. Somebody else may have had a copy, so the connection was ended.',
@@ -27,7 +27,7 @@ export const REASONS = {
 
 export type Reason = keyof typeof REASONS;
 
-/** A code that was stored by another version may not be in the list. */
+/** Another version may have stored a code that is not in the list. */
 export function reasonText(reason: string): string {
   return isReason(reason) ? REASONS[reason] : `The reason is recorded as ${reason}.`;
 }

@@ -7,9 +7,9 @@ import {
   listConnectors as listRecords,
   type NewConnector,
   revokeConnector as revokeRecord,
-  withSettledUses,
+  withCommittedUses,
 } from '../connectors/connectors.ts';
-import { grantStands } from '../grants/grants.ts';
+import { isGrantActive } from '../grants/grants.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import type { ConnectorResource, Page } from './api/resources.ts';
 import { connectorResource, firstPage } from './representations.ts';
@@ -83,8 +83,8 @@ async function resource(
   { store, resourceUrl, lifetimes, now }: ManagementServices,
   connector: Connector,
 ): Promise<ConnectorResource> {
-  const isActive = (grantId: string) => grantStands(store, grantId, lifetimes, now());
-  return connectorResource(await withSettledUses(connector, isActive), resourceUrl, now());
+  const isActive = (grantId: string) => isGrantActive(store, grantId, lifetimes, now());
+  return connectorResource(await withCommittedUses(connector, isActive), resourceUrl, now());
 }
 
 async function requireConnector({ store }: ManagementServices, id: string): Promise<Connector> {

@@ -1,7 +1,7 @@
 import type { Account } from '../accounts/account.ts';
 import type { AuditServices } from '../audit/audit.ts';
 import type { ClientSettings } from '../clients/clients.ts';
-import type { Lifetimes } from '../grants/grant-life.ts';
+import type { Lifetimes } from '../grants/grant-lifetime.ts';
 import type { Level } from '../permission-level.ts';
 import type { Via } from '../settings/entitlements.ts';
 import type { Store } from '../store/store.ts';

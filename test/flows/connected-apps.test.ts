@@ -16,7 +16,7 @@ import { isLetIn } from '../support/mcp.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
 import { until } from '../store/condition.ts';
-import { expectAlive, present, startFamily, turn } from '../grants/family.ts';
+import { expectAlive, present, startFamily, rotate } from '../grants/family.ts';
 import { claimOf, grantOf, openAccount, press, textOf } from '../support/connected-apps.ts';
 
 onEachStore('The page of connected apps', (system) => {
@@ -66,11 +66,11 @@ onEachStore('The page of connected apps', (system) => {
     const answer = await press(browser, page, lower);
     expect(textOf(answer)).to.include('sees less from now on');
     await until('shut out', async () => !(await isLetIn(family.link, family.accessToken)), 3);
-    const next = await turn(family, family.refreshToken);
+    const next = await rotate(family, family.refreshToken);
     expect(claimOf(next, 'scope')).to.equal('analytics');
     expect(await isLetIn(family.link, next.accessToken)).to.equal(true);
     await press(browser, answer, { ...lower, level: 'full' });
-    expect(claimOf(await turn(family, next.refreshToken), 'scope')).to.equal('analytics');
+    expect(claimOf(await rotate(family, next.refreshToken), 'scope')).to.equal('analytics');
     expect((await press(browser, answer, { ...lower, level: 'boss' })).status).to.equal(400);
   });
 
@@ -89,8 +89,8 @@ onEachStore('The page of connected apps', (system) => {
 
   it('says of what ended why, in words', async () => {
     const family = await startFamily(system());
-    const { refreshToken } = await turn(family, family.refreshToken);
-    await turn(family, refreshToken);
+    const { refreshToken } = await rotate(family, family.refreshToken);
+    await rotate(family, refreshToken);
     moveClock(120);
     await present(family, family.refreshToken);
     const page = await open(openBrowser(system().origins));

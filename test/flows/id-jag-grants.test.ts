@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { ID_JAG_REFUSALS } from '../../src/authorization-server/engine/id-jag-refusals.ts';
-import { grantLifetimes } from '../../src/grants/grant-life.ts';
+import { grantLifetimes } from '../../src/grants/grant-lifetime.ts';
 import { narrowGrant } from '../../src/grants/grants.ts';
 import {
   type Connector,

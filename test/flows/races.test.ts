@@ -23,7 +23,7 @@ async function newConnection(system: System): Promise<Connection> {
   return connect(system, await createConnector(system));
 }
 
-function turn({ server, client, link }: Connection, token: string | undefined) {
+function rotate({ server, client, link }: Connection, token: string | undefined) {
   return refresh(server, client, token, { resource: link });
 }
 
@@ -60,7 +60,7 @@ onEachStore('One refresh token', (system) => {
   for (const count of [2, 10]) {
     it(`used ${count} times at once has one successor, and nobody is signed out`, async () => {
       const connection = await newConnection(system());
-      const answers = await times(count, () => turn(connection, connection.refreshToken));
+      const answers = await times(count, () => rotate(connection, connection.refreshToken));
       expect(statuses(answers)).to.deep.equal(Array(count).fill(200));
       const successors = new Set(answers.map(({ body }) => body.refresh_token));
       expect(successors.size).to.equal(1);
@@ -68,48 +68,50 @@ onEachStore('One refresh token', (system) => {
         expect(await isLetIn(connection.link, body.access_token)).to.equal(true);
       const [successor] = successors;
       expect(successor).to.not.equal(connection.refreshToken);
-      expect((await turn(connection, successor)).status).to.equal(200);
+      expect((await rotate(connection, successor)).status).to.equal(200);
     });
   }
 
   it('shared by eight processes that each go on at once signs nobody out', async () => {
     const connection = await newConnection(system());
     const answers = await times(8, async () => {
-      const { body } = await turn(connection, connection.refreshToken);
-      return turn(connection, body.refresh_token);
+      const { body } = await rotate(connection, connection.refreshToken);
+      return rotate(connection, body.refresh_token);
     });
     expect(statuses(answers)).to.deep.equal(Array(8).fill(200));
   });
 
   it('used again within a minute gives the current one, also a generation behind', async () => {
     const connection = await newConnection(system());
-    const second = await turn(connection, connection.refreshToken);
-    const third = await turn(connection, second.body.refresh_token);
+    const second = await rotate(connection, connection.refreshToken);
+    const third = await rotate(connection, second.body.refresh_token);
     moveClock(50);
-    const again = await turn(connection, connection.refreshToken);
+    const again = await rotate(connection, connection.refreshToken);
     expect(again.status).to.equal(200);
     expect(again.body.refresh_token).to.equal(third.body.refresh_token);
   });
 
   it('used again after a minute turns once more while its successor was never used', async () => {
     const connection = await newConnection(system());
-    const lost = await turn(connection, connection.refreshToken);
+    const lost = await rotate(connection, connection.refreshToken);
     moveClock(61);
-    const found = await turn(connection, connection.refreshToken);
+    const found = await rotate(connection, connection.refreshToken);
     expect(found.status).to.equal(200);
     expect(found.body.refresh_token).to.not.equal(lost.body.refresh_token);
     expect(await isLetIn(connection.link, found.body.access_token)).to.equal(true);
-    expect((await turn(connection, found.body.refresh_token)).status).to.equal(200);
+    expect((await rotate(connection, found.body.refresh_token)).status).to.equal(200);
   });
 
   it('LOG-04 used again after its successor was, by eight thieves at once, ends the family with one event', async () => {
     const connection = await newConnection(system());
-    const second = await turn(connection, connection.refreshToken);
-    const third = await turn(connection, second.body.refresh_token);
+    const second = await rotate(connection, connection.refreshToken);
+    const third = await rotate(connection, second.body.refresh_token);
     moveClock(61);
-    const thieves = await times(8, () => turn(connection, connection.refreshToken));
+    const thieves = await times(8, () => rotate(connection, connection.refreshToken));
     for (const { body } of thieves) expect(body.error).to.equal('invalid_grant');
-    expect((await turn(connection, third.body.refresh_token)).body.error).to.equal('invalid_grant');
+    expect((await rotate(connection, third.body.refresh_token)).body.error).to.equal(
+      'invalid_grant',
+    );
     const { status } = await callTool(connection.link, third.body.access_token, 'club_overview');
     expect(status).to.equal(401);
     const events = (await readAudit(system())).filter(
@@ -120,23 +122,25 @@ onEachStore('One refresh token', (system) => {
 
   it('that is old harms nobody in the hands of another client', async () => {
     const connection = await newConnection(system());
-    const second = await turn(connection, connection.refreshToken);
-    const third = await turn(connection, second.body.refresh_token);
+    const second = await rotate(connection, connection.refreshToken);
+    const third = await rotate(connection, second.body.refresh_token);
     moveClock(61);
     const stranger = await registerClient(connection.server);
     const stolen = await refresh(connection.server, stranger, connection.refreshToken);
     expect(stolen.body.error).to.equal('invalid_grant');
-    expect((await turn(connection, third.body.refresh_token)).status).to.equal(200);
+    expect((await rotate(connection, third.body.refresh_token)).status).to.equal(200);
   });
 
   it('that died unused ends the family when it comes back', async () => {
     const connection = await newConnection(system());
-    const dead = await turn(connection, connection.refreshToken);
+    const dead = await rotate(connection, connection.refreshToken);
     moveClock(61);
-    const current = await turn(connection, connection.refreshToken);
+    const current = await rotate(connection, connection.refreshToken);
     moveClock(61);
-    expect((await turn(connection, dead.body.refresh_token)).body.error).to.equal('invalid_grant');
-    const after = await turn(connection, current.body.refresh_token);
+    expect((await rotate(connection, dead.body.refresh_token)).body.error).to.equal(
+      'invalid_grant',
+    );
+    const after = await rotate(connection, current.body.refresh_token);
     expect(after.body.error).to.equal('invalid_grant');
   });
 });

@@ -15,7 +15,7 @@ import { moveClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
 import { askAboutToken } from '../support/token-endpoints.ts';
-import { type Family, present, startFamily, turn } from '../grants/family.ts';
+import { type Family, present, startFamily, rotate } from '../grants/family.ts';
 
 const DAY = 86_400;
 const claimOf = (token: string, name: string) => String(decodeJwt(token)[name]);
@@ -29,8 +29,8 @@ const ENDS: { reason: Reason; end: End; event?: string }[] = [
     reason: 'refresh_replay',
     event: 'refresh_replay',
     async end(_system, family) {
-      const { refreshToken } = await turn(family, family.refreshToken);
-      await turn(family, refreshToken);
+      const { refreshToken } = await rotate(family, family.refreshToken);
+      await rotate(family, refreshToken);
       moveClock(120);
       await present(family, family.refreshToken);
     },
@@ -110,7 +110,7 @@ onEachStore('A connection that ended', (system) => {
     let { refreshToken } = family;
     for (let month = 0; month < 3; month += 1) {
       moveClock(29 * DAY);
-      ({ refreshToken } = await turn(family, refreshToken));
+      ({ refreshToken } = await rotate(family, refreshToken));
     }
     moveClock(3 * DAY);
     expect((await present(family, refreshToken)).body.error).to.equal('invalid_grant');

@@ -33,7 +33,7 @@ export function present(
 export type Tokens = { accessToken: string; refreshToken: string };
 
 /** What a refresh gave. Throws when it was refused. */
-export async function turn(family: Family, token: string): Promise<Tokens> {
+export async function rotate(family: Family, token: string): Promise<Tokens> {
   return tokensOf(await present(family, token));
 }
 
@@ -58,7 +58,7 @@ export async function expectEnded(
 /** The tokens work; the grant goes on. */
 export async function expectAlive(family: Family, tokens: Tokens): Promise<void> {
   expect(await isLetIn(family.link, tokens.accessToken)).to.equal(true);
-  const next = await turn(family, tokens.refreshToken);
+  const next = await rotate(family, tokens.refreshToken);
   expect(await isLetIn(family.link, next.accessToken)).to.equal(true);
 }
 

@@ -1,7 +1,7 @@
 // The lists of grants per account, client and connector: written at approval only, read back whole, and rid of what is gone.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { grantLifetimes } from '../../src/grants/grant-life.ts';
+import { grantLifetimes } from '../../src/grants/grant-lifetime.ts';
 import {
   connectedClients,
   findListed,
@@ -17,7 +17,7 @@ import { type ManagementHost, openManagementHost } from '../management/managemen
 import { openSystemStore } from '../support/opened-store.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore, type System } from '../support/system.ts';
-import { type Family, startFamily, times, turn } from './family.ts';
+import { type Family, startFamily, times, rotate } from './family.ts';
 
 const DAY = 86_400;
 const lifetime = 90 * DAY;
@@ -64,7 +64,7 @@ onEachStore('The lists of grants', (system) => {
     const family = await startFamily(system());
     const before = await storedLists(system());
     expect(before).to.not.deep.equal([]);
-    const { accessToken } = await turn(family, family.refreshToken);
+    const { accessToken } = await rotate(family, family.refreshToken);
     expect((await callTool(family.link, accessToken, 'club_overview')).status).to.equal(200);
     expect(await storedLists(system())).to.deep.equal(before);
   });

@@ -1,10 +1,15 @@
 // The rules for refresh tokens against a model that remembers everything: whatever is presented, whenever, and whatever the store forgot.
 import { expect } from 'chai';
 import { array, assert, constantFrom, integer, nat, property, record } from 'fast-check';
-import { type GrantRecord, judge, turn, type Verdict } from '../../src/grants/grant-record.ts';
+import {
+  type GrantRecord,
+  classifyRefreshToken,
+  rotate,
+  type PresentedToken,
+} from '../../src/grants/grant-record.ts';
 
 const GRACE = 60;
-/** Turns of the same few seconds count as the last of them. */
+/** Rotation of the same few seconds count as the last of them. */
 const TOLERANCE = 5;
 const START = 1_800_000_000;
 
@@ -24,9 +29,9 @@ function newRecord(): GrantRecord {
 function present(before: GrantRecord, generation: number, now: number) {
   const { refresh } = before;
   if (!refresh) throw new Error('the record has lost its refresh tokens');
-  const verdict = judge(refresh, generation, now, GRACE);
+  const verdict = classifyRefreshToken(refresh, generation, now, GRACE);
   const stands = verdict === 'repeat' || verdict === 'replay';
-  const after = stands ? before : turn(before, refresh, generation, now, GRACE);
+  const after = stands ? before : rotate(before, refresh, generation, now, GRACE);
   return { verdict, after, current: after.refresh?.generation ?? -1 };
 }
 
@@ -38,11 +43,15 @@ function newModel(): Model {
 }
 
 /** What contract and common sense allow to be said. In the seconds of tolerance either is right. */
-function allowed({ newest, parent, turnedAt }: Model, presented: number, now: number): Verdict[] {
+function allowed(
+  { newest, parent, turnedAt }: Model,
+  presented: number,
+  now: number,
+): PresentedToken[] {
   const at = turnedAt.get(presented);
   if (presented === newest) return ['current'];
   if (at === undefined) return ['replay'];
-  const old: Verdict = presented === parent ? 'late' : 'replay';
+  const old: PresentedToken = presented === parent ? 'late' : 'replay';
   if (now - at < GRACE) return ['repeat'];
   return now - at < GRACE + TOLERANCE && old === 'replay' ? ['repeat', old] : [old];
 }

@@ -8,7 +8,7 @@ import type { AuthMethod } from '../support/oauth.ts';
 import { onEachStore, useSystem } from '../support/system.ts';
 import { askAboutToken, type Credentials, type RawAnswer } from '../support/token-endpoints.ts';
 import { until } from '../store/condition.ts';
-import { type Family, present, startFamily, tokensOf, turn } from './family.ts';
+import { type Family, present, startFamily, tokensOf, rotate } from './family.ts';
 
 const HINTS = [undefined, 'access_token', 'refresh_token', 'unheard-of'];
 const METHODS: AuthMethod[] = ['none', 'client_secret_basic', 'client_secret_post'];
@@ -121,8 +121,8 @@ onEachStore(
 
     it('of an old refresh token asks no more of it than a look: inactive, and the family lives', async () => {
       const family = await startFamily(system());
-      const second = await turn(family, family.refreshToken);
-      const third = await turn(family, second.refreshToken);
+      const second = await rotate(family, family.refreshToken);
+      const third = await rotate(family, second.refreshToken);
       moveClock(66);
       expect(await factsOf(family.refreshToken)).to.deep.equal({ active: false });
       expect((await present(family, third.refreshToken)).status).to.equal(200);
@@ -130,7 +130,7 @@ onEachStore(
 
     it('of one revoked access token says inactive; the others stay active', async () => {
       const family = await startFamily(system());
-      const next = await turn(family, family.refreshToken);
+      const next = await rotate(family, family.refreshToken);
       await revoke(family, next.accessToken);
       await untilInactive(next.accessToken);
       expect(await isActive(family.accessToken)).to.equal(true);

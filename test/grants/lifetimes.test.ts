@@ -8,7 +8,7 @@ import type { TokenAnswer } from '../support/oauth.ts';
 import { setClock, stopClock } from '../support/stopped-clock.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore, useSystem } from '../support/system.ts';
-import { expectEnded, present, startFamily, tokensOf, turn } from './family.ts';
+import { expectEnded, present, startFamily, tokensOf, rotate } from './family.ts';
 
 const HOUR = 3600;
 const DAY = 24 * HOUR;
@@ -50,11 +50,11 @@ onEachStore('To the second', (system) => {
     const now = stopClock();
     const [used, unused] = [await startFamily(system()), await startFamily(system())];
     setClock(now + IDLE - 1);
-    const once = await turn(used, used.refreshToken);
+    const once = await rotate(used, used.refreshToken);
     setClock(now + IDLE);
     expectExpired(await present(unused, unused.refreshToken));
     setClock(now + 2 * IDLE - 2);
-    const { refreshToken } = await turn(used, once.refreshToken);
+    const { refreshToken } = await rotate(used, once.refreshToken);
     setClock(now + 3 * IDLE - 2);
     expectExpired(await present(used, refreshToken));
   });
@@ -62,7 +62,7 @@ onEachStore('To the second', (system) => {
   it('repeats do not make a refresh token live longer', async () => {
     const now = stopClock();
     const family = await startFamily(system());
-    const { refreshToken } = await turn(family, family.refreshToken);
+    const { refreshToken } = await rotate(family, family.refreshToken);
     setClock(now + 59);
     expect((await present(family, family.refreshToken)).body.refresh_token).to.equal(refreshToken);
     setClock(now + IDLE);
@@ -85,7 +85,7 @@ onEachStore('To the second', (system) => {
       expect(await isLetIn(family.link, body.access_token)).to.equal(true);
       token = tokensOf(answer).refreshToken;
     }
-    const last = await turn(family, token);
+    const last = await rotate(family, token);
     setClock(end);
     await expectEnded(family, {
       accessTokens: [last.accessToken],
@@ -111,7 +111,7 @@ describe('The record of a grant', () => {
     let token = family.refreshToken;
     for (let refreshes = 1; refreshes <= 1000; refreshes += 1) {
       setClock(now + refreshes / 10);
-      token = (await turn(family, token)).refreshToken;
+      token = (await rotate(family, token)).refreshToken;
       if (refreshes % 100 > 0) continue;
       for (const { bytes } of await readStoredBytes(system().storeAddress, 'grant:'))
         expect(bytes.length, `after ${refreshes}`).to.be.below(MOST_BYTES);

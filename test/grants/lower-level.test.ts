@@ -1,7 +1,7 @@
 // A person lowers the level of a connection: refreshes give the lower one, and access tokens of the higher one are refused at once.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { grantLifetimes } from '../../src/grants/grant-life.ts';
+import { grantLifetimes } from '../../src/grants/grant-lifetime.ts';
 import { narrowGrant } from '../../src/grants/grants.ts';
 import type { Level } from '../../src/permission-level.ts';
 import { createConnector } from '../support/administrator.ts';
@@ -9,7 +9,7 @@ import { isLetIn } from '../support/mcp.ts';
 import { openSystemStore } from '../support/opened-store.ts';
 import { onEachStore } from '../support/system.ts';
 import { until } from '../store/condition.ts';
-import { type Family, present, startFamily, turn } from './family.ts';
+import { type Family, present, startFamily, rotate } from './family.ts';
 
 const lifetimes = grantLifetimes({ accessToken: 3600, refreshTokenIdle: 30 * 86_400 });
 const scopeOf = (token: string) => decodeJwt(token).scope;
@@ -49,7 +49,7 @@ onEachStore('Lowering the level of a connection', (system) => {
     // The resource server would read the grant again by itself after ten seconds.
     await until('shut out', async () => !(await isLetIn(family.link, family.accessToken)), 3);
     expect(await isLetIn(family.link, body.access_token)).to.equal(true);
-    const next = await turn(family, String(body.refresh_token));
+    const next = await rotate(family, String(body.refresh_token));
     expect(scopeOf(next.accessToken)).to.equal('analytics');
     expect(await isLetIn(family.link, next.accessToken)).to.equal(true);
   });
@@ -59,6 +59,6 @@ onEachStore('Lowering the level of a connection', (system) => {
     expect(await lower(family, 'operations')).to.equal(false);
     expect(await lower(family, 'full')).to.equal(false);
     expect(await isLetIn(family.link, family.accessToken)).to.equal(true);
-    expect(scopeOf((await turn(family, family.refreshToken)).accessToken)).to.equal('operations');
+    expect(scopeOf((await rotate(family, family.refreshToken)).accessToken)).to.equal('operations');
   });
 });

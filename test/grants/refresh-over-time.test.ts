@@ -14,7 +14,7 @@ import {
   startFamily,
   times,
   tokensOf,
-  turn,
+  rotate,
 } from './family.ts';
 
 const HOUR = 3600;
@@ -26,8 +26,8 @@ for (const method of METHODS) {
 
     it('is replaced at every use, with an access token of its own each time', async () => {
       const family = await start();
-      const first = await turn(family, family.refreshToken);
-      const second = await turn(family, first.refreshToken);
+      const first = await rotate(family, family.refreshToken);
+      const second = await rotate(family, first.refreshToken);
       const all = [family, first, second];
       expect(new Set(all.map(({ refreshToken }) => refreshToken)).size).to.equal(3);
       expect(new Set(all.map(({ accessToken }) => accessToken)).size).to.equal(3);
@@ -37,8 +37,8 @@ for (const method of METHODS) {
     it('one or two generations old gives the current one for a minute', async () => {
       const now = stopClock();
       const family = await start();
-      const first = await turn(family, family.refreshToken);
-      const second = await turn(family, first.refreshToken);
+      const first = await rotate(family, family.refreshToken);
+      const second = await rotate(family, first.refreshToken);
       for (const seconds of [0, 1, 30, 59]) {
         setClock(now + seconds);
         for (const token of [family.refreshToken, first.refreshToken]) {
@@ -57,9 +57,9 @@ for (const method of METHODS) {
     ] as const) {
       it(`whose answer was lost works again after ${time}`, async () => {
         const family = await start();
-        await turn(family, family.refreshToken);
+        await rotate(family, family.refreshToken);
         moveClock(seconds);
-        await expectAlive(family, await turn(family, family.refreshToken));
+        await expectAlive(family, await rotate(family, family.refreshToken));
         expect(await auditOf(system(), family.accessToken)).to.deep.equal([]);
       });
     }
@@ -67,18 +67,18 @@ for (const method of METHODS) {
     it('whose answer is lost again and again works again and again', async () => {
       const family = await start();
       for (let loss = 0; loss < 5; loss += 1) {
-        await turn(family, family.refreshToken);
+        await rotate(family, family.refreshToken);
         moveClock(61);
       }
-      await expectAlive(family, await turn(family, family.refreshToken));
+      await expectAlive(family, await rotate(family, family.refreshToken));
     });
 
     it('whose successor was not used in a minute turns once more: that successor is dead and ends the family', async () => {
       const now = stopClock();
       const family = await start();
-      const lost = await turn(family, family.refreshToken);
+      const lost = await rotate(family, family.refreshToken);
       setClock(now + 60);
-      const late = await turn(family, family.refreshToken);
+      const late = await rotate(family, family.refreshToken);
       expect(late.refreshToken).to.not.equal(lost.refreshToken);
       await expectAlive(family, late);
       const refused = await present(family, lost.refreshToken);
@@ -93,8 +93,8 @@ for (const method of METHODS) {
     it('whose successor was used, a minute later, ends the family with one event', async () => {
       const now = stopClock();
       const family = await start();
-      const first = await turn(family, family.refreshToken);
-      const second = await turn(family, first.refreshToken);
+      const first = await rotate(family, family.refreshToken);
+      const second = await rotate(family, first.refreshToken);
       setClock(now + 66);
       const refused = await present(family, family.refreshToken);
       expect([refused.status, refused.body.error]).to.deep.equal([400, 'invalid_grant']);
@@ -107,9 +107,9 @@ for (const method of METHODS) {
 
     it('stolen and replayed eight times at once ends the family with one event', async () => {
       const family = await start();
-      const first = await turn(family, family.refreshToken);
+      const first = await rotate(family, family.refreshToken);
       moveClock(61);
-      const second = await turn(family, first.refreshToken);
+      const second = await rotate(family, first.refreshToken);
       const answers = await times(8, () => present(family, family.refreshToken));
       for (const { status, body } of answers)
         expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);

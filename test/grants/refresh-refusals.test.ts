@@ -13,7 +13,7 @@ import {
   present,
   startFamily,
   tokensOf,
-  turn,
+  rotate,
 } from './family.ts';
 
 /** `<grant>~<generation>~<MAC>`, with what an attacker who saw some of them could make of it. */
@@ -81,7 +81,7 @@ onEachStore('A refresh that is refused', (system) => {
   it('because the token was made up harms nobody, not even with the id of a real grant', async () => {
     const family = await startFamily(system());
     const foreign = await startFamily(system());
-    const { refreshToken: current } = await turn(family, family.refreshToken);
+    const { refreshToken: current } = await rotate(family, family.refreshToken);
     const forged = Object.entries(forgeries(family.refreshToken, current, foreign.refreshToken));
     for (const minutesLater of [0, 2]) {
       moveClock(minutesLater * 60);
@@ -94,8 +94,8 @@ onEachStore('A refresh that is refused', (system) => {
 
   it('because another client asked harms nobody, with a current token and with an old one', async () => {
     const family = await startFamily(system());
-    const { refreshToken: parent } = await turn(family, family.refreshToken);
-    const { refreshToken: current } = await turn(family, parent);
+    const { refreshToken: parent } = await rotate(family, family.refreshToken);
+    const { refreshToken: current } = await rotate(family, parent);
     const strangers = [
       await registerClient(family.server),
       await registerClient(family.server, 'client_secret_basic'),
@@ -115,8 +115,8 @@ onEachStore('A refresh that is refused', (system) => {
   it('because the client did not prove who it is harms nobody', async () => {
     for (const method of ['client_secret_basic', 'client_secret_post'] as const) {
       const family = await startFamily(system(), { method });
-      const { refreshToken: parent } = await turn(family, family.refreshToken);
-      const { refreshToken: current } = await turn(family, parent);
+      const { refreshToken: parent } = await rotate(family, family.refreshToken);
+      const { refreshToken: current } = await rotate(family, parent);
       const { client, server } = family;
       const impostors: Client[] = [
         { ...client, method: 'none' },
@@ -136,7 +136,7 @@ onEachStore('A refresh that is refused', (system) => {
   it('because it names another resource uses nothing up', async () => {
     const family = await startFamily(system());
     const { link: other } = await createConnector(system());
-    const { refreshToken: current } = await turn(family, family.refreshToken);
+    const { refreshToken: current } = await rotate(family, family.refreshToken);
     const { resource } = system();
     const wrong = [
       other,

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import type { GrantRecord } from '../../src/grants/grant-record.ts';
 import { findGrant } from '../../src/grants/grants.ts';
-import { createTokenName } from '../../src/grants/token-name.ts';
+import { createOpaqueToken } from '../../src/grants/opaque-token.ts';
 import { keyRing } from '../../src/keys/key-ring.ts';
 import { registerClient } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
@@ -21,7 +21,7 @@ import {
   startFamily,
   times,
   tokensOf,
-  turn,
+  rotate,
 } from './family.ts';
 
 const HINTS = [undefined, 'access_token', 'refresh_token', 'unheard-of'];
@@ -60,7 +60,7 @@ onEachStore('Revoking a refresh token', (system) => {
     for (const hint of method === 'none' ? HINTS : [undefined])
       it(`ends the connection (${method}, hint ${hint ?? 'absent'})`, async () => {
         const family = await startFamily(system(), { method });
-        const next = await turn(family, family.refreshToken);
+        const next = await rotate(family, family.refreshToken);
         for (const { accessToken } of [family, next])
           expect(await isLetIn(family.link, accessToken)).to.equal(true);
         expectDone(await revoke(family, next.refreshToken, { hint }));
@@ -78,7 +78,7 @@ onEachStore('Revoking a refresh token', (system) => {
   it('of an older generation ends the connection too, repeated or late', async () => {
     for (const seconds of [0, 61]) {
       const family = await startFamily(system());
-      const next = await turn(family, family.refreshToken);
+      const next = await rotate(family, family.refreshToken);
       moveClock(seconds);
       expectDone(await revoke(family, family.refreshToken));
       await untilShutOut(family, next.accessToken);
@@ -89,7 +89,7 @@ onEachStore('Revoking a refresh token', (system) => {
   it('ends the connection also when the token begins like a JWT', async () => {
     const family = await startFamily(system());
     const refreshToken = await renameGrant(family.refreshToken, (id) => `ey${id.slice(2)}`);
-    const next = await turn(family, refreshToken);
+    const next = await rotate(family, refreshToken);
     expectDone(await revoke(family, next.refreshToken));
     await expectEnded(family, { accessTokens: [next.accessToken], refreshTokens: [refreshToken] });
   });
@@ -103,7 +103,7 @@ onEachStore('Revoking a refresh token', (system) => {
     const copy: GrantRecord = JSON.parse(JSON.stringify(found.value).replaceAll(id, rename(id)));
     await store.add(`grant:${rename(id)}`, copy, 3600);
     await store.close();
-    return createTokenName(
+    return createOpaqueToken(
       keyRing({ secret }, 'codes and refresh tokens'),
       rename(id),
       0,
@@ -122,7 +122,7 @@ onEachStore('Revoking an access token', (system) => {
   for (const hint of HINTS)
     it(`ends that token and nothing else (hint ${hint ?? 'absent'})`, async () => {
       const family = await startFamily(system());
-      const next = await turn(family, family.refreshToken);
+      const next = await rotate(family, family.refreshToken);
       expect(await isLetIn(family.link, next.accessToken)).to.equal(true);
       expectDone(await revoke(family, next.accessToken, { hint }));
       await untilShutOut(family, next.accessToken);
@@ -134,7 +134,7 @@ onEachStore('Revoking an access token', (system) => {
 
   it('fifty times leaves the connection, and once more ends it', async () => {
     const family = await startFamily(system());
-    const { refreshToken } = await turn(family, family.refreshToken);
+    const { refreshToken } = await rotate(family, family.refreshToken);
     const revokeAnother = async () => {
       const { accessToken } = tokensOf(await present(family, family.refreshToken));
       expectDone(await revoke(family, accessToken));
@@ -157,7 +157,7 @@ onEachStore('Revoking', (system) => {
       await registerClient(family.server),
       await registerClient(family.server, 'client_secret_basic'),
     ];
-    const next = await turn(family, family.refreshToken);
+    const next = await rotate(family, family.refreshToken);
     for (const as of strangers)
       for (const hint of HINTS)
         for (const token of [next.accessToken, next.refreshToken, family.refreshToken])

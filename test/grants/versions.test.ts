@@ -1,7 +1,7 @@
 // Versions of Gatehouse that share a store, as during a rolling upgrade: old records are read, and newer ones are left alone.
 import { expect } from 'chai';
 import { keyRing } from '../../src/keys/key-ring.ts';
-import { createTokenName, parseTokenName } from '../../src/grants/token-name.ts';
+import { createOpaqueToken, parseOpaqueToken } from '../../src/grants/opaque-token.ts';
 import { createConnector } from '../support/administrator.ts';
 import { connect, REDIRECT_URI } from '../support/connection.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';
@@ -20,7 +20,7 @@ onEachStore('A store that versions share', (system) => {
     for (const [key, value] of Object.entries(old.values)) await store.set(key, value, 86_400);
     await store.close();
     const keys = keyRing({ secret }, 'codes and refresh tokens');
-    let token = createTokenName(keys, old.grant, old.generation, old.seed);
+    let token = createOpaqueToken(keys, old.grant, old.generation, old.seed);
     const { server } = await discover(old.link);
     const client = { id: old.client, method: 'none', redirectUri: REDIRECT_URI } as const;
     for (let n = 0; n < 2; n += 1) {
@@ -32,13 +32,13 @@ onEachStore('A store that versions share', (system) => {
       expect(await isLetIn(old.link, body.access_token)).to.equal(true);
       token = body.refresh_token ?? '';
     }
-    expect(parseTokenName(token)?.part).to.equal(old.generation + 2);
+    expect(parseOpaqueToken(token)?.part).to.equal(old.generation + 2);
   });
 
   it('has a grant of a newer version, which is put off and left as it is, and goes on where it is understood', async () => {
     const connection = await connect(system(), await createConnector(system()));
     const { server, client, link, accessToken, refreshToken } = connection;
-    const grantId = parseTokenName(refreshToken ?? '')?.grantId ?? '';
+    const grantId = parseOpaqueToken(refreshToken ?? '')?.grantId ?? '';
     await setVersion(system(), grantId, 2);
     const before = await readStoredBytes(system().storeAddress, 'grant:');
 

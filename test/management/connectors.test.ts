@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { findConnector, keepTakenUses, takeUse } from '../../src/connectors/connectors.ts';
+import { findConnector, commitUses, acquireUse } from '../../src/connectors/connectors.ts';
 import type { ConnectorResource } from '../../src/management/api/resources.ts';
 import {
   type ManagementHost,
@@ -92,8 +92,8 @@ describe('connectors over the management API', () => {
     const { id } = await create({ name: 'Ops', level: 'admin', maxUses: 1 });
     const now = Math.floor(Date.now() / 1000);
     const use = { grantId: 'g', holder: 'ada client', reservedUntil: now + 60 };
-    expect(await takeUse(host.store, id, use, { now, stands: async () => true })).to.equal(true);
-    await keepTakenUses(host.store, id, [use]);
+    expect(await acquireUse(host.store, id, use, { now, isActive: async () => true })).to.equal(true);
+    await commitUses(host.store, id, [use]);
     const { body } = await request(host, 'GET', `${CONNECTORS}/${id}`);
     expect(body).to.include({ state: 'used-up', uses: 1, maxUses: 1 });
   });

@@ -43,7 +43,7 @@ export function racesAreFair(processes: () => Processes, rounds: number): void {
       const work = async (family: Connection) => {
         let { refreshToken } = family;
         while (left-- > 0) refreshToken = await raceToRefresh(family, refreshToken, ways);
-        expect((await turn(family, refreshToken)).status).to.equal(200);
+        expect((await rotate(family, refreshToken)).status).to.equal(200);
       };
       await Promise.all(families.map(work));
     }).timeout(20_000 + rounds * ROUND_MS);
@@ -67,7 +67,7 @@ async function raceToRedeem(code: Unredeemed) {
 async function raceToRefresh(family: Connection, token: string | undefined, ways: number) {
   const answers = await times(ways, async () => {
     await delay(Math.random() * LONGEST_STAGGER_MS);
-    return turn(family, token);
+    return rotate(family, token);
   });
   for (const { status, body } of answers)
     expect({ status, error: body.error }).to.deep.equal({ status: 200, error: undefined });
@@ -79,7 +79,7 @@ async function raceToRefresh(family: Connection, token: string | undefined, ways
   return successor;
 }
 
-function turn({ server, client }: Connection, token: string | undefined) {
+function rotate({ server, client }: Connection, token: string | undefined) {
   return refresh(server, client, token);
 }
 

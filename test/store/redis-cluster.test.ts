@@ -9,7 +9,7 @@ import { type RedisCluster, type RedisNode, startCluster } from './redis-groups.
 
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
 
-async function holderOf(masters: RedisNode[], kind: string): Promise<[RedisNode, string]> {
+async function redeemerOf(masters: RedisNode[], kind: string): Promise<[RedisNode, string]> {
   for (const node of masters) {
     const [key] = await node.raw.keys(`${kind}:*`);
     if (key) return [node, key];
@@ -38,8 +38,8 @@ describe('The store on a Redis Cluster', () => {
       dump: async () =>
         Buffer.concat(await Promise.all(cluster.masters.map(({ raw }) => dumpAll(raw)))),
       async overwrite(from, to) {
-        const [source, sourceKey] = await holderOf(cluster.masters, from);
-        const [target, targetKey] = await holderOf(cluster.masters, to);
+        const [source, sourceKey] = await redeemerOf(cluster.masters, from);
+        const [target, targetKey] = await redeemerOf(cluster.masters, to);
         await target.raw.set(targetKey, await bytesOf(source.raw, sourceKey));
       },
       openWithSecret: (secret) => openStore(address, { ...options, secret }),
@@ -80,7 +80,7 @@ describe('The store on a Redis Cluster', () => {
     it('the store works while the slot of a record moves to another master', async () => {
       await store.set('moving:1', 1, 600);
       const increment = (n = 0) => ({ value: n + 1, ttl: 600 });
-      const [from, key] = await holderOf(cluster.masters, 'moving');
+      const [from, key] = await redeemerOf(cluster.masters, 'moving');
       const to = cluster.masters.find((node) => node !== from);
       const [fromId, toId] = await Promise.all(
         [from, to].map((node) => node?.raw.call('CLUSTER', 'MYID')),
@@ -111,7 +111,7 @@ describe('The store on a Redis Cluster', () => {
         const kinds = Array.from({ length: 12 }, (_, i) => `waiting-${i}`);
         for (const kind of kinds) {
           const waited = await waits(`${kind}:1`);
-          const [holder] = await holderOf(cluster.masters, kind);
+          const [holder] = await redeemerOf(cluster.masters, kind);
           assert.equal(waited, holder === cluster.masters[0], kind);
         }
       } finally {

@@ -8,7 +8,7 @@ import { highestLevelIn, LEVELS, OFFLINE_ACCESS } from '../../permission-level.t
 import { CLIENT_AUTH_METHODS, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from './client-secrets.ts';
-import { namingTtl } from './extensions.ts';
+import { ttlThatSetsValue } from './extensions.ts';
 import type { GrantModels } from './grant-models.ts';
 import { approvedGrantId, askEveryTime } from './interaction-policy.ts';
 import type { introspection } from './introspection.ts';
@@ -30,7 +30,7 @@ export type ConfigurationOptions = {
   nonceKey: KeyObject;
   /** Cookies then get the prefixes that browsers hold to (RFC 6265bis section 4.1.3). */
   isHttps: boolean;
-  nameToken: GrantModels['nameToken'];
+  createTokenValue: GrantModels['createTokenValue'];
   resourceIndicators: ReturnType<typeof resourceIndicators>;
   introspection: ReturnType<typeof introspection>;
   readAccount: (id: string) => Promise<Account | undefined>;
@@ -56,7 +56,7 @@ const GRANT_TYPES = ['authorization_code', 'refresh_token'];
 export const COOKIE = { signed: true, httpOnly: true, sameSite: 'lax', overwrite: true } as const;
 
 export function configuration(options: ConfigurationOptions): Configuration {
-  const { ttl, nameToken, documents } = options;
+  const { ttl, createTokenValue, documents } = options;
   return {
     adapter: options.adapter,
     jwks: { keys: options.signingKeys as NonNullable<Configuration['jwks']>['keys'] },
@@ -132,8 +132,8 @@ export function configuration(options: ConfigurationOptions): Configuration {
     formats: { customizers: { jwt: oneLevelInScope } },
     ttl: {
       AccessToken: (ctx) => untilGrantEnds(ctx, ttl.accessToken),
-      AuthorizationCode: namingTtl('AuthorizationCode', ttl.code, nameToken),
-      RefreshToken: namingTtl('RefreshToken', ttl.refreshTokenIdle, nameToken),
+      AuthorizationCode: ttlThatSetsValue('AuthorizationCode', ttl.code, createTokenValue),
+      RefreshToken: ttlThatSetsValue('RefreshToken', ttl.refreshTokenIdle, createTokenValue),
       Grant: ttl.refreshTokenAbsolute,
       Session: ttl.session,
       Interaction: ttl.interaction,

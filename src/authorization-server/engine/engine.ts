@@ -9,8 +9,8 @@ import { accountLifetime } from '../../accounts/account.ts';
 import { ACCOUNTS_CHANNEL, findAccount } from '../../accounts/accounts.ts';
 import { entitledLevel } from '../../accounts/entitlement.ts';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
-import { openUseKeeper } from '../../connectors/kept-uses.ts';
-import { grantLifetimes, type Lifetimes } from '../../grants/grant-life.ts';
+import { openUseRecorder } from '../../connectors/use-recorder.ts';
+import { grantLifetimes, type Lifetimes } from '../../grants/grant-lifetime.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
 import type { SecretGuard } from '../../http/secret-guard.ts';
 import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
@@ -80,7 +80,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   const copies = documentCopies(store, settings.lifetimes, now);
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
   const clients = registeredClients(store, settings.lifetimes, now, copies, preRegistered);
-  const uses = openUseKeeper(store, (error) =>
+  const uses = openUseRecorder(store, (error) =>
     logger.error({ err: error, what: 'use' }, 'a follow-up failed'),
   );
   const grants = grantModels({
@@ -138,7 +138,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
         cookieKeys: options.cookieKeys,
         nonceKey: options.nonceKey,
         isHttps: settings.authUrl.startsWith('https:'),
-        nameToken: grants.nameToken,
+        createTokenValue: grants.createTokenValue,
         resourceIndicators: resources,
         vouchedClients: new Set(
           settings.authorization.trustedIssuers.flatMap(({ clients: ids }) => ids),

@@ -2,10 +2,10 @@
 import type { KoaContextWithOIDC, Provider } from 'oidc-provider';
 import type { Logger } from 'pino';
 import { type AuditServices, recordAudit } from '../../audit/audit.ts';
-import { holderOf } from '../../connectors/connector.ts';
-import { settleUseOf } from '../../connectors/connectors.ts';
-import type { UseKeeper } from '../../connectors/kept-uses.ts';
-import { wasExchanged } from '../../grants/grant-life.ts';
+import { redeemerOf } from '../../connectors/connector.ts';
+import { commitReservedUse } from '../../connectors/connectors.ts';
+import type { UseRecorder } from '../../connectors/use-recorder.ts';
+import { wasExchanged } from '../../grants/grant-lifetime.ts';
 import type { Clients } from './clients.ts';
 import type { GrantModelOptions } from './grant-models.ts';
 import { requestContext } from '../../http/request-context.ts';
@@ -13,7 +13,7 @@ import { requestContext } from '../../http/request-context.ts';
 export type GrantEventOptions = AuditServices & {
   logger: Logger;
   clients: Clients;
-  uses: UseKeeper;
+  uses: UseRecorder;
 };
 
 /** What must not fail the request it belongs to: the code or refresh token is used up by then, and the client needs its answer. */
@@ -46,11 +46,11 @@ export function grantEvents({
           'audit',
           recordAudit({ store, metrics, now }, { ...item, outcome: 'grant_ended', reason }),
         ),
-        wasExchanged(record) && attempt('use', settleUseOf(store, connector, grantId)),
+        wasExchanged(record) && attempt('use', commitReservedUse(store, connector, grantId)),
       ]);
     },
     onExchanged(grantId, { grant, connector }) {
-      uses.keep(connector, { holder: holderOf(grant.accountId, grant.clientId), grantId });
+      uses.record(connector, { holder: redeemerOf(grant.accountId, grant.clientId), grantId });
     },
     async onRefreshed(_grantId, { grant }) {
       await attempt('client', clients.touch(grant.clientId));

@@ -5,17 +5,17 @@ import type { GrantModels } from './grant-models.ts';
 type Nameable = { jti?: string; grantId?: string };
 
 /**
- * Codes and refresh tokens carry our names (`grants/token-name.ts`). The engine calls the documented `ttl` function in `save()` just before it
+ * Codes and refresh tokens carry our names (`grants/opaque-token.ts`). The engine calls the documented `ttl` function in `save()` just before it
  * makes a random name for a token that has none, so the function that says how long also says what it is called.
  * Test: "codes and refresh tokens are named after their grant".
  */
-export function namingTtl(
+export function ttlThatSetsValue(
   kind: 'AuthorizationCode' | 'RefreshToken',
   seconds: number,
-  nameToken: GrantModels['nameToken'],
+  createTokenValue: GrantModels['createTokenValue'],
 ) {
   return (_ctx: unknown, token: Nameable): number => {
-    if (token.grantId && !token.jti) token.jti = nameToken(kind, token.grantId);
+    if (token.grantId && !token.jti) token.jti = createTokenValue(kind, token.grantId);
     return seconds;
   };
 }

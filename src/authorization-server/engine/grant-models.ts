@@ -2,14 +2,14 @@
 import type { Adapter } from 'oidc-provider';
 import { allowsLevel, revokeAccessToken } from '../../grants/grant-record.ts';
 import { announceGrant } from '../../grants/grants.ts';
-import { createTokenName, type Part } from '../../grants/token-name.ts';
+import { createOpaqueToken, type Part } from '../../grants/opaque-token.ts';
 import { isLevel } from '../../permission-level.ts';
 import { KEEP } from '../../store/store.ts';
 import { JWT_BEARER } from '../metadata.ts';
 import { presentedJwt } from './extensions.ts';
 import { type LastSteps, usedProofModel } from './proof-key.ts';
 import {
-  endReason,
+  requestEndReason,
   requestRecords,
   type RequestRecords,
   requireRequest,
@@ -38,7 +38,7 @@ export type AccessTokenClaims = {
 export type GrantModels = {
   models: Record<string, Partial<Adapter>>;
   /** The value of the code or refresh token that is about to be saved; the grant was read earlier in the same request. */
-  nameToken: (kind: 'AuthorizationCode' | 'RefreshToken', grantId: string) => string;
+  createTokenValue: (kind: 'AuthorizationCode' | 'RefreshToken', grantId: string) => string;
 };
 
 export function grantModels(options: GrantModelOptions): GrantModels {
@@ -52,11 +52,11 @@ export function grantModels(options: GrantModelOptions): GrantModels {
       AccessToken: accessTokenModel(options, records),
       ReplayDetection: usedProofModel(options.store, lastSteps),
     },
-    nameToken(kind, grantId) {
+    createTokenValue(kind, grantId) {
       const record = records.seen(grantId)?.value;
       if (!record) throw new Error('a token was named before its grant was read');
       const part: Part = kind === 'AuthorizationCode' ? 'code' : (record.refresh?.generation ?? 0);
-      return createTokenName(options.tokenKeys, grantId, part, record.seed);
+      return createOpaqueToken(options.tokenKeys, grantId, part, record.seed);
     },
   };
 }
@@ -68,7 +68,7 @@ function grantModel({ load, end }: RequestRecords): Partial<Adapter> {
       return (await load(id))?.value.grant;
     },
     async destroy(id) {
-      await end(id, endReason());
+      await end(id, requestEndReason());
     },
   };
 }

@@ -1,24 +1,24 @@
-// The grant behind an assertion: the one that stands is renewed, a new one takes a use, and both are listed and ended as any other.
+// The grant behind an assertion: the one that is active is renewed, a new one takes a use, and both are listed and ended as any other.
 import { type AuditServices, recordAudit } from '../../audit/audit.ts';
 import { type Account, isHonoured } from '../../accounts/account.ts';
 import { revokedSince } from '../../clients/clients.ts';
-import { type Connector, holderOf } from '../../connectors/connector.ts';
-import { takeUse } from '../../connectors/connectors.ts';
-import type { UseKeeper } from '../../connectors/kept-uses.ts';
-import { unusedAfter } from '../../grants/grant-life.ts';
+import { type Connector, redeemerOf } from '../../connectors/connector.ts';
+import { acquireUse } from '../../connectors/connectors.ts';
+import type { UseRecorder } from '../../connectors/use-recorder.ts';
+import { redemptionDeadline } from '../../grants/grant-lifetime.ts';
 import type { ClientSnapshot } from '../../grants/grant-record.ts';
-import { endGrant, grantStands } from '../../grants/grants.ts';
+import { endGrant, isGrantActive } from '../../grants/grants.ts';
 import {
-  pointToGrant,
-  renewVouchedGrant,
-  type Slot,
-  vouchedGrantId,
-} from '../../grants/vouched-grants.ts';
+  setCurrentGrant,
+  renewIdJagGrant,
+  type IdJagGrantKey,
+  idJagGrantId,
+} from '../../grants/id-jag-grants.ts';
 import { type Level, levelsUpTo } from '../../permission-level.ts';
 import { refusedBecause } from './id-jag-refusals.ts';
 import { makeGrant, type NewGrantOptions } from './new-grant.ts';
 
-export type VouchedGrantOptions = NewGrantOptions & AuditServices & { uses: UseKeeper };
+export type VouchedGrantOptions = NewGrantOptions & AuditServices & { uses: UseRecorder };
 
 export type Vouched = {
   account: Account;
@@ -31,26 +31,26 @@ export type Vouched = {
 };
 
 /** Its id. Refuses when no use is left, or the client was revoked. */
-export async function vouchedGrant(
+export async function findOrCreateGrant(
   options: VouchedGrantOptions,
   vouched: Vouched,
 ): Promise<string> {
   const { account, client, connector, level } = vouched;
-  const slot = { account: account.id, client: client.id, connector: connector.id, level };
-  return (await renew(options, slot, account)) ?? makeVouchedGrant(options, slot, vouched);
+  const key = { account: account.id, client: client.id, connector: connector.id, level };
+  return (await renew(options, key, account)) ?? makeVouchedGrant(options, key, vouched);
 }
 
 function renew(
   { store, lifetimes, now }: VouchedGrantOptions,
-  slot: Slot,
+  key: IdJagGrantKey,
   account: Account,
 ): Promise<string | undefined> {
   const moment = now();
   // The last access token should live as long as any other.
   const lastMoment = moment + lifetimes.accessToken;
-  return renewVouchedGrant(
+  return renewIdJagGrant(
     store,
-    slot,
+    key,
     ({ createdAt, grant }) => isHonoured(account, createdAt) && grant.exp > lastMoment,
     { lifetimes, now: moment },
   );
@@ -58,15 +58,15 @@ function renew(
 
 async function makeVouchedGrant(
   options: VouchedGrantOptions,
-  slot: Slot,
+  key: IdJagGrantKey,
   { account, client, connector, resource, level, assertion }: Vouched,
 ): Promise<string> {
   const { store, lifetimes, grantLifetime, uses, now } = options;
-  const grantId = vouchedGrantId(slot, assertion);
-  const holder = holderOf(account.id, client.id);
-  const reservation = { grantId, holder, reservedUntil: now() + unusedAfter(lifetimes) };
-  const stands = (id: string) => grantStands(store, id, lifetimes, now());
-  if (!(await takeUse(store, connector.id, reservation, { now: now(), stands })))
+  const grantId = idJagGrantId(key, assertion);
+  const holder = redeemerOf(account.id, client.id);
+  const reservation = { grantId, holder, reservedUntil: now() + redemptionDeadline(lifetimes) };
+  const isActive = (id: string) => isGrantActive(store, id, lifetimes, now());
+  if (!(await acquireUse(store, connector.id, reservation, { now: now(), isActive })))
     throw refusedBecause('used_up');
   const scopes = levelsUpTo(level);
   const isNew = await makeGrant(options, grantId, {
@@ -82,9 +82,9 @@ async function makeVouchedGrant(
     await endGrant(store, grantId, 'client_revoked', now());
     throw refusedBecause('client_revoked');
   }
-  await pointToGrant(store, slot, grantId, grantLifetime);
+  await setCurrentGrant(store, key, grantId, grantLifetime);
   if (!isNew) return grantId;
-  uses.keep(connector.id, { holder, grantId });
+  uses.record(connector.id, { holder, grantId });
   const who = { account: account.id, clientId: client.id, connector: connector.id, grantId };
   // Nobody was asked, so this is where it can be seen later.
   await recordAudit(options, { event: 'grant_vouched', ...who, outcome: 'granted' });

@@ -17,7 +17,7 @@ import {
   testimonyOf,
   type VouchedAccountOptions,
 } from './id-jag-account.ts';
-import { type VouchedGrantOptions, vouchedGrant } from './id-jag-grant.ts';
+import { type VouchedGrantOptions, findOrCreateGrant } from './id-jag-grant.ts';
 import { keyProver, type KeyOptions, type ProvenKey } from './id-jag-key.ts';
 import { ALGORITHMS, type IdJag, judgeClaims, judgeHeader } from './id-jag-judgement.ts';
 import { type IdJagRefusal, refusedBecause } from './id-jag-refusals.ts';
@@ -110,7 +110,7 @@ async function grantFor(options: IdJagOptions, ctx: Context, jag: IdJag): Promis
   const testimony = testimonyOf(options, jag);
   const account = await admittedAccount(options, jag, testimony);
   const level = lowest(usable.level, account.entitled, jag.level ?? 'full');
-  const grantId = await vouchedGrant(options, {
+  const grantId = await findOrCreateGrant(options, {
     account,
     connector: usable,
     level,

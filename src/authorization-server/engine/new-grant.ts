@@ -1,5 +1,5 @@
 // A grant that is made: the engine's Grant, what is kept beside it, and its place in the lists.
-import type { Lifetimes } from '../../grants/grant-life.ts';
+import type { Lifetimes } from '../../grants/grant-lifetime.ts';
 import { listGrant } from '../../grants/grant-lists.ts';
 import type { ClientSnapshot } from '../../grants/grant-record.ts';
 import { createGrant } from '../../grants/grants.ts';

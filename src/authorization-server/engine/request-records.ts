@@ -1,7 +1,7 @@
 // The grant record of one engine request: read once, changed and ended through here.
 import type { KeyObject } from 'node:crypto';
 import { Provider, type KoaContextWithOIDC } from 'oidc-provider';
-import type { Lifetimes } from '../../grants/grant-life.ts';
+import type { Lifetimes } from '../../grants/grant-lifetime.ts';
 import type { GrantRecord } from '../../grants/grant-record.ts';
 import {
   announceGrant,
@@ -11,7 +11,7 @@ import {
   updateGrant,
 } from '../../grants/grants.ts';
 import type { Reason } from '../../grants/reasons.ts';
-import { isOurs, parseTokenName } from '../../grants/token-name.ts';
+import { hasValidMac, parseOpaqueToken } from '../../grants/opaque-token.ts';
 import type { KEEP, Store } from '../../store/store.ts';
 import { invalidGrant } from './refusals.ts';
 
@@ -63,10 +63,10 @@ export function requestRecords({ store, tokenKeys, lifetimes, now, onEnded }: Re
     },
     /** The record a presented value belongs to, when we made that value. */
     async resolve(value: string, kind: 'code' | 'refresh token') {
-      const name = parseTokenName(value);
+      const name = parseOpaqueToken(value);
       if (!name || (name.part === 'code') !== (kind === 'code')) return undefined;
       const found = await load(name.grantId);
-      return found && isOurs(tokenKeys, name, found.value.seed)
+      return found && hasValidMac(tokenKeys, name, found.value.seed)
         ? { name, record: found.value }
         : undefined;
     },
@@ -74,14 +74,14 @@ export function requestRecords({ store, tokenKeys, lifetimes, now, onEnded }: Re
 }
 
 /** Why the engine ends a grant, told from what it is doing. */
-export function endReason(): Reason {
+export function requestEndReason(): Reason {
   const { route, params } = Provider.ctx?.oidc ?? {};
   if (route === 'revocation') return 'revoked_by_client';
   return params?.grant_type === 'authorization_code' ? 'code_replay' : 'refresh_replay';
 }
 
 export function grantIdOf(value: string): string {
-  const name = parseTokenName(value);
+  const name = parseOpaqueToken(value);
   if (!name) throw invalidGrant('not one of our tokens');
   return name.grantId;
 }

@@ -1,21 +1,21 @@
 // AuthorizationCode and RefreshToken of the engine, kept in the record of their grant (RFC 6749 sections 4.1.2 and 6).
 import { type Adapter, errors, type KoaContextWithOIDC } from 'oidc-provider';
-import { refreshExpiry } from '../../grants/grant-life.ts';
+import { refreshExpiry } from '../../grants/grant-lifetime.ts';
 import {
   type EnginePayload,
   type GrantRecord,
-  judge,
-  turn,
-  type Verdict,
+  classifyRefreshToken,
+  rotate,
+  type PresentedToken,
   withRefusal,
 } from '../../grants/grant-record.ts';
 import type { Reason } from '../../grants/reasons.ts';
-import { parseTokenName } from '../../grants/token-name.ts';
+import { parseOpaqueToken } from '../../grants/opaque-token.ts';
 import { KEEP } from '../../store/store.ts';
 import { type LastSteps, requireBoundKey } from './proof-key.ts';
 import { invalidGrant, reasonOf, temporarilyUnavailable } from './refusals.ts';
 import {
-  endReason,
+  requestEndReason,
   grantIdOf,
   type RecordOptions,
   type RequestRecords,
@@ -129,7 +129,8 @@ export function refreshTokenModel(
         });
       }
       const replayed =
-        judge(refresh, Number(hit.name.part), now(), lifetimes.refreshGrace) === 'replay';
+        classifyRefreshToken(refresh, Number(hit.name.part), now(), lifetimes.refreshGrace) ===
+        'replay';
       return {
         ...refresh.payload,
         jti: id,
@@ -138,17 +139,17 @@ export function refreshTokenModel(
         ...(replayed ? { consumed: Math.floor(now()) } : {}),
       };
     },
-    /** Turns the generation before the engine names the successor, so the name always fits what is stored. */
+    /** Rotation the generation before the engine names the successor, so the name always fits what is stored. */
     async consume(id) {
       const grantId = grantIdOf(id);
-      const presented = Number(parseTokenName(id)?.part);
-      let verdict: Verdict | undefined;
+      const presented = Number(parseOpaqueToken(id)?.part);
+      let verdict: PresentedToken | undefined;
       const after = await records.change(grantId, (record) => {
         if (!record.refresh) return KEEP;
         const moment = now();
-        verdict = judge(record.refresh, presented, moment, lifetimes.refreshGrace);
+        verdict = classifyRefreshToken(record.refresh, presented, moment, lifetimes.refreshGrace);
         if (verdict === 'repeat' || verdict === 'replay') return KEEP;
-        return turn(record, record.refresh, presented, moment, lifetimes.refreshGrace);
+        return rotate(record, record.refresh, presented, moment, lifetimes.refreshGrace);
       });
       // Another request made a replay of it between `find` and here.
       if (after && isReplay(verdict)) await records.end(grantId, 'refresh_replay');
@@ -158,7 +159,7 @@ export function refreshTokenModel(
       await onRefreshed(grantId, after.value);
     },
     async destroy(id) {
-      await records.end(grantIdOf(id), endReason());
+      await records.end(grantIdOf(id), requestEndReason());
     },
   };
 }
@@ -178,6 +179,6 @@ async function noteRefusal(
   await noted.catch(() => undefined);
 }
 
-function isReplay(verdict: Verdict | undefined): boolean {
+function isReplay(verdict: PresentedToken | undefined): boolean {
   return verdict === 'replay';
 }

@@ -2,12 +2,17 @@
 import type Koa from 'koa';
 import type { AuditServices } from '../../audit/audit.ts';
 import { revokedSince } from '../../clients/clients.ts';
-import { holderOf } from '../../connectors/connector.ts';
-import { hasUseLeft, releaseUseOf, type Stands, takeUse } from '../../connectors/connectors.ts';
+import { redeemerOf } from '../../connectors/connector.ts';
+import {
+  hasUseLeft,
+  releaseReservedUse,
+  type IsGrantActive,
+  acquireUse,
+} from '../../connectors/connectors.ts';
 import { denyConnection, narrowConnection } from '../../connections/connections.ts';
-import { unusedAfter } from '../../grants/grant-life.ts';
+import { redemptionDeadline } from '../../grants/grant-lifetime.ts';
 import type { ClientSnapshot } from '../../grants/grant-record.ts';
-import { endGrant, grantStands } from '../../grants/grants.ts';
+import { endGrant, isGrantActive } from '../../grants/grants.ts';
 import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
@@ -74,13 +79,13 @@ async function findRefusal(
   request: ConsentRequest,
 ): Promise<Refusal | undefined> {
   if (request.levels.length === 0) return { reason: 'not-entitled', description: NOT_ENTITLED };
-  const uses = { now: options.now(), stands: activeGrantCheck(options) };
+  const uses = { now: options.now(), isActive: activeGrantCheck(options) };
   if (await hasUseLeft(request.connector, holderOfRequest(request), uses)) return undefined;
   return { reason: 'used-up', description: USED_UP };
 }
 
 function holderOfRequest({ account, client }: ConsentRequest): string {
-  return holderOf(account.id, client.id);
+  return redeemerOf(account.id, client.id);
 }
 
 export async function decideConsent(
@@ -167,10 +172,10 @@ async function approve(
   const reservation = {
     grantId,
     holder: holderOfRequest(request),
-    reservedUntil: now() + unusedAfter(options.lifetimes),
+    reservedUntil: now() + redemptionDeadline(options.lifetimes),
   };
-  const uses = { now: now(), stands: activeGrantCheck(options) };
-  if (!(await takeUse(store, request.connector.id, reservation, uses))) {
+  const uses = { now: now(), isActive: activeGrantCheck(options) };
+  if (!(await acquireUse(store, request.connector.id, reservation, uses))) {
     return showConsent(options, ctx, interaction, true);
   }
   const stays =
@@ -183,13 +188,13 @@ async function approve(
   ]);
   // A previous approval created the grant but did not finish the interaction: this one may only narrow it.
   if (!isNew && (await narrowConnection(options, grantId, { level, stays })) === undefined) {
-    await releaseUseOf(store, request.connector.id, grantId);
+    await releaseReservedUse(store, request.connector.id, grantId);
     return finishDenied(options, ctx, DENIED);
   }
   // A concurrent revocation of the client may have listed its grants before this grant existed.
   if ((await revokedSince(store, request.client.id)) !== undefined) {
     await endGrant(store, grantId, 'client_revoked', now());
-    await releaseUseOf(store, request.connector.id, grantId);
+    await releaseReservedUse(store, request.connector.id, grantId);
     return showConsent(options, ctx, interaction, true);
   }
   await finishInteraction(options.provider, ctx, { consent: { grantId } });
@@ -199,6 +204,6 @@ function snapshotOf({ client, redirectUri }: ConsentRequest): ClientSnapshot {
   return { name: client.name, redirectHost: redirectDestination(redirectUri) };
 }
 
-function activeGrantCheck({ store, lifetimes, now }: ConsentOptions): Stands {
-  return (grantId) => grantStands(store, grantId, lifetimes, now());
+function activeGrantCheck({ store, lifetimes, now }: ConsentOptions): IsGrantActive {
+  return (grantId) => isGrantActive(store, grantId, lifetimes, now());
 }

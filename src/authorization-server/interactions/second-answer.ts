@@ -2,7 +2,7 @@
 import type Koa from 'koa';
 import type { AuditServices } from '../../audit/audit.ts';
 import { endConnection, narrowConnection } from '../../connections/connections.ts';
-import { type Lifetimes, wasExchanged } from '../../grants/grant-life.ts';
+import { type Lifetimes, wasExchanged } from '../../grants/grant-lifetime.ts';
 import { isLive } from '../../grants/grant-record.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';

@@ -10,10 +10,10 @@ import { makeGrant } from '../../../src/authorization-server/engine/new-grant.ts
 import { clientKey, type StoredClient } from '../../../src/clients/stored-clients.ts';
 import { connectLink } from '../../../src/connectors/connect-link.ts';
 import { createConnector } from '../../../src/connectors/connectors.ts';
-import { grantLifetimes } from '../../../src/grants/grant-life.ts';
+import { grantLifetimes } from '../../../src/grants/grant-lifetime.ts';
 import type { GrantRecord } from '../../../src/grants/grant-record.ts';
 import { findGrant, updateGrant } from '../../../src/grants/grants.ts';
-import { createTokenName, parseTokenName } from '../../../src/grants/token-name.ts';
+import { createOpaqueToken, parseOpaqueToken } from '../../../src/grants/opaque-token.ts';
 import { persistentKey } from '../../../src/keys/persistent-key.ts';
 import { keyRing } from '../../../src/keys/key-ring.ts';
 import type { Store } from '../../../src/store/store.ts';
@@ -40,7 +40,7 @@ const NINETY_DAYS = 90 * DAY;
 const PEOPLE_PER_CONNECTOR = 100;
 
 export async function readPattern(store: Store, refreshToken: string): Promise<Pattern> {
-  const grant = (await findGrant(store, parseTokenName(refreshToken)?.grantId ?? ''))?.value;
+  const grant = (await findGrant(store, parseOpaqueToken(refreshToken)?.grantId ?? ''))?.value;
   const account = grant && (await findAccount(store, grant.grant.accountId));
   const client =
     grant && (await store.get<Pattern['client']>(clientKey(grant.grant.clientId)))?.value;
@@ -78,7 +78,7 @@ export async function openPeople(
     const resource = connectLink(resourceUrl, connector);
     const { id, seed } = await newGrant(store, pattern, owner, { id: connector, resource });
     const generation = pattern.grant.refresh?.generation ?? 0;
-    const refreshToken = createTokenName(tokenKeys, id, generation, seed);
+    const refreshToken = createOpaqueToken(tokenKeys, id, generation, seed);
     return { clientId, resource, refreshToken, accessToken: '' };
   };
 }

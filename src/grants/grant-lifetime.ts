@@ -1,21 +1,20 @@
-// How long a grant and its record live, and why one is over that nobody ended. Pure: no I/O.
+// Lifetimes of grants and their records. Pure: no I/O.
 import { type GrantRecord, lastUseOf } from './grant-record.ts';
 import type { Reason } from './reasons.ts';
 
-/** All in seconds. */
+/** In seconds. */
 export type Lifetimes = {
-  /** How long a turned refresh token still gets the current one: lost replies, and processes that race. */
+  /** How long a rotated refresh token still gets the current one: lost responses, concurrent refreshes. */
   refreshGrace: number;
-  /** How long a second use of a code is the same request sent twice. */
+  /** How long a second use of a code counts as the same request sent twice. */
   codeGrace: number;
   refreshIdle: number;
-  /** From approval to the issue of the code, which is one redirect away. */
+  /** From approval to the code, which is one redirect. */
   pending: number;
   code: number;
   accessToken: number;
 };
 
-/** As the settings have them, and what is fixed. */
 export function grantLifetimes(settings: {
   accessToken: number;
   refreshTokenIdle: number;
@@ -30,21 +29,21 @@ export function grantLifetimes(settings: {
   };
 }
 
-/** Until the code is either exchanged or beyond use, with room for an exchange that is under way. */
-export function unusedAfter({ pending, code }: Lifetimes): number {
-  return pending + code + 2 * CODE_MARGIN;
+/** Seconds after approval until the code is exchanged or expired, with a margin for an exchange in progress. */
+export function redemptionDeadline({ pending, code }: Lifetimes): number {
+  return pending + code + 2 * CODE_MARGIN_SECONDS;
 }
 
-const CODE_MARGIN = 5;
-/** Seconds for which a grant that is over says why. */
-export const REASON_KEPT = 30 * 86_400;
+const CODE_MARGIN_SECONDS = 5;
+/** How long an ended grant keeps its reason. */
+export const TOMBSTONE_SECONDS = 30 * 86_400;
 
-/** When the current refresh token, or what takes its place, stops working: idle since it was made, and never beyond the grant. */
+/** When the current refresh token expires: idle since its issue, at most until the grant expires. */
 export function refreshExpiry(record: GrantRecord, idle: number): number {
   return Math.min(Math.floor((lastUseOf(record) ?? 0) + idle), record.grant.exp);
 }
 
-/** When nothing under the grant is good any more, unless the client comes back before; seconds since the epoch. */
+/** When everything under the grant has expired, unless the client renews it before. Seconds since the epoch. */
 export function validUntil(
   record: GrantRecord,
   { refreshIdle, pending, accessToken }: Lifetimes,
@@ -52,10 +51,10 @@ export function validUntil(
   const { code, grant, createdAt } = record;
   if (isRenewable(record)) return refreshExpiry(record, refreshIdle);
   if (code?.usedAt !== undefined) return Math.min(code.usedAt + accessToken, grant.exp);
-  return code ? code.payload.exp + CODE_MARGIN : createdAt + pending + 1;
+  return code ? code.payload.exp + CODE_MARGIN_SECONDS : createdAt + pending + 1;
 }
 
-/** By a refresh token, or by whoever vouched for it. */
+/** By a refresh token or an assertion. */
 function isRenewable({ refresh, vouchedAt }: GrantRecord): boolean {
   return refresh !== undefined || vouchedAt !== undefined;
 }
@@ -64,13 +63,13 @@ export function wasExchanged(record: GrantRecord): boolean {
   return isRenewable(record) || record.code?.usedAt !== undefined;
 }
 
-/** Whether the code was exchanged, and something under the grant may be good still. */
-export function stands(record: GrantRecord, lifetimes: Lifetimes, now: number): boolean {
+/** Whether the code was exchanged and something under the grant may still be valid. */
+export function isActive(record: GrantRecord, lifetimes: Lifetimes, now: number): boolean {
   return wasExchanged(record) && now < validUntil(record, lifetimes);
 }
 
-/** Why a record that is there is not good any more; undefined while it is. */
-export function overBecause(
+/** Why the grant expired, and when (seconds). Undefined if it has not. */
+export function endReason(
   record: GrantRecord,
   lifetimes: Lifetimes,
   now: number,
@@ -82,8 +81,8 @@ export function overBecause(
   return { reason: at >= record.grant.exp ? 'absolute' : 'idle', at };
 }
 
-/** How long the record must be kept: this only collects garbage, expiry is judged from the record. */
+/** The record's TTL in seconds. It only collects garbage: expiry is read from the record. */
 export function timeToLive(record: GrantRecord, lifetimes: Lifetimes, now: number): number {
-  const kept = wasExchanged(record) ? REASON_KEPT : 0;
+  const kept = wasExchanged(record) ? TOMBSTONE_SECONDS : 0;
   return Math.max(1, Math.ceil(validUntil(record, lifetimes) + kept - now));
 }

@@ -1,6 +1,11 @@
 // When a grant is over that nobody ended, what it then says, and how long it says so.
 import { expect } from 'chai';
-import { grantLifetimes, overBecause, stands, timeToLive } from '../../src/grants/grant-life.ts';
+import {
+  grantLifetimes,
+  endReason,
+  isActive,
+  timeToLive,
+} from '../../src/grants/grant-lifetime.ts';
 import { type GrantRecord, withRefusal } from '../../src/grants/grant-record.ts';
 import type { Reason } from '../../src/grants/reasons.ts';
 
@@ -88,10 +93,10 @@ const CASES: { what: string; record: GrantRecord; end: number; reason: Reason; k
 describe('A grant', () => {
   for (const { what, record, end, reason, kept } of CASES)
     it(`${what} is over to the second because of ${reason}, and is kept ${kept / DAY} days more`, () => {
-      expect(overBecause(record, LIFETIMES, end - 1)).to.equal(undefined);
-      expect(overBecause(record, LIFETIMES, end)).to.deep.equal({ reason, at: end });
-      expect(stands(record, LIFETIMES, end - 1)).to.equal(kept > 0);
-      expect(stands(record, LIFETIMES, end)).to.equal(false);
+      expect(endReason(record, LIFETIMES, end - 1)).to.equal(undefined);
+      expect(endReason(record, LIFETIMES, end)).to.deep.equal({ reason, at: end });
+      expect(isActive(record, LIFETIMES, end - 1)).to.equal(kept > 0);
+      expect(isActive(record, LIFETIMES, end)).to.equal(false);
       expect(timeToLive(record, LIFETIMES, START)).to.equal(end - START + kept);
     });
 
