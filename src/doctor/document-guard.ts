@@ -1,12 +1,12 @@
 // The guard of metadata documents, tried from here: a name that leads to this computer has to be refused.
-import { requireGuard } from '../authorization-server/engine/document-fetch.ts';
+import { requireAddressGuard } from '../authorization-server/engine/document-fetch.ts';
 import type { Deployment } from './deployment.ts';
 import { type Finding, wordsOf } from './finding.ts';
 
 export async function guardFindings({ network }: Deployment): Promise<Finding[]> {
   const words = wordsOf('document-guard', 'client metadata documents');
   try {
-    await requireGuard(network);
+    await requireAddressGuard(network);
     return [words.ok('addresses inside are refused')];
   } catch {
     return [

@@ -1,12 +1,12 @@
-// What the engine stores, on our store: grants and their tokens in one record, clients with a life of their own, the rest plain keys.
+// The engine's storage adapter: grants and their tokens in one record, clients with their own lifetime, other models as plain keys.
 import type { Adapter, AdapterPayload } from 'oidc-provider';
 import type { Store } from '../../store/store.ts';
 import type { Clients } from './clients.ts';
-import { guarded } from './refusals.ts';
+import { mapStoreErrors } from './errors.ts';
 
 const nothing = async () => undefined;
 
-/** A factory as the engine wants it: called with the model's name. Store faults leave as 503 `temporarily_unavailable`. */
+/** The engine's adapter factory, called with the name of a model. Store errors become 503 `temporarily_unavailable`. */
 export function createAdapter(
   store: Store,
   grantModels: Record<string, Partial<Adapter>>,
@@ -30,12 +30,12 @@ export function createAdapter(
       ...own,
     };
     return Object.fromEntries(
-      Object.entries(methods).map(([name, method]) => [name, guarded(method)]),
+      Object.entries(methods).map(([name, method]) => [name, mapStoreErrors(method)]),
     ) as unknown as Adapter;
   };
 }
 
-/** Session, Interaction and the like: one key each, with the engine's own lifetime in seconds. */
+/** For models such as Interaction: one key each, with the engine's TTL in seconds. */
 export function plainModel(store: Store, kind: string): Partial<Adapter> {
   const key = (id: string) => `${kind.toLowerCase()}:${id}`;
   return {
@@ -46,7 +46,7 @@ export function plainModel(store: Store, kind: string): Partial<Adapter> {
   };
 }
 
-/** A browser knows its session by a changing id, a flow in progress by one that stays: the second leads to the first. */
+/** The cookie has a session id that changes; an interaction keeps the session's uid, which resolves to the current id. */
 function sessionModel(store: Store): Partial<Adapter> {
   const sessions = plainModel(store, 'session');
   const uidKey = (uid: string) => `session-uid:${uid}`;

@@ -19,7 +19,7 @@ import {
   type Network,
 } from './document-fetch.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
-import { temporarilyUnavailable, tooManyAttempts } from './refusals.ts';
+import { temporarilyUnavailable, tooManyAttempts } from './errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 
 /** A host name with a dot, no port, no query. */
@@ -63,7 +63,7 @@ export function clientMetadataDocuments(options: DocumentOptions) {
       ack: 'draft-02',
       async allowFetch(ctx: KoaContextWithOIDC | undefined, url: string): Promise<boolean> {
         if (!CLIENT_ID_URL.test(url) || url.length > MAX_URL_LENGTH) return false;
-        if (!isTaken(options, url)) return false;
+        if (!isAcceptedUrl(options, url)) return false;
         const isNew = ctx?.oidc.route === 'authorization';
         const asker = askerAt(options, ctx ? requestContext(ctx).address : '');
         const current = (isKnown: boolean) => fetchCurrent(url, isKnown ? undefined : asker);
@@ -87,7 +87,7 @@ export function clientMetadataDocuments(options: DocumentOptions) {
   };
 }
 
-function isTaken({ hosts, pinned }: DocumentOptions, url: string): boolean {
+function isAcceptedUrl({ hosts, pinned }: DocumentOptions, url: string): boolean {
   if (!hosts || pinned.some((candidate) => candidate.url === url)) return true;
   return isListedDocument(hosts, url);
 }

@@ -2,7 +2,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Provider } from 'oidc-provider';
 import type { SecretGuard } from '../../http/secret-guard.ts';
-import { tooManyAttempts } from './refusals.ts';
+import { tooManyAttempts } from './errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 
 export function secretDigest(secret: string): string {

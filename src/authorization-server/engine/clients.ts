@@ -1,14 +1,14 @@
-// Registered clients in the store: a day for one that nobody approved, months after its last use for one that somebody did.
+// Registered clients in the store. A client expires soon unless a person approves it, and later once it is no longer used.
 import type { Adapter, AdapterPayload } from 'oidc-provider';
 import { CLIENT_ID, clientKey, type StoredClient } from '../../clients/stored-clients.ts';
 import type { Store } from '../../store/store.ts';
 import { secretDigest } from './client-secrets.ts';
 import type { DocumentCopies } from './document-copies.ts';
-import { type ClientLifetimes, usedRecords } from './used-records.ts';
+import { type ClientLifetimes, clientRecords } from './client-records.ts';
 
 export type Clients = {
   model: Partial<Adapter>;
-  /** Called when a person approved and at refreshes: prolongs what is known of the client, at most once a day. */
+  /** Called after consent and refreshes. Prolongs the client's record, at most once a day. */
   touch: (clientId: string) => Promise<void>;
 };
 
@@ -21,7 +21,7 @@ export function registeredClients(
   copies: DocumentCopies,
   preRegistered: ReadonlySet<string>,
 ): Clients {
-  const records = usedRecords<StoredClient<AdapterPayload>>(store, clientKey, lifetimes, {
+  const records = clientRecords<StoredClient<AdapterPayload>>(store, clientKey, lifetimes, {
     freshFor: CACHED_FOR,
     staleIfErrorFor: CACHED_FOR,
     now,

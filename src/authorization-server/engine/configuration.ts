@@ -1,4 +1,4 @@
-// Everything oidc-provider is told: OAuth 2.1 for MCP clients, with every feature we do not serve switched off.
+// The configuration of oidc-provider: OAuth 2.1 for MCP clients, with every unused feature disabled.
 import type { KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import type { JWK } from 'jose';
@@ -10,11 +10,11 @@ import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from './client-secrets.ts';
 import { ttlThatSetsValue } from './extensions.ts';
 import type { GrantModels } from './grant-models.ts';
-import { approvedGrantId, askEveryTime } from './interaction-policy.ts';
+import { approvedGrantId, alwaysPrompt } from './interaction-policy.ts';
 import type { introspection } from './introspection.ts';
-import { dPoP } from './proof-key.ts';
+import { dPoP } from './dpop.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
-import { guarded } from './refusals.ts';
+import { mapStoreErrors } from './errors.ts';
 import { registration } from './registration.ts';
 import type { resourceIndicators } from './resource-indicators.ts';
 import { DPOP_ALGORITHMS } from '../../dpop/proof.ts';
@@ -28,7 +28,7 @@ export type ConfigurationOptions = {
   signingKeys: readonly JWK[];
   cookieKeys: CookieSignatures;
   nonceKey: KeyObject;
-  /** Cookies then get the prefixes that browsers hold to (RFC 6265bis section 4.1.3). */
+  /** Adds the `__Host-` and `__Secure-` cookie prefixes (RFC 6265bis section 4.1.3). */
   isHttps: boolean;
   createTokenValue: GrantModels['createTokenValue'];
   resourceIndicators: ReturnType<typeof resourceIndicators>;
@@ -36,8 +36,8 @@ export type ConfigurationOptions = {
   readAccount: (id: string) => Promise<Account | undefined>;
   preRegistered: readonly { id: string; name: string; redirectUris: string[]; secret?: string }[];
   introspectionClients: readonly { id: string; secret: string }[];
-  /** The pre-registered clients that identity providers may vouch for. */
-  vouchedClients: ReadonlySet<string>;
+  /** The pre-registered clients that may use ID-JAG. */
+  idJagClients: ReadonlySet<string>;
   /** In seconds. */
   ttl: {
     accessToken: number;
@@ -52,7 +52,6 @@ export type ConfigurationOptions = {
 
 const GRANT_TYPES = ['authorization_code', 'refresh_token'];
 
-/** What every cookie is. */
 export const COOKIE = { signed: true, httpOnly: true, sameSite: 'lax', overwrite: true } as const;
 
 export function configuration(options: ConfigurationOptions): Configuration {
@@ -62,7 +61,7 @@ export function configuration(options: ConfigurationOptions): Configuration {
     jwks: { keys: options.signingKeys as NonNullable<Configuration['jwks']>['keys'] },
     clients: [
       ...options.preRegistered.map((client) =>
-        staticClient(client, options.vouchedClients.has(client.id)),
+        preRegisteredClient(client, options.idJagClients.has(client.id)),
       ),
       ...options.introspectionClients.map(resourceServerClient),
     ],
@@ -106,10 +105,10 @@ export function configuration(options: ConfigurationOptions): Configuration {
       dPoP: dPoP(options.nonceKey),
     } as Configuration['features'],
     interactions: {
-      policy: askEveryTime(ttl.session),
+      policy: alwaysPrompt(ttl.session),
       url: (_ctx, interaction) => `/interaction/${interaction.uid}`,
     },
-    findAccount: guarded(async (_ctx: unknown, id: string) => {
+    findAccount: mapStoreErrors(async (_ctx: unknown, id: string) => {
       const account = await options.readAccount(id);
       if (!account || account.disabledAt !== undefined) return undefined;
       const { overBefore } = account;
@@ -118,7 +117,7 @@ export function configuration(options: ConfigurationOptions): Configuration {
     loadExistingGrant: async (ctx) => {
       const grantId = approvedGrantId(ctx);
       const grant = grantId === undefined ? undefined : await ctx.oidc.provider.Grant.find(grantId);
-      // Another person may have signed in meanwhile, in another tab: they are asked themselves.
+      // Another person may have signed in meanwhile, in another tab. Their consent is needed.
       return grant?.accountId === ctx.oidc.account?.accountId ? grant : undefined;
     },
     expiresWithSession: () => false,
@@ -129,9 +128,9 @@ export function configuration(options: ConfigurationOptions): Configuration {
     extraTokenClaims: (_ctx, token) => ({
       grant_id: 'grantId' in token ? token.grantId : undefined,
     }),
-    formats: { customizers: { jwt: oneLevelInScope } },
+    formats: { customizers: { jwt: setScopeAndConnector } },
     ttl: {
-      AccessToken: (ctx) => untilGrantEnds(ctx, ttl.accessToken),
+      AccessToken: (ctx) => accessTokenTtl(ctx, ttl.accessToken),
       AuthorizationCode: ttlThatSetsValue('AuthorizationCode', ttl.code, createTokenValue),
       RefreshToken: ttlThatSetsValue('RefreshToken', ttl.refreshTokenIdle, createTokenValue),
       Grant: ttl.refreshTokenAbsolute,
@@ -149,7 +148,7 @@ const SWITCHED_OFF = {
   userinfo: { enabled: false },
 };
 
-/** The session is sent everywhere, a flow's cookies below its own paths only. */
+/** The session cookie has the path `/`, the others the paths of their interaction. */
 function cookieNames(isHttps: boolean) {
   const [host, secure] = isHttps ? ['__Host-', '__Secure-'] : ['', ''];
   return {
@@ -159,12 +158,12 @@ function cookieNames(isHttps: boolean) {
   };
 }
 
-function staticClient(
+function preRegisteredClient(
   { id, name, redirectUris, secret }: ConfigurationOptions['preRegistered'][number],
-  isVouchedFor: boolean,
+  allowsIdJag: boolean,
 ) {
   return {
-    grant_types: isVouchedFor ? [...GRANT_TYPES, JWT_BEARER] : [...GRANT_TYPES],
+    grant_types: allowsIdJag ? [...GRANT_TYPES, JWT_BEARER] : [...GRANT_TYPES],
     client_id: id,
     client_name: name,
     redirect_uris: redirectUris,
@@ -175,7 +174,7 @@ function staticClient(
   };
 }
 
-/** A resource server may ask about tokens and nothing else. */
+/** A resource server may only introspect tokens. */
 function resourceServerClient({
   id,
   secret,
@@ -190,14 +189,14 @@ function resourceServerClient({
   };
 }
 
-/** No access token outlives the grant. */
-function untilGrantEnds(ctx: KoaContextWithOIDC, accessToken: number): number {
+/** An access token expires with its grant at the latest. */
+function accessTokenTtl(ctx: KoaContextWithOIDC, accessToken: number): number {
   const left = (ctx.oidc.entities.Grant?.exp ?? Infinity) - Math.floor(Date.now() / 1000);
   return Math.max(1, Math.min(accessToken, left));
 }
 
-/** RFC 9068 section 2.2.3: the scope of an access token is its one level. The connector is named beside its link. */
-function oneLevelInScope(
+/** The scope of an access token is its one level (RFC 9068 section 2.2.3). `connector` is the id in its connect link. */
+function setScopeAndConnector(
   _ctx: unknown,
   token: object,
   jwt: { payload: Record<string, unknown> },

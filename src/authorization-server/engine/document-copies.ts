@@ -2,7 +2,7 @@
 import { documentKey, type StoredDocument } from '../../clients/stored-clients.ts';
 import type { Store } from '../../store/store.ts';
 import type { StoredMetadata } from './client-metadata.ts';
-import { type ClientLifetimes, usedRecords } from './used-records.ts';
+import { type ClientLifetimes, clientRecords } from './client-records.ts';
 
 export type ClientDocument = StoredMetadata & { client_id: string };
 
@@ -29,7 +29,7 @@ export function documentCopies(
   lifetimes: ClientLifetimes,
   now: () => number,
 ): DocumentCopies {
-  const records = usedRecords<Copy>(store, documentKey, lifetimes, {
+  const records = clientRecords<Copy>(store, documentKey, lifetimes, {
     freshFor: READ_AGAIN,
     staleIfErrorFor: USABLE,
     now,

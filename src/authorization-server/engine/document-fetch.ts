@@ -63,7 +63,7 @@ async function fetchInTime(url: string, network: Network): Promise<FetchedDocume
 }
 
 /** Throws unless this network refuses a name that leads to this computer: without the guard nobody may have us fetch anything. */
-export async function requireGuard(network: Network): Promise<void> {
+export async function requireAddressGuard(network: Network): Promise<void> {
   const toThisComputer = { ...network, resolve: async () => ['127.0.0.1'] };
   const outcome = await fetchDocument('https://guard.invalid/self-test', toThisComputer).catch(
     (error: unknown) => error,

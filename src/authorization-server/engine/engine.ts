@@ -1,4 +1,4 @@
-// The engine: oidc-provider wired to our store, policy and pages.
+// Creates the engine: oidc-provider with our store, policy and pages.
 import { type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose';
 import type Koa from 'koa';
 import compose from 'koa-compose';
@@ -28,7 +28,7 @@ import { registeredClients } from './clients.ts';
 import { configuration } from './configuration.ts';
 import { ATTEMPT_LIMITS } from './document-attempts.ts';
 import { documentCopies } from './document-copies.ts';
-import { INTERNET, requireGuard } from './document-fetch.ts';
+import { INTERNET, requireAddressGuard } from './document-fetch.ts';
 import { grantEvents, logRefusals } from './events.ts';
 import { presentJwtsAsOpaque } from './extensions.ts';
 import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';
@@ -36,7 +36,7 @@ import { idJagGrantType } from './id-jag.ts';
 import { introspection } from './introspection.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import { resourceIndicators } from './resource-indicators.ts';
-import { settleTokenRequest, type TokenPolicy } from './token-request.ts';
+import { validateTokenRequest, type TokenPolicy } from './token-request.ts';
 
 export type EngineOptions = {
   settings: Settings;
@@ -57,26 +57,26 @@ export type EngineOptions = {
 };
 
 export type Engine = {
-  /** Made anew when the signing keys change: ask for it, and do not keep it. */
+  /** The current provider. Do not keep it: it is replaced when the signing keys change. */
   provider: () => Provider;
   middleware: Koa.Middleware;
   redirectPolicy: RedirectPolicy;
   grantLifetimes: Lifetimes;
   prolongClient: (id: string) => Promise<void>;
-  /** Resolves when nothing is left to write. */
+  /** Resolves when all pending writes are done. */
   close: () => Promise<void>;
 };
 
-/** How long a person may take to sign in and to consent, each. */
-const INTERACTION_LIFETIME = 900;
-const FRESH_FOR = 10;
+/** For sign-in and consent, each. */
+const INTERACTION_SECONDS = 900;
+const FRESH_SECONDS = 10;
 
 export async function openEngine(options: EngineOptions): Promise<Engine> {
   const { settings, store, logger, metrics, signingKeys, now } = options;
   const lifetimes = grantLifetimes(settings.lifetimes);
   const policy = await tokenPolicy(options);
   const network = { ...INTERNET, ...options.documentFetching?.network };
-  await requireGuard(network);
+  await requireAddressGuard(network);
   const copies = documentCopies(store, settings.lifetimes, now);
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
   const clients = registeredClients(store, settings.lifetimes, now, copies, preRegistered);
@@ -88,7 +88,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     tokenKeys: options.tokenKeys,
     lifetimes,
     now,
-    settleTokenRequest: (ctx, granted) => settleTokenRequest(policy, ctx, granted),
+    validateTokenRequest: (ctx, granted) => validateTokenRequest(policy, ctx, granted),
     refreshTokenFollows: (_ctx, code) =>
       String(code.scope ?? '')
         .split(' ')
@@ -140,11 +140,11 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
         isHttps: settings.authUrl.startsWith('https:'),
         createTokenValue: grants.createTokenValue,
         resourceIndicators: resources,
-        vouchedClients: new Set(
+        idJagClients: new Set(
           settings.authorization.trustedIssuers.flatMap(({ clients: ids }) => ids),
         ),
         readAccount: policy.readAccount,
-        ttl: { ...settings.lifetimes, code: lifetimes.code, interaction: INTERACTION_LIFETIME },
+        ttl: { ...settings.lifetimes, code: lifetimes.code, interaction: INTERACTION_SECONDS },
         renderError: options.renderError,
       }),
     );
@@ -155,7 +155,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     return { provider, middleware: compose(provider.middleware) as Koa.Middleware };
   };
   let current = makeProvider();
-  // The engine takes its keys once, so new keys take a new engine; requests under way finish in the old one.
+  // A provider cannot change its keys, so new keys need a new provider. Requests in progress finish in the old one.
   signingKeys.onChange(() => {
     current = makeProvider();
   });
@@ -169,9 +169,9 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   };
 }
 
-/** Connectors and accounts as read at most a moment ago: a refresh asks for both and should not cost two reads. */
+/** Caches connectors and accounts briefly, because every refresh needs both. */
 async function tokenPolicy({ settings, store, now }: EngineOptions): Promise<TokenPolicy> {
-  const freshness = { freshFor: FRESH_FOR, staleIfErrorFor: FRESH_FOR, now };
+  const freshness = { freshFor: FRESH_SECONDS, staleIfErrorFor: FRESH_SECONDS, now };
   const connectors = cachedReader((id) => findConnector(store, id), freshness);
   const accounts = cachedReader((id) => findAccount(store, id), freshness);
   await store.subscribe(CONNECTORS_CHANNEL, connectors.drop);

@@ -1,4 +1,4 @@
-// What follows from the life of a grant: uses kept, clients prolonged, security events recorded, refusals explained to the log.
+// Follow-ups of grant changes (uses, client records, security events), and log details of the engine's errors.
 import type { KoaContextWithOIDC, Provider } from 'oidc-provider';
 import type { Logger } from 'pino';
 import { type AuditServices, recordAudit } from '../../audit/audit.ts';
@@ -16,7 +16,7 @@ export type GrantEventOptions = AuditServices & {
   uses: UseRecorder;
 };
 
-/** What must not fail the request it belongs to: the code or refresh token is used up by then, and the client needs its answer. */
+/** Errors are logged and do not fail the request: the code or refresh token is already consumed, and the client needs the response. */
 export function grantEvents({
   store,
   logger,
@@ -39,7 +39,7 @@ export function grantEvents({
         connector,
         grantId,
       };
-      // Whose it was is in the audit log, which is encrypted.
+      // Only the audit log, which is encrypted, names the account.
       logger[event === 'grant_ended' ? 'info' : 'warn']({ event, reason }, 'a grant ended');
       await Promise.all([
         attempt(
@@ -68,12 +68,12 @@ const REFUSALS = [
 
 type Refusal = Error & { error?: string; error_detail?: string; error_description?: string };
 
-/** For whoever counts answers. */
-function noteGrantType(ctx: Pick<KoaContextWithOIDC, 'state' | 'oidc'>): void {
+/** For the metrics. */
+function recordGrantType(ctx: Pick<KoaContextWithOIDC, 'state' | 'oidc'>): void {
   requestContext(ctx).grantType = ctx.oidc?.params?.grant_type;
 }
 
-/** The wire gets a code and a safe description; the log line of the request also gets the detail. */
+/** The response has a code and a safe description; the request's log line also has the detail. */
 export function logRefusals(provider: Provider, logger: Logger): void {
   const emitter = provider as unknown as NodeJS.EventEmitter;
   for (const name of REFUSALS) {
@@ -85,9 +85,9 @@ export function logRefusals(provider: Provider, logger: Logger): void {
         detail: error.error_detail ?? error.error_description,
         ...(isFault ? { cause: error.cause ?? error } : {}),
       };
-      noteGrantType(ctx);
+      recordGrantType(ctx);
     });
   }
-  emitter.on('grant.success', noteGrantType);
+  emitter.on('grant.success', recordGrantType);
   emitter.on('error', (error: Error) => logger.error({ err: error }, 'engine error'));
 }

@@ -1,12 +1,12 @@
-// The two needs for which the engine has no documented hook, each with its reason; the tests named here fail when the engine changes.
+// Two extensions for which the engine has no documented hook. The tests named here fail if the engine changes.
 import type Provider from 'oidc-provider';
 import type { GrantModels } from './grant-models.ts';
 
-type Nameable = { jti?: string; grantId?: string };
+type UnsavedToken = { jti?: string; grantId?: string };
 
 /**
- * Codes and refresh tokens carry our names (`grants/opaque-token.ts`). The engine calls the documented `ttl` function in `save()` just before it
- * makes a random name for a token that has none, so the function that says how long also says what it is called.
+ * Sets our values for codes and refresh tokens (`grants/opaque-token.ts`). The engine calls the documented `ttl` function in `save()`, just
+ * before it generates a random value for a token that has none.
  * Test: "codes and refresh tokens are named after their grant".
  */
 export function ttlThatSetsValue(
@@ -14,15 +14,15 @@ export function ttlThatSetsValue(
   seconds: number,
   createTokenValue: GrantModels['createTokenValue'],
 ) {
-  return (_ctx: unknown, token: Nameable): number => {
+  return (_ctx: unknown, token: UnsavedToken): number => {
     if (token.grantId && !token.jti) token.jti = createTokenValue(kind, token.grantId);
     return seconds;
   };
 }
 
 /**
- * The engine refuses to revoke and to introspect JWTs (RFC 7009 and RFC 7662 let it). Its `findToken` asks each model for the presented value, so we present one that looks
- * opaque in place of the JWT, and our AccessToken model resolves it. Only on those two routes.
+ * The engine does not revoke or introspect JWTs. Its `findToken` asks each model for the presented value, so on these two routes we replace
+ * the JWT by a value that looks opaque, which our AccessToken model resolves.
  * Test: "a client revokes its own access token".
  */
 export function presentJwtsAsOpaque(provider: Provider): void {

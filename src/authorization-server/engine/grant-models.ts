@@ -7,7 +7,7 @@ import { isLevel } from '../../permission-level.ts';
 import { KEEP } from '../../store/store.ts';
 import { JWT_BEARER } from '../metadata.ts';
 import { presentedJwt } from './extensions.ts';
-import { type LastSteps, usedProofModel } from './proof-key.ts';
+import { type LastSteps, usedProofModel } from './dpop.ts';
 import {
   requestEndReason,
   requestRecords,

@@ -4,7 +4,7 @@ import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { isRecent, dpopNonces } from '../../dpop/nonces.ts';
 import { consumeProof, InvalidProof, validateProof } from '../../dpop/proof.ts';
 import type { Store } from '../../store/store.ts';
-import { badProof, USED_BEFORE } from './proof-key.ts';
+import { invalidProof, PROOF_REUSED } from './dpop.ts';
 
 export type KeyOptions = { store: Store; tokenEndpoint: string; nonceKey: KeyObject };
 
@@ -20,7 +20,7 @@ export function keyProver({ store, tokenEndpoint: url, nonceKey }: KeyOptions, n
     const request = { method: ctx.method, url };
     const proof = await validateProof(headersDistinct.dpop, request, now()).catch(
       (error: unknown) => {
-        throw error instanceof InvalidProof ? badProof(error.message) : error;
+        throw error instanceof InvalidProof ? invalidProof(error.message) : error;
       },
     );
     if (!isRecent(nonces, proof, now())) {
@@ -28,7 +28,7 @@ export function keyProver({ store, tokenEndpoint: url, nonceKey }: KeyOptions, n
       throw new errors.UseDpopNonce('the DPoP proof is too old or from the future: use this nonce');
     }
     const use = async () => {
-      if (!(await consumeProof(store, proof))) throw badProof(USED_BEFORE);
+      if (!(await consumeProof(store, proof))) throw invalidProof(PROOF_REUSED);
     };
     return { thumbprint: proof.thumbprint, use };
   };

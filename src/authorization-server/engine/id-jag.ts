@@ -23,7 +23,7 @@ import { ALGORITHMS, type IdJag, judgeClaims, judgeHeader } from './id-jag-judge
 import { type IdJagRefusal, refusedBecause } from './id-jag-refusals.ts';
 import { type SignatureCheck, signatureCheck } from './issuer-keys.ts';
 import { redirectDestination } from './redirect-uris.ts';
-import { guarded } from './refusals.ts';
+import { mapStoreErrors } from './errors.ts';
 
 export type IdJagOptions = VouchedGrantOptions &
   VouchedAccountOptions &
@@ -43,7 +43,7 @@ export function idJagGrantType(options: IdJagOptions) {
   const provenKey = keyProver(options, options.now);
   return (provider: Provider, describeResource: DescribeResource): void => {
     if (issuers.length === 0) return;
-    const exchange = guarded(async (ctx: Context) => {
+    const exchange = mapStoreErrors(async (ctx: Context) => {
       const { assertion } = ctx.oidc.params;
       if (!assertion) throw new errors.InvalidRequest('missing required parameter: assertion');
       const key = await provenKey(ctx);

@@ -1,4 +1,4 @@
-// When the engine stops and asks the person: to sign in without a session, and to consent on every authorization.
+// Interaction policy: login without a valid session, and consent for every authorization.
 import {
   type interactionPolicy as Policy,
   interactionPolicy,
@@ -8,14 +8,14 @@ import {
 const { Check, Prompt } = interactionPolicy;
 
 /**
- * A grant counts only in the flow in which the person approved it, so consent for one connector never covers another. A sign-in counts for
- * `session` seconds, however much it is used, and not when the account was disabled meanwhile.
+ * A grant is valid only in the interaction that approved it, so consent for one connector never covers another. A session lasts `session`
+ * seconds from the sign-in, and ends when the account is disabled.
  */
-export function askEveryTime(session: number): Policy.Prompt[] {
+export function alwaysPrompt(session: number): Policy.Prompt[] {
   const signIn = new Check('no_session', 'sign-in is required', 'interaction_required', (ctx) => {
     const { session: browser, result } = ctx.oidc;
     const overBefore = Number(ctx.oidc.account?.overBefore ?? 0);
-    // The sign-in may be of this flow, and the account disabled and enabled since.
+    // An account may be disabled and enabled again between the sign-in of this interaction and here.
     const isOver =
       (!result?.login && browser?.past(session)) || Number(browser?.loginTs) < overBefore;
     return browser?.accountId === undefined || isOver
@@ -38,7 +38,7 @@ export function askEveryTime(session: number): Policy.Prompt[] {
   ];
 }
 
-/** The grant that was made by the consent step of this very interaction. */
+/** The grant that the consent step of this interaction made. */
 export function approvedGrantId(ctx: KoaContextWithOIDC): string | undefined {
   return ctx.oidc.result?.consent?.grantId;
 }

@@ -1,9 +1,9 @@
-// Token introspection (RFC 7662): for the resource servers of the settings only, and active is what the token endpoint would still stand by.
+// Token introspection (RFC 7662), only for the resource servers in the settings. A token is active if the token endpoint would still issue it.
 import { errors } from 'oidc-provider';
-import { guarded } from './refusals.ts';
+import { mapStoreErrors } from './errors.ts';
 import { requireLevel, type TokenPolicy } from './token-request.ts';
 
-/** A refresh token names its connect link as resource, an access token as audience. */
+/** A refresh token has its connect link as `resource`, an access token as `aud`. */
 type FoundToken = {
   accountId?: string;
   iat?: number;
@@ -12,11 +12,11 @@ type FoundToken = {
   aud?: unknown;
 };
 
-/** What the policy refuses is answered like an unknown token: `active` false and nothing more. */
+/** If the policy rejects a token, the response is that of an unknown token: `active` false and nothing more. */
 export function introspection(policy: TokenPolicy, clients: readonly { id: string }[]) {
   return {
     enabled: true,
-    allowedPolicy: guarded(async function allowedPolicy(
+    allowedPolicy: mapStoreErrors(async function allowedPolicy(
       _ctx: unknown,
       { clientId }: { clientId: string },
       { accountId, iat, gty, resource, aud }: FoundToken,

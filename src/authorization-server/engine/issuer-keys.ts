@@ -1,4 +1,4 @@
-// The public keys of an identity provider that vouches for people (RFC 7517): from the settings, or fetched and kept for ten minutes.
+// The public keys of a trusted issuer (RFC 7517): from the settings, or fetched and cached for ten minutes.
 import {
   compactVerify,
   createLocalJWKSet,
@@ -10,13 +10,13 @@ import {
 import { isKeySetError } from '../../keys/remote-keys.ts';
 import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
 import { fetchFromProvider } from './provider-fetch.ts';
-import { temporarilyUnavailable } from './refusals.ts';
+import { temporarilyUnavailable } from './errors.ts';
 
-/** Milliseconds. A key that is not known is asked for again this often at most, whoever makes up key ids. */
-const BETWEEN_UNKNOWN_KEYS = 10_000;
-const LONGEST_READ = 5000;
+/** Limits the fetches that made-up key ids cause. */
+const COOLDOWN_MS = 10_000;
+const TIMEOUT_MS = 5000;
 
-/** True when the assertion is signed by the issuer. Throws `temporarily_unavailable` when its keys cannot be had. */
+/** True if the issuer signed the assertion. Rejects with `temporarily_unavailable` if its keys cannot be fetched. */
 export type SignatureCheck = (assertion: string) => Promise<boolean>;
 
 export function signatureCheck(
@@ -25,8 +25,8 @@ export function signatureCheck(
 ): SignatureCheck {
   const keys: JWTVerifyGetKey = jwksUri
     ? createRemoteJWKSet(new URL(jwksUri), {
-        timeoutDuration: LONGEST_READ,
-        cooldownDuration: BETWEEN_UNKNOWN_KEYS,
+        timeoutDuration: TIMEOUT_MS,
+        cooldownDuration: COOLDOWN_MS,
         [customFetch]: fetchFromProvider,
       })
     : createLocalJWKSet(jwks as JSONWebKeySet);

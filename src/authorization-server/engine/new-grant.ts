@@ -1,4 +1,4 @@
-// A grant that is made: the engine's Grant, what is kept beside it, and its place in the lists.
+// Creates a grant record with the engine's Grant, and adds it to the lists.
 import type { Lifetimes } from '../../grants/grant-lifetime.ts';
 import { listGrant } from '../../grants/grant-lists.ts';
 import type { ClientSnapshot } from '../../grants/grant-record.ts';
@@ -13,24 +13,24 @@ export type NewGrantOptions = {
   now: () => number;
 };
 
-export type WantedGrant = {
+export type RequestedGrant = {
   account: { id: string };
   client: ClientSnapshot & { id: string };
   connector: { id: string };
   resource: string;
   scopes: string[];
-  /** Somebody vouches for it, so that no code follows. */
+  /** Set for ID-JAG: no code follows. */
   vouchedAt?: number;
 };
 
 /**
- * The engine's Grant has the scope twice: it looks for it among its own scopes and among the resource's. What is made twice (a form that is
- * sent again) finds the grant made, and what the first said counts. True for the one call that made it.
+ * The engine's Grant has the scope twice, because the engine checks its own scopes and those of the resource. Idempotent: if the grant exists
+ * (a form was sent twice), nothing changes. True for the one call that created it.
  */
 export async function makeGrant(
   { store, lifetimes, grantLifetime, now }: NewGrantOptions,
   grantId: string,
-  { account, client, connector, resource, scopes, vouchedAt }: WantedGrant,
+  { account, client, connector, resource, scopes, vouchedAt }: RequestedGrant,
 ): Promise<boolean> {
   const scope = scopes.join(' ');
   const iat = Math.floor(now());

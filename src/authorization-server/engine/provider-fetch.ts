@@ -1,9 +1,9 @@
-// How the identity provider is asked: no redirects, and answers of at most a megabyte, however it answers.
+// Fetches from identity providers, without redirects and with a size limit.
 import { tracedRequest } from '../../observability/tracing.ts';
 
 const MAX_BYTES = 1024 * 1024;
 
-/** `fetch` as openid-client wants it. Rejects when the answer is too large; time is limited by the signal in `options`. */
+/** `fetch` for openid-client. Rejects if the response is too large. The signal in `options` limits the time. */
 export async function fetchFromProvider(
   url: string,
   options: { method?: string },
@@ -28,7 +28,7 @@ async function readLimited(body: AsyncIterable<Uint8Array>): Promise<Blob> {
   let received = 0;
   for await (const chunk of body) {
     received += chunk.length;
-    // As `fetch` itself fails: openid-client takes any other error for a token that cannot be trusted.
+    // A TypeError, as from `fetch`: openid-client takes any other error for an invalid token.
     if (received > MAX_BYTES) throw new TypeError('the identity provider answered too much');
     chunks.push(new Uint8Array(chunk));
   }

@@ -13,7 +13,7 @@ import {
 import type { Reason } from '../../grants/reasons.ts';
 import { hasValidMac, parseOpaqueToken } from '../../grants/opaque-token.ts';
 import type { KEEP, Store } from '../../store/store.ts';
-import { invalidGrant } from './refusals.ts';
+import { invalidGrant } from './errors.ts';
 
 export type RecordOptions = {
   store: Store;

@@ -12,8 +12,8 @@ import {
 import type { Reason } from '../../grants/reasons.ts';
 import { parseOpaqueToken } from '../../grants/opaque-token.ts';
 import { KEEP } from '../../store/store.ts';
-import { type LastSteps, requireBoundKey } from './proof-key.ts';
-import { invalidGrant, reasonOf, temporarilyUnavailable } from './refusals.ts';
+import { type LastSteps, requireBoundKey } from './dpop.ts';
+import { invalidGrant, reasonIn, temporarilyUnavailable } from './errors.ts';
 import {
   requestEndReason,
   grantIdOf,
@@ -24,7 +24,7 @@ import {
 
 export type TokenModelOptions = RecordOptions & {
   /** Settles `resource` and `scope` of a token request against what was granted, and throws before anything is used up. */
-  settleTokenRequest: (ctx: KoaContextWithOIDC, granted: EnginePayload) => Promise<void>;
+  validateTokenRequest: (ctx: KoaContextWithOIDC, granted: EnginePayload) => Promise<void>;
   /** Whether a refresh token is going to follow the code that is being exchanged. */
   refreshTokenFollows: (ctx: KoaContextWithOIDC, code: EnginePayload) => boolean;
   /** Called once per code that was exchanged, which does not wait for what follows. */
@@ -37,7 +37,7 @@ export function codeModel(
   records: RequestRecords,
   lastSteps: LastSteps,
 ): Partial<Adapter> {
-  const { lifetimes, now, settleTokenRequest, refreshTokenFollows } = options;
+  const { lifetimes, now, validateTokenRequest, refreshTokenFollows } = options;
   return {
     async upsert(_id, { jti: _jti, ...payload }) {
       const code = { payload: payload as EnginePayload & { exp: number } };
@@ -65,7 +65,7 @@ export function codeModel(
       const grantId = grantIdOf(id);
       const payload = (await records.load(grantId))?.value.code?.payload;
       if (!payload) throw invalidGrant('the authorization code is unknown');
-      await settleTokenRequest(ctx, payload);
+      await validateTokenRequest(ctx, payload);
       // A refresh token uses the code up when it is saved, the last step that can fail, so a failed exchange can be repeated.
       if (refreshTokenFollows(ctx, payload)) return;
       const use = () => useCode(options, records, grantId, (record) => record);
@@ -98,7 +98,7 @@ export function refreshTokenModel(
   options: TokenModelOptions,
   records: RequestRecords,
 ): Partial<Adapter> {
-  const { lifetimes, now, settleTokenRequest, onRefreshed } = options;
+  const { lifetimes, now, validateTokenRequest, onRefreshed } = options;
   return {
     /** Only the first generation is written; later ones are made by `consume`. */
     async upsert(_id, { jti: _jti, exp: _exp, ...payload }) {
@@ -123,8 +123,8 @@ export function refreshTokenModel(
       const isOwn = ctx.oidc.client?.clientId === refresh.payload.clientId;
       if (isOwn && ctx.oidc.route === 'token') {
         await requireBoundKey(ctx, 'refresh token', refresh.payload.jkt);
-        await settleTokenRequest(ctx, refresh.payload).catch(async (error: unknown) => {
-          await noteRefusal(options, records, hit.name.grantId, reasonOf(error));
+        await validateTokenRequest(ctx, refresh.payload).catch(async (error: unknown) => {
+          await recordRefusal(options, records, hit.name.grantId, reasonIn(error));
           throw error;
         });
       }
@@ -168,7 +168,7 @@ export function refreshTokenModel(
  * Kept with the grant, so that there is an answer to why when what stood in the way is over. What the client itself did wrong is in the log only:
  * bad input changes nothing. The refusal does not depend on the write.
  */
-async function noteRefusal(
+async function recordRefusal(
   { now }: TokenModelOptions,
   records: RequestRecords,
   grantId: string,

@@ -1,4 +1,4 @@
-// A token request settled against what was granted, before anything is used up: resource (RFC 8707), scope, connector and account.
+// Validates a token request against the grant before anything is consumed: resource (RFC 8707), scope, connector and account.
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { type Account, isHonoured } from '../../accounts/account.ts';
 import { type Connector, connectorState } from '../../connectors/connector.ts';
@@ -14,7 +14,7 @@ import {
   type Level,
   OFFLINE_ACCESS,
 } from '../../permission-level.ts';
-import { invalidGrant } from './refusals.ts';
+import { invalidGrant } from './errors.ts';
 
 export type TokenPolicy = {
   resourceUrl: string;
@@ -27,22 +27,22 @@ export type TokenPolicy = {
 };
 
 /**
- * `invalid_target` only for a resource that is not the granted one; `invalid_grant` when the connector is revoked or expired, or the account
- * may no longer use it. A scope beyond the grant is narrowed to it.
+ * Rejects with `invalid_target` for another resource, and with `invalid_grant` if the connector is revoked or expired or the account may no
+ * longer use it. Reduces a scope beyond the grant to the granted one.
  */
-export async function settleTokenRequest(
+export async function validateTokenRequest(
   policy: TokenPolicy,
   ctx: KoaContextWithOIDC,
   granted: EnginePayload,
 ): Promise<void> {
   const params = ctx.oidc.params ?? {};
-  settleResource(params, String(granted.resource));
+  validateResource(params, String(granted.resource));
   params.scope = narrowedScope(params.scope, String(granted.scope ?? ''));
   if (params.scope === undefined) delete params.scope;
   await requireLevel(policy, granted);
 }
 
-function settleResource(params: Record<string, unknown>, granted: string): void {
+function validateResource(params: Record<string, unknown>, granted: string): void {
   if (params.resource === undefined) return;
   const asked = new Set(
     [params.resource].flat().map((resource) => canonicalResource(String(resource))),
@@ -55,7 +55,7 @@ function settleResource(params: Record<string, unknown>, granted: string): void 
   params.resource = granted;
 }
 
-/** Undefined means all that was granted. `offline_access` stays, because it says that there is a refresh token. */
+/** Undefined means the whole granted scope. `offline_access` stays, because it shows that there is a refresh token. */
 function narrowedScope(asked: unknown, granted: string): string | undefined {
   const level = typeof asked === 'string' ? highestLevelIn(asked) : undefined;
   if (!level) return undefined;
@@ -66,14 +66,14 @@ function narrowedScope(asked: unknown, granted: string): string | undefined {
     .join(' ');
 }
 
-/** The most this account may have now by what was granted through this connector; read through caches, so that asking twice costs once. */
+/** Returns the highest level that the account may have now through the connector. Reads through caches. */
 export async function requireLevel(policy: TokenPolicy, granted: EnginePayload): Promise<Level> {
   const id = connectorIdOf(policy.resourceUrl, String(granted.resource));
   const [connector, account] = await Promise.all([
     id === undefined ? undefined : policy.readConnector(id),
     policy.readAccount(String(granted.accountId)),
   ]);
-  const over = connectorOverBecause(connector, policy.now());
+  const over = connectorEndReason(connector, policy.now());
   if (!connector || over) throw invalidGrant('the connect link was revoked or has expired', over);
   if (account && !isHonoured(account, Number(granted.iat))) {
     throw invalidGrant('the account was disabled after this was granted', 'account_disabled');
@@ -87,7 +87,7 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
   return lowest(connector.level, entitled);
 }
 
-function connectorOverBecause(connector: Connector | undefined, now: number): Reason | undefined {
+function connectorEndReason(connector: Connector | undefined, now: number): Reason | undefined {
   if (!connector) return 'connector_deleted';
   const state = connectorState(connector, now);
   if (state === 'revoked') return 'connector_revoked';

@@ -7,7 +7,7 @@ import {
   DocumentUnreachable,
   INTERNET,
   type Network,
-  requireGuard,
+  requireAddressGuard,
 } from '../../../src/authorization-server/engine/document-fetch.ts';
 import { DOMAIN, failureOf, startDocumentHost } from './document-host.ts';
 
@@ -78,7 +78,7 @@ describe('The guard', () => {
   it('holds, and says so without connecting', async () => {
     const host = await startDocumentHost('127.0.0.1');
     try {
-      await requireGuard({ ...INTERNET, port: host.network.port });
+      await requireAddressGuard({ ...INTERNET, port: host.network.port });
       expect(host.connections()).to.equal(0);
     } finally {
       await host.stop();
@@ -86,7 +86,7 @@ describe('The guard', () => {
   });
 
   it('is missed when this computer itself is allowed', async () => {
-    const failure = await requireGuard({ ...INTERNET, isAllowed: () => true, port: 1 }).catch(
+    const failure = await requireAddressGuard({ ...INTERNET, isAllowed: () => true, port: 1 }).catch(
       (error: Error) => error.message,
     );
     expect(failure).to.match(/could be fetched from this computer/);

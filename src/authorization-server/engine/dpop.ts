@@ -1,26 +1,26 @@
-// The key that a client proves at the token endpoint (RFC 9449 section 5), and what is bound to one: codes (section 10) and refresh tokens.
+// DPoP at the token endpoint (RFC 9449 section 5), including codes (section 10) and refresh tokens that are bound to a key.
 import type { KeyObject } from 'node:crypto';
 import { calculateJwkThumbprint, decodeJwt, decodeProtectedHeader } from 'jose';
 import { type Adapter, errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { consumeProof } from '../../dpop/proof.ts';
 import type { Store } from '../../store/store.ts';
-import { invalidGrant } from './refusals.ts';
+import { invalidGrant } from './errors.ts';
 import { requireRequest } from './request-records.ts';
 
 /**
- * The engine's `features.dPoP`: offered, never required. A nonce is demanded of a client whose clock is wrong, and of nobody else: proofs are good
- * once and for minutes anyway, and a nonce costs each client another request.
+ * The engine's `features.dPoP`. DPoP is optional. The engine demands a nonce only if the client's clock is wrong: proofs are single-use and
+ * short-lived anyway, and a nonce costs each client another request.
  */
 export function dPoP(nonceKey: KeyObject) {
   return { enabled: true, nonceSecret: nonceKey.export(), requireNonce: () => false };
 }
 
-/** What is left to do in a request once its proof is known to be new. */
+/** The step of a request that must follow the replay check of its proof. */
 export type LastSteps = WeakMap<object, () => Promise<void>>;
 
 /**
- * `ReplayDetection` of the engine: one of many requests with a proof passes. It finds nothing, so that the engine always writes, which is when we
- * ask. The engine's id depends on the client; ours is that of every grant type.
+ * The engine's `ReplayDetection` model. Exactly one of concurrent requests with a proof passes. `find` returns nothing, so that the engine
+ * always calls `upsert`. The engine's id depends on the client; ours is the same for every grant type.
  */
 export function usedProofModel(store: Store, lastSteps: LastSteps): Partial<Adapter> {
   return {
@@ -28,14 +28,14 @@ export function usedProofModel(store: Store, lastSteps: LastSteps): Partial<Adap
       const ctx = requireRequest();
       const proof = await presentedProof(ctx);
       if (!proof)
-        throw new Error('the engine recorded the use of something other than a DPoP proof');
-      if (!(await consumeProof(store, proof))) throw badProof(USED_BEFORE);
+        throw new Error('the engine used ReplayDetection for something other than a DPoP proof');
+      if (!(await consumeProof(store, proof))) throw invalidProof(PROOF_REUSED);
       await lastSteps.get(ctx)?.();
     },
   };
 }
 
-/** The proof of a request, which the engine has verified. */
+/** The proof of the request, which the engine has already verified. */
 async function presentedProof({ req }: KoaContextWithOIDC) {
   const proof = req.headers.dpop;
   if (!proof) return undefined;
@@ -45,8 +45,8 @@ async function presentedProof({ req }: KoaContextWithOIDC) {
 }
 
 /**
- * Asked when a bound code or refresh token is found, so before anything is used up, noted or ended: whoever does not have the key gets a refusal
- * and changes nothing. The engine has checked the proof by then, but asks whose it is only later.
+ * Call when a bound code or refresh token is found, before anything is written: a request without the key changes nothing. The engine has
+ * verified the proof by then, but compares its key only later.
  */
 export async function requireBoundKey(
   ctx: KoaContextWithOIDC,
@@ -60,9 +60,9 @@ export async function requireBoundKey(
     throw invalidGrant(`the ${what} is bound to another key than the one of the DPoP proof`);
 }
 
-export const USED_BEFORE = 'the DPoP proof was used before: make one for each request';
+export const PROOF_REUSED = 'the DPoP proof was used before: make one for each request';
 
 /** RFC 9449 section 5. */
-export function badProof(description: string): Error {
+export function invalidProof(description: string): Error {
   return new errors.InvalidDpopProof(description);
 }

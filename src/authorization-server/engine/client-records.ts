@@ -1,24 +1,24 @@
-// Records of clients, in the store: they live a day while nobody approved the client, and months after its last use.
+// Records of registered clients and metadata documents in the store, whose TTL depends on their last use.
 import type { Used } from '../../clients/stored-clients.ts';
 import { cachedReader, type CachedReader, type CacheLifetimes } from '../../store/cached-reader.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 
-/** Both in seconds. */
+/** In seconds. */
 export type ClientLifetimes = { unusedClient: number; usedClient: number };
 
-export type UsedRecords<T extends Used> = CachedReader<T> & {
-  /** Prolongs the record, at most once a day, or ten times in a shorter lifetime. Does nothing when there is none. */
+export type ClientRecords<T extends Used> = CachedReader<T> & {
+  /** Prolongs the record, if there is one, at most once a day or once per tenth of a shorter lifetime. */
   touch: (id: string) => Promise<void>;
 };
 
 const DAY = 86_400;
 
-export function usedRecords<T extends Used>(
+export function clientRecords<T extends Used>(
   store: Store,
   keyOf: (id: string) => string,
   lifetimes: ClientLifetimes,
   { freshFor, staleIfErrorFor, now }: Required<CacheLifetimes>,
-): UsedRecords<T> {
+): ClientRecords<T> {
   const reader = cachedReader<T>(async (id) => (await store.get<T>(keyOf(id)))?.value, {
     freshFor,
     staleIfErrorFor,

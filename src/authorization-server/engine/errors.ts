@@ -1,23 +1,23 @@
-// The engine's errors with our words: descriptions that a person can act on, and faults that clients wait out.
+// OAuth errors of the engine with our descriptions and status codes.
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import type { Reason } from '../../grants/reasons.ts';
 import { tooManyRequests } from '../../http/errors.ts';
 import { StoreUnavailable } from '../../store/store.ts';
 
-/** RFC 6749 section 5.2; the engine's own description is the same for every cause. `reason`: what is noted in the grant. */
+/** RFC 6749 section 5.2. The engine's own description is the same for every cause. `reason` is recorded in the grant. */
 export function invalidGrant(description: string, reason?: Reason): Error {
   const error = new errors.InvalidGrant(description);
   return Object.assign(error, { error_description: description, ...(reason ? { reason } : {}) });
 }
 
-/** What a refusal of ours says about why; undefined for any other error. */
-export function reasonOf(error: unknown): Reason | undefined {
+/** The reason of an `invalidGrant` error; undefined for any other error. */
+export function reasonIn(error: unknown): Reason | undefined {
   return error instanceof errors.InvalidGrant && 'reason' in error
     ? (error.reason as Reason)
     : undefined;
 }
 
-/** Shaped so that the engine answers with JSON 503 and never redirects with it. */
+/** Makes the engine respond with JSON 503, without a redirect. */
 export function temporarilyUnavailable(cause: unknown): Error {
   const error = new errors.TemporarilyUnavailable('try again in a moment');
   return Object.assign(error, {
@@ -29,7 +29,7 @@ export function temporarilyUnavailable(cause: unknown): Error {
   });
 }
 
-/** The same for a client that was wrong too often. The engine sets no headers from errors. */
+/** Responds with 429. Sets the headers itself, because the engine sets none from errors. */
 export function tooManyAttempts(ctx: KoaContextWithOIDC, seconds: number): Error {
   const { status, message, headers } = tooManyRequests(seconds);
   ctx.set(headers);
@@ -43,8 +43,8 @@ export function tooManyAttempts(ctx: KoaContextWithOIDC, seconds: number): Error
   });
 }
 
-/** For all that the engine calls and that reads the store: what else comes out of there the engine takes for a fault in the program. */
-export function guarded<Args extends unknown[], Result>(
+/** Wraps hooks that read the store: a store error becomes 503 `temporarily_unavailable` instead of 500. */
+export function mapStoreErrors<Args extends unknown[], Result>(
   method: (...args: Args) => Promise<Result>,
 ): (...args: Args) => Promise<Result> {
   return async (...args) => {
