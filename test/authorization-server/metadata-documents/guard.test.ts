@@ -86,9 +86,11 @@ describe('The guard', () => {
   });
 
   it('is missed when this computer itself is allowed', async () => {
-    const failure = await requireAddressGuard({ ...INTERNET, isAllowed: () => true, port: 1 }).catch(
-      (error: Error) => error.message,
-    );
+    const failure = await requireAddressGuard({
+      ...INTERNET,
+      isAllowed: () => true,
+      port: 1,
+    }).catch((error: Error) => error.message);
     expect(failure).to.match(/could be fetched from this computer/);
   });
 });
