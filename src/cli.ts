@@ -14,7 +14,7 @@ import { addKeysCommands } from './management/commands/keys.ts';
 import { jsonText, plain, type Terminal } from './management/commands/terminal.ts';
 import { addTokenCommands } from './management/commands/token.ts';
 import { findManagementAccess } from './settings/management-access.ts';
-import { SettingsError } from './settings/mistake.ts';
+import { SettingsError } from './settings/issues.ts';
 
 const EXIT_FAILED = 1;
 const EXIT_WRONG_USAGE = 2;

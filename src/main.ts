@@ -8,7 +8,7 @@ import { type Running, startGatehouse } from './gatehouse.ts';
 import { ThemeError } from './http/pages/theme-error.ts';
 import { ListenError } from './http/listen.ts';
 import { loadSettings } from './settings/load.ts';
-import { SettingsError } from './settings/mistake.ts';
+import { SettingsError } from './settings/issues.ts';
 import type { Settings } from './settings/settings.ts';
 import { StoreNotOpened } from './store/store.ts';
 

@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Terminal } from '../management/commands/terminal.ts';
 import { loadSettings } from '../settings/load.ts';
-import { SettingsError } from '../settings/mistake.ts';
+import { SettingsError } from '../settings/issues.ts';
 import type { Settings } from '../settings/settings.ts';
 import { duration, origin } from '../settings/value-types.ts';
 import type { Progress } from './examination.ts';
@@ -102,8 +102,8 @@ function readSettings(): Settings | SettingsError {
   }
 }
 
-function settingsFindings({ mistakes }: SettingsError): Finding[] {
-  return mistakes.map(({ setting, given, expected }) =>
+function settingsFindings({ issues }: SettingsError): Finding[] {
+  return issues.map(({ setting, given, expected }) =>
     wordsOf('settings', setting).problem({
       what: `given is ${given}`,
       why: 'Gatehouse does not start with these settings, so nothing else was looked at',

@@ -1,19 +1,22 @@
 // What has to fit together across settings, in development as in production.
 import type { Path } from './document.ts';
 import { providersIn } from './identity-provider.ts';
-import type { Mistake } from './mistake.ts';
+import type { SettingsIssue } from './issues.ts';
 import { isRedirectUri } from './redirect-uri.ts';
 import { ROLES, type SettingsFile } from './schema.ts';
-import { mistakeAt, type Source } from './source.ts';
+import { issueAt, type Source } from './source.ts';
 
-export function storeMistakes(source: Source, { store, roles }: Partial<SettingsFile>): Mistake[] {
+export function checkStore(
+  source: Source,
+  { store, roles }: Partial<SettingsFile>,
+): SettingsIssue[] {
   if (store?.kind !== 'sqlite' || !roles || roles.length === ROLES.length) return [];
   const expected = 'all roles, or a Redis store: SQLite is for one process that plays every role';
-  return [mistakeAt(source, ['roles'], expected, roles.join(', '))];
+  return [issueAt(source, ['roles'], expected, roles.join(', '))];
 }
 
 /** A redirect to one of our own addresses would hand the code to a page of ours. */
-export function redirectMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+export function checkRedirects(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const { hostedCallbacks = [], allowedRedirects = [], preRegistered = [] } = file.clients ?? {};
   const all: [Path, string][] = [
     ...hostedCallbacks.map((uri, n): [Path, string] => [['hostedCallbacks', n], uri]),
@@ -28,7 +31,7 @@ export function redirectMistakes(source: Source, file: Partial<SettingsFile>): M
   const expected = 'an address of a client, not one of our own';
   return all
     .filter(([, uri]) => isOwn(uri, file))
-    .map(([path]) => mistakeAt(source, ['clients', ...path], expected));
+    .map(([path]) => issueAt(source, ['clients', ...path], expected));
 }
 
 function isOwn(url: string, file: Partial<SettingsFile>): boolean {
@@ -37,43 +40,43 @@ function isOwn(url: string, file: Partial<SettingsFile>): boolean {
 }
 
 /** People would be sent round in a circle. Below an origin of ours there may be others. */
-export function providerMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+export function checkProviders(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const expected = 'the address of an identity provider, not one of our own';
   return providersIn(file)
     .filter(([, { issuer }]) => isOwn(issuer, file) && new URL(issuer).pathname === '/')
-    .map(([path]) => mistakeAt(source, [...path, 'issuer'], expected));
+    .map(([path]) => issueAt(source, [...path, 'issuer'], expected));
 }
 
 /** A call would go round in a circle. */
-export function upstreamMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+export function checkUpstream(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const url = file.resourceServer?.upstream?.url;
   if (url === undefined || !isOwn(url, file)) return [];
   const expected = 'the address of your MCP server, not one of our own';
-  return [mistakeAt(source, ['resourceServer', 'upstream', 'url'], expected)];
+  return [issueAt(source, ['resourceServer', 'upstream', 'url'], expected)];
 }
 
 /** Both are clients of the authorization server, which knows a client by its id. */
-export function clientIdMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+export function checkClientIds(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const taken = new Set(file.clients?.preRegistered.map(({ id }) => id));
   const expected = 'an id that is not in clients.preRegistered too';
   return (file.authorization?.introspectionClients ?? []).flatMap(({ id }, n) =>
     taken.has(id)
-      ? [mistakeAt(source, ['authorization', 'introspectionClients', n, 'id'], expected)]
+      ? [issueAt(source, ['authorization', 'introspectionClients', n, 'id'], expected)]
       : [],
   );
 }
 
 /** Whoever presents an assertion is an app that the operator knows and that has a secret: the client of the assertion is nobody else. */
-export function trustedIssuerMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+export function checkTrustedIssuers(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const withSecret = new Set(
     file.clients?.preRegistered.flatMap(({ id, secret }) => (secret === undefined ? [] : [id])),
   );
   const issuers = file.authorization?.trustedIssuers ?? [];
   return issuers.flatMap(({ issuer, clients }, n) => {
     const path = ['authorization', 'trustedIssuers', n];
-    const own = mistakeAt(source, [...path, 'issuer'], 'an identity provider, and not ourselves');
+    const own = issueAt(source, [...path, 'issuer'], 'an identity provider, and not ourselves');
     const unknown = clients.flatMap((id, index) =>
-      withSecret.has(id) ? [] : [mistakeAt(source, [...path, 'clients', index], KNOWN_CLIENT)],
+      withSecret.has(id) ? [] : [issueAt(source, [...path, 'clients', index], KNOWN_CLIENT)],
     );
     return issuer === file.authUrl ? [own, ...unknown] : unknown;
   });
@@ -82,15 +85,18 @@ export function trustedIssuerMistakes(source: Source, file: Partial<SettingsFile
 const KNOWN_CLIENT = 'the id of a client in clients.preRegistered that has a secret';
 
 /** Only the form: which redirect addresses a document may have, the authorization server decides. */
-export function documentMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+export function checkMetadataDocuments(
+  source: Source,
+  file: Partial<SettingsFile>,
+): SettingsIssue[] {
   return (file.clients?.metadataDocuments ?? []).flatMap(({ url, document }, n) => {
     const path = ['clients', 'metadataDocuments', n, 'document'];
     const isOwnAddress = document['client_id'] === url;
     return [
-      ...(isOwnAddress ? [] : [mistakeAt(source, [...path, 'client_id'], `the url, ${url}`)]),
+      ...(isOwnAddress ? [] : [issueAt(source, [...path, 'client_id'], `the url, ${url}`)]),
       ...(hasRedirect(document['redirect_uris'])
         ? []
-        : [mistakeAt(source, [...path, 'redirect_uris'], 'a list of addresses, one or more')]),
+        : [issueAt(source, [...path, 'redirect_uris'], 'a list of addresses, one or more')]),
     ];
   });
 }

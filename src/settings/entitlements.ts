@@ -1,9 +1,9 @@
 // Rules about people (entitlements and console administrators): whose assertions each rule accepts, and what is refused in them.
 import { type Path, pathName } from './document.ts';
 import { embeddedProvider, type IdentityProvider, providersIn } from './identity-provider.ts';
-import type { Mistake } from './mistake.ts';
+import type { SettingsIssue } from './issues.ts';
 import type { RuleInFile, SettingsFile } from './schema.ts';
-import { mistakeAt, type Source } from './source.ts';
+import { issueAt, type Source } from './source.ts';
 import { isSameIssuer } from './value-types.ts';
 
 type MatchInFile = RuleInFile['match'];
@@ -113,17 +113,17 @@ export function ownerOf<Of extends Asserter>(
 }
 
 /** A rule has to name one of them, by its id. */
-export function idMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+export function checkProviderIds(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const asserters = assertersIn(file);
   return asserters.flatMap(({ path, id }, n) => {
     const first = asserters.findIndex((other) => other.id === id);
     const expected = `an id of its own, because ${pathName(asserters[first]?.path ?? [])} has the id ${id}`;
-    return first === n ? [] : [mistakeAt(source, [...path, 'id'], expected)];
+    return first === n ? [] : [issueAt(source, [...path, 'id'], expected)];
   });
 }
 
 /** A rule that could not match as it is meant, or that could be met by a party that it does not mean. */
-export function ruleMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+export function checkRules(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const asserters = assertersIn(file);
   const isAmbiguous = file.developmentIdp !== undefined && providersIn(file).length > 0;
   // Mistakes in the providers themselves come first.
@@ -131,16 +131,16 @@ export function ruleMistakes(source: Source, file: Partial<SettingsFile>): Mista
   return matchesIn(file).flatMap(([path, match, forConsole]) => {
     const eligible = forConsole ? signInProviders(asserters) : asserters;
     const [key, expected] =
-      providerMistake(match, eligible, forConsole) ?? organizationMistake(match, asserters) ?? [];
+      providerIssue(match, eligible, forConsole) ?? organizationIssue(match, asserters) ?? [];
     return key === undefined || expected === undefined
       ? []
-      : [mistakeAt(source, [...path, key], expected)];
+      : [issueAt(source, [...path, key], expected)];
   });
 }
 
 type Expected = [key: keyof MatchInFile, expected: string];
 
-function providerMistake(
+function providerIssue(
   match: MatchInFile,
   eligible: readonly Asserter[],
   forConsole: boolean,
@@ -172,7 +172,7 @@ function oneOf(asserters: readonly Asserter[]): string {
   return others.length === 0 ? String(first) : `one of ${[first, ...others].join(', ')}`;
 }
 
-function organizationMistake(
+function organizationIssue(
   { organization, provider: id }: MatchInFile,
   asserters: readonly Asserter[],
 ): Expected | undefined {

@@ -1,7 +1,7 @@
 // Which environment variables set what: they take precedence over the settings file.
 import { resolve } from 'node:path';
 import type { Path } from './document.ts';
-import type { Mistake } from './mistake.ts';
+import type { SettingsIssue } from './issues.ts';
 import { nearestName } from './nearest-name.ts';
 import { ROLES } from './schema.ts';
 
@@ -62,7 +62,7 @@ function fileValue(name: string, text: string): unknown {
 }
 
 /** Only near misses: orchestrators put names of their own under a service's prefix (GATEHOUSE_PORT and the like). */
-export function misspeltVariables(environment: Environment): Mistake[] {
+export function checkVariableNames(environment: Environment): SettingsIssue[] {
   const known = [...Object.keys(VARIABLE_PATHS), ...Object.keys(OTHER_VARIABLES)];
   return Object.keys(environment)
     .filter((name) => name.startsWith('GATEHOUSE_') && environment[name] && !known.includes(name))

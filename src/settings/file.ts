@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { LineCounter, parseDocument } from 'yaml';
 import { withoutEmpty } from './document.ts';
 import type { Environment } from './environment.ts';
-import { SettingsError } from './mistake.ts';
+import { SettingsError } from './issues.ts';
 
 /** Where relative paths in the settings file start. */
 export const PROJECT_ROOT = resolve(import.meta.dirname, '../..');
@@ -30,21 +30,21 @@ function readText(path: string, setting: string): string {
 function parseYaml(text: string, path: string): unknown {
   const lines = new LineCounter();
   const document = parseDocument(text, { prettyErrors: false, lineCounter: lines });
-  const mistakes = document.errors.map(({ message, pos }) => {
+  const issues = document.errors.map(({ message, pos }) => {
     const { line, col } = lines.linePos(pos[0]);
-    return syntaxMistake(`${path}, line ${line}, column ${col}`, message);
+    return syntaxIssue(`${path}, line ${line}, column ${col}`, message);
   });
-  if (mistakes.length > 0) throw new SettingsError(mistakes);
+  if (issues.length > 0) throw new SettingsError(issues);
   try {
     return document.toJS() ?? {};
   } catch (cause) {
     throw new SettingsError([
-      syntaxMistake(path, cause instanceof Error ? cause.message : 'it cannot be read'),
+      syntaxIssue(path, cause instanceof Error ? cause.message : 'it cannot be read'),
     ]);
   }
 }
 
-function syntaxMistake(setting: string, message: string) {
+function syntaxIssue(setting: string, message: string) {
   // What follows a colon in these messages is a piece of the file, and that piece may be a secret.
   return { setting, given: message.replace(/(?<=\S): .*/s, ''), expected: 'valid YAML' };
 }

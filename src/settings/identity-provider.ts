@@ -1,11 +1,11 @@
 // Where people sign in: the configured identity providers or, in development, the embedded one.
 import { valueAt, type Path } from './document.ts';
 import { PROJECT_ROOT } from './file.ts';
-import type { Mistake } from './mistake.ts';
+import type { SettingsIssue } from './issues.ts';
 import { identityProviderSchema } from './identity-provider-schema.ts';
 import type { SettingsFile } from './schema.ts';
-import { readSecretFile, type Reading } from './secret.ts';
-import { mistakeAt, settingName, type Source } from './source.ts';
+import { readSecretFile, type Reading } from './secrets.ts';
+import { issueAt, settingName, type Source } from './source.ts';
 
 /** `clientSecret` is absent for a public client, and for the embedded provider, whose secret comes from the root secret. */
 export type IdentityProvider = {
@@ -43,21 +43,21 @@ export function readIdentityProviders(
   const [first, ...others] = WAYS.filter((key) => valueAt(source.document, [key]) !== undefined);
   if (first === undefined) {
     const expected = 'the OpenID provider where people sign in';
-    return { mistakes: [mistakeAt(source, ['identityProvider'], expected)] };
+    return { issues: [issueAt(source, ['identityProvider'], expected)] };
   }
-  if (others.length > 0) return { mistakes: others.map((other) => besides(source, first, other)) };
+  if (others.length > 0) return { issues: others.map((other) => besides(source, first, other)) };
   if (file.developmentIdp)
-    return { value: [embeddedProvider(file.developmentIdp.url)], mistakes: [] };
+    return { value: [embeddedProvider(file.developmentIdp.url)], issues: [] };
   return configuredProviders(source, providersIn(file));
 }
 
-function besides(source: Source, first: string, other: string): Mistake {
+function besides(source: Source, first: string, other: string): SettingsIssue {
   const fromEnvironment = source.variables.find(({ path }) => path[0] === first);
   if (other === 'identityProviders' && fromEnvironment) {
     const expected = 'nothing, because identityProviders has a clientSecretFile for each';
     return { setting: fromEnvironment.name, given: 'a value', expected };
   }
-  return mistakeAt(source, [other], `it or ${first}, not both`);
+  return issueAt(source, [other], `it or ${first}, not both`);
 }
 
 /** The configured ones and where each stands in the file. */
@@ -74,9 +74,9 @@ function configuredProviders(
   given: readonly [Path, ProviderInFile][],
 ): Reading<IdentityProvider[]> {
   const readings = given.map(([path, provider]) => configuredProvider(source, path, provider));
-  const mistakes = readings.flatMap((reading) => reading.mistakes);
+  const issues = readings.flatMap((reading) => reading.issues);
   const value = readings.flatMap((reading) => reading.value ?? []);
-  return mistakes.length > 0 || value.length === 0 ? { mistakes } : { value, mistakes };
+  return issues.length > 0 || value.length === 0 ? { issues } : { value, issues };
 }
 
 function configuredProvider(
@@ -88,8 +88,8 @@ function configuredProvider(
   if (!clientSecretFile) return withSecretIfNeeded(source, path, value);
   const setting = settingName(source, [...path, 'clientSecretFile']);
   const secret = readSecretFile(clientSecretFile, setting, { base: PROJECT_ROOT });
-  if (!secret.value) return { mistakes: secret.mistakes };
-  return { value: { ...value, clientSecret: secret.value }, mistakes: [] };
+  if (!secret.value) return { issues: secret.issues };
+  return { value: { ...value, clientSecret: secret.value }, issues: [] };
 }
 
 function withSecretIfNeeded(
@@ -97,9 +97,9 @@ function withSecretIfNeeded(
   path: Path,
   value: IdentityProvider,
 ): Reading<IdentityProvider> {
-  if (value.kind !== 'github' || value.clientSecret !== undefined) return { value, mistakes: [] };
+  if (value.kind !== 'github' || value.clientSecret !== undefined) return { value, issues: [] };
   const expected = 'the client secret that GitHub gave to Gatehouse, or clientSecretFile';
-  return { mistakes: [mistakeAt(source, [...path, 'clientSecret'], expected)] };
+  return { issues: [issueAt(source, [...path, 'clientSecret'], expected)] };
 }
 
 export function embeddedProvider(issuer: string): IdentityProvider {

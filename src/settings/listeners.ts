@@ -1,10 +1,10 @@
 // Where each host listens: the port of its public address, unless it is set apart.
 import type { Path } from './document.ts';
 import { isLoopback } from './loopback.ts';
-import type { Mistake } from './mistake.ts';
+import type { SettingsIssue } from './issues.ts';
 import type { Role, SettingsFile } from './schema.ts';
 import type { Address } from './value-types.ts';
-import { mistakeAt, settingName, type Source } from './source.ts';
+import { issueAt, settingName, type Source } from './source.ts';
 
 /** `developmentIdp` is there when the embedded identity provider is, `metrics` when it is set. */
 export type Listeners = {
@@ -84,28 +84,33 @@ function metricsHost(set: Address | undefined): Host[] {
 }
 
 /** Only the authorization server and the resource server may be one origin; and no two listeners of a process one socket. */
-export function listenerMistakes(source: Source, file: Partial<SettingsFile>): Mistake[] {
+export function checkListeners(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const all = hosts(file);
   return all.flatMap((second, index) =>
     all.slice(0, index).flatMap((first) => {
-      const mistake = conflict(source, file.roles ?? [], first, second);
-      return mistake ? [mistake] : [];
+      const issue = conflict(source, file.roles ?? [], first, second);
+      return issue ? [issue] : [];
     }),
   );
 }
 
-function conflict(source: Source, roles: Role[], first: Host, second: Host): Mistake | undefined {
+function conflict(
+  source: Source,
+  roles: Role[],
+  first: Host,
+  second: Host,
+): SettingsIssue | undefined {
   const isOneOrigin = first.url === second.url;
   if (isOneOrigin && !(first.name === 'auth' && second.name === 'resource')) {
     const expected = `another address than ${settingName(source, first.urlPath)}`;
-    return mistakeAt(source, second.urlPath, expected);
+    return issueAt(source, second.urlPath, expected);
   }
   const areBothHere = [first, second].every(({ role }) => !role || roles.includes(role));
   if (!areBothHere || !isOneSocket(first.address, second.address)) return undefined;
   if (isOneOrigin && first.address.host === second.address.host) return undefined;
   const { host, port } = second.address;
   const expected = `a host:port of its own (listen.${first.name} is ${first.address.host}:${first.address.port}); set listen.${second.name}`;
-  return mistakeAt(source, second.addressPath, expected, `${host}:${port} to listen on`);
+  return issueAt(source, second.addressPath, expected, `${host}:${port} to listen on`);
 }
 
 /** Port 0 is a free port of the system's choice. */

@@ -2,31 +2,31 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import {
-  clientIdMistakes,
-  documentMistakes,
-  providerMistakes,
-  redirectMistakes,
-  storeMistakes,
-  trustedIssuerMistakes,
-  upstreamMistakes,
+  checkClientIds,
+  checkMetadataDocuments,
+  checkProviders,
+  checkRedirects,
+  checkStore,
+  checkTrustedIssuers,
+  checkUpstream,
 } from './consistency.ts';
 import { pathName } from './document.ts';
-import { idMistakes, resolveRules, ruleMistakes } from './entitlements.ts';
-import { misspeltVariables, type Environment } from './environment.ts';
+import { checkProviderIds, resolveRules, checkRules } from './entitlements.ts';
+import { checkVariableNames, type Environment } from './environment.ts';
 import { errorCode, PROJECT_ROOT } from './file.ts';
 import { type IdentityProvider, providersIn, readIdentityProviders } from './identity-provider.ts';
 import { resolveLimits } from './limits.ts';
-import { listenerMistakes, resolveListeners } from './listeners.ts';
-import { managementKeyMistakes } from './management-key.ts';
-import { type Mistake, SettingsError } from './mistake.ts';
+import { checkListeners, resolveListeners } from './listeners.ts';
+import { checkManagementKey } from './management-key.ts';
+import { type SettingsIssue, SettingsError } from './issues.ts';
 import { parseSettings } from './parse.ts';
-import { oneSecretMistakes } from './one-secret.ts';
-import { type NamedSecrets, placeholderMistakes, secretsInFile } from './placeholder.ts';
-import { inProduction, productionMistakes, productionReason } from './production.ts';
-import { keepSecret, readSecret, type Reading } from './secret.ts';
+import { checkDistinctSecrets } from './one-secret.ts';
+import { type NamedSecrets, checkPlaceholders, secretsInFile } from './placeholder.ts';
+import { inProduction, checkProduction, productionReason } from './production.ts';
+import { keepSecret, readSecret, type Reading } from './secrets.ts';
 import type { SettingsFile } from './schema.ts';
 import type { Settings } from './settings.ts';
-import { mistakeAt, readSource, type Source } from './source.ts';
+import { issueAt, readSource, type Source } from './source.ts';
 import { readTraces } from './traces.ts';
 
 const DRAIN_IN_PRODUCTION = 5;
@@ -41,7 +41,7 @@ export function loadSettings(
   { makesSecrets = true } = {},
 ): Settings {
   const source = readSource(environment);
-  const { file, sound, mistakes } = parseSettings(source);
+  const { file, sound, issues } = parseSettings(source);
   const reason = productionReason(source, sound, environment);
   const identityProviders = readIdentityProviders(source, sound);
   const secret = requireSecret(readSecret(environment, 'GATEHOUSE_SECRET'), reason);
@@ -55,27 +55,27 @@ export function loadSettings(
     ...secretsFromFiles(sound, identityProviders.value),
   ] as const;
   const all = [
-    ...misspeltVariables(environment),
-    ...mistakes,
-    ...listenerMistakes(source, sound),
-    ...storeMistakes(source, sound),
-    ...redirectMistakes(source, sound),
-    ...clientIdMistakes(source, sound),
-    ...trustedIssuerMistakes(source, sound),
-    ...documentMistakes(source, sound),
-    ...upstreamMistakes(source, sound),
-    ...providerMistakes(source, sound),
-    ...(reason ? productionMistakes(source, sound, reason) : []),
-    ...identityProviders.mistakes,
-    ...idMistakes(source, sound),
-    ...ruleMistakes(source, sound),
-    ...secret.mistakes,
-    ...previousSecret.mistakes,
-    ...managementKey.mistakes,
-    ...traces.mistakes,
-    ...managementKeyMistakes(managementKey.value, 'GATEHOUSE_MANAGEMENT_KEY'),
-    ...(reason ? placeholderMistakes(secrets, reason) : []),
-    ...(reason ? oneSecretMistakes(secrets, previousSecret.value, reason) : []),
+    ...checkVariableNames(environment),
+    ...issues,
+    ...checkListeners(source, sound),
+    ...checkStore(source, sound),
+    ...checkRedirects(source, sound),
+    ...checkClientIds(source, sound),
+    ...checkTrustedIssuers(source, sound),
+    ...checkMetadataDocuments(source, sound),
+    ...checkUpstream(source, sound),
+    ...checkProviders(source, sound),
+    ...(reason ? checkProduction(source, sound, reason) : []),
+    ...identityProviders.issues,
+    ...checkProviderIds(source, sound),
+    ...checkRules(source, sound),
+    ...secret.issues,
+    ...previousSecret.issues,
+    ...managementKey.issues,
+    ...traces.issues,
+    ...checkManagementKey(managementKey.value, 'GATEHOUSE_MANAGEMENT_KEY'),
+    ...(reason ? checkPlaceholders(secrets, reason) : []),
+    ...(reason ? checkDistinctSecrets(secrets, previousSecret.value, reason) : []),
   ];
   if (all.length > 0 || !file || !identityProviders.value) throw new SettingsError(all);
   const dataDir = resolve(PROJECT_ROOT, file.dataDir);
@@ -120,12 +120,12 @@ function secretsFromFiles(
 
 /** Production, for `reason`, makes no root secret: several processes need the same one, and it must outlive the data directory. */
 function requireSecret(secret: Reading, reason: string | undefined): Reading {
-  if (!reason || secret.value || secret.mistakes.length > 0) return secret;
+  if (!reason || secret.value || secret.issues.length > 0) return secret;
   const expected = `a secret of at least 32 characters, here or in a file named by GATEHOUSE_SECRET_FILE, ${inProduction(reason)}`;
-  return { mistakes: [{ setting: 'GATEHOUSE_SECRET', given: 'nothing', expected }] };
+  return { issues: [{ setting: 'GATEHOUSE_SECRET', given: 'nothing', expected }] };
 }
 
-function notMadeYet(dataDir: string): Mistake {
+function notMadeYet(dataDir: string): SettingsIssue {
   const expected = `the root secret; Gatehouse makes ${join(dataDir, 'secret')} when it first starts`;
   return { setting: 'GATEHOUSE_SECRET', given: 'nothing', expected };
 }
@@ -136,6 +136,6 @@ function keptSecret(source: Source, dataDir: string, name: string): string {
   } catch (cause) {
     if (cause instanceof SettingsError) throw cause;
     const expected = `a directory this process can write to (${errorCode(cause)})`;
-    throw new SettingsError([mistakeAt(source, ['dataDir'], expected, JSON.stringify(dataDir))]);
+    throw new SettingsError([issueAt(source, ['dataDir'], expected, JSON.stringify(dataDir))]);
   }
 }

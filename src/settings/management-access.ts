@@ -4,11 +4,11 @@ import { join, resolve } from 'node:path';
 import { valueAt } from './document.ts';
 import type { Environment } from './environment.ts';
 import { errorCode, PROJECT_ROOT } from './file.ts';
-import { managementKeyMistakes } from './management-key.ts';
-import { SettingsError } from './mistake.ts';
+import { checkManagementKey } from './management-key.ts';
+import { SettingsError } from './issues.ts';
 import { settingsSchema } from './schema.ts';
-import { readSecret } from './secret.ts';
-import { mistakeAt, readSource, type Source } from './source.ts';
+import { readSecret } from './secrets.ts';
+import { issueAt, readSource, type Source } from './source.ts';
 
 export type ManagementAccess = { url: string; key: string };
 
@@ -28,12 +28,12 @@ function setting(source: Source, name: string, schema: Schema): string {
   const parsed = schema.safeParse(valueAt(source.document, [name]));
   if (parsed.success) return parsed.data;
   const expected = parsed.error.issues.map(({ message }) => message).join(', ');
-  throw new SettingsError([mistakeAt(source, [name], expected)]);
+  throw new SettingsError([issueAt(source, [name], expected)]);
 }
 
 function givenKey(environment: Environment): string | undefined {
-  const { value, mistakes } = readSecret(environment, KEY);
-  if (mistakes.length > 0) throw new SettingsError(mistakes);
+  const { value, issues } = readSecret(environment, KEY);
+  if (issues.length > 0) throw new SettingsError(issues);
   return value && sendable(value, KEY);
 }
 
@@ -51,7 +51,7 @@ function keptKey(source: Source): string {
 }
 
 function sendable(key: string, from: string): string {
-  const mistakes = managementKeyMistakes(key, from);
-  if (mistakes.length > 0) throw new SettingsError(mistakes);
+  const issues = checkManagementKey(key, from);
+  if (issues.length > 0) throw new SettingsError(issues);
   return key;
 }

@@ -1,6 +1,6 @@
 // Secrets that are one secret, or part of one: whoever is told one of them knows the other.
 import { inProduction } from './production.ts';
-import type { Mistake } from './mistake.ts';
+import type { SettingsIssue } from './issues.ts';
 import type { NamedSecrets } from './placeholder.ts';
 import { hidden } from './source.ts';
 
@@ -12,11 +12,11 @@ const ROOT = 'GATEHOUSE_SECRET';
  * The later one of each pair is the mistake. `previous`: the root secret of before. `reason` is why this is production. One app at several
  * issuers, such as the tenants of one provider, has one secret there.
  */
-export function oneSecretMistakes(
+export function checkDistinctSecrets(
   secrets: NamedSecrets,
   previous: string | undefined,
   reason: string,
-): Mistake[] {
+): SettingsIssue[] {
   return secrets.flatMap(([setting, secret = '', app], index) => {
     const before = ['GATEHOUSE_PREVIOUS_SECRET', setting === ROOT ? '' : previous] as const;
     const others: NamedSecrets = [...secrets.slice(0, index), before];

@@ -1,24 +1,24 @@
 // Checks the settings against the schema and says what is wrong in words for the person who wrote them.
 import { z } from 'zod';
 import { isMapping, pathName, valueAt, type Path } from './document.ts';
-import { characters, type Mistake } from './mistake.ts';
+import { characters, type SettingsIssue } from './issues.ts';
 import { nearestName } from './nearest-name.ts';
 import { settingsSchema, type SettingsFile } from './schema.ts';
-import { mistakeAt, type Source } from './source.ts';
+import { issueAt, type Source } from './source.ts';
 
 /** `sound` holds the top-level settings without a mistake in them, so that what depends on them can be checked all the same. */
-export type Parsed = { file?: SettingsFile; sound: Partial<SettingsFile>; mistakes: Mistake[] };
+export type Parsed = { file?: SettingsFile; sound: Partial<SettingsFile>; issues: SettingsIssue[] };
 
 export function parseSettings(source: Source): Parsed {
   const result = settingsSchema.safeParse(source.document, { error: expected });
-  if (result.success) return { file: result.data, sound: result.data, mistakes: [] };
-  const { issues } = result.error;
-  const mistakes = issues.flatMap((issue) =>
+  if (result.success) return { file: result.data, sound: result.data, issues: [] };
+  const { issues: found } = result.error;
+  const issues = found.flatMap((issue) =>
     issue.code === 'unrecognized_keys'
       ? issue.keys.map((key) => unknownKey(issue.path, key))
-      : [mistakeAt(source, issue.path, issue.message)],
+      : [issueAt(source, issue.path, issue.message)],
   );
-  return { sound: soundPart(source, new Set(issues.map(({ path }) => path[0]))), mistakes };
+  return { sound: soundPart(source, new Set(found.map(({ path }) => path[0]))), issues };
 }
 
 function soundPart(
@@ -36,7 +36,7 @@ function soundPart(
 }
 
 /** The value is not shown: a misspelt `clientSecret` is still a secret. */
-function unknownKey(path: Path, key: string): Mistake {
+function unknownKey(path: Path, key: string): SettingsIssue {
   const known = keysAt(path);
   const meant = nearestName(key, known);
   const expected = meant

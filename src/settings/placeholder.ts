@@ -2,7 +2,7 @@
 import type { Path } from './document.ts';
 import { providersIn } from './identity-provider.ts';
 import { inProduction } from './production.ts';
-import type { Mistake } from './mistake.ts';
+import type { SettingsIssue } from './issues.ts';
 import type { SettingsFile } from './schema.ts';
 import { hidden, settingName, type Source } from './source.ts';
 
@@ -46,7 +46,7 @@ export function secretsInFile(source: Source, file: Partial<SettingsFile>): Name
 }
 
 /** `reason` is why this is production. */
-export function placeholderMistakes(secrets: NamedSecrets, reason: string): Mistake[] {
+export function checkPlaceholders(secrets: NamedSecrets, reason: string): SettingsIssue[] {
   const expected = `a secret of its own instead of the placeholder, ${inProduction(reason)}`;
   return secrets
     .filter(([, secret]) => isPlaceholder(secret))

@@ -4,9 +4,9 @@ import type { Environment } from './environment.ts';
 import { providersIn } from './identity-provider.ts';
 import { hosts } from './listeners.ts';
 import { isLoopback, isLoopbackUrl } from './loopback.ts';
-import type { Mistake } from './mistake.ts';
+import type { SettingsIssue } from './issues.ts';
 import type { SettingsFile, UpstreamSettings } from './schema.ts';
-import { mistakeAt, settingName, type Source } from './source.ts';
+import { issueAt, settingName, type Source } from './source.ts';
 
 /** Why this is production, in words: NODE_ENV says so, or other computers can reach it. Undefined in development. */
 export function productionReason(
@@ -33,11 +33,11 @@ function isPublic(url: string | undefined): boolean {
 }
 
 /** `reason` is why this is production. */
-export function productionMistakes(
+export function checkProduction(
   source: Source,
   file: Partial<SettingsFile>,
   reason: string,
-): Mistake[] {
+): SettingsIssue[] {
   const { authUrl, resourceUrl, managementUrl } = file;
   const isDevelopmentIdpGiven = valueAt(source.document, ['developmentIdp']) !== undefined;
   const https = 'an https address';
@@ -65,7 +65,7 @@ export function productionMistakes(
   ];
   return refusals
     .filter(([isRefused]) => isRefused)
-    .map(([, path, expected]) => mistakeAt(source, path, `${expected}, ${inProduction(reason)}`));
+    .map(([, path, expected]) => issueAt(source, path, `${expected}, ${inProduction(reason)}`));
 }
 
 /** By its address, or past it by its listener: the key would cross the network in the open. */

@@ -302,12 +302,10 @@ export const settingsSchema = z.strictObject({
       management: address
         .optional()
         .meta({ description: 'Management console and API.', defaultText: 'from `managementUrl`' }),
-      developmentIdp: address
-        .optional()
-        .meta({
-          description: 'Development identity provider.',
-          defaultText: 'from `developmentIdp.url`',
-        }),
+      developmentIdp: address.optional().meta({
+        description: 'Development identity provider.',
+        defaultText: 'from `developmentIdp.url`',
+      }),
       metrics: address.optional().meta({
         description:
           'Metrics (`/metrics`) and health, without authentication. Keep it off the internet.',

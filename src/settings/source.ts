@@ -2,7 +2,7 @@
 import { valueAt, withValue, pathName, isMapping, type Path } from './document.ts';
 import { variablesIn, type Environment, type Variable } from './environment.ts';
 import { readSettingsFile } from './file.ts';
-import { characters, type Mistake } from './mistake.ts';
+import { characters, type SettingsIssue } from './issues.ts';
 
 /** `document` is the file with the environment over it. */
 export type Source = { document: unknown; variables: Variable[] };
@@ -27,12 +27,12 @@ function withoutReplaced(document: unknown, variables: Variable[]): unknown {
   return paths.reduce((tree, path) => withValue(tree, path, undefined), document);
 }
 
-export function mistakeAt(
+export function issueAt(
   source: Source,
   path: Path,
   expected: string,
   given = shownAt(source, path),
-): Mistake {
+): SettingsIssue {
   return { setting: settingName(source, path), given, expected };
 }
 

@@ -1,6 +1,6 @@
 // The variables of OpenTelemetry: read one by one, in the forms that its specification has for them.
 import type { Environment } from './environment.ts';
-import type { Mistake } from './mistake.ts';
+import type { SettingsIssue } from './issues.ts';
 import { hidden } from './source.ts';
 
 export type Parse<T> = (text: string) => T | undefined;
@@ -11,13 +11,13 @@ export type Read = <T>(
 ) => T | undefined;
 
 /** Reads the first of the variables that is set. What was given is never shown: half of it are secrets, and people mix them up. */
-export function openReader(environment: Environment, mistakes: Mistake[]): Read {
+export function openReader(environment: Environment, issues: SettingsIssue[]): Read {
   return (names, expected, parse) => {
     const setting = names.find((name) => environment[name]);
     const text = setting && environment[setting]?.trim();
     if (!text) return undefined;
     const value = parse(text);
-    if (value === undefined) mistakes.push({ setting, given: hidden(text), expected });
+    if (value === undefined) issues.push({ setting, given: hidden(text), expected });
     return value;
   };
 }

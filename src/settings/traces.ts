@@ -1,10 +1,10 @@
 // Where traces go and how many: the standard variables of OpenTelemetry (its SDK and OTLP exporter specifications), read only when traces are on.
 import type { Environment } from './environment.ts';
 import { isLoopbackUrl } from './loopback.ts';
-import type { Mistake } from './mistake.ts';
+import type { SettingsIssue } from './issues.ts';
 import { inProduction } from './production.ts';
 import type { SettingsFile } from './schema.ts';
-import type { Reading } from './secret.ts';
+import type { Reading } from './secrets.ts';
 import {
   headerPairs,
   oneOf,
@@ -46,12 +46,12 @@ export function readTraces(
   { observability }: Partial<SettingsFile>,
   reason: string | undefined,
 ): Reading<TraceSettings> {
-  if (!observability?.traces || isTurnedOff(environment)) return { mistakes: [] };
-  const mistakes: Mistake[] = [];
-  const read = openReader(environment, mistakes);
+  if (!observability?.traces || isTurnedOff(environment)) return { issues: [] };
+  const issues: SettingsIssue[] = [];
+  const read = openReader(environment, issues);
   const url = readAddress(read) ?? tracesAt(DEFAULT_ENDPOINT);
   if (reason && isOpen(url) && !observability.privateNetwork)
-    mistakes.push(notPrivate(environment, url, reason));
+    issues.push(notPrivate(environment, url, reason));
   read(exporterNames('PROTOCOL'), 'http/json: traces go out as JSON over HTTP', oneOf('http/json'));
   read(['OTEL_TRACES_EXPORTER'], 'otlp or none', oneOf('otlp'));
   const count = (name: string, most: number) =>
@@ -72,7 +72,7 @@ export function readTraces(
     queue,
     batch: Math.min(queue, count('OTEL_BSP_MAX_EXPORT_BATCH_SIZE', 8192) ?? 256),
   };
-  return { value, mistakes };
+  return { value, issues };
 }
 
 function isTurnedOff(environment: Environment): boolean {
@@ -112,7 +112,7 @@ function isOpen(url: string): boolean {
   return new URL(url).protocol === 'http:' && !isLoopbackUrl(url);
 }
 
-function notPrivate(environment: Environment, url: string, reason: string): Mistake {
+function notPrivate(environment: Environment, url: string, reason: string): SettingsIssue {
   const setting = exporterNames('ENDPOINT').find((name) => environment[name]) ?? '';
   const expected = `an https address (or observability.privateNetwork: true where nobody can listen), ${inProduction(reason)}`;
   return { setting, given: JSON.stringify(new URL(url).origin), expected };

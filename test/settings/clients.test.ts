@@ -1,6 +1,6 @@
 // Clients in the settings that could not work: ids given twice, and metadata documents nobody could use.
 import { expect } from 'chai';
-import { DEVELOPMENT, load, mistakesIn, wrongSettings } from './settings-file.ts';
+import { DEVELOPMENT, load, issuesIn, wrongSettings } from './settings-file.ts';
 
 const SECRET = 'a-secret-of-a-client-that-is-long-enough';
 const ADDRESS = 'https://desktop.example.com/client.json';
@@ -15,7 +15,7 @@ describe('A client in the settings', () => {
       clients: { preRegistered: [client] },
       authorization: { introspectionClients },
     };
-    expect(mistakesIn(file)).to.deep.equal([
+    expect(issuesIn(file)).to.deep.equal([
       {
         setting: 'authorization.introspectionClients[1].id',
         given: '"reporting"',

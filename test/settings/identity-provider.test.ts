@@ -6,7 +6,7 @@ import {
   DEVELOPMENT,
   load,
   loadInProduction,
-  mistakesIn,
+  issuesIn,
   PRODUCTION,
   SECRET,
   temporaryDirectory,
@@ -78,9 +78,9 @@ describe('the identity provider', () => {
       GATEHOUSE_SECRET: SECRET,
       GATEHOUSE_IDENTITY_PROVIDER_SECRET_FILE: '/nowhere/client-secret',
     };
-    const [mistake, ...others] = mistakesIn(PRODUCTION, environment);
+    const [issue, ...others] = issuesIn(PRODUCTION, environment);
     expect(others).to.deep.equal([]);
-    expect(mistake).to.deep.equal({
+    expect(issue).to.deep.equal({
       setting: 'GATEHOUSE_IDENTITY_PROVIDER_SECRET_FILE',
       given: '"/nowhere/client-secret"',
       expected: 'a file that can be read (ENOENT)',
@@ -89,7 +89,7 @@ describe('the identity provider', () => {
 
   it('is refused when an empty file is its client secret', () => {
     const empty = withClientSecret({ clientSecretFile: secretFile('\n') });
-    expect(mistakesIn(empty, { GATEHOUSE_SECRET: SECRET })).to.deep.equal([
+    expect(issuesIn(empty, { GATEHOUSE_SECRET: SECRET })).to.deep.equal([
       {
         setting: 'identityProvider.clientSecretFile',
         given: 'a value of 0 characters',

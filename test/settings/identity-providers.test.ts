@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import {
   load,
   loadInProduction,
-  mistakesIn,
+  issuesIn,
   PRODUCTION,
   SECRET,
   settingsFile,
@@ -31,8 +31,8 @@ function listing(identityProviders: unknown, entitlements: unknown = RULES) {
 
 /** What is expected, by the name of the setting that is wrong. */
 function refusals(content: unknown, environment: Record<string, string> = {}) {
-  const mistakes = mistakesIn(content, { GATEHOUSE_SECRET: SECRET, ...environment });
-  return Object.fromEntries(mistakes.map(({ setting, expected }) => [setting, expected]));
+  const issues = issuesIn(content, { GATEHOUSE_SECRET: SECRET, ...environment });
+  return Object.fromEntries(issues.map(({ setting, expected }) => [setting, expected]));
 }
 
 describe('Several identity providers', () => {
@@ -68,13 +68,13 @@ describe('Several identity providers', () => {
 
   it('take no secret from the variable of a single one, which is told', () => {
     const environment = { GATEHOUSE_IDENTITY_PROVIDER_SECRET: 'a-secret-of-one' };
-    const mistakes = mistakesIn(listing([EXAMPLE, GITHUB]), {
+    const issues = issuesIn(listing([EXAMPLE, GITHUB]), {
       GATEHOUSE_SECRET: SECRET,
       ...environment,
     });
-    expect(JSON.stringify(mistakes)).to.include('GATEHOUSE_IDENTITY_PROVIDER_SECRET');
-    expect(JSON.stringify(mistakes)).to.include('clientSecretFile');
-    expect(JSON.stringify(mistakes)).not.to.include('a-secret-of-one');
+    expect(JSON.stringify(issues)).to.include('GATEHOUSE_IDENTITY_PROVIDER_SECRET');
+    expect(JSON.stringify(issues)).to.include('clientSecretFile');
+    expect(JSON.stringify(issues)).not.to.include('a-secret-of-one');
   });
 
   const other = { ...EXAMPLE, id: 'other', name: 'Other', issuer: 'https://other.example.com' };

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { parse } from 'yaml';
-import { DEVELOPMENT, load, loadInProduction, mistakesIn, PRODUCTION } from './settings-file.ts';
+import { DEVELOPMENT, load, loadInProduction, issuesIn, PRODUCTION } from './settings-file.ts';
 
 const EXAMPLE = join(import.meta.dirname, '../../config/production.example.yaml');
 const TEN_MINUTES = 600;
@@ -51,18 +51,18 @@ describe('limits', () => {
   for (const wrong of ['30', '30/', '0/10m', '30/10', '30 / 10m', '30/2d', '-1/1m', 30, '1/1w']) {
     it(`are refused when they are written ${JSON.stringify(wrong)}`, () => {
       const limits = { authorizations: { inAll: wrong } };
-      const [mistake, ...more] = mistakesIn({ ...DEVELOPMENT, limits });
-      expect(mistake?.setting).to.equal('limits.authorizations.inAll');
-      expect(mistake?.expected).to.include('30/10m');
+      const [issue, ...more] = issuesIn({ ...DEVELOPMENT, limits });
+      expect(issue?.setting).to.equal('limits.authorizations.inAll');
+      expect(issue?.expected).to.include('30/10m');
       expect(more).to.deep.equal([]);
     });
   }
 
   for (const wrong of ['10.0.0.1', '10.0.0.0/33', '2001:db8::/129', 'evil/24', '10.0.0/8', '/8']) {
     it(`are refused with a shared network written ${JSON.stringify(wrong)}`, () => {
-      const [mistake] = mistakesIn({ ...DEVELOPMENT, limits: { sharedNetworks: [wrong] } });
-      expect(mistake?.setting).to.match(/^limits\.sharedNetworks\W0/);
-      expect(mistake?.expected).to.include('203.0.113.0/24');
+      const [issue] = issuesIn({ ...DEVELOPMENT, limits: { sharedNetworks: [wrong] } });
+      expect(issue?.setting).to.match(/^limits\.sharedNetworks\W0/);
+      expect(issue?.expected).to.include('203.0.113.0/24');
     });
   }
 });

@@ -4,7 +4,7 @@ import {
   DEVELOPMENT,
   load,
   loadInProduction,
-  mistakesIn,
+  issuesIn,
   PRODUCTION,
   refusal,
   wrongSettings,
@@ -63,7 +63,7 @@ describe('the listener for metrics', () => {
       const { host, port } = load(DEVELOPMENT).listen[other as 'auth'];
       const environment = { GATEHOUSE_METRICS_LISTEN: `${host}:${port}` };
       const error = refusal(() => load(DEVELOPMENT, environment));
-      expect(error.mistakes.map(({ setting }) => setting)).to.deep.equal([
+      expect(error.issues.map(({ setting }) => setting)).to.deep.equal([
         'GATEHOUSE_METRICS_LISTEN',
       ]);
     });
@@ -80,7 +80,7 @@ describe('two hosts', () => {
       GATEHOUSE_MANAGEMENT_URL: DEVELOPMENT.authUrl,
       GATEHOUSE_DEVELOPMENT_IDP_URL: DEVELOPMENT.resourceUrl,
     };
-    expect(mistakesIn(DEVELOPMENT, environment)).to.deep.equal([
+    expect(issuesIn(DEVELOPMENT, environment)).to.deep.equal([
       {
         setting: 'GATEHOUSE_MANAGEMENT_URL',
         given: '"http://localhost:4000"',
@@ -96,7 +96,7 @@ describe('two hosts', () => {
 
   it('may not share a socket under two names', () => {
     const managementUrl = 'http://127.0.0.1:4000';
-    expect(mistakesIn({ ...DEVELOPMENT, managementUrl })).to.deep.equal([
+    expect(issuesIn({ ...DEVELOPMENT, managementUrl })).to.deep.equal([
       {
         setting: 'managementUrl',
         given: '127.0.0.1:4000 to listen on',
@@ -108,13 +108,13 @@ describe('two hosts', () => {
   it('may not share a port when one is on every interface', () => {
     const listen = { auth: '0.0.0.0:4000', resource: '127.0.0.1:4000' };
     const error = refusal(() => loadInProduction({ ...PRODUCTION, listen }));
-    expect(error.mistakes.map(({ setting }) => setting)).to.deep.equal(['listen.resource']);
+    expect(error.issues.map(({ setting }) => setting)).to.deep.equal(['listen.resource']);
   });
 
   it('that leave their ports to the same https address are told to be set apart', () => {
     const { listen: _, ...file } = PRODUCTION;
     const error = refusal(() => loadInProduction(file));
-    expect(error.mistakes).to.deep.equal([
+    expect(error.issues).to.deep.equal([
       {
         setting: 'resourceUrl',
         given: '0.0.0.0:443 to listen on',

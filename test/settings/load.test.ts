@@ -25,8 +25,8 @@ describe('settings that are only read', () => {
 
   it('want the secret that a first start makes, and make none', () => {
     const dataDir = temporaryDirectory();
-    const { mistakes } = refusal(() => read(DEVELOPMENT, { GATEHOUSE_DATA_DIR: dataDir }));
-    expect(mistakes.map(({ setting }) => setting)).to.deep.equal(['GATEHOUSE_SECRET']);
+    const { issues } = refusal(() => read(DEVELOPMENT, { GATEHOUSE_DATA_DIR: dataDir }));
+    expect(issues.map(({ setting }) => setting)).to.deep.equal(['GATEHOUSE_SECRET']);
     expect(readdirSync(dataDir)).to.deep.equal([]);
     const made = load(DEVELOPMENT, { GATEHOUSE_DATA_DIR: dataDir });
     const found = read(DEVELOPMENT, { GATEHOUSE_DATA_DIR: dataDir });

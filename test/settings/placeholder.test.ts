@@ -4,7 +4,7 @@ import {
   DEVELOPMENT,
   load,
   loadInProduction,
-  mistakesIn,
+  issuesIn,
   PRODUCTION,
   refusal,
   settingsFile,
@@ -33,10 +33,10 @@ describe('A placeholder of a secret', () => {
   };
   for (const [setting, [change, environment]] of Object.entries(PLACES)) {
     it(`is refused in production as ${setting}, and not shown`, () => {
-      const { mistakes, message } = refusal(() =>
+      const { issues, message } = refusal(() =>
         loadInProduction({ ...PRODUCTION, ...change }, environment),
       );
-      expect(mistakes.map((mistake) => mistake.setting)).to.deep.equal([setting]);
+      expect(issues.map((issue) => issue.setting)).to.deep.equal([setting]);
       expect(message)
         .to.include('instead of the placeholder')
         .and.not.match(/change-me/i);
@@ -51,9 +51,9 @@ describe('A placeholder of a secret', () => {
       '01'.repeat(20),
     ]) {
       const start = () => loadInProduction(PRODUCTION, { GATEHOUSE_SECRET: secret });
-      const { mistakes, message } = refusal(start);
+      const { issues, message } = refusal(start);
       expect(
-        mistakes.map(({ setting }) => setting),
+        issues.map(({ setting }) => setting),
         secret,
       ).to.deep.equal(['GATEHOUSE_SECRET']);
       expect(message).to.not.include(secret);
@@ -69,7 +69,7 @@ describe('A placeholder of a secret', () => {
 describe('A management key', () => {
   for (const key of ['a key with spaces in it, which is long enough', 'é'.repeat(40)]) {
     it(`ADM-02 is a mistake that is not shown when it is ${key.slice(0, 5)}…`, () => {
-      expect(mistakesIn(DEVELOPMENT, { GATEHOUSE_MANAGEMENT_KEY: key })).to.deep.equal([
+      expect(issuesIn(DEVELOPMENT, { GATEHOUSE_MANAGEMENT_KEY: key })).to.deep.equal([
         {
           setting: 'GATEHOUSE_MANAGEMENT_KEY',
           given: 'a value with spaces or characters outside ASCII',

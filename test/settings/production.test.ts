@@ -4,7 +4,7 @@ import {
   DEVELOPMENT,
   load,
   loadInProduction,
-  mistakesIn,
+  issuesIn,
   PRODUCTION,
   refusal,
   rulesIn,
@@ -14,9 +14,7 @@ import {
 
 /** Without the reason, which is the same for all. */
 function refusedInProduction(content: object, environment: Record<string, string> = {}): string[] {
-  return refusal(() => loadInProduction(content, environment)).mistakes.map(
-    ({ setting }) => setting,
-  );
+  return refusal(() => loadInProduction(content, environment)).issues.map(({ setting }) => setting);
 }
 
 describe('production', () => {
@@ -53,8 +51,8 @@ describe('production', () => {
   };
   for (const [name, [change, environment, reason]] of Object.entries(REASONS)) {
     it(`is when ${name}, and the refusal says so`, () => {
-      const mistakes = mistakesIn({ ...DEVELOPMENT, ...change }, environment);
-      const developmentIdp = mistakes.find(({ setting }) => setting === 'developmentIdp');
+      const issues = issuesIn({ ...DEVELOPMENT, ...change }, environment);
+      const developmentIdp = issues.find(({ setting }) => setting === 'developmentIdp');
       expect(developmentIdp?.expected).to.equal(
         `nothing here, and identityProvider instead, because this is production (${reason})`,
       );

@@ -1,14 +1,14 @@
 // Parts that other computers can reach although an address looks like this computer only.
 import { expect } from 'chai';
-import { DEVELOPMENT, loadInProduction, mistakesIn, PRODUCTION, refusal } from './settings-file.ts';
+import { DEVELOPMENT, loadInProduction, issuesIn, PRODUCTION, refusal } from './settings-file.ts';
 
 describe('The development identity provider', () => {
   it('at an address of another computer makes it production, wherever it listens', () => {
-    const mistakes = mistakesIn(DEVELOPMENT, {
+    const issues = issuesIn(DEVELOPMENT, {
       GATEHOUSE_DEVELOPMENT_IDP_URL: 'https://idp.example.com',
       GATEHOUSE_DEVELOPMENT_IDP_LISTEN: '127.0.0.1:4003',
     });
-    const own = mistakes.find(({ setting }) => setting.startsWith('developmentIdp'));
+    const own = issues.find(({ setting }) => setting.startsWith('developmentIdp'));
     expect(own?.expected).to.include(
       'production (GATEHOUSE_DEVELOPMENT_IDP_URL is not on this computer only)',
     );
@@ -19,9 +19,9 @@ describe('The management host in production', () => {
   const reachable = { GATEHOUSE_MANAGEMENT_LISTEN: '0.0.0.0:4002' };
 
   it('has an https address when its listener is open to the network', () => {
-    const { mistakes } = refusal(() => loadInProduction(PRODUCTION, reachable));
-    expect(mistakes.map(({ setting }) => setting)).to.deep.equal(['managementUrl']);
-    expect(mistakes[0]?.expected).to.match(/^an https address/);
+    const { issues } = refusal(() => loadInProduction(PRODUCTION, reachable));
+    expect(issues.map(({ setting }) => setting)).to.deep.equal(['managementUrl']);
+    expect(issues[0]?.expected).to.match(/^an https address/);
   });
 
   it('may listen to the network behind an https address', () => {

@@ -1,6 +1,6 @@
 // Which redirect addresses the settings may allow (RFC 8252 section 7, RFC 9700 section 2.1).
 import { expect } from 'chai';
-import { DEVELOPMENT, load, mistakesIn, wrongSettings } from './settings-file.ts';
+import { DEVELOPMENT, load, issuesIn, wrongSettings } from './settings-file.ts';
 
 const withClients = (clients: object) => ({ ...DEVELOPMENT, clients });
 
@@ -82,13 +82,13 @@ describe('a redirect address', () => {
       allowedRedirects: ['http://localhost:4001/callback', 'http://LOCALHOST:4000/callback'],
       preRegistered: [client('http://127.0.0.1:4002/callback')],
     };
-    const mistakes = mistakesIn(withClients(clients));
-    expect(mistakes.map(({ setting }) => setting)).to.deep.equal([
+    const issues = issuesIn(withClients(clients));
+    expect(issues.map(({ setting }) => setting)).to.deep.equal([
       'clients.allowedRedirects[0]',
       'clients.allowedRedirects[1]',
       'clients.preRegistered[0].redirectUris[0]',
     ]);
-    expect(mistakes[0]).to.include({
+    expect(issues[0]).to.include({
       given: '"http://localhost:4001/callback"',
       expected: 'an address of a client, not one of our own',
     });

@@ -8,7 +8,7 @@ import {
   DEVELOPMENT,
   load,
   loadInProduction,
-  mistakesIn,
+  issuesIn,
   PRODUCTION,
   SECRET,
 } from './settings-file.ts';
@@ -78,8 +78,8 @@ const VOUCHING = { issuer: 'https://vouching.example' };
 
 /** What is expected, by the name of the setting that is wrong. */
 function refusals(parts: Parts): Record<string, string> {
-  const mistakes = mistakesIn(settingsWith(parts), { GATEHOUSE_SECRET: SECRET });
-  return Object.fromEntries(mistakes.map(({ setting, expected }) => [setting, expected]));
+  const issues = issuesIn(settingsWith(parts), { GATEHOUSE_SECRET: SECRET });
+  return Object.fromEntries(issues.map(({ setting, expected }) => [setting, expected]));
 }
 
 function acceptedBy(parts: Parts) {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { loadSettings } from '../../src/settings/load.ts';
-import { SettingsError, type Mistake } from '../../src/settings/mistake.ts';
+import { SettingsError, type SettingsIssue } from '../../src/settings/issues.ts';
 import type { Settings } from '../../src/settings/settings.ts';
 
 type Environment = Record<string, string>;
@@ -77,11 +77,14 @@ export function rulesIn({ entitlements }: Settings): object[] {
   return entitlements.map(({ match: { from: _from, ...match }, ...rule }) => ({ match, ...rule }));
 }
 
-export function mistakesIn(content: unknown, environment: Environment = {}): readonly Mistake[] {
-  return refusal(() => load(content, environment)).mistakes;
+export function issuesIn(
+  content: unknown,
+  environment: Environment = {},
+): readonly SettingsIssue[] {
+  return refusal(() => load(content, environment)).issues;
 }
 
 /** The names of the settings with a mistake, in order. */
 export function wrongSettings(content: unknown, environment: Environment = {}): string[] {
-  return mistakesIn(content, environment).map(({ setting }) => setting);
+  return issuesIn(content, environment).map(({ setting }) => setting);
 }

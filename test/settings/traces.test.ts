@@ -4,7 +4,7 @@ import {
   DEVELOPMENT,
   load,
   loadInProduction,
-  mistakesIn,
+  issuesIn,
   PRODUCTION,
   refusal,
 } from './settings-file.ts';
@@ -95,7 +95,7 @@ describe('observability.traces', () => {
     });
   }
 
-  const MISTAKES: [what: string, variables: Variables, expected: RegExp][] = [
+  const ISSUES: [what: string, variables: Variables, expected: RegExp][] = [
     ['an address that is none', { OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' }, /an address/],
     [
       'an address with a password',
@@ -117,19 +117,19 @@ describe('observability.traces', () => {
     ['no time', { OTEL_EXPORTER_OTLP_TIMEOUT: '0' }, /milliseconds/],
     ['too many spans', { OTEL_BSP_MAX_QUEUE_SIZE: '9999999' }, /a whole number/],
   ];
-  for (const [what, variables, expected] of MISTAKES) {
+  for (const [what, variables, expected] of ISSUES) {
     it(`TRC-07 with ${what} is refused, and what was given is not shown`, () => {
-      const [mistake, ...more] = mistakesIn(ON, variables);
+      const [issue, ...more] = issuesIn(ON, variables);
       expect(more).to.deep.equal([]);
-      expect(mistake?.setting).to.equal(Object.keys(variables)[0]);
-      expect(mistake?.expected).to.match(expected);
-      expect(JSON.stringify(mistake)).to.not.include(CANARY);
+      expect(issue?.setting).to.equal(Object.keys(variables)[0]);
+      expect(issue?.expected).to.match(expected);
+      expect(JSON.stringify(issue)).to.not.include(CANARY);
     });
   }
 
   it('that is neither true nor false is refused', () => {
-    const [mistake] = mistakesIn(DEVELOPMENT, { GATEHOUSE_TRACES: 'yes' });
-    expect(mistake).to.deep.equal({
+    const [issue] = issuesIn(DEVELOPMENT, { GATEHOUSE_TRACES: 'yes' });
+    expect(issue).to.deep.equal({
       setting: 'GATEHOUSE_TRACES',
       given: '"yes"',
       expected: 'true or false',
@@ -142,13 +142,13 @@ describe('observability.traces', () => {
         { ...PRODUCTION, observability: { traces: true, privateNetwork } },
         { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint },
       ).traces?.url;
-    const { mistakes } = refusal(() => inProduction('http://collector:4318/?key=canary'));
-    expect(mistakes).to.have.length(1);
-    expect(mistakes[0]).to.include({
+    const { issues } = refusal(() => inProduction('http://collector:4318/?key=canary'));
+    expect(issues).to.have.length(1);
+    expect(issues[0]).to.include({
       setting: 'OTEL_EXPORTER_OTLP_ENDPOINT',
       given: '"http://collector:4318"',
     });
-    expect(mistakes[0]?.expected).to.include('privateNetwork: true');
+    expect(issues[0]?.expected).to.include('privateNetwork: true');
     expect(inProduction('http://collector:4318', true)).to.include('http://collector');
     expect(inProduction('http://127.0.0.1:4318')).to.include('127.0.0.1');
     expect(inProduction('')).to.include('localhost');

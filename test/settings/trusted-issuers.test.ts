@@ -50,7 +50,7 @@ describe('An identity provider in the settings that may vouch for people', () =>
   });
 
   const place = 'authorization.trustedIssuers[0]';
-  const mistakes: [string, object, string][] = [
+  const issues: [string, object, string][] = [
     ['no keys at all', { jwksUri: undefined }, `${place}.jwksUri`],
     ['keys in two ways', { jwks: { keys: [KEY] } }, `${place}.jwksUri`],
     ['no clients', { clients: [] }, `${place}.clients`],
@@ -59,7 +59,7 @@ describe('An identity provider in the settings that may vouch for people', () =>
     ['our own address', { issuer: DEVELOPMENT.authUrl }, `${place}.issuer`],
     ['no address', { issuer: 'login' }, `${place}.issuer`],
   ];
-  for (const [what, change, setting] of mistakes) {
+  for (const [what, change, setting] of issues) {
     it(`is a mistake with ${what}`, () => {
       expect(wrongSettings(withIssuers({ ...RIGHT, ...change }))).to.deep.equal([setting]);
     });
@@ -85,7 +85,7 @@ describe('An identity provider in the settings that may vouch for people', () =>
     const plain = { ...RIGHT, issuer: 'http://login.example.com', jwksUri: 'http://a.example/k' };
     const { clients, authorization } = withIssuers(plain);
     const file = { ...PRODUCTION, clients, authorization };
-    const { mistakes: found } = refusal(() => loadInProduction(file));
+    const { issues: found } = refusal(() => loadInProduction(file));
     expect(found.map(({ setting }) => setting)).to.deep.equal([
       `${place}.issuer`,
       `${place}.jwksUri`,

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { loadSettings } from '../../src/settings/load.ts';
 import {
-  mistakesIn,
+  issuesIn,
   refusal,
   settingsFile,
   temporaryDirectory,
@@ -12,7 +12,7 @@ import {
 describe('a settings file that cannot be used', () => {
   it('is named when it is not there', () => {
     const path = `${temporaryDirectory()}/none.yaml`;
-    expect(refusal(() => loadSettings({ GATEHOUSE_CONFIG: path })).mistakes).to.deep.equal([
+    expect(refusal(() => loadSettings({ GATEHOUSE_CONFIG: path })).issues).to.deep.equal([
       {
         setting: 'GATEHOUSE_CONFIG',
         given: JSON.stringify(path),
@@ -23,7 +23,7 @@ describe('a settings file that cannot be used', () => {
 
   it('is named with line and column when it is not YAML', () => {
     const path = settingsFile('authUrl: http://localhost:4000\nlisten:\n  auth: "0.0.0.0:1\n');
-    expect(refusal(() => loadSettings({ GATEHOUSE_CONFIG: path })).mistakes).to.deep.equal([
+    expect(refusal(() => loadSettings({ GATEHOUSE_CONFIG: path })).issues).to.deep.equal([
       {
         setting: `${path}, line 4, column 1`,
         given: 'Missing closing "quote',
@@ -34,17 +34,15 @@ describe('a settings file that cannot be used', () => {
 
   it('is refused when a key stands twice, with the second place', () => {
     const path = settingsFile('authUrl: http://a.example\nauthUrl: http://b.example\n');
-    const [mistake] = refusal(() => loadSettings({ GATEHOUSE_CONFIG: path })).mistakes;
-    expect(mistake).to.include({
+    const [issue] = refusal(() => loadSettings({ GATEHOUSE_CONFIG: path })).issues;
+    expect(issue).to.include({
       setting: `${path}, line 2, column 1`,
       given: 'Map keys must be unique',
     });
   });
 
   it('is refused when it is a list, and lacks everything when it is empty', () => {
-    expect(mistakesIn('- authUrl').map(({ expected }) => expected)).to.include(
-      'a group of settings',
-    );
+    expect(issuesIn('- authUrl').map(({ expected }) => expected)).to.include('a group of settings');
     expect(wrongSettings('')).to.deep.equal([
       'authUrl',
       'resourceUrl',

@@ -4,7 +4,7 @@ import {
   DEVELOPMENT,
   load,
   loadInProduction,
-  mistakesIn,
+  issuesIn,
   PRODUCTION,
   refusal,
   SECRET,
@@ -72,9 +72,9 @@ describe('One secret for two things', () => {
   for (const [what, [setting, other, file, environment]] of Object.entries(PAIRS))
     it(`SUP-03 is refused in production when ${what}, and neither is shown`, () => {
       const start = () => loadInProduction({ ...PRODUCTION, ...file }, { ...environment });
-      const { mistakes, message } = refusal(start);
-      expect(mistakes.map((mistake) => mistake.setting)).to.deep.equal([setting]);
-      expect(mistakes[0]?.expected).to.include(`not ${other} or a part of it`);
+      const { issues, message } = refusal(start);
+      expect(issues.map((issue) => issue.setting)).to.deep.equal([setting]);
+      expect(issues[0]?.expected).to.include(`not ${other} or a part of it`);
       expect(message).not.to.include(SECRET).and.not.to.include(OTHER);
     });
 
@@ -109,8 +109,8 @@ describe('One app at two identity providers', () => {
   });
 
   it('SUP-03 is refused in production when it is two apps with one secret', () => {
-    const { mistakes } = refusal(() => startWith(tenant('a', 'gatehouse'), tenant('b', 'other')));
-    expect(mistakes.map(({ setting }) => setting)).to.deep.equal([
+    const { issues } = refusal(() => startWith(tenant('a', 'gatehouse'), tenant('b', 'other')));
+    expect(issues.map(({ setting }) => setting)).to.deep.equal([
       'identityProviders[1].clientSecret',
     ]);
   });
@@ -134,10 +134,10 @@ describe('A secret that is none', () => {
   ];
   for (const secret of NONE)
     it(`SUP-03 is refused in production when it reads ${secret.slice(0, 12)}…, and not shown`, () => {
-      const { mistakes, message } = refusal(() =>
+      const { issues, message } = refusal(() =>
         loadInProduction(PRODUCTION, { GATEHOUSE_SECRET: secret }),
       );
-      expect(mistakes.map(({ setting }) => setting)).to.deep.equal(['GATEHOUSE_SECRET']);
+      expect(issues.map(({ setting }) => setting)).to.deep.equal(['GATEHOUSE_SECRET']);
       expect(message).to.include('placeholder').and.not.include(secret);
     });
 
@@ -172,12 +172,12 @@ describe('A shared network', () => {
     '0:0:0:0:0:ffff:0:0/97',
   ])
     it(`SUP-03 is refused when it is ${network}: nobody would have a limit`, () => {
-      const [mistake, ...more] = mistakesIn({
+      const [issue, ...more] = issuesIn({
         ...DEVELOPMENT,
         limits: { sharedNetworks: [network] },
       });
-      expect(mistake?.setting).to.match(/^limits\.sharedNetworks\W0/);
-      expect(mistake?.expected).to.include('limit of its own');
+      expect(issue?.setting).to.match(/^limits\.sharedNetworks\W0/);
+      expect(issue?.expected).to.include('limit of its own');
       expect(more).to.deep.equal([]);
     });
 
@@ -213,12 +213,12 @@ describe('An issuer', () => {
           ],
         },
       };
-      const mistakes = mistakesIn(file);
-      expect(mistakes.map(({ setting }) => setting)).to.deep.equal([
+      const issues = issuesIn(file);
+      expect(issues.map(({ setting }) => setting)).to.deep.equal([
         'identityProvider.issuer',
         'authorization.trustedIssuers[0].issuer',
       ]);
-      for (const { expected } of mistakes) expect(expected).to.match(/without .*(query|\?)/);
+      for (const { expected } of issues) expect(expected).to.match(/without .*(query|\?)/);
     });
 
   it('SUP-03 of people is not ourselves', () => {
@@ -226,17 +226,17 @@ describe('An issuer', () => {
     for (const issuer of [PRODUCTION.authUrl, `${PRODUCTION.authUrl}/`]) {
       const start = () =>
         loadInProduction({ ...PRODUCTION, identityProvider: { ...identityProvider, issuer } });
-      const { mistakes } = refusal(start);
-      expect(mistakes.map(({ setting }) => setting)).to.deep.equal(['identityProvider.issuer']);
-      expect(mistakes[0]?.expected).to.include('not one of our own');
+      const { issues } = refusal(start);
+      expect(issues.map(({ setting }) => setting)).to.deep.equal(['identityProvider.issuer']);
+      expect(issues[0]?.expected).to.include('not one of our own');
     }
   });
 
   it('SUP-03 of ours has no path, query, fragment or name', () => {
     for (const url of ['?a=b', '#x', '/', '/auth'].map((end) => PRODUCTION.authUrl + end))
       for (const setting of ['authUrl', 'resourceUrl', 'managementUrl']) {
-        const { mistakes } = refusal(() => loadInProduction({ ...PRODUCTION, [setting]: url }));
-        expect(mistakes.map((mistake) => mistake.setting)).to.deep.equal([setting]);
+        const { issues } = refusal(() => loadInProduction({ ...PRODUCTION, [setting]: url }));
+        expect(issues.map((issue) => issue.setting)).to.deep.equal([setting]);
       }
   });
 });

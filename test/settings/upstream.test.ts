@@ -4,7 +4,7 @@ import {
   DEVELOPMENT,
   load,
   loadInProduction,
-  mistakesIn,
+  issuesIn,
   PRODUCTION,
   refusal,
 } from './settings-file.ts';
@@ -33,7 +33,7 @@ describe('resourceServer.upstream', () => {
     });
   });
 
-  const MISTAKES: Record<string, [change: object, setting: string, expected: RegExp]> = {
+  const ISSUES: Record<string, [change: object, setting: string, expected: RegExp]> = {
     'no address': [{ url: undefined }, 'url', /text|address/],
     'an address of another kind': [{ url: 'ftp://tools.example.com' }, 'url', /MCP server/],
     'no address at all': [{ url: 'tools' }, 'url', /MCP server/],
@@ -56,21 +56,21 @@ describe('resourceServer.upstream', () => {
       /a name of its own/,
     ],
   };
-  for (const [name, [change, setting, expected]] of Object.entries(MISTAKES)) {
+  for (const [name, [change, setting, expected]] of Object.entries(ISSUES)) {
     it(`with ${name} is refused`, () => {
-      const [mistake, ...more] = mistakesIn(withUpstream(DEVELOPMENT, { url: URL, ...change }));
+      const [issue, ...more] = issuesIn(withUpstream(DEVELOPMENT, { url: URL, ...change }));
       expect(more).to.deep.equal([]);
-      expect(mistake?.setting).to.equal(`resourceServer.upstream.${setting}`);
-      expect(mistake?.expected).to.match(expected);
+      expect(issue?.setting).to.equal(`resourceServer.upstream.${setting}`);
+      expect(issue?.expected).to.match(expected);
     });
   }
 
   it('wants https in production, on this computer and on a network that is declared private not', () => {
     const plain = (upstream: object) =>
       loadInProduction(withUpstream(PRODUCTION, { url: 'http://tools.internal/mcp', ...upstream }));
-    const { mistakes } = refusal(() => plain({}));
-    expect(mistakes.map(({ setting }) => setting)).to.deep.equal(['resourceServer.upstream.url']);
-    expect(mistakes[0]?.expected).to.include('privateNetwork: true');
+    const { issues } = refusal(() => plain({}));
+    expect(issues.map(({ setting }) => setting)).to.deep.equal(['resourceServer.upstream.url']);
+    expect(issues[0]?.expected).to.include('privateNetwork: true');
     expect(plain({ privateNetwork: true }).production).to.equal(true);
     expect(plain({ url: 'http://127.0.0.1:9000/mcp' }).production).to.equal(true);
     expect(plain({ url: URL }).production).to.equal(true);

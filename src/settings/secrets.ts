@@ -4,11 +4,11 @@ import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { join, resolve } from 'node:path';
 import type { Environment } from './environment.ts';
 import { errorCode } from './file.ts';
-import { characters, SettingsError, type Mistake } from './mistake.ts';
+import { characters, SettingsError, type SettingsIssue } from './issues.ts';
 import { hidden } from './source.ts';
 
 /** What was read, or why it cannot be used; neither when nothing was given. */
-export type Reading<T = string> = { value?: T; mistakes: Mistake[] };
+export type Reading<T = string> = { value?: T; issues: SettingsIssue[] };
 
 /** Characters. */
 const SHORTEST = 32;
@@ -19,10 +19,10 @@ export function readSecret(environment: Environment, name: string): Reading {
   const file = environment[`${name}_FILE`];
   if (text && file) {
     const given = `a value, and a file in ${name}_FILE`;
-    return { mistakes: [{ setting: name, given, expected: 'one of the two' }] };
+    return { issues: [{ setting: name, given, expected: 'one of the two' }] };
   }
   if (file) return readSecretFile(file, `${name}_FILE`, { shortest: SHORTEST });
-  return text ? checkSecret(text, name, SHORTEST) : { mistakes: [] };
+  return text ? checkSecret(text, name, SHORTEST) : { issues: [] };
 }
 
 /** The content of the file without space around it. A relative path starts at `base`. */
@@ -37,15 +37,15 @@ export function readSecretFile(
     // What does not look like a path may be the secret itself, put into the wrong variable.
     const given = /^\.{0,2}\//.test(file) ? JSON.stringify(file) : hidden(file);
     const expected = `a file that can be read (${errorCode(cause)})`;
-    return { mistakes: [{ setting, given, expected }] };
+    return { issues: [{ setting, given, expected }] };
   }
 }
 
 function checkSecret(text: string, setting: string, shortest: number): Reading {
   const value = text.trim();
-  if (value.length >= shortest) return { value, mistakes: [] };
+  if (value.length >= shortest) return { value, issues: [] };
   const expected = `at least ${characters(shortest)}`;
-  return { mistakes: [{ setting, given: hidden(value), expected }] };
+  return { issues: [{ setting, given: hidden(value), expected }] };
 }
 
 /**
@@ -55,11 +55,11 @@ function checkSecret(text: string, setting: string, shortest: number): Reading {
 export function keepSecret(directory: string, name: string, random = randomBytes): string {
   const path = join(directory, name);
   const text = readIfThere(path) ?? createSecret(directory, path, random);
-  const { value, mistakes } = checkSecret(text, path, SHORTEST);
+  const { value, issues } = checkSecret(text, path, SHORTEST);
   if (value) return value;
   const hint = 'restore the file, or remove it to have a new one made';
   throw new SettingsError(
-    mistakes.map((mistake) => ({ ...mistake, expected: `${mistake.expected}: ${hint}` })),
+    issues.map((issue) => ({ ...issue, expected: `${issue.expected}: ${hint}` })),
   );
 }
 

@@ -5,12 +5,12 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
-import { keepSecret } from '../../src/settings/secret.ts';
+import { keepSecret } from '../../src/settings/secrets.ts';
 import {
   DEVELOPMENT,
   load,
   loadInProduction,
-  mistakesIn,
+  issuesIn,
   PRODUCTION,
   SECRET,
   settingsFile,
@@ -66,7 +66,7 @@ describe('the root secret', () => {
 
   it('does not come from both', () => {
     const both = { GATEHOUSE_SECRET: SECRET, GATEHOUSE_SECRET_FILE: fileWith(SECRET) };
-    expect(mistakesIn(DEVELOPMENT, both)).to.deep.equal([
+    expect(issuesIn(DEVELOPMENT, both)).to.deep.equal([
       {
         setting: 'GATEHOUSE_SECRET',
         given: 'a value, and a file in GATEHOUSE_SECRET_FILE',
@@ -84,9 +84,7 @@ describe('the root secret', () => {
     expect(wrongSettings(DEVELOPMENT, { GATEHOUSE_SECRET: `${short}\n` })).to.deep.equal([
       'GATEHOUSE_SECRET',
     ]);
-    expect(
-      mistakesIn(DEVELOPMENT, { GATEHOUSE_SECRET_FILE: fileWith(`${short}\n`) }),
-    ).to.deep.equal([
+    expect(issuesIn(DEVELOPMENT, { GATEHOUSE_SECRET_FILE: fileWith(`${short}\n`) })).to.deep.equal([
       {
         setting: 'GATEHOUSE_SECRET_FILE',
         given: 'a value of 31 characters',
@@ -96,8 +94,8 @@ describe('the root secret', () => {
   });
 
   it('is not in a file that is not there', () => {
-    const [mistake] = mistakesIn(DEVELOPMENT, { GATEHOUSE_SECRET_FILE: '/nowhere/secret' });
-    expect(mistake).to.deep.equal({
+    const [issue] = issuesIn(DEVELOPMENT, { GATEHOUSE_SECRET_FILE: '/nowhere/secret' });
+    expect(issue).to.deep.equal({
       setting: 'GATEHOUSE_SECRET_FILE',
       given: '"/nowhere/secret"',
       expected: 'a file that can be read (ENOENT)',
@@ -157,7 +155,7 @@ describe('the root secret', () => {
     mkdirSync(dataDir, { recursive: true });
     const path = join(dataDir, 'secret');
     writeFileSync(path, 'half');
-    expect(mistakesIn(DEVELOPMENT, { GATEHOUSE_DATA_DIR: dataDir })).to.deep.equal([
+    expect(issuesIn(DEVELOPMENT, { GATEHOUSE_DATA_DIR: dataDir })).to.deep.equal([
       {
         setting: path,
         given: 'a value of 4 characters',
@@ -169,7 +167,7 @@ describe('the root secret', () => {
 
   it('cannot be made where the data directory is a file', () => {
     const file = fileWith('');
-    expect(mistakesIn(DEVELOPMENT, { GATEHOUSE_DATA_DIR: join(file, 'state') })).to.deep.equal([
+    expect(issuesIn(DEVELOPMENT, { GATEHOUSE_DATA_DIR: join(file, 'state') })).to.deep.equal([
       {
         setting: 'GATEHOUSE_DATA_DIR',
         given: JSON.stringify(join(file, 'state')),

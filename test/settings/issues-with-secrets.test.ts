@@ -1,6 +1,6 @@
 // Secrets stay out of what is said about mistakes, wherever in the settings they were given.
 import { expect } from 'chai';
-import { DEVELOPMENT, PRODUCTION, load, mistakesIn, refusal } from './settings-file.ts';
+import { DEVELOPMENT, PRODUCTION, load, issuesIn, refusal } from './settings-file.ts';
 
 describe('a secret', () => {
   const secret = 'hunter2-hunter2-hunter2-hunter2-hunter2';
@@ -57,12 +57,12 @@ describe('a secret', () => {
   for (const [name, [file, environment]] of Object.entries(LEAKS)) {
     it(`stays out of the message about ${name}`, () => {
       const error = refusal(() => load(file, environment));
-      expect(`${error.stack} ${JSON.stringify(error.mistakes)}`).not.to.include('hunter2');
+      expect(`${error.stack} ${JSON.stringify(error.issues)}`).not.to.include('hunter2');
     });
   }
 
   it('is described by its length', () => {
-    expect(mistakesIn(DEVELOPMENT, { GATEHOUSE_SECRET: secret.slice(0, 31) })).to.deep.equal([
+    expect(issuesIn(DEVELOPMENT, { GATEHOUSE_SECRET: secret.slice(0, 31) })).to.deep.equal([
       {
         setting: 'GATEHOUSE_SECRET',
         given: 'a value of 31 characters',

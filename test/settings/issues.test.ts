@@ -1,6 +1,6 @@
 // How mistakes are reported: all at once, each with the setting, what was given and what is expected.
 import { expect } from 'chai';
-import { DEVELOPMENT, load, mistakesIn, refusal, wrongSettings } from './settings-file.ts';
+import { DEVELOPMENT, load, issuesIn, refusal, wrongSettings } from './settings-file.ts';
 
 describe('mistakes in the settings', () => {
   it('are reported all at once: file, environment, and what does not fit together', () => {
@@ -37,7 +37,7 @@ describe('mistakes in the settings', () => {
   it('are a list for people, one line each', () => {
     const { message } = refusal(() => load({ ...DEVELOPMENT, proxies: 9, logLevel: 'loud' }));
     expect(message.split('\n')).to.deep.equal([
-      'The settings have 2 mistakes:',
+      'The settings have 2 issues:',
       '  logLevel: given "loud"; expected trace, debug, info, warn, error, fatal or silent',
       '  proxies: given 9; expected a whole number from 0 to 5',
     ]);
@@ -47,19 +47,19 @@ describe('mistakes in the settings', () => {
     const expected =
       'an address such as https://auth.example.com or http://localhost:4000, in lower case, without a path or a trailing slash';
     const given = '"HTTP://Localhost:1"';
-    expect(mistakesIn({ ...DEVELOPMENT, authUrl: 'HTTP://Localhost:1' })).to.deep.equal([
+    expect(issuesIn({ ...DEVELOPMENT, authUrl: 'HTTP://Localhost:1' })).to.deep.equal([
       { setting: 'authUrl', given, expected },
     ]);
-    expect(mistakesIn(DEVELOPMENT, { GATEHOUSE_AUTH_URL: 'HTTP://Localhost:1' })).to.deep.equal([
+    expect(issuesIn(DEVELOPMENT, { GATEHOUSE_AUTH_URL: 'HTTP://Localhost:1' })).to.deep.equal([
       { setting: 'GATEHOUSE_AUTH_URL', given, expected },
     ]);
   });
 
   it('say that nothing was given where something is required', () => {
     const { authUrl: _, entitlements: __, ...file } = DEVELOPMENT;
-    const mistakes = mistakesIn(file);
-    expect(mistakes.map(({ setting }) => setting)).to.deep.equal(['authUrl', 'entitlements']);
-    expect(mistakes.map(({ given }) => given)).to.deep.equal(['nothing', 'nothing']);
+    const issues = issuesIn(file);
+    expect(issues.map(({ setting }) => setting)).to.deep.equal(['authUrl', 'entitlements']);
+    expect(issues.map(({ given }) => given)).to.deep.equal(['nothing', 'nothing']);
   });
 
   const WRONG: [name: string, file: object, setting: string][] = [
@@ -139,8 +139,8 @@ describe('mistakes in the settings', () => {
   }
 
   it('include the embedded store for a process that does not do everything', () => {
-    const mistakes = mistakesIn(DEVELOPMENT, { GATEHOUSE_ROLES: 'management' });
-    expect(mistakes).to.deep.equal([
+    const issues = issuesIn(DEVELOPMENT, { GATEHOUSE_ROLES: 'management' });
+    expect(issues).to.deep.equal([
       {
         setting: 'GATEHOUSE_ROLES',
         given: 'management',
@@ -156,28 +156,28 @@ describe('an unknown setting', () => {
   ];
 
   it('is a mistake that names the one it was most likely meant to be', () => {
-    expect(mistakesIn({ ...DEVELOPMENT, auth_url: 'x' })).to.deep.equal(
+    expect(issuesIn({ ...DEVELOPMENT, auth_url: 'x' })).to.deep.equal(
       unknown('auth_url', 'a known setting (did you mean authUrl?)'),
     );
-    expect(mistakesIn({ ...DEVELOPMENT, lifetimes: { acessToken: '1h' } })).to.deep.equal(
+    expect(issuesIn({ ...DEVELOPMENT, lifetimes: { acessToken: '1h' } })).to.deep.equal(
       unknown('lifetimes.acessToken', 'a known setting (did you mean accessToken?)'),
     );
     const people = [{ ...DEVELOPMENT.developmentIdp.people[0], emial: 'x' }];
     expect(
-      mistakesIn({ ...DEVELOPMENT, developmentIdp: { url: 'http://localhost:4003', people } }),
+      issuesIn({ ...DEVELOPMENT, developmentIdp: { url: 'http://localhost:4003', people } }),
     ).to.deep.equal(
       unknown('developmentIdp.people[0].emial', 'a known setting (did you mean email?)'),
     );
   });
 
   it('is answered with those there are when none is near', () => {
-    expect(mistakesIn({ ...DEVELOPMENT, consent: { theme: 'dark' } })).to.deep.equal(
+    expect(issuesIn({ ...DEVELOPMENT, consent: { theme: 'dark' } })).to.deep.equal(
       unknown('consent.theme', 'one of stayConnected'),
     );
   });
 
   it('is a mistake in the environment when it is nearly one there is', () => {
-    expect(mistakesIn(DEVELOPMENT, { GATEHOUSE_SECRETS: 'x' })).to.deep.equal([
+    expect(issuesIn(DEVELOPMENT, { GATEHOUSE_SECRETS: 'x' })).to.deep.equal([
       {
         setting: 'GATEHOUSE_SECRETS',
         given: 'an unknown variable',
