@@ -11,7 +11,7 @@ import { createMetrics } from './observability/metrics.ts';
 import { createLogger } from './observability/logger.ts';
 import type { Traces } from './observability/tracing.ts';
 import { consoleUrl, openHosts, type RoleOptions } from './roles.ts';
-import { ruleNotices } from './settings/rule-notices.ts';
+import { ruleNotices } from './settings/entitlements.ts';
 import type { Settings } from './settings/settings.ts';
 import { instrumentedStore } from './store/instrumented-store.ts';
 import { openStore } from './store/open.ts';

@@ -6,7 +6,7 @@ import { limitBody, readJson } from '../http/body.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { RETRY_AFTER, tooManyRequests } from '../http/errors.ts';
 import { limitRate, type RateLimit, type RateLimits } from '../http/rate-limits.ts';
-import { isLoopback } from '../settings/loopback.ts';
+import { isLoopback } from '../settings/addresses.ts';
 import { highestLevelIn, OFFLINE_ACCESS } from '../permission-level.ts';
 import { registrationAnswer } from './engine/registration.ts';
 import { ENDPOINTS } from './metadata.ts';

@@ -6,7 +6,7 @@ import {
   organizationIn,
   type RuleNotice,
   ruleNotices,
-} from '../settings/rule-notices.ts';
+} from '../settings/entitlements.ts';
 import type { Settings } from '../settings/settings.ts';
 import { type Ask, jsonOf, NoAnswer } from './ask.ts';
 import { type Deployment, settingsOf } from './deployment.ts';

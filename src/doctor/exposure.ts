@@ -1,7 +1,7 @@
 // What should not be reachable from where people are: the management API.
 import { lookup } from 'node:dns/promises';
 import { isPublicAddress } from '../authorization-server/engine/special-use-addresses.ts';
-import { isLoopbackUrl } from '../settings/loopback.ts';
+import { isLoopbackUrl } from '../settings/addresses.ts';
 import type { Deployment } from './deployment.ts';
 import { type Finding, orOk, wordsOf } from './finding.ts';
 

@@ -1,8 +1,8 @@
 // Which environment variables set what: they take precedence over the settings file.
 import { resolve } from 'node:path';
-import type { Path } from './document.ts';
+import type { Path } from './source.ts';
 import type { SettingsIssue } from './issues.ts';
-import { nearestName } from './nearest-name.ts';
+import { nearestName } from './issues.ts';
 import { ROLES } from './schema.ts';
 
 /** An empty variable counts as not set. */

@@ -1,6 +1,6 @@
 // Where people sign in: the configured identity providers or, in development, the embedded one.
-import { valueAt, type Path } from './document.ts';
-import { PROJECT_ROOT } from './file.ts';
+import { valueAt, type Path } from './source.ts';
+import { PROJECT_ROOT } from './source.ts';
 import type { SettingsIssue } from './issues.ts';
 import { identityProviderSchema } from './identity-provider-schema.ts';
 import type { SettingsFile } from './schema.ts';

@@ -1,32 +1,44 @@
 // Loads the settings: the file, the environment over it, every check; and reports all mistakes at once.
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { z } from 'zod';
+import { resolveListeners } from './addresses.ts';
 import {
+  type NamedSecrets,
   checkClientIds,
+  checkDistinctSecrets,
+  checkListeners,
   checkMetadataDocuments,
+  checkPlaceholders,
+  checkProduction,
   checkProviders,
   checkRedirects,
   checkStore,
   checkTrustedIssuers,
   checkUpstream,
-} from './consistency.ts';
-import { pathName } from './document.ts';
-import { checkProviderIds, resolveRules, checkRules } from './entitlements.ts';
-import { checkVariableNames, type Environment } from './environment.ts';
-import { errorCode, PROJECT_ROOT } from './file.ts';
+  inProduction,
+  productionReason,
+  secretsInFile,
+} from './checks.ts';
+import { checkProviderIds, checkRules, resolveRules } from './entitlements.ts';
+import { type Environment, checkVariableNames } from './environment.ts';
 import { type IdentityProvider, providersIn, readIdentityProviders } from './identity-provider.ts';
+import { SettingsError, type SettingsIssue, characters, nearestName } from './issues.ts';
 import { resolveLimits } from './limits.ts';
-import { checkListeners, resolveListeners } from './listeners.ts';
-import { checkManagementKey } from './management-key.ts';
-import { type SettingsIssue, SettingsError } from './issues.ts';
-import { parseSettings } from './parse.ts';
-import { checkDistinctSecrets } from './one-secret.ts';
-import { type NamedSecrets, checkPlaceholders, secretsInFile } from './placeholder.ts';
-import { inProduction, checkProduction, productionReason } from './production.ts';
-import { keepSecret, readSecret, type Reading } from './secrets.ts';
-import type { SettingsFile } from './schema.ts';
+import { type SettingsFile, settingsSchema } from './schema.ts';
+import { type Reading, checkManagementKey, keepSecret, readSecret } from './secrets.ts';
 import type { Settings } from './settings.ts';
-import { issueAt, readSource, type Source } from './source.ts';
+import {
+  PROJECT_ROOT,
+  type Path,
+  type Source,
+  errorCode,
+  isMapping,
+  issueAt,
+  pathName,
+  readSource,
+  valueAt,
+} from './source.ts';
 import { readTraces } from './traces.ts';
 
 const DRAIN_IN_PRODUCTION = 5;
@@ -138,4 +150,73 @@ function keptSecret(source: Source, dataDir: string, name: string): string {
     const expected = `a directory this process can write to (${errorCode(cause)})`;
     throw new SettingsError([issueAt(source, ['dataDir'], expected, JSON.stringify(dataDir))]);
   }
+}
+
+/** `sound` holds the top-level settings without a mistake in them, so that what depends on them can be checked all the same. */
+export type Parsed = { file?: SettingsFile; sound: Partial<SettingsFile>; issues: SettingsIssue[] };
+
+export function parseSettings(source: Source): Parsed {
+  const result = settingsSchema.safeParse(source.document, { error: expected });
+  if (result.success) return { file: result.data, sound: result.data, issues: [] };
+  const { issues: found } = result.error;
+  const issues = found.flatMap((issue) =>
+    issue.code === 'unrecognized_keys'
+      ? issue.keys.map((key) => unknownKey(issue.path, key))
+      : [issueAt(source, issue.path, issue.message)],
+  );
+  return { sound: soundPart(source, new Set(found.map(({ path }) => path[0]))), issues };
+}
+
+function soundPart(
+  source: Source,
+  broken: ReadonlySet<PropertyKey | undefined>,
+): Partial<SettingsFile> {
+  const isSound = ([key]: [string, unknown]) => !broken.has(key);
+  const document = isMapping(source.document) ? Object.entries(source.document) : [];
+  const parsed = settingsSchema
+    .partial()
+    .strip()
+    .parse(Object.fromEntries(document.filter(isSound)));
+  // A broken setting must not look like one left at its default.
+  return Object.fromEntries(Object.entries(parsed).filter(isSound));
+}
+
+/** The value is not shown: a misspelt `clientSecret` is still a secret. */
+function unknownKey(path: Path, key: string): SettingsIssue {
+  const known = keysAt(path);
+  const meant = nearestName(key, known);
+  const expected = meant
+    ? `a known setting (did you mean ${meant}?)`
+    : `one of ${known.join(', ')}`;
+  return { setting: pathName([...path, key]), given: 'an unknown setting', expected };
+}
+
+function keysAt(path: Path): string[] {
+  const inJson = path.flatMap((key) => (typeof key === 'number' ? ['items'] : ['properties', key]));
+  const schema = z.toJSONSchema(settingsSchema, { io: 'input', unrepresentable: 'any' });
+  return Object.keys(valueAt(schema, [...inJson, 'properties']) ?? {});
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  string: 'text',
+  array: 'a list',
+  object: 'a group of settings',
+  record: 'a group of settings',
+};
+
+/** What the schema does not say in its own words. */
+function expected(issue: z.core.$ZodRawIssue): string | undefined {
+  if (issue.code === 'invalid_type') return KINDS[issue.expected] ?? `a ${issue.expected}`;
+  if (issue.code === 'invalid_value')
+    return issue.values
+      .map(String)
+      .join(', ')
+      .replace(/, (?=[^,]*$)/, ' or ');
+  if (issue.code === 'too_small') return `at least ${size(issue.origin, Number(issue.minimum))}`;
+  if (issue.code === 'too_big') return `at most ${size(issue.origin, Number(issue.maximum))}`;
+  return undefined;
+}
+
+function size(origin: string, count: number): string {
+  return origin === 'array' ? `${count} in the list` : characters(count);
 }

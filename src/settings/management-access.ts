@@ -1,10 +1,10 @@
 // Where the management API answers and the key to it, for the command line: only what that needs is read and checked.
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { valueAt } from './document.ts';
+import { valueAt } from './source.ts';
 import type { Environment } from './environment.ts';
-import { errorCode, PROJECT_ROOT } from './file.ts';
-import { checkManagementKey } from './management-key.ts';
+import { errorCode, PROJECT_ROOT } from './source.ts';
+import { checkManagementKey } from './secrets.ts';
 import { SettingsError } from './issues.ts';
 import { settingsSchema } from './schema.ts';
 import { readSecret } from './secrets.ts';

@@ -1,5 +1,5 @@
 // Which redirect addresses an operator may allow (RFC 8252 section 7, RFC 9700 section 2.1), and what none may have.
-import { isLoopback } from './loopback.ts';
+import { isLoopback } from './addresses.ts';
 
 /** Schemes that run code, read files or open programs instead of reaching a client. */
 const NEVER = new Set(

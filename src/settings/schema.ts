@@ -9,7 +9,7 @@ import {
 } from './identity-provider-schema.ts';
 import { limitsSchema } from './limits.ts';
 import { isRedirectUri, REDIRECT_URI } from './redirect-uri.ts';
-import { parseStoreAddress } from './store-address.ts';
+import { parseStoreAddress } from './addresses.ts';
 import {
   address,
   comparableIssuer,

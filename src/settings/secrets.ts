@@ -3,9 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Environment } from './environment.ts';
-import { errorCode } from './file.ts';
-import { characters, SettingsError, type SettingsIssue } from './issues.ts';
-import { hidden } from './source.ts';
+import { SettingsError, type SettingsIssue, characters } from './issues.ts';
+import { errorCode, hidden } from './source.ts';
 
 /** What was read, or why it cannot be used; neither when nothing was given. */
 export type Reading<T = string> = { value?: T; issues: SettingsIssue[] };
@@ -89,4 +88,11 @@ function readIfThere(path: string): string | undefined {
     if (errorCode(cause) === 'ENOENT') return undefined;
     throw cause;
   }
+}
+
+/** The mistake of a key that no client could send. `setting` is where the key is from. */
+export function checkManagementKey(key: string | undefined, setting: string): SettingsIssue[] {
+  if (key === undefined || /^[\x21-\x7e]+$/.test(key)) return [];
+  const given = key ? 'a value with spaces or characters outside ASCII' : 'nothing';
+  return [{ setting, given, expected: 'the management key on one line' }];
 }

@@ -2,7 +2,7 @@
 import type { Entitlement, Match } from './entitlements.ts';
 import type { IdentityProvider } from './identity-provider.ts';
 import type { Limits } from './limits.ts';
-import type { Listeners } from './listeners.ts';
+import type { Listeners } from './addresses.ts';
 import type { SettingsFile } from './schema.ts';
 import type { TraceSettings } from './traces.ts';
 

@@ -1,8 +1,94 @@
-// The settings before they are checked, and how one of them is named and shown to people.
-import { valueAt, withValue, pathName, isMapping, type Path } from './document.ts';
-import { variablesIn, type Environment, type Variable } from './environment.ts';
-import { readSettingsFile } from './file.ts';
-import { characters, type SettingsIssue } from './issues.ts';
+// The settings before validation: the YAML file with the environment variables applied, addressed by path.
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { LineCounter, parseDocument } from 'yaml';
+import { type Environment, type Variable, variablesIn } from './environment.ts';
+import { SettingsError, type SettingsIssue, characters } from './issues.ts';
+
+export type Path = readonly PropertyKey[];
+export type Mapping = Readonly<Record<PropertyKey, unknown>>;
+
+export function isMapping(value: unknown): value is Mapping {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+export function valueAt(tree: unknown, path: Path): unknown {
+  return path.reduce<unknown>(
+    (node, key) => (isMapping(node) || Array.isArray(node) ? (node as Mapping)[key] : undefined),
+    tree,
+  );
+}
+
+/** A copy with `value` at `path`. Where something else than a mapping is in the way it stays, for the schema to refuse. */
+export function withValue(tree: unknown, path: Path, value: unknown): unknown {
+  const [key, ...rest] = path;
+  if (key === undefined) return value;
+  if (tree !== undefined && !isMapping(tree)) return tree;
+  return { ...tree, [key]: withValue(tree?.[key], rest, value) };
+}
+
+/** A copy without the keys that have nothing after the colon: what is left of a group whose settings are all commented out. */
+export function withoutEmpty(tree: unknown): unknown {
+  if (Array.isArray(tree)) return tree.map(withoutEmpty);
+  if (!isMapping(tree)) return tree;
+  const kept = Object.entries(tree).filter(([, value]) => value !== null);
+  return Object.fromEntries(kept.map(([key, value]) => [key, withoutEmpty(value)]));
+}
+
+/** `clients.preRegistered[0].name` */
+export function pathName(path: Path): string {
+  return path.reduce<string>((name, key) => {
+    if (typeof key === 'number') return `${name}[${key}]`;
+    return name ? `${name}.${String(key)}` : String(key);
+  }, '');
+}
+
+/** Where relative paths in the settings file start. */
+export const PROJECT_ROOT = resolve(import.meta.dirname, '../..');
+
+const DEFAULT_FILE = 'config/development.yaml';
+
+/** The file named by GATEHOUSE_CONFIG, as a tree. Throws SettingsError when it cannot be read or is not YAML. */
+export function readSettingsFile(environment: Environment): unknown {
+  const named = environment['GATEHOUSE_CONFIG'];
+  const path = named ? resolve(named) : resolve(PROJECT_ROOT, DEFAULT_FILE);
+  return withoutEmpty(parseYaml(readText(path, named ? 'GATEHOUSE_CONFIG' : DEFAULT_FILE), path));
+}
+
+function readText(path: string, setting: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    const expected = `a settings file that can be read (${errorCode(cause)})`;
+    throw new SettingsError([{ setting, given: JSON.stringify(path), expected }]);
+  }
+}
+
+function parseYaml(text: string, path: string): unknown {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { prettyErrors: false, lineCounter: lines });
+  const issues = document.errors.map(({ message, pos }) => {
+    const { line, col } = lines.linePos(pos[0]);
+    return syntaxIssue(`${path}, line ${line}, column ${col}`, message);
+  });
+  if (issues.length > 0) throw new SettingsError(issues);
+  try {
+    return document.toJS() ?? {};
+  } catch (cause) {
+    throw new SettingsError([
+      syntaxIssue(path, cause instanceof Error ? cause.message : 'it cannot be read'),
+    ]);
+  }
+}
+
+function syntaxIssue(setting: string, message: string) {
+  // What follows a colon in these messages is a piece of the file, and that piece may be a secret.
+  return { setting, given: message.replace(/(?<=\S): .*/s, ''), expected: 'valid YAML' };
+}
+
+export function errorCode(cause: unknown): string {
+  return cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
+}
 
 /** `document` is the file with the environment over it. */
 export type Source = { document: unknown; variables: Variable[] };

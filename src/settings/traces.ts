@@ -1,19 +1,11 @@
 // Where traces go and how many: the standard variables of OpenTelemetry (its SDK and OTLP exporter specifications), read only when traces are on.
+import { isLoopbackUrl } from './addresses.ts';
+import { inProduction } from './checks.ts';
 import type { Environment } from './environment.ts';
-import { isLoopbackUrl } from './loopback.ts';
 import type { SettingsIssue } from './issues.ts';
-import { inProduction } from './production.ts';
 import type { SettingsFile } from './schema.ts';
 import type { Reading } from './secrets.ts';
-import {
-  headerPairs,
-  oneOf,
-  openReader,
-  pairs,
-  type Read,
-  share,
-  wholeNumber,
-} from './telemetry-variables.ts';
+import { hidden } from './source.ts';
 
 export type TraceSettings = {
   /** Where they are posted to: OTLP over HTTP, in JSON. */
@@ -133,4 +125,56 @@ function readRatio(read: Read): number {
   });
   if (sampler !== 'traceidratio') return sampler === 'always_off' ? 0 : 1;
   return read(['OTEL_TRACES_SAMPLER_ARG'], 'a number from 0 to 1', share) ?? 1;
+}
+
+export type Parse<T> = (text: string) => T | undefined;
+export type Read = <T>(
+  names: readonly string[],
+  expected: string,
+  parse: Parse<T>,
+) => T | undefined;
+
+/** Reads the first of the variables that is set. What was given is never shown: half of it are secrets, and people mix them up. */
+export function openReader(environment: Environment, issues: SettingsIssue[]): Read {
+  return (names, expected, parse) => {
+    const setting = names.find((name) => environment[name]);
+    const text = setting && environment[setting]?.trim();
+    if (!text) return undefined;
+    const value = parse(text);
+    if (value === undefined) issues.push({ setting, given: hidden(text), expected });
+    return value;
+  };
+}
+
+export function share(text: string): number | undefined {
+  return /^(0?\.\d+|0|1(\.0+)?|0\.)$/.test(text) ? Number(text) : undefined;
+}
+
+export function wholeNumber(most: number): Parse<number> {
+  return (text) => (/^[1-9]\d{0,8}$/.test(text) && Number(text) <= most ? Number(text) : undefined);
+}
+
+export function oneOf(known: string): Parse<string> {
+  return (text) => (text === known ? text : undefined);
+}
+
+/** `a=1,b=2`, as W3C Baggage has it. */
+export function pairs(text: string): Record<string, string> | undefined {
+  try {
+    const entries = text.split(',').map((pair): [string, string] => {
+      const [, name = '', value = ''] = /^\s*([^=\s]+)\s*=\s*(.*?)\s*$/.exec(pair) ?? [];
+      return [decodeURIComponent(name), decodeURIComponent(value)];
+    });
+    return entries.every(([name]) => name !== '') ? Object.fromEntries(entries) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Only what may stand in a header (RFC 9110 section 5.5). */
+export function headerPairs(text: string): Record<string, string> | undefined {
+  const headers = pairs(text);
+  const isHeader = ([name, value]: [string, string]) =>
+    /^[\w!#$%&'*+.^`|~-]+$/.test(name) && /^[\x20-\x7e]*$/.test(value);
+  return headers && Object.entries(headers).every(isHeader) ? headers : undefined;
 }

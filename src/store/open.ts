@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { HostPort, StoreAddress } from '../settings/store-address.ts';
+import type { HostPort, StoreAddress } from '../settings/addresses.ts';
 import type { ByteStore } from './byte-store.ts';
 import { counters, type OpenCounter } from './counters.ts';
 import { encryptedStore } from './encrypted-store.ts';

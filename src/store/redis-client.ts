@@ -1,6 +1,6 @@
 // Connections to single Redis, Sentinel or Cluster. A lost or stalled server causes an error within 1.5 s, and the client reconnects by itself.
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
-import type { StoreAddress } from '../settings/store-address.ts';
+import type { StoreAddress } from '../settings/addresses.ts';
 import type { StoreLogger } from './store.ts';
 
 export type RedisClient = Redis | Cluster;

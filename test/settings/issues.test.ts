@@ -37,7 +37,7 @@ describe('mistakes in the settings', () => {
   it('are a list for people, one line each', () => {
     const { message } = refusal(() => load({ ...DEVELOPMENT, proxies: 9, logLevel: 'loud' }));
     expect(message.split('\n')).to.deep.equal([
-      'The settings have 2 issues:',
+      'The settings have 2 errors:',
       '  logLevel: given "loud"; expected trace, debug, info, warn, error, fatal or silent',
       '  proxies: given 9; expected a whole number from 0 to 5',
     ]);

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { startGatehouse } from '../../src/gatehouse.ts';
 import { createLogger } from '../../src/observability/logger.ts';
-import { ruleNotices } from '../../src/settings/rule-notices.ts';
+import { ruleNotices } from '../../src/settings/entitlements.ts';
 import { freePorts } from '../support/free-ports.ts';
 import {
   DEVELOPMENT,

@@ -1,7 +1,7 @@
 // A store address is read into its parts, or refused with the forms it can have.
 import { assert } from 'chai';
 import { z } from 'zod';
-import { parseStoreAddress } from '../../src/settings/store-address.ts';
+import { parseStoreAddress } from '../../src/settings/addresses.ts';
 
 const schema = z.string().transform(parseStoreAddress);
 

@@ -1,5 +1,5 @@
 import { assert } from 'chai';
-import type { StoreAddress } from '../../src/settings/store-address.ts';
+import type { StoreAddress } from '../../src/settings/addresses.ts';
 import { type OpenedStore, openStore } from '../../src/store/open.ts';
 import { until } from './condition.ts';
 import { storeContract } from './contract.ts';

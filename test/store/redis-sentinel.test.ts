@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { assert } from 'chai';
 import { Redis } from 'ioredis';
-import type { StoreAddress } from '../../src/settings/store-address.ts';
+import type { StoreAddress } from '../../src/settings/addresses.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';

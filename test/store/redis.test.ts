@@ -1,6 +1,6 @@
 import { assert, expect } from 'chai';
 import { Redis } from 'ioredis';
-import type { StoreAddress } from '../../src/settings/store-address.ts';
+import type { StoreAddress } from '../../src/settings/addresses.ts';
 import type { ByteStore } from '../../src/store/byte-store.ts';
 import { deriveStoreKeys } from '../../src/store/key-derivation.ts';
 import type { StoreLogger } from '../../src/store/store.ts';

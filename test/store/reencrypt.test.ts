@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { assert } from 'chai';
 import { Redis } from 'ioredis';
-import type { StoreAddress } from '../../src/settings/store-address.ts';
+import type { StoreAddress } from '../../src/settings/addresses.ts';
 import { openStore } from '../../src/store/open.ts';
 import { openRedis } from '../../src/store/redis.ts';
 import { openSqlite } from '../../src/store/sqlite.ts';

@@ -1,10 +1,20 @@
-// Where each host listens: the port of its public address, unless it is set apart.
-import type { Path } from './document.ts';
-import { isLoopback } from './loopback.ts';
-import type { SettingsIssue } from './issues.ts';
+// Addresses: loopback, where each host listens, and where the store is.
+import type { RefinementCtx } from 'zod';
 import type { Role, SettingsFile } from './schema.ts';
+import type { Path } from './source.ts';
 import type { Address } from './value-types.ts';
-import { issueAt, settingName, type Source } from './source.ts';
+
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1|\[::1\])$/;
+
+/** Host names and addresses as in a URL or a listen address. Anything unusual is not loopback. */
+export function isLoopback(host: string): boolean {
+  return LOOPBACK.test(host);
+}
+
+/** True for an http or https address on this computer. */
+export function isLoopbackUrl(url: string): boolean {
+  return isLoopback(new URL(url).hostname);
+}
 
 /** `developmentIdp` is there when the embedded identity provider is, `metrics` when it is set. */
 export type Listeners = {
@@ -83,40 +93,62 @@ function metricsHost(set: Address | undefined): Host[] {
   return [{ name: 'metrics', role: undefined, url: 'metrics', urlPath: path, ...place }];
 }
 
-/** Only the authorization server and the resource server may be one origin; and no two listeners of a process one socket. */
-export function checkListeners(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
-  const all = hosts(file);
-  return all.flatMap((second, index) =>
-    all.slice(0, index).flatMap((first) => {
-      const issue = conflict(source, file.roles ?? [], first, second);
-      return issue ? [issue] : [];
-    }),
-  );
+export type HostPort = { host: string; port: number };
+
+export type StoreAddress =
+  | { kind: 'sqlite'; file: string }
+  | { kind: 'redis'; url: string }
+  | ({ kind: 'sentinel'; nodes: HostPort[]; name: string } & Credentials)
+  | ({ kind: 'cluster'; nodes: HostPort[] } & Credentials);
+
+type Credentials = { username?: string; password?: string; tls: boolean };
+
+const EXPECTED =
+  'sqlite:<file>, redis://host:port, rediss://host:port, redis+sentinel://host:port,host:port/<name> or redis+cluster://host:port,host:port';
+const LIST =
+  /^(rediss?)\+(sentinel|cluster):\/\/(?:([^:@/]*):([^@/]*)@)?([^/@]+?)(?:\/([\w.-]+))?$/;
+
+export function parseStoreAddress(text: string, ctx: RefinementCtx): StoreAddress {
+  const parsed = readAddress(text);
+  if (parsed) return parsed;
+  ctx.addIssue({ code: 'custom', message: EXPECTED });
+  return { kind: 'sqlite', file: '' };
 }
 
-function conflict(
-  source: Source,
-  roles: Role[],
-  first: Host,
-  second: Host,
-): SettingsIssue | undefined {
-  const isOneOrigin = first.url === second.url;
-  if (isOneOrigin && !(first.name === 'auth' && second.name === 'resource')) {
-    const expected = `another address than ${settingName(source, first.urlPath)}`;
-    return issueAt(source, second.urlPath, expected);
+function readAddress(text: string): StoreAddress | undefined {
+  if (text.startsWith('sqlite:')) {
+    const file = text.slice('sqlite:'.length);
+    return file ? { kind: 'sqlite', file } : undefined;
   }
-  const areBothHere = [first, second].every(({ role }) => !role || roles.includes(role));
-  if (!areBothHere || !isOneSocket(first.address, second.address)) return undefined;
-  if (isOneOrigin && first.address.host === second.address.host) return undefined;
-  const { host, port } = second.address;
-  const expected = `a host:port of its own (listen.${first.name} is ${first.address.host}:${first.address.port}); set listen.${second.name}`;
-  return issueAt(source, second.addressPath, expected, `${host}:${port} to listen on`);
+  if (/^rediss?:\/\//.test(text)) {
+    const url = URL.parse(text);
+    const isSound = url?.hostname && [url.username, url.password].every(isDecodable);
+    return isSound ? { kind: 'redis', url: text } : undefined;
+  }
+  const [, scheme, kind, username, password, list, name] = LIST.exec(text) ?? [];
+  const nodes = list?.split(',').map(hostPort);
+  if (!nodes?.every((node) => node !== undefined)) return undefined;
+  if (![username, password].every(isDecodable)) return undefined;
+  const credentials = {
+    tls: scheme === 'rediss',
+    ...(username ? { username: decodeURIComponent(username) } : {}),
+    ...(password ? { password: decodeURIComponent(password) } : {}),
+  };
+  if (kind === 'cluster') return name ? undefined : { kind, nodes, ...credentials };
+  return name ? { kind: 'sentinel', nodes, name, ...credentials } : undefined;
 }
 
-/** Port 0 is a free port of the system's choice. */
-function isOneSocket(first: Address, second: Address): boolean {
-  if (first.port !== second.port || first.port === 0) return false;
-  return (
-    first.host === second.host || [first, second].some(({ host }) => /^(0\.0\.0\.0|::)$/.test(host))
-  );
+function isDecodable(text = ''): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function hostPort(text: string): HostPort | undefined {
+  const [, host, port] = /^(\[[\da-fA-F:.]+\]|[^:\s]+):(\d{1,5})$/.exec(text) ?? [];
+  if (!host || Number(port) > 65_535) return undefined;
+  return { host: host.replace(/^\[|\]$/g, ''), port: Number(port) };
 }

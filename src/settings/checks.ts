@@ -1,0 +1,308 @@
+// Checks across settings: what must be consistent, and what production refuses.
+import { type Host, hosts, isLoopback, isLoopbackUrl } from './addresses.ts';
+import type { Environment } from './environment.ts';
+import { providersIn } from './identity-provider.ts';
+import type { SettingsIssue } from './issues.ts';
+import { isRedirectUri } from './redirect-uri.ts';
+import { ROLES, type Role, type SettingsFile, type UpstreamSettings } from './schema.ts';
+import { type Path, type Source, hidden, issueAt, settingName, valueAt } from './source.ts';
+import type { Address } from './value-types.ts';
+
+export function checkStore(
+  source: Source,
+  { store, roles }: Partial<SettingsFile>,
+): SettingsIssue[] {
+  if (store?.kind !== 'sqlite' || !roles || roles.length === ROLES.length) return [];
+  const expected = 'all roles, or a Redis store: SQLite is for one process that plays every role';
+  return [issueAt(source, ['roles'], expected, roles.join(', '))];
+}
+
+/** A redirect to one of our own addresses would hand the code to a page of ours. */
+export function checkRedirects(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
+  const { hostedCallbacks = [], allowedRedirects = [], preRegistered = [] } = file.clients ?? {};
+  const all: [Path, string][] = [
+    ...hostedCallbacks.map((uri, n): [Path, string] => [['hostedCallbacks', n], uri]),
+    ...allowedRedirects.map((uri, n): [Path, string] => [['allowedRedirects', n], uri]),
+    ...preRegistered.flatMap(({ redirectUris }, client) =>
+      redirectUris.map((uri, n): [Path, string] => [
+        ['preRegistered', client, 'redirectUris', n],
+        uri,
+      ]),
+    ),
+  ];
+  const expected = 'an address of a client, not one of our own';
+  return all
+    .filter(([, uri]) => isOwn(uri, file))
+    .map(([path]) => issueAt(source, ['clients', ...path], expected));
+}
+
+function isOwn(url: string, file: Partial<SettingsFile>): boolean {
+  const own = [file.authUrl, file.resourceUrl, file.managementUrl, file.developmentIdp?.url];
+  return own.includes(new URL(url).origin);
+}
+
+/** People would be sent round in a circle. Below an origin of ours there may be others. */
+export function checkProviders(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
+  const expected = 'the address of an identity provider, not one of our own';
+  return providersIn(file)
+    .filter(([, { issuer }]) => isOwn(issuer, file) && new URL(issuer).pathname === '/')
+    .map(([path]) => issueAt(source, [...path, 'issuer'], expected));
+}
+
+/** A call would go round in a circle. */
+export function checkUpstream(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
+  const url = file.resourceServer?.upstream?.url;
+  if (url === undefined || !isOwn(url, file)) return [];
+  const expected = 'the address of your MCP server, not one of our own';
+  return [issueAt(source, ['resourceServer', 'upstream', 'url'], expected)];
+}
+
+/** Both are clients of the authorization server, which knows a client by its id. */
+export function checkClientIds(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
+  const taken = new Set(file.clients?.preRegistered.map(({ id }) => id));
+  const expected = 'an id that is not in clients.preRegistered too';
+  return (file.authorization?.introspectionClients ?? []).flatMap(({ id }, n) =>
+    taken.has(id)
+      ? [issueAt(source, ['authorization', 'introspectionClients', n, 'id'], expected)]
+      : [],
+  );
+}
+
+/** Whoever presents an assertion is an app that the operator knows and that has a secret: the client of the assertion is nobody else. */
+export function checkTrustedIssuers(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
+  const withSecret = new Set(
+    file.clients?.preRegistered.flatMap(({ id, secret }) => (secret === undefined ? [] : [id])),
+  );
+  const issuers = file.authorization?.trustedIssuers ?? [];
+  return issuers.flatMap(({ issuer, clients }, n) => {
+    const path = ['authorization', 'trustedIssuers', n];
+    const own = issueAt(source, [...path, 'issuer'], 'an identity provider, and not ourselves');
+    const unknown = clients.flatMap((id, index) =>
+      withSecret.has(id) ? [] : [issueAt(source, [...path, 'clients', index], KNOWN_CLIENT)],
+    );
+    return issuer === file.authUrl ? [own, ...unknown] : unknown;
+  });
+}
+
+const KNOWN_CLIENT = 'the id of a client in clients.preRegistered that has a secret';
+
+/** Only the form: which redirect addresses a document may have, the authorization server decides. */
+export function checkMetadataDocuments(
+  source: Source,
+  file: Partial<SettingsFile>,
+): SettingsIssue[] {
+  return (file.clients?.metadataDocuments ?? []).flatMap(({ url, document }, n) => {
+    const path = ['clients', 'metadataDocuments', n, 'document'];
+    const isOwnAddress = document['client_id'] === url;
+    return [
+      ...(isOwnAddress ? [] : [issueAt(source, [...path, 'client_id'], `the url, ${url}`)]),
+      ...(hasRedirect(document['redirect_uris'])
+        ? []
+        : [issueAt(source, [...path, 'redirect_uris'], 'a list of addresses, one or more')]),
+    ];
+  });
+}
+
+function hasRedirect(uris: unknown): boolean {
+  if (!Array.isArray(uris) || !uris.every((uri) => typeof uri === 'string')) return false;
+  return uris.some(isRedirectUri);
+}
+
+/** Only the authorization server and the resource server may be one origin; and no two listeners of a process one socket. */
+export function checkListeners(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
+  const all = hosts(file);
+  return all.flatMap((second, index) =>
+    all.slice(0, index).flatMap((first) => {
+      const issue = conflict(source, file.roles ?? [], first, second);
+      return issue ? [issue] : [];
+    }),
+  );
+}
+
+function conflict(
+  source: Source,
+  roles: Role[],
+  first: Host,
+  second: Host,
+): SettingsIssue | undefined {
+  const isOneOrigin = first.url === second.url;
+  if (isOneOrigin && !(first.name === 'auth' && second.name === 'resource')) {
+    const expected = `another address than ${settingName(source, first.urlPath)}`;
+    return issueAt(source, second.urlPath, expected);
+  }
+  const areBothHere = [first, second].every(({ role }) => !role || roles.includes(role));
+  if (!areBothHere || !isOneSocket(first.address, second.address)) return undefined;
+  if (isOneOrigin && first.address.host === second.address.host) return undefined;
+  const { host, port } = second.address;
+  const expected = `a host:port of its own (listen.${first.name} is ${first.address.host}:${first.address.port}); set listen.${second.name}`;
+  return issueAt(source, second.addressPath, expected, `${host}:${port} to listen on`);
+}
+
+/** Port 0 is a free port of the system's choice. */
+function isOneSocket(first: Address, second: Address): boolean {
+  if (first.port !== second.port || first.port === 0) return false;
+  return (
+    first.host === second.host || [first, second].some(({ host }) => /^(0\.0\.0\.0|::)$/.test(host))
+  );
+}
+
+/** Why this is production, in words: NODE_ENV says so, or other computers can reach it. Undefined in development. */
+export function productionReason(
+  source: Source,
+  file: Partial<SettingsFile>,
+  environment: Environment,
+): string | undefined {
+  if (environment['NODE_ENV'] === 'production') return 'NODE_ENV is production';
+  const addresses = [
+    { path: ['authUrl'], isPublic: isPublic(file.authUrl) },
+    { path: ['resourceUrl'], isPublic: isPublic(file.resourceUrl) },
+    { path: ['developmentIdp', 'url'], isPublic: isPublic(file.developmentIdp?.url) },
+    ...hosts(file).map(({ addressPath, address }) => ({
+      path: addressPath,
+      isPublic: !isLoopback(address.host),
+    })),
+  ];
+  const found = addresses.find(({ isPublic }) => isPublic);
+  return found && `${settingName(source, found.path)} is not on this computer only`;
+}
+
+function isPublic(url: string | undefined): boolean {
+  return url !== undefined && !isLoopbackUrl(url);
+}
+
+/** `reason` is why this is production. */
+export function checkProduction(
+  source: Source,
+  file: Partial<SettingsFile>,
+  reason: string,
+): SettingsIssue[] {
+  const { authUrl, resourceUrl, managementUrl } = file;
+  const isDevelopmentIdpGiven = valueAt(source.document, ['developmentIdp']) !== undefined;
+  const https = 'an https address';
+  const upstream = file.resourceServer?.upstream;
+  const httpsUpstream =
+    'an https address (or resourceServer.upstream.privateNetwork: true where nobody can listen)';
+  const refusals: [boolean, Path, string][] = [
+    [isPlain(authUrl), ['authUrl'], https],
+    [isPlain(resourceUrl), ['resourceUrl'], https],
+    [isPlain(managementUrl) && isManagementReachable(file), ['managementUrl'], https],
+    ...providersIn(file).map(([path, { issuer }]): [boolean, Path, string] => [
+      isPlain(issuer),
+      [...path, 'issuer'],
+      https,
+    ]),
+    ...(file.authorization?.trustedIssuers ?? []).flatMap(({ issuer, jwksUri }, n) => {
+      const path = ['authorization', 'trustedIssuers', n];
+      return [
+        [isPlain(issuer), [...path, 'issuer'], https],
+        [isPlain(jwksUri), [...path, 'jwksUri'], https],
+      ] satisfies [boolean, Path, string][];
+    }),
+    [isOpenUpstream(upstream), ['resourceServer', 'upstream', 'url'], httpsUpstream],
+    [isDevelopmentIdpGiven, ['developmentIdp'], 'nothing here, and identityProvider instead'],
+  ];
+  return refusals
+    .filter(([isRefused]) => isRefused)
+    .map(([, path, expected]) => issueAt(source, path, `${expected}, ${inProduction(reason)}`));
+}
+
+/** By its address, or past it by its listener: the key would cross the network in the open. */
+function isManagementReachable(file: Partial<SettingsFile>): boolean {
+  const host = hosts(file).find(({ name }) => name === 'management');
+  return isPublic(file.managementUrl) || (host !== undefined && !isLoopback(host.address.host));
+}
+
+/** What passes between us and it could be read and changed on the way. */
+function isOpenUpstream(upstream: UpstreamSettings | undefined): boolean {
+  return isPlain(upstream?.url) && isPublic(upstream?.url) && !upstream?.privateNetwork;
+}
+
+export function inProduction(reason: string): string {
+  return `because this is production (${reason})`;
+}
+
+function isPlain(url: string | undefined): boolean {
+  return url !== undefined && new URL(url).protocol === 'http:';
+}
+
+/** The words of examples, templates that nobody filled in, the first keys of a keyboard, and a few characters over and over. */
+const PLACEHOLDERS = [
+  /^(change|replace)[-_ ]?(me|this|it)/i,
+  /^(your|insert|enter|example|sample|placeholder|default|dummy|super[-_ ]?secret)[-_ ]/i,
+  /\$\(.*\)|\$\{.*\}|\{\{.*\}\}|^<.*>$/,
+  /^(0?12345678|abcdefgh)/i,
+  /^(.{1,8}?)\1{3,}.{0,7}$/,
+];
+/** Characters: a random secret of this length has more different ones. */
+const LONG = 24;
+const FEW_DIFFERENT = 7;
+
+/** By the setting each is from, a variable or a path in the file. `app`: what we are called at the identity provider that knows it. */
+export type NamedSecrets = readonly (readonly [
+  setting: string,
+  secret: string | undefined,
+  app?: string,
+])[];
+
+/** The secrets that the settings file itself has, by setting. */
+export function secretsInFile(source: Source, file: Partial<SettingsFile>): NamedSecrets {
+  const { preRegistered = [] } = file.clients ?? {};
+  const { introspectionClients = [] } = file.authorization ?? {};
+  const named = (path: Path, secret: string | undefined) =>
+    [settingName(source, path), secret] as const;
+  return [
+    ...preRegistered.map(({ secret }, n) =>
+      named(['clients', 'preRegistered', n, 'secret'], secret),
+    ),
+    ...introspectionClients.map(({ secret }, n) =>
+      named(['authorization', 'introspectionClients', n, 'secret'], secret),
+    ),
+    ...providersIn(file).map(
+      ([path, { clientSecret, clientId }]) =>
+        [...named([...path, 'clientSecret'], clientSecret), clientId] as const,
+    ),
+  ];
+}
+
+/** `reason` is why this is production. */
+export function checkPlaceholders(secrets: NamedSecrets, reason: string): SettingsIssue[] {
+  const expected = `a secret of its own instead of the placeholder, ${inProduction(reason)}`;
+  return secrets
+    .filter(([, secret]) => isPlaceholder(secret))
+    .map(([setting, secret]) => ({ setting, given: hidden(secret), expected }));
+}
+
+function isPlaceholder(secret = ''): boolean {
+  if (secret.length >= LONG && new Set(secret).size <= FEW_DIFFERENT) return true;
+  return PLACEHOLDERS.some((pattern) => pattern.test(secret));
+}
+
+/** Characters. What is shorter may be part of anything by chance. */
+const SHORTEST = 16;
+const ROOT = 'GATEHOUSE_SECRET';
+
+/**
+ * The later one of each pair is the mistake. `previous`: the root secret of before. `reason` is why this is production. One app at several
+ * issuers, such as the tenants of one provider, has one secret there.
+ */
+export function checkDistinctSecrets(
+  secrets: NamedSecrets,
+  previous: string | undefined,
+  reason: string,
+): SettingsIssue[] {
+  return secrets.flatMap(([setting, secret = '', app], index) => {
+    const before = ['GATEHOUSE_PREVIOUS_SECRET', setting === ROOT ? '' : previous] as const;
+    const others: NamedSecrets = [...secrets.slice(0, index), before];
+    const other = others.find(
+      ([, text, at]) => (app === undefined || at !== app) && areOne(text, secret),
+    );
+    if (!other) return [];
+    const expected = `a secret of its own, not ${other[0]} or a part of it, ${inProduction(reason)}`;
+    return [{ setting, given: hidden(secret), expected }];
+  });
+}
+
+function areOne(first = '', second = ''): boolean {
+  const [short = '', long = ''] = [first, second].toSorted((a, b) => a.length - b.length);
+  return short.length >= SHORTEST && long.includes(short);
+}
