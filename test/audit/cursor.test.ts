@@ -29,7 +29,7 @@ describe('The cursor of the audit log', () => {
       expect(status).to.equal(400);
       expect(body).to.deep.equal({
         error: 'invalid_request',
-        error_description: 'after: the next of an earlier page',
+        error_description: 'after: the value of `next` in an earlier page',
       });
     });
   }

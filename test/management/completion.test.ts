@@ -21,7 +21,7 @@ describe('gatehouse completion', function () {
   async function offered(...words: string[]): Promise<string[]> {
     const ask = `${scripts['bash']}
 COMP_WORDS=(gatehouse "$@"); COMP_CWORD=$#; _gatehouse; printf '%s\\n' "\${COMPREPLY[@]}"`;
-    const bash = spawn('bash', ['-u', '-c', ask, 'bash', ...words]);
+    const bash = spawn('bash', ['--norc', '-u', '-c', ask, 'bash', ...words]);
     const [said, failed] = await Promise.all([text(bash.stdout), text(bash.stderr)]);
     if (bash.exitCode === null) await once(bash, 'exit');
     expect(failed).to.equal('');
