@@ -1,5 +1,4 @@
 import { type Command, Option } from 'commander';
-import { decodeJwt } from 'jose';
 import { type Level, LEVELS } from '../../permission-level.ts';
 import { allItems } from '../api/client.ts';
 import type { MintedTokenResource, NewTokenResource } from '../api/resources.ts';
@@ -42,7 +41,9 @@ export function addTokenCommands(program: Command, { openClient, print }: Termin
     .addHelpText('after', MINT_HELP)
     .action(async ({ expires, ...options }: MintOptions) => {
       const body = { ...options, ...expiryMembers(expires) };
-      print(await openClient().mintToken({ body }), mintedText);
+      const minted = await openClient().mintToken({ body });
+      const audience = await audienceOf(minted.token);
+      print(minted, (token) => mintedText(token, audience));
     });
   token
     .command('list')
@@ -61,8 +62,7 @@ export function addTokenCommands(program: Command, { openClient, print }: Termin
     });
 }
 
-function mintedText({ id, name, level, expiresAt, token }: NewTokenResource): string {
-  const url = audienceOf(token);
+function mintedText({ id, name, level, expiresAt, token }: NewTokenResource, url: string): string {
   return `Minted a token. It is shown only once.
 
   name     ${plain(name)}
@@ -82,7 +82,9 @@ Anyone who has the token can make calls with its level: keep it out of repositor
 }
 
 /** Returns the only address that accepts the token (RFC 9068 section 3). */
-function audienceOf(token: string): string {
+async function audienceOf(token: string): Promise<string> {
+  // No other command needs this package, which takes a while to load.
+  const { decodeJwt } = await import('jose');
   return String(decodeJwt(token).aud);
 }
 
