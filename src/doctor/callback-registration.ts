@@ -5,7 +5,7 @@ import {
   openIdentityProvider,
 } from '../authorization-server/interactions/identity-provider.ts';
 import {
-  belowPath,
+  callbackOf,
   CALLBACK_PATH,
 } from '../authorization-server/interactions/identity-providers.ts';
 import { printableText } from '../authorization-server/interactions/provider-error.ts';
@@ -27,7 +27,7 @@ export async function callbackFindings(
   settings: ProviderSettings,
 ): Promise<Finding[]> {
   const [callback = '', ...others] = callbacksOf(settingsOf(deployment)).map((path) =>
-    belowPath(path, settings.listed ? settings.id : undefined),
+    callbackOf(settings, path),
   );
   const provider = openIdentityProvider(settings, callback);
   const findings = [await registration(deployment, provider, callback)];

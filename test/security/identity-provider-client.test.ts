@@ -327,6 +327,26 @@ describe('At its start, Gatehouse', () => {
     });
   }
 
+  it('SUP-07 tries its client with the callback that sign-ins use', async () => {
+    const ofOne = signingInAt(provider, { entitlements: ENTITLEMENTS });
+    const two = { id: 'two', name: 'Two', issuer: provider.issuer, ...OPENID_CLIENT };
+    const ofList = { ...ofOne, file: { ...SEVERAL, identityProviders: [two] } };
+    for (const [options, path] of [
+      [ofOne, '/interaction/callback'],
+      [ofList, '/interaction/callback/two'],
+    ] as const) {
+      provider.behave({});
+      const before = provider.exchanges.length;
+      const system = await startSystem(options);
+      try {
+        await until('it is tried', () => provider.exchanges.length > before);
+        expect(provider.exchanges.at(-1)?.get('redirect_uri')).to.equal(system.auth + path);
+      } finally {
+        await system.stop();
+      }
+    }
+  });
+
   it('SUP-07 warns of a provider that is away, starts all the same, and is silent about one that knows it', async () => {
     const [nobodyThere = 0] = await freePorts(1);
     provider.behave(refusing({ status: 400, body: { error: 'invalid_grant' } }));

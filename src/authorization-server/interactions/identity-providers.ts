@@ -15,11 +15,16 @@ export function openIdentityProviders(
   callbackUrl: string,
 ): IdentityProviders {
   return settings.map((provider) =>
-    openIdentityProvider(
-      provider,
-      belowPath(callbackUrl, provider.listed ? provider.id : undefined),
-    ),
+    openIdentityProvider(provider, callbackOf(provider, callbackUrl)),
   );
+}
+
+/** Where people come back from this provider; `callbackUrl` is that of a single one. */
+export function callbackOf(
+  { listed, id }: Pick<IdentityProviderSettings, 'listed' | 'id'>,
+  callbackUrl: string,
+): string {
+  return belowPath(callbackUrl, listed ? id : undefined);
 }
 
 /** The one whose id this is; a single one has none. */
