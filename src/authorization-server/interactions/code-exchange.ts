@@ -92,15 +92,15 @@ export function notSetUp(
 
 /** What the operator can do about it. */
 export function adviceFor(
-  { id, kind, clientSecret }: IdentityProviderSettings,
+  { id, listed, kind, clientSecret }: IdentityProviderSettings,
   { code, status }: Pick<ProviderError, 'code' | 'status'>,
 ): string {
-  const setting = id === undefined ? 'identityProvider' : `identityProviders (${id})`;
+  const setting = listed ? `identityProviders (${id})` : 'identityProvider';
   if (code === 'invalid_scope') return `check scopes of ${setting}`;
   if (/redirect/.test(code ?? ''))
     return `check the redirect addresses that are registered there, and clientId of ${setting}`;
   const isOfSecret = status === 401 || /client|credential/.test(code ?? '');
-  const variable = id === undefined ? 'GATEHOUSE_IDENTITY_PROVIDER_SECRET, or ' : '';
+  const variable = listed ? '' : 'GATEHOUSE_IDENTITY_PROVIDER_SECRET, or ';
   if (clientSecret === undefined && kind === 'openid')
     return `no client secret is set; give the one that is registered there (${variable}clientSecretFile of ${setting})`;
   return isOfSecret
