@@ -347,6 +347,25 @@ describe('At its start, Gatehouse', () => {
     }
   });
 
+  const LASTING: Record<string, [Answer, advice: RegExp]> = {
+    'whose token endpoint redirects': [
+      { status: 308, headers: { location: 'https://elsewhere.example.com/token' } },
+      /^compare the registration/,
+    ],
+    'whose token endpoint fails': [{ status: 503 }, /^check that the identity provider is up/],
+  };
+  for (const [what, [answer, advice]] of Object.entries(LASTING)) {
+    it(`SUP-07 warns of a provider ${what}, and of what to do about that`, async () => {
+      provider.behave(refusing(answer));
+      const [warning] = await warningsWith(
+        signingInAt(provider, { entitlements: ENTITLEMENTS }),
+        (log) => log.some(({ level }) => level === 40),
+      );
+      expect(warning).to.include({ what: provider.issuer, reason: `HTTP ${answer.status}` });
+      expect(warning?.['remedy']).to.match(advice);
+    });
+  }
+
   it('SUP-07 warns of a provider that is away, starts all the same, and is silent about one that knows it', async () => {
     const [nobodyThere = 0] = await freePorts(1);
     provider.behave(refusing({ status: 400, body: { error: 'invalid_grant' } }));

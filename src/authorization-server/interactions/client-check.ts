@@ -29,6 +29,9 @@ const REFUSALS = [
 /** Some providers answer `invalid_request` to a client without a secret, and say so in the description only. */
 const LACKS_AUTHENTICATION = /secret|assertion|credential|client.?auth/i;
 
+const UNAVAILABLE_ADVICE =
+  'check that the identity provider is up, and that this machine may connect to it';
+
 export async function tryClient(client: ProviderClient): Promise<ClientTrial> {
   const { settings } = client;
   try {
@@ -37,8 +40,9 @@ export async function tryClient(client: ProviderClient): Promise<ClientTrial> {
   } catch (cause) {
     if (cause instanceof HttpError) return withoutMetadata(cause);
     const error = await readProviderError(cause, settings);
-    const said = textOf(error);
-    return { result: resultOf(error), said, advice: adviceFor(settings, error) };
+    const result = resultOf(error);
+    const advice = result === 'unavailable' ? UNAVAILABLE_ADVICE : adviceFor(settings, error);
+    return { result, said: textOf(error), advice };
   }
 }
 
@@ -68,10 +72,15 @@ function resultOf(error: ProviderError): ClientTrial['result'] {
   if (kind === 'unavailable') return 'unavailable';
   const isRefused =
     status === 401 ||
-    status === 404 ||
+    hasNoEndpoint(status) ||
     REFUSALS.includes(code) ||
     (code === 'invalid_request' && LACKS_AUTHENTICATION.test(description));
   return isRefused ? 'refused' : 'unclear';
+}
+
+/** Redirects are not followed. */
+function hasNoEndpoint(status = 0): boolean {
+  return (status >= 300 && status < 400) || status === 404 || status === 405;
 }
 
 /** `isStopped` is asked before anything is logged. */
