@@ -236,7 +236,7 @@ function otherFault(error: unknown, signal: AbortSignal, timeout: number): Disco
 const MAX_TEXT = 200;
 
 /** What comes from the other side, for a log and a terminal. */
-function printable(text: string): string {
+export function printable(text: string, max = MAX_TEXT): string {
   const line = text.replaceAll(/[\p{C}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
-  return line.length > MAX_TEXT ? `${line.slice(0, MAX_TEXT)}…` : line;
+  return line.length > max ? `${line.slice(0, max)}…` : line;
 }

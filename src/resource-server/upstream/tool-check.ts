@@ -8,6 +8,7 @@ import {
   DiscoveryError,
   type DiscoveryOptions,
   discoverTools,
+  printable,
 } from './discovery.ts';
 import { levelOfTool, levelRules } from './needed-level.ts';
 
@@ -40,10 +41,14 @@ export function compareTools(
 }
 
 const MAX_NAMES = 20;
+const MAX_NAME_LENGTH = 64;
 
 /** A few of them, for a log line or a finding. */
 export function listOf(names: readonly string[]): string {
-  const shown = names.slice(0, MAX_NAMES).join(', ');
+  const shown = names
+    .slice(0, MAX_NAMES)
+    .map((name) => printable(name, MAX_NAME_LENGTH))
+    .join(', ');
   const more = names.length - MAX_NAMES;
   return more > 0 ? `${shown} and ${more} more` : shown;
 }

@@ -1,6 +1,7 @@
 // At its start, Gatehouse asks the operator's MCP server for its tools: one warning in the log for what is wrong, and never a start that fails or waits.
 import { createServer } from 'node:http';
 import { expect } from 'chai';
+import { listOf } from '../../../src/resource-server/upstream/tool-check.ts';
 import { until } from '../../store/condition.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { listenOnLoopback } from '../../support/loopback-server.ts';
@@ -110,5 +111,20 @@ describe('At its start, Gatehouse in front of an MCP server', () => {
     expect(performance.now() - started).to.be.below(10_000);
     await server.stop();
     expect(warnings(log)).to.deep.equal([]);
+  });
+});
+
+describe('The names of tools in a warning', () => {
+  it('SUP-08 are a few, each cut to a length that can be read', () => {
+    const names = Array.from({ length: 25 }, (_, n) => `${n}${'x'.repeat(10_000)}`);
+    const text = listOf(names);
+    expect(text)
+      .to.have.length.below(2000)
+      .and.match(/ and 5 more$/);
+    expect(listOf(['search_orders', 'export_cards'])).to.equal('search_orders, export_cards');
+  });
+
+  it('SUP-08 are on one line, without characters that change how a terminal shows it', () => {
+    expect(listOf(['a\u001b[2J\nb'])).to.equal('a [2J b');
   });
 });
