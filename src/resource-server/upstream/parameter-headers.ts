@@ -36,11 +36,15 @@ export function openParameterHeaders(): ParameterHeaders {
         if (typeof name === 'string') declared.set(name, declarationsIn(inputSchema));
     },
     verified(headers, { method, params }) {
-      if (method !== 'tools/call') return {};
+      const sent = Object.entries(headers).filter(([header]) => header.startsWith(PREFIX));
+      if (method !== 'tools/call' || sent.length === 0) return {};
       const { name, arguments: given } = membersOf(params);
-      const declarations = declared.get(String(name)) ?? declarationsByName(given);
-      const verified = Object.entries(headers).filter(([header, value]) => {
-        const mirrored = declarations.filter((each) => each.header === header);
+      const declarations =
+        declared.get(String(name)) ??
+        declarationsByName(given, new Set(sent.map(([each]) => each)));
+      const byHeader = Map.groupBy(declarations, ({ header }) => header);
+      const verified = sent.filter(([header, value]) => {
+        const mirrored = byHeader.get(header) ?? [];
         if (mirrored.some(({ path }) => !repeats(String(value), valueAt(given, path))))
           throw headerMismatch(header);
         return mirrored.length > 0;
@@ -61,12 +65,12 @@ function declarationsIn(schema: unknown, path: readonly string[] = []): Declarat
   return [...own, ...nested];
 }
 
-function declarationsByName(given: unknown): Declaration[] {
+/** `wanted`: the headers that were sent, of which there are few; there may be very many arguments. */
+function declarationsByName(given: unknown, wanted: ReadonlySet<string>): Declaration[] {
   return Object.keys(membersOf(given)).flatMap((name) =>
-    [name, name.replaceAll('_', '-')].map((header) => ({
-      header: PREFIX + header.toLowerCase(),
-      path: [name],
-    })),
+    [name, name.replaceAll('_', '-')]
+      .map((header) => ({ header: PREFIX + header.toLowerCase(), path: [name] }))
+      .filter(({ header }) => wanted.has(header)),
   );
 }
 
