@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { LRUCache } from 'lru-cache';
 import { HttpError } from '../../http/errors.ts';
-import { membersOf } from '../messages.ts';
+import { isObject, membersOf, plainValues } from '../messages.ts';
 import type { Message } from './message.ts';
 
 /** Where the value of a header is in the arguments of a call, as the schema of its tool declares it (`x-mcp-header`). */
@@ -26,7 +26,8 @@ const MAX_DEPTH = 20;
 const ENCODED = /^=\?base64\?(.*)\?=$/;
 /** RFC 9110 section 5.5: others are read in one way here and perhaps in another one there. */
 const PLAIN = /^[\t\x20-\x7e]*$/;
-const DECIMAL = /^-?\d+(\.\d+)?$/;
+/** Without leading zeros, which some parsers read as octal. */
+const DECIMAL = /^-?(0|[1-9]\d*)(\.\d+)?$/;
 
 export function openParameterHeaders(): ParameterHeaders {
   const declared = new LRUCache<string, Declaration[]>({ max: MAX_TOOLS });
@@ -84,8 +85,9 @@ function valueAt(given: unknown, path: readonly string[]): unknown {
 function repeats(header: string, value: unknown): boolean {
   const text = decodedHeader(header);
   if (text === undefined) return false;
-  if (typeof value === 'number') return DECIMAL.test(text) && Number(text) === value;
-  return (typeof value === 'string' || typeof value === 'boolean') && String(value) === text;
+  if (typeof value === 'number' && DECIMAL.test(text)) return Number(text) === value;
+  const plain = isObject(value) ? plainValues(value) : value;
+  return ['string', 'number', 'boolean'].includes(typeof plain) && String(plain) === text;
 }
 
 /** The text of a header that repeats the body; undefined when it can be read in more than one way. */

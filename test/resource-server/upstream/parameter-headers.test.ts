@@ -16,6 +16,12 @@ function named(prefix: string, count: number, value: unknown): Record<string, un
   );
 }
 
+/** As the body of a call is read: an integer that no double holds keeps its digits. */
+function read(json: string): unknown {
+  const { rawJSON } = JSON as typeof JSON & { rawJSON: (text: string) => unknown };
+  return /^\d{16,}$/.test(json) ? rawJSON(json) : JSON.parse(json);
+}
+
 describe('The headers that repeat the arguments of a tool call', () => {
   it('UPS-06 cost little, however many headers and arguments there are', () => {
     const { verified } = openParameterHeaders();
@@ -26,4 +32,25 @@ describe('The headers that repeat the arguments of a tool call', () => {
     expect(Object.keys(sent)).to.have.length(900);
     expect((user + system) / 1000).to.be.below(1500);
   });
+
+  for (const [json, right, wrong] of [
+    ['7', ['7', '7.0'], ['07', '0x7', '7e0', '8', ' 7', '']],
+    ['10', ['10'], ['010', '12', '1e1']],
+    ['0.0000001', ['0.0000001', '1e-7'], ['1e-8', '0']],
+    [
+      '12345678901234567890',
+      ['12345678901234567890'],
+      ['12345678901234567891', '12345678901234567000'],
+    ],
+    ['{"rawJSON":"7"}', [], ['7', '{"rawJSON":"7"}', '[object Object]']],
+    ['["7"]', [], ['7']],
+  ] as const)
+    it(`UPS-06 repeat ${json} only as ${right.join(' or ') || 'nothing'}`, () => {
+      const { verified } = openParameterHeaders();
+      const call = callWith({ value: read(json) });
+      const header = (text: string) => ({ 'mcp-param-value': text });
+      for (const text of right) expect(verified(header(text), call)).to.deep.equal(header(text));
+      for (const text of wrong)
+        expect(() => verified(header(text), call), text).to.throw('something else');
+    });
 });
