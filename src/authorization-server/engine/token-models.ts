@@ -40,9 +40,9 @@ export function codeModel(
   const { lifetimes, now, validateTokenRequest, refreshTokenFollows } = options;
   return {
     async upsert(_id, { jti: _jti, ...payload }) {
-      const code = { payload: payload as EnginePayload & { exp: number } };
+      const issued = payload as EnginePayload & { exp: number };
       const after = await records.change(String(payload.grantId), (record) =>
-        record.code ? KEEP : { ...record, code },
+        record.code ? KEEP : { ...record, code: { payload: withinGrant(record, issued) } },
       );
       if (!after) throw new errors.AccessDenied('the connection was ended meanwhile');
     },
@@ -74,6 +74,16 @@ export function codeModel(
       else await use();
     },
   };
+}
+
+/** The person may have taken something back since the engine read the grant. */
+function withinGrant<Issued extends EnginePayload>(
+  { grant }: GrantRecord,
+  payload: Issued,
+): Issued {
+  const granted = (grant.openid?.scope ?? '').split(' ');
+  const scopes = String(payload.scope ?? '').split(' ');
+  return { ...payload, scope: scopes.filter((scope) => granted.includes(scope)).join(' ') };
 }
 
 /** Uses the code and makes `next` of the record, in one write, for exactly one caller. */

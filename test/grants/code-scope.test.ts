@@ -1,0 +1,44 @@
+// A code is issued while the person takes something back: it carries what is left.
+import { expect } from 'chai';
+import { codeModel } from '../../src/authorization-server/engine/token-models.ts';
+import type { GrantRecord } from '../../src/grants/grant-record.ts';
+import { narrowed } from '../../src/grants/narrowing.ts';
+import { KEEP } from '../../src/store/store.ts';
+
+const APPROVED = 'analytics operations offline_access';
+
+function recordOf(scope: string): GrantRecord {
+  const grant = { accountId: 'a', clientId: 'c', exp: 9e9, openid: { scope }, resources: {} };
+  const client = { name: 'app', redirectHost: 'app.example' };
+  return { version: 1, seed: 's', connector: 'k', client, createdAt: 1, grant };
+}
+
+/** Issues a code of the scope that was approved; `record` is what is stored by then. */
+async function issue(record: GrantRecord): Promise<unknown> {
+  let stored = record;
+  const change = async (_id: string, next: (current: GrantRecord) => GrantRecord | typeof KEEP) => {
+    const after = next(stored);
+    if (after !== KEEP) stored = after;
+    return { value: stored, raw: Buffer.alloc(0) };
+  };
+  const model = codeModel({} as never, { change } as never, new WeakMap());
+  const payload = { grantId: 'g', scope: APPROVED, exp: 60, kind: 'AuthorizationCode' };
+  await model.upsert?.('code', payload as never, 60);
+  return stored.code?.payload.scope;
+}
+
+describe('A code that is issued', () => {
+  it('has the scope that was approved', async () => {
+    expect(await issue(recordOf(APPROVED))).to.equal(APPROVED);
+  });
+
+  for (const [what, limit, left] of [
+    ['staying connected', { level: 'operations', stays: false }, 'analytics operations'],
+    ['a level', { level: 'analytics', stays: true }, 'analytics offline_access'],
+  ] as const)
+    it(`CON-18 has no more than is left when the person takes back ${what} meanwhile`, async () => {
+      const record = narrowed(recordOf(APPROVED), limit);
+      if (!record) throw new Error('nothing was taken back');
+      expect(await issue(record)).to.equal(left);
+    });
+});
