@@ -64,10 +64,14 @@ function requireMessage(given: unknown): Message {
 /** Some parsers take member names in any case: they would call another tool, or one with other arguments, than was judged and recorded. */
 function refuseAmbiguous(method: string, params: Record<string, unknown>): void {
   const also = Object.hasOwn(ALSO_JUDGED, method) ? ALSO_JUDGED[method] : undefined;
-  const judged = [...JUDGED_ALWAYS, subjectMember(method), also];
-  for (const member of judged.filter((name) => name !== undefined)) {
-    const isNearly = (name: string) => name !== member && folded(name) === folded(member);
-    if (Object.keys(params).some(isNearly))
+  const names = [...JUDGED_ALWAYS, subjectMember(method), also];
+  const judged = new Map(
+    names.filter((name) => name !== undefined).map((name) => [folded(name), name]),
+  );
+  const longest = Math.max(...Array.from(judged.keys(), ({ length }) => length));
+  for (const name of Object.keys(params)) {
+    const member = name.length > longest ? undefined : judged.get(folded(name));
+    if (member !== undefined && name !== member)
       throw invalid(`params has something that only looks like ${member}`);
   }
 }

@@ -32,6 +32,9 @@ const FREE_SUBSCRIPTIONS: ReadonlySet<string> = new Set([
   'taskIds',
 ]);
 
+/** MCP recommends at most 128. */
+const MAX_NAME_LENGTH = 512;
+
 export function levelRules({ tools, defaultLevel }: UpstreamSettings): LevelRules {
   return {
     tools: new Map(tools.map(({ name, level }) => [name, level])),
@@ -42,10 +45,12 @@ export function levelRules({ tools, defaultLevel }: UpstreamSettings): LevelRule
 
 /**
  * True when the name differs from a declared one in case, Unicode form (NFKC), white space or invisible characters only. An upstream that
- * compares names less strictly would take one for the other, and run a tool with the level of another.
+ * compares names less strictly would take one for the other, and run a tool with the level of another. True also for a name that is too
+ * long for a tool, because comparing it takes long.
  */
 export function isLookalike({ tools, foldedNames }: LevelRules, name: unknown): boolean {
-  return typeof name === 'string' && !tools.has(name) && foldedNames.has(foldedName(name));
+  if (typeof name !== 'string' || tools.has(name)) return false;
+  return name.length > MAX_NAME_LENGTH || foldedNames.has(foldedName(name));
 }
 
 /** Upper case first: the long s, the sharp s and the dotless i have no other case folding in JavaScript. */
