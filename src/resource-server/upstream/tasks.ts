@@ -26,7 +26,7 @@ type TaskRecord = { id: string; level: Level; expiresAt: number };
 const DAY = 86_400;
 /** For tasks that the upstream keeps without a limit. Seconds. */
 const MAX_LIFETIME = 90 * DAY;
-/** Of one caller; the oldest are forgotten first. */
+/** Of one caller; those that end first are forgotten first, but never the newest. */
 const MAX_TASKS = 1000;
 
 const RELATED_TASK = 'io.modelcontextprotocol/related-task';
@@ -42,7 +42,9 @@ export function openTasks(store: Store, upstream: string, now: () => number): Ta
       const lifetime = Math.min(Math.max(2 * ttlSeconds, DAY), MAX_LIFETIME);
       await store.update<TaskRecord[]>(keyOf(caller), (current = []) => {
         const known = current.find((task) => task.id === id);
-        const others = current.filter((task) => task !== known && task.expiresAt > time);
+        const others = current
+          .filter((task) => task !== known && task.expiresAt > time)
+          .toSorted((one, other) => one.expiresAt - other.expiresAt);
         const level = known && isAtLeast(known.level, caller.level) ? known.level : caller.level;
         const value = [...others, { id, level, expiresAt: time + lifetime }].slice(-MAX_TASKS);
         const last = Math.max(...value.map(({ expiresAt }) => expiresAt));
