@@ -13,6 +13,8 @@ export type FilterOptions = {
   rules: LevelRules;
   caller: Caller;
   tasks: Tasks;
+  /** The caller's tasks as they were read when the call came, if they were. */
+  ownTasks: ReadonlySet<string>;
   handles: Handles;
   parameterHeaders: ParameterHeaders;
   /** Whether the messages are news, and not only about a call that was allowed. */
@@ -53,16 +55,18 @@ export async function filterMessage(options: FilterOptions, message: unknown): P
 
 /** Whether the caller may have a request or a notification. */
 async function isForCaller(
-  { rules, caller, tasks, isListening }: FilterOptions,
+  options: FilterOptions,
   { id, method, params }: Record<string, unknown>,
 ): Promise<boolean> {
+  const { rules, caller, isListening } = options;
   const isAboutTask = /^notifications\/tasks(\/|$)/.test(String(method));
   const related = relatedTask(params);
-  if (isAboutTask || related !== undefined) {
-    const own = await tasks.idsOf(caller);
-    if (related !== undefined && !isOwn(own, related)) return false;
-    if (isAboutTask) return isOwn(own, membersOf(params)['taskId']);
-  }
+  const named = [
+    ...(isAboutTask ? [membersOf(params)['taskId']] : []),
+    ...(related === undefined ? [] : [related]),
+  ];
+  if (!(await areOwn(options, named))) return false;
+  if (isAboutTask) return true;
   if (id !== undefined || OWN_NOTIFICATIONS.has(method)) return true;
   const decision = decide(caller, rules.defaultLevel);
   if (LIST_NOTIFICATIONS.has(method)) return decision !== 'never';
@@ -82,14 +86,23 @@ async function filterResult(
       throw badGateway(new Error('the id of a task is too long'));
     await tasks.give(caller, created);
   }
-  const named = tasksIn(result);
-  const own = named.length > 0 || isList(result, 'tasks') ? await tasks.idsOf(caller) : undefined;
-  if (named.some((task) => own && !isOwn(own, task))) return undefined;
+  if (!(await areOwn(options, tasksIn(result)))) return undefined;
+  const own = isList(result, 'tasks') ? await tasks.idsOf(caller) : undefined;
   if (isList(result, 'tools')) parameterHeaders.learn(result['tools']);
   const lists = filterLists(options, result, own);
   const isFiltered = Object.keys(lists).length > 0;
   const filtered = isFiltered ? { ...result, ...lists, ...unshared(result) } : result;
   return withBoundState(handles, caller, filtered);
+}
+
+/** Reads nothing for tasks that the call knew: a client asks for the state of a task again and again. */
+async function areOwn(
+  { caller, tasks, ownTasks }: FilterOptions,
+  named: readonly unknown[],
+): Promise<boolean> {
+  if (named.every((task) => isOwn(ownTasks, task))) return true;
+  const own = await tasks.idsOf(caller);
+  return named.every((task) => isOwn(own, task));
 }
 
 /** The tasks that a result is the state of, or belongs to. */

@@ -130,7 +130,7 @@ async function answer(
     withOwnState(handles, caller, withoutForeignTask(ownTasks, message)),
   );
   const isListening = method === 'GET' || messages.some(isSubscription);
-  const filter = { rules, caller, tasks, handles, parameterHeaders, isListening };
+  const filter = { rules, caller, tasks, ownTasks, handles, parameterHeaders, isListening };
   const open = options.calls.open(idsOf(caller), requireStillGood, kind);
   await exchange(ctx, exchanging, {
     method,

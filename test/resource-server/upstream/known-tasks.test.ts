@@ -1,0 +1,64 @@
+// What a call needs of the store for the tasks that its messages are about: nothing more than it read when it came.
+import { expect } from 'chai';
+import type { Caller } from '../../../src/resource-server/level.ts';
+import { levelRules } from '../../../src/resource-server/upstream/needed-level.ts';
+import { openParameterHeaders } from '../../../src/resource-server/upstream/parameter-headers.ts';
+import { filterMessage } from '../../../src/resource-server/upstream/response-filter.ts';
+
+const RELATED = 'io.modelcontextprotocol/related-task';
+const caller: Caller = {
+  accountId: 'account',
+  clientId: 'client',
+  tokenId: 'token',
+  level: 'full',
+  ceiling: 'full',
+  minted: false,
+};
+
+const about = (taskId: string) => ({ _meta: { [RELATED]: { taskId } } });
+const notice = (method: string, params: object) => ({ jsonrpc: '2.0', method, params });
+const answer = (result: object) => ({ jsonrpc: '2.0', id: 1, result });
+
+const MESSAGES: Record<string, (taskId: string) => object> = {
+  'progress of a task': (taskId) => notice('notifications/progress', about(taskId)),
+  'the state of a task': (taskId) =>
+    notice('notifications/tasks/status', { taskId, status: 'working' }),
+  'what a task is': (taskId) => answer({ taskId, status: 'working' }),
+  'what came of a task': (taskId) => answer({ content: [], ...about(taskId) }),
+};
+
+describe('A message about a task', () => {
+  let reads = 0;
+  beforeEach(() => void (reads = 0));
+
+  const filter = (message: object) =>
+    filterMessage(
+      {
+        rules: levelRules({ tools: [], defaultLevel: 'full' } as unknown as Parameters<
+          typeof levelRules
+        >[0]),
+        caller,
+        tasks: {
+          give: () => Promise.resolve(),
+          async idsOf() {
+            reads += 1;
+            return new Set(['new']);
+          },
+        },
+        ownTasks: new Set(['known']),
+        handles: { bind: (_kind, _caller, handle) => handle, unbind: () => undefined },
+        parameterHeaders: openParameterHeaders(),
+        isListening: true,
+      },
+      message,
+    );
+
+  for (const [what, messageOf] of Object.entries(MESSAGES))
+    it(`UPS-03 is passed on without a read when the call knew the task: ${what}`, async () => {
+      expect(await filter(messageOf('known'))).to.deep.equal(messageOf('known'));
+      expect(reads).to.equal(0);
+      expect(await filter(messageOf('new'))).to.deep.equal(messageOf('new'));
+      expect(reads).to.equal(1);
+      expect(await filter(messageOf('other'))).to.not.deep.equal(messageOf('other'));
+    });
+});
