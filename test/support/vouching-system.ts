@@ -99,10 +99,13 @@ export function idOf(issuer: string): string {
 function settings(idp: VouchingIssuer, second: VouchingIssuer) {
   const clients = [APP.id, OTHER.id, FORBIDDEN.id];
   return {
-    entitlements: [idp, second].flatMap(({ issuer }) => [
-      { match: { group: 'staff', provider: idOf(issuer) }, level: 'operations' },
-      { match: { emailDomain: 'example.com', provider: idOf(issuer) }, level: 'admin' },
-    ]),
+    entitlements: [
+      { match: { subject: 'ada', provider: 'development' }, level: 'operations' },
+      ...[idp, second].flatMap(({ issuer }) => [
+        { match: { group: 'staff', provider: idOf(issuer) }, level: 'operations' },
+        { match: { emailDomain: 'example.com', provider: idOf(issuer) }, level: 'admin' },
+      ]),
+    ],
     clients: { preRegistered: [APP, OTHER, FORBIDDEN, UNVOUCHED].map(inSettings) },
     authorization: {
       trustedIssuers: [
