@@ -13,7 +13,7 @@ export function checkStore(
   { store, roles }: Partial<SettingsFile>,
 ): SettingsIssue[] {
   if (store?.kind !== 'sqlite' || !roles || roles.length === ROLES.length) return [];
-  const expected = 'all roles, or a Redis store: SQLite is for one process that plays every role';
+  const expected = 'all roles, or a Redis store: SQLite supports only one process with all roles';
   return [issueAt(source, ['roles'], expected, roles.join(', '))];
 }
 
@@ -30,7 +30,7 @@ export function checkRedirects(source: Source, file: Partial<SettingsFile>): Set
       ]),
     ),
   ];
-  const expected = 'an address of a client, not one of our own';
+  const expected = 'an address of a client, not an address of Gatehouse itself';
   return all
     .filter(([, uri]) => isOwn(uri, file))
     .map(([path]) => issueAt(source, ['clients', ...path], expected));
@@ -43,7 +43,7 @@ function isOwn(url: string, file: Partial<SettingsFile>): boolean {
 
 /** People would be sent round in a circle. Below an origin of ours there may be others. */
 export function checkProviders(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
-  const expected = 'the address of an identity provider, not one of our own';
+  const expected = 'the address of an identity provider, not an address of Gatehouse itself';
   return providersIn(file)
     .filter(([, { issuer }]) => isOwn(issuer, file) && new URL(issuer).pathname === '/')
     .map(([path]) => issueAt(source, [...path, 'issuer'], expected));
@@ -53,14 +53,14 @@ export function checkProviders(source: Source, file: Partial<SettingsFile>): Set
 export function checkUpstream(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const url = file.resourceServer?.upstream?.url;
   if (url === undefined || !isOwn(url, file)) return [];
-  const expected = 'the address of your MCP server, not one of our own';
+  const expected = 'the address of your MCP server, not an address of Gatehouse itself';
   return [issueAt(source, ['resourceServer', 'upstream', 'url'], expected)];
 }
 
 /** Both are clients of the authorization server, which knows a client by its id. */
 export function checkClientIds(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const taken = new Set(file.clients?.preRegistered.map(({ id }) => id));
-  const expected = 'an id that is not in clients.preRegistered too';
+  const expected = 'an id that is not also in clients.preRegistered';
   return (file.authorization?.introspectionClients ?? []).flatMap(({ id }, n) =>
     taken.has(id)
       ? [issueAt(source, ['authorization', 'introspectionClients', n, 'id'], expected)]
@@ -76,7 +76,7 @@ export function checkTrustedIssuers(source: Source, file: Partial<SettingsFile>)
   const issuers = file.authorization?.trustedIssuers ?? [];
   return issuers.flatMap(({ issuer, clients }, n) => {
     const path = ['authorization', 'trustedIssuers', n];
-    const own = issueAt(source, [...path, 'issuer'], 'an identity provider, and not ourselves');
+    const own = issueAt(source, [...path, 'issuer'], 'an identity provider, not Gatehouse itself');
     const unknown = clients.flatMap((id, index) =>
       withSecret.has(id) ? [] : [issueAt(source, [...path, 'clients', index], KNOWN_CLIENT)],
     );
@@ -127,14 +127,14 @@ function conflict(
 ): SettingsIssue | undefined {
   const isOneOrigin = first.url === second.url;
   if (isOneOrigin && !(first.name === 'auth' && second.name === 'resource')) {
-    const expected = `another address than ${settingName(source, first.urlPath)}`;
+    const expected = `an address other than ${settingName(source, first.urlPath)}`;
     return issueAt(source, second.urlPath, expected);
   }
   const areBothHere = [first, second].every(({ role }) => !role || roles.includes(role));
   if (!areBothHere || !isOneSocket(first.address, second.address)) return undefined;
   if (isOneOrigin && first.address.host === second.address.host) return undefined;
   const { host, port } = second.address;
-  const expected = `a host:port of its own (listen.${first.name} is ${first.address.host}:${first.address.port}); set listen.${second.name}`;
+  const expected = `a different host:port (listen.${first.name} is ${first.address.host}:${first.address.port}); set listen.${second.name}`;
   return issueAt(source, second.addressPath, expected, `${host}:${port} to listen on`);
 }
 
@@ -163,7 +163,7 @@ export function productionReason(
     })),
   ];
   const found = addresses.find(({ isPublic }) => isPublic);
-  return found && `${settingName(source, found.path)} is not on this computer only`;
+  return found && `${settingName(source, found.path)} is reachable from other computers`;
 }
 
 function isPublic(url: string | undefined): boolean {
@@ -181,7 +181,7 @@ export function checkProduction(
   const https = 'an https address';
   const upstream = file.resourceServer?.upstream;
   const httpsUpstream =
-    'an https address (or resourceServer.upstream.privateNetwork: true where nobody can listen)';
+    'an https address (or resourceServer.upstream.privateNetwork: true on a private network)';
   const refusals: [boolean, Path, string][] = [
     [isPlain(authUrl), ['authUrl'], https],
     [isPlain(resourceUrl), ['resourceUrl'], https],
@@ -199,7 +199,7 @@ export function checkProduction(
       ] satisfies [boolean, Path, string][];
     }),
     [isOpenUpstream(upstream), ['resourceServer', 'upstream', 'url'], httpsUpstream],
-    [isDevelopmentIdpGiven, ['developmentIdp'], 'nothing here, and identityProvider instead'],
+    [isDevelopmentIdpGiven, ['developmentIdp'], 'no value; use identityProvider instead'],
   ];
   return refusals
     .filter(([isRefused]) => isRefused)
@@ -266,7 +266,7 @@ export function secretsInFile(source: Source, file: Partial<SettingsFile>): Name
 
 /** `reason` is why this is production. */
 export function checkPlaceholders(secrets: NamedSecrets, reason: string): SettingsIssue[] {
-  const expected = `a secret of its own instead of the placeholder, ${inProduction(reason)}`;
+  const expected = `a random secret, not a placeholder, ${inProduction(reason)}`;
   return secrets
     .filter(([, secret]) => isPlaceholder(secret))
     .map(([setting, secret]) => ({ setting, given: hidden(secret), expected }));
@@ -297,7 +297,7 @@ export function checkDistinctSecrets(
       ([, text, at]) => (app === undefined || at !== app) && areOne(text, secret),
     );
     if (!other) return [];
-    const expected = `a secret of its own, not ${other[0]} or a part of it, ${inProduction(reason)}`;
+    const expected = `a different secret, not ${other[0]} or a part of it, ${inProduction(reason)}`;
     return [{ setting, given: hidden(secret), expected }];
   });
 }

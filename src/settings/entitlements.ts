@@ -117,7 +117,7 @@ export function checkProviderIds(source: Source, file: Partial<SettingsFile>): S
   const asserters = assertersIn(file);
   return asserters.flatMap(({ path, id }, n) => {
     const first = asserters.findIndex((other) => other.id === id);
-    const expected = `an id of its own, because ${pathName(asserters[first]?.path ?? [])} has the id ${id}`;
+    const expected = `a different id, because ${pathName(asserters[first]?.path ?? [])} has the id ${id}`;
     return first === n ? [] : [issueAt(source, [...path, 'id'], expected)];
   });
 }

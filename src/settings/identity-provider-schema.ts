@@ -74,18 +74,18 @@ function conflictsIn(given: ProviderInput): [key: keyof ProviderInput, expected:
     [
       given.clientSecret !== undefined && given.clientSecretFile !== undefined,
       'clientSecretFile',
-      'the client secret or a file with it, not both',
+      'either clientSecret or clientSecretFile, not both',
     ],
     [!isGithub && given.issuer === undefined, 'issuer', 'the issuer of the OpenID provider'],
     [
       !isGithub && given.organizations !== undefined,
       'organizations',
-      'nothing here: only kind github has organizations',
+      'no value, because only kind github has organizations',
     ],
     [
       isGithub && given.groupsClaim !== undefined,
       'groupsClaim',
-      'nothing here: GitHub has no claims; organizations: true reads the organizations of a person',
+      'no value, because GitHub has no claims; organizations: true reads the organizations of a person',
     ],
   ];
   return conflicts.filter(([isWrong]) => isWrong).map(([, key, expected]) => [key, expected]);
@@ -137,15 +137,15 @@ const listedProvider = z
 export const identityProvidersSchema = z
   .array(listedProvider)
   .min(1)
-  .refine((list) => isDistinct(list.map(({ id }) => id)), 'an id of its own for each')
+  .refine((list) => isDistinct(list.map(({ id }) => id)), 'a unique id for each')
   .refine(
     (list) => isDistinct(list.map((provider) => comparableIssuer(provider.issuer))),
-    'an issuer of its own for each',
+    'a unique issuer for each',
   )
-  .refine((list) => isDistinct(list.map(({ name }) => name)), 'a name of its own for each')
+  .refine((list) => isDistinct(list.map(({ name }) => name)), 'a unique name for each')
   .refine(
     (list) => isDistinct(list.flatMap(({ emailDomains }) => emailDomains)),
-    'each of emailDomains at one provider only',
+    'each e-mail domain at only one provider',
   );
 
 const claim = z.string().min(1).max(200);
@@ -221,7 +221,7 @@ export const trustedIssuerSchema = z
   })
   .refine(({ jwksUri, jwks }) => (jwksUri === undefined) !== (jwks === undefined), {
     path: ['jwksUri'],
-    error: 'the address of its public keys, or jwks with the keys themselves; one of the two',
+    error: 'either jwksUri, the address of its public keys, or jwks, the keys',
   })
   .transform((given) => ({ ...given, id: given.id ?? new URL(given.issuer).host }));
 

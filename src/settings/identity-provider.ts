@@ -54,10 +54,11 @@ export function readIdentityProviders(
 function besides(source: Source, first: string, other: string): SettingsIssue {
   const fromEnvironment = source.variables.find(({ path }) => path[0] === first);
   if (other === 'identityProviders' && fromEnvironment) {
-    const expected = 'nothing, because identityProviders has a clientSecretFile for each';
+    const expected =
+      'no value, because each entry of identityProviders has its own clientSecretFile';
     return { setting: fromEnvironment.name, given: 'a value', expected };
   }
-  return issueAt(source, [other], `it or ${first}, not both`);
+  return issueAt(source, [other], `only one of ${first} and ${other}`);
 }
 
 /** The configured ones and where each stands in the file. */

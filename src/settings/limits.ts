@@ -9,7 +9,7 @@ export type Rate = { count: number; seconds: number };
 /** `perAddress` counts one IPv4 address or one IPv6 /64 network, and `inAll` all addresses together. */
 export type Limit = { perAddress: Rate; inAll: Rate };
 
-const RATE = 'so many in a time of at most a day, such as 30/10m or 5000/1h';
+const RATE = 'a rate over at most one day, such as 30/10m or 5000/1h';
 const MAX_WINDOW_SECONDS = 86_400;
 
 /** Written `<number>/<duration>`. */
@@ -56,7 +56,7 @@ function limit(name: LimitName, description: string) {
 
 const NETWORK = 'a network such as 203.0.113.0/24, 2001:db8::/48 or a single address with /32';
 const TOO_WIDE =
-  'a network of one organization, at most a /8 of IPv4 or a /16 of IPv6: nobody in a shared network has a limit of its own';
+  'a network of one organization, at most an IPv4 /8 or an IPv6 /16: addresses in a shared network have no limit of their own';
 const network = z
   .string(NETWORK)
   .refine(isNetwork, { error: NETWORK, abort: true })

@@ -138,7 +138,7 @@ function requireSecret(secret: Reading, reason: string | undefined): Reading {
 }
 
 function notMadeYet(dataDir: string): SettingsIssue {
-  const expected = `the root secret; Gatehouse makes ${join(dataDir, 'secret')} when it first starts`;
+  const expected = `the root secret; Gatehouse generates ${join(dataDir, 'secret')} at its first start`;
   return { setting: 'GATEHOUSE_SECRET', given: 'nothing', expected };
 }
 
@@ -147,7 +147,7 @@ function keptSecret(source: Source, dataDir: string, name: string): string {
     return keepSecret(dataDir, name);
   } catch (cause) {
     if (cause instanceof SettingsError) throw cause;
-    const expected = `a directory this process can write to (${errorCode(cause)})`;
+    const expected = `a directory that this process can write to (${errorCode(cause)})`;
     throw new SettingsError([issueAt(source, ['dataDir'], expected, JSON.stringify(dataDir))]);
   }
 }

@@ -45,7 +45,7 @@ function keptKey(source: Source): string {
     if (cause instanceof SettingsError) throw cause;
     const given = `nothing, and ${file} cannot be read (${errorCode(cause)})`;
     const expected =
-      'the management key; Gatehouse makes the file when it first starts (npm start)';
+      'the management key; Gatehouse generates the file at its first start (npm start)';
     throw new SettingsError([{ setting: KEY, given, expected }]);
   }
 }

@@ -249,7 +249,7 @@ export const upstreamSchema = z.strictObject({
         level: z.enum(LEVELS).describe('Level required to call the tool.'),
       }),
     )
-    .refine((tools) => isDistinct(tools.map(({ name }) => name)), 'a name of its own for each')
+    .refine((tools) => isDistinct(tools.map(({ name }) => name)), 'a unique name for each')
     .default([])
     .describe(
       'Level of each tool. Tools above the level of a connect link are hidden from its callers.',
@@ -378,7 +378,7 @@ export const settingsSchema = z.strictObject({
       people: z
         .array(person)
         .min(1)
-        .refine(haveOwnIds, 'an id of its own for each')
+        .refine(haveOwnIds, 'a unique id for each')
         .describe('People to choose from on its page.'),
     })
     .optional()
@@ -400,7 +400,7 @@ export const settingsSchema = z.strictObject({
       }),
       introspectionClients: z
         .array(introspectionClient)
-        .refine(haveOwnIds, 'an id of its own for each')
+        .refine(haveOwnIds, 'a unique id for each')
         .default([])
         .describe(
           'Resource servers that may introspect tokens at `/oauth/introspect` (RFC 7662). Without any, the endpoint does not exist.',
@@ -409,7 +409,7 @@ export const settingsSchema = z.strictObject({
         .array(trustedIssuerSchema)
         .refine(
           (issuers) => isDistinct(issuers.map(({ issuer }) => comparableIssuer(issuer))),
-          'an issuer of its own for each',
+          'a unique issuer for each',
         )
         .default([])
         .describe(
@@ -435,7 +435,7 @@ export const settingsSchema = z.strictObject({
         ),
       preRegistered: z
         .array(preRegisteredClient)
-        .refine(haveOwnIds, 'an id of its own for each')
+        .refine(haveOwnIds, 'a unique id for each')
         .default([])
         .describe('Clients that do not register themselves.'),
       metadataDocuments: z

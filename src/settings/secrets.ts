@@ -18,7 +18,7 @@ export function readSecret(environment: Environment, name: string): Reading {
   const file = environment[`${name}_FILE`];
   if (text && file) {
     const given = `a value, and a file in ${name}_FILE`;
-    return { issues: [{ setting: name, given, expected: 'one of the two' }] };
+    return { issues: [{ setting: name, given, expected: 'only one of them' }] };
   }
   if (file) return readSecretFile(file, `${name}_FILE`, { shortest: SHORTEST });
   return text ? checkSecret(text, name, SHORTEST) : { issues: [] };
@@ -35,7 +35,7 @@ export function readSecretFile(
   } catch (cause) {
     // What does not look like a path may be the secret itself, put into the wrong variable.
     const given = /^\.{0,2}\//.test(file) ? JSON.stringify(file) : hidden(file);
-    const expected = `a file that can be read (${errorCode(cause)})`;
+    const expected = `a readable file (${errorCode(cause)})`;
     return { issues: [{ setting, given, expected }] };
   }
 }

@@ -59,7 +59,7 @@ function readText(path: string, setting: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (cause) {
-    const expected = `a settings file that can be read (${errorCode(cause)})`;
+    const expected = `a readable settings file (${errorCode(cause)})`;
     throw new SettingsError([{ setting, given: JSON.stringify(path), expected }]);
   }
 }

@@ -106,7 +106,7 @@ function isOpen(url: string): boolean {
 
 function notPrivate(environment: Environment, url: string, reason: string): SettingsIssue {
   const setting = exporterNames('ENDPOINT').find((name) => environment[name]) ?? '';
-  const expected = `an https address (or observability.privateNetwork: true where nobody can listen), ${inProduction(reason)}`;
+  const expected = `an https address (or observability.privateNetwork: true on a private network), ${inProduction(reason)}`;
   return { setting, given: JSON.stringify(new URL(url).origin), expected };
 }
 

@@ -19,7 +19,7 @@ describe('A client in the settings', () => {
       {
         setting: 'authorization.introspectionClients[1].id',
         given: '"reporting"',
-        expected: 'an id that is not in clients.preRegistered too',
+        expected: 'an id that is not also in clients.preRegistered',
       },
     ]);
   });

@@ -83,7 +83,7 @@ describe('the identity provider', () => {
     expect(issue).to.deep.equal({
       setting: 'GATEHOUSE_IDENTITY_PROVIDER_SECRET_FILE',
       given: '"/nowhere/client-secret"',
-      expected: 'a file that can be read (ENOENT)',
+      expected: 'a readable file (ENOENT)',
     });
   });
 

@@ -59,7 +59,7 @@ describe('Several identity providers', () => {
   it('are not listed beside a single one, nor beside the embedded one', () => {
     const list = [EXAMPLE, GITHUB];
     expect(refusals({ ...listing(list), identityProvider: SINGLE })).to.deep.equal({
-      identityProviders: 'it or identityProvider, not both',
+      identityProviders: 'only one of identityProvider and identityProviders',
     });
     const people = [{ id: 'ada', name: 'Ada', email: 'ada@example.com' }];
     const developmentIdp = { url: 'http://localhost:4003', people };
@@ -88,16 +88,16 @@ describe('Several identity providers', () => {
     ],
     'no name': [[{ ...EXAMPLE, name: undefined }], 'identityProviders[0].name', /text/],
     'no issuer': [[{ ...EXAMPLE, issuer: undefined }], 'identityProviders[0].issuer', /issuer/],
-    'an id twice': [[EXAMPLE, { ...other, id: 'example' }], 'identityProviders', /id of its own/],
+    'an id twice': [[EXAMPLE, { ...other, id: 'example' }], 'identityProviders', /unique id/],
     'a name twice': [
       [EXAMPLE, { ...other, name: 'Example Corp' }],
       'identityProviders',
-      /name of its own/,
+      /unique name/,
     ],
     'an issuer twice': [
       [EXAMPLE, { ...other, issuer: EXAMPLE.issuer }],
       'identityProviders',
-      /issuer of its own/,
+      /unique issuer/,
     ],
     'a domain at two': [
       [
@@ -105,7 +105,7 @@ describe('Several identity providers', () => {
         { ...other, emailDomains: ['EXAMPLE.com'] },
       ],
       'identityProviders',
-      /one provider only/,
+      /only one provider/,
     ],
     'a misspelt setting': [
       [{ ...EXAMPLE, emailDomain: ['example.com'] }],

@@ -144,7 +144,7 @@ describe('mistakes in the settings', () => {
       {
         setting: 'GATEHOUSE_ROLES',
         given: 'management',
-        expected: 'all roles, or a Redis store: SQLite is for one process that plays every role',
+        expected: 'all roles, or a Redis store: SQLite supports only one process with all roles',
       },
     ]);
   });

@@ -84,12 +84,12 @@ describe('two hosts', () => {
       {
         setting: 'GATEHOUSE_MANAGEMENT_URL',
         given: '"http://localhost:4000"',
-        expected: 'another address than authUrl',
+        expected: 'an address other than authUrl',
       },
       {
         setting: 'GATEHOUSE_DEVELOPMENT_IDP_URL',
         given: '"http://localhost:4001"',
-        expected: 'another address than resourceUrl',
+        expected: 'an address other than resourceUrl',
       },
     ]);
   });
@@ -100,7 +100,7 @@ describe('two hosts', () => {
       {
         setting: 'managementUrl',
         given: '127.0.0.1:4000 to listen on',
-        expected: 'a host:port of its own (listen.auth is 127.0.0.1:4000); set listen.management',
+        expected: 'a different host:port (listen.auth is 127.0.0.1:4000); set listen.management',
       },
     ]);
   });
@@ -118,7 +118,7 @@ describe('two hosts', () => {
       {
         setting: 'resourceUrl',
         given: '0.0.0.0:443 to listen on',
-        expected: 'a host:port of its own (listen.auth is 0.0.0.0:443); set listen.resource',
+        expected: 'a different host:port (listen.auth is 0.0.0.0:443); set listen.resource',
       },
     ]);
   });

@@ -38,7 +38,7 @@ describe('A placeholder of a secret', () => {
       );
       expect(issues.map((issue) => issue.setting)).to.deep.equal([setting]);
       expect(message)
-        .to.include('instead of the placeholder')
+        .to.include('not a placeholder')
         .and.not.match(/change-me/i);
     });
   }

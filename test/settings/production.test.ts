@@ -26,27 +26,27 @@ describe('production', () => {
     'the authorization server has a public address': [
       { authUrl: 'https://auth.example.com' },
       {},
-      'authUrl is not on this computer only',
+      'authUrl is reachable from other computers',
     ],
     'the resource server has a public address': [
       {},
       { GATEHOUSE_RESOURCE_URL: 'https://192.168.1.2' },
-      'GATEHOUSE_RESOURCE_URL is not on this computer only',
+      'GATEHOUSE_RESOURCE_URL is reachable from other computers',
     ],
     'a listener is open to the network': [
       { listen: { management: '0.0.0.0:4002' } },
       {},
-      'listen.management is not on this computer only',
+      'listen.management is reachable from other computers',
     ],
     'the development identity provider is open to the network': [
       {},
       { GATEHOUSE_DEVELOPMENT_IDP_LISTEN: '[::]:4003' },
-      'GATEHOUSE_DEVELOPMENT_IDP_LISTEN is not on this computer only',
+      'GATEHOUSE_DEVELOPMENT_IDP_LISTEN is reachable from other computers',
     ],
     'a host only looks like this computer': [
       {},
       { GATEHOUSE_AUTH_URL: 'http://localhost.example.com:4000' },
-      'GATEHOUSE_AUTH_URL is not on this computer only',
+      'GATEHOUSE_AUTH_URL is reachable from other computers',
     ],
   };
   for (const [name, [change, environment, reason]] of Object.entries(REASONS)) {
@@ -54,7 +54,7 @@ describe('production', () => {
       const issues = issuesIn({ ...DEVELOPMENT, ...change }, environment);
       const developmentIdp = issues.find(({ setting }) => setting === 'developmentIdp');
       expect(developmentIdp?.expected).to.equal(
-        `nothing here, and identityProvider instead, because this is production (${reason})`,
+        `no value; use identityProvider instead, because this is production (${reason})`,
       );
     });
   }

@@ -10,7 +10,7 @@ describe('The development identity provider', () => {
     });
     const own = issues.find(({ setting }) => setting.startsWith('developmentIdp'));
     expect(own?.expected).to.include(
-      'production (GATEHOUSE_DEVELOPMENT_IDP_URL is not on this computer only)',
+      'production (GATEHOUSE_DEVELOPMENT_IDP_URL is reachable from other computers)',
     );
   });
 });

@@ -90,7 +90,7 @@ describe('a redirect address', () => {
     ]);
     expect(issues[0]).to.include({
       given: '"http://localhost:4001/callback"',
-      expected: 'an address of a client, not one of our own',
+      expected: 'an address of a client, not an address of Gatehouse itself',
     });
   });
 });

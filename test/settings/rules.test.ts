@@ -290,7 +290,7 @@ describe('The id of a sign-in provider or trusted issuer', () => {
     it(`ENT-05 an id is not shared by ${what}`, () => {
       const found = refusals(parts);
       expect(Object.keys(found)).to.deep.equal([setting]);
-      expect(found[setting]).to.match(/^an id of its own, because .* has the id /);
+      expect(found[setting]).to.match(/^a different id, because .* has the id /);
     });
   }
 

@@ -70,7 +70,7 @@ describe('the root secret', () => {
       {
         setting: 'GATEHOUSE_SECRET',
         given: 'a value, and a file in GATEHOUSE_SECRET_FILE',
-        expected: 'one of the two',
+        expected: 'only one of them',
       },
     ]);
   });
@@ -98,7 +98,7 @@ describe('the root secret', () => {
     expect(issue).to.deep.equal({
       setting: 'GATEHOUSE_SECRET_FILE',
       given: '"/nowhere/secret"',
-      expected: 'a file that can be read (ENOENT)',
+      expected: 'a readable file (ENOENT)',
     });
   });
 
@@ -171,7 +171,7 @@ describe('the root secret', () => {
       {
         setting: 'GATEHOUSE_DATA_DIR',
         given: JSON.stringify(join(file, 'state')),
-        expected: 'a directory this process can write to (ENOTDIR)',
+        expected: 'a directory that this process can write to (ENOTDIR)',
       },
     ]);
   });

@@ -16,7 +16,7 @@ describe('a settings file that cannot be used', () => {
       {
         setting: 'GATEHOUSE_CONFIG',
         given: JSON.stringify(path),
-        expected: 'a settings file that can be read (ENOENT)',
+        expected: 'a readable settings file (ENOENT)',
       },
     ]);
   });

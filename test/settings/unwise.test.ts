@@ -177,7 +177,7 @@ describe('A shared network', () => {
         limits: { sharedNetworks: [network] },
       });
       expect(issue?.setting).to.match(/^limits\.sharedNetworks\W0/);
-      expect(issue?.expected).to.include('limit of its own');
+      expect(issue?.expected).to.include('limit of their own');
       expect(more).to.deep.equal([]);
     });
 
@@ -228,7 +228,7 @@ describe('An issuer', () => {
         loadInProduction({ ...PRODUCTION, identityProvider: { ...identityProvider, issuer } });
       const { issues } = refusal(start);
       expect(issues.map(({ setting }) => setting)).to.deep.equal(['identityProvider.issuer']);
-      expect(issues[0]?.expected).to.include('not one of our own');
+      expect(issues[0]?.expected).to.include('not an address of Gatehouse itself');
     }
   });
 

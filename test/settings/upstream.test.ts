@@ -39,7 +39,11 @@ describe('resourceServer.upstream', () => {
     'no address at all': [{ url: 'tools' }, 'url', /MCP server/],
     'a password in the address': [{ url: 'https://a:b@tools.example.com' }, 'url', /password/],
     'a fragment': [{ url: `${URL}#tools` }, 'url', /#/],
-    'our own address': [{ url: `${DEVELOPMENT.resourceUrl}/mcp` }, 'url', /not one of our own/],
+    'our own address': [
+      { url: `${DEVELOPMENT.resourceUrl}/mcp` },
+      'url',
+      /not an address of Gatehouse itself/,
+    ],
     'a misspelt setting': [{ timeOut: '5s' }, 'timeOut', /did you mean timeout/],
     'a timeout without a unit': [{ timeout: 30 }, 'timeout', /a duration such as/],
     'a timeout without an end': [{ timeout: '2d' }, 'timeout', /at most 1h/],
@@ -53,7 +57,7 @@ describe('resourceServer.upstream', () => {
     'a tool that is named twice': [
       { tools: [1, 2].map(() => ({ name: 'a', level: 'full' })) },
       'tools',
-      /a name of its own/,
+      /a unique name/,
     ],
   };
   for (const [name, [change, setting, expected]] of Object.entries(ISSUES)) {
