@@ -6,17 +6,16 @@ import type { Address } from './value-types.ts';
 
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1|\[::1\])$/;
 
-/** Host names and addresses as in a URL or a listen address. Anything unusual is not loopback. */
+/** Accepts hosts of URLs and of listen addresses (RFC 8252 section 7.3, RFC 6761 section 6.3). */
 export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host);
 }
 
-/** True for an http or https address on this computer. */
 export function isLoopbackUrl(url: string): boolean {
   return isLoopback(new URL(url).hostname);
 }
 
-/** `developmentIdp` is there when the embedded identity provider is, `metrics` when it is set. */
+/** `developmentIdp` is set with the embedded identity provider, and `metrics` if it is configured. */
 export type Listeners = {
   auth: Address;
   resource: Address;
@@ -25,7 +24,7 @@ export type Listeners = {
   metrics: Address | undefined;
 };
 
-/** A host with its public address, where it listens, and the settings that say so; in every process unless it has a role. */
+/** A host with its public and listen addresses and their settings. Without a role, it runs in every process. */
 export type Host = {
   name: keyof Listeners;
   role: Role | undefined;
@@ -47,8 +46,8 @@ export function resolveListeners(file: SettingsFile): Listeners {
 }
 
 /**
- * An address of this computer is listened on at this computer only, any other one on every network interface.
- * `localhost` is 127.0.0.1: a name with two addresses would be bound to one of them, and not always the same.
+ * Listens on loopback for a loopback address, otherwise on every interface. Replaces `localhost` by 127.0.0.1, because the
+ * name can resolve to two addresses.
  */
 function listener(url: string, set: Address | undefined): Address {
   if (set) return bound(set);
@@ -64,7 +63,7 @@ function bound(set: Address): Address {
   return set.host === 'localhost' ? { ...set, host: '127.0.0.1' } : set;
 }
 
-/** The hosts whose settings are sound, whatever the roles of this process. */
+/** Returns the hosts with valid settings, regardless of the roles of this process. */
 export function hosts(file: Partial<SettingsFile>): Host[] {
   const { listen } = file;
   if (!listen) return [];
@@ -85,7 +84,7 @@ export function hosts(file: Partial<SettingsFile>): Host[] {
   ];
 }
 
-/** It has no public address: what reads metrics comes to where it listens. */
+/** Has no public address, because collectors use its listen address. */
 function metricsHost(set: Address | undefined): Host[] {
   if (!set) return [];
   const path = ['listen', 'metrics'];

@@ -17,7 +17,7 @@ export function checkStore(
   return [issueAt(source, ['roles'], expected, roles.join(', '))];
 }
 
-/** A redirect to one of our own addresses would hand the code to a page of ours. */
+/** A redirect URI on a Gatehouse host would send the code to a Gatehouse page. */
 export function checkRedirects(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const { hostedCallbacks = [], allowedRedirects = [], preRegistered = [] } = file.clients ?? {};
   const all: [Path, string][] = [
@@ -41,7 +41,7 @@ function isOwn(url: string, file: Partial<SettingsFile>): boolean {
   return own.includes(new URL(url).origin);
 }
 
-/** People would be sent round in a circle. Below an origin of ours there may be others. */
+/** Signing in at Gatehouse itself would loop. Another provider may be served under a path of the same origin. */
 export function checkProviders(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const expected = 'the address of an identity provider, not an address of Gatehouse itself';
   return providersIn(file)
@@ -49,7 +49,7 @@ export function checkProviders(source: Source, file: Partial<SettingsFile>): Set
     .map(([path]) => issueAt(source, [...path, 'issuer'], expected));
 }
 
-/** A call would go round in a circle. */
+/** Calls to Gatehouse itself would loop. */
 export function checkUpstream(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const url = file.resourceServer?.upstream?.url;
   if (url === undefined || !isOwn(url, file)) return [];
@@ -57,7 +57,7 @@ export function checkUpstream(source: Source, file: Partial<SettingsFile>): Sett
   return [issueAt(source, ['resourceServer', 'upstream', 'url'], expected)];
 }
 
-/** Both are clients of the authorization server, which knows a client by its id. */
+/** Introspection clients and pre-registered clients share one id space. */
 export function checkClientIds(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const taken = new Set(file.clients?.preRegistered.map(({ id }) => id));
   const expected = 'an id that is not also in clients.preRegistered';
@@ -68,7 +68,7 @@ export function checkClientIds(source: Source, file: Partial<SettingsFile>): Set
   );
 }
 
-/** Whoever presents an assertion is an app that the operator knows and that has a secret: the client of the assertion is nobody else. */
+/** Only a confidential, pre-registered client may present an assertion (ID-JAG). */
 export function checkTrustedIssuers(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const withSecret = new Set(
     file.clients?.preRegistered.flatMap(({ id, secret }) => (secret === undefined ? [] : [id])),
@@ -86,7 +86,7 @@ export function checkTrustedIssuers(source: Source, file: Partial<SettingsFile>)
 
 const KNOWN_CLIENT = 'the id of a client in clients.preRegistered that has a secret';
 
-/** Only the form: which redirect addresses a document may have, the authorization server decides. */
+/** Checks only the form. The authorization server decides which redirect URIs a document may have. */
 export function checkMetadataDocuments(
   source: Source,
   file: Partial<SettingsFile>,
@@ -108,7 +108,7 @@ function hasRedirect(uris: unknown): boolean {
   return uris.some(isRedirectUri);
 }
 
-/** Only the authorization server and the resource server may be one origin; and no two listeners of a process one socket. */
+/** Only the authorization server and the resource server may share an origin. Listeners of one process may not share a socket. */
 export function checkListeners(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const all = hosts(file);
   return all.flatMap((second, index) =>
@@ -138,7 +138,7 @@ function conflict(
   return issueAt(source, second.addressPath, expected, `${host}:${port} to listen on`);
 }
 
-/** Port 0 is a free port of the system's choice. */
+/** Port 0 lets the system choose a free port. */
 function isOneSocket(first: Address, second: Address): boolean {
   if (first.port !== second.port || first.port === 0) return false;
   return (
@@ -146,7 +146,7 @@ function isOneSocket(first: Address, second: Address): boolean {
   );
 }
 
-/** Why this is production, in words: NODE_ENV says so, or other computers can reach it. Undefined in development. */
+/** Returns why this is production, in words: because of NODE_ENV, or because other computers can reach a host. Undefined in development. */
 export function productionReason(
   source: Source,
   file: Partial<SettingsFile>,
@@ -206,13 +206,13 @@ export function checkProduction(
     .map(([, path, expected]) => issueAt(source, path, `${expected}, ${inProduction(reason)}`));
 }
 
-/** By its address, or past it by its listener: the key would cross the network in the open. */
+/** Over plain http, the management key would be readable on the network. */
 function isManagementReachable(file: Partial<SettingsFile>): boolean {
   const host = hosts(file).find(({ name }) => name === 'management');
   return isPublic(file.managementUrl) || (host !== undefined && !isLoopback(host.address.host));
 }
 
-/** What passes between us and it could be read and changed on the way. */
+/** Plain http to another computer can be read and changed on the network. */
 function isOpenUpstream(upstream: UpstreamSettings | undefined): boolean {
   return isPlain(upstream?.url) && isPublic(upstream?.url) && !upstream?.privateNetwork;
 }
@@ -225,7 +225,7 @@ function isPlain(url: string | undefined): boolean {
   return url !== undefined && new URL(url).protocol === 'http:';
 }
 
-/** The words of examples, templates that nobody filled in, the first keys of a keyboard, and a few characters over and over. */
+/** Example values, unfilled templates, keyboard sequences, and repeated characters. */
 const PLACEHOLDERS = [
   /^(change|replace)[-_ ]?(me|this|it)/i,
   /^(your|insert|enter|example|sample|placeholder|default|dummy|super[-_ ]?secret)[-_ ]/i,
@@ -233,18 +233,18 @@ const PLACEHOLDERS = [
   /^(0?12345678|abcdefgh)/i,
   /^(.{1,8}?)\1{3,}.{0,7}$/,
 ];
-/** Characters: a random secret of this length has more different ones. */
-const LONG = 24;
-const FEW_DIFFERENT = 7;
+/** A random secret of this many characters has more than MAX_PLACEHOLDER_SYMBOLS distinct ones. */
+const MIN_RANDOM_CHARACTERS = 24;
+const MAX_PLACEHOLDER_SYMBOLS = 7;
 
-/** By the setting each is from, a variable or a path in the file. `app`: what we are called at the identity provider that knows it. */
+/** Secrets with the setting of each, a variable or a path. `app` is the client id at the identity provider that issued the secret. */
 export type NamedSecrets = readonly (readonly [
   setting: string,
   secret: string | undefined,
   app?: string,
 ])[];
 
-/** The secrets that the settings file itself has, by setting. */
+/** Returns the secrets that are written in the settings file. */
 export function secretsInFile(source: Source, file: Partial<SettingsFile>): NamedSecrets {
   const { preRegistered = [] } = file.clients ?? {};
   const { introspectionClients = [] } = file.authorization ?? {};
@@ -273,17 +273,18 @@ export function checkPlaceholders(secrets: NamedSecrets, reason: string): Settin
 }
 
 function isPlaceholder(secret = ''): boolean {
-  if (secret.length >= LONG && new Set(secret).size <= FEW_DIFFERENT) return true;
+  if (secret.length >= MIN_RANDOM_CHARACTERS && new Set(secret).size <= MAX_PLACEHOLDER_SYMBOLS)
+    return true;
   return PLACEHOLDERS.some((pattern) => pattern.test(secret));
 }
 
-/** Characters. What is shorter may be part of anything by chance. */
-const SHORTEST = 16;
+/** A shorter secret can be part of another one by chance. */
+const MIN_COMPARED_CHARACTERS = 16;
 const ROOT = 'GATEHOUSE_SECRET';
 
 /**
- * The later one of each pair is the mistake. `previous`: the root secret of before. `reason` is why this is production. One app at several
- * issuers, such as the tenants of one provider, has one secret there.
+ * Reports the later secret of each pair that is equal or contained. `previous` is the previous root secret. `reason` is why this is
+ * production. One client id at several issuers, such as tenants of one provider, may have the same secret.
  */
 export function checkDistinctSecrets(
   secrets: NamedSecrets,
@@ -294,7 +295,7 @@ export function checkDistinctSecrets(
     const before = ['GATEHOUSE_PREVIOUS_SECRET', setting === ROOT ? '' : previous] as const;
     const others: NamedSecrets = [...secrets.slice(0, index), before];
     const other = others.find(
-      ([, text, at]) => (app === undefined || at !== app) && areOne(text, secret),
+      ([, text, at]) => (app === undefined || at !== app) && overlap(text, secret),
     );
     if (!other) return [];
     const expected = `a different secret, not ${other[0]} or a part of it, ${inProduction(reason)}`;
@@ -302,7 +303,7 @@ export function checkDistinctSecrets(
   });
 }
 
-function areOne(first = '', second = ''): boolean {
+function overlap(first = '', second = ''): boolean {
   const [short = '', long = ''] = [first, second].toSorted((a, b) => a.length - b.length);
-  return short.length >= SHORTEST && long.includes(short);
+  return short.length >= MIN_COMPARED_CHARACTERS && long.includes(short);
 }

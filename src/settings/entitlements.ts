@@ -1,4 +1,4 @@
-// Rules about people (entitlements and console administrators): whose assertions each rule accepts, and what is refused in them.
+// Rules about people (entitlements and console administrators): which providers each rule accepts, its checks and warnings.
 import { type IdentityProvider, embeddedProvider, providersIn } from './identity-provider.ts';
 import type { SettingsIssue } from './issues.ts';
 import type { RuleInFile, SettingsFile } from './schema.ts';
@@ -8,13 +8,13 @@ import { isSameIssuer } from './value-types.ts';
 
 type MatchInFile = RuleInFile['match'];
 
-/** How an assertion about a person reaches us: the person signs in, or a trusted issuer asserts them in an ID-JAG. */
+/** A person signs in at a provider, or a trusted issuer asserts the person in an ID-JAG. */
 export type Via = 'sign-in' | 'id-jag';
 
-/** Whose assertions satisfy a rule: one of these issuers, and only via this. */
+/** The issuers whose assertions a rule accepts, and the only way in which it accepts them. */
 export type AcceptedFrom = { via: Via; issuers: readonly string[] };
 
-/** Whom a rule is for. */
+/** The people that a rule matches. */
 export type Match = MatchInFile & { from: AcceptedFrom };
 export type Entitlement = Omit<RuleInFile, 'match'> & { match: Match };
 
@@ -32,7 +32,7 @@ type Asserting = Pick<SettingsFile, 'authorization'> & {
   identityProviders: readonly IdentityProvider[];
 };
 
-/** The sign-in providers, and then the trusted issuers. */
+/** Returns the sign-in providers, followed by the trusted issuers. */
 export function assertersOf({ identityProviders, authorization }: Asserting): Asserter[] {
   return [
     ...identityProviders.map(signInProvider),
@@ -53,7 +53,7 @@ function trustedIssuer({ id, issuer }: { id: string; issuer: string }): Asserter
   return { id, issuer, emailDomains: [], hasOrganizations: false, via: 'id-jag' };
 }
 
-/** The same before the settings are checked, with where each stands in the file. */
+/** Like `assertersOf`, for settings that are not validated yet, with the path of each in the file. */
 function assertersIn(file: Partial<SettingsFile>): Placed[] {
   const { developmentIdp, authorization } = file;
   const embedded = developmentIdp ? [embeddedProvider(developmentIdp.url)] : [];
@@ -67,7 +67,7 @@ function assertersIn(file: Partial<SettingsFile>): Placed[] {
   ];
 }
 
-/** Adds to each rule whose assertions it accepts. */
+/** Adds to each rule the issuers that it accepts. */
 export function resolveRules(
   { entitlements, management, authorization }: SettingsFile,
   identityProviders: readonly IdentityProvider[],
@@ -80,7 +80,7 @@ export function resolveRules(
   };
 }
 
-/** Without `provider`: the sign-in provider that owns the domain of the address, or else any sign-in provider. Never a trusted issuer. */
+/** Without `provider`, a rule accepts the owner of its e-mail domain, otherwise every sign-in provider, and never a trusted issuer. */
 function acceptedFrom(match: MatchInFile, asserters: readonly Asserter[]): AcceptedFrom {
   if (match.provider === undefined) {
     const owner = ownerOf(match, asserters);
@@ -96,12 +96,12 @@ function signInProviders(asserters: readonly Asserter[]): Asserter[] {
   return asserters.filter(({ via }) => via === 'sign-in');
 }
 
-/** The domain of the addresses that a rule is about, in lower case. */
+/** Returns the e-mail domain of a rule, in lower case. */
 export function domainOf({ email, emailDomain }: MatchInFile): string | undefined {
   return (emailDomain ?? email?.slice(email.lastIndexOf('@') + 1))?.toLowerCase();
 }
 
-/** The provider whose `emailDomains` has the domain that a rule is about. Rules compare the whole domain, so a subdomain has its own owner. */
+/** Returns the provider whose `emailDomains` contains the domain of a rule. Subdomains are separate domains. */
 export function ownerOf<Of extends Asserter>(
   match: MatchInFile,
   asserters: readonly Of[],
@@ -112,7 +112,7 @@ export function ownerOf<Of extends Asserter>(
     : asserters.find(({ emailDomains }) => emailDomains.includes(domain));
 }
 
-/** A rule has to name one of them, by its id. */
+/** Ids are unique, because rules name a provider or trusted issuer by id. */
 export function checkProviderIds(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const asserters = assertersIn(file);
   return asserters.flatMap(({ path, id }, n) => {
@@ -122,11 +122,11 @@ export function checkProviderIds(source: Source, file: Partial<SettingsFile>): S
   });
 }
 
-/** A rule that could not match as it is meant, or that could be met by a party that it does not mean. */
+/** Reports rules that cannot match, and rules that an unintended provider could satisfy. */
 export function checkRules(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const asserters = assertersIn(file);
   const isAmbiguous = file.developmentIdp !== undefined && providersIn(file).length > 0;
-  // Mistakes in the providers themselves come first.
+  // Report issues of the providers first.
   if (signInProviders(asserters).length === 0 || isAmbiguous || !file.authorization) return [];
   return matchesIn(file).flatMap(([path, match, forConsole]) => {
     const eligible = forConsole ? signInProviders(asserters) : asserters;
@@ -154,7 +154,7 @@ function providerIssue(
   return ['provider', `${owner.id}, because this domain is in its emailDomains`];
 }
 
-/** Subjects, groups and organizations are names that one provider gave; at another, anybody may have the same. */
+/** Subjects, groups and organizations are unique only within one provider. */
 function missingProvider(
   match: MatchInFile,
   eligible: readonly Asserter[],
@@ -186,7 +186,7 @@ function organizationIssue(
   ];
 }
 
-/** The rules, where each stands, and whether it is about administrators of the console. */
+/** Returns each rule with its path, and whether it applies to administrators of the console. */
 function matchesIn({
   entitlements = [],
   management,
@@ -210,7 +210,7 @@ function matchesIn({
   ];
 }
 
-/** In clauses without a full stop. Holds no address of a person, because it is logged. */
+/** Clauses without a full stop. Contains no e-mail address, because it is logged. */
 export type RuleNotice = {
   kind: 'changed-meaning' | 'organization-by-login';
   /** `entitlements[2]` */
@@ -274,7 +274,7 @@ function changedMeaning(
   ];
 }
 
-/** For a rule about organizations of GitHub: the login, and the id if the rule names it. */
+/** Returns the login of the GitHub organization that a rule matches, and its numeric id if the rule contains it. */
 export function organizationIn(
   { organization, group, from }: Match,
   asserters: readonly Asserter[],

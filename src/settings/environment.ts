@@ -1,4 +1,4 @@
-// Which environment variables set what: they take precedence over the settings file.
+// Environment variables, which take precedence over the settings file.
 import { resolve } from 'node:path';
 import type { Path } from './source.ts';
 import type { SettingsIssue } from './issues.ts';
@@ -8,7 +8,7 @@ import { ROLES } from './schema.ts';
 /** An empty variable counts as not set. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A variable that is set: `text` as given, `value` as it would stand at `path` in the file. */
+/** A variable that is set. `value` is `text` as it would be at `path` in the file. */
 export type Variable = { name: string; path: Path; text: string; value: unknown };
 
 /** The setting that each variable overrides. */
@@ -52,7 +52,7 @@ export function variablesIn(environment: Environment): Variable[] {
   });
 }
 
-/** Paths in the environment start at the working directory, as everywhere else on a command line. */
+/** Relative paths in variables are resolved from the working directory. */
 function fileValue(name: string, text: string): unknown {
   if (name === 'GATEHOUSE_ROLES') {
     return text === 'all' ? [...ROLES] : text.split(',').map((role) => role.trim());
@@ -61,7 +61,7 @@ function fileValue(name: string, text: string): unknown {
   return /_(DIR|FILE)$/.test(name) ? resolve(text) : text;
 }
 
-/** Only near misses: orchestrators put names of their own under a service's prefix (GATEHOUSE_PORT and the like). */
+/** Reports only near misses, because orchestrators set variables such as GATEHOUSE_PORT. */
 export function checkVariableNames(environment: Environment): SettingsIssue[] {
   const known = [...Object.keys(VARIABLE_PATHS), ...Object.keys(OTHER_VARIABLES)];
   return Object.keys(environment)

@@ -1,4 +1,4 @@
-// Where people sign in: the configured identity providers or, in development, the embedded one.
+// The configured sign-in providers or, in development, the embedded one.
 import { valueAt, type Path } from './source.ts';
 import { PROJECT_ROOT } from './source.ts';
 import type { SettingsIssue } from './issues.ts';
@@ -7,26 +7,26 @@ import type { SettingsFile } from './schema.ts';
 import { readSecretFile, type Reading } from './secrets.ts';
 import { issueAt, settingName, type Source } from './source.ts';
 
-/** `clientSecret` is absent for a public client, and for the embedded provider, whose secret comes from the root secret. */
+/** `clientSecret` is absent for a public client, and for the embedded provider, whose secret is derived from the root secret. */
 export type IdentityProvider = {
-  /** Names it in rules; unique among sign-in providers and trusted issuers. */
+  /** Identifies it in rules. Unique among sign-in providers and trusted issuers. */
   id: string;
-  /** One of `identityProviders`: its callback ends in its id. */
+  /** True for an entry of `identityProviders`, whose callback URL ends in its id. */
   listed: boolean;
-  /** `github` has OAuth 2.0 without OpenID Connect. */
+  /** `github` supports OAuth 2.0 without OpenID Connect. */
   kind: 'openid' | 'github';
-  /** Absent: people are told that it is their company account, in their language. */
+  /** If absent, pages say “your company account” in their language. */
   name?: string;
   issuer: string;
   clientId: string;
   clientSecret?: string;
   scopes: string[];
   groupsClaim: string;
-  /** GitHub: whether the organizations of a person are their groups. */
+  /** With `github`, adds the person's organizations to the groups. */
   organizations: boolean;
-  /** What asks people who they are although the provider remembers them (OpenID Connect Core section 3.1.2.1). */
+  /** Value of `prompt` to switch accounts (OpenID Connect Core section 3.1.2.1). */
   switchAccountPrompt: 'login' | 'select_account';
-  /** Whose addresses end in one of these belongs to this provider; in lower case. */
+  /** E-mail domains that this provider owns, in lower case. */
   emailDomains: string[];
   embedded: boolean;
 };
@@ -35,7 +35,7 @@ type ProviderInFile = NonNullable<SettingsFile['identityProvider']>;
 
 const WAYS = ['identityProvider', 'identityProviders', 'developmentIdp'] as const;
 
-/** At least one. */
+/** Returns at least one provider, or issues. */
 export function readIdentityProviders(
   source: Source,
   file: Partial<SettingsFile>,
@@ -61,7 +61,7 @@ function besides(source: Source, first: string, other: string): SettingsIssue {
   return issueAt(source, [other], `only one of ${first} and ${other}`);
 }
 
-/** The configured ones and where each stands in the file. */
+/** Returns the configured providers with their paths in the file. */
 export function providersIn(file: Partial<SettingsFile>): [Path, ProviderInFile][] {
   const listed = file.identityProviders ?? [];
   return [

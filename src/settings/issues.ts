@@ -1,7 +1,7 @@
-/** `setting` is the environment variable or the path in the file; `given` and `expected` are for people and never hold a secret. */
+/** `setting` is the environment variable or the path in the file. `given` and `expected` never contain a secret. */
 export type SettingsIssue = { setting: string; given: string; expected: string };
 
-/** The settings cannot be used. Nothing was started; the program ends with exit code 2. */
+/** Reports all issues. The program exits with code 2. */
 export class SettingsError extends Error {
   readonly issues: readonly SettingsIssue[];
 
@@ -21,18 +21,18 @@ function line({ setting, given, expected }: SettingsIssue): string {
   return `  ${setting}: given ${given}; expected ${expected}`;
 }
 
-const MOST_EDITS = 2;
+const MAX_EDITS = 2;
 
-/** The nearest of `names`, at most two edits (insert, delete, replace) away. */
+/** Returns the name with the fewest edits (insert, delete, replace), at most MAX_EDITS. */
 export function nearestName(written: string, names: readonly string[]): string | undefined {
   const [best] = names
     .map((name) => ({ name, edits: edits(written.toLowerCase(), name.toLowerCase()) }))
-    .filter(({ name, edits }) => edits <= MOST_EDITS && edits < name.length)
+    .filter(({ name, edits }) => edits <= MAX_EDITS && edits < name.length)
     .sort((a, b) => a.edits - b.edits);
   return best?.name;
 }
 
-/** Levenshtein distance, row by row. */
+/** Levenshtein distance. */
 function edits(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, column) => column);
   for (const [line, letter] of [...from].entries()) {

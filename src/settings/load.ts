@@ -1,4 +1,4 @@
-// Loads the settings: the file, the environment over it, every check; and reports all mistakes at once.
+// Loads the settings from file and environment, validates them, and reports all issues at once.
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
@@ -44,9 +44,8 @@ import { readTraces } from './traces.ts';
 const DRAIN_IN_PRODUCTION = 5;
 
 /**
- * Throws SettingsError. Writes nothing before every setting is right; then makes the secrets that were not given and may be
- * made: the management key and, in development, the root secret. With `makesSecrets: false` it makes none, and wants those that are needed
- * to be there.
+ * Throws SettingsError. If all settings are valid, generates the missing secrets in the data directory: the management key and, in
+ * development, the root secret. With `makesSecrets: false`, requires existing secrets instead.
  */
 export function loadSettings(
   environment: Environment = process.env,
@@ -118,7 +117,7 @@ export function loadSettings(
   };
 }
 
-/** By the setting that names the file. */
+/** Named by the setting with the path of the file. */
 function secretsFromFiles(
   file: Partial<SettingsFile>,
   read: readonly IdentityProvider[] = [],
@@ -130,7 +129,7 @@ function secretsFromFiles(
   );
 }
 
-/** Production, for `reason`, makes no root secret: several processes need the same one, and it must outlive the data directory. */
+/** Production generates no root secret: all processes need the same one, and it must outlive the data directory. */
 function requireSecret(secret: Reading, reason: string | undefined): Reading {
   if (!reason || secret.value || secret.issues.length > 0) return secret;
   const expected = `a secret of at least 32 characters, here or in a file named by GATEHOUSE_SECRET_FILE, ${inProduction(reason)}`;
@@ -152,7 +151,7 @@ function keptSecret(source: Source, dataDir: string, name: string): string {
   }
 }
 
-/** `sound` holds the top-level settings without a mistake in them, so that what depends on them can be checked all the same. */
+/** `sound` contains the valid top-level settings, so that checks across settings can run despite other issues. */
 export type Parsed = { file?: SettingsFile; sound: Partial<SettingsFile>; issues: SettingsIssue[] };
 
 export function parseSettings(source: Source): Parsed {
@@ -177,11 +176,11 @@ function soundPart(
     .partial()
     .strip()
     .parse(Object.fromEntries(document.filter(isSound)));
-  // A broken setting must not look like one left at its default.
+  // An invalid setting must not look like an omitted one.
   return Object.fromEntries(Object.entries(parsed).filter(isSound));
 }
 
-/** The value is not shown: a misspelt `clientSecret` is still a secret. */
+/** Hides the value, because a misspelt `clientSecret` is still a secret. */
 function unknownKey(path: Path, key: string): SettingsIssue {
   const known = keysAt(path);
   const meant = nearestName(key, known);
@@ -204,7 +203,7 @@ const KINDS: Readonly<Record<string, string>> = {
   record: 'a group of settings',
 };
 
-/** What the schema does not say in its own words. */
+/** Returns the expectation for issues that have no message in the schema. */
 function expected(issue: z.core.$ZodRawIssue): string | undefined {
   if (issue.code === 'invalid_type') return KINDS[issue.expected] ?? `a ${issue.expected}`;
   if (issue.code === 'invalid_value')

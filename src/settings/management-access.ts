@@ -1,4 +1,4 @@
-// Where the management API answers and the key to it, for the command line: only what that needs is read and checked.
+// Address and key of the management API for the command line. Reads and validates no other setting.
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { valueAt } from './source.ts';
@@ -15,7 +15,7 @@ export type ManagementAccess = { url: string; key: string };
 const KEY = 'GATEHOUSE_MANAGEMENT_KEY';
 const { managementUrl, dataDir } = settingsSchema.shape;
 
-/** Mistakes elsewhere in the settings do not matter here: the server reports those when it starts. Throws SettingsError. */
+/** Throws SettingsError. Ignores issues of other settings, which the server reports at its start. */
 export function findManagementAccess(environment: Environment = process.env): ManagementAccess {
   const source = readSource(environment);
   const key = givenKey(environment) ?? keptKey(source);

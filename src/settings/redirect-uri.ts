@@ -1,7 +1,7 @@
-// Which redirect addresses an operator may allow (RFC 8252 section 7, RFC 9700 section 2.1), and what none may have.
+// Redirect URIs that an operator may allow (RFC 8252 section 7, RFC 9700 section 2.1).
 import { isLoopback } from './addresses.ts';
 
-/** Schemes that run code, read files or open programs instead of reaching a client. */
+/** Schemes that run code, read files or open other programs. */
 const NEVER = new Set(
   'javascript data file filesystem vbscript blob about view-source mailto intent smb ftp ws wss ms-msdt search-ms'
     .split(' ')
@@ -15,7 +15,7 @@ export const REDIRECT_URI =
 /** RFC 6749 sections 4.1.2 and 4.1.2.1, RFC 9207 section 2. */
 const ANSWER = ['code', 'error', 'error_description', 'error_uri', 'state', 'iss'];
 
-/** With one of these in its own query, what an address says could be taken for what we or the person said. */
+/** A redirect URI with a response parameter in its query could forge a response. */
 export function looksAnswered(uri: string): boolean {
   const query = URL.parse(uri)?.searchParams;
   return ANSWER.some((name) => query?.has(name));
@@ -23,7 +23,7 @@ export function looksAnswered(uri: string): boolean {
 
 export function isRedirectUri(text: string): boolean {
   const url = URL.parse(text);
-  // Printable ASCII only, and nothing that one parser reads differently from another.
+  // Accept only printable ASCII that all URL parsers read alike.
   if (!url || looksAnswered(text) || /[^!-~]|[*#\\]/.test(text) || /^[^/?]*\/\/[^/?]*@/.test(text))
     return false;
   if (!['http:', 'https:'].includes(url.protocol)) return !NEVER.has(url.protocol);

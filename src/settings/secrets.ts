@@ -1,4 +1,4 @@
-// Secrets: given in the environment, in a file, or made on first use and kept in the data directory.
+// Secrets from the environment, from a file, or generated at the first start in the data directory.
 import { randomBytes } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -6,13 +6,12 @@ import type { Environment } from './environment.ts';
 import { SettingsError, type SettingsIssue, characters } from './issues.ts';
 import { errorCode, hidden } from './source.ts';
 
-/** What was read, or why it cannot be used; neither when nothing was given. */
+/** The value, or the issues with it. Both are empty if nothing was set. */
 export type Reading<T = string> = { value?: T; issues: SettingsIssue[] };
 
-/** Characters. */
-const SHORTEST = 32;
+const MIN_CHARACTERS = 32;
 
-/** A secret of at least 32 characters in the variable `name`, or in the file named by `<name>_FILE`. */
+/** Reads a secret of at least 32 characters from the variable `name` or the file in `<name>_FILE`. */
 export function readSecret(environment: Environment, name: string): Reading {
   const text = environment[name];
   const file = environment[`${name}_FILE`];
@@ -20,11 +19,11 @@ export function readSecret(environment: Environment, name: string): Reading {
     const given = `a value, and a file in ${name}_FILE`;
     return { issues: [{ setting: name, given, expected: 'only one of them' }] };
   }
-  if (file) return readSecretFile(file, `${name}_FILE`, { shortest: SHORTEST });
-  return text ? checkSecret(text, name, SHORTEST) : { issues: [] };
+  if (file) return readSecretFile(file, `${name}_FILE`, { shortest: MIN_CHARACTERS });
+  return text ? checkSecret(text, name, MIN_CHARACTERS) : { issues: [] };
 }
 
-/** The content of the file without space around it. A relative path starts at `base`. */
+/** Returns the content of the file without surrounding white space. Relative paths are resolved from `base`. */
 export function readSecretFile(
   file: string,
   setting: string,
@@ -33,7 +32,7 @@ export function readSecretFile(
   try {
     return checkSecret(readFileSync(resolve(base, file), 'utf8'), setting, shortest);
   } catch (cause) {
-    // What does not look like a path may be the secret itself, put into the wrong variable.
+    // Hide a value that does not look like a path: it may be the secret, set in the wrong variable.
     const given = /^\.{0,2}\//.test(file) ? JSON.stringify(file) : hidden(file);
     const expected = `a readable file (${errorCode(cause)})`;
     return { issues: [{ setting, given, expected }] };
@@ -48,13 +47,13 @@ function checkSecret(text: string, setting: string, shortest: number): Reading {
 }
 
 /**
- * The secret in `<directory>/<name>`, made on first use: 256 random bits, readable by this user only. Processes that start
- * together agree on one. Throws SettingsError for a damaged file, and what node:fs throws where nothing can be written.
+ * Returns the secret in `<directory>/<name>`, or generates it: 256 random bits, readable only by this user. Processes that start
+ * concurrently get the same secret. Throws SettingsError for a damaged file, and errors of node:fs if it cannot be written.
  */
 export function keepSecret(directory: string, name: string, random = randomBytes): string {
   const path = join(directory, name);
   const text = readIfThere(path) ?? createSecret(directory, path, random);
-  const { value, issues } = checkSecret(text, path, SHORTEST);
+  const { value, issues } = checkSecret(text, path, MIN_CHARACTERS);
   if (value) return value;
   const hint = 'restore the file, or remove it to have a new one made';
   throw new SettingsError(
@@ -71,7 +70,7 @@ function createSecret(directory: string, path: string, random: typeof randomByte
     flush: true,
   });
   try {
-    // A link, unlike a rename, never replaces the file of a process that was faster, and is never seen half written.
+    // Unlike a rename, a link never replaces the file of a concurrent process.
     linkSync(draft, path);
   } catch (cause) {
     if (errorCode(cause) !== 'EEXIST') throw cause;
@@ -90,7 +89,7 @@ function readIfThere(path: string): string | undefined {
   }
 }
 
-/** The mistake of a key that no client could send. `setting` is where the key is from. */
+/** Clients send the key in a header (RFC 9110 section 5.5). `setting` names the source of the key. */
 export function checkManagementKey(key: string | undefined, setting: string): SettingsIssue[] {
   if (key === undefined || /^[\x21-\x7e]+$/.test(key)) return [];
   const given = key ? 'a value with spaces or characters outside ASCII' : 'nothing';

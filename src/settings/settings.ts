@@ -1,4 +1,4 @@
-// The settings as the rest of the program sees them: checked, complete, every address and secret resolved.
+// The validated settings, with defaults, addresses and secrets resolved.
 import type { Entitlement, Match } from './entitlements.ts';
 import type { IdentityProvider } from './identity-provider.ts';
 import type { Limits } from './limits.ts';
@@ -6,29 +6,29 @@ import type { Listeners } from './addresses.ts';
 import type { SettingsFile } from './schema.ts';
 import type { TraceSettings } from './traces.ts';
 
-/** Durations in seconds, paths absolute. Holds secrets: never log it whole. */
+/** Durations in seconds, absolute paths. Contains secrets: never log it. */
 export type Settings = Omit<
   SettingsFile,
   'listen' | 'identityProvider' | 'identityProviders' | 'entitlements' | 'limits' | 'management'
 > & {
-  /** NODE_ENV is `production`, or other computers can reach it: development parts are refused. */
+  /** NODE_ENV is `production`, or other computers can reach a host. Production refuses development parts. */
   production: boolean;
   environmentName: 'production' | 'development';
-  /** How long a process that was asked to stop takes requests, while balancers read that it is not ready. */
+  /** How long a process accepts requests after SIGTERM while `/readyz` fails. */
   drain: number;
-  /** Where each host listens, in a process that plays its role. */
+  /** Listen address of each host, in processes with its role. */
   listen: Listeners;
-  /** One, or those that people choose from. */
+  /** At least one; people choose if there are several. */
   identityProviders: IdentityProvider[];
   entitlements: Entitlement[];
   management: { administrators: Match[] };
   limits: Limits;
-  /** Where traces go; undefined where they are off. */
+  /** Undefined if traces are off. */
   traces: TraceSettings | undefined;
-  /** The root secret, at least 32 characters: other keys are derived from it. */
+  /** Root secret of at least 32 characters, from which other keys are derived. */
   secret: string;
-  /** The one before, while it is being replaced: what was made with it is still recognised. */
+  /** Previous root secret during rotation, still accepted. */
   previousSecret: string | undefined;
-  /** The bearer key of the management API, at least 32 characters; undefined without the management role, unless given. */
+  /** Bearer key of the management API, at least 32 characters. Undefined without the management role, unless it is set. */
   managementKey: string | undefined;
 };

@@ -19,7 +19,7 @@ export function valueAt(tree: unknown, path: Path): unknown {
   );
 }
 
-/** A copy with `value` at `path`. Where something else than a mapping is in the way it stays, for the schema to refuse. */
+/** Returns a copy with `value` at `path`. Keeps a value on the path that is not a mapping, so that the schema refuses it. */
 export function withValue(tree: unknown, path: Path, value: unknown): unknown {
   const [key, ...rest] = path;
   if (key === undefined) return value;
@@ -27,7 +27,7 @@ export function withValue(tree: unknown, path: Path, value: unknown): unknown {
   return { ...tree, [key]: withValue(tree?.[key], rest, value) };
 }
 
-/** A copy without the keys that have nothing after the colon: what is left of a group whose settings are all commented out. */
+/** Returns a copy without empty keys, such as a group whose settings are all commented out. */
 export function withoutEmpty(tree: unknown): unknown {
   if (Array.isArray(tree)) return tree.map(withoutEmpty);
   if (!isMapping(tree)) return tree;
@@ -35,7 +35,7 @@ export function withoutEmpty(tree: unknown): unknown {
   return Object.fromEntries(kept.map(([key, value]) => [key, withoutEmpty(value)]));
 }
 
-/** `clients.preRegistered[0].name` */
+/** Formats a path as `clients.preRegistered[0].name`. */
 export function pathName(path: Path): string {
   return path.reduce<string>((name, key) => {
     if (typeof key === 'number') return `${name}[${key}]`;
@@ -43,12 +43,12 @@ export function pathName(path: Path): string {
   }, '');
 }
 
-/** Where relative paths in the settings file start. */
+/** Base of relative paths in the settings file. */
 export const PROJECT_ROOT = resolve(import.meta.dirname, '../..');
 
 const DEFAULT_FILE = 'config/development.yaml';
 
-/** The file named by GATEHOUSE_CONFIG, as a tree. Throws SettingsError when it cannot be read or is not YAML. */
+/** Reads the file in GATEHOUSE_CONFIG. Throws SettingsError if it cannot be read or is not YAML. */
 export function readSettingsFile(environment: Environment): unknown {
   const named = environment['GATEHOUSE_CONFIG'];
   const path = named ? resolve(named) : resolve(PROJECT_ROOT, DEFAULT_FILE);
@@ -82,7 +82,7 @@ function parseYaml(text: string, path: string): unknown {
 }
 
 function syntaxIssue(setting: string, message: string) {
-  // What follows a colon in these messages is a piece of the file, and that piece may be a secret.
+  // The parser quotes the file after a colon, and the quote may contain a secret.
   return { setting, given: message.replace(/(?<=\S): .*/s, ''), expected: 'valid YAML' };
 }
 
@@ -90,13 +90,13 @@ export function errorCode(cause: unknown): string {
   return cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
 }
 
-/** `document` is the file with the environment over it. */
+/** `document` is the file with the environment variables applied. */
 export type Source = { document: unknown; variables: Variable[] };
 
 const SECRET_KEYS: readonly PropertyKey[] = ['secret', 'clientSecret'];
 const LONGEST_SHOWN = 200;
 
-/** Throws SettingsError when the file cannot be read or is not YAML. */
+/** Throws SettingsError if the file cannot be read or is not YAML. */
 export function readSource(environment: Environment): Source {
   const variables = variablesIn(environment);
   const document = variables.reduce<unknown>(
@@ -106,7 +106,7 @@ export function readSource(environment: Environment): Source {
   return { document, variables };
 }
 
-/** A client secret and a file with the client secret say one thing in two ways: either variable replaces both. */
+/** Either variable replaces both `clientSecret` and `clientSecretFile`. */
 function withoutReplaced(document: unknown, variables: Variable[]): unknown {
   if (!variables.some(({ path }) => path[0] === 'identityProvider')) return document;
   const paths = ['clientSecret', 'clientSecretFile'].map((key) => ['identityProvider', key]);
@@ -122,7 +122,7 @@ export function issueAt(
   return { setting: settingName(source, path), given, expected };
 }
 
-/** The environment variable, or the path in the file: `clients.preRegistered[0].name`. */
+/** Returns the environment variable that set the value, or the path in the file. */
 export function settingName(source: Source, path: Path): string {
   return variableAt(source, path)?.name ?? pathName(path);
 }
@@ -138,7 +138,7 @@ function shownAt(source: Source, path: Path): string {
   return SECRET_KEYS.includes(path.at(-1) ?? '') ? hidden(value) : shown(value);
 }
 
-/** Never the content of a list or a group: there may be a secret in it. */
+/** Never shows the content of a list or a group, because it may contain a secret. */
 function shown(value: unknown): string {
   if (value === undefined) return 'nothing';
   if (Array.isArray(value)) return `a list of ${value.length}`;
@@ -148,7 +148,7 @@ function shown(value: unknown): string {
   return isLong || mayHoldPassword(text) ? hidden(value) : text;
 }
 
-/** Addresses may carry one (redis://user:password@host). */
+/** An address may contain a password (redis://user:password@host). */
 function mayHoldPassword(text: string): boolean {
   return /[:/].*@|password/i.test(text);
 }

@@ -1,4 +1,4 @@
-// Where traces go and how many: the standard variables of OpenTelemetry (its SDK and OTLP exporter specifications), read only when traces are on.
+// Trace settings from the standard OpenTelemetry variables (SDK and OTLP exporter specifications), read only if traces are on.
 import { isLoopbackUrl } from './addresses.ts';
 import { inProduction } from './checks.ts';
 import type { Environment } from './environment.ts';
@@ -8,18 +8,18 @@ import type { Reading } from './secrets.ts';
 import { hidden } from './source.ts';
 
 export type TraceSettings = {
-  /** Where they are posted to: OTLP over HTTP, in JSON. */
+  /** Address of the collector: OTLP over HTTP, in JSON. */
   url: string;
   /** Secrets. */
   headers: Record<string, string>;
-  /** Of the service, `service.name` among them. */
+  /** Resource attributes, including `service.name`. */
   attributes: Record<string, string>;
-  /** The share of requests that are traced, 0 to 1. */
+  /** Sampling ratio, 0 to 1. */
   ratio: number;
-  /** Milliseconds: for one delivery, and from a span that ended until it is sent. */
+  /** Milliseconds: limit of one export, and time from the end of a span to its export. */
   timeout: number;
   delay: number;
-  /** Spans: how many wait at most, and how many are sent together. */
+  /** Maximum number of spans in the queue, and in one export. */
   queue: number;
   batch: number;
 };
@@ -32,7 +32,7 @@ const PAIRS = 'name=value, with commas between several and %-escapes for what is
 const SAMPLERS = ['always_on', 'always_off', 'traceidratio'];
 const LONGEST = 60_000;
 
-/** Undefined without a mistake where traces are off. `reason` is why this is production, if it is. */
+/** The value is undefined if traces are off. `reason` says why this is production. */
 export function readTraces(
   environment: Environment,
   { observability }: Partial<SettingsFile>,
@@ -74,12 +74,12 @@ function isTurnedOff(environment: Environment): boolean {
   );
 }
 
-/** That of traces alone comes before that of everything. */
+/** The variable for traces takes precedence over the general one. */
 function exporterNames(what: string): string[] {
   return [`OTEL_EXPORTER_OTLP_TRACES_${what}`, `OTEL_EXPORTER_OTLP_${what}`];
 }
 
-/** The address for traces is taken as it is; to the one for everything the path is added. */
+/** The general endpoint gets the path `/v1/traces`; the endpoint for traces is used as it is. */
 function readAddress(read: Read): string | undefined {
   return (
     read(['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'], ADDRESS, (text) => addressIn(text)?.href) ??
@@ -99,7 +99,7 @@ function tracesAt(endpoint: string): string {
   return url.href;
 }
 
-/** What is sent there, and the headers that are secrets, could be read on the way. */
+/** Others could read the traces and the secret headers on the network. */
 function isOpen(url: string): boolean {
   return new URL(url).protocol === 'http:' && !isLoopbackUrl(url);
 }
@@ -116,7 +116,7 @@ function readAttributes(read: Read): Record<string, string> {
   return { [SERVICE_NAME]: 'gatehouse', ...attributes, ...(name ? { [SERVICE_NAME]: name } : {}) };
 }
 
-/** No request continues the trace of its sender, so with `parentbased_` and without are the same. */
+/** Requests never continue a caller's trace, so `parentbased_` makes no difference. */
 function readRatio(read: Read): number {
   const expected = `one of ${SAMPLERS.flatMap((name) => [name, `parentbased_${name}`]).join(', ')}`;
   const sampler = read(['OTEL_TRACES_SAMPLER'], expected, (text) => {
@@ -134,7 +134,7 @@ export type Read = <T>(
   parse: Parse<T>,
 ) => T | undefined;
 
-/** Reads the first of the variables that is set. What was given is never shown: half of it are secrets, and people mix them up. */
+/** Reads the first variable that is set. Never shows its value, which may be a secret set in the wrong variable. */
 export function openReader(environment: Environment, issues: SettingsIssue[]): Read {
   return (names, expected, parse) => {
     const setting = names.find((name) => environment[name]);
@@ -158,7 +158,7 @@ export function oneOf(known: string): Parse<string> {
   return (text) => (text === known ? text : undefined);
 }
 
-/** `a=1,b=2`, as W3C Baggage has it. */
+/** Parses `a=1,b=2` (W3C Baggage). */
 export function pairs(text: string): Record<string, string> | undefined {
   try {
     const entries = text.split(',').map((pair): [string, string] => {
@@ -171,7 +171,7 @@ export function pairs(text: string): Record<string, string> | undefined {
   }
 }
 
-/** Only what may stand in a header (RFC 9110 section 5.5). */
+/** Accepts only valid header names and values (RFC 9110 section 5.5). */
 export function headerPairs(text: string): Record<string, string> | undefined {
   const headers = pairs(text);
   const isHeader = ([name, value]: [string, string]) =>
