@@ -28,7 +28,7 @@ import { managementApp } from './management/app.ts';
 import { CALLBACK_PATH as CONSOLE_CALLBACK_PATH } from './management/console/sign-in.ts';
 import { CONSOLE_PATH, type ConsoleSettings } from './management/console/context.ts';
 import { resourceServer } from './resource-server/app.ts';
-import type { CallKind } from './resource-server/open-calls.ts';
+import type { RequestKind } from './resource-server/active-requests.ts';
 import { metricsApp } from './http/metrics-host.ts';
 import type { Metrics } from './observability/metrics.ts';
 import type { Traces } from './observability/tracing.ts';
@@ -52,7 +52,7 @@ export type RoleOptions = {
 export type Hosts = {
   hosts: ListeningHost[];
   /** Ends the open calls of this kind with an answer. */
-  endCalls: (kind: CallKind) => void;
+  endCalls: (kind: RequestKind) => void;
   /** Looks at what this process depends on, in the background, and says in the log what is wrong. */
   check: () => void;
   close: () => Promise<void>;

@@ -152,7 +152,7 @@ describe('the source', () => {
 
     it('never lead from the resource server to the authorization server', () => {
       const reached = [...reachableFrom('resource-server/app.ts')];
-      expect(reached).to.include('resource-server/bearer.ts');
+      expect(reached).to.include('resource-server/authenticate.ts');
       expect(reached.filter((path) => path.startsWith(AUTHORIZATION_SERVER))).to.deep.equal([]);
     });
 

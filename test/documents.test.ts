@@ -328,7 +328,7 @@ describe('what the documents name', () => {
     const [, tables = ''] = read('src/README.md').split('## Three requests');
     const rows = (tables.split('## Stored keys')[0] ?? '').matchAll(/^\|.*\| (`.*`) \|$/gm);
     const names = [...rows].flatMap(([, cell = '']) => cell.match(/\w+/g) ?? []);
-    expect(names).to.include.members(['requireCaller', 'decideConsent']);
+    expect(names).to.include.members(['authenticate', 'decideConsent']);
     expect(names.filter((name) => !new RegExp(`\\b${name}\\b`).test(code))).to.deep.equal([]);
   });
 });

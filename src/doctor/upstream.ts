@@ -2,8 +2,13 @@
 import { DatabaseSync } from 'node:sqlite';
 import manifest from '../../package.json' with { type: 'json' };
 import { type SigningKey, signingKey, SIGNING_KEYS } from '../keys/signing-keys.ts';
-import { DiscoveryError, discoverTools } from '../resource-server/upstream/discovery.ts';
-import { compareTools, listOf, remedyFor } from '../resource-server/upstream/tool-check.ts';
+import {
+  compareTools,
+  DiscoveryError,
+  discoverTools,
+  listOf,
+  remedyFor,
+} from '../resource-server/upstream/discovery.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { UpstreamSettings } from '../settings/schema.ts';
 import { readStored } from '../store/name-key.ts';

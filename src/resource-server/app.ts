@@ -1,203 +1,180 @@
-// The resource server: one Koa app. A call runs through this file top to bottom: connector, token, body, level, MCP.
 import { Router } from '@koa/router';
 import type { JWTVerifyGetKey } from 'jose';
 import type Koa from 'koa';
 import type { Logger } from 'pino';
-import type { Connector } from '../connectors/connector.ts';
+import { type Connector, connectorState } from '../connectors/connector.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
-import { HttpError } from '../http/errors.ts';
+import { HttpError, notFound } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
 import type { RateLimits } from '../http/rate-limits.ts';
-import { noteUse } from '../minted-tokens/minted-tokens.ts';
 import { keyRing } from '../keys/key-ring.ts';
 import type { SigningKey } from '../keys/signing-keys.ts';
+import { noteUse } from '../minted-tokens/minted-tokens.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Traces } from '../observability/tracing.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
-import { requireCaller, requireMintedCaller } from './admission.ts';
-import type { Answering } from './answering.ts';
-import { requireKnownOrigin, requireUsableConnector } from './guards.ts';
-import { openKeyProofs } from './key-proof.ts';
-import { respondWithJsonRpc } from './json-rpc.ts';
-import { type Caller, decide, type Needed } from './level.ts';
-import { callRecorder } from './call-record.ts';
-import { readMessages } from './messages.ts';
-import { openRecords, type Records } from './records.ts';
-import { openRoom } from './open-call-limits.ts';
-import { openCalls } from './open-calls.ts';
-import { openSample } from './sample.ts';
-import { tokenVerifier } from './verified-tokens.ts';
-import { openTasks } from './upstream/tasks.ts';
-import { openUpstream } from './upstream/upstream.ts';
-import { challenge, connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
+import { concurrencyLimiter, trackActiveRequests } from './active-requests.ts';
+import { requireAllowedOrigin } from './allowed-origins.ts';
+import { authenticate, authenticateMintedToken } from './authenticate.ts';
+import { requireLevel } from './authorize.ts';
+import { callAuditor } from './call-audit.ts';
+import { dpopProofs } from './dpop.ts';
+import { readBody, respondWithJsonRpcError } from './json-rpc.ts';
+import type { McpHandler } from './mcp-handler.ts';
+import { connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
+import { openRecordCache, type RecordCache } from './record-cache.ts';
+import { openSample } from './sample/mcp-server.ts';
+import { tokenVerifier } from './token-verifier.ts';
+import { openUpstreamProxy } from './upstream/proxy.ts';
 
 export type ResourceServerOptions = {
   settings: Settings;
   version: string;
   store: Store;
   verificationKeys: JWTVerifyGetKey;
-  /** The key that signs now; with an upstream only. */
+  /** The current signing key. Present only with an upstream. */
   signingKey?: () => SigningKey;
   logger: Logger;
   metrics: Metrics;
   traces?: Traces | undefined;
   isReady: () => Promise<void>;
   rateLimits: RateLimits;
+  /** Seconds since the epoch. */
   now: () => number;
 };
 
-export type ResourceServer = { app: Koa; check: () => Promise<void> } & Pick<
-  Answering,
-  'end' | 'close'
->;
+export type ResourceServer = {
+  app: Koa;
+  /** Logs what is wrong with the operator's MCP server. */
+  check: () => Promise<void>;
+} & Pick<McpHandler, 'end' | 'close'>;
 
 export async function resourceServer(options: ResourceServerOptions): Promise<ResourceServer> {
-  const { settings, store, logger, isReady, rateLimits, now } = options;
-  const records = await openRecords(store, now);
-  const answering = openAnswering(options, records);
+  const { settings, store, verificationKeys, now } = options;
+  const records = await openRecordCache(store, now);
+  const mcp = openMcpHandler(options, records);
   const app = createHost({
+    ...options,
     name: 'resource-server',
     url: settings.resourceUrl,
     proxies: settings.proxies,
-    logger,
-    metrics: options.metrics,
-    traces: options.traces,
-    isReady,
     probeKeys: keyRing(settings, PROBE_PURPOSE),
-    respondToError: respondWithJsonRpc,
+    respondToError: respondWithJsonRpcError,
   });
-  const router = new Router({ sensitive: true, strict: true });
-  const requireConnector = async (id: string) =>
-    requireUsableConnector(await records.readConnector(id), now());
-  documents(router, settings, requireConnector);
-  const origins = requireKnownOrigin({
-    allowed: new Set([
-      settings.authUrl,
-      settings.resourceUrl,
-      ...settings.resourceServer.allowedOrigins,
-    ]),
+  const { allowedOrigins, maxBodyBytes, upstream } = settings.resourceServer;
+  const allowedOrigin = requireAllowedOrigin({
+    allowed: new Set([settings.authUrl, settings.resourceUrl, ...allowedOrigins]),
     allowLoopback: !settings.production,
   });
-  const { verificationKeys } = options;
   const verifyToken = tokenVerifier({ issuer: settings.authUrl, verificationKeys, now });
-  const bearer = { ...settings, ...records, verifyToken, wrongTokens: rateLimits.wrongTokens };
-  const { maxBodyBytes: limit, upstream } = settings.resourceServer;
-  const requireKeyProof = await openKeyProofs(options);
-  const bodyOf = async (ctx: Koa.Context) =>
-    ctx.method === 'POST'
-      ? readMessages(ctx, limit, { exactly: upstream !== undefined })
-      : undefined;
-  router.all('/connect/:connector/mcp', origins, async (ctx) => {
-    const judge = async () => {
-      const connector = await requireConnector(String(ctx.params.connector));
-      return { connector, caller: await requireCaller(bearer, ctx, connector) };
-    };
-    const { connector, caller } = await judge();
-    await requireKeyProof(ctx, connector, caller);
-    const body = await bodyOf(ctx);
-    requireLevel(settings, { connector, caller, needed: answering.neededLevel(body) });
-    await answering.answer(ctx, { caller, body, requireStillGood: judge });
+  const { wrongTokens } = options.rateLimits;
+  const authentication = { ...settings, ...records, verifyToken, wrongTokens };
+  const requireDpopProof = await dpopProofs(options);
+  const readOptions = { limit: maxBodyBytes, keepBigIntegers: upstream !== undefined };
+  const readConnector = async (id: string) =>
+    requireUsableConnector(await records.readConnector(id), now());
+
+  const router = new Router({ sensitive: true, strict: true });
+  metadataRoutes(router, settings, readConnector);
+  router.all('/connect/:connector/mcp', allowedOrigin, async (ctx) => {
+    const connector = await readConnector(String(ctx.params.connector));
+    const caller = await authenticate(authentication, ctx, connector);
+    await requireDpopProof(ctx, connector, caller);
+    const body = ctx.method === 'POST' ? await readBody(ctx, readOptions) : undefined;
+    requireLevel(settings, connector, caller, mcp.requiredLevel(body));
+    const revalidate = async () =>
+      authenticate(authentication, ctx, await readConnector(connector.id));
+    await mcp.handle(ctx, { caller, body, revalidate });
   });
-  router.all('/mcp', origins, async (ctx) => {
-    const judge = () => requireMintedCaller(bearer, ctx);
-    const caller = await judge();
-    const body = await bodyOf(ctx);
-    await answering.answer(ctx, { caller, body, requireStillGood: judge });
+  router.all('/mcp', allowedOrigin, async (ctx) => {
+    const revalidate = () => authenticateMintedToken(authentication, ctx);
+    const caller = await revalidate();
+    const body = ctx.method === 'POST' ? await readBody(ctx, readOptions) : undefined;
+    await mcp.handle(ctx, { caller, body, revalidate });
     void noteUse(store, caller.record, now()).catch(() => undefined);
   });
   app.use(router.routes());
+
   const closing = new AbortController();
   return {
     app,
-    check: () => check(options, closing.signal),
-    end: answering.end,
+    check: () => checkUpstream(options, closing.signal),
+    end: mcp.end,
     async close() {
       closing.abort();
-      await answering.close();
+      await mcp.close();
     },
   };
 }
 
-/** Says in the log what is wrong with the operator's MCP server. Loaded only where there is one. */
-async function check(options: ResourceServerOptions, signal: AbortSignal): Promise<void> {
-  const { settings, version, signingKey, logger, now } = options;
-  const { upstream } = settings.resourceServer;
-  if (!upstream || !signingKey) return;
-  const { checkUpstream } = await import('./upstream/tool-check.ts');
-  const issuer = settings.authUrl;
-  await checkUpstream({ upstream, issuer, version, signingKey, logger, now, signal });
+/** Throws 404 if the connector does not exist, and 410 if it ended. A connector without uses left still serves its connections. */
+function requireUsableConnector(connector: Connector | undefined, now: number): Connector {
+  if (!connector) throw notFound('there is no such connect link; check that it was copied whole');
+  const state = connectorState(connector, now);
+  if (state === 'revoked') throw gone('this connect link was revoked; ask for a fresh one');
+  if (state === 'expired') throw gone('this connect link has expired; ask for a fresh one');
+  return connector;
 }
 
-/** The operator's own MCP server where there is one, else the sample. */
-function openAnswering(options: ResourceServerOptions, { onChange }: Records): Answering {
+function gone(message: string): HttpError {
+  return new HttpError(410, 'gone', message);
+}
+
+/** The operator's own MCP server if there is one, else the sample. */
+function openMcpHandler(options: ResourceServerOptions, { onChange }: RecordCache): McpHandler {
   const { settings, version, store, logger, signingKey, now } = options;
   const { productName, authUrl: issuer } = settings;
   const { upstream } = settings.resourceServer;
-  const shared = { productName, version, record: callRecorder(options), logger };
+  const shared = { productName, version, audit: callAuditor(options), logger };
   if (!upstream) return openSample(shared);
-  if (!signingKey) throw new Error('an upstream is told who calls, which takes the signing keys');
-  const handleKeys = keyRing(settings, 'handles of the upstream');
-  const calls = openCalls(onChange);
-  const answering = openUpstream({
+  if (!signingKey) throw new Error('an upstream needs the signing keys, for the caller header');
+  return openUpstreamProxy({
     ...shared,
     upstream,
     issuer,
-    handleKeys,
-    tasks: openTasks(store, upstream.url, now),
+    store,
+    idKeys: keyRing(settings, 'handles of the upstream'),
     signingKey,
-    calls,
-    room: openRoom(upstream.openCalls),
+    activeRequests: trackActiveRequests(onChange),
+    concurrency: concurrencyLimiter(upstream.openCalls),
     now,
   });
-  const close = async () => {
-    calls.close();
-    await answering.close();
-  };
-  return { ...answering, close };
 }
 
-/** RFC 9728: for the root, and for each connect link; readable from anywhere. Also of links whose uses are taken. */
-function documents(
+/** Imports the MCP client only with an upstream. */
+async function checkUpstream(options: ResourceServerOptions, signal: AbortSignal): Promise<void> {
+  const { settings, version, signingKey, logger, now } = options;
+  const { upstream } = settings.resourceServer;
+  if (!upstream || !signingKey) return;
+  const { checkUpstream: check } = await import('./upstream/discovery.ts');
+  const issuer = settings.authUrl;
+  await check({ upstream, issuer, version, signingKey, logger, now, signal });
+}
+
+/** Protected resource metadata (RFC 9728) of the server and of each connect link, including used-up links, for any web origin. */
+function metadataRoutes(
   router: Router,
   settings: Settings,
-  requireConnector: (id: string) => Promise<Connector>,
+  readConnector: (id: string) => Promise<Connector>,
 ): void {
   const connectorPath = `${METADATA_PREFIX}/connect/:connector/mcp`;
   router.options([METADATA_PREFIX, connectorPath], allowAnyOrigin('GET'));
   router.get(METADATA_PREFIX, allowAnyOrigin('GET'), (ctx) => {
-    answerDocument(ctx, rootMetadata(settings, settings.productName));
+    respondWithMetadata(ctx, rootMetadata(settings, settings.productName));
   });
   router.get(connectorPath, allowAnyOrigin('GET'), async (ctx) => {
-    const connector = await requireConnector(String(ctx.params.connector)).catch(
-      (error: unknown) => {
-        throw error instanceof HttpError && error.status === 410
-          ? new HttpError(404, 'not_found', error.message)
-          : error;
-      },
-    );
-    answerDocument(ctx, connectorMetadata(settings, connector));
+    const connector = await readConnector(String(ctx.params.connector)).catch((error: unknown) => {
+      throw error instanceof HttpError && error.status === 410
+        ? new HttpError(404, 'not_found', error.message)
+        : error;
+    });
+    respondWithMetadata(ctx, connectorMetadata(settings, connector));
   });
 }
 
-function answerDocument(ctx: Koa.Context, document: Record<string, unknown>): void {
+function respondWithMetadata(ctx: Koa.Context, document: Record<string, unknown>): void {
   ctx.set('Cache-Control', 'public, max-age=300');
   ctx.body = document;
-}
-
-type Wish = { connector: Connector; caller: Caller; needed: Needed | undefined };
-
-/** RFC 6750 section 3.1: the person may grant what is missing. What no sign-in can give is a tool error, made by what answers. */
-function requireLevel(settings: Settings, { connector, caller, needed }: Wish): void {
-  if (!needed || decide(caller, needed.level) !== 'step-up') return;
-  const header = challenge(settings, connector, {
-    error: 'insufficient_scope',
-    scope: needed.level,
-    scheme: caller.keyThumbprint === undefined ? 'Bearer' : 'DPoP',
-  });
-  const message = `the tool ${needed.tool} needs the level ${needed.level}: sign in again and allow it`;
-  throw new HttpError(403, 'insufficient_scope', message, {
-    headers: { 'WWW-Authenticate': header },
-  });
 }

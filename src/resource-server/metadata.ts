@@ -1,16 +1,15 @@
-// Protected resource metadata (RFC 9728 section 2) and the challenge that points to it (section 5.1).
+// Protected resource metadata (RFC 9728 section 2), and the challenge that points to it (section 5.1).
 import type { Connector } from '../connectors/connector.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
 import { type Level, LEVELS, levelsUpTo } from '../permission-level.ts';
-import type { Scheme } from './bearer.ts';
+import type { Scheme } from './authenticate.ts';
 
 export const METADATA_PREFIX = '/.well-known/oauth-protected-resource';
 
-/** What a resource server has to know of its own and the authorization server's address. */
 export type Addresses = { resourceUrl: string; authUrl: string };
 
-/** RFC 9728 section 3.1: the well-known part goes between host and path. */
+/** The well-known part is between host and path (RFC 9728 section 3.1). */
 function metadataUrl({ resourceUrl }: Addresses, connector: Connector): string {
   return resourceUrl + METADATA_PREFIX + connectLink('', connector.id);
 }
@@ -46,13 +45,13 @@ function document(
 export type Challenge = {
   error?: 'invalid_token' | 'insufficient_scope' | 'invalid_dpop_proof' | 'use_dpop_nonce';
   scope: Level;
-  /** How the token came, or should have. */
+  /** The scheme of the presented token. */
   scheme?: Scheme;
 };
 
 /**
- * The `WWW-Authenticate` of a connect link (RFC 6750 section 3, RFC 9449 section 7.1): everything a client needs to start. Clients that
- * did nothing with DPoP read nothing of it here: many take the first scheme that they find for the only one.
+ * The `WWW-Authenticate` header of a connect link (RFC 6750 section 3, RFC 9449 section 7.1). It names one scheme, because many clients read
+ * only the first one.
  */
 export function challenge(
   addresses: Addresses,
@@ -70,5 +69,5 @@ export function challenge(
 
 const ALGORITHMS = `algs="${DPOP_ALGORITHMS.join(' ')}"`;
 
-/** After the challenge of a client that has a bound token and sent it as a bearer token. */
+/** Appended to the challenge if a bound token was sent as a bearer token. */
 export const ALSO_DPOP = `, DPoP ${ALGORITHMS}`;

@@ -2,12 +2,11 @@
 import { Router } from '@koa/router';
 import { createHost } from '../../src/http/host.ts';
 import { createLogger } from '../../src/observability/logger.ts';
-import { requireKnownOrigin } from '../../src/resource-server/guards.ts';
-import { respondWithJsonRpc } from '../../src/resource-server/json-rpc.ts';
-import type { Caller } from '../../src/resource-server/level.ts';
-import { readMessages } from '../../src/resource-server/messages.ts';
+import { requireAllowedOrigin } from '../../src/resource-server/allowed-origins.ts';
+import { readBody, respondWithJsonRpcError } from '../../src/resource-server/json-rpc.ts';
+import type { Caller } from '../../src/resource-server/authenticate.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';
-import { openSample } from '../../src/resource-server/sample.ts';
+import { openSample } from '../../src/resource-server/sample/mcp-server.ts';
 
 const [, , port, logLevel = 'warn'] = process.argv;
 if (!port) throw new Error('needs a port');
@@ -20,7 +19,7 @@ const anybody: Caller = {
   ceiling: 'operations',
   minted: false,
 };
-const sample = openSample({ productName: 'Open', version: '1', record: async () => {}, logger });
+const sample = openSample({ productName: 'Open', version: '1', audit: async () => {}, logger });
 const app = createHost({
   name: 'open-server',
   url: `http://localhost:${port}`,
@@ -28,13 +27,13 @@ const app = createHost({
   logger,
   metrics: createMetrics([]),
   isReady: async () => {},
-  respondToError: respondWithJsonRpc,
+  respondToError: respondWithJsonRpcError,
 });
 const router = new Router({ sensitive: true, strict: true });
-const origins = requireKnownOrigin({ allowed: new Set(), allowLoopback: true });
+const origins = requireAllowedOrigin({ allowed: new Set(), allowLoopback: true });
 router.all('/mcp', origins, async (ctx) => {
-  const body = await readMessages(ctx, 1024 * 1024);
-  await sample.answer(ctx, { caller: anybody, body, requireStillGood: async () => {} });
+  const body = await readBody(ctx, { limit: 1024 * 1024, keepBigIntegers: false });
+  await sample.handle(ctx, { caller: anybody, body, revalidate: async () => {} });
 });
 app.use(router.routes());
 app.listen(Number(port), 'localhost');

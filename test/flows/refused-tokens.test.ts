@@ -30,7 +30,7 @@ describe('A refused token', () => {
     moveClock(3601);
     expect(await messageFor(connector.link, accessToken)).to.match(/has expired.*refresh/);
     const forged = await messageFor(connector.link, forge(accessToken));
-    expect(forged).to.equal('the access token is not good for this connect link');
+    expect(forged).to.equal('the access token is not valid for this connect link');
   });
 
   it('of another link is called that', async () => {

@@ -1,44 +1,44 @@
-// What the upstream is told about who calls: a JWT (RFC 7519) of a kind of its own, which is never good as an access token.
+// The caller header: a JWT (RFC 7519) that tells the upstream who calls. Its type makes it invalid as an access token.
 import { importJWK, SignJWT } from 'jose';
 import { LRUCache } from 'lru-cache';
 import { type SigningKey, SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
-import type { Caller } from '../level.ts';
+import type { Caller } from '../authenticate.ts';
 
 export const CALLER_HEADER = 'gatehouse-caller';
 export const CALLER_TYPE = 'gatehouse-caller+jwt';
 
-/** Seconds. */
-const LIFETIME = 60;
-const USED_FOR = 30;
-const MOST_KEPT = 1000;
+const LIFETIME_SECONDS = 60;
+const REUSE_SECONDS = 30;
+const MAX_CACHED = 1000;
 
 export type CallerHeaderOptions = {
   issuer: string;
-  /** The upstream's address, as it stands in the settings. */
+  /** The upstream's address, exactly as in the settings. */
   audience: string;
-  /** The key that signs now. */
+  /** The current signing key. */
   signingKey: () => SigningKey;
   /** Seconds since the epoch. */
   now: () => number;
 };
 
-/** Signs once for a caller and half a minute, so that whoever gets it has half a minute left. */
+/** Reuses a JWT for 30 s, so that it is valid for at least 30 s more. */
 export function callerHeader(options: CallerHeaderOptions): (caller: Caller) => Promise<string> {
-  const kept = new LRUCache<string, { text: string; signedAt: number }>({ max: MOST_KEPT });
+  const cache = new LRUCache<string, { text: string; signedAt: number }>({ max: MAX_CACHED });
   return async function headerOf(caller) {
     const now = options.now();
     const key = options.signingKey();
     const claims = claimsOf(caller);
     const name = JSON.stringify([key.jwk.kid, claims]);
-    const known = kept.get(name);
-    if (known && now - known.signedAt >= 0 && now - known.signedAt < USED_FOR) return known.text;
+    const known = cache.get(name);
+    if (known && now - known.signedAt >= 0 && now - known.signedAt < REUSE_SECONDS)
+      return known.text;
     const text = await sign(options, key, claims, Math.floor(now));
-    kept.set(name, { text, signedAt: now });
+    cache.set(name, { text, signedAt: now });
     return text;
   };
 }
 
-/** A minted token has no connector, and goes by one name as account and as client. */
+/** A minted token has no connector, and its account and client are the same. */
 function claimsOf({ accountId, clientId, connector, level }: Caller): Record<string, string> {
   return {
     sub: accountId,
@@ -59,6 +59,6 @@ async function sign(
     .setIssuer(issuer)
     .setAudience(audience)
     .setIssuedAt(issuedAt)
-    .setExpirationTime(issuedAt + LIFETIME)
+    .setExpirationTime(issuedAt + LIFETIME_SECONDS)
     .sign(await importJWK(jwk, SIGNING_ALGORITHM));
 }

@@ -1,4 +1,4 @@
-// Reads the tools of the operator's MCP server, as Gatehouse itself: over any revision of MCP, within a time and a size.
+// Lists the tools of the operator's MCP server, and compares them with the settings.
 import {
   Client,
   ProtocolError,
@@ -6,21 +6,24 @@ import {
   SdkErrorCode,
   StreamableHTTPClientTransport,
 } from '@modelcontextprotocol/client';
+import type { Logger } from 'pino';
 import type { SigningKey } from '../../keys/signing-keys.ts';
-import { LEVELS } from '../../permission-level.ts';
-import type { Caller } from '../level.ts';
+import { type Level, LEVELS } from '../../permission-level.ts';
+import type { UpstreamSettings } from '../../settings/schema.ts';
+import type { Caller } from '../authenticate.ts';
 import { CALLER_HEADER, callerHeader } from './caller-header.ts';
+import { levelOfTool, levelRules } from './levels.ts';
 
 export type DiscoveryOptions = {
-  /** The address, as it stands in the settings. */
+  /** The upstream's address, exactly as in the settings. */
   url: string;
-  /** Bytes of one answer. */
+  /** Per response. */
   maxAnswerBytes: number;
   issuer: string;
-  /** The key that signs now. Absent: the upstream is asked without a caller header. */
+  /** The current signing key. Without it, requests have no caller header. */
   signingKey?: () => SigningKey;
   version: string;
-  /** Milliseconds for everything. */
+  /** Milliseconds, for the whole discovery. */
   timeout: number;
   signal?: AbortSignal;
   /** Seconds since the epoch. */
@@ -29,10 +32,10 @@ export type DiscoveryOptions = {
 
 export type DiscoveredTool = { name: string; title?: string; annotations?: object };
 
-/** `revision` is the protocol revision that was agreed on. */
+/** `revision` is the negotiated protocol revision. */
 export type Discovered = { revision: string; tools: DiscoveredTool[] };
 
-/** `rejected`: 401 or 403, so the caller header was not accepted. `not-mcp`: it answers, with something else than MCP. */
+/** `rejected`: HTTP 401 or 403, so the caller header was not accepted. `not-mcp`: the response is not MCP. */
 export type DiscoveryFault =
   | 'unreachable'
   | 'timeout'
@@ -43,7 +46,7 @@ export type DiscoveryFault =
   | 'too-large'
   | 'not-mcp';
 
-/** Why the tools could not be read; the message fits behind "the MCP server". */
+/** The message completes a sentence that starts with "the MCP server". */
 export class DiscoveryError extends Error {
   override name = 'DiscoveryError';
   readonly fault: DiscoveryFault;
@@ -54,7 +57,7 @@ export class DiscoveryError extends Error {
   }
 }
 
-/** The caller in the requests that Gatehouse makes for itself: it may see every tool. */
+/** The caller in Gatehouse's own requests, who may see every tool. */
 const OURSELVES: Caller = {
   accountId: 'gatehouse',
   clientId: 'gatehouse',
@@ -67,7 +70,7 @@ const OURSELVES: Caller = {
 const MAX_PAGES = 50;
 const END_SESSION_MS = 2000;
 
-/** Rejects with DiscoveryError, never later than the timeout and the time that ending a session may take. */
+/** Lists the tools, over any revision of MCP. Rejects with DiscoveryError within the timeout and END_SESSION_MS. */
 export async function discoverTools(options: DiscoveryOptions): Promise<Discovered> {
   const time = AbortSignal.timeout(options.timeout);
   const signal = options.signal ? AbortSignal.any([options.signal, time]) : time;
@@ -88,7 +91,7 @@ export async function discoverTools(options: DiscoveryOptions): Promise<Discover
     return { revision, tools: tools.map(toolOf) };
   };
   try {
-    // The client ends some of its waiting by its own timeout only.
+    // The client ignores the signal in some places.
     return await Promise.race([work(), rejectedBy(connection.signal)]);
   } catch (error) {
     throw connection.fault() ?? otherFault(error, signal, options.timeout);
@@ -126,17 +129,17 @@ async function headersOf({
   return { ...agent, [CALLER_HEADER]: await headerOf(OURSELVES) };
 }
 
-/** HTTP for the MCP client. It remembers why the last request failed, which the client wraps in errors of its own. */
+/** HTTP for the MCP client. Remembers why the last request failed, because the client wraps the error in its own. */
 function openConnection({ maxAnswerBytes }: DiscoveryOptions, signal: AbortSignal) {
   let last: DiscoveryError | undefined;
-  // The client goes on waiting when a stream of events breaks.
+  // The client keeps waiting after an event stream breaks.
   const broken = new AbortController();
   const breakOff = (fault: DiscoveryError) => {
     last = fault;
     broken.abort(fault);
   };
   const ask = async (url: string | URL, init: RequestInit = {}): Promise<Response> => {
-    // The stream of a session carries nothing that is needed here.
+    // Discovery needs no session stream.
     if (init.method === 'GET') return new Response(null, { status: 405 });
     last = undefined;
     const time = init.method === 'DELETE' ? AbortSignal.timeout(END_SESSION_MS) : signal;
@@ -178,7 +181,7 @@ function faultOf(response: Response): DiscoveryError | undefined {
   return new DiscoveryError('not-mcp', `answers HTTP ${status}`);
 }
 
-/** The same response, whose body fails when it is larger. */
+/** Returns the response with a body that fails above the limit. */
 function limited(
   response: Response,
   limit: number,
@@ -211,7 +214,7 @@ const REASONS: Record<string, string> = {
   CERT_HAS_EXPIRED: 'has a certificate that has expired',
 };
 
-/** `fetch` throws a TypeError with the fault of the network as its cause. */
+/** `fetch` throws a TypeError whose cause is the network error. */
 function reasonOf(error: unknown): string {
   const { cause } = error as { cause?: NodeJS.ErrnoException };
   const { code = '', message = '' } = cause ?? {};
@@ -221,10 +224,10 @@ function reasonOf(error: unknown): string {
   return REASONS[code] ?? `cannot be reached (${code || message || 'no reason is known'})`;
 }
 
-function otherFault(error: unknown, signal: AbortSignal, timeout: number): DiscoveryError {
+function otherFault(error: unknown, signal: AbortSignal, timeoutMs: number): DiscoveryError {
   const isTimeout = error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout;
   if (signal.aborted || isTimeout)
-    return new DiscoveryError('timeout', `does not answer within ${timeout / 1000} s`);
+    return new DiscoveryError('timeout', `does not answer within ${timeoutMs / 1000} s`);
   if (error instanceof ProtocolError) {
     const message = `answers with the error ${error.code} (${printable(error.message)})`;
     return new DiscoveryError('failing', message, { cause: error });
@@ -233,10 +236,113 @@ function otherFault(error: unknown, signal: AbortSignal, timeout: number): Disco
   return new DiscoveryError('not-mcp', message, { cause: error });
 }
 
-const MAX_TEXT = 200;
+const MAX_TEXT_LENGTH = 200;
 
-/** What comes from the other side, for a log and a terminal. */
-export function printable(text: string, max = MAX_TEXT): string {
+/** Makes text of the upstream safe for logs and terminals. */
+function printable(text: string, maxLength = MAX_TEXT_LENGTH): string {
   const line = text.replaceAll(/[\p{C}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
-  return line.length > max ? `${line.slice(0, max)}…` : line;
+  return line.length > maxLength ? `${line.slice(0, maxLength)}…` : line;
+}
+
+// Comparison with the settings
+
+export type ToolComparison = {
+  /** Names in `resourceServer.upstream.tools` that the MCP server lacks. */
+  missing: string[];
+  /** Tools that need `defaultLevel`, because the settings do not name them. */
+  undeclared: string[];
+  /** The number of tools that need each level. */
+  needed: Map<Level, number>;
+};
+
+export function compareTools(
+  upstream: UpstreamSettings,
+  tools: readonly DiscoveredTool[],
+): ToolComparison {
+  const names = new Set(tools.map(({ name }) => name));
+  const declared = new Set(upstream.tools.map(({ name }) => name));
+  const rules = levelRules(upstream);
+  const needed = new Map<Level, number>();
+  for (const name of names) {
+    const level = levelOfTool(rules, name);
+    needed.set(level, (needed.get(level) ?? 0) + 1);
+  }
+  return {
+    missing: [...declared].filter((name) => !names.has(name)),
+    undeclared: [...names].filter((name) => !declared.has(name)),
+    needed,
+  };
+}
+
+const MAX_NAMES = 20;
+const MAX_NAME_LENGTH = 64;
+
+/** Shortened for a log line or a finding. */
+export function listOf(names: readonly string[]): string {
+  const shown = names
+    .slice(0, MAX_NAMES)
+    .map((name) => printable(name, MAX_NAME_LENGTH))
+    .join(', ');
+  const more = names.length - MAX_NAMES;
+  return more > 0 ? `${shown} and ${more} more` : shown;
+}
+
+const VERIFY_CALLER =
+  'have the MCP server verify the header gatehouse-caller: keys at {authUrl}/oauth/jwks, issuer authUrl, audience resourceServer.upstream.url as it is written; sub may be gatehouse';
+
+const REMEDIES: Record<DiscoveryFault, string> = {
+  unreachable:
+    'check resourceServer.upstream.url, that the MCP server runs, and that this machine may connect to it',
+  timeout: 'check that the MCP server answers from this machine, and how long it takes',
+  rejected: VERIFY_CALLER,
+  redirected:
+    'set resourceServer.upstream.url to the address that answers itself, path and slash included: redirects are not followed',
+  'not-found': 'check the path of resourceServer.upstream.url (often /mcp)',
+  failing: 'see the log of the MCP server',
+  'too-large':
+    'have the MCP server list fewer tools, or raise resourceServer.upstream.maxAnswerBytes',
+  'not-mcp': 'check that resourceServer.upstream.url is an MCP server with Streamable HTTP',
+};
+
+/** What the operator can do. */
+export function remedyFor(fault: DiscoveryFault): string {
+  return REMEDIES[fault];
+}
+
+/** Nothing is logged after `signal` aborts. */
+export type UpstreamCheck = Omit<DiscoveryOptions, 'url' | 'maxAnswerBytes' | 'timeout'> & {
+  upstream: UpstreamSettings;
+  logger: Logger;
+};
+
+const TIMEOUT_MS = 15_000;
+
+/** Logs at most one warning: the tools cannot be read, or the upstream lacks tools in the settings. Never rejects. */
+export async function checkUpstream({
+  upstream,
+  logger,
+  ...options
+}: UpstreamCheck): Promise<void> {
+  const { url, maxAnswerBytes } = upstream;
+  const { origin, pathname } = new URL(url);
+  const what = origin + pathname;
+  try {
+    const { tools } = await discoverTools({ ...options, url, maxAnswerBytes, timeout: TIMEOUT_MS });
+    if (options.signal?.aborted) return;
+    const { missing } = compareTools(upstream, tools);
+    if (missing.length === 0) return;
+    const remedy = `correct the names in resourceServer.upstream.tools; the MCP server has ${listOf(tools.map(({ name }) => name))}`;
+    logger.warn(
+      { what, reason: `it has no tool ${listOf(missing)}`, remedy },
+      'the MCP server lacks tools that the settings name',
+    );
+  } catch (error) {
+    if (options.signal?.aborted) return;
+    const fault = error instanceof DiscoveryError ? error.fault : 'not-mcp';
+    const reason = error instanceof Error ? `it ${error.message}` : 'no reason is known';
+    logger.warn(
+      { what, reason, remedy: remedyFor(fault) },
+      'the tools of the MCP server cannot be read',
+    );
+  }
 }

@@ -1,43 +1,42 @@
-// A stream of the upstream (server-sent events), passed on event by event: each is whole, checked, and for this caller only.
+// Forwards a stream of server-sent events from the upstream, each event validated and filtered for the caller.
 import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
-import { isObject, membersOf } from '../messages.ts';
-import { isUnchanged, passAll } from './answer.ts';
-import { badGateway } from './faults.ts';
-import type { MessageId } from './message.ts';
+import { isObject, membersOf } from '../json-rpc.ts';
+import type { MessageId } from './messages.ts';
+import { badGateway, filterAll, type FilterMessage, isUnchanged } from './response.ts';
 
 export type EventStreamOptions = {
-  /** The largest event, in characters. */
-  limit: number;
-  /** A message as the caller may have it: the same object when nothing is changed, undefined when it is dropped. */
-  pass: (message: unknown) => Promise<unknown>;
+  /** Characters. */
+  maxEventLength: number;
+  filter: FilterMessage;
   bindEvent: (id: string) => string;
-  /** The requests that this stream is to answer. */
-  awaited: readonly MessageId[];
-  heard: () => void;
-  /** What a request is answered with when the stream breaks; also the place to log it. */
-  explain: (error: unknown) => (id: MessageId) => object;
+  /** The requests whose responses the stream must contain. */
+  requestIds: readonly MessageId[];
+  /** Called for each chunk. */
+  onData: () => void;
+  /** Called if the stream breaks. Returns the function that makes the response to each open request. */
+  onBreak: (error: unknown) => (id: MessageId) => object;
 };
 
 /**
- * Never throws. When the stream breaks before everything was answered, the rest is answered with an error, so that nobody waits for
- * ever; but not where the client can take up the stream again by an event id.
+ * Never throws. If the stream breaks, yields an error response for each open request, unless the client can resume the stream by an event
+ * id.
  */
-export async function* passEvents(
+export async function* filterEvents(
   source: AsyncIterable<Buffer>,
   options: EventStreamOptions,
 ): AsyncGenerator<string> {
   const reader = openReader(options);
   try {
     for await (const chunk of source) {
-      options.heard();
-      for (const event of reader.read(chunk)) yield await reader.pass(event);
+      options.onData();
+      for (const event of reader.read(chunk)) yield await reader.forward(event);
     }
     if (reader.unanswered().length === 0) return;
-    throw badGateway(new Error('the stream of the upstream ended before it answered'));
+    throw badGateway(new Error('the stream of the upstream ended before its responses'));
   } catch (error) {
-    const answerTo = options.explain(error);
+    const responseTo = options.onBreak(error);
     for (const id of reader.unanswered())
-      yield encode({ event: 'message', data: JSON.stringify(answerTo(id)) });
+      yield encode({ event: 'message', data: JSON.stringify(responseTo(id)) });
   }
 }
 
@@ -46,14 +45,14 @@ type Received = EventSourceMessage & { retry: number | undefined };
 
 const EMPTY_COMMENT = ':\n\n';
 
-function openReader({ limit, pass, bindEvent, awaited }: EventStreamOptions) {
+function openReader({ maxEventLength, filter, bindEvent, requestIds }: EventStreamOptions) {
   const decoder = new TextDecoder('utf-8', { fatal: true });
-  const open = new Set(awaited);
+  const open = new Set(requestIds);
   const received: (Received | Comment)[] = [];
   let isResumable = false;
   let retry: number | undefined;
   const parser = createParser({
-    maxBufferSize: limit,
+    maxBufferSize: maxEventLength,
     onEvent(event) {
       received.push({ ...event, retry });
       retry = undefined;
@@ -67,10 +66,10 @@ function openReader({ limit, pass, bindEvent, awaited }: EventStreamOptions) {
       parser.feed(decoder.decode(chunk, { stream: true }));
       return received.splice(0);
     },
-    async pass(event: Received | Comment): Promise<string> {
+    async forward(event: Received | Comment): Promise<string> {
       if (event === 'comment') return EMPTY_COMMENT;
       if (event.id) isResumable = true;
-      const data = await passData(event, pass, open);
+      const data = await filterData(event, filter, open);
       if (data === undefined && !event.id) return EMPTY_COMMENT;
       const bound = event.id ? { ...event, id: bindEvent(event.id) } : event;
       return encode({ ...bound, data: data ?? '' });
@@ -79,22 +78,23 @@ function openReader({ limit, pass, bindEvent, awaited }: EventStreamOptions) {
   };
 }
 
-/** Undefined when every message in it is dropped. Other kinds of events mean nothing in MCP: they go on without what they carry. */
-async function passData(
+/** Returns undefined if every message is dropped. Events of other types have no meaning in MCP and lose their data. */
+async function filterData(
   { event = 'message', data }: EventSourceMessage,
-  pass: EventStreamOptions['pass'],
+  filter: FilterMessage,
   open: Set<MessageId>,
 ): Promise<string | undefined> {
   if (event !== 'message' || data === '') return '';
   const parsed: unknown = JSON.parse(data);
   const messages = Array.isArray(parsed) ? parsed : [parsed];
-  if (!messages.every(isObject)) throw new Error('the upstream sent an event that is no message');
-  const passed = await passAll(messages, pass);
+  if (!messages.every(isObject))
+    throw new Error('the upstream sent an event that is not a message');
+  const filtered = await filterAll(messages, filter);
   for (const { id, method } of messages.map(membersOf))
     if (method === undefined) open.delete(id as MessageId);
-  if (isUnchanged(passed, messages)) return data;
-  if (passed.length === 0) return undefined;
-  return JSON.stringify(Array.isArray(parsed) ? passed : passed[0]);
+  if (isUnchanged(filtered, messages)) return data;
+  if (filtered.length === 0) return undefined;
+  return JSON.stringify(Array.isArray(parsed) ? filtered : filtered[0]);
 }
 
 function refuseTooLarge(error: ParseError): void {

@@ -1,7 +1,7 @@
 // Other sizes: memory of connectors and recorded calls, and connections to Redis.
 import type { Redis } from 'ioredis';
 import { createConnector } from '../../../src/connectors/connectors.ts';
-import { callRecorder } from '../../../src/resource-server/call-record.ts';
+import { callAuditor } from '../../../src/resource-server/call-audit.ts';
 import { auditServices } from '../../support/audit-services.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { usedMemory } from './inventory.ts';
@@ -19,7 +19,7 @@ export async function measureOtherSizes(
 ): Promise<OtherSizes> {
   const now = () => Date.now() / 1000;
   const wanted = { name: 'Club figures', level: 'operations' } as const;
-  const record = callRecorder(auditServices(store, now()));
+  const record = callAuditor(auditServices(store, now()));
   const caller = {
     accountId: account.id,
     clientId: grant.grant.clientId,

@@ -1,7 +1,7 @@
 // What judging a call costs before anything is sent: little, whatever the names in it are.
 import { expect } from 'chai';
-import { requireMessages } from '../../../src/resource-server/upstream/message.ts';
-import { isLookalike, levelRules } from '../../../src/resource-server/upstream/needed-level.ts';
+import { requireMessages } from '../../../src/resource-server/upstream/messages.ts';
+import { isLookalike, levelRules } from '../../../src/resource-server/upstream/levels.ts';
 
 /** Milliseconds of the processor. */
 function costOf(work: () => void): number {

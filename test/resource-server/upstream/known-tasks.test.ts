@@ -1,9 +1,9 @@
 // What a call needs of the store for the tasks that its messages are about: nothing more than it read when it came.
 import { expect } from 'chai';
-import type { Caller } from '../../../src/resource-server/level.ts';
-import { levelRules } from '../../../src/resource-server/upstream/needed-level.ts';
-import { openParameterHeaders } from '../../../src/resource-server/upstream/parameter-headers.ts';
-import { filterMessage } from '../../../src/resource-server/upstream/response-filter.ts';
+import type { Caller } from '../../../src/resource-server/authenticate.ts';
+import { levelRules } from '../../../src/resource-server/upstream/levels.ts';
+import { parameterHeaders } from '../../../src/resource-server/upstream/headers.ts';
+import { filterMessage } from '../../../src/resource-server/upstream/response.ts';
 
 const RELATED = 'io.modelcontextprotocol/related-task';
 const caller: Caller = {
@@ -39,15 +39,15 @@ describe('A message about a task', () => {
         >[0]),
         caller,
         tasks: {
-          give: () => Promise.resolve(),
+          add: () => Promise.resolve(),
           async idsOf() {
             reads += 1;
             return new Set(['new']);
           },
         },
         ownTasks: new Set(['known']),
-        handles: { bind: (_kind, _caller, handle) => handle, unbind: () => undefined },
-        parameterHeaders: openParameterHeaders(),
+        ids: { bind: (_kind, _caller, handle) => handle, unbind: () => undefined },
+        parameterHeaders: parameterHeaders(),
         isListening: true,
       },
       message,

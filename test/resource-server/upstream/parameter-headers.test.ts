@@ -1,7 +1,7 @@
 // UPS-06: what verifying the headers `Mcp-Param-*` costs, and which texts of a value count as that value.
 import { expect } from 'chai';
-import type { Message } from '../../../src/resource-server/upstream/message.ts';
-import { openParameterHeaders } from '../../../src/resource-server/upstream/parameter-headers.ts';
+import type { Message } from '../../../src/resource-server/upstream/messages.ts';
+import { parameterHeaders } from '../../../src/resource-server/upstream/headers.ts';
 
 const callWith = (given: object): Message => ({
   jsonrpc: '2.0',
@@ -24,7 +24,7 @@ function read(json: string): unknown {
 
 describe('The headers that repeat the arguments of a tool call', () => {
   it('UPS-06 cost little, however many headers and arguments there are', () => {
-    const { verified } = openParameterHeaders();
+    const { verified } = parameterHeaders();
     const headers = { ...named('x-', 900, '1'), ...named('mcp-param-', 900, '0') };
     const before = process.cpuUsage();
     const sent = verified(headers as Record<string, string>, callWith(named('', 100_000, 0)));
@@ -46,11 +46,11 @@ describe('The headers that repeat the arguments of a tool call', () => {
     ['["7"]', [], ['7']],
   ] as const)
     it(`UPS-06 repeat ${json} only as ${right.join(' or ') || 'nothing'}`, () => {
-      const { verified } = openParameterHeaders();
+      const { verified } = parameterHeaders();
       const call = callWith({ value: read(json) });
       const header = (text: string) => ({ 'mcp-param-value': text });
       for (const text of right) expect(verified(header(text), call)).to.deep.equal(header(text));
       for (const text of wrong)
-        expect(() => verified(header(text), call), text).to.throw('something else');
+        expect(() => verified(header(text), call), text).to.throw('differs from the body');
     });
 });

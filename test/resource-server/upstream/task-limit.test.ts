@@ -1,7 +1,7 @@
 // UPS-01: how many tasks of a caller are remembered, and which are forgotten first.
 import { expect } from 'chai';
-import type { Caller } from '../../../src/resource-server/level.ts';
-import { openTasks } from '../../../src/resource-server/upstream/tasks.ts';
+import type { Caller } from '../../../src/resource-server/authenticate.ts';
+import { taskOwnership } from '../../../src/resource-server/upstream/bound-ids.ts';
 import { openSystemStore } from '../../support/opened-store.ts';
 import { useSystem } from '../../support/system.ts';
 
@@ -21,10 +21,10 @@ describe('The tasks that are remembered of a caller', () => {
   it('UPS-01 are those that last longest, and the newest one, when there are too many', async () => {
     const { store } = await openSystemStore(system());
     try {
-      const tasks = openTasks(store, 'https://mcp.example/', () => 1_000_000);
-      await tasks.give(caller, { id: 'long', ttlSeconds: 240 * HOUR });
+      const tasks = taskOwnership(store, 'https://mcp.example/', () => 1_000_000);
+      await tasks.add(caller, { id: 'long', ttlSeconds: 240 * HOUR });
       for (let n = 0; n < 1001; n += 1)
-        await tasks.give(caller, { id: `short-${n}`, ttlSeconds: 60 });
+        await tasks.add(caller, { id: `short-${n}`, ttlSeconds: 60 });
       const kept = await tasks.idsOf(caller);
       expect(kept.size).to.equal(1000);
       expect([...kept]).to.include.members(['long', 'short-1000', 'short-2']);

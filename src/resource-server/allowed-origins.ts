@@ -1,0 +1,34 @@
+import type Koa from 'koa';
+import { EXPOSED, HEADERS } from '../http/cors.ts';
+import { HttpError } from '../http/errors.ts';
+
+const LOOPBACK_ORIGIN = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/;
+const PARAMETER_HEADER = /^mcp-param-[\w!#$%&'*+.^`|~-]+$/i;
+
+export type OriginPolicy = { allowed: ReadonlySet<string>; allowLoopback: boolean };
+
+/** Rejects other web origins, against DNS rebinding (MCP, Streamable HTTP), and answers preflights. Clients that are not browsers send no `Origin`. */
+export function requireAllowedOrigin({ allowed, allowLoopback }: OriginPolicy): Koa.Middleware {
+  return function allowedOrigin(ctx, next) {
+    const { origin } = ctx.req.headers;
+    ctx.set('Vary', 'Origin');
+    ctx.set('Access-Control-Expose-Headers', EXPOSED);
+    if (origin === undefined) return next();
+    if (!allowed.has(origin) && !(allowLoopback && LOOPBACK_ORIGIN.test(origin))) {
+      throw new HttpError(403, 'forbidden_origin', 'calls from this web origin are not allowed');
+    }
+    ctx.set('Access-Control-Allow-Origin', origin);
+    if (ctx.method !== 'OPTIONS' || !ctx.get('Access-Control-Request-Method')) return next();
+    ctx.set('Access-Control-Allow-Methods', 'GET, POST, DELETE');
+    ctx.set('Access-Control-Allow-Headers', [HEADERS, ...parameterHeadersOf(ctx)].join(', '));
+    ctx.set('Access-Control-Max-Age', '3600');
+    ctx.status = 204;
+    return undefined;
+  };
+}
+
+/** Tools declare these headers (MCP 2026-07-28, SEP-2243), so no fixed list has them all. */
+function parameterHeadersOf(ctx: Koa.Context): string[] {
+  const names = ctx.get('Access-Control-Request-Headers').split(',');
+  return names.map((name) => name.trim()).filter((name) => PARAMETER_HEADER.test(name));
+}

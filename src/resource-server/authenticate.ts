@@ -1,0 +1,207 @@
+// Authenticates a request by its access token (RFC 6750, RFC 9068, RFC 9449).
+import type { JWTPayload } from 'jose';
+import type Koa from 'koa';
+import { type Account, isHonoured } from '../accounts/account.ts';
+import { connectLink } from '../connectors/connect-link.ts';
+import type { Connector } from '../connectors/connector.ts';
+import { allowsLevel, type GrantRecord } from '../grants/grant-record.ts';
+import { HttpError, tooManyRequests } from '../http/errors.ts';
+import type { RateLimit } from '../http/rate-limits.ts';
+import { requestContext } from '../http/request-context.ts';
+import { type MintedToken, mintedAudience } from '../minted-tokens/minted-tokens.ts';
+import { isLevel, type Level, lowest } from '../permission-level.ts';
+import { membersOf } from './json-rpc.ts';
+import { type Addresses, ALSO_DPOP, challenge } from './metadata.ts';
+import type { TokenFault, VerifyToken } from './token-verifier.ts';
+
+/** Who sends a request, read from a valid access token. */
+export type Caller = {
+  accountId: string;
+  clientId: string;
+  connector?: string;
+  grantId?: string;
+  tokenId: string;
+  level: Level;
+  /** The highest level that can be granted here: that of the connector or, for a minted token, its own. */
+  ceiling: Level;
+  minted: boolean;
+  /** Thumbprint (RFC 7638) of the key that the token is bound to. Each request needs a proof of this key. */
+  keyThumbprint?: string;
+};
+
+/** `record` is the minted token's record, whose last use is noted. */
+export type MintedCaller = Caller & { record: MintedToken };
+
+export type AuthenticationOptions = Addresses & {
+  verifyToken: VerifyToken;
+  /** The `read…` functions return records that are at most 9 s old, or 45 s when the store is unavailable. */
+  readGrant: (id: string) => Promise<GrantRecord | undefined>;
+  readAccount: (id: string) => Promise<Account | undefined>;
+  readMintedToken: (id: string) => Promise<MintedToken | undefined>;
+  /** Counts tokens that we did not sign. Expired and revoked tokens do not count. */
+  wrongTokens: RateLimit;
+};
+
+/** `DPoP` tokens come with a proof of the key that they are bound to (RFC 9449 section 7.1). */
+export type Scheme = 'Bearer' | 'DPoP';
+
+/**
+ * Authenticates with an access token for a connect link. Throws 401 with a challenge (RFC 6750 section 3, RFC 9728 section 5.1), 429 after too
+ * many forged tokens, or 503 if the token cannot be checked.
+ */
+export async function authenticate(
+  options: AuthenticationOptions,
+  ctx: Koa.Context,
+  connector: Connector,
+): Promise<Caller> {
+  const { token, isPresent, scheme } = presentedToken(ctx.req.headers.authorization);
+  const caller =
+    token === undefined ? 'unknown' : await callerOf(options, connector, token, scheme);
+  if (typeof caller !== 'string') return caller;
+  if (isPresent && caller === 'unknown') await limitForgeries(options, ctx);
+  const error = isPresent ? ({ error: 'invalid_token' } as const) : {};
+  const header =
+    challenge(options, connector, { ...error, scope: connector.level, scheme }) +
+    (caller === 'bound' ? ALSO_DPOP : '');
+  const message = isPresent ? REFUSALS[caller] : 'an access token is needed: sign in first';
+  const code = isPresent ? 'invalid_token' : 'token_required';
+  throw new HttpError(401, code, message, { headers: { 'WWW-Authenticate': header } });
+}
+
+/** Authenticates with a minted token. The challenge has no `resource_metadata`, because nobody can sign in here. */
+export async function authenticateMintedToken(
+  options: AuthenticationOptions,
+  ctx: Koa.Context,
+): Promise<MintedCaller> {
+  const { token, isPresent, scheme } = presentedToken(ctx.req.headers.authorization);
+  const caller = token === undefined ? 'unknown' : await mintedCallerOf(options, token, scheme);
+  if (typeof caller !== 'string') return caller;
+  if (isPresent && caller === 'unknown') await limitForgeries(options, ctx);
+  const message = `${MINTED_REFUSALS[caller]}${MINTED_ONLY}`;
+  throw new HttpError(401, 'invalid_token', message, { headers: { 'WWW-Authenticate': 'Bearer' } });
+}
+
+/** `bound` and `unbound` tokens were presented with the scheme of the other kind. */
+type Refusal = TokenFault | 'ended' | 'bound' | 'unbound';
+
+/** `unknown` tokens, which we did not sign, get no details. */
+const REFUSALS: Record<Refusal, string> = {
+  unknown: 'the access token is not valid for this connect link',
+  expired: 'the access token has expired: refresh it, or sign in again',
+  'wrong-audience': 'the access token is for another address: sign in through this connect link',
+  ended: 'this access token, or the sign-in behind it, has ended: refresh it, or sign in again',
+  bound: 'this access token is bound to a key: send it as DPoP, with a proof of that key',
+  unbound: 'this access token is not bound to a key: send it as Bearer',
+};
+
+const MINTED_REFUSALS: Record<Refusal, string> = {
+  unknown: '',
+  expired: 'this minted token has expired; ',
+  'wrong-audience': 'this token is for another address; ',
+  ended: 'this minted token was revoked; ',
+  bound: '',
+  unbound: 'minted tokens are sent as Bearer; ',
+};
+
+const MINTED_ONLY =
+  'this address accepts minted tokens only: use a connect link (…/connect/<connector>/mcp) to sign in, or ask an administrator for a minted token';
+
+async function limitForgeries(
+  { wrongTokens }: AuthenticationOptions,
+  ctx: Koa.Context,
+): Promise<void> {
+  const wait = await wrongTokens.take(requestContext(ctx).address, 'access token');
+  if (wait !== undefined) throw tooManyRequests(wait);
+}
+
+const MAX_TOKEN_LENGTH = 8192;
+
+type PresentedToken = { token?: string; isPresent: boolean; scheme: Scheme };
+
+/** The token of an `Authorization` header (RFC 6750 section 2.1). `isPresent` is false for any other scheme. */
+export function presentedToken(authorization = ''): PresentedToken {
+  const [, scheme, rest = ''] = /^(bearer|dpop)(?: (.*))?$/i.exec(authorization) ?? [];
+  const token = rest.trim();
+  return {
+    isPresent: scheme !== undefined,
+    scheme: scheme?.toLowerCase() === 'dpop' ? 'DPoP' : 'Bearer',
+    ...(token && token.length <= MAX_TOKEN_LENGTH ? { token } : {}),
+  };
+}
+
+async function callerOf(
+  options: AuthenticationOptions,
+  connector: Connector,
+  token: string,
+  scheme: Scheme,
+): Promise<Caller | Refusal> {
+  const claims = await options.verifyToken(token, connectLink(options.resourceUrl, connector.id));
+  if (typeof claims === 'string') return claims;
+  const { sub, jti, scope, client_id: clientId, grant_id: grantId } = claims;
+  if (
+    !sub ||
+    !jti ||
+    typeof clientId !== 'string' ||
+    typeof grantId !== 'string' ||
+    !isLevel(scope)
+  )
+    return 'unknown';
+  const keyThumbprint = boundKey(claims);
+  if (keyThumbprint === 'unsupported') return 'unknown';
+  if (scheme === 'Bearer' && keyThumbprint !== undefined) return 'bound';
+  if (scheme === 'DPoP' && keyThumbprint === undefined) return 'unbound';
+  const [grant, account] = await Promise.all([
+    options.readGrant(grantId),
+    options.readAccount(sub),
+  ]);
+  const isActive =
+    grant !== undefined &&
+    grant.revoked?.[jti] === undefined &&
+    grant.connector === connector.id &&
+    grant.grant.accountId === sub &&
+    grant.grant.clientId === clientId;
+  if (!isActive || !account || !isHonoured(account, grant.createdAt)) return 'ended';
+  // The person lowered the level after the token was issued. The client refreshes it.
+  if (!allowsLevel(grant, scope)) return 'ended';
+  return {
+    accountId: sub,
+    clientId,
+    grantId,
+    connector: connector.id,
+    tokenId: jti,
+    level: lowest(scope, connector.level),
+    ceiling: connector.level,
+    minted: false,
+    ...(keyThumbprint === undefined ? {} : { keyThumbprint }),
+  };
+}
+
+/** The thumbprint of the key that a token is bound to (RFC 9449 section 6.1); `unsupported` for other confirmation methods. */
+function boundKey({ cnf }: JWTPayload): string | undefined {
+  if (cnf === undefined) return undefined;
+  const { jkt, ...others } = membersOf(cnf);
+  return typeof jkt === 'string' && Object.keys(others).length === 0 ? jkt : 'unsupported';
+}
+
+async function mintedCallerOf(
+  options: AuthenticationOptions,
+  token: string,
+  scheme: Scheme,
+): Promise<MintedCaller | Refusal> {
+  const claims = await options.verifyToken(token, mintedAudience(options.resourceUrl));
+  if (typeof claims === 'string') return claims;
+  if (!claims.sub || !claims.jti || !isLevel(claims.scope)) return 'unknown';
+  if (scheme === 'DPoP') return 'unbound';
+  const record = await options.readMintedToken(claims.jti);
+  if (!record) return 'ended';
+  const level = lowest(claims.scope, record.level);
+  return {
+    accountId: claims.sub,
+    clientId: claims.sub,
+    tokenId: record.id,
+    level,
+    ceiling: level,
+    minted: true,
+    record,
+  };
+}

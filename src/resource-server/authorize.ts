@@ -1,0 +1,68 @@
+// Decides whether a caller's permission level is enough for a call (RFC 6750 section 3.1, MCP authorization).
+import type { Connector } from '../connectors/connector.ts';
+import { HttpError } from '../http/errors.ts';
+import { isAtLeast, type Level } from '../permission-level.ts';
+import type { Caller } from './authenticate.ts';
+import { type Addresses, challenge } from './metadata.ts';
+
+export type Decision = 'allowed' | 'step-up' | 'forbidden';
+
+/** `tool` is the name of the tool or, for other requests, the method. */
+export type RequiredLevel = { level: Level; tool: string };
+
+/** `step-up`: the person can grant the level (403 `insufficient_scope`). `forbidden`: nobody can grant it on this link. */
+export function authorize(
+  caller: Pick<Caller, 'level' | 'ceiling' | 'minted'>,
+  required: Level,
+): Decision {
+  if (isAtLeast(caller.level, required)) return 'allowed';
+  return !caller.minted && isAtLeast(caller.ceiling, required) ? 'step-up' : 'forbidden';
+}
+
+/** Throws 403 if the person can grant the missing level. A forbidden call passes: the MCP handler returns a tool error. */
+export function requireLevel(
+  addresses: Addresses,
+  connector: Connector,
+  caller: Caller,
+  required: RequiredLevel | undefined,
+): void {
+  if (!required || authorize(caller, required.level) !== 'step-up') return;
+  const { level, tool } = required;
+  const header = challenge(addresses, connector, {
+    error: 'insufficient_scope',
+    scope: level,
+    scheme: caller.keyThumbprint === undefined ? 'Bearer' : 'DPoP',
+  });
+  const message = `the tool ${tool} needs the level ${level}: sign in again and allow it`;
+  throw new HttpError(403, 'insufficient_scope', message, {
+    headers: { 'WWW-Authenticate': header },
+  });
+}
+
+/** Explains a denied call. `step-up` occurs only in a batch with another call that is forbidden. */
+export function denialText(
+  productName: string,
+  caller: Caller,
+  { tool, level }: RequiredLevel,
+  decision: 'step-up' | 'forbidden',
+): string {
+  const needs = `${tool} needs the permission level ${level}, and this call was made with ${caller.level}.`;
+  if (decision === 'step-up') return `${needs} Call it by itself to be asked for that level.`;
+  const source = caller.minted ? 'token minted' : 'connect link';
+  return `${needs} A higher level cannot be granted here. Ask whoever runs ${productName} for a ${source} with the level ${level}.`;
+}
+
+/** The highest level that the messages of a JSON-RPC body need, be it one message or a batch. */
+export function highestRequired(
+  body: unknown,
+  requiredBy: (message: unknown) => RequiredLevel | undefined,
+): RequiredLevel | undefined {
+  const messages: unknown[] = Array.isArray(body) ? body : [body];
+  return messages
+    .map(requiredBy)
+    .reduce(
+      (highest, required) =>
+        !required || (highest && isAtLeast(highest.level, required.level)) ? highest : required,
+      undefined,
+    );
+}

@@ -1,0 +1,78 @@
+// Requires a DPoP proof with a bound access token (RFC 9449 sections 4.3 and 7).
+import type Koa from 'koa';
+import { connectLink } from '../connectors/connect-link.ts';
+import type { Connector } from '../connectors/connector.ts';
+import { isRecent, NONCE_KEY, dpopNonces } from '../dpop/nonces.ts';
+import { consumeProof, InvalidProof, type Proof, validateProof } from '../dpop/proof.ts';
+import { HttpError } from '../http/errors.ts';
+import { persistentKey } from '../keys/persistent-key.ts';
+import type { Settings } from '../settings/settings.ts';
+import type { Store } from '../store/store.ts';
+import { type Caller, presentedToken } from './authenticate.ts';
+import { challenge, type Challenge } from './metadata.ts';
+
+export type DpopServices = { settings: Settings; store: Store; now: () => number };
+
+export type RequireDpopProof = (
+  ctx: Koa.Context,
+  connector: Connector,
+  caller: Caller,
+) => Promise<void>;
+
+/**
+ * Returns a check of the proof of a bound token: signature, key, request, age and single use. Call it once per request, after
+ * authentication. Throws 401, or 503 if the store is unavailable. Tokens that are not bound need no proof.
+ */
+export async function dpopProofs(services: DpopServices): Promise<RequireDpopProof> {
+  const { settings, store, now } = services;
+  const nonces = dpopNonces(await persistentKey(store, settings.secret, NONCE_KEY));
+
+  return async function requireDpopProof(ctx, connector, { keyThumbprint }) {
+    if (keyThumbprint === undefined) return;
+    const refuse = (error: ProofError, message: string, headers = {}): never => {
+      throw refusal(settings, connector, error, message, headers);
+    };
+    const proof = await readProof(ctx, settings.resourceUrl, connector, now()).catch(
+      (error: unknown) => {
+        if (error instanceof InvalidProof) return refuse('invalid_dpop_proof', error.message);
+        throw error;
+      },
+    );
+    if (proof.thumbprint !== keyThumbprint)
+      refuse('invalid_token', 'this access token is bound to another key');
+    if (!isRecent(nonces, proof, now())) {
+      const message = 'the DPoP proof is too old or from the future: make one with this nonce';
+      refuse('use_dpop_nonce', message, { 'DPoP-Nonce': nonces.next(now()) });
+    }
+    if (!(await consumeProof(store, proof)))
+      refuse('invalid_dpop_proof', 'the DPoP proof was used before: make one for each request');
+  };
+}
+
+type ProofError = NonNullable<Challenge['error']>;
+
+/** Sends only the DPoP challenge: clients look for it before they send a nonce. */
+function refusal(
+  settings: Settings,
+  connector: Connector,
+  error: ProofError,
+  message: string,
+  headers: Record<string, string>,
+): HttpError {
+  const fields = { error, scope: connector.level, scheme: 'DPoP' } as const;
+  const header = challenge(settings, connector, fields);
+  return new HttpError(401, error, message, {
+    headers: { 'WWW-Authenticate': header, ...headers },
+  });
+}
+
+function readProof(
+  { req, method }: Koa.Context,
+  resourceUrl: string,
+  { id }: Connector,
+  now: number,
+): Promise<Proof> {
+  const { token = '' } = presentedToken(req.headers.authorization);
+  const request = { method, url: connectLink(resourceUrl, id), token };
+  return validateProof(req.headersDistinct.dpop, request, now);
+}

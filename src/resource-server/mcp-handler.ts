@@ -1,0 +1,23 @@
+import type Koa from 'koa';
+import type { RequestKind } from './active-requests.ts';
+import type { Caller } from './authenticate.ts';
+import type { RequiredLevel } from './authorize.ts';
+
+export type AuthorizedRequest = {
+  caller: Caller;
+  /** The parsed JSON; undefined if the request had none or it was invalid. */
+  body: unknown;
+  /** Authenticates the request again. Rejects with the error that a new request would get. */
+  revalidate: () => Promise<unknown>;
+};
+
+/** Handles authorized MCP requests: the built-in sample, or the proxy to the operator's MCP server. */
+export type McpHandler = {
+  /** The highest level that the messages in `body` need; undefined if they need none. */
+  requiredLevel(body: unknown): RequiredLevel | undefined;
+  /** Throws HttpError before the response starts. */
+  handle(ctx: Koa.Context, request: AuthorizedRequest): Promise<void>;
+  /** Ends the active requests of a kind with an error response, because the process stops. */
+  end(kind: RequestKind): void;
+  close(): Promise<void>;
+};

@@ -1,0 +1,215 @@
+// The headers of a request to the upstream. Only listed headers are forwarded: never tokens, proofs or cookies.
+import type { IncomingHttpHeaders } from 'node:http';
+import { LRUCache } from 'lru-cache';
+import { HttpError } from '../../http/errors.ts';
+import { type Caller, presentedToken } from '../authenticate.ts';
+import { isObject, membersOf, plainValues } from '../json-rpc.ts';
+import type { IdBinder } from './bound-ids.ts';
+import { CALLER_HEADER } from './caller-header.ts';
+import { hasSubject, isRequest, type Message, subjectOf } from './messages.ts';
+
+const FORWARDED = /^(accept|mcp-protocol-version|mcp-method|mcp-name)$/;
+const REVISION = /^\d{4}-\d{2}-\d{2}$/;
+/** The first revision whose headers repeat the body (SEP-2243). */
+const MIRRORED_SINCE = '2026-07-28';
+const REVISION_IN_BODY = 'io.modelcontextprotocol/protocolVersion';
+
+export type Inbound = { headers: IncomingHttpHeaders; messages: readonly Message[] };
+
+export type OutboundOptions = {
+  ids: IdBinder;
+  parameterHeaders: ParameterHeaders;
+  caller: Caller;
+  /** The value of `Gatehouse-Caller`. */
+  callerJwt: string;
+  version: string;
+};
+
+/** Throws HttpError 404 if the session or event id is not this caller's, and 400 if a header differs from the body. */
+export function outboundHeaders(
+  { headers, messages }: Inbound,
+  options: OutboundOptions,
+): Record<string, string> {
+  requireMatchingBody(headers, messages);
+  const { ids, parameterHeaders, caller, callerJwt, version } = options;
+  const session = headers['mcp-session-id'];
+  const event = headers['last-event-id'];
+  return {
+    accept: 'application/json, text/event-stream',
+    ...forwardedHeaders(headers, messages, parameterHeaders),
+    ...(messages.length > 0 ? { 'content-type': 'application/json' } : {}),
+    ...(session === undefined
+      ? {}
+      : { 'mcp-session-id': requireOwnId(ids.unbind('session', caller, String(session))) }),
+    ...(event === undefined
+      ? {}
+      : { 'last-event-id': requireOwnId(ids.unbind('event', caller, String(event))) }),
+    'accept-encoding': 'identity',
+    'user-agent': `gatehouse/${version}`,
+    [CALLER_HEADER]: callerJwt,
+  };
+}
+
+/** Drops headers about a single message from a batch, and headers that contain the access token or DPoP proof. */
+function forwardedHeaders(
+  headers: IncomingHttpHeaders,
+  messages: readonly Message[],
+  parameterHeaders: ParameterHeaders,
+): Record<string, string> {
+  const { token = '' } = presentedToken(headers.authorization);
+  const secrets = [token, String(headers.dpop ?? '')].filter((secret) => secret !== '');
+  const [message, ...more] = messages;
+  const isForwarded = ([name, value]: [string, unknown]) => {
+    if (!FORWARDED.test(name) || typeof value !== 'string') return false;
+    if (name === 'mcp-name')
+      return more.length === 0 && message !== undefined && hasSubject(message);
+    return more.length === 0 || name !== 'mcp-method';
+  };
+  const ofMessage = message && more.length === 0 ? parameterHeaders.verified(headers, message) : {};
+  const all = { ...Object.fromEntries(Object.entries(headers).filter(isForwarded)), ...ofMessage };
+  const isSecret = ([, value]: [string, unknown]) =>
+    secrets.some((secret) => String(value).includes(secret));
+  const safe = Object.entries(all).filter((header) => !isSecret(header));
+  return Object.fromEntries(safe) as Record<string, string>;
+}
+
+/** A server that trusts the headers would do something else than we authorized (MCP 2026-07-28, header validation). */
+function requireMatchingBody(headers: IncomingHttpHeaders, messages: readonly Message[]): void {
+  const [message, ...more] = messages;
+  if (!message || more.length > 0) return;
+  const { 'mcp-method': method, 'mcp-name': name } = headers;
+  const [revision, revisionInBody] = [headers['mcp-protocol-version'], revisionOf(message)];
+  if (isRequest(message) && isMirrored(revision ?? revisionInBody)) {
+    const hasName = subjectOf(message) === undefined || name !== undefined;
+    if (method === undefined) throw headerMissing('Mcp-Method');
+    if (!hasName) throw headerMissing('Mcp-Name');
+    if (revisionInBody !== undefined && revisionInBody !== revision)
+      throw headerMismatch('MCP-Protocol-Version');
+  }
+  if (method !== undefined && method !== message.method) throw headerMismatch('Mcp-Method');
+  const named = name === undefined ? undefined : decodedHeader(String(name));
+  if (name !== undefined && (named === undefined || named !== subjectOf(message)))
+    throw headerMismatch('Mcp-Name');
+}
+
+function revisionOf({ params }: Message): unknown {
+  return membersOf(params?.['_meta'])[REVISION_IN_BODY];
+}
+
+function isMirrored(revision: unknown): boolean {
+  return typeof revision === 'string' && REVISION.test(revision) && revision >= MIRRORED_SINCE;
+}
+
+function headerMissing(header: string): HttpError {
+  return new HttpError(400, 'header_mismatch', `${header} is missing`);
+}
+
+function requireOwnId(id: string | undefined): string {
+  if (id !== undefined) return id;
+  throw new HttpError(404, 'unknown_session', 'there is no such session: start a new one');
+}
+
+/** A header, and the path of the argument that it repeats, as the tool's schema declares it (`x-mcp-header`). */
+type Declaration = { header: string; path: readonly string[] };
+
+/**
+ * Verifies the headers `Mcp-Param-*`, which repeat arguments of a tool call (MCP 2026-07-28, SEP-2243). A server may trust the headers, while
+ * we authorize and audit the body. The declarations come from the tool lists that this process forwarded. For other tools, such as after a
+ * restart, a header repeats the argument of its own name. A header without an argument is dropped; an upstream that needs it responds with
+ * -32020, and the client lists the tools again.
+ */
+export type ParameterHeaders = {
+  /** Reads the declarations of a tool list. */
+  learn(tools: readonly unknown[]): void;
+  /** The headers to forward. Throws HttpError 400 if one differs from its argument. */
+  verified(headers: IncomingHttpHeaders, message: Message): Record<string, string>;
+};
+
+const PARAMETER_PREFIX = 'mcp-param-';
+const MAX_TOOLS = 5000;
+const MAX_SCHEMA_DEPTH = 20;
+const ENCODED = /^=\?base64\?(.*)\?=$/;
+/** Servers read other characters in different ways (RFC 9110 section 5.5). */
+const PLAIN = /^[\t\x20-\x7e]*$/;
+/** Without leading zeros, which some parsers read as octal. */
+const DECIMAL = /^-?(0|[1-9]\d*)(\.\d+)?$/;
+
+export function parameterHeaders(): ParameterHeaders {
+  const declared = new LRUCache<string, Declaration[]>({ max: MAX_TOOLS });
+  return {
+    learn(tools) {
+      for (const { name, inputSchema } of tools.map(membersOf))
+        if (typeof name === 'string') declared.set(name, declarationsIn(inputSchema));
+    },
+    verified(headers, { method, params }) {
+      const sent = Object.entries(headers).filter(([header]) =>
+        header.startsWith(PARAMETER_PREFIX),
+      );
+      if (method !== 'tools/call' || sent.length === 0) return {};
+      const { name, arguments: given } = membersOf(params);
+      const declarations =
+        declared.get(String(name)) ??
+        declarationsByName(given, new Set(sent.map(([each]) => each)));
+      const byHeader = Map.groupBy(declarations, ({ header }) => header);
+      const verified = sent.filter(([header, value]) => {
+        const mirrored = byHeader.get(header) ?? [];
+        if (mirrored.some(({ path }) => !repeats(String(value), valueAt(given, path))))
+          throw headerMismatch(header);
+        return mirrored.length > 0;
+      });
+      return Object.fromEntries(verified) as Record<string, string>;
+    },
+  };
+}
+
+/** Follows `properties` only: an argument elsewhere in a schema has no fixed path. */
+function declarationsIn(schema: unknown, path: readonly string[] = []): Declaration[] {
+  const { 'x-mcp-header': header, properties } = membersOf(schema);
+  const own =
+    typeof header === 'string' ? [{ header: PARAMETER_PREFIX + header.toLowerCase(), path }] : [];
+  if (path.length === MAX_SCHEMA_DEPTH) return own;
+  const nested = Object.entries(membersOf(properties)).flatMap(([name, property]) =>
+    declarationsIn(property, [...path, name]),
+  );
+  return [...own, ...nested];
+}
+
+/** Returns only the declarations of `sent` headers, because there may be very many arguments. */
+function declarationsByName(given: unknown, sent: ReadonlySet<string>): Declaration[] {
+  return Object.keys(membersOf(given)).flatMap((name) =>
+    [name, name.replaceAll('_', '-')]
+      .map((header) => ({ header: PARAMETER_PREFIX + header.toLowerCase(), path: [name] }))
+      .filter(({ header }) => sent.has(header)),
+  );
+}
+
+function valueAt(given: unknown, path: readonly string[]): unknown {
+  return path.reduce((value, name) => {
+    const members = membersOf(value);
+    return Object.hasOwn(members, name) ? members[name] : undefined;
+  }, given);
+}
+
+function repeats(header: string, value: unknown): boolean {
+  const text = decodedHeader(header);
+  if (text === undefined) return false;
+  if (typeof value === 'number' && DECIMAL.test(text)) return Number(text) === value;
+  const plain = isObject(value) ? plainValues(value) : value;
+  return ['string', 'number', 'boolean'].includes(typeof plain) && String(plain) === text;
+}
+
+/** Returns undefined if the value is ambiguous. */ function decodedHeader(
+  value: string,
+): string | undefined {
+  if (!PLAIN.test(value)) return undefined;
+  const [, base64] = ENCODED.exec(value) ?? [];
+  if (base64 === undefined) return value;
+  const bytes = Buffer.from(base64, 'base64');
+  const text = bytes.toString('utf8');
+  const isCanonical = bytes.toString('base64') === base64 && Buffer.from(text).equals(bytes);
+  return isCanonical ? text : undefined;
+}
+
+function headerMismatch(header: string): HttpError {
+  return new HttpError(400, 'header_mismatch', `${header} differs from the body`);
+}

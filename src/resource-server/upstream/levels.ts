@@ -1,0 +1,155 @@
+// Authorizes messages for the upstream by the levels in the settings.
+import { type Level, LEVELS } from '../../permission-level.ts';
+import type { UpstreamSettings } from '../../settings/schema.ts';
+import type { Caller } from '../authenticate.ts';
+import { authorize, denialText, type RequiredLevel } from '../authorize.ts';
+import { isObject, membersOf } from '../json-rpc.ts';
+import { type IdBinder, isOwnTask, requestStateOf, tasksNamedIn } from './bound-ids.ts';
+import {
+  errorResponse,
+  INVALID_PARAMS,
+  isRequest,
+  type Message,
+  SERVER_ERROR,
+  toolErrorResponse,
+} from './messages.ts';
+
+export type LevelRules = {
+  tools: ReadonlyMap<string, Level>;
+  /** The names in `tools`, normalized. */
+  foldedNames: ReadonlySet<string>;
+  defaultLevel: Level;
+};
+
+/** Methods that need no level: they maintain a connection, or request lists, whose responses are filtered. */
+const UNRESTRICTED_METHODS: ReadonlySet<unknown> = new Set([
+  'initialize',
+  'ping',
+  'server/discover',
+  'logging/setLevel',
+  'tools/list',
+  'resources/list',
+  'resources/templates/list',
+  'prompts/list',
+  'tasks/list',
+]);
+
+/** Filters of `subscriptions/listen` that need no level: changes of lists, and tasks, which are bound to their callers. */
+const UNRESTRICTED_SUBSCRIPTIONS: ReadonlySet<string> = new Set([
+  'toolsListChanged',
+  'promptsListChanged',
+  'resourcesListChanged',
+  'taskIds',
+]);
+
+/** MCP recommends at most 128. */
+const MAX_NAME_LENGTH = 512;
+
+export function levelRules({ tools, defaultLevel }: UpstreamSettings): LevelRules {
+  return {
+    tools: new Map(tools.map(({ name, level }) => [name, level])),
+    foldedNames: new Set(tools.map(({ name }) => foldName(name))),
+    defaultLevel,
+  };
+}
+
+/**
+ * True if the name differs from a declared one only in case, Unicode form (NFKC), white space or invisible characters. An upstream that
+ * compares names less strictly would run a tool at the level of another. True also for a name above MAX_NAME_LENGTH, because comparing it is
+ * slow.
+ */
+export function isLookalike({ tools, foldedNames }: LevelRules, name: unknown): boolean {
+  if (typeof name !== 'string' || tools.has(name)) return false;
+  return name.length > MAX_NAME_LENGTH || foldedNames.has(foldName(name));
+}
+
+/** Upper case first: JavaScript has no other case folding for ſ, ß and ı. */
+function foldName(name: string): string {
+  const visible = name
+    .normalize('NFKC')
+    .replace(/[\s\p{Cc}\p{Default_Ignorable_Code_Point}]/gu, '');
+  return visible.toUpperCase().toLowerCase().normalize('NFKC');
+}
+
+export function levelOfTool({ tools, defaultLevel }: LevelRules, name: unknown): Level {
+  return (typeof name === 'string' ? tools.get(name) : undefined) ?? defaultLevel;
+}
+
+/** Returns undefined for notifications, responses of the client, and unrestricted methods. */
+export function requiredBy(rules: LevelRules, message: unknown): RequiredLevel | undefined {
+  const { id, method, params } = membersOf(message);
+  if (typeof method !== 'string' || UNRESTRICTED_METHODS.has(method)) return undefined;
+  if (method.startsWith('notifications/') && id === undefined) return undefined;
+  if (method === 'subscriptions/listen' && !isRestrictedSubscription(params)) return undefined;
+  // Tasks are bound to a caller and a level.
+  if (method.startsWith('tasks/')) return { tool: method, level: LEVELS[0] };
+  const { name } = membersOf(params);
+  if (method !== 'tools/call' || typeof name !== 'string')
+    return { tool: method, level: rules.defaultLevel };
+  // Refused at every level.
+  if (isLookalike(rules, name)) return undefined;
+  return { tool: name, level: levelOfTool(rules, name) };
+}
+
+function isRestrictedSubscription(params: unknown): boolean {
+  const { notifications } = membersOf(params);
+  if (notifications === undefined) return false;
+  if (!isObject(notifications)) return true;
+  return Object.entries(notifications).some(
+    ([kind, filter]) => !UNRESTRICTED_SUBSCRIPTIONS.has(kind) && !isEmptyFilter(filter),
+  );
+}
+
+function isEmptyFilter(filter: unknown): boolean {
+  return !filter || (Array.isArray(filter) && filter.length === 0);
+}
+
+export type RefusalOptions = {
+  rules: LevelRules;
+  productName: string;
+  ids: IdBinder;
+  /** The ids of the tasks that the caller may use. */
+  ownTasks: ReadonlySet<string>;
+};
+
+const BATCH_REFUSED = {
+  code: SERVER_ERROR,
+  message: 'This was not done, because another call of the same batch was refused.',
+};
+/** The response of a server to an id that it did not issue. */
+export const TASK_NOT_FOUND = { code: INVALID_PARAMS, message: 'Task not found' };
+const UNKNOWN_TOOL = { code: INVALID_PARAMS, message: 'Unknown tool' };
+const UNKNOWN_STATE = { code: INVALID_PARAMS, message: 'Unknown requestState' };
+
+/** Returns the responses if any message is refused. One refused message refuses its whole batch. */
+export function refuseMessages(
+  options: RefusalOptions,
+  caller: Caller,
+  messages: readonly Message[],
+): object[] | undefined {
+  const refusals = messages.map((message) => refuseMessage(options, caller, message));
+  if (refusals.every((refusal) => refusal === undefined)) return undefined;
+  return messages.flatMap((message, n) =>
+    isRequest(message) ? [refusals[n] ?? errorResponse(message.id, BATCH_REFUSED)] : [],
+  );
+}
+
+function refuseMessage(
+  { rules, productName, ids, ownTasks }: RefusalOptions,
+  caller: Caller,
+  message: Message,
+): object | undefined {
+  const { id, method, params } = message;
+  if (method === 'tools/call' && isLookalike(rules, params?.['name']))
+    return errorResponse(id, UNKNOWN_TOOL);
+  if (tasksNamedIn(message).some((task) => !isOwnTask(ownTasks, task)))
+    return errorResponse(id, TASK_NOT_FOUND);
+  if (requestStateOf(ids, caller, message) === 'foreign') return errorResponse(id, UNKNOWN_STATE);
+  const required = requiredBy(rules, message);
+  const decision = required ? authorize(caller, required.level) : 'allowed';
+  if (!required || decision === 'allowed') return undefined;
+  const text = denialText(productName, caller, required, decision);
+  return method === 'tools/call'
+    ? toolErrorResponse(id, text)
+    : errorResponse(id, { code: SERVER_ERROR, message: text });
+}

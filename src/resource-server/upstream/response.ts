@@ -1,0 +1,347 @@
+// Forwards the upstream's responses: validated, and filtered for the caller.
+import type { IncomingHttpHeaders } from 'node:http';
+import { Readable } from 'node:stream';
+import type Koa from 'koa';
+import { HttpError } from '../../http/errors.ts';
+import { requestContext } from '../../http/request-context.ts';
+import type { Caller } from '../authenticate.ts';
+import { authorize } from '../authorize.ts';
+import { isObject, membersOf } from '../json-rpc.ts';
+import {
+  createdTask,
+  type IdBinder,
+  isOwnTask,
+  relatedTask,
+  type TaskOwnership,
+  withBoundState,
+} from './bound-ids.ts';
+import type { ParameterHeaders } from './headers.ts';
+import { isLookalike, type LevelRules, levelOfTool, TASK_NOT_FOUND } from './levels.ts';
+import { errorResponse, type RpcError } from './messages.ts';
+
+/** Returns the same object if nothing changes, and undefined if the message is dropped. */
+export type FilterMessage = (message: unknown) => Promise<unknown>;
+
+export type UpstreamResponse = {
+  statusCode: number;
+  headers: IncomingHttpHeaders;
+  body: AsyncIterable<Buffer>;
+};
+
+export type ResponseOptions = {
+  /** False if the client sent only notifications and responses. */
+  expectsResponse: boolean;
+  maxBytes: number;
+  filter: FilterMessage;
+  bindSession: (id: string) => string;
+  /** Checks and filters the events of a stream. */
+  stream: (body: AsyncIterable<Buffer>) => AsyncIterable<string>;
+};
+
+const ALLOWED_METHODS = ['GET', 'POST', 'DELETE'];
+const SESSION_ID = /^[\x21-\x7e]{1,512}$/;
+const REVISION = /^[\w.-]{1,40}$/;
+
+/**
+ * Validates and filters the upstream's response, and forwards it without the upstream's own headers. Resolves to true if a stream began, and to
+ * false if the response is complete. Throws HttpError.
+ */
+export async function forwardResponse(
+  ctx: Koa.Context,
+  response: UpstreamResponse,
+  options: ResponseOptions,
+): Promise<boolean> {
+  const { statusCode: status, headers, body } = response;
+  refuseStatus(response);
+  const kind = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
+  if (status === 200 && kind === 'text/event-stream') {
+    forwardHeaders(ctx, headers, options);
+    sendStream(ctx, options.stream(body));
+    return true;
+  }
+  const text = await readText(body, options.maxBytes);
+  if (status >= 400) throw upstreamRefusal(ctx, status, headers, rpcError(kind, text));
+  forwardHeaders(ctx, headers, options);
+  const isEmpty = ctx.method === 'DELETE' || (ctx.method === 'POST' && !options.expectsResponse);
+  if (isEmpty) sendEmpty(ctx, status);
+  else if (kind === 'application/json' && ctx.method === 'POST')
+    sendText(ctx, status, await filterText(text, options.filter));
+  else throw badGateway(new Error(`the upstream answered ${status} with ${kind ?? 'nothing'}`));
+  return false;
+}
+
+/** Redirects are not followed. A forwarded 401 would make the client sign in again, although its token is valid. */
+function refuseStatus({ statusCode: status }: UpstreamResponse): void {
+  const isRefused = status < 200 || (status >= 300 && status < 400) || status >= 500;
+  if (isRefused || status === 401 || status === 407)
+    throw badGateway(new Error(`the upstream answered ${status}`));
+}
+
+function forwardHeaders(
+  ctx: Koa.Context,
+  headers: IncomingHttpHeaders,
+  { bindSession }: ResponseOptions,
+): void {
+  const { 'mcp-session-id': session, 'mcp-protocol-version': revision } = headers;
+  if (session !== undefined) {
+    if (typeof session !== 'string' || !SESSION_ID.test(session))
+      throw badGateway(new Error('the upstream issued an invalid session id'));
+    ctx.set('Mcp-Session-Id', bindSession(session));
+  }
+  if (typeof revision === 'string' && REVISION.test(revision))
+    ctx.set('MCP-Protocol-Version', revision);
+}
+
+function sendStream(ctx: Koa.Context, events: AsyncIterable<string>): void {
+  ctx.status = 200;
+  ctx.type = 'text/event-stream';
+  ctx.set('Cache-Control', 'no-cache, no-transform');
+  ctx.set('X-Accel-Buffering', 'no');
+  ctx.body = Readable.from(events);
+  // The first event may come late, and the client waits for the status.
+  ctx.flushHeaders();
+}
+
+function sendText(ctx: Koa.Context, status: number, text: string): void {
+  ctx.type = 'application/json';
+  ctx.status = status;
+  ctx.set('Cache-Control', 'no-store');
+  ctx.body = text;
+}
+
+function sendEmpty(ctx: Koa.Context, status: number): void {
+  ctx.body = null;
+  ctx.status = status === 200 && ctx.method === 'POST' ? 202 : status;
+}
+
+async function readText(body: AsyncIterable<Buffer>, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let received = 0;
+  for await (const chunk of body) {
+    received += chunk.length;
+    if (received > maxBytes)
+      throw badGateway(new Error(`the response of the upstream is larger than ${maxBytes} bytes`));
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** Returns the original text unless the filter changes it. */
+async function filterText(text: string, filter: FilterMessage): Promise<string> {
+  const parsed: unknown = JSON.parse(text);
+  const messages: unknown[] = Array.isArray(parsed) ? parsed : [parsed];
+  if (messages.length === 0 || !messages.every(isMessage))
+    throw badGateway(new Error('the upstream answered with something other than JSON-RPC'));
+  const filtered = await filterAll(messages, filter);
+  if (filtered.length === 0)
+    throw badGateway(new Error('the upstream answered with nothing for this caller'));
+  if (isUnchanged(filtered, messages)) return text;
+  return JSON.stringify(Array.isArray(parsed) ? filtered : filtered[0]);
+}
+
+/** Omits the messages that the filter drops. */
+export async function filterAll(
+  messages: readonly unknown[],
+  filter: FilterMessage,
+): Promise<unknown[]> {
+  const filtered = [];
+  for (const message of messages) filtered.push(await filter(message));
+  return filtered.filter((message) => message !== undefined);
+}
+
+export function isUnchanged(filtered: readonly unknown[], messages: readonly unknown[]): boolean {
+  return (
+    filtered.length === messages.length && filtered.every((message, n) => message === messages[n])
+  );
+}
+
+function isMessage(value: unknown): boolean {
+  return (
+    isObject(value) &&
+    value['jsonrpc'] === '2.0' &&
+    ['result', 'error', 'method'].some((name) => name in value)
+  );
+}
+
+type ErrorObject = RpcError & { data?: unknown };
+
+/** The JSON-RPC error of a refused request, such as the supported revisions. */
+function rpcError(kind: string | undefined, text: string): ErrorObject | undefined {
+  if (kind !== 'application/json') return undefined;
+  try {
+    const { error } = JSON.parse(text) as { error?: Partial<ErrorObject> };
+    const { code, message, data } = error ?? {};
+    if (typeof code !== 'number' || typeof message !== 'string') return undefined;
+    return { code, message, ...(data === undefined ? {} : { data }) };
+  } catch {
+    return undefined;
+  }
+}
+
+function upstreamRefusal(
+  ctx: Koa.Context,
+  status: number,
+  headers: IncomingHttpHeaders,
+  error: ErrorObject | undefined,
+): HttpError {
+  const allowed = ALLOWED_METHODS.filter((method) => headers.allow?.includes(method)).join(', ');
+  const retryAfter = /^\d{1,6}$/.exec(headers['retry-after'] ?? '')?.[0];
+  if (error) requestContext(ctx).jsonRpc = { ...requestContext(ctx).jsonRpc, error };
+  return new HttpError(
+    status,
+    'refused_upstream',
+    'the MCP server behind this address refused the request',
+    {
+      headers: {
+        ...(status === 405 && allowed ? { Allow: allowed } : {}),
+        ...(retryAfter ? { 'Retry-After': retryAfter } : {}),
+      },
+    },
+  );
+}
+
+/** The upstream is unreachable or its response is invalid. The cause is logged, and nothing of it is sent. */
+export function badGateway(cause: unknown): HttpError {
+  const message =
+    'the MCP server behind this address did not answer as it should; try again in a moment';
+  return new HttpError(502, 'bad_gateway', message, { cause });
+}
+
+// Filter
+
+export type FilterOptions = {
+  rules: LevelRules;
+  caller: Caller;
+  tasks: TaskOwnership;
+  /** The caller's tasks at the start of the request, if they were read. */
+  ownTasks: ReadonlySet<string>;
+  ids: IdBinder;
+  parameterHeaders: ParameterHeaders;
+  /** True for the stream of a session or a subscription, whose notifications do not belong to an authorized call. */
+  isListening: boolean;
+};
+
+const OTHER_LISTS = ['resources', 'resourceTemplates', 'prompts'] as const;
+const MAX_TASK_ID_LENGTH = 512;
+
+/** About the caller's own calls, session or tools. */
+const OWN_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
+  'notifications/cancelled',
+  'notifications/elicitation/complete',
+  'notifications/message',
+  'notifications/progress',
+  'notifications/subscriptions/acknowledged',
+  'notifications/tools/list_changed',
+]);
+const LIST_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
+  'notifications/prompts/list_changed',
+  'notifications/resources/list_changed',
+]);
+const RESOURCE_UPDATED = 'notifications/resources/updated';
+
+/**
+ * Removes what the caller can never reach, or what belongs to other callers. Returns the same object if nothing changes, and undefined if the
+ * message is dropped. Recognizes lists and tasks by their members, because a response may arrive on another stream than its request.
+ */
+export async function filterMessage(options: FilterOptions, message: unknown): Promise<unknown> {
+  const { id, method, result } = membersOf(message);
+  if (method !== undefined)
+    return (await isForCaller(options, membersOf(message))) ? message : undefined;
+  if (!isObject(message) || !isObject(result)) return message;
+  const filtered = await filterResult(options, result);
+  if (filtered === undefined) return errorResponse(id, TASK_NOT_FOUND);
+  return filtered === result ? message : { ...message, result: filtered };
+}
+
+/** Whether the caller may receive a request or a notification. */
+async function isForCaller(
+  options: FilterOptions,
+  { id, method, params }: Record<string, unknown>,
+): Promise<boolean> {
+  const { rules, caller, isListening } = options;
+  const isAboutTask = /^notifications\/tasks(\/|$)/.test(String(method));
+  const related = relatedTask(params);
+  const named = [
+    ...(isAboutTask ? [membersOf(params)['taskId']] : []),
+    ...(related === undefined ? [] : [related]),
+  ];
+  if (!(await areOwnTasks(options, named))) return false;
+  if (isAboutTask) return true;
+  if (id !== undefined || OWN_NOTIFICATIONS.has(method)) return true;
+  const decision = authorize(caller, rules.defaultLevel);
+  if (LIST_NOTIFICATIONS.has(method)) return decision !== 'forbidden';
+  // In the stream of an authorized call, other notifications belong to the call.
+  return decision === 'allowed' || (!isListening && method !== RESOURCE_UPDATED);
+}
+
+/** Returns undefined if the result is about a task of another caller. */
+async function filterResult(
+  options: FilterOptions,
+  result: Record<string, unknown>,
+): Promise<Record<string, unknown> | undefined> {
+  const { caller, tasks, ids, parameterHeaders } = options;
+  const created = createdTask(result);
+  if (created) {
+    if (created.id.length > MAX_TASK_ID_LENGTH)
+      throw badGateway(new Error('the id of a task is too long'));
+    await tasks.add(caller, created);
+  }
+  if (!(await areOwnTasks(options, tasksIn(result)))) return undefined;
+  const own = isList(result, 'tasks') ? await tasks.idsOf(caller) : undefined;
+  if (isList(result, 'tools')) parameterHeaders.learn(result['tools']);
+  const lists = filterLists(options, result, own);
+  const isFiltered = Object.keys(lists).length > 0;
+  const filtered = isFiltered ? { ...result, ...lists, ...privateCacheScope(result) } : result;
+  return withBoundState(ids, caller, filtered);
+}
+
+/** Reads the store only for tasks outside `ownTasks`, because clients poll the state of a task. */
+async function areOwnTasks(
+  { caller, tasks, ownTasks }: FilterOptions,
+  named: readonly unknown[],
+): Promise<boolean> {
+  if (named.every((task) => isOwnTask(ownTasks, task))) return true;
+  const own = await tasks.idsOf(caller);
+  return named.every((task) => isOwnTask(own, task));
+}
+
+/** The task whose state a result is, and the task that it belongs to. */
+function tasksIn(result: Record<string, unknown>): unknown[] {
+  const { taskId, status } = result;
+  const related = relatedTask(result);
+  return [
+    ...(typeof taskId === 'string' && typeof status === 'string' ? [taskId] : []),
+    ...(related === undefined ? [] : [related]),
+  ];
+}
+
+function filterLists(
+  { rules, caller }: FilterOptions,
+  result: Record<string, unknown>,
+  ownTasks: ReadonlySet<string> | undefined,
+): Record<string, unknown> {
+  const isReachable = (tool: unknown) => {
+    const { name } = membersOf(tool);
+    return !isLookalike(rules, name) && authorize(caller, levelOfTool(rules, name)) !== 'forbidden';
+  };
+  const isOwn = (task: unknown) => ownTasks && isOwnTask(ownTasks, membersOf(task)['taskId']);
+  const isDefaultForbidden = authorize(caller, rules.defaultLevel) === 'forbidden';
+  const hidden = OTHER_LISTS.filter((name) => isDefaultForbidden && isList(result, name));
+  return {
+    ...(isList(result, 'tools') ? { tools: result['tools'].filter(isReachable) } : {}),
+    ...(isList(result, 'tasks') ? { tasks: result['tasks'].filter(isOwn) } : {}),
+    ...Object.fromEntries(hidden.map((name) => [name, []])),
+  };
+}
+
+function isList<Name extends string>(
+  result: Record<string, unknown>,
+  name: Name,
+): result is Record<Name, unknown[]> {
+  return Array.isArray(result[name]);
+}
+
+/** A filtered list must not be in a shared cache (MCP 2026-07-28, caching). */
+function privateCacheScope({ cacheScope }: Record<string, unknown>): Record<string, unknown> {
+  return cacheScope === 'public' ? { cacheScope: 'private' } : {};
+}

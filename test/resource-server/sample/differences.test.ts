@@ -1,0 +1,146 @@
+// Attempts to work out what is suppressed at analytics from all that is shown: by subtracting, by trying every size, by asking again and otherwise.
+import type { DatabaseSync } from 'node:sqlite';
+import { expect } from 'chai';
+import { array, assert, integer, oneof, property } from 'fast-check';
+import { openDataset } from '../../../src/resource-server/sample/dataset.ts';
+import { redact } from '../../../src/resource-server/sample/redact.ts';
+import { suppressSmallGroups } from '../../../src/resource-server/sample/group-suppression.ts';
+import { TOOLS } from '../../../src/resource-server/sample/tools.ts';
+import { SAMPLE_CALLS } from './sample-calls.ts';
+
+type Row = { group: string; people: number | null; suppressed?: boolean };
+type Table = { groups: Row[]; total: { people: number | null } };
+
+const SEEDS = [2025, 1, 2, 3, 4];
+const SMALL = [1, 2, 3, 4];
+const ANALYTICS = SAMPLE_CALLS.filter(({ tool }) => tool.level === 'analytics');
+/** Questions whose groups share nobody: there the parts add up to the total. */
+const PARTITIONS = ANALYTICS.filter(
+  ({ tool, given }) => tool.name === 'membership_breakdown' || given.by === 'method',
+);
+
+function tableOf(sizes: readonly number[]) {
+  const groups = sizes.map((people, index) => ({ group: `g${index}`, people }));
+  return { groups, total: { people: sizes.reduce((sum, size) => sum + size, 0) } };
+}
+
+const shownOf = (sizes: readonly number[]) => JSON.stringify(suppressSmallGroups(tableOf(sizes)));
+
+/** The sizes that group `index` may have for all one sees, when one other group makes up for the difference. */
+function possibleSizes(sizes: readonly number[], index: number): number[] {
+  const seen = shownOf(sizes);
+  return SMALL.filter((size) =>
+    sizes.some((_, other) => {
+      const changed = [...sizes];
+      changed[index] = size;
+      if (other !== index) changed[other] = (sizes[other] ?? 0) + (sizes[index] ?? 0) - size;
+      const isSameTotal = other !== index || size === sizes[index];
+      return isSameTotal && shownOf(changed) === seen;
+    }),
+  );
+}
+
+function withDataset(claim: (dataset: DatabaseSync) => void): void {
+  for (const seed of SEEDS) {
+    const dataset = openDataset(seed);
+    try {
+      claim(dataset);
+    } finally {
+      dataset.close();
+    }
+  }
+}
+
+describe('What is suppressed at analytics', () => {
+  it('cannot be had by subtracting what is shown from the total: at least five people are missing', () => {
+    withDataset((dataset) => {
+      for (const { tool, given } of PARTITIONS) {
+        const { groups, total } = tool.run(dataset, tool.input.parse(given)) as Table;
+        const shown = redact({ groups, total }, 'analytics') as Table;
+        const seen = shown.groups.reduce((sum, { people }) => sum + (people ?? 0), 0);
+        const missing = Number(total.people) - seen;
+        if (missing > 0) expect(missing, `${tool.name} ${given.by}`).to.be.at.least(5);
+      }
+    });
+  });
+
+  it('may be of any size below five, for all that the sample shows', () => {
+    withDataset((dataset) => {
+      let tried = 0;
+      for (const { tool, given } of PARTITIONS) {
+        const { groups } = tool.run(dataset, tool.input.parse(given)) as Table;
+        const sizes = groups.map(({ people }) => Number(people));
+        for (const [index, size] of sizes.entries()) {
+          if (size > 4) continue;
+          tried += 1;
+          expect(possibleSizes(sizes, index), `${tool.name} ${given.by}`).to.deep.equal(SMALL);
+        }
+      }
+      expect(tried).to.equal(3);
+    });
+  });
+
+  it('may be of any size below five in every table whose other groups have ten people or more', () => {
+    const size = oneof(integer({ min: 1, max: 4 }), integer({ min: 10, max: 60 }));
+    assert(
+      property(array(size, { minLength: 2, maxLength: 7 }), (sizes) => {
+        if (!sizes.some((people) => people > 4)) return;
+        for (const [index, people] of sizes.entries())
+          if (people < 5) expect(possibleSizes(sizes, index)).to.deep.equal(SMALL);
+      }),
+    );
+  });
+
+  it('is the same however often one asks, so that two answers on one dimension have no difference', () => {
+    const dataset = openDataset();
+    for (const { tool, given } of ANALYTICS) {
+      const ask = () =>
+        JSON.stringify(redact(tool.run(dataset, tool.input.parse(given)), 'analytics'));
+      expect(ask(), tool.name).to.equal(ask());
+    }
+    dataset.close();
+  });
+
+  it('cannot be cut out by a filter, a period, an order, a page or a second dimension: there are none', () => {
+    for (const tool of TOOLS.filter(({ level }) => level === 'analytics')) {
+      expect(Object.keys(tool.input.shape), tool.name).to.have.members(
+        tool.name === 'club_overview' ? [] : ['by'],
+      );
+      for (const more of [
+        { site: 'Riverside' },
+        { from: '2025-01-01', to: '2025-01-02' },
+        { sort: 'people' },
+        { limit: 1 },
+        { page: 2 },
+        { by: ['plan', 'site'] },
+        { by: 'plan,site' },
+        { by: 'name' },
+      ])
+        expect(tool.input.safeParse({ by: 'site', ...more }).success, tool.name).to.equal(false);
+    }
+  });
+
+  it('hides with it every sum, so that no average tells about it either', () => {
+    withDataset((dataset) => {
+      for (const { tool, given } of ANALYTICS.filter(({ given: asked }) => 'by' in asked)) {
+        const shown = redact(tool.run(dataset, tool.input.parse(given)), 'analytics') as Table;
+        for (const { suppressed, group, ...numbers } of shown.groups)
+          if (suppressed)
+            expect(Object.values(numbers), `${tool.name} ${group}`).to.deep.equal(
+              Object.keys(numbers).map(() => null),
+            );
+      }
+    });
+  });
+
+  it('is in no order that depends on the numbers', () => {
+    const dataset = openDataset();
+    for (const { tool, given } of ANALYTICS.filter(({ given: asked }) => 'by' in asked)) {
+      if (given.by === 'weekday') continue;
+      const { groups } = tool.run(dataset, tool.input.parse(given)) as Table;
+      const labels = groups.map(({ group }) => group);
+      expect(labels, tool.name).to.deep.equal(labels.toSorted());
+    }
+    dataset.close();
+  });
+});

@@ -1,0 +1,95 @@
+// Claims about the suppression of numbers about fewer than five people.
+import { expect } from 'chai';
+import { array, assert, nat, property } from 'fast-check';
+import { suppressSmallGroups } from '../../../src/resource-server/sample/group-suppression.ts';
+
+type Shown = { group: string; people: number | null; visits: number | null; suppressed?: boolean };
+
+function table(...sizes: number[]) {
+  return sizes.map((people, index) => ({ group: `g${index}`, people, visits: people * 10 }));
+}
+
+function shownOf(groups: unknown): Shown[] {
+  return suppressSmallGroups({ groups }).groups as Shown[];
+}
+
+function suppressedIn(...sizes: number[]): string[] {
+  return shownOf(table(...sizes)).flatMap(({ group, suppressed }) => (suppressed ? [group] : []));
+}
+
+describe('small groups', () => {
+  it('keep their label and lose every number', () => {
+    const [first] = shownOf(table(4, 50, 60));
+    expect(first).to.deep.equal({ group: 'g0', people: null, visits: null, suppressed: true });
+  });
+
+  it('begin below five people', () => {
+    expect(suppressedIn(5, 6, 7)).to.deep.equal([]);
+    expect(suppressedIn(4, 6, 7)).to.include('g0');
+  });
+
+  it('take the first other group with them, so that the total does not give one away', () => {
+    expect(suppressedIn(30, 2, 9, 40)).to.deep.equal(['g0', 'g1']);
+  });
+
+  it('take another with them even when there are several, for together they may be the same few people', () => {
+    expect(suppressedIn(30, 1, 1, 40)).to.deep.equal(['g0', 'g1', 'g2']);
+  });
+
+  it('take only one of several groups of the same size', () => {
+    expect(suppressedIn(3, 8, 8, 8)).to.deep.equal(['g0', 'g1']);
+  });
+
+  it('take one with them by its place and not by its size, which would be told by those shown', () => {
+    for (const sizes of [
+      [3, 90, 20, 30],
+      [3, 20, 90, 30],
+    ])
+      expect(suppressedIn(...sizes)).to.deep.equal(['g0', 'g1']);
+  });
+
+  it('include empty groups and groups of unknown size', () => {
+    expect(suppressedIn(0, 20, 30)).to.deep.equal(['g0', 'g1']);
+    const [unknown] = shownOf([{ group: 'x', visits: 3 }, ...table(20, 30)]);
+    expect(unknown).to.deep.equal({ group: 'x', visits: null, suppressed: true });
+  });
+
+  it('are found outside lists too, with what is inside them', () => {
+    const result = {
+      total: { people: 2, visits: 9, by: 'x', more: { people: 70 } },
+      staff: { people: 6 },
+    };
+    expect(suppressSmallGroups(result)).to.deep.equal({
+      total: {
+        people: null,
+        visits: null,
+        by: 'x',
+        more: { people: null, suppressed: true },
+        suppressed: true,
+      },
+      staff: { people: 6 },
+    });
+  });
+
+  it('leave no bare number standing, for nobody knows whom it is about', () => {
+    expect(suppressSmallGroups({ list: [3, 'a'], deep: [[7]] })).to.deep.equal({
+      list: [null, 'a'],
+      deep: [[null]],
+    });
+  });
+
+  it('never show a size below five, nor a total that leaves fewer than five people missing', () => {
+    assert(
+      property(array(nat({ max: 12 }), { minLength: 1, maxLength: 9 }), (sizes) => {
+        const shown = shownOf(table(...sizes));
+        const missing = sizes.filter((_, index) => shown[index]?.suppressed);
+        for (const { people } of shown) if (people !== null) expect(people).to.be.at.least(5);
+        if (missing.length > 0 && missing.length < sizes.length) {
+          expect(missing.length).to.be.at.least(2);
+          expect(Math.max(...missing)).to.be.at.least(5);
+        }
+        expect(missing.length > 0).to.equal(sizes.some((people) => people < 5));
+      }),
+    );
+  });
+});

@@ -1,0 +1,79 @@
+// Claims about numbers of people that are nearly all there are: they tell about the few others.
+import { expect } from 'chai';
+import { openDataset } from '../../../src/resource-server/sample/dataset.ts';
+import { redact } from '../../../src/resource-server/sample/redact.ts';
+import { suppressSmallGroups } from '../../../src/resource-server/sample/group-suppression.ts';
+import { SAMPLE_CALLS } from './sample-calls.ts';
+
+type Row = Record<string, unknown>;
+
+function countsIn(value: unknown): number[] {
+  if (Array.isArray(value)) return value.flatMap(countsIn);
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([field, inner]) =>
+    field === 'people' && typeof inner === 'number' ? [inner] : countsIn(inner),
+  );
+}
+
+describe('a number of people that is nearly all of them', () => {
+  const groups = (...sizes: number[]) => sizes.map((people) => ({ people, visits: people * 3 }));
+  const peopleIn = (result: Row) => (result.groups as Row[]).map(({ people }) => people);
+
+  it('is not shown beside the total, and the other numbers of the group are', () => {
+    const shown = suppressSmallGroups({ groups: groups(599, 203), total: { people: 600 } });
+    expect(shown.groups).to.deep.equal([
+      { people: null, visits: 1797 },
+      { people: 203, visits: 609 },
+    ]);
+    expect(shown.total).to.deep.equal({ people: 600 });
+  });
+
+  it('is one to four people less than all', () => {
+    const shown = suppressSmallGroups({
+      groups: groups(600, 599, 596, 595),
+      total: { people: 600 },
+    });
+    expect(peopleIn(shown)).to.deep.equal([600, null, null, 595]);
+  });
+
+  it('is not shown beside the number of members either, be it in a list, in a total or by itself', () => {
+    const shown = suppressSmallGroups({
+      members: { people: 600 },
+      visitors: { people: 597, visits: 9000 },
+      groups: groups(596, 300),
+      total: { people: 598 },
+    });
+    expect(shown).to.deep.equal({
+      members: { people: 600 },
+      visitors: { people: null, visits: 9000 },
+      groups: [
+        { people: null, visits: 1788 },
+        { people: 300, visits: 900 },
+      ],
+      total: { people: null },
+    });
+  });
+
+  it('counts as large, and leaves the numbers of small groups hidden', () => {
+    const shown = suppressSmallGroups({ groups: groups(40, 599, 3), total: { people: 600 } });
+    expect(peopleIn(shown)).to.deep.equal([null, null, null]);
+    expect((shown.groups as Row[]).map(({ visits }) => visits)).to.deep.equal([null, 1797, null]);
+  });
+
+  for (const seed of [2025, 1, 2, 3]) {
+    it(`is in no answer of the sample at analytics, with seed ${seed}`, () => {
+      const dataset = openDataset(seed);
+      const all = 600;
+      for (const { tool, given } of SAMPLE_CALLS.filter(({ tool }) => tool.level === 'analytics')) {
+        const result = tool.run(dataset, tool.input.parse(given));
+        const shown = countsIn(redact(result, 'analytics'));
+        expect(shown, tool.name).to.include(all);
+        expect(
+          shown.filter((people) => people < all && people > all - 5),
+          `${tool.name} ${JSON.stringify(given)}`,
+        ).to.deep.equal([]);
+      }
+      dataset.close();
+    });
+  }
+});

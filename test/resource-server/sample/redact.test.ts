@@ -1,0 +1,59 @@
+// Claims about what each level sees of a result.
+import { expect } from 'chai';
+import { LEVELS } from '../../../src/permission-level.ts';
+import { FIELDS, redact } from '../../../src/resource-server/sample/redact.ts';
+
+const person = { name: 'A', email: 'b', phone: 'c', iban: 'd', card: 'e' };
+
+describe('redaction', () => {
+  it('shows names from operations, contact from admin and payment details from full', () => {
+    expect(LEVELS.map((level) => Object.keys(redact(person, level)))).to.deep.equal([
+      [],
+      ['name'],
+      ['name', 'email', 'phone'],
+      ['name', 'email', 'phone', 'iban', 'card'],
+    ]);
+  });
+
+  it('reaches every depth, lists in lists included', () => {
+    const result = { found: [[person], { total: { site: 'x', unpaid: [person] } }] };
+    expect(redact(result, 'operations')).to.deep.equal({
+      found: [[{ name: 'A' }], { total: { site: 'x', unpaid: [{ name: 'A' }] } }],
+    });
+  });
+
+  it('hides a field without an entry from everybody, with all that is in it', () => {
+    for (const field of ['secret', 'constructor', '__proto__', 'toString']) {
+      const result = JSON.parse(`{"${field}": {"people": 9}, "by": "plan"}`);
+      for (const level of LEVELS) expect(redact(result, level)).to.deep.equal({ by: 'plan' });
+    }
+  });
+
+  it('leaves what it is given as it is', () => {
+    const result = { found: [{ ...person }] };
+    redact(result, 'analytics');
+    expect(result).to.deep.equal({ found: [person] });
+  });
+
+  it('suppresses small groups at analytics and at no other level', () => {
+    const result = {
+      groups: [
+        { group: 'a', people: 4 },
+        { group: 'b', people: 90 },
+      ],
+    };
+    const hidden = { people: null, suppressed: true };
+    expect(redact(result, 'analytics')).to.deep.equal({
+      groups: [
+        { group: 'a', ...hidden },
+        { group: 'b', ...hidden },
+      ],
+    });
+    expect(redact(result, 'operations')).to.deep.equal(result);
+  });
+
+  it('has each field at one level only', () => {
+    const all = LEVELS.flatMap((level) => FIELDS[level]);
+    expect(all).to.deep.equal([...new Set(all)]);
+  });
+});

@@ -1,0 +1,103 @@
+// Claims about tokens that are checked once: whatever ends a token ends one that was seen before, too.
+import { expect } from 'chai';
+import { createLocalJWKSet, exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
+import { HttpError } from '../../src/http/errors.ts';
+import { tokenVerifier } from '../../src/resource-server/token-verifier.ts';
+
+const ISSUER = 'https://auth.example';
+const HERE = 'https://mcp.example/connect/a/mcp';
+const NOW = 1_900_000_000;
+
+async function keyPair(kid: string) {
+  const { privateKey, publicKey } = await generateKeyPair('ES256');
+  const sign = (claims: JWTPayload = {}, header = {}) =>
+    new SignJWT({ iss: ISSUER, aud: HERE, sub: 'a', jti: 'j', iat: NOW, exp: NOW + 60, ...claims })
+      .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid, ...header })
+      .sign(privateKey);
+  const jwk = { ...(await exportJWK(publicKey)), kid, alg: 'ES256', use: 'sig' };
+  return { sign, keys: createLocalJWKSet({ keys: [jwk] }) };
+}
+
+describe('A token that was seen before', () => {
+  let own: Awaited<ReturnType<typeof keyPair>>;
+  let now: number;
+  let keys: Parameters<typeof tokenVerifier>[0]['verificationKeys'];
+  let verify: ReturnType<typeof tokenVerifier>;
+
+  beforeEach(async () => {
+    own = await keyPair('one');
+    now = NOW;
+    keys = own.keys;
+    const verificationKeys: typeof keys = (header, token) => keys(header, token);
+    verify = tokenVerifier({ issuer: ISSUER, verificationKeys, now: () => now });
+  });
+
+  it('gives the same claims again', async () => {
+    const token = await own.sign();
+    const first = await verify(token, HERE);
+    expect(first).to.include({ sub: 'a', jti: 'j', aud: HERE });
+    expect(await verify(token, HERE)).to.equal(first);
+  });
+
+  it('expires to the second', async () => {
+    const token = await own.sign();
+    now = NOW + 59.9;
+    expect(await verify(token, HERE)).to.be.an('object');
+    now = NOW + 60;
+    expect(await verify(token, HERE)).to.equal('expired');
+    expect(await verify(token, HERE)).to.equal('expired');
+  });
+
+  it('is refused as soon as its key is not published any more', async () => {
+    const token = await own.sign();
+    expect(await verify(token, HERE)).to.be.an('object');
+    keys = (await keyPair('two')).keys;
+    expect(await verify(token, HERE)).to.equal('unknown');
+  });
+
+  it('is refused as soon as its id stands for another key', async () => {
+    const token = await own.sign();
+    expect(await verify(token, HERE)).to.be.an('object');
+    keys = (await keyPair('one')).keys;
+    expect(await verify(token, HERE)).to.equal('unknown');
+  });
+
+  it('is good after the keys were read again', async () => {
+    const token = await own.sign();
+    expect(await verify(token, HERE)).to.be.an('object');
+    keys = createLocalJWKSet(own.keys.jwks());
+    expect(await verify(token, HERE)).to.be.an('object');
+  });
+
+  it('is good at its one address only, whichever was asked first', async () => {
+    const token = await own.sign();
+    for (const [audience, expected] of [
+      ['https://mcp.example/connect/b/mcp', 'wrong-audience'],
+      [HERE, 'object'],
+      [`${HERE}/`, 'wrong-audience'],
+      ['https://mcp.example/mcp', 'wrong-audience'],
+    ] as const) {
+      const verified = await verify(token, audience);
+      expect(typeof verified === 'string' ? verified : 'object', audience).to.equal(expected);
+    }
+  });
+
+  it('helps no other with the same claims', async () => {
+    const token = await own.sign();
+    expect(await verify(token, HERE)).to.be.an('object');
+    const forged = await (await keyPair('one')).sign();
+    expect(await verify(forged, HERE)).to.equal('unknown');
+    expect(await verify(`${token.slice(0, -4)}AAAA`, HERE)).to.equal('unknown');
+  });
+
+  it('waits for keys that cannot be had, and is good again with them', async () => {
+    const token = await own.sign();
+    expect(await verify(token, HERE)).to.be.an('object');
+    const { keys: before } = own;
+    keys = () => Promise.reject(new TypeError('fetch failed'));
+    const error = await verify(token, HERE).catch((thrown: unknown) => thrown);
+    expect(error).to.be.instanceOf(HttpError).and.include({ status: 503 });
+    keys = before;
+    expect(await verify(token, HERE)).to.be.an('object');
+  });
+});
