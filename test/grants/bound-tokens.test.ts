@@ -90,13 +90,15 @@ onEachStore(
       const { link, accessToken, server } = connection;
       const claims = { jti: 'canary-of-a-jti-0123456789' };
       expect((await callBound(connection, { lies: { claims } })).status).to.equal(200);
-      const proof = await proofOf(key, { url: server.token_endpoint }, { claims });
+      const others = { claims: { jti: 'another-canary-of-a-jti-012345' } };
+      const proof = await proofOf(key, { url: server.token_endpoint }, others);
       expect((await refreshBound(connection, { proof })).status).to.equal(200);
       expect(await proofs()).to.equal(before + 2);
       const stored = await readStoredBytes(system().storeAddress);
       const bytes = Buffer.concat(stored.flatMap(({ name, bytes: b }) => [Buffer.from(name), b]));
       const canaries = new Map([
-        ['jti', claims.jti],
+        ['jti of the call', claims.jti],
+        ['jti of the refresh', others.claims.jti],
         ['thumbprint', key.thumbprint],
         ['token', accessToken],
         ['link', link],
