@@ -1,7 +1,7 @@
 // Who may assert what about people: a rule accepts the party that it means, also where one issuer is a sign-in provider and a trusted issuer.
 import { expect } from 'chai';
 import { decodeJwt, type JWTPayload } from 'jose';
-import { ID_JAG_REFUSALS } from '../../src/authorization-server/engine/id-jag-refusals.ts';
+import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
 import type { Level } from '../../src/permission-level.ts';
 import { type Connector, createConnector, listGrants, manage } from '../support/administrator.ts';
 import {
@@ -94,7 +94,7 @@ describe('A rule about people', () => {
         const { status, body } = await present(claims);
         expect([status, body.error_description], JSON.stringify(match)).to.deep.equal([
           400,
-          ID_JAG_REFUSALS.not_entitled.description,
+          ID_JAG_ERRORS.not_entitled.description,
         ]);
       }
     });

@@ -1,7 +1,7 @@
 // What becomes of the grant that an identity provider vouched for: renewed, lowered, limited, ended, recorded once.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { ID_JAG_REFUSALS } from '../../src/authorization-server/engine/id-jag-refusals.ts';
+import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
 import { grantLifetimes } from '../../src/grants/grant-lifetime.ts';
 import { narrowGrant } from '../../src/grants/grants.ts';
 import {
@@ -71,7 +71,7 @@ describe('An identity provider that vouches for people', () => {
     await obtain('second', { resource: link });
     await until('both are kept', async () => (await showConnector(system, id)).uses === 2);
     expect((await vouch('third', { resource: link })).body.error_description).to.equal(
-      ID_JAG_REFUSALS.used_up.description,
+      ID_JAG_ERRORS.used_up.description,
     );
     await obtain('first', { resource: link });
     expect((await showConnector(system, id)).uses).to.equal(2);
@@ -120,7 +120,7 @@ describe('An identity provider that vouches for people', () => {
     expect(good).to.have.lengthOf(1);
     const refused = answers.filter(({ status }) => status !== 200);
     expect(new Set(refused.map(({ body }) => body.error_description))).to.deep.equal(
-      new Set([ID_JAG_REFUSALS.replayed.description]),
+      new Set([ID_JAG_ERRORS.replayed.description]),
     );
     expect((await listGrants(system, { connector: id })).items).to.have.lengthOf(1);
     await until('a use is kept', async () => (await showConnector(system, id)).uses > 0);

@@ -2,9 +2,9 @@
 import { expect } from 'chai';
 import { decodeJwt, SignJWT, UnsecuredJWT } from 'jose';
 import {
-  ID_JAG_REFUSALS,
-  type IdJagRefusal,
-} from '../../src/authorization-server/engine/id-jag-refusals.ts';
+  ID_JAG_ERRORS,
+  type IdJagErrorCode,
+} from '../../src/authorization-server/engine/id-jag-validation.ts';
 import {
   changeAccount,
   type Connector,
@@ -46,7 +46,7 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 An assertion that vouches for a person is 
       const now = Math.floor(Date.now() / 1000);
       return refusedFor({ iat: now + from, exp: now + to })();
     };
-  const cases: Record<IdJagRefusal, Refused> = {
+  const cases: Record<IdJagErrorCode, Refused> = {
     malformed: () => present('not.a.jwt'),
     wrong_type: async () => present(await idp.sign(claimsFor('refused'), { typ: 'JWT' })),
     wrong_algorithm: async () =>
@@ -126,7 +126,7 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 An assertion that vouches for a person is 
   for (const [reason, refused] of Object.entries(cases)) {
     it(`because of ${reason}, and nothing changes`, async () => {
       const { status, body, headers } = await refused();
-      const { error, description } = ID_JAG_REFUSALS[reason as IdJagRefusal];
+      const { error, description } = ID_JAG_ERRORS[reason as IdJagErrorCode];
       expect([status, body]).to.deep.equal([400, { error, error_description: description }]);
       expect(headers.get('cache-control')).to.equal('no-store');
       const accounts = (await manage(system, 'GET', '/accounts?limit=200')) as {

@@ -1,7 +1,7 @@
 // Enterprise-managed authorization: an identity provider vouches for a person and an app, and the app gets an access token without a browser.
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
-import { ID_JAG_REFUSALS } from '../../src/authorization-server/engine/id-jag-refusals.ts';
+import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
 import { type Connector, createConnector } from '../support/administrator.ts';
 import { moveClock } from '../support/clock.ts';
 import { isLetIn } from '../support/mcp.ts';
@@ -100,7 +100,7 @@ describe('An identity provider that vouches for people', () => {
     moveClock(11);
     expect((await present(await silent.sign(claims('after')))).status).to.equal(200);
     expect((await present(old)).body.error_description).to.equal(
-      ID_JAG_REFUSALS.bad_signature.description,
+      ID_JAG_ERRORS.bad_signature.description,
     );
   });
 

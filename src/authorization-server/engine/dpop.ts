@@ -2,7 +2,8 @@
 import type { KeyObject } from 'node:crypto';
 import { calculateJwkThumbprint, decodeJwt, decodeProtectedHeader } from 'jose';
 import { type Adapter, errors, type KoaContextWithOIDC } from 'oidc-provider';
-import { consumeProof } from '../../dpop/proof.ts';
+import { dpopNonces, isRecent } from '../../dpop/nonces.ts';
+import { consumeProof, InvalidProof, validateProof } from '../../dpop/proof.ts';
 import type { Store } from '../../store/store.ts';
 import { invalidGrant } from './errors.ts';
 import { requireRequest } from './request-records.ts';
@@ -60,9 +61,45 @@ export async function requireBoundKey(
     throw invalidGrant(`the ${what} is bound to another key than the one of the DPoP proof`);
 }
 
-export const PROOF_REUSED = 'the DPoP proof was used before: make one for each request';
+const PROOF_REUSED = 'the DPoP proof was used before: make one for each request';
 
 /** RFC 9449 section 5. */
-export function invalidProof(description: string): Error {
+function invalidProof(description: string): Error {
   return new errors.InvalidDpopProof(description);
+}
+
+export type DpopVerifierOptions = {
+  store: Store;
+  tokenEndpoint: string;
+  nonceKey: KeyObject;
+  now: () => number;
+};
+
+/** `consume` rejects a replayed proof. Call it after all other checks. */
+export type VerifiedProof = { thumbprint: string; consume: () => Promise<void> };
+
+/**
+ * Verifies the proof of a request for a grant type of our own; the engine checks only those of its grant types. Undefined without a proof.
+ * Rejects with `invalid_dpop_proof` or `use_dpop_nonce`.
+ */
+export function dpopVerifier({ store, tokenEndpoint: url, nonceKey, now }: DpopVerifierOptions) {
+  const nonces = dpopNonces(nonceKey);
+  return async function verifyProof(ctx: KoaContextWithOIDC): Promise<VerifiedProof | undefined> {
+    const { headers, headersDistinct } = ctx.req;
+    if (!headers.dpop) return undefined;
+    const request = { method: ctx.method, url };
+    const proof = await validateProof(headersDistinct.dpop, request, now()).catch(
+      (error: unknown) => {
+        throw error instanceof InvalidProof ? invalidProof(error.message) : error;
+      },
+    );
+    if (!isRecent(nonces, proof, now())) {
+      ctx.set('DPoP-Nonce', nonces.next(now()));
+      throw new errors.UseDpopNonce('the DPoP proof is too old or from the future: use this nonce');
+    }
+    const consume = async () => {
+      if (!(await consumeProof(store, proof))) throw invalidProof(PROOF_REUSED);
+    };
+    return { thumbprint: proof.thumbprint, consume };
+  };
 }

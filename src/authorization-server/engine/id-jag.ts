@@ -1,55 +1,95 @@
-// Enterprise-managed authorization (ID-JAG): an identity provider vouches for a person and an app, and the app gets an access token (RFC 7523).
-import { decodeJwt, decodeProtectedHeader } from 'jose';
+// Enterprise-managed authorization (ID-JAG): exchanges a trusted issuer's assertion about a person for an access token (RFC 7523).
+import type { KeyObject } from 'node:crypto';
+import {
+  compactVerify,
+  createLocalJWKSet,
+  createRemoteJWKSet,
+  customFetch,
+  decodeJwt,
+  decodeProtectedHeader,
+  type JSONWebKeySet,
+  type JWTVerifyGetKey,
+} from 'jose';
 import {
   errors,
   type Provider,
   type ResourceServer,
   type TokenEndpointGrantContext,
 } from 'oidc-provider';
+import {
+  type Account,
+  accountIdOf,
+  isHonoured,
+  type Testimony,
+  vouchedFor,
+} from '../../accounts/account.ts';
+import { findAccount, saveVouchedAccount } from '../../accounts/accounts.ts';
+import { type AuditServices, recordAudit } from '../../audit/audit.ts';
 import { revokedSince } from '../../clients/clients.ts';
-import { type Connector, isUsable } from '../../connectors/connector.ts';
+import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
+import { acquireUse } from '../../connectors/connectors.ts';
+import type { UseRecorder } from '../../connectors/use-recorder.ts';
+import { redemptionDeadline } from '../../grants/grant-lifetime.ts';
+import type { ClientSnapshot } from '../../grants/grant-record.ts';
+import { endGrant, isGrantActive } from '../../grants/grants.ts';
+import {
+  idJagGrantId,
+  type IdJagGrantKey,
+  renewIdJagGrant,
+  setCurrentGrant,
+} from '../../grants/id-jag-grants.ts';
+import { isKeySetError } from '../../keys/remote-keys.ts';
 import { highestLevelIn, type Level, levelsUpTo, lowest } from '../../permission-level.ts';
 import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
 import { JWT_BEARER } from '../metadata.ts';
+import { dpopVerifier, type DpopVerifierOptions, type VerifiedProof } from './dpop.ts';
+import { mapStoreErrors, temporarilyUnavailable } from './errors.ts';
 import {
-  admittedAccount,
-  rememberAccount,
-  testimonyOf,
-  type VouchedAccountOptions,
-} from './id-jag-account.ts';
-import { type VouchedGrantOptions, findOrCreateGrant } from './id-jag-grant.ts';
-import { keyProver, type KeyOptions, type ProvenKey } from './id-jag-key.ts';
-import { ALGORITHMS, type IdJag, judgeClaims, judgeHeader } from './id-jag-judgement.ts';
-import { type IdJagRefusal, refusedBecause } from './id-jag-refusals.ts';
-import { type SignatureCheck, signatureCheck } from './issuer-keys.ts';
+  ALGORITHMS,
+  checkHeader,
+  type IdJag,
+  idJagError,
+  validateClaims,
+} from './id-jag-validation.ts';
+import { makeGrant, type NewGrantOptions } from './new-grant.ts';
+import { fetchFromProvider } from './provider-fetch.ts';
 import { redirectDestination } from './redirect-uris.ts';
-import { mapStoreErrors } from './errors.ts';
+import type { TokenPolicy } from './token-request.ts';
 
-export type IdJagOptions = VouchedGrantOptions &
-  VouchedAccountOptions &
-  KeyOptions & { authUrl: string; issuers: readonly TrustedIssuer[] };
+export type IdJagOptions = NewGrantOptions &
+  AuditServices &
+  DpopVerifierOptions & {
+    authUrl: string;
+    issuers: readonly TrustedIssuer[];
+    policy: TokenPolicy;
+    uses: UseRecorder;
+    accountKey: KeyObject;
+    /** In seconds. */
+    accountLifetime: number;
+  };
 
 type Parameters = { assertion?: string; scope?: string; resource?: string | string[] };
 type Context = TokenEndpointGrantContext<Parameters>;
 type DescribeResource = (ctx: Context, resource: string) => Promise<ResourceServer>;
-type Known = { issuer: TrustedIssuer; isSigned: SignatureCheck };
+type IssuerWithKeys = { issuer: TrustedIssuer; isSigned: SignatureCheck };
 
-/** To be made once: it keeps the keys of the issuers. What it returns adds the grant type to an engine, when there are issuers. */
+/** Limits the fetches that made-up key ids cause. */
+const KEYS_COOLDOWN_MS = 10_000;
+const KEYS_TIMEOUT_MS = 5000;
+
+/** Call once: the result caches the issuers' keys. It registers the grant type with a provider, if there are issuers. */
 export function idJagGrantType(options: IdJagOptions) {
-  const issuers = options.issuers.map((issuer) => ({
-    issuer,
-    isSigned: signatureCheck(issuer, ALGORITHMS),
-  }));
-  const provenKey = keyProver(options, options.now);
+  const issuers = options.issuers.map((issuer) => ({ issuer, isSigned: signatureCheck(issuer) }));
+  const verifyProof = dpopVerifier(options);
   return (provider: Provider, describeResource: DescribeResource): void => {
     if (issuers.length === 0) return;
     const exchange = mapStoreErrors(async (ctx: Context) => {
       const { assertion } = ctx.oidc.params;
       if (!assertion) throw new errors.InvalidRequest('missing required parameter: assertion');
-      const key = await provenKey(ctx);
-      const jag = await judgedAssertion(options, issuers, ctx, assertion);
-      await key?.use();
-      await issueToken(ctx, describeResource, await grantFor(options, ctx, jag), key);
+      const proof = await verifyProof(ctx);
+      const jag = await validateAssertion(options, issuers, ctx, assertion);
+      await proof?.consume();
+      await issueToken(ctx, describeResource, await authorize(options, ctx, jag), proof);
     });
     provider.registerGrantType<Parameters>(
       JWT_BEARER,
@@ -60,78 +100,98 @@ export function idJagGrantType(options: IdJagOptions) {
   };
 }
 
-async function judgedAssertion(
+/** True if the issuer signed the assertion. Rejects with `temporarily_unavailable` if its keys cannot be fetched. */
+type SignatureCheck = (assertion: string) => Promise<boolean>;
+
+function signatureCheck({ jwksUri, jwks }: TrustedIssuer): SignatureCheck {
+  const keys: JWTVerifyGetKey = jwksUri
+    ? createRemoteJWKSet(new URL(jwksUri), {
+        timeoutDuration: KEYS_TIMEOUT_MS,
+        cooldownDuration: KEYS_COOLDOWN_MS,
+        [customFetch]: fetchFromProvider,
+      })
+    : createLocalJWKSet(jwks as JSONWebKeySet);
+  return async function isSigned(assertion) {
+    try {
+      await compactVerify(assertion, keys, { algorithms: ALGORITHMS });
+      return true;
+    } catch (error) {
+      if (isKeySetError(error)) throw temporarilyUnavailable(error);
+      return false;
+    }
+  };
+}
+
+async function validateAssertion(
   { authUrl, policy, now }: IdJagOptions,
-  issuers: readonly Known[],
+  issuers: readonly IssuerWithKeys[],
   { oidc }: Context,
   assertion: string,
 ): Promise<IdJag> {
-  const { header, claims } = decoded(assertion);
-  refuse(judgeHeader(header));
-  const known = issuers.find(({ issuer }) => issuer.issuer === claims.iss);
-  if (!known) throw refusedBecause('unknown_issuer');
-  if (!(await known.isSigned(assertion))) throw refusedBecause('bad_signature');
-  const { issuer } = known;
-  const { clientId } = oidc.client;
-  const { resource } = oidc.params;
-  const expected = { issuer, authUrl, resourceUrl: policy.resourceUrl, clientId, resource };
-  const jag = judgeClaims(claims, { ...expected, now: now() });
-  if (typeof jag === 'string') throw refusedBecause(jag);
+  const { header, claims } = decode(assertion);
+  const headerError = checkHeader(header);
+  if (headerError) throw idJagError(headerError);
+  const trusted = issuers.find(({ issuer }) => issuer.issuer === claims.iss);
+  if (!trusted) throw idJagError('unknown_issuer');
+  if (!(await trusted.isSigned(assertion))) throw idJagError('bad_signature');
+  const jag = validateClaims(claims, {
+    issuer: trusted.issuer,
+    authUrl,
+    resourceUrl: policy.resourceUrl,
+    clientId: oidc.client.clientId,
+    resource: oidc.params.resource,
+    now: now(),
+  });
+  if (typeof jag === 'string') throw idJagError(jag);
   return jag;
 }
 
-function decoded(assertion: string) {
+function decode(assertion: string) {
   try {
     return { header: decodeProtectedHeader(assertion), claims: decodeJwt(assertion) };
   } catch {
-    throw refusedBecause('malformed');
+    throw idJagError('malformed');
   }
 }
 
-function refuse(reason: IdJagRefusal | undefined): void {
-  if (reason) throw refusedBecause(reason);
-}
+type Authorized = { grantId: string; resource: string; level: Level };
 
-type Granted = { grantId: string; resource: string; level: Level };
-
-/** Everything is judged before anything is written; using the assertion up is the last step, so that a client whose request failed may repeat it. */
-async function grantFor(options: IdJagOptions, ctx: Context, jag: IdJag): Promise<Granted> {
+/** Checks everything before the first write. The assertion is consumed last, so that a client may retry a failed request. */
+async function authorize(options: IdJagOptions, ctx: Context, jag: IdJag): Promise<Authorized> {
   const { store, policy, now } = options;
   const { client, params } = ctx.oidc;
-  const used = `assertion:${jag.person.issuer}\n${jag.id}`;
+  const usedKey = `assertion:${jag.person.issuer}\n${jag.id}`;
   const [connector, revoked, usedBefore] = await Promise.all([
     policy.refreshConnector(jag.connectorId),
     revokedSince(store, client.clientId),
-    store.get(used),
+    store.get(usedKey),
   ]);
-  if (usedBefore) throw refusedBecause('replayed');
-  if (revoked !== undefined) throw refusedBecause('client_revoked');
-  const usable = requireUsable(connector, now());
-  const testimony = testimonyOf(options, jag);
-  const account = await admittedAccount(options, jag, testimony);
-  const level = lowest(usable.level, account.entitled, jag.level ?? 'full');
+  if (usedBefore) throw idJagError('replayed');
+  if (revoked !== undefined) throw idJagError('client_revoked');
+  if (!connector) throw idJagError('unknown_resource');
+  if (!isUsable(connector, now())) throw idJagError('connector_over');
+  const identity = {
+    ...jag.person,
+    id: accountIdOf(options.accountKey, jag.person.issuer, jag.person.subject),
+  };
+  const account = await entitledAccount(options, jag, identity);
+  const level = lowest(connector.level, account.entitled, jag.level ?? 'full');
   const grantId = await findOrCreateGrant(options, {
     account,
-    connector: usable,
+    connector,
     level,
     resource: jag.resource,
-    client: describedClient(client),
+    client: clientSnapshot(client),
     assertion: [jag.person.issuer, jag.id, jag.issuedAt],
   });
-  await rememberAccount(options, testimony);
-  if (!(await store.add(used, { at: Math.floor(now()) }, jag.overAt - now())))
-    throw refusedBecause('replayed');
-  const asked = highestLevelIn(params.scope);
-  return { grantId, resource: jag.resource, level: asked ? lowest(level, asked) : level };
+  await saveAccount(options, identity);
+  if (!(await store.add(usedKey, { at: Math.floor(now()) }, jag.expiresAt - now())))
+    throw idJagError('replayed');
+  const requested = highestLevelIn(params.scope);
+  return { grantId, resource: jag.resource, level: requested ? lowest(level, requested) : level };
 }
 
-function requireUsable(connector: Connector | undefined, now: number): Connector {
-  if (!connector) throw refusedBecause('unknown_resource');
-  if (!isUsable(connector, now)) throw refusedBecause('connector_over');
-  return connector;
-}
-
-function describedClient({ clientId, clientName, redirectUris }: Context['oidc']['client']) {
+function clientSnapshot({ clientId, clientName, redirectUris }: Context['oidc']['client']) {
   const [redirectUri] = redirectUris ?? [];
   return {
     id: clientId,
@@ -140,16 +200,103 @@ function describedClient({ clientId, clientName, redirectUris }: Context['oidc']
   };
 }
 
-/** No refresh token: the next assertion takes its place (draft section 4.4.3). */
+type IdentityWithId = Testimony & { id: string };
+
+/** Returns the account with the asserted identity and the level that the entitlements give it. Writes nothing. */
+async function entitledAccount(
+  { store, policy, now }: IdJagOptions,
+  { issuedAt }: IdJag,
+  identity: IdentityWithId,
+): Promise<Account & { entitled: Level }> {
+  const known = await findAccount(store, identity.id);
+  if (known && !isHonoured(known, issuedAt)) throw idJagError('account_disabled');
+  const account = vouchedFor(known, identity, now());
+  const entitled = policy.levelOf(account, 'id-jag');
+  if (!entitled) throw idJagError('not_entitled');
+  return { ...account, entitled };
+}
+
+async function saveAccount(
+  { store, policy, accountLifetime, now }: IdJagOptions,
+  identity: IdentityWithId,
+): Promise<void> {
+  const account = await saveVouchedAccount(store, identity, { now: now(), ttl: accountLifetime });
+  // The token is issued by the stored account, which an administrator may have changed meanwhile.
+  await policy.refreshAccount(account.id);
+}
+
+type GrantRequest = {
+  account: Account;
+  client: ClientSnapshot & { id: string };
+  connector: Connector;
+  resource: string;
+  level: Level;
+  /** Identifies the assertion. */
+  assertion: readonly (string | number)[];
+};
+
+/** Renews the active grant, or creates one and reserves a use. Returns its id. Rejects if no use is left or the client was revoked. */
+async function findOrCreateGrant(options: IdJagOptions, request: GrantRequest): Promise<string> {
+  const { store, lifetimes, now } = options;
+  const { account, client, connector, level } = request;
+  const key = { account: account.id, client: client.id, connector: connector.id, level };
+  const moment = now();
+  // Leaves the last access token its full lifetime.
+  const lastMoment = moment + lifetimes.accessToken;
+  const renewed = await renewIdJagGrant(
+    store,
+    key,
+    ({ createdAt, grant }) => isHonoured(account, createdAt) && grant.exp > lastMoment,
+    { lifetimes, now: moment },
+  );
+  return renewed ?? createIdJagGrant(options, key, request);
+}
+
+async function createIdJagGrant(
+  options: IdJagOptions,
+  key: IdJagGrantKey,
+  { account, client, connector, resource, level, assertion }: GrantRequest,
+): Promise<string> {
+  const { store, lifetimes, grantLifetime, uses, now } = options;
+  const grantId = idJagGrantId(key, assertion);
+  const holder = redeemerOf(account.id, client.id);
+  const reservation = { grantId, holder, reservedUntil: now() + redemptionDeadline(lifetimes) };
+  const isActive = (id: string) => isGrantActive(store, id, lifetimes, now());
+  if (!(await acquireUse(store, connector.id, reservation, { now: now(), isActive })))
+    throw idJagError('used_up');
+  const scopes = levelsUpTo(level);
+  const grant = { account, client, connector, resource, scopes, vouchedAt: now() };
+  const isNew = await makeGrant(options, grantId, grant);
+  // A concurrent revocation of the client may have listed its grants before this grant existed.
+  if ((await revokedSince(store, client.id)) !== undefined) {
+    await endGrant(store, grantId, 'client_revoked', now());
+    throw idJagError('client_revoked');
+  }
+  await setCurrentGrant(store, key, grantId, grantLifetime);
+  if (!isNew) return grantId;
+  uses.record(connector.id, { holder, grantId });
+  // There is no consent, so this is the only audit event of the grant.
+  await recordAudit(options, {
+    event: 'grant_vouched',
+    account: account.id,
+    clientId: client.id,
+    connector: connector.id,
+    grantId,
+    outcome: 'granted',
+  });
+  return grantId;
+}
+
+/** Issues no refresh token: the next assertion takes its place (draft section 4.4.3). */
 async function issueToken(
   ctx: Context,
   describeResource: DescribeResource,
-  { grantId, resource, level }: Granted,
-  key: ProvenKey | undefined,
+  { grantId, resource, level }: Authorized,
+  proof: VerifiedProof | undefined,
 ): Promise<void> {
   const { provider, client } = ctx.oidc;
   const grant = await provider.Grant.find(grantId);
-  if (!grant?.accountId) throw refusedBecause('grant_over');
+  if (!grant?.accountId) throw idJagError('grant_over');
   ctx.oidc.entity('Grant', grant);
   const { accountId } = grant;
   const token = new provider.AccessToken({ client, accountId, grantId, gty: JWT_BEARER });
@@ -158,9 +305,9 @@ async function issueToken(
     await describeResource(ctx, resource),
   );
   const { scopes } = token.resourceServer;
-  const wanted = levelsUpTo(level).filter((scope) => scopes.has(scope));
-  token.scope = grant.getResourceScopeFiltered(resource, wanted);
-  if (key) token.setThumbprint('jkt', key.thumbprint);
+  const allowed = levelsUpTo(level).filter((scope) => scopes.has(scope));
+  token.scope = grant.getResourceScopeFiltered(resource, allowed);
+  if (proof) token.setThumbprint('jkt', proof.thumbprint);
   ctx.oidc.entity('AccessToken', token);
   ctx.body = {
     access_token: await token.save(),

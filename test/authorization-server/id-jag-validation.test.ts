@@ -1,9 +1,9 @@
-// What the claims of an assertion that vouches for a person must say, and what is read from them.
+// Validation of the claims of an ID-JAG, and what is read from them.
 import { expect } from 'chai';
 import {
-  judgeClaims,
-  judgeHeader,
-} from '../../src/authorization-server/engine/id-jag-judgement.ts';
+  validateClaims,
+  checkHeader,
+} from '../../src/authorization-server/engine/id-jag-validation.ts';
 import { trustedIssuerSchema } from '../../src/settings/identity-provider-schema.ts';
 
 const NOW = 1_800_000_000;
@@ -26,18 +26,18 @@ const CLAIMS = {
   exp: NOW + 300,
 };
 
-function judge(claims: object, { resource, ...settings }: { [name: string]: unknown } = {}) {
+function validate(claims: object, { resource, ...settings }: { [name: string]: unknown } = {}) {
   const issuer = trustedIssuerSchema.parse({ ...ISSUER, ...settings });
   const expected = { issuer, authUrl: AUTH, resourceUrl: RESOURCE, clientId: 'app', now: NOW };
-  return judgeClaims({ ...CLAIMS, ...claims }, { ...expected, resource });
+  return validateClaims({ ...CLAIMS, ...claims }, { ...expected, resource });
 }
 
-describe('An assertion that vouches for a person', () => {
-  it('is good when it says all that it must', () => {
-    expect(judge({})).to.deep.equal({
+describe('An ID-JAG', () => {
+  it('is valid with the required claims', () => {
+    expect(validate({})).to.deep.equal({
       id: 'one',
       issuedAt: NOW,
-      overAt: NOW + 360,
+      expiresAt: NOW + 360,
       resource: FIRST,
       connectorId: 'a'.repeat(22),
       person: { issuer: ISSUER.issuer, subject: 'person-1' },
@@ -53,8 +53,8 @@ describe('An assertion that vouches for a person', () => {
     [{ typ: 'oauth-id-jag+jwt', alg: 'HS256' }, 'wrong_algorithm'],
   ];
   for (const [header, reason] of headers) {
-    it(`with the header ${JSON.stringify(header)} is ${reason ?? 'read'}`, () => {
-      expect(judgeHeader(header)).to.equal(reason);
+    it(`with the header ${JSON.stringify(header)} ${reason ? `is rejected: ${reason}` : 'is accepted'}`, () => {
+      expect(checkHeader(header)).to.equal(reason);
     });
   }
 
@@ -86,8 +86,8 @@ describe('An assertion that vouches for a person', () => {
     [{ resource: [FIRST, SECOND] }, 'several_resources'],
   ];
   for (const [claims, reason] of wrong) {
-    it(`with ${JSON.stringify(claims, (_, value) => value ?? null).slice(0, 60)} is ${reason}`, () => {
-      expect(judge(claims)).to.equal(reason);
+    it(`with ${JSON.stringify(claims, (_, value) => value ?? null).slice(0, 60)} is rejected: ${reason}`, () => {
+      expect(validate(claims)).to.equal(reason);
     });
   }
 
@@ -99,45 +99,45 @@ describe('An assertion that vouches for a person', () => {
     { act: { sub: 'agent' } },
   ];
   for (const claims of right) {
-    it(`with ${JSON.stringify(claims)} is good`, () => {
-      expect(judge(claims)).to.include({ resource: FIRST });
+    it(`with ${JSON.stringify(claims)} is valid`, () => {
+      expect(validate(claims)).to.include({ resource: FIRST });
     });
   }
 
-  it('is for a client that its issuer may vouch for', () => {
-    expect(judge({}, { clients: ['other'] })).to.equal('client_not_vouched');
+  it('is rejected unless its issuer may vouch for the client', () => {
+    expect(validate({}, { clients: ['other'] })).to.equal('client_not_vouched');
   });
 
-  it('names the tenant of the settings, and no other', () => {
-    expect(judge({ tenant: 'acme' }, { tenant: 'acme' })).to.include({ id: 'one' });
-    expect(judge({}, { tenant: 'acme' })).to.equal('wrong_tenant');
+  it('is rejected for another tenant than that of the settings', () => {
+    expect(validate({ tenant: 'acme' }, { tenant: 'acme' })).to.include({ id: 'one' });
+    expect(validate({}, { tenant: 'acme' })).to.equal('wrong_tenant');
   });
 
-  it('is for the resource that the request chooses among its own', () => {
+  it('is valid for the one of its resources that the request selects', () => {
     const both = { resource: [FIRST, SECOND] };
-    expect(judge(both, { resource: SECOND })).to.include({ resource: SECOND });
-    expect(judge({}, { resource: `${FIRST}/` })).to.include({ resource: FIRST });
-    expect(judge({}, { resource: SECOND })).to.equal('other_resource');
-    expect(judge(both, { resource: [FIRST, SECOND] })).to.equal('other_resource');
+    expect(validate(both, { resource: SECOND })).to.include({ resource: SECOND });
+    expect(validate({}, { resource: `${FIRST}/` })).to.include({ resource: FIRST });
+    expect(validate({}, { resource: SECOND })).to.equal('other_resource');
+    expect(validate(both, { resource: [FIRST, SECOND] })).to.equal('other_resource');
   });
 
-  it('gives the highest level in its scope', () => {
-    expect(judge({ scope: 'analytics admin' })).to.include({ level: 'admin' });
+  it('allows the highest level in its scope', () => {
+    expect(validate({ scope: 'analytics admin' })).to.include({ level: 'admin' });
   });
 
-  it('says nothing of an address that is too long, because its beginning is another address', () => {
+  it('has no e-mail address if the claim is too long, because its beginning is another address', () => {
     const email = `${'a'.repeat(308)}@example.com.evil.example`;
-    const judged = judge({ email, email_verified: true });
+    const judged = validate({ email, email_verified: true });
     expect(judged).to.have.property('person').that.deep.equals({
       issuer: ISSUER.issuer,
       subject: 'person-1',
     });
   });
 
-  it('says of the person what its claims say, under the names of the settings', () => {
+  it('identifies the person by the claim names of the settings', () => {
     const claims = { upn: 'u1', mail: 'ada@example.com', roles: ['a', 7], name: 'Ada' };
     const names = { subject: 'upn', email: 'mail', groups: 'roles' };
-    expect(judge(claims, { claims: names })).to.have.deep.property('person', {
+    expect(validate(claims, { claims: names })).to.have.deep.property('person', {
       issuer: ISSUER.issuer,
       subject: 'u1',
       name: 'Ada',
@@ -153,8 +153,8 @@ describe('An assertion that vouches for a person', () => {
     [{}, { emailIsVerified: true }, true],
   ];
   for (const [claims, settings, verified] of addresses) {
-    it(`with an address and ${JSON.stringify({ ...claims, ...settings })} says ${verified} of it`, () => {
-      const judged = judge({ email: 'ada@example.com', ...claims }, settings);
+    it(`with an address and ${JSON.stringify({ ...claims, ...settings })} has emailVerified ${verified}`, () => {
+      const judged = validate({ email: 'ada@example.com', ...claims }, settings);
       expect(judged).to.have.nested.property('person.email', 'ada@example.com');
       const person = (judged as { person: { emailVerified?: boolean } }).person;
       expect(person.emailVerified).to.equal(verified);
