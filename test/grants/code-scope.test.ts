@@ -1,6 +1,6 @@
-// A code is issued while the person takes something back: it carries what is left.
+// The scope of a code if the person reduces the grant while it is issued.
 import { expect } from 'chai';
-import { codeModel } from '../../src/authorization-server/engine/token-models.ts';
+import { codeModel } from '../../src/authorization-server/engine/redemption.ts';
 import type { GrantRecord } from '../../src/grants/grant-record.ts';
 import { narrowed } from '../../src/grants/narrowing.ts';
 import { KEEP } from '../../src/store/store.ts';
@@ -21,13 +21,13 @@ async function issue(record: GrantRecord): Promise<unknown> {
     if (after !== KEEP) stored = after;
     return { value: stored, raw: Buffer.alloc(0) };
   };
-  const model = codeModel({} as never, { change } as never, new WeakMap());
+  const model = codeModel({} as never, { change } as never);
   const payload = { grantId: 'g', scope: APPROVED, exp: 60, kind: 'AuthorizationCode' };
   await model.upsert?.('code', payload as never, 60);
   return stored.code?.payload.scope;
 }
 
-describe('A code that is issued', () => {
+describe('A code', () => {
   it('has the scope that was approved', async () => {
     expect(await issue(recordOf(APPROVED))).to.equal(APPROVED);
   });
@@ -36,7 +36,7 @@ describe('A code that is issued', () => {
     ['staying connected', { level: 'operations', stays: false }, 'analytics operations'],
     ['a level', { level: 'analytics', stays: true }, 'analytics offline_access'],
   ] as const)
-    it(`CON-18 has no more than is left when the person takes back ${what} meanwhile`, async () => {
+    it(`CON-18 has only the remaining scope if the person takes back ${what} meanwhile`, async () => {
       const record = narrowed(recordOf(APPROVED), limit);
       if (!record) throw new Error('nothing was taken back');
       expect(await issue(record)).to.equal(left);

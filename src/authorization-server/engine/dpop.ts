@@ -6,7 +6,7 @@ import { dpopNonces, isRecent } from '../../dpop/nonces.ts';
 import { consumeProof, InvalidProof, validateProof } from '../../dpop/proof.ts';
 import type { Store } from '../../store/store.ts';
 import { invalidGrant } from './errors.ts';
-import { requireRequest } from './request-records.ts';
+import { requireRequest } from './request-grant.ts';
 
 /**
  * The engine's `features.dPoP`. DPoP is optional. The engine demands a nonce only if the client's clock is wrong: proofs are single-use and
@@ -16,14 +16,11 @@ export function dPoP(nonceKey: KeyObject) {
   return { enabled: true, nonceSecret: nonceKey.export(), requireNonce: () => false };
 }
 
-/** The step of a request that must follow the replay check of its proof. */
-export type LastSteps = WeakMap<object, () => Promise<void>>;
-
 /**
  * The engine's `ReplayDetection` model. Exactly one of concurrent requests with a proof passes. `find` returns nothing, so that the engine
  * always calls `upsert`. The engine's id depends on the client; ours is the same for every grant type.
  */
-export function usedProofModel(store: Store, lastSteps: LastSteps): Partial<Adapter> {
+export function usedProofModel(store: Store, onConsumed: () => Promise<void>): Partial<Adapter> {
   return {
     async upsert() {
       const ctx = requireRequest();
@@ -31,7 +28,7 @@ export function usedProofModel(store: Store, lastSteps: LastSteps): Partial<Adap
       if (!proof)
         throw new Error('the engine used ReplayDetection for something other than a DPoP proof');
       if (!(await consumeProof(store, proof))) throw invalidProof(PROOF_REUSED);
-      await lastSteps.get(ctx)?.();
+      await onConsumed();
     },
   };
 }

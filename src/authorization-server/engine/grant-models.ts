@@ -1,4 +1,4 @@
-// Grant and AccessToken of the engine, and with the token models all that is kept in the one record of a grant.
+// The engine's models that are stored in the grant record, and its replay check of DPoP proofs.
 import type { Adapter } from 'oidc-provider';
 import { allowsLevel, revokeAccessToken } from '../../grants/grant-record.ts';
 import { announceGrant } from '../../grants/grants.ts';
@@ -7,17 +7,22 @@ import { isLevel } from '../../permission-level.ts';
 import { KEEP } from '../../store/store.ts';
 import { JWT_BEARER } from '../metadata.ts';
 import { presentedJwt } from './extensions.ts';
-import { type LastSteps, usedProofModel } from './dpop.ts';
+import { usedProofModel } from './dpop.ts';
 import {
   requestEndReason,
-  requestRecords,
-  type RequestRecords,
+  requestGrants,
+  type RequestGrants,
   requireRequest,
-} from './request-records.ts';
-import { codeModel, refreshTokenModel, type TokenModelOptions } from './token-models.ts';
+} from './request-grant.ts';
+import {
+  codeModel,
+  completeRedemption,
+  type RedemptionOptions,
+  refreshTokenModel,
+} from './redemption.ts';
 
-export type GrantModelOptions = TokenModelOptions & {
-  /** The claims of one of our access tokens that has not expired. */
+export type GrantModelOptions = RedemptionOptions & {
+  /** Returns the claims of a valid access token of ours. */
   verifyAccessToken: (jwt: string) => Promise<AccessTokenClaims | undefined>;
 };
 
@@ -37,32 +42,33 @@ export type AccessTokenClaims = {
 
 export type GrantModels = {
   models: Record<string, Partial<Adapter>>;
-  /** The value of the code or refresh token that is about to be saved; the grant was read earlier in the same request. */
+  /** Returns the value of the code or refresh token that is about to be saved. Needs a grant that the same request has read. */
   createTokenValue: (kind: 'AuthorizationCode' | 'RefreshToken', grantId: string) => string;
 };
 
 export function grantModels(options: GrantModelOptions): GrantModels {
-  const records = requestRecords(options);
-  const lastSteps: LastSteps = new WeakMap();
+  const records = requestGrants(options);
   return {
     models: {
       Grant: grantModel(records),
-      AuthorizationCode: codeModel(options, records, lastSteps),
+      AuthorizationCode: codeModel(options, records),
       RefreshToken: refreshTokenModel(options, records),
       AccessToken: accessTokenModel(options, records),
-      ReplayDetection: usedProofModel(options.store, lastSteps),
+      ReplayDetection: usedProofModel(options.store, () =>
+        completeRedemption(options, records, 'proof consumed'),
+      ),
     },
     createTokenValue(kind, grantId) {
       const record = records.seen(grantId)?.value;
-      if (!record) throw new Error('a token was named before its grant was read');
+      if (!record) throw new Error('the grant of the token has not been read');
       const part: Part = kind === 'AuthorizationCode' ? 'code' : (record.refresh?.generation ?? 0);
       return createOpaqueToken(options.tokenKeys, grantId, part, record.seed);
     },
   };
 }
 
-/** The grant is written by the consent step with all that belongs to it, so the engine never saves one. */
-function grantModel({ load, end }: RequestRecords): Partial<Adapter> {
+/** The consent step writes the grant, so the engine never saves one. */
+function grantModel({ load, end }: RequestGrants): Partial<Adapter> {
   return {
     async find(id) {
       return (await load(id))?.value.grant;
@@ -73,8 +79,8 @@ function grantModel({ load, end }: RequestRecords): Partial<Adapter> {
   };
 }
 
-/** Access tokens are JWTs and never stored; one that is revoked before it expires is remembered in its grant (RFC 7009). */
-function accessTokenModel(options: GrantModelOptions, records: RequestRecords): Partial<Adapter> {
+/** Access tokens are JWTs and not stored. The grant record lists the revoked ones (RFC 7009). */
+function accessTokenModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
   const { store, now, verifyAccessToken } = options;
   return {
     async find(value) {

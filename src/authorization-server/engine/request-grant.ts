@@ -1,4 +1,4 @@
-// The grant record of one engine request: read once, changed and ended through here.
+// The grant record of one engine request: read once, then updated and ended through this module.
 import type { KeyObject } from 'node:crypto';
 import { Provider, type KoaContextWithOIDC } from 'oidc-provider';
 import type { Lifetimes } from '../../grants/grant-lifetime.ts';
@@ -15,31 +15,51 @@ import { hasValidMac, parseOpaqueToken } from '../../grants/opaque-token.ts';
 import type { KEEP, Store } from '../../store/store.ts';
 import { invalidGrant } from './errors.ts';
 
-export type RecordOptions = {
+export type RequestGrantOptions = {
   store: Store;
-  /** `[0]` names codes and refresh tokens; all recognise. */
+  /** `[0]` signs codes and refresh tokens; all verify. */
   tokenKeys: readonly KeyObject[];
   lifetimes: Lifetimes;
   now: () => number;
-  /** Called once per grant that ended, with why. */
+  /** Called once per ended grant. */
   onEnded: (grantId: string, record: GrantRecord, reason: Reason) => Promise<void>;
 };
 
-export type RequestRecords = ReturnType<typeof requestRecords>;
+export type RequestGrants = ReturnType<typeof requestGrants>;
 
-/** One request reads the record once: the engine finds the token, then its grant, then changes it. */
-export function requestRecords({ store, tokenKeys, lifetimes, now, onEnded }: RecordOptions) {
-  const memo = new WeakMap<object, { id: string; found: FoundGrant | undefined }>();
+/** What this server keeps of one engine request. */
+type RequestState = {
+  /** The grant that was read or written last. */
+  grant?: { id: string; found: FoundGrant | undefined };
+  redemption?: Redemption;
+};
+
+/** The redemption of a code. `lastHook`: the engine hook after which nothing can fail, so it writes. */
+export type Redemption = {
+  grantId: string;
+  lastHook: 'code consumed' | 'proof consumed' | 'refresh token saved';
+};
+
+const states = new WeakMap<object, RequestState>();
+
+export function requestState(ctx: KoaContextWithOIDC): RequestState {
+  const state = states.get(ctx) ?? {};
+  states.set(ctx, state);
+  return state;
+}
+
+/** Reads the record once per request: the engine finds the token, then its grant, then changes it. */
+export function requestGrants({ store, tokenKeys, lifetimes, now, onEnded }: RequestGrantOptions) {
   const request = (): KoaContextWithOIDC | undefined => Provider.ctx;
 
   const remember = (id: string, found: FoundGrant | undefined) => {
     const ctx = request();
-    if (ctx) memo.set(ctx, { id, found });
+    if (ctx) requestState(ctx).grant = { id, found };
     return found;
   };
   const remembered = (id: string) => {
     const ctx = request();
-    const last = ctx && memo.get(ctx);
+    const last = ctx && requestState(ctx).grant;
     return last?.id === id ? last : undefined;
   };
   const seen = (id: string) => remembered(id)?.found;
@@ -54,14 +74,14 @@ export function requestRecords({ store, tokenKeys, lifetimes, now, onEnded }: Re
       return remember(id, await updateGrant(store, id, next, options));
     },
     async end(id: string, reason: Reason) {
-      // The engine ends a token and then its grant, which are one here.
+      // The engine destroys a token and then its grant, which are one record here.
       const known = remembered(id);
       if (known && !known.found) return;
       const ended = await endGrant(store, id, reason, now());
       remember(id, undefined);
       if (ended) await Promise.all([announceGrant(store, id), onEnded(id, ended, reason)]);
     },
-    /** The record a presented value belongs to, when we made that value. */
+    /** Finds the record of a presented code or refresh token with a valid MAC. */
     async resolve(value: string, kind: 'code' | 'refresh token') {
       const name = parseOpaqueToken(value);
       if (!name || (name.part === 'code') !== (kind === 'code')) return undefined;
@@ -73,7 +93,7 @@ export function requestRecords({ store, tokenKeys, lifetimes, now, onEnded }: Re
   };
 }
 
-/** Why the engine ends a grant, told from what it is doing. */
+/** The reason why the engine ends a grant, derived from the request. */
 export function requestEndReason(): Reason {
   const { route, params } = Provider.ctx?.oidc ?? {};
   if (route === 'revocation') return 'revoked_by_client';

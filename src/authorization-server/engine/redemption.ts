@@ -1,4 +1,4 @@
-// AuthorizationCode and RefreshToken of the engine, kept in the record of their grant (RFC 6749 sections 4.1.2 and 6).
+// Redeems codes and refresh tokens, which are part of the grant record (RFC 6749 sections 4.1.3 and 6).
 import { type Adapter, errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { refreshExpiry } from '../../grants/grant-lifetime.ts';
 import {
@@ -12,32 +12,34 @@ import {
 import type { Reason } from '../../grants/reasons.ts';
 import { parseOpaqueToken } from '../../grants/opaque-token.ts';
 import { KEEP } from '../../store/store.ts';
-import { type LastSteps, requireBoundKey } from './dpop.ts';
+import { requireBoundKey } from './dpop.ts';
 import { invalidGrant, reasonIn, temporarilyUnavailable } from './errors.ts';
 import {
   requestEndReason,
   grantIdOf,
-  type RecordOptions,
-  type RequestRecords,
+  type RequestGrantOptions,
+  type RequestGrants,
+  type Redemption,
+  requestState,
   requireRequest,
-} from './request-records.ts';
+} from './request-grant.ts';
 
-export type TokenModelOptions = RecordOptions & {
-  /** Settles `resource` and `scope` of a token request against what was granted, and throws before anything is used up. */
+export type RedemptionOptions = RequestGrantOptions & {
+  /** Validates `resource` and `scope` of a token request against the grant. Rejects before anything is consumed. */
   validateTokenRequest: (ctx: KoaContextWithOIDC, granted: EnginePayload) => Promise<void>;
-  /** Whether a refresh token is going to follow the code that is being exchanged. */
+  /** Whether the exchange of this code issues a refresh token. */
   refreshTokenFollows: (ctx: KoaContextWithOIDC, code: EnginePayload) => boolean;
-  /** Called once per code that was exchanged, which does not wait for what follows. */
+  /** Called once per exchanged code. Must not block. */
   onExchanged: (grantId: string, record: GrantRecord) => void;
   onRefreshed: (grantId: string, record: GrantRecord) => Promise<void>;
 };
 
-export function codeModel(
-  options: TokenModelOptions,
-  records: RequestRecords,
-  lastSteps: LastSteps,
-): Partial<Adapter> {
-  const { lifetimes, now, validateTokenRequest, refreshTokenFollows } = options;
+/**
+ * The engine's AuthorizationCode model. `consume` starts the redemption. The last hook that can fail writes it, so that a client may retry
+ * a failed exchange.
+ */
+export function codeModel(options: RedemptionOptions, records: RequestGrants): Partial<Adapter> {
+  const { lifetimes, now, validateTokenRequest } = options;
   return {
     async upsert(_id, { jti: _jti, ...payload }) {
       const issued = payload as EnginePayload & { exp: number };
@@ -50,10 +52,10 @@ export function codeModel(
       const code = (await records.resolve(id, 'code'))?.record.code;
       if (!code) return undefined;
       await requireBoundKey(requireRequest(), 'authorization code', code.payload.dpopJkt);
-      // Within a moment of its use this is the same request sent twice: `consume` refuses it and nothing else happens.
+      // Within the grace this is the same request sent twice: `consume` rejects it and nothing else happens.
       const replayed = code.usedAt !== undefined && now() - code.usedAt > lifetimes.codeGrace;
       const moment = Math.floor(now());
-      // A replay is one however late it comes: the engine would call it expired, and end nothing.
+      // An expired code that is replayed must end the grant, so it must not look expired to the engine.
       return {
         ...code.payload,
         jti: id,
@@ -66,17 +68,14 @@ export function codeModel(
       const payload = (await records.load(grantId))?.value.code?.payload;
       if (!payload) throw invalidGrant('the authorization code is unknown');
       await validateTokenRequest(ctx, payload);
-      // A refresh token uses the code up when it is saved, the last step that can fail, so a failed exchange can be repeated.
-      if (refreshTokenFollows(ctx, payload)) return;
-      const use = () => useCode(options, records, grantId, (record) => record);
-      // Whether a proof is new is asked after this, and may fail.
-      if (ctx.req.headers.dpop) lastSteps.set(ctx, use);
-      else await use();
+      const lastHook = lastHookOf(options, ctx, payload);
+      requestState(ctx).redemption = { grantId, lastHook };
+      await completeRedemption(options, records, 'code consumed');
     },
   };
 }
 
-/** The person may have taken something back since the engine read the grant. */
+/** Limits the code's scope to the grant, which the person may have reduced since the engine read it. */
 function withinGrant<Issued extends EnginePayload>(
   { grant }: GrantRecord,
   payload: Issued,
@@ -86,13 +85,29 @@ function withinGrant<Issued extends EnginePayload>(
   return { ...payload, scope: scopes.filter((scope) => granted.includes(scope)).join(' ') };
 }
 
-/** Uses the code and makes `next` of the record, in one write, for exactly one caller. */
-async function useCode(
-  { now, onExchanged }: TokenModelOptions,
-  records: RequestRecords,
-  grantId: string,
-  next: (record: GrantRecord) => GrantRecord,
+function lastHookOf(
+  { refreshTokenFollows }: RedemptionOptions,
+  ctx: KoaContextWithOIDC,
+  code: EnginePayload,
+): Redemption['lastHook'] {
+  if (refreshTokenFollows(ctx, code)) return 'refresh token saved';
+  // The engine checks a proof for replay after it consumed the code.
+  return ctx.req.headers.dpop ? 'proof consumed' : 'code consumed';
+}
+
+/**
+ * Consumes the code, together with `next`, in one write and for exactly one caller, if `hook` is the last one of the request. Called by every
+ * hook that can be the last.
+ */
+export async function completeRedemption(
+  { now, onExchanged }: RedemptionOptions,
+  records: RequestGrants,
+  hook: Redemption['lastHook'],
+  next: (record: GrantRecord) => GrantRecord = (record) => record,
 ): Promise<void> {
+  const { redemption } = requestState(requireRequest());
+  if (redemption?.lastHook !== hook) return;
+  const { grantId } = redemption;
   let first = false;
   const after = await records.change(grantId, (record) => {
     first = record.code !== undefined && record.code.usedAt === undefined;
@@ -100,17 +115,18 @@ async function useCode(
       ? next({ ...record, code: { ...record.code, usedAt: now() } })
       : KEEP;
   });
-  if (!after || !first) throw invalidGrant('the authorization code was used already');
+  if (!after || !first) throw invalidGrant('the authorization code was already used');
   onExchanged(grantId, after.value);
 }
 
+/** The engine's RefreshToken model. */
 export function refreshTokenModel(
-  options: TokenModelOptions,
-  records: RequestRecords,
+  options: RedemptionOptions,
+  records: RequestGrants,
 ): Partial<Adapter> {
   const { lifetimes, now, validateTokenRequest, onRefreshed } = options;
   return {
-    /** Only the first generation is written; later ones are made by `consume`. */
+    /** Writes the first generation only. `consume` makes later ones. */
     async upsert(_id, { jti: _jti, exp: _exp, ...payload }) {
       if (requireRequest().oidc.entities.RotatedRefreshToken) return;
       const refresh = {
@@ -118,10 +134,12 @@ export function refreshTokenModel(
         generation: 0,
         turns: [],
       };
-      await useCode(options, records, String(payload.grantId), (record) => {
-        // The person took something back since the code was read; a repeated request gets what is left.
+      if (requestState(requireRequest()).redemption?.lastHook !== 'refresh token saved')
+        throw new Error('the engine saved a refresh token that was not expected');
+      await completeRedemption(options, records, 'refresh token saved', (record) => {
+        // The person reduced the grant since the code was read. A retry gets the reduced scope.
         if (record.code?.payload.scope !== payload.scope)
-          throw temporarilyUnavailable(new Error('what was granted has changed meanwhile'));
+          throw temporarilyUnavailable(new Error('the grant has changed meanwhile'));
         return { ...record, refresh };
       });
     },
@@ -149,23 +167,23 @@ export function refreshTokenModel(
         ...(replayed ? { consumed: Math.floor(now()) } : {}),
       };
     },
-    /** Rotation the generation before the engine names the successor, so the name always fits what is stored. */
+    /** Rotates before the engine generates the successor, so that its value always matches the record. */
     async consume(id) {
       const grantId = grantIdOf(id);
       const presented = Number(parseOpaqueToken(id)?.part);
-      let verdict: PresentedToken | undefined;
+      let token: PresentedToken | undefined;
       const after = await records.change(grantId, (record) => {
         if (!record.refresh) return KEEP;
         const moment = now();
-        verdict = classifyRefreshToken(record.refresh, presented, moment, lifetimes.refreshGrace);
-        if (verdict === 'repeat' || verdict === 'replay') return KEEP;
+        token = classifyRefreshToken(record.refresh, presented, moment, lifetimes.refreshGrace);
+        if (token === 'repeat' || token === 'replay') return KEEP;
         return rotate(record, record.refresh, presented, moment, lifetimes.refreshGrace);
       });
-      // Another request made a replay of it between `find` and here.
-      if (after && isReplay(verdict)) await records.end(grantId, 'refresh_replay');
-      // Without a verdict, the person does not let the app stay connected any more.
-      if (!after || verdict === undefined || isReplay(verdict))
-        throw invalidGrant('the refresh token is no longer good; connect again');
+      // A concurrent request rotated it between `find` and here.
+      if (after && isReplay(token)) await records.end(grantId, 'refresh_replay');
+      // Undefined if the person has removed the refresh token from the grant.
+      if (!after || token === undefined || isReplay(token))
+        throw invalidGrant('the refresh token is no longer valid; connect again');
       await onRefreshed(grantId, after.value);
     },
     async destroy(id) {
@@ -175,12 +193,12 @@ export function refreshTokenModel(
 }
 
 /**
- * Kept with the grant, so that there is an answer to why when what stood in the way is over. What the client itself did wrong is in the log only:
- * bad input changes nothing. The refusal does not depend on the write.
+ * Keeps the reason in the grant, so that it is known later. Errors of the client itself have no reason, so that bad input causes no write. Store
+ * errors are ignored.
  */
 async function recordRefusal(
-  { now }: TokenModelOptions,
-  records: RequestRecords,
+  { now }: RedemptionOptions,
+  records: RequestGrants,
   grantId: string,
   reason: Reason | undefined,
 ): Promise<void> {
@@ -189,6 +207,7 @@ async function recordRefusal(
   await noted.catch(() => undefined);
 }
 
-function isReplay(verdict: PresentedToken | undefined): boolean {
-  return verdict === 'replay';
+/** A function, because TypeScript takes a variable that a callback assigns for unassigned. */
+function isReplay(token: PresentedToken | undefined): boolean {
+  return token === 'replay';
 }
