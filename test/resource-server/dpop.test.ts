@@ -42,7 +42,7 @@ describe('The resource server', () => {
     expect(challenge).to.include('resource_metadata=').and.include('scope="operations"');
   }
 
-  it('takes a bound token with a proof, once for each request', async () => {
+  it('accepts a bound token with a new proof for each request', async () => {
     for (let calls = 0; calls < 3; calls += 1)
       expect((await callBound(connection)).status).to.equal(200);
     const dpop = await proofOf(connection.key, {
@@ -54,7 +54,7 @@ describe('The resource server', () => {
     expectRefused(again, 'invalid_dpop_proof', /used before/);
   });
 
-  it('takes one proof for one of many requests at once', async () => {
+  it('accepts a proof once among concurrent requests', async () => {
     const { key, link: url, accessToken: token } = connection;
     const dpop = await proofOf(key, { url, token });
     const answers = await Promise.all(
@@ -64,14 +64,14 @@ describe('The resource server', () => {
     expect(answers.filter(({ status }) => status === 401)).to.have.length(19);
   });
 
-  it('takes the signatures that it says it takes', async () => {
+  it('accepts every signature algorithm in its metadata', async () => {
     for (const alg of ['ES256', 'Ed25519', 'EdDSA']) {
       const bound = await connectBound(system(), connector, { key: await openProofKey(alg) });
       expect((await callBound(bound)).status, alg).to.equal(200);
     }
   });
 
-  it('takes a proof that spells the address in another way, or with a query', async () => {
+  it('accepts a proof whose htu is an equivalent URL or has a query', async () => {
     const { pathname, port } = new URL(connector.link);
     for (const htu of [
       `HTTP://LOCALHOST:${port}${pathname}`,
@@ -125,7 +125,7 @@ describe('The resource server', () => {
       expectRefused(answer, 'invalid_dpop_proof', says);
     });
 
-  it('refuses signatures that anybody could make, and algorithms that are not in its list', async () => {
+  it('refuses symmetric and missing signatures, and unlisted algorithms', async () => {
     const secret = new TextEncoder().encode('x'.repeat(32));
     const claims = { jti: 'a', htm: 'POST', htu: connector.link, iat: now() };
     const oct = { kty: 'oct', k: Buffer.from(secret).toString('base64url') };
@@ -143,7 +143,7 @@ describe('The resource server', () => {
     }
   });
 
-  it('refuses no proof, an empty one, and two', async () => {
+  it('refuses a missing proof, an empty proof, and two proofs', async () => {
     const { key, link: url, accessToken: token } = connection;
     const proofs = await Promise.all([1, 2].map(() => proofOf(key, { url, token })));
     for (const sent of [[], [''], proofs, [proofs.join(', ')]]) {
@@ -179,7 +179,7 @@ describe('The resource server', () => {
     }
   });
 
-  it('refuses tokens of ours that are bound in a way that it does not know, whatever they come with', async () => {
+  it('refuses tokens with an unknown confirmation method, with any scheme or proof', async () => {
     const jkt = connection.key.thumbprint;
     for (const cnf of [
       {},
@@ -198,14 +198,14 @@ describe('The resource server', () => {
     expect((await callBound({ ...connection, accessToken })).status).to.equal(200);
   });
 
-  it('refuses a token that is not bound with a proof, and still takes it without', async () => {
+  it('refuses an unbound token sent as DPoP, and accepts it as Bearer', async () => {
     const { accessToken } = await connect(system(), connector);
     const answer = await callBound({ ...connection, accessToken });
     expectRefused(answer, 'invalid_token', /not bound to a key: send it as Bearer/);
     expect(await isLetIn(connector.link, accessToken)).to.equal(true);
   });
 
-  it('asks a client whose clock is wrong for a nonce, and then takes its proofs', async () => {
+  it('sends a nonce to a client whose clock is wrong, and then accepts its proofs', async () => {
     for (const off of [-301, -86_400, 301, 86_400]) {
       const iat = now() + off;
       const asked = await callBound(connection, { lies: about({ iat }) });
@@ -225,7 +225,7 @@ describe('The resource server', () => {
     }
   });
 
-  it('takes a nonce for minutes only', async () => {
+  it('accepts a nonce for minutes only', async () => {
     const asked = await callBound(connection, { lies: about({ iat: 1 }) });
     const nonce = asked.headers.get('dpop-nonce');
     moveClock(120);
@@ -236,7 +236,7 @@ describe('The resource server', () => {
     expectRefused(late, 'use_dpop_nonce', /nonce/);
   });
 
-  it('remembers a used proof for as long as its time is good', async () => {
+  it('refuses a replayed proof for as long as its iat is valid', async () => {
     const dpop = await proofOf(
       connection.key,
       { url: connector.link, token: connection.accessToken },
@@ -248,7 +248,7 @@ describe('The resource server', () => {
     expectRefused(again, 'invalid_dpop_proof', /used before/);
   });
 
-  it('takes a proof for its nonce or for its time, and so not again when its time comes', async () => {
+  it('refuses a replay of a proof accepted by nonce when its future iat becomes valid', async () => {
     const asked = await callBound(connection, { lies: about({ iat: 1 }) });
     const nonce = asked.headers.get('dpop-nonce');
     const dpop = await proofOf(
@@ -262,7 +262,7 @@ describe('The resource server', () => {
     expectRefused(again, 'use_dpop_nonce', /nonce/);
   });
 
-  it('asks for a proof of each method, and answers preflights of browsers that send one', async () => {
+  it('requires a proof for each method, and answers the preflight of a browser that sends one', async () => {
     const { key, link, accessToken: token } = connection;
     for (const method of ['GET', 'DELETE']) {
       const send = async (proven: string) => {
@@ -286,7 +286,7 @@ describe('The resource server', () => {
     expect(preflight.headers.get('access-control-allow-headers')).to.match(/\bDPoP\b/);
   });
 
-  it('says in its metadata that proofs are taken, and never that they are needed', async () => {
+  it('announces DPoP in its metadata, and never requires it there', async () => {
     const { pathname } = new URL(connector.link);
     for (const path of ['', pathname]) {
       const at = `${system().resource}/.well-known/oauth-protected-resource${path}`;

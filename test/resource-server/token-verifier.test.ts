@@ -18,7 +18,7 @@ async function keyPair(kid: string) {
   return { sign, keys: createLocalJWKSet({ keys: [jwk] }) };
 }
 
-describe('A token that was seen before', () => {
+describe('A cached access token', () => {
   let own: Awaited<ReturnType<typeof keyPair>>;
   let now: number;
   let keys: Parameters<typeof tokenVerifier>[0]['verificationKeys'];
@@ -32,7 +32,7 @@ describe('A token that was seen before', () => {
     verify = tokenVerifier({ issuer: ISSUER, verificationKeys, now: () => now });
   });
 
-  it('gives the same claims again', async () => {
+  it('returns the same claims again', async () => {
     const token = await own.sign();
     const first = await verify(token, HERE);
     expect(first).to.include({ sub: 'a', jti: 'j', aud: HERE });
@@ -48,28 +48,28 @@ describe('A token that was seen before', () => {
     expect(await verify(token, HERE)).to.equal('expired');
   });
 
-  it('is refused as soon as its key is not published any more', async () => {
+  it('is refused as soon as its key is no longer published', async () => {
     const token = await own.sign();
     expect(await verify(token, HERE)).to.be.an('object');
     keys = (await keyPair('two')).keys;
     expect(await verify(token, HERE)).to.equal('unknown');
   });
 
-  it('is refused as soon as its id stands for another key', async () => {
+  it('is refused as soon as its key id names another key', async () => {
     const token = await own.sign();
     expect(await verify(token, HERE)).to.be.an('object');
     keys = (await keyPair('one')).keys;
     expect(await verify(token, HERE)).to.equal('unknown');
   });
 
-  it('is good after the keys were read again', async () => {
+  it('is valid after the keys were fetched again', async () => {
     const token = await own.sign();
     expect(await verify(token, HERE)).to.be.an('object');
     keys = createLocalJWKSet(own.keys.jwks());
     expect(await verify(token, HERE)).to.be.an('object');
   });
 
-  it('is good at its one address only, whichever was asked first', async () => {
+  it('is valid for its own audience only, in any order of requests', async () => {
     const token = await own.sign();
     for (const [audience, expected] of [
       ['https://mcp.example/connect/b/mcp', 'wrong-audience'],
@@ -82,7 +82,7 @@ describe('A token that was seen before', () => {
     }
   });
 
-  it('helps no other with the same claims', async () => {
+  it('does not validate another token with the same claims', async () => {
     const token = await own.sign();
     expect(await verify(token, HERE)).to.be.an('object');
     const forged = await (await keyPair('one')).sign();
@@ -90,7 +90,7 @@ describe('A token that was seen before', () => {
     expect(await verify(`${token.slice(0, -4)}AAAA`, HERE)).to.equal('unknown');
   });
 
-  it('waits for keys that cannot be had, and is good again with them', async () => {
+  it('is answered with 503 while the keys cannot be fetched, and is valid again afterwards', async () => {
     const token = await own.sign();
     expect(await verify(token, HERE)).to.be.an('object');
     const { keys: before } = own;
