@@ -7,7 +7,7 @@ const ADDRESS = 'https://desktop.example.com/client.json';
 const DOCUMENT = { client_id: ADDRESS, redirect_uris: ['http://127.0.0.1/callback'] };
 
 describe('A client in the settings', () => {
-  it('has an id that no resource server has that introspects', () => {
+  it('a client cannot have the id of an introspection client', () => {
     const client = { id: 'reporting', name: 'Reporting', redirectUris: ['https://a.example/cb'] };
     const introspectionClients = ['other', 'reporting'].map((id) => ({ id, secret: SECRET }));
     const file = {
@@ -32,18 +32,18 @@ describe('A metadata document in the settings', () => {
   });
   const place = 'clients.metadataDocuments[0].document';
 
-  it('has its own address as client_id, and one redirect address or more', () => {
+  it('a metadata document has its address as client_id, and at least one redirect URI', () => {
     expect(load(withDocument(DOCUMENT)).clients.metadataDocuments).to.have.lengthOf(1);
   });
 
-  it('is a mistake when it is that of another client', () => {
+  it('a metadata document of another client is an issue', () => {
     const document = { ...DOCUMENT, client_id: 'https://other.example.com/client.json' };
     expect(wrongSettings(withDocument(document))).to.deep.equal([`${place}.client_id`]);
   });
 
   const USELESS = [undefined, [], 'http://127.0.0.1/callback', ['not an address'], [DOCUMENT, 7]];
   for (const uris of USELESS) {
-    it(`is a mistake when its redirect addresses are ${JSON.stringify(uris)}`, () => {
+    it(`a metadata document with the redirect URIs ${JSON.stringify(uris)} is an issue`, () => {
       const document =
         uris === undefined ? { client_id: ADDRESS } : { ...DOCUMENT, redirect_uris: uris };
       expect(wrongSettings(withDocument(document))).to.deep.equal([`${place}.redirect_uris`]);

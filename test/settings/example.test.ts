@@ -46,25 +46,25 @@ describe('the example for production', () => {
   const document = parseDocument(withExamples(readFileSync(EXAMPLE, 'utf8')));
   const keys = keysIn(document.contents, '', document.commentBefore);
 
-  it('is YAML with every example line in use', () => {
+  it('the example is valid YAML with every example line enabled', () => {
     expect(document.errors).to.deep.equal([]);
   });
 
-  it('has every setting there is, and no other', () => {
+  it('the example has every setting of the schema, and no other', () => {
     expect([...new Set(keys.map(({ name }) => name))].sort()).to.deep.equal([...ALL].sort());
   });
 
-  it('explains every setting', () => {
+  it('the example explains every setting', () => {
     const explained = new Set(keys.filter((key) => key.explained).map(({ name }) => name));
     expect(ALL.filter((name) => !explained.has(name))).to.deep.equal([]);
   });
 
-  it('names every environment variable', () => {
+  it('the example names every environment variable', () => {
     const text = readFileSync(EXAMPLE, 'utf8');
     expect(VARIABLES.filter((name) => !new RegExp(`${name}\\b`).test(text))).to.deep.equal([]);
   });
 
-  it('can be used in production, given the secrets', () => {
+  it('the example is valid in production with the secrets', () => {
     const settings = loadSettings({
       GATEHOUSE_CONFIG: EXAMPLE,
       GATEHOUSE_SECRET: SECRET,
@@ -75,7 +75,7 @@ describe('the example for production', () => {
 });
 
 describe('the settings for development', () => {
-  it('can be used without anything else', () => {
+  it('the development settings are valid without other input', () => {
     const environment = {
       GATEHOUSE_CONFIG: join(CONFIG, 'development.yaml'),
       GATEHOUSE_DATA_DIR: temporaryDirectory(),

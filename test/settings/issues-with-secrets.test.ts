@@ -1,4 +1,3 @@
-// Secrets stay out of what is said about mistakes, wherever in the settings they were given.
 import { expect } from 'chai';
 import { DEVELOPMENT, PRODUCTION, load, issuesIn, refusal } from './settings-file.ts';
 
@@ -55,13 +54,13 @@ describe('a secret', () => {
     'a block that is not YAML': [`clientSecret: |${secret}\n`],
   };
   for (const [name, [file, environment]] of Object.entries(LEAKS)) {
-    it(`stays out of the message about ${name}`, () => {
+    it(`a secret is not in the message about ${name}`, () => {
       const error = refusal(() => load(file, environment));
       expect(`${error.stack} ${JSON.stringify(error.issues)}`).not.to.include('hunter2');
     });
   }
 
-  it('is described by its length', () => {
+  it('a secret is described by its length', () => {
     expect(issuesIn(DEVELOPMENT, { GATEHOUSE_SECRET: secret.slice(0, 31) })).to.deep.equal([
       {
         setting: 'GATEHOUSE_SECRET',

@@ -1,9 +1,8 @@
-// How mistakes are reported: all at once, each with the setting, what was given and what is expected.
 import { expect } from 'chai';
 import { DEVELOPMENT, load, issuesIn, refusal, wrongSettings } from './settings-file.ts';
 
-describe('mistakes in the settings', () => {
-  it('are reported all at once: file, environment, and what does not fit together', () => {
+describe('settings issues', () => {
+  it('all issues of file, environment and checks across settings are reported at once', () => {
     const file = {
       ...DEVELOPMENT,
       resourceUrl: 'http://localhost:4001/',
@@ -34,7 +33,7 @@ describe('mistakes in the settings', () => {
     ]);
   });
 
-  it('are a list for people, one line each', () => {
+  it('the error message has one line for each issue', () => {
     const { message } = refusal(() => load({ ...DEVELOPMENT, proxies: 9, logLevel: 'loud' }));
     expect(message.split('\n')).to.deep.equal([
       'The settings have 2 errors:',
@@ -43,7 +42,7 @@ describe('mistakes in the settings', () => {
     ]);
   });
 
-  it('name the variable when the value came from there, and the place in the file otherwise', () => {
+  it('an issue names the variable that set the value, or else the path in the file', () => {
     const expected =
       'an address such as https://auth.example.com or http://localhost:4000, in lower case, without a path or a trailing slash';
     const given = '"HTTP://Localhost:1"';
@@ -55,7 +54,7 @@ describe('mistakes in the settings', () => {
     ]);
   });
 
-  it('say that nothing was given where something is required', () => {
+  it('an issue of a missing required setting says that nothing was given', () => {
     const { authUrl: _, entitlements: __, ...file } = DEVELOPMENT;
     const issues = issuesIn(file);
     expect(issues.map(({ setting }) => setting)).to.deep.equal(['authUrl', 'entitlements']);
@@ -133,12 +132,12 @@ describe('mistakes in the settings', () => {
     ['a body of bytes', { resourceServer: { maxBodyBytes: 12 } }, 'resourceServer.maxBodyBytes'],
   ];
   for (const [name, change, setting] of WRONG) {
-    it(`include ${name}`, () => {
+    it(`an issue is reported for ${name}`, () => {
       expect(wrongSettings({ ...DEVELOPMENT, ...change })).to.deep.equal([setting]);
     });
   }
 
-  it('include the embedded store for a process that does not do everything', () => {
+  it('an issue is reported for the embedded store in a process without all roles', () => {
     const issues = issuesIn(DEVELOPMENT, { GATEHOUSE_ROLES: 'management' });
     expect(issues).to.deep.equal([
       {
@@ -155,7 +154,7 @@ describe('an unknown setting', () => {
     { setting, given: 'an unknown setting', expected },
   ];
 
-  it('is a mistake that names the one it was most likely meant to be', () => {
+  it('an unknown setting is an issue that names the most similar setting', () => {
     expect(issuesIn({ ...DEVELOPMENT, auth_url: 'x' })).to.deep.equal(
       unknown('auth_url', 'a known setting (did you mean authUrl?)'),
     );
@@ -170,13 +169,13 @@ describe('an unknown setting', () => {
     );
   });
 
-  it('is answered with those there are when none is near', () => {
+  it('an unknown setting without a similar one is an issue that lists the known settings', () => {
     expect(issuesIn({ ...DEVELOPMENT, consent: { theme: 'dark' } })).to.deep.equal(
       unknown('consent.theme', 'one of stayConnected'),
     );
   });
 
-  it('is a mistake in the environment when it is nearly one there is', () => {
+  it('an unknown variable is an issue if it is similar to a known one', () => {
     expect(issuesIn(DEVELOPMENT, { GATEHOUSE_SECRETS: 'x' })).to.deep.equal([
       {
         setting: 'GATEHOUSE_SECRETS',

@@ -9,7 +9,7 @@ const EXAMPLE = join(import.meta.dirname, '../../config/production.example.yaml'
 const TEN_MINUTES = 600;
 
 describe('limits', () => {
-  it('are a hundred times as high in development', () => {
+  it('the default limits are a hundred times as high in development', () => {
     const [production, development] = [loadInProduction(PRODUCTION), load(DEVELOPMENT)];
     const names = [
       'registrations',
@@ -32,7 +32,7 @@ describe('limits', () => {
     });
   });
 
-  it('of the example for production are those that hold without them, as it says', () => {
+  it('the limits in the production example equal the defaults', () => {
     const { limits } = parse(readFileSync(EXAMPLE, 'utf8'));
     expect(loadInProduction({ ...PRODUCTION, limits }).limits).to.deep.equal(
       loadInProduction(PRODUCTION).limits,
@@ -40,7 +40,7 @@ describe('limits', () => {
     expect(Object.keys(limits)).to.have.members(Object.keys(loadInProduction(PRODUCTION).limits));
   });
 
-  it('that are set hold as they are, and the rest as it was', () => {
+  it('a configured limit replaces only its own default', () => {
     const limits = { registrations: { perAddress: '7/30s' }, sharedNetworks: ['2001:db8::/48'] };
     const loaded = load({ ...DEVELOPMENT, limits }).limits;
     expect(loaded.registrations.perAddress).to.deep.equal({ count: 7, seconds: 30 });
@@ -49,7 +49,7 @@ describe('limits', () => {
   });
 
   for (const wrong of ['30', '30/', '0/10m', '30/10', '30 / 10m', '30/2d', '-1/1m', 30, '1/1w']) {
-    it(`are refused when they are written ${JSON.stringify(wrong)}`, () => {
+    it(`the limit ${JSON.stringify(wrong)} is refused`, () => {
       const limits = { authorizations: { inAll: wrong } };
       const [issue, ...more] = issuesIn({ ...DEVELOPMENT, limits });
       expect(issue?.setting).to.equal('limits.authorizations.inAll');
@@ -59,7 +59,7 @@ describe('limits', () => {
   }
 
   for (const wrong of ['10.0.0.1', '10.0.0.0/33', '2001:db8::/129', 'evil/24', '10.0.0/8', '/8']) {
-    it(`are refused with a shared network written ${JSON.stringify(wrong)}`, () => {
+    it(`the shared network ${JSON.stringify(wrong)} is refused`, () => {
       const [issue] = issuesIn({ ...DEVELOPMENT, limits: { sharedNetworks: [wrong] } });
       expect(issue?.setting).to.match(/^limits\.sharedNetworks\W0/);
       expect(issue?.expected).to.include('203.0.113.0/24');

@@ -11,7 +11,7 @@ import {
 } from './settings-file.ts';
 
 describe('a listener', () => {
-  it('has the port of the public address, on this computer only', () => {
+  it('a listener has the port of the public address, on loopback', () => {
     expect(load(DEVELOPMENT).listen).to.deep.equal({
       auth: { host: '127.0.0.1', port: 4000 },
       resource: { host: '127.0.0.1', port: 4001 },
@@ -21,7 +21,7 @@ describe('a listener', () => {
     });
   });
 
-  it('is on the one address of this computer that the public address names', () => {
+  it('a listener uses the loopback address of the public address', () => {
     const environment = {
       GATEHOUSE_AUTH_URL: 'http://[::1]:4000',
       GATEHOUSE_RESOURCE_URL: 'http://127.0.0.2',
@@ -31,7 +31,7 @@ describe('a listener', () => {
     expect(resource).to.deep.equal({ host: '127.0.0.2', port: 80 });
   });
 
-  it('is on every interface for an address of another computer, at the port of its scheme', () => {
+  it('a listener for a public host uses every interface and the port of its scheme', () => {
     const { listen } = loadInProduction({
       ...PRODUCTION,
       listen: { resource: '127.0.0.1:4001' },
@@ -46,20 +46,20 @@ describe('a listener', () => {
     });
   });
 
-  it('set apart by name is on 127.0.0.1 when the name is localhost', () => {
+  it('a listener set to localhost uses 127.0.0.1', () => {
     const { auth } = load(DEVELOPMENT, { GATEHOUSE_AUTH_LISTEN: 'localhost:0' }).listen;
     expect(auth).to.deep.equal({ host: '127.0.0.1', port: 0 });
   });
 });
 
 describe('the listener for metrics', () => {
-  it('is there when it is set', () => {
+  it('the metrics listener exists if it is set', () => {
     const { metrics } = load(DEVELOPMENT, { GATEHOUSE_METRICS_LISTEN: 'localhost:9464' }).listen;
     expect(metrics).to.deep.equal({ host: '127.0.0.1', port: 9464 });
   });
 
   for (const other of ['auth', 'resource', 'management'])
-    it(`is never that of another host: ${other}`, () => {
+    it(`the metrics listener cannot share an address with ${other}`, () => {
       const { host, port } = load(DEVELOPMENT).listen[other as 'auth'];
       const environment = { GATEHOUSE_METRICS_LISTEN: `${host}:${port}` };
       const error = refusal(() => load(DEVELOPMENT, environment));
@@ -70,12 +70,12 @@ describe('the listener for metrics', () => {
 });
 
 describe('two hosts', () => {
-  it('may be one origin when they are authorization server and resource server', () => {
+  it('authorization server and resource server may share an origin', () => {
     const { listen } = load(DEVELOPMENT, { GATEHOUSE_RESOURCE_URL: DEVELOPMENT.authUrl });
     expect(listen.resource).to.deep.equal(listen.auth);
   });
 
-  it('may not be one origin otherwise', () => {
+  it('other hosts may not share an origin', () => {
     const environment = {
       GATEHOUSE_MANAGEMENT_URL: DEVELOPMENT.authUrl,
       GATEHOUSE_DEVELOPMENT_IDP_URL: DEVELOPMENT.resourceUrl,
@@ -94,7 +94,7 @@ describe('two hosts', () => {
     ]);
   });
 
-  it('may not share a socket under two names', () => {
+  it('two host names may not share a socket', () => {
     const managementUrl = 'http://127.0.0.1:4000';
     expect(issuesIn({ ...DEVELOPMENT, managementUrl })).to.deep.equal([
       {
@@ -105,13 +105,13 @@ describe('two hosts', () => {
     ]);
   });
 
-  it('may not share a port when one is on every interface', () => {
+  it('two hosts may not share a port if one listens on every interface', () => {
     const listen = { auth: '0.0.0.0:4000', resource: '127.0.0.1:4000' };
     const error = refusal(() => loadInProduction({ ...PRODUCTION, listen }));
     expect(error.issues.map(({ setting }) => setting)).to.deep.equal(['listen.resource']);
   });
 
-  it('that leave their ports to the same https address are told to be set apart', () => {
+  it('two https hosts with the default port need separate listeners', () => {
     const { listen: _, ...file } = PRODUCTION;
     const error = refusal(() => loadInProduction(file));
     expect(error.issues).to.deep.equal([
@@ -123,7 +123,7 @@ describe('two hosts', () => {
     ]);
   });
 
-  it('may share a socket when they are in different processes', () => {
+  it('hosts in different processes may have the same listen address', () => {
     const environment = {
       GATEHOUSE_STORE: 'redis://localhost:6379',
       GATEHOUSE_ROLES: 'resource-server',
@@ -133,7 +133,7 @@ describe('two hosts', () => {
     expect(load(DEVELOPMENT, environment).listen.resource.port).to.equal(8080);
   });
 
-  it('may both have a free port of the system chosen', () => {
+  it('two hosts may both have port 0', () => {
     const environment = {
       GATEHOUSE_AUTH_LISTEN: '127.0.0.1:0',
       GATEHOUSE_RESOURCE_LISTEN: '127.0.0.1:0',
@@ -141,12 +141,12 @@ describe('two hosts', () => {
     expect(load(DEVELOPMENT, environment).listen.auth.port).to.equal(0);
   });
 
-  it('are compared even when one of the others is wrong', () => {
+  it('hosts are compared even if another host is invalid', () => {
     const file = { ...DEVELOPMENT, authUrl: 'nowhere', managementUrl: 'http://127.0.0.1:4001' };
     expect(wrongSettings(file)).to.deep.equal(['authUrl', 'managementUrl']);
   });
 
-  it('are not compared with the default of one that is wrong', () => {
+  it('hosts are not compared with the default of an invalid host', () => {
     const file = { ...DEVELOPMENT, authUrl: 'http://127.0.0.1:4002', managementUrl: 'nowhere' };
     expect(wrongSettings(file)).to.deep.equal(['managementUrl']);
   });

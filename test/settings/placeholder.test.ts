@@ -32,7 +32,7 @@ describe('A placeholder of a secret', () => {
     GATEHOUSE_MANAGEMENT_KEY: [{}, { GATEHOUSE_MANAGEMENT_KEY: PLACEHOLDER }],
   };
   for (const [setting, [change, environment]] of Object.entries(PLACES)) {
-    it(`is refused in production as ${setting}, and not shown`, () => {
+    it(`a placeholder in ${setting} is refused in production, and not shown`, () => {
       const { issues, message } = refusal(() =>
         loadInProduction({ ...PRODUCTION, ...change }, environment),
       );
@@ -43,7 +43,7 @@ describe('A placeholder of a secret', () => {
     });
   }
 
-  it('is refused in production when it is a few letters over and over, and not shown', () => {
+  it('a secret of repeated characters is refused in production, and not shown', () => {
     for (const secret of [
       'a'.repeat(64),
       'abc'.repeat(12),
@@ -60,7 +60,7 @@ describe('A placeholder of a secret', () => {
     }
   });
 
-  it('is good enough in development', () => {
+  it('a placeholder is accepted in development', () => {
     const settings = load({ ...DEVELOPMENT, clients: { preRegistered } });
     expect(settings.clients.preRegistered[0]?.secret).to.equal(PLACEHOLDER);
   });
@@ -68,7 +68,7 @@ describe('A placeholder of a secret', () => {
 
 describe('A management key', () => {
   for (const key of ['a key with spaces in it, which is long enough', 'é'.repeat(40)]) {
-    it(`ADM-02 is a mistake that is not shown when it is ${key.slice(0, 5)}…`, () => {
+    it(`ADM-02 the management key ${key.slice(0, 5)}… is an issue that does not show it`, () => {
       expect(issuesIn(DEVELOPMENT, { GATEHOUSE_MANAGEMENT_KEY: key })).to.deep.equal([
         {
           setting: 'GATEHOUSE_MANAGEMENT_KEY',

@@ -50,7 +50,7 @@ describe('production', () => {
     ],
   };
   for (const [name, [change, environment, reason]] of Object.entries(REASONS)) {
-    it(`is when ${name}, and the refusal says so`, () => {
+    it(`production applies when ${name}, and the issue says so`, () => {
       const issues = issuesIn({ ...DEVELOPMENT, ...change }, environment);
       const developmentIdp = issues.find(({ setting }) => setting === 'developmentIdp');
       expect(developmentIdp?.expected).to.equal(
@@ -59,7 +59,7 @@ describe('production', () => {
     });
   }
 
-  it('is not on the addresses of this computer', () => {
+  it('production does not apply to loopback addresses', () => {
     for (const host of ['localhost', '127.0.0.1', '127.0.0.2', '[::1]']) {
       const settings = load(DEVELOPMENT, {
         NODE_ENV: 'test',
@@ -70,7 +70,7 @@ describe('production', () => {
     }
   });
 
-  it('is reported in the settings', () => {
+  it('the loaded settings say whether this is production', () => {
     expect(loadInProduction(PRODUCTION)).to.include({
       production: true,
       environmentName: 'production',
@@ -78,22 +78,22 @@ describe('production', () => {
     });
   });
 
-  it('SUP-03 refuses the development identity provider', () => {
+  it('SUP-03 production refuses the development identity provider', () => {
     const { developmentIdp } = DEVELOPMENT;
     const { identityProvider: _, ...embedded } = { ...PRODUCTION, developmentIdp };
     expect(refusedInProduction(embedded)).to.deep.equal(['developmentIdp']);
   });
 
-  it('refuses to be without an identity provider', () => {
+  it('production requires an identity provider', () => {
     const { identityProvider: _, ...file } = PRODUCTION;
     expect(refusedInProduction(file)).to.deep.equal(['identityProvider']);
   });
 
-  it('SUP-03 refuses to make a root secret of its own', () => {
+  it('SUP-03 production does not generate a root secret', () => {
     expect(wrongSettings(PRODUCTION)).to.deep.equal(['GATEHOUSE_SECRET']);
   });
 
-  it('SUP-03 refuses plain http for every public address and for the identity provider', () => {
+  it('SUP-03 production refuses plain http for every public address and for the identity provider', () => {
     const identityProvider = { issuer: 'http://login.example.com', clientId: 'gatehouse' };
     const environment = {
       GATEHOUSE_AUTH_URL: 'http://auth.example.com',
@@ -108,22 +108,22 @@ describe('production', () => {
     ]);
   });
 
-  it('accepts plain http for management on this computer', () => {
+  it('production accepts plain http for management on loopback', () => {
     expect(loadInProduction(PRODUCTION).managementUrl).to.equal('http://127.0.0.1:4002');
   });
 
-  it('accepts the embedded store in one process', () => {
+  it('production accepts the embedded store in one process', () => {
     expect(loadInProduction({ ...PRODUCTION, store: 'sqlite:state.sqlite' }).store.kind).to.equal(
       'sqlite',
     );
   });
 
-  it('accepts everybody, when the operator says so', () => {
+  it('production accepts rules with anyone', () => {
     const entitlements = [{ match: { anyone: true }, level: 'analytics' }];
     expect(rulesIn(loadInProduction({ ...PRODUCTION, entitlements }))).to.deep.equal(entitlements);
   });
 
-  it('gives load balancers five seconds to notice that a process stops, and development none', () => {
+  it('the default drain time is five seconds in production, and none in development', () => {
     expect(loadInProduction(PRODUCTION).drain).to.equal(5);
     expect(loadInProduction({ ...PRODUCTION, drain: '20s' }).drain).to.equal(20);
     expect(load(DEVELOPMENT).drain).to.equal(0);

@@ -51,20 +51,20 @@ async function secretsOfProcess(environment: Record<string, string>): Promise<un
 }
 
 describe('the root secret', () => {
-  it('comes from the environment', () => {
+  it('the root secret is read from the environment', () => {
     const dataDir = newDataDir();
     const environment = { GATEHOUSE_SECRET: SECRET, GATEHOUSE_DATA_DIR: dataDir };
     expect(load(DEVELOPMENT, environment).secret).to.equal(SECRET);
     expect(readdirSync(dataDir)).to.deep.equal(['management.key']);
   });
 
-  it('comes from a file, without the line end', () => {
+  it('the root secret is read from a file, without the line end', () => {
     expect(load(DEVELOPMENT, { GATEHOUSE_SECRET_FILE: fileWith(`${SECRET}\n`) }).secret).to.equal(
       SECRET,
     );
   });
 
-  it('does not come from both', () => {
+  it('the root secret cannot be set both directly and as a file', () => {
     const both = { GATEHOUSE_SECRET: SECRET, GATEHOUSE_SECRET_FILE: fileWith(SECRET) };
     expect(issuesIn(DEVELOPMENT, both)).to.deep.equal([
       {
@@ -75,7 +75,7 @@ describe('the root secret', () => {
     ]);
   });
 
-  it('has 32 characters at least, wherever it comes from', () => {
+  it('the root secret has at least 32 characters, from every source', () => {
     const short = 's'.repeat(31);
     expect(load(DEVELOPMENT, { GATEHOUSE_SECRET: `${short}s` }).secret).to.have.length(32);
     expect(wrongSettings(DEVELOPMENT, { GATEHOUSE_SECRET: short })).to.deep.equal([
@@ -93,7 +93,7 @@ describe('the root secret', () => {
     ]);
   });
 
-  it('is not in a file that is not there', () => {
+  it('a missing secret file is an issue', () => {
     const [issue] = issuesIn(DEVELOPMENT, { GATEHOUSE_SECRET_FILE: '/nowhere/secret' });
     expect(issue).to.deep.equal({
       setting: 'GATEHOUSE_SECRET_FILE',
@@ -142,7 +142,7 @@ describe('the root secret', () => {
     expect(readdirSync(dataDir)).to.deep.equal(['secret']);
   });
 
-  it('is not made while there is a mistake in the settings', () => {
+  it('no secret is generated while the settings have issues', () => {
     const dataDir = newDataDir();
     expect(
       wrongSettings({ ...DEVELOPMENT, proxies: 9 }, { GATEHOUSE_DATA_DIR: dataDir }),

@@ -60,13 +60,13 @@ describe('An identity provider in the settings that may vouch for people', () =>
     ['no address', { issuer: 'login' }, `${place}.issuer`],
   ];
   for (const [what, change, setting] of issues) {
-    it(`is a mistake with ${what}`, () => {
+    it(`a trusted issuer with ${what} is an issue`, () => {
       expect(wrongSettings(withIssuers({ ...RIGHT, ...change }))).to.deep.equal([setting]);
     });
   }
 
   for (const secret of [{ d: 'd' }, { k: 'k' }]) {
-    it(`is a mistake with a key that has ${Object.keys(secret)[0]}, which is secret`, () => {
+    it(`a trusted issuer with a private key (${Object.keys(secret)[0]}) is an issue`, () => {
       const jwks = { keys: [{ ...KEY, ...secret }] };
       const file = withIssuers({ ...RIGHT, jwksUri: undefined, jwks });
       expect(wrongSettings(file)).to.deep.equal([`${place}.jwks.keys[0]`]);
@@ -74,7 +74,7 @@ describe('An identity provider in the settings that may vouch for people', () =>
   }
 
   for (const issuer of [ISSUER, `${ISSUER}/`]) {
-    it(`is a mistake when it is there twice, the second time as ${issuer}`, () => {
+    it(`a trusted issuer that is listed twice, the second time as ${issuer}, is an issue`, () => {
       expect(wrongSettings(withIssuers(RIGHT, { ...RIGHT, id: 'other', issuer }))).to.deep.equal([
         'authorization.trustedIssuers',
       ]);
