@@ -8,7 +8,7 @@ import type { DocumentFetching } from './authorization-server/engine/client-meta
 import { checkClients } from './authorization-server/interactions/client-check.ts';
 import { openIdentityProvider } from './authorization-server/interactions/identity-provider.ts';
 import {
-  callbackOf,
+  providerCallback,
   CALLBACK_PATH,
   openIdentityProviders,
 } from './authorization-server/interactions/identity-providers.ts';
@@ -118,7 +118,7 @@ async function checkSignIns(
   if (callbackUrl === undefined) return;
   await checkClients({
     settings: identityProvidersOf(settings),
-    open: (provider) => openIdentityProvider(provider, callbackOf(provider, callbackUrl)),
+    open: (provider) => openIdentityProvider(provider, providerCallback(provider, callbackUrl)),
     logger,
     isStopped,
   });

@@ -38,7 +38,7 @@ import { CALLBACK_PATH, openIdentityProviders } from './interactions/identity-pr
 import { type AnswerOptions, rememberAnswer } from './interactions/answers.ts';
 import { requireResumeCookie } from './interactions/interaction.ts';
 import { ACCOUNT_PATH } from './interactions/account-session.ts';
-import { connectedApps } from './interactions/connected-apps.ts';
+import { accountPage } from './interactions/account-page.ts';
 import { interactions } from './interactions/router.ts';
 import type { Via } from '../settings/entitlements.ts';
 import { boundedQuery } from './request-bounds.ts';
@@ -101,7 +101,7 @@ export async function authorizationServer(
   app.use(pages.middleware);
   const people = {
     rateLimit: options.rateLimits.signIns,
-    tripLimit: options.rateLimits.authorizations,
+    signInLimit: options.rateLimits.authorizations,
     get provider() {
       return engine.provider();
     },
@@ -131,7 +131,7 @@ export async function authorizationServer(
       entitledLevel(account, settings.entitlements, via),
   };
   app.use(interactions(people));
-  app.use(connectedApps(people));
+  app.use(accountPage(people));
   const router = new Router({ sensitive: true, strict: true });
   router.get('/', (ctx) =>
     pages.render(ctx, 'home', { resourceUrl: settings.resourceUrl, account: ACCOUNT_PATH }),

@@ -1,11 +1,11 @@
 // Whether the identity provider knows Gatehouse: its callbacks, tried with `prompt=none`, and its secret, tried with a code that does not exist.
 import {
-  createSignInChecks,
+  createLoginState,
   type IdentityProvider,
   openIdentityProvider,
 } from '../authorization-server/interactions/identity-provider.ts';
 import {
-  callbackOf,
+  providerCallback,
   CALLBACK_PATH,
 } from '../authorization-server/interactions/identity-providers.ts';
 import { printableText } from '../authorization-server/interactions/provider-error.ts';
@@ -27,7 +27,7 @@ export async function callbackFindings(
   settings: ProviderSettings,
 ): Promise<Finding[]> {
   const [callback = '', ...others] = callbacksOf(settingsOf(deployment)).map((path) =>
-    callbackOf(settings, path),
+    providerCallback(settings, path),
   );
   const provider = openIdentityProvider(settings, callback);
   const findings = [await registration(deployment, provider, callback)];
@@ -49,7 +49,7 @@ async function registration(
 ): Promise<Finding> {
   const words = wordsOf('callback', callback);
   try {
-    const url = await provider.signInUrl(createSignInChecks('doctor'));
+    const url = await provider.authorizationUrl(createLoginState('doctor'));
     url.searchParams.set('prompt', 'none');
     return judge(words, callback, await askTrusted(url.href));
   } catch (error) {

@@ -1,7 +1,7 @@
 // Signing in at GitHub (RFC 6749 section 4.1, RFC 7636): how it is asked, what is believed of its answers, and what a fault of it does.
 import { expect } from 'chai';
 import { openIdentityProvider } from '../../src/authorization-server/interactions/identity-provider.ts';
-import { createSignInChecks } from '../../src/authorization-server/interactions/identity-provider.ts';
+import { createLoginState } from '../../src/authorization-server/interactions/identity-provider.ts';
 import { HttpError } from '../../src/http/errors.ts';
 import { identityProviderSchema as settingsSchema } from '../../src/settings/identity-provider-schema.ts';
 import {
@@ -28,9 +28,9 @@ describe('GitHub', () => {
   }
 
   async function identify(more: object = {}, change: (callback: URL) => void = () => {}) {
-    const checks = createSignInChecks('flow-0123456789abcdef');
+    const checks = createLoginState('flow-0123456789abcdef');
     const provider = open(more);
-    const callback = github.approve(await provider.signInUrl(checks));
+    const callback = github.approve(await provider.authorizationUrl(checks));
     change(callback);
     return provider.identify(callback.search, checks);
   }
@@ -46,8 +46,8 @@ describe('GitHub', () => {
   }
 
   it('is asked with PKCE S256 and state, for addresses, and for organizations only when they count', async () => {
-    const checks = createSignInChecks('flow-0123456789abcdef');
-    const url = await open().signInUrl(checks);
+    const checks = createLoginState('flow-0123456789abcdef');
+    const url = await open().authorizationUrl(checks);
     expect(url.origin + url.pathname).to.equal(`${github.issuer}/login/oauth/authorize`);
     expect(Object.fromEntries(url.searchParams)).to.include({
       redirect_uri: CALLBACK,
@@ -58,22 +58,22 @@ describe('GitHub', () => {
       code_challenge_method: 'S256',
     });
     expect(url.searchParams.has('prompt')).to.equal(false);
-    const wanting = await open({ organizations: true }).signInUrl(checks);
+    const wanting = await open({ organizations: true }).authorizationUrl(checks);
     expect(wanting.searchParams.get('scope')).to.include('read:org');
   });
 
   it('lives at github.com unless it is a server of one’s own', async () => {
-    const url = await open({ issuer: undefined }).signInUrl(createSignInChecks('flow'));
+    const url = await open({ issuer: undefined }).authorizationUrl(createLoginState('flow'));
     expect(url.origin).to.equal('https://github.com');
   });
 
   it('lists its accounts when another is wanted, and is told the one that the app named', async () => {
-    const checks = createSignInChecks('flow-0123456789abcdef');
+    const checks = createLoginState('flow-0123456789abcdef');
     for (const prompt of ['login', 'switch'] as const)
-      expect((await open().signInUrl(checks, { prompt })).searchParams.get('prompt')).to.equal(
-        'select_account',
-      );
-    const { searchParams } = await open().signInUrl(checks, { loginHint: 'octocat' });
+      expect(
+        (await open().authorizationUrl(checks, { prompt })).searchParams.get('prompt'),
+      ).to.equal('select_account');
+    const { searchParams } = await open().authorizationUrl(checks, { loginHint: 'octocat' });
     expect(searchParams.get('login')).to.equal('octocat');
   });
 

@@ -1,9 +1,9 @@
 // Signing in at an identity provider (OpenID Connect Core section 3.1): what is believed of its answers, and what a fault of it does.
 import { expect } from 'chai';
 import {
-  createSignInChecks,
+  createLoginState,
   openIdentityProvider,
-  type SignInChecks,
+  type LoginState,
 } from '../../src/authorization-server/interactions/identity-provider.ts';
 import { HttpError } from '../../src/http/errors.ts';
 import { identityProviderSchema as settingsSchema } from '../../src/settings/identity-provider-schema.ts';
@@ -28,11 +28,11 @@ describe('An identity provider', () => {
 
   async function identify(
     more: object = {},
-    change: (checks: SignInChecks, query: URLSearchParams) => void = () => {},
+    change: (checks: LoginState, query: URLSearchParams) => void = () => {},
   ) {
-    const checks = createSignInChecks('flow-0123456789abcdef');
+    const checks = createLoginState('flow-0123456789abcdef');
     const ours = open(more);
-    const { searchParams } = provider.approve(await ours.signInUrl(checks));
+    const { searchParams } = provider.approve(await ours.authorizationUrl(checks));
     change(checks, searchParams);
     return ours.identify(`?${searchParams}`, checks);
   }
@@ -48,8 +48,8 @@ describe('An identity provider', () => {
   }
 
   it('is asked with PKCE S256, state and nonce, and with a prompt only when one is wanted', async () => {
-    const checks = createSignInChecks('flow-0123456789abcdef');
-    const { searchParams } = await open().signInUrl(checks);
+    const checks = createLoginState('flow-0123456789abcdef');
+    const { searchParams } = await open().authorizationUrl(checks);
     expect(Object.fromEntries(searchParams)).to.include({
       redirect_uri: CALLBACK,
       scope: 'openid profile email',
@@ -61,10 +61,10 @@ describe('An identity provider', () => {
     expect(checks.state).to.match(/^flow-0123456789abcdef\.[\w-]{32,}$/);
     const google = open({ switchAccountPrompt: 'select_account' });
     expect(
-      (await google.signInUrl(checks, { prompt: 'switch' })).searchParams.get('prompt'),
+      (await google.authorizationUrl(checks, { prompt: 'switch' })).searchParams.get('prompt'),
     ).to.equal('select_account');
     expect(
-      (await google.signInUrl(checks, { prompt: 'login' })).searchParams.get('prompt'),
+      (await google.authorizationUrl(checks, { prompt: 'login' })).searchParams.get('prompt'),
     ).to.equal('login');
   });
 
@@ -146,7 +146,7 @@ describe('An identity provider', () => {
   });
 
   it('is not believed when the answer has another state, or the answer of another provider', async () => {
-    const wrong: ((checks: SignInChecks, query: URLSearchParams) => void)[] = [
+    const wrong: ((checks: LoginState, query: URLSearchParams) => void)[] = [
       (_checks, query) => query.set('state', 'another'),
       (_checks, query) => query.delete('state'),
       (_checks, query) => query.set('iss', 'https://evil.example'),

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { pino } from 'pino';
 import type { IdentityProvider } from '../../src/authorization-server/interactions/identity-provider.ts';
-import { rememberChoice } from '../../src/authorization-server/interactions/provider-choice.ts';
+import { rememberProviderChoice } from '../../src/authorization-server/interactions/provider-choice.ts';
 import { createHost } from '../../src/http/host.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { rawRequest } from '../support/raw-request.ts';
@@ -22,7 +22,7 @@ describe('The cookie of the last choice', () => {
     app.keys = ['a-key'];
     app.use((ctx) => {
       const isHttps = url.startsWith('https:');
-      rememberChoice({ isHttps }, ctx, { id: 'github' } as IdentityProvider);
+      rememberProviderChoice({ isHttps }, ctx, { id: 'github' } as IdentityProvider);
       ctx.body = 'remembered';
     });
     const server = app.listen(port, '127.0.0.1');

@@ -1,4 +1,4 @@
-// Who is signed in outside any authorization: the engine's session of this browser, and a trip to the identity provider to get one.
+// The engine's session as the account page uses it: found, opened by a sign-in outside any interaction, and ended.
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type Koa from 'koa';
 import { type Account, isHonoured } from '../../accounts/account.ts';
@@ -7,25 +7,31 @@ import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { COOKIE } from '../engine/configuration.ts';
-import type { SignInPrompt } from './identity-provider.ts';
-import { endSignIn, signInAt, type SignInOptions, startSignIn, type Trip } from './sign-in.ts';
+import type { LoginPrompt } from './identity-provider.ts';
+import {
+  handleCallback,
+  startSignInAt,
+  type SignInOptions,
+  startSignIn,
+  type LoginRequest,
+} from './sign-in.ts';
 
 export const ACCOUNT_PATH = '/account';
 export const SIGN_IN_PATH = `${ACCOUNT_PATH}/sign-in`;
 
 export type AccountSessionOptions = SignInOptions & { formKeys: KeyRing };
 
-/** `sessionUid` stays the same from the sign-in to the sign-out. */
-export type SignedIn = { account: Account; sessionUid: string };
+/** `sessionUid` is constant from sign-in to sign-out. */
+export type AccountSession = { account: Account; sessionUid: string };
 
-const TRIP = /^account-[\w-]{22}$/;
-const TRIP_LIFETIME = 600;
+const LOGIN_UID = /^account-[\w-]{22}$/;
+const LOGIN_SECONDS = 600;
 
-/** Undefined when nobody is signed in, or that was too long ago, or the account was disabled since. */
-export async function findSignedIn(
+/** Returns undefined if there is no session, it has expired, or its account was disabled since. */
+export async function findAccountSession(
   { provider, store, sessionLifetime }: AccountSessionOptions,
   ctx: Koa.Context,
-): Promise<SignedIn | undefined> {
+): Promise<AccountSession | undefined> {
   const session = await provider.Session.get(ctx);
   const { accountId, loginTs, uid } = session;
   if (accountId === undefined || loginTs === undefined || session.past(sessionLifetime))
@@ -34,53 +40,57 @@ export async function findSignedIn(
   return account && isHonoured(account, loginTs) ? { account, sessionUid: uid } : undefined;
 }
 
-/** Off to the identity provider, or to the choice of one: the cookie makes the answer good in this browser only. */
+/** Redirects to the identity provider or shows the provider choice. A cookie binds the response to this browser. */
 export function startAccountSignIn(
   options: AccountSessionOptions,
   ctx: Koa.Context,
-  prompt?: SignInPrompt,
+  prompt?: LoginPrompt,
 ): Promise<void> {
-  return startSignIn(options, ctx, openTrip(options, ctx, prompt));
+  return startSignIn(options, ctx, pendingOrNewLoginRequest(options, ctx, prompt));
 }
 
-/** Off to the one that the person chose. */
+/** Redirects to the provider that the person chose. */
 export function startAccountSignInAt(
   options: AccountSessionOptions,
   ctx: Koa.Context,
   id: string | undefined,
 ): Promise<void> {
   const prompt = ctx.query.prompt === 'switch' ? 'switch' : undefined;
-  return signInAt(options, ctx, openTrip(options, ctx, prompt), id);
+  return startSignInAt(options, ctx, pendingOrNewLoginRequest(options, ctx, prompt), id);
 }
 
-/** The one under way in this browser goes on, so that its other tabs can end it too, and loading a page again leaves nothing more. */
-function openTrip(options: AccountSessionOptions, ctx: Koa.Context, prompt?: SignInPrompt): Trip {
-  const underWay = ctx.cookies.get(tripCookie(options), { signed: true }) ?? '';
-  const uid = isAccountTrip(underWay)
-    ? underWay
+/** Reuses this browser's pending login request, so that other tabs can complete and reloads store nothing more. */
+function pendingOrNewLoginRequest(
+  options: AccountSessionOptions,
+  ctx: Koa.Context,
+  prompt?: LoginPrompt,
+): LoginRequest {
+  const pending = ctx.cookies.get(loginCookie(options), { signed: true }) ?? '';
+  const uid = isAccountLogin(pending)
+    ? pending
     : `account-${randomBytes(16).toString('base64url')}`;
-  ctx.cookies.set(tripCookie(options), uid, { ...COOKIE, maxAge: TRIP_LIFETIME * 1000 });
+  ctx.cookies.set(loginCookie(options), uid, { ...COOKIE, maxAge: LOGIN_SECONDS * 1000 });
   return {
     uid,
     action: prompt ? `${SIGN_IN_PATH}?prompt=${prompt}` : SIGN_IN_PATH,
-    wishes: prompt ? { prompt } : {},
+    parameters: prompt ? { prompt } : {},
   };
 }
 
-/** Whether an answer of the identity provider is about a trip that began here. */
-export function isAccountTrip(uid: string): boolean {
-  return TRIP.test(uid);
+/** Whether the uid belongs to a sign-in to the account page and not to an interaction. */
+export function isAccountLogin(uid: string): boolean {
+  return LOGIN_UID.test(uid);
 }
 
 export async function completeAccountSignIn(
   options: AccountSessionOptions,
   ctx: Koa.Context,
 ): Promise<void> {
-  const trip = ctx.cookies.get(tripCookie(options), { signed: true });
-  if (trip === undefined || !isAccountTrip(trip))
+  const uid = ctx.cookies.get(loginCookie(options), { signed: true });
+  if (uid === undefined || !isAccountLogin(uid))
     throw new HttpError(400, 'expired', 'this sign-in is over, or belongs to another browser');
-  await endSignIn(options, ctx, { uid: trip, action: SIGN_IN_PATH }, async (account) => {
-    ctx.cookies.set(tripCookie(options), null, COOKIE);
+  await handleCallback(options, ctx, { uid, action: SIGN_IN_PATH }, async (account) => {
+    ctx.cookies.set(loginCookie(options), null, COOKIE);
     const now = Math.floor(options.now());
     if (!isHonoured(account, now))
       throw new HttpError(403, 'account_disabled', 'the account was disabled');
@@ -89,7 +99,7 @@ export async function completeAccountSignIn(
   });
 }
 
-/** Under a new id: whoever planted one before has nothing of it. */
+/** Rotates the session id, which prevents session fixation. */
 async function openSession(
   { provider, sessionLifetime }: AccountSessionOptions,
   ctx: Koa.Context,
@@ -107,7 +117,7 @@ async function openSession(
   });
 }
 
-/** In this browser: the identity provider may remember the person all the same. */
+/** Ends the session of this browser. The session at the identity provider continues. */
 export async function signOut(
   { provider }: AccountSessionOptions,
   ctx: Koa.Context,
@@ -117,24 +127,24 @@ export async function signOut(
   ctx.cookies.set(provider.cookieName('session'), null, COOKIE);
 }
 
-/** Binds the forms of the page to the session and the person. */
-export function accountFormToken([key]: KeyRing, signedIn: SignedIn): string {
-  return createHmac('sha256', key).update(subjectOf(signedIn)).digest('base64url');
+/** Binds the page's forms to the session and the account. */
+export function accountFormToken([key]: KeyRing, session: AccountSession): string {
+  return createHmac('sha256', key).update(subjectOf(session)).digest('base64url');
 }
 
-export function requireAccountForm(keys: KeyRing, signedIn: SignedIn, token = ''): void {
+export function requireAccountFormToken(keys: KeyRing, session: AccountSession, token = ''): void {
   const sent = Buffer.from(token);
-  const isOurs = keys.some((key) => {
-    const expected = Buffer.from(accountFormToken([key], signedIn));
+  const isValid = keys.some((key) => {
+    const expected = Buffer.from(accountFormToken([key], session));
     return sent.length === expected.length && timingSafeEqual(sent, expected);
   });
-  if (!isOurs) throw new HttpError(403, 'forbidden', 'the form does not belong to this session');
+  if (!isValid) throw new HttpError(403, 'forbidden', 'the form does not belong to this session');
 }
 
-function subjectOf({ account, sessionUid }: SignedIn): string {
+function subjectOf({ account, sessionUid }: AccountSession): string {
   return `account\n${sessionUid}\n${account.id}`;
 }
 
-function tripCookie({ isHttps }: AccountSessionOptions): string {
+function loginCookie({ isHttps }: AccountSessionOptions): string {
   return `${isHttps ? '__Host-' : ''}gatehouse-account`;
 }

@@ -1,25 +1,24 @@
-// A code of an identity provider made into its tokens, and its errors into ours (RFC 6749 section 4.1.3, RFC 9207).
+// Exchanges an identity provider's code for tokens, and maps its errors (RFC 6749 section 4.1.3, RFC 9207).
 import * as openid from 'openid-client';
 import { HttpError, unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
 import { fetchFromProvider } from '../engine/provider-fetch.ts';
 import { type ProviderError, readProviderError, textOf } from './provider-error.ts';
 
-/** Seconds. */
-export const TIMEOUT = 5;
-/** What the page is about when the provider is what fails. */
+export const TIMEOUT_SECONDS = 5;
+/** Key of the page's texts if the provider is unavailable. */
 export const UNAVAILABLE = 'sign_in_unavailable';
-/** What the page is about when the settings or the registration at the provider are what is wrong. */
+/** Key of the page's texts if the settings or the registration at the provider are wrong. */
 export const NOT_SET_UP = 'sign_in_not_set_up';
 
-/** `server` is what is known of the provider; plain http only where the settings have it. */
+/** Plain HTTP is allowed only if the issuer in the settings uses it. */
 export function providerClient(
   server: openid.ServerMetadata,
   clientId: string,
   authentication: openid.ClientAuth,
 ): openid.Configuration {
   const config = new openid.Configuration(server, clientId, undefined, authentication);
-  config.timeout = TIMEOUT;
+  config.timeout = TIMEOUT_SECONDS;
   config[openid.customFetch] = fetchFromProvider;
   if (server.issuer.startsWith('http:')) openid.allowInsecureRequests(config);
   return config;
@@ -34,7 +33,7 @@ export type ProviderClient = {
   config: () => Promise<openid.Configuration>;
 };
 
-/** `query` is that of the callback. */
+/** `query` is the query of the callback URL. Rejects with an HttpError. */
 export async function exchangeCode(
   { settings, callbackUrl, config }: ProviderClient,
   query: string,
@@ -46,11 +45,11 @@ export async function exchangeCode(
   } catch (cause) {
     const error = await readProviderError(cause, settings);
     const isFromBrowser = cause instanceof openid.AuthorizationResponseError;
-    throw refusalOf(settings, error, { cause, isFromBrowser });
+    throw toHttpError(settings, error, { cause, isFromBrowser });
   }
 }
 
-function refusalOf(
+function toHttpError(
   settings: IdentityProviderSettings,
   error: ProviderError,
   { cause, isFromBrowser }: { cause: unknown; isFromBrowser: boolean },
@@ -67,7 +66,7 @@ function refusalOf(
       cause,
     );
   if (error.kind === 'unavailable')
-    // The cause of an answer by way of the browser is its query, with the state in it.
+    // The cause of an authorization error response contains its query, with the state. It is not logged.
     return unavailable(
       error.code === undefined && error.status === undefined ? cause : new Error(reason),
       UNAVAILABLE,
@@ -76,8 +75,8 @@ function refusalOf(
 }
 
 /**
- * `reason` is for the log. What came by way of the browser can be made up there: it is logged as an error all the same, but does not
- * count as a fault of the server.
+ * `reason` is for the log. A browser can forge an authorization error response, so `isFromBrowser` makes it a 400. Both are logged as
+ * errors.
  */
 export function notSetUp(
   reason: string,
@@ -90,7 +89,7 @@ export function notSetUp(
   });
 }
 
-/** What the operator can do about it. */
+/** Tells the operator which setting to check. */
 export function adviceFor(
   { id, listed, kind, clientSecret }: IdentityProviderSettings,
   { code, status }: Pick<ProviderError, 'code' | 'status'>,

@@ -19,7 +19,7 @@ import type { KeyRing } from '../../keys/key-ring.ts';
 import { isLevel, levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
 import { makeGrant, type NewGrantOptions } from '../engine/new-grant.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
-import { consentValues, refusalValues } from './consent-page.ts';
+import { consentValues, refusalValues } from './consent-page-values.ts';
 import {
   finishInteraction,
   type Interaction,
@@ -34,7 +34,7 @@ import {
   displayedContent,
 } from './consent-request.ts';
 import { DENIED } from './second-answer.ts';
-import { flowTrip, type SignInOptions, startSignIn } from './sign-in.ts';
+import { loginRequestOf, type SignInOptions, startSignIn } from './sign-in.ts';
 
 export type ConsentOptions = ConsentRequestOptions &
   AuditServices &
@@ -119,10 +119,10 @@ function switchAccount(
   ctx: Koa.Context,
   interaction: Interaction,
 ): Promise<void> | void {
-  const trip = flowTrip(interaction);
+  const loginRequest = loginRequestOf(interaction);
   return options.identityProviders.length > 1
-    ? seeOther(ctx, trip.action)
-    : startSignIn(options, ctx, trip);
+    ? seeOther(ctx, loginRequest.action)
+    : startSignIn(options, ctx, loginRequest);
 }
 
 /** Also ends the grant of an approval of the same interaction, finished or still running. */

@@ -1,4 +1,4 @@
-// Signing in at GitHub, which has OAuth 2.0 and an API, and no ID tokens (RFC 6749 section 4.1, RFC 7636).
+// Sign-in at GitHub: OAuth 2.0 with PKCE, then its REST API in place of an ID token (RFC 6749 section 4.1, RFC 7636).
 import * as oauth from 'openid-client';
 import { z } from 'zod';
 import {
@@ -12,7 +12,7 @@ import { unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
 import { tryClient } from './client-check.ts';
 import { exchangeCode, notTrusted, providerClient, UNAVAILABLE } from './code-exchange.ts';
-import type { Asking } from './identity-provider.ts';
+import type { ProtocolClient } from './identity-provider.ts';
 
 const user = z.object({
   id: z.int().positive(),
@@ -26,10 +26,13 @@ const organizations = z.array(z.object({ login: z.string().min(1), id: z.int().p
 
 type Emails = z.output<typeof emails>;
 
-const PAGE = 100;
-const MOST_PAGES = 10;
+const PAGE_SIZE = 100;
+const MAX_PAGES = 10;
 
-export function openGithub(settings: IdentityProviderSettings, callbackUrl: string): Asking {
+export function openGithub(
+  settings: IdentityProviderSettings,
+  callbackUrl: string,
+): ProtocolClient {
   const { issuer, clientId, clientSecret = '', scopes } = settings;
   const { origin } = new URL(issuer);
   const config = providerClient(
@@ -43,7 +46,7 @@ export function openGithub(settings: IdentityProviderSettings, callbackUrl: stri
   );
   const client = { settings, callbackUrl, config: async () => config };
   return {
-    async signInUrl({ state, verifier }, { prompt, loginHint } = {}) {
+    async authorizationUrl({ state, verifier }, { prompt, loginHint } = {}) {
       return oauth.buildAuthorizationUrl(config, {
         redirect_uri: callbackUrl,
         scope: scopes.join(' '),
@@ -51,7 +54,7 @@ export function openGithub(settings: IdentityProviderSettings, callbackUrl: stri
         code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
         code_challenge_method: 'S256',
         ...(loginHint ? { login: loginHint } : {}),
-        // It never asks for a password again; the list of accounts is the most that it asks.
+        // GitHub supports no other prompt; it cannot force reauthentication.
         ...(prompt ? { prompt: 'select_account' } : {}),
       });
     },
@@ -60,28 +63,28 @@ export function openGithub(settings: IdentityProviderSettings, callbackUrl: stri
         expectedState: state,
         pkceCodeVerifier: verifier,
       });
-      return identityOf(settings, (path) => ask(config, apiOf(origin) + path, token));
+      return identityOf(settings, (path) => fetchJson(config, apiOf(origin) + path, token));
     },
     tryClient: () => tryClient(client),
   };
 }
 
-/** github.com and ghe.com have a host for it, servers of one's own a path. */
+/** The API has its own host at github.com and ghe.com, and a path on GitHub Enterprise Server. */
 export function apiOf(origin: string): string {
   const { hostname } = new URL(origin);
   const isHosted = hostname === 'github.com' || hostname.endsWith('.ghe.com');
   return isHosted ? `https://api.${hostname}` : `${origin}/api/v3`;
 }
 
-/** The numeric id is the subject: a login may be given up, and taken by somebody else. */
+/** The subject is the numeric id: a login can be released and registered by another person. */
 async function identityOf(
   { issuer, emailDomains, ...settings }: IdentityProviderSettings,
-  askApi: (path: string) => Promise<unknown>,
+  fetchApi: (path: string) => Promise<unknown>,
 ): Promise<Identity> {
-  const { id, login, name } = understood(user, await askApi('/user'));
-  const all = understood(emails, await askApi(`/user/emails?per_page=${PAGE}`));
+  const { id, login, name } = parseResponse(user, await fetchApi('/user'));
+  const all = parseResponse(emails, await fetchApi(`/user/emails?per_page=${PAGE_SIZE}`));
   const addresses = all.filter(({ email }) => email.length <= MAX_EMAIL);
-  const address = preferred(addresses, emailDomains);
+  const address = preferredEmail(addresses, emailDomains);
   const shown = { email: address?.email, emailVerified: address?.verified === true };
   return {
     issuer,
@@ -89,34 +92,38 @@ async function identityOf(
     name: (personNameIn([name], shown) ?? login).slice(0, 200),
     ...(address ? { email: address.email } : {}),
     emailVerified: shown.emailVerified,
-    ...(settings.organizations ? await membershipsOf(askApi) : { groups: [] }),
+    ...(settings.organizations ? await membershipsOf(fetchApi) : { groups: [] }),
   };
 }
 
-/** A verified one at a domain of the settings, else the one that the person calls their first. */
-function preferred(addresses: Emails, domains: readonly string[]): Emails[number] | undefined {
+/** Returns a verified address at one of `emailDomains`, otherwise the primary address. */
+function preferredEmail(addresses: Emails, domains: readonly string[]): Emails[number] | undefined {
   const isOurs = ({ email, verified }: Emails[number]) =>
     verified && domains.includes(String(foldedAddress(email).split('@').at(-1)));
   const ours = addresses.filter(isOurs);
   return ours.find(({ primary }) => primary) ?? ours[0] ?? addresses.find(({ primary }) => primary);
 }
 
-/** As organizations, and as groups for rules that name a login. */
+/** Returns organizations also as groups, for entitlement rules that name a login. */
 async function membershipsOf(
-  askApi: (path: string) => Promise<unknown>,
+  fetchApi: (path: string) => Promise<unknown>,
 ): Promise<Pick<Identity, 'organizations' | 'groups'>> {
   const all: Organization[] = [];
-  for (let page = 1; page <= MOST_PAGES; page += 1) {
-    const answer = await askApi(`/user/orgs?per_page=${PAGE}&page=${page}`);
-    const found = understood(organizations, answer);
+  for (let page = 1; page <= MAX_PAGES; page += 1) {
+    const answer = await fetchApi(`/user/orgs?per_page=${PAGE_SIZE}&page=${page}`);
+    const found = parseResponse(organizations, answer);
     all.push(...found);
-    if (found.length < PAGE) break;
+    if (found.length < PAGE_SIZE) break;
   }
   return { organizations: all, groups: all.map(({ login }) => login) };
 }
 
-/** Whatever it will not say makes nobody a person without an address or a group: they try again. */
-async function ask(config: oauth.Configuration, url: string, token: string): Promise<unknown> {
+/** Any error is a 503: a person must not lose entitlements because e-mail or groups could not be read. */
+async function fetchJson(
+  config: oauth.Configuration,
+  url: string,
+  token: string,
+): Promise<unknown> {
   const headers = new Headers({
     accept: 'application/vnd.github+json',
     'x-github-api-version': '2022-11-28',
@@ -137,7 +144,7 @@ async function ask(config: oauth.Configuration, url: string, token: string): Pro
   }
 }
 
-function understood<Shape>(shape: z.ZodType<Shape>, answer: unknown): Shape {
+function parseResponse<Shape>(shape: z.ZodType<Shape>, answer: unknown): Shape {
   const { success, data, error } = shape.safeParse(answer);
   if (success) return data;
   throw notTrusted('what the identity provider said of the person is not understood', error);

@@ -1,4 +1,4 @@
-// Our side of signing in at the company's identity provider: an OpenID Connect client with PKCE, state and nonce (OpenID Connect Core section 3.1).
+// OpenID Connect client: authorization code flow with PKCE, state and nonce (OpenID Connect Core section 3.1).
 import * as openid from 'openid-client';
 import { unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
@@ -10,7 +10,7 @@ import {
   notSetUp,
   notTrusted,
   providerClient,
-  TIMEOUT,
+  TIMEOUT_SECONDS,
   type Tokens,
   UNAVAILABLE,
 } from './code-exchange.ts';
@@ -18,27 +18,26 @@ import { openGithub } from './github.ts';
 import { fetchFromProvider } from '../engine/provider-fetch.ts';
 import { readDiscoveryFailure } from './provider-error.ts';
 
-/** What must come back: kept by us, for one browser, once. */
-export type SignInChecks = { state: string; nonce: string; verifier: string };
+/** Values that a response must match. Stored for one browser and used once. */
+export type LoginState = { state: string; nonce: string; verifier: string };
 
-/** `login`: sign in afresh. `switch`: choose another account. */
-export type SignInPrompt = 'login' | 'switch';
+/** `login` forces reauthentication; `switch` asks for another account. */
+export type LoginPrompt = 'login' | 'switch';
 
-/** `loginHint`: the account that the app named, for the provider to offer. */
-export type SignInWishes = { prompt?: SignInPrompt; uiLocales?: string; loginHint?: string };
+export type LoginParameters = { prompt?: LoginPrompt; uiLocales?: string; loginHint?: string };
 
 export type IdentityProvider = {
-  /** Of one among several. */
+  /** Set if several providers are configured. */
   id?: string;
   name?: string;
   issuer: string;
   /** In lower case. */
   emailDomains: readonly string[];
-  /** Where to send the person. */
-  signInUrl: (checks: SignInChecks, wishes?: SignInWishes) => Promise<URL>;
-  /** Who came back, from the query of the callback. Refuses with an HttpError that says what to do. */
-  identify: (query: string, checks: SignInChecks) => Promise<Identity>;
-  /** Whether the provider accepts Gatehouse as a client. Does not reject. */
+  /** Returns the URL of the authentication request. */
+  authorizationUrl: (checks: LoginState, parameters?: LoginParameters) => Promise<URL>;
+  /** Exchanges the code in the callback's query for the person's identity. Rejects with an HttpError. */
+  identify: (query: string, checks: LoginState) => Promise<Identity>;
+  /** Checks whether the provider accepts Gatehouse as a client. Never rejects. */
   tryClient: () => Promise<ClientTrial>;
 };
 
@@ -57,14 +56,17 @@ export function openIdentityProvider(
   };
 }
 
-/** How one kind of provider is asked. */
-export type Asking = Pick<IdentityProvider, 'signInUrl' | 'identify' | 'tryClient'>;
+/** The protocol of one kind of provider. */
+export type ProtocolClient = Pick<IdentityProvider, 'authorizationUrl' | 'identify' | 'tryClient'>;
 
-function openOpenidProvider(settings: IdentityProviderSettings, callbackUrl: string): Asking {
+function openOpenidProvider(
+  settings: IdentityProviderSettings,
+  callbackUrl: string,
+): ProtocolClient {
   const discovered = discoverOnce(settings);
   const client = { settings, callbackUrl, config: discovered };
   return {
-    async signInUrl({ state, nonce, verifier }, { prompt, uiLocales, loginHint } = {}) {
+    async authorizationUrl({ state, nonce, verifier }, { prompt, uiLocales, loginHint } = {}) {
       return openid.buildAuthorizationUrl(await discovered(), {
         redirect_uri: callbackUrl,
         scope: settings.scopes.join(' '),
@@ -90,7 +92,7 @@ function openOpenidProvider(settings: IdentityProviderSettings, callbackUrl: str
   };
 }
 
-export function createSignInChecks(uid: string): SignInChecks {
+export function createLoginState(uid: string): LoginState {
   return {
     state: `${uid}.${openid.randomState()}`,
     nonce: openid.randomNonce(),
@@ -98,17 +100,17 @@ export function createSignInChecks(uid: string): SignInChecks {
   };
 }
 
-/** Asked when first needed, and again after a failure: the provider may start after us, or be away for a while. */
+/** Runs discovery on first use and caches the result. Retries after a failure, because the provider may start later. */
 function discoverOnce(settings: IdentityProviderSettings): () => Promise<openid.Configuration> {
-  let known: Promise<openid.Configuration> | undefined;
+  let cached: Promise<openid.Configuration> | undefined;
   return () => {
-    known ??= discover(settings).catch((cause: unknown) => {
-      known = undefined;
+    cached ??= discover(settings).catch((cause: unknown) => {
+      cached = undefined;
       const wrong = readDiscoveryFailure(cause);
       if (wrong === undefined) throw unavailable(cause, UNAVAILABLE);
       throw notSetUp(`the discovery document of ${settings.issuer} ${wrong}: check the issuer`);
     });
-    return known;
+    return cached;
   };
 }
 
@@ -120,17 +122,17 @@ async function discover({
   const execute = issuer.startsWith('http:') ? [openid.allowInsecureRequests] : [];
   const found = await openid.discovery(new URL(issuer), clientId, undefined, openid.None(), {
     execute,
-    timeout: TIMEOUT,
+    timeout: TIMEOUT_SECONDS,
     [openid.customFetch]: fetchFromProvider,
   });
   const server = found.serverMetadata();
   const config = providerClient(server, clientId, authentication(server, clientSecret));
-  // The connection vouches for the ID token; its signature is checked all the same.
+  // TLS already authenticates the ID token (Core section 3.1.3.7 point 6). Its signature is verified as well.
   openid.enableNonRepudiationChecks(config);
   return config;
 }
 
-/** OpenID Connect Discovery section 3: client_secret_basic is what a provider has when it does not say. */
+/** `client_secret_basic` is the default (OpenID Connect Discovery section 3). */
 function authentication(
   server: openid.ServerMetadata,
   secret: string | undefined,
@@ -145,26 +147,26 @@ function authentication(
 type Claims = Record<string, unknown> & { iss: string; sub: string };
 
 /**
- * Some providers put only the subject into the ID token; then the rest is asked for, because without it the person would lose what they may do.
- * The provider's tokens go no further than this.
+ * Reads the UserInfo endpoint if the ID token lacks e-mail or name; entitlements depend on these claims. The provider's tokens are not
+ * stored or passed on.
  */
 async function claimsOf(config: openid.Configuration, tokens: Tokens): Promise<Claims> {
   const claims = tokens.claims();
-  // OpenID Connect Core section 3.1.3.7: whom the token was made for is also said when it has one audience.
+  // A provider may send `azp` with a single audience too; it must then be this client (Core section 3.1.3.7).
   const { client_id: clientId } = config.clientMetadata();
   if (!claims || (claims.azp ?? clientId) !== clientId) {
     throw notTrusted('the identity provider sent no ID token for us');
   }
-  const isThin = claims.email === undefined || claims.name === undefined;
-  if (!isThin || !config.serverMetadata().userinfo_endpoint) return { ...claims };
-  const more = await openid
+  const isIncomplete = claims.email === undefined || claims.name === undefined;
+  if (!isIncomplete || !config.serverMetadata().userinfo_endpoint) return { ...claims };
+  const userInfo = await openid
     .fetchUserInfo(config, tokens.access_token, claims.sub)
     .catch((cause: unknown) => {
       throw unavailable(cause, UNAVAILABLE);
     });
-  // Whether an address was verified is said by whoever says the address.
-  const { email, email_verified } = claims.email === undefined ? more : claims;
-  return { ...more, ...claims, email, email_verified };
+  // `email_verified` is valid only together with the `email` of the same source.
+  const { email, email_verified } = claims.email === undefined ? userInfo : claims;
+  return { ...userInfo, ...claims, email, email_verified };
 }
 
 function identityOf({ groupsClaim, issuer }: IdentityProviderSettings, claims: Claims): Identity {

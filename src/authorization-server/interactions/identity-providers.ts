@@ -1,4 +1,4 @@
-// The identity providers that people may sign in at, each with a callback of its own (RFC 9700 section 4.4.2.2).
+// The configured identity providers. Each has its own callback URL, which prevents mix-up attacks (RFC 9700 section 4.4.2.2).
 import { foldedAddress, isOfIssuer } from '../../accounts/account.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
@@ -6,28 +6,28 @@ import { type IdentityProvider, openIdentityProvider } from './identity-provider
 
 export const CALLBACK_PATH = '/interaction/callback';
 
-/** At least one; those of a list have ids. */
+/** Never empty. Each provider of a list has an id; a single one has none. */
 export type IdentityProviders = readonly IdentityProvider[];
 
-/** `callbackUrl`: of a single one; those of a list come back to below it. */
+/** `callbackUrl` is the callback of a single provider; those of a list append their id. */
 export function openIdentityProviders(
   settings: readonly IdentityProviderSettings[],
   callbackUrl: string,
 ): IdentityProviders {
   return settings.map((provider) =>
-    openIdentityProvider(provider, callbackOf(provider, callbackUrl)),
+    openIdentityProvider(provider, providerCallback(provider, callbackUrl)),
   );
 }
 
-/** Where people come back from this provider; `callbackUrl` is that of a single one. */
-export function callbackOf(
+/** Returns the redirect URI of a provider; `callbackUrl` is that of a single one. */
+export function providerCallback(
   { listed, id }: Pick<IdentityProviderSettings, 'listed' | 'id'>,
   callbackUrl: string,
 ): string {
-  return belowPath(callbackUrl, listed ? id : undefined);
+  return pathOfProvider(callbackUrl, listed ? id : undefined);
 }
 
-/** The one whose id this is; a single one has none. */
+/** Throws 404 if no provider has this id. */
 export function requireProvider(
   providers: IdentityProviders,
   id: string | undefined,
@@ -37,16 +37,16 @@ export function requireProvider(
   throw new HttpError(404, 'not_found', 'there is no such identity provider');
 }
 
-/** Without a choice: the only one, or the one whose people have addresses like this. */
-export function findProviderFor(
+/** Returns the only provider, or the one that the login hint's e-mail domain selects. */
+export function findDefaultProvider(
   providers: IdentityProviders,
   loginHint: string | undefined,
 ): IdentityProvider | undefined {
-  return providers.length === 1 ? providers[0] : findOwner(providers, loginHint);
+  return providers.length === 1 ? providers[0] : findProviderForEmail(providers, loginHint);
 }
 
-/** Whose people have addresses like this. */
-export function findOwner(
+/** Finds the provider whose `emailDomains` contain the domain of the e-mail address. */
+export function findProviderForEmail(
   providers: IdentityProviders,
   address = '',
 ): IdentityProvider | undefined {
@@ -56,7 +56,7 @@ export function findOwner(
     : providers.find(({ emailDomains }) => emailDomains.includes(domain));
 }
 
-/** What the pages call the provider of an account; undefined when it has no name, or is not there any more. */
+/** Returns the provider's display name; undefined if it has none or is no longer configured. */
 export function providerName(
   providers: IdentityProviders,
   account: { issuer: string },
@@ -64,7 +64,7 @@ export function providerName(
   return providers.find(({ issuer }) => isOfIssuer(account, issuer))?.name;
 }
 
-/** `<path>/<id>`, or `path` alone for the only one. */
-export function belowPath(path: string, id: string | undefined): string {
+/** Returns `<path>/<id>`, or `path` for a single provider. */
+export function pathOfProvider(path: string, id: string | undefined): string {
   return id === undefined ? path : `${path}/${id}`;
 }

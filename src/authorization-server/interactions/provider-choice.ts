@@ -1,4 +1,4 @@
-// The page on which people choose where to sign in, what it remembers, and what it says when a provider fails.
+// The page on which a person chooses an identity provider. It marks the last choice, and reports a provider that failed.
 import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
 import type { Pages, ViewValues } from '../../http/pages.ts';
@@ -8,7 +8,7 @@ import type { IdentityProvider } from './identity-provider.ts';
 import type { IdentityProviders } from './identity-providers.ts';
 import { requestContext } from '../../http/request-context.ts';
 
-export type ChoiceOptions = {
+export type ProviderChoiceOptions = {
   identityProviders: IdentityProviders;
   pages: Pages;
   isHttps: boolean;
@@ -16,11 +16,11 @@ export type ChoiceOptions = {
 
 type Values = ViewValues['sign-in'];
 
-const REMEMBERED = 180 * 86_400;
+const COOKIE_SECONDS = 180 * 86_400;
 
-/** `action`: the path that the form is posted to. */
-export function showChoice(
-  { identityProviders, pages, ...options }: ChoiceOptions,
+/** `action` is the path to which the form is posted. */
+export function showProviderChoice(
+  { identityProviders, pages, ...options }: ProviderChoiceOptions,
   ctx: Koa.Context,
   action: string,
   { trouble, status = 200 }: { trouble?: Values['trouble']; status?: number } = {},
@@ -35,18 +35,18 @@ export function showChoice(
   return pages.render(ctx, 'sign-in', values, status);
 }
 
-/** Signs in at a provider by `going`. When that fails, and there are others, the page says so and the person may choose again. */
-export async function chooseInstead(
-  options: ChoiceOptions,
+/** Runs a step of a sign-in at `provider`. If the step fails and other providers are configured, shows the provider choice with the reason. */
+export async function offerChoiceOnFailure(
+  options: ProviderChoiceOptions,
   ctx: Koa.Context,
   action: string,
   { name = '' }: IdentityProvider,
-  going: () => Promise<void>,
+  step: () => Promise<void>,
 ): Promise<void> {
   try {
-    await going();
+    await step();
   } catch (error) {
-    const reason = reasonIn(error);
+    const reason = failureReason(error);
     if (!reason || options.identityProviders.length < 2) throw error;
     const { code, message, status, headers, cause, isLoggedAsError } = error as HttpError;
     requestContext(ctx).failure = {
@@ -56,28 +56,31 @@ export async function chooseInstead(
     };
     ctx.set(headers);
     const reference = reason === 'notSetUp' ? { reference: requestContext(ctx).requestId } : {};
-    await showChoice(options, ctx, action, { trouble: { name, reason, ...reference }, status });
+    await showProviderChoice(options, ctx, action, {
+      trouble: { name, reason, ...reference },
+      status,
+    });
   }
 }
 
-function reasonIn(error: unknown): NonNullable<Values['trouble']>['reason'] | undefined {
+function failureReason(error: unknown): NonNullable<Values['trouble']>['reason'] | undefined {
   if (!(error instanceof HttpError)) return undefined;
   if (error.about === UNAVAILABLE) return 'unavailable';
   if (error.about === NOT_SET_UP) return 'notSetUp';
   return error.about === 'sign_in_stopped' ? 'stopped' : undefined;
 }
 
-/** The id of the provider, and nothing about the person. It only marks a choice on the page, so nobody gains by forging it. */
-export function rememberChoice(
-  { isHttps }: Pick<ChoiceOptions, 'isHttps'>,
+/** Stores the provider's id in a cookie. It is unsigned because it only marks a button on the page. */
+export function rememberProviderChoice(
+  { isHttps }: Pick<ProviderChoiceOptions, 'isHttps'>,
   ctx: Koa.Context,
   { id }: IdentityProvider,
 ): void {
   if (id === undefined) return;
-  const maxAge = REMEMBERED * 1000;
+  const maxAge = COOKIE_SECONDS * 1000;
   ctx.cookies.set(choiceCookie({ isHttps }), id, { ...COOKIE, signed: false, maxAge });
 }
 
-function choiceCookie({ isHttps }: Pick<ChoiceOptions, 'isHttps'>): string {
+function choiceCookie({ isHttps }: Pick<ProviderChoiceOptions, 'isHttps'>): string {
   return `${isHttps ? '__Host-' : ''}gatehouse-provider`;
 }

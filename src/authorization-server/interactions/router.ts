@@ -5,15 +5,21 @@ import { readForm } from '../../http/body.ts';
 import { HttpError, notFound } from '../../http/errors.ts';
 import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
 import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
-import { ACCOUNT_PATH, isAccountTrip } from './account-session.ts';
+import { ACCOUNT_PATH, isAccountLogin } from './account-session.ts';
 import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
 import { findAnswer } from './answers.ts';
 import { requireInteraction, requireSameOrigin } from './interaction.ts';
 import { CALLBACK_PATH } from './identity-providers.ts';
-import { showChoice } from './provider-choice.ts';
+import { showProviderChoice } from './provider-choice.ts';
 import { requireAllowedClient } from './consent-request.ts';
 import { answerAgain, showOutcome } from './second-answer.ts';
-import { completeSignIn, flowTrip, passToFlow, signInAt, startSignIn } from './sign-in.ts';
+import {
+  completeSignIn,
+  loginRequestOf,
+  forwardCallback,
+  startSignInAt,
+  startSignIn,
+} from './sign-in.ts';
 
 export type InteractionOptions = ConsentOptions & { authUrl: string; rateLimit: RateLimit };
 
@@ -22,14 +28,16 @@ export function interactions(options: InteractionOptions): Koa.Middleware {
   router.use(refuseUnseenRequests('GET, POST'));
   router.use(limitRate(options.rateLimit));
   router.get([CALLBACK_PATH, `${CALLBACK_PATH}/:provider`], (ctx) =>
-    passToFlow(options, ctx, (uid) => (isAccountTrip(uid) ? ACCOUNT_PATH : `/interaction/${uid}`)),
+    forwardCallback(options, ctx, (uid) =>
+      isAccountLogin(uid) ? ACCOUNT_PATH : `/interaction/${uid}`,
+    ),
   );
   router.use('/interaction/:uid', showOutcomeIfFinished(options));
   router.get('/interaction/:uid', async (ctx) => {
     const interaction = await requireInteraction(options.provider, ctx, String(ctx.params.uid));
     if (interaction.prompt.name === 'consent') return showConsent(options, ctx, interaction);
     await requireAllowedClient(options.store, String(interaction.params.client_id));
-    return startSignIn(options, ctx, flowTrip(interaction));
+    return startSignIn(options, ctx, loginRequestOf(interaction));
   });
   router.post('/interaction/:uid', async (ctx) => {
     requireSameOrigin(ctx, options.authUrl);
@@ -62,12 +70,21 @@ function providerChoiceRoutes(router: Router, options: InteractionOptions): void
   };
   router.get('/interaction/:uid/sign-in', async (ctx) => {
     if (options.identityProviders.length < 2) throw notFound();
-    return showChoice(options, ctx, flowTrip(await requireAllowedInteraction(ctx)).action);
+    return showProviderChoice(
+      options,
+      ctx,
+      loginRequestOf(await requireAllowedInteraction(ctx)).action,
+    );
   });
   router.post('/interaction/:uid/sign-in', async (ctx) => {
     requireSameOrigin(ctx, options.authUrl);
     const { provider } = await readForm(ctx);
-    return signInAt(options, ctx, flowTrip(await requireAllowedInteraction(ctx)), provider);
+    return startSignInAt(
+      options,
+      ctx,
+      loginRequestOf(await requireAllowedInteraction(ctx)),
+      provider,
+    );
   });
 }
 

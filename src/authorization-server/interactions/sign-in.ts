@@ -1,4 +1,4 @@
-// Signing in: off to the identity provider, and back into the flow that this browser started, once.
+// Sign-in at an identity provider: the authentication request and its callback.
 import type { KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
@@ -10,19 +10,23 @@ import { seeOther } from '../../http/see-other.ts';
 import type { Store } from '../../store/store.ts';
 import { finishInteraction, type Interaction } from './interaction.ts';
 import {
-  createSignInChecks,
+  createLoginState,
   type IdentityProvider,
-  type SignInWishes,
+  type LoginParameters,
 } from './identity-provider.ts';
 import {
-  belowPath,
-  findOwner,
-  findProviderFor,
+  pathOfProvider,
+  findProviderForEmail,
+  findDefaultProvider,
   type IdentityProviders,
   requireProvider,
 } from './identity-providers.ts';
-import { chooseInstead, rememberChoice, showChoice } from './provider-choice.ts';
-import { keepChecks, takeChecks, tripIn } from './sign-in-checks.ts';
+import {
+  offerChoiceOnFailure,
+  rememberProviderChoice,
+  showProviderChoice,
+} from './provider-choice.ts';
+import { saveLoginState, consumeLoginState, uidOfState } from './login-state.ts';
 
 export type SignInOptions = {
   provider: Provider;
@@ -37,120 +41,137 @@ export type SignInOptions = {
   now: () => number;
 };
 
-/** On the way to an identity provider and back: the answer is good for `uid` only, and a choice is posted to `action`. */
-export type Trip = { uid: string; action: string; wishes: SignInWishes };
+/** A sign-in that was started. The response is valid only for `uid`; the form of the provider choice is posted to `action`. */
+export type LoginRequest = { uid: string; action: string; parameters: LoginParameters };
 
-const LONGEST_HINT = 320;
+const MAX_LOGIN_HINT = 320;
 
-/** Where a flow's sign-in belongs. Whoever has signed in, or is to do so again, is asked by the provider although it remembers them. */
-export function flowTrip({ uid, prompt, params }: Interaction): Trip {
+/** Returns the login request of an interaction. A switch of account, or `prompt=login`, makes the provider ask even if it has a session. */
+export function loginRequestOf({ uid, prompt, params }: Interaction): LoginRequest {
   const { ui_locales: uiLocales, login_hint: loginHint } = params;
   const isSwitch = prompt.name === 'consent';
-  const isAsked = prompt.reasons.includes('login_prompt');
-  const isHint = typeof loginHint === 'string' && loginHint.length <= LONGEST_HINT;
+  const isForced = prompt.reasons.includes('login_prompt');
+  const isHint = typeof loginHint === 'string' && loginHint.length <= MAX_LOGIN_HINT;
   return {
     uid,
     action: `/interaction/${uid}/sign-in`,
-    wishes: {
-      ...(isSwitch ? { prompt: 'switch' } : isAsked ? { prompt: 'login' } : {}),
+    parameters: {
+      ...(isSwitch ? { prompt: 'switch' } : isForced ? { prompt: 'login' } : {}),
       ...(typeof uiLocales === 'string' ? { uiLocales } : {}),
-      // Whoever wants another account is not led back to the one that the app named.
+      // A person who switches the account does not want the one that the app named.
       ...(isHint && !isSwitch ? { loginHint } : {}),
     },
   };
 }
 
-/** Off to the only provider, or to the one of the address that the app named; otherwise the person chooses. */
-export function startSignIn(options: SignInOptions, ctx: Koa.Context, trip: Trip): Promise<void> {
-  const provider = findProviderFor(options.identityProviders, trip.wishes.loginHint);
-  return provider ? leave(options, ctx, trip, provider) : showChoice(options, ctx, trip.action);
-}
-
-/** Off to the provider that the person chose. */
-export function signInAt(
+/** Redirects to the only provider, or to the one that `login_hint` selects; otherwise shows the provider choice. */
+export function startSignIn(
   options: SignInOptions,
   ctx: Koa.Context,
-  trip: Trip,
+  loginRequest: LoginRequest,
+): Promise<void> {
+  const provider = findDefaultProvider(
+    options.identityProviders,
+    loginRequest.parameters.loginHint,
+  );
+  return provider
+    ? redirectToProvider(options, ctx, loginRequest, provider)
+    : showProviderChoice(options, ctx, loginRequest.action);
+}
+
+/** Redirects to the provider that the person chose. */
+export function startSignInAt(
+  options: SignInOptions,
+  ctx: Koa.Context,
+  loginRequest: LoginRequest,
   id: string | undefined,
 ): Promise<void> {
-  return leave(options, ctx, trip, requireProvider(options.identityProviders, id));
+  return redirectToProvider(
+    options,
+    ctx,
+    loginRequest,
+    requireProvider(options.identityProviders, id),
+  );
 }
 
-function leave(
+function redirectToProvider(
   options: SignInOptions,
   ctx: Koa.Context,
-  trip: Trip,
+  loginRequest: LoginRequest,
   provider: IdentityProvider,
 ): Promise<void> {
-  return chooseInstead(options, ctx, trip.action, provider, async () => {
-    const checks = createSignInChecks(trip.uid);
-    const url = await provider.signInUrl(checks, wishesAt(options, provider, trip.wishes));
-    await keepChecks(options, trip.uid, checks, provider);
+  return offerChoiceOnFailure(options, ctx, loginRequest.action, provider, async () => {
+    const loginState = createLoginState(loginRequest.uid);
+    const url = await provider.authorizationUrl(
+      loginState,
+      parametersFor(options, provider, loginRequest.parameters),
+    );
+    await saveLoginState(options, loginRequest.uid, loginState, provider);
     seeOther(ctx, url.href);
   });
 }
 
-/** An address is nothing to a provider whose it is not. */
-function wishesAt(
+/** Omits `login_hint` if its e-mail domain belongs to another provider. */
+function parametersFor(
   { identityProviders }: SignInOptions,
   provider: IdentityProvider,
-  { loginHint, ...wishes }: SignInWishes,
-): SignInWishes {
-  const owner = findOwner(identityProviders, loginHint) ?? provider;
-  return loginHint !== undefined && owner === provider ? { ...wishes, loginHint } : wishes;
+  { loginHint, ...parameters }: LoginParameters,
+): LoginParameters {
+  const hinted = findProviderForEmail(identityProviders, loginHint) ?? provider;
+  return loginHint !== undefined && hinted === provider ? { ...parameters, loginHint } : parameters;
 }
 
-/** Answers come to the provider's callback; the flow's cookie is only sent below the flow's own path, so the answer is passed on to there. */
-export function passToFlow(
+/** Redirects the provider's response to the callback below the interaction's path: browsers send its cookie only there. */
+export function forwardCallback(
   { identityProviders }: SignInOptions,
   ctx: Koa.Context,
   pathOf: (uid: string) => string,
 ): void {
   const { id } = requireProvider(identityProviders, ctx.params.provider);
-  const uid = tripIn(ctx.query.state);
+  const uid = uidOfState(ctx.query.state);
   if (uid === undefined)
     throw new HttpError(
       400,
       'expired',
       'the answer of the identity provider belongs to no sign-in',
     );
-  seeOther(ctx, belowPath(`${pathOf(uid)}/callback`, id) + ctx.search);
+  seeOther(ctx, pathOfProvider(`${pathOf(uid)}/callback`, id) + ctx.search);
 }
 
-/** Takes the answer that came to a provider's callback: `done` gets who it is. A provider that failed is a reason to choose another. */
-export function endSignIn(
+/** Handles the response at a provider's callback and calls `done` with the account. If the provider failed, shows the provider choice. */
+export function handleCallback(
   options: SignInOptions,
   ctx: Koa.Context,
-  { uid, action }: Pick<Trip, 'uid' | 'action'>,
+  { uid, action }: Pick<LoginRequest, 'uid' | 'action'>,
   done: (account: Account) => Promise<void>,
 ): Promise<void> {
   const provider = requireProvider(options.identityProviders, ctx.params.provider);
-  return chooseInstead(options, ctx, action, provider, async () => {
-    const account = await accountIn(options, ctx, uid, provider);
-    rememberChoice(options, ctx, provider);
+  return offerChoiceOnFailure(options, ctx, action, provider, async () => {
+    const account = await authenticate(options, ctx, uid, provider);
+    rememberProviderChoice(options, ctx, provider);
     await done(account);
   });
 }
 
-async function accountIn(
+async function authenticate(
   options: SignInOptions,
   ctx: Koa.Context,
   uid: string,
   provider: IdentityProvider,
 ): Promise<Account> {
   const { store, accountKey, accountLifetime, now } = options;
-  const checks = await takeChecks(options, uid, String(ctx.query.state ?? ''), provider);
-  const identity = await provider.identify(ctx.search, checks);
+  const loginState = await consumeLoginState(options, uid, String(ctx.query.state ?? ''), provider);
+  const identity = await provider.identify(ctx.search, loginState);
   const account = await saveAccount(store, accountKey, identity, {
     now: now(),
     ttl: accountLifetime,
   });
-  refuseTooEarly(account, Math.floor(now()));
+  requireEnabledBefore(account, Math.floor(now()));
   return account;
 }
 
-/** Enabled in this very second, or by a clock ahead of ours: the sign-in would not count, and another one would be asked for at once. */
-function refuseTooEarly(account: Account, now: number): void {
+/** Throws 503 if the account was enabled within this second, or by a faster clock: the session would be invalid and sign-in would loop. */
+function requireEnabledBefore(account: Account, now: number): void {
   if (account.disabledAt !== undefined || isHonoured(account, now)) return;
   throw unavailable(new Error('the account was enabled at a time that is still to come'));
 }
@@ -160,14 +181,14 @@ export function completeSignIn(
   ctx: Koa.Context,
   interaction: Interaction,
 ): Promise<void> {
-  return endSignIn(options, ctx, flowTrip(interaction), async (account) => {
+  return handleCallback(options, ctx, loginRequestOf(interaction), async (account) => {
     const ts = Math.floor(options.now());
     await finishInteraction(options.provider, ctx, { login: { accountId: account.id, ts } });
     await switchAccount(options, ctx, account.id);
   });
 }
 
-/** The engine refuses to change the account of a session when it resumes, so the session is given to the new one before. */
+/** The engine does not resume a session under another account, so the account is changed before it resumes. */
 async function switchAccount(
   { provider, sessionLifetime, now }: SignInOptions,
   ctx: Koa.Context,

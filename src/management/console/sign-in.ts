@@ -17,7 +17,7 @@ export type ConsoleProvider = {
   /** Of one among several. */
   id?: string;
   name?: string;
-  signInUrl: (checks: Checks, wishes?: { prompt?: 'switch' }) => Promise<URL>;
+  authorizationUrl: (checks: Checks, wishes?: { prompt?: 'switch' }) => Promise<URL>;
   identify: (query: string, checks: Checks) => Promise<Identity>;
 };
 
@@ -62,7 +62,7 @@ export async function leave(
   prompt?: 'switch',
 ): Promise<void> {
   const checks = { state: secret(), nonce: secret(), verifier: secret() };
-  const url = await provider.signInUrl(checks, prompt ? { prompt } : {});
+  const url = await provider.authorizationUrl(checks, prompt ? { prompt } : {});
   const id = secret();
   const returnTo = ctx.path.startsWith(SIGN_IN_PATH) ? '/console' : ctx.path;
   const trip = { ...checks, provider: provider.id ?? '', returnTo };

@@ -1,4 +1,4 @@
-// The connected apps of a person: what is connected, at which level, and why something ended; lower a level, disconnect, sign out.
+// The account page: lists a person's connected apps; lowers a level, disconnects apps and signs out.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import {
@@ -20,44 +20,44 @@ import {
   accountFormToken,
   type AccountSessionOptions,
   completeAccountSignIn,
-  findSignedIn,
-  requireAccountForm,
+  findAccountSession,
+  requireAccountFormToken,
   SIGN_IN_PATH,
-  type SignedIn,
+  type AccountSession,
   signOut,
   startAccountSignIn,
   startAccountSignInAt,
 } from './account-session.ts';
-import { connectedAppsValues } from './connected-apps-page.ts';
+import { accountPageValues } from './account-page-values.ts';
 import { requireSameOrigin } from './interaction.ts';
 
-export type ConnectedAppsOptions = AccountSessionOptions &
+export type AccountPageOptions = AccountSessionOptions &
   EndOptions & {
     pages: Pages;
     authUrl: string;
     rateLimit: RateLimit;
-    /** On trips to the identity provider, each of which is remembered for a while. */
-    tripLimit: RateLimit;
+    /** Limits started sign-ins, each of which stores a login state. */
+    signInLimit: RateLimit;
   };
 
 const SIGNED_OUT_PATH = `${ACCOUNT_PATH}/signed-out`;
 
-export function connectedApps(options: ConnectedAppsOptions): Koa.Middleware {
+export function accountPage(options: AccountPageOptions): Koa.Middleware {
   const router = new Router({ sensitive: true, strict: true });
   router.use(refuseUnseenRequests('GET, POST'));
   router.use(limitRate(options.rateLimit));
-  const tripLimited = limitRate(options.tripLimit);
+  const limitSignIns = limitRate(options.signInLimit);
   router.get(ACCOUNT_PATH, async (ctx) => {
-    const signedIn = await findSignedIn(options, ctx);
-    if (signedIn) return show(options, ctx, signedIn);
-    return tripLimited(ctx, () => startAccountSignIn(options, ctx));
+    const session = await findAccountSession(options, ctx);
+    if (session) return showAccountPage(options, ctx, session);
+    return limitSignIns(ctx, () => startAccountSignIn(options, ctx));
   });
-  router.post(ACCOUNT_PATH, (ctx) => act(options, ctx));
+  router.post(ACCOUNT_PATH, (ctx) => handleForm(options, ctx));
   const callback = `${ACCOUNT_PATH}/callback`;
   router.get([callback, `${callback}/:provider`], (ctx) => completeAccountSignIn(options, ctx));
-  // Whoever signed out may be about to be somebody else, whom the identity provider does not ask for by itself.
-  router.get(SIGN_IN_PATH, tripLimited, (ctx) => startAccountSignIn(options, ctx, 'switch'));
-  router.post(SIGN_IN_PATH, tripLimited, async (ctx) => {
+  // After a sign-out the identity provider is asked to offer other accounts.
+  router.get(SIGN_IN_PATH, limitSignIns, (ctx) => startAccountSignIn(options, ctx, 'switch'));
+  router.post(SIGN_IN_PATH, limitSignIns, async (ctx) => {
     requireSameOrigin(ctx, options.authUrl);
     return startAccountSignInAt(options, ctx, (await readForm(ctx)).provider);
   });
@@ -68,14 +68,14 @@ export function connectedApps(options: ConnectedAppsOptions): Koa.Middleware {
   return (ctx, next) => (/^\/account(\/|$)/.test(ctx.path) ? routes(ctx, next) : next());
 }
 
-async function show(
-  options: ConnectedAppsOptions,
+async function showAccountPage(
+  options: AccountPageOptions,
   ctx: Koa.Context,
-  signedIn: SignedIn,
+  session: AccountSession,
 ): Promise<void> {
-  const values = await connectedAppsValues(options, signedIn.account, {
+  const values = await accountPageValues(options, session.account, {
     action: ACCOUNT_PATH,
-    token: accountFormToken(options.formKeys, signedIn),
+    token: accountFormToken(options.formKeys, session),
     done: ctx.query.done,
   });
   await options.pages.render(ctx, 'connected-apps', values);
@@ -83,22 +83,22 @@ async function show(
 
 type Outcome = 'disconnected' | 'disconnected-all' | 'lowered' | 'signed-out';
 
-async function act(options: ConnectedAppsOptions, ctx: Koa.Context): Promise<void> {
+async function handleForm(options: AccountPageOptions, ctx: Koa.Context): Promise<void> {
   requireSameOrigin(ctx, options.authUrl);
   const form = await readForm(ctx);
-  const signedIn = await findSignedIn(options, ctx);
-  // Whoever is not signed in any more sees what there is first, and decides again.
-  if (!signedIn) return seeOther(ctx, ACCOUNT_PATH);
-  requireAccountForm(options.formKeys, signedIn, form.token);
-  const outcome = await decide(options, ctx, signedIn, form);
+  const session = await findAccountSession(options, ctx);
+  // After the session has expired, the person signs in and decides again on the current page.
+  if (!session) return seeOther(ctx, ACCOUNT_PATH);
+  requireAccountFormToken(options.formKeys, session, form.token);
+  const outcome = await decide(options, ctx, session, form);
   if (outcome === 'signed-out') return seeOther(ctx, SIGNED_OUT_PATH);
   seeOther(ctx, `${ACCOUNT_PATH}?done=${outcome}`);
 }
 
 async function decide(
-  options: ConnectedAppsOptions,
+  options: AccountPageOptions,
   ctx: Koa.Context,
-  signedIn: SignedIn,
+  session: AccountSession,
   form: Record<string, string>,
 ): Promise<Outcome> {
   switch (form.decision) {
@@ -106,32 +106,40 @@ async function decide(
       await signOut(options, ctx);
       return 'signed-out';
     case 'disconnect-all':
-      await endConnections(options, { account: signedIn.account.id }, 'disconnected');
+      await endConnections(options, { account: session.account.id }, 'disconnected');
       return 'disconnected-all';
     case 'disconnect':
-      await endConnection(options, await requireOwn(options, signedIn, form.grant), 'disconnected');
+      await endConnection(
+        options,
+        await requireOwnConnection(options, session, form.grant),
+        'disconnected',
+      );
       return 'disconnected';
     case 'lower':
-      return lower(options, signedIn, form);
+      return lower(options, session, form);
     default:
       throw new HttpError(400, 'invalid_request', 'choose one of the buttons on the page');
   }
 }
 
 async function lower(
-  options: ConnectedAppsOptions,
-  signedIn: SignedIn,
+  options: AccountPageOptions,
+  session: AccountSession,
   { grant, level }: Record<string, string>,
 ): Promise<Outcome> {
   if (!isLevel(level))
     throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
-  const { id } = await requireOwn(options, signedIn, grant);
+  const { id } = await requireOwnConnection(options, session, grant);
   await narrowConnection(options, id, { level, stays: true });
   return 'lowered';
 }
 
-/** Of somebody else it is as if there were none. */
-async function requireOwn(options: ConnectedAppsOptions, { account }: SignedIn, grant = '') {
+/** Throws 404 also for a connection of another account. */
+async function requireOwnConnection(
+  options: AccountPageOptions,
+  { account }: AccountSession,
+  grant = '',
+) {
   const connection = await findConnection(options, grant);
   if (connection?.account.id === account.id) return connection;
   throw new HttpError(404, 'not_found', 'you have no such connection');

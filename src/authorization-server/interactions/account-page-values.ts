@@ -1,25 +1,25 @@
-// The values of the page of connected apps (contract of the view: http/pages/values.ts).
+// Values of the view `connected-apps` (types: http/pages/values.ts).
 import type { Account } from '../../accounts/account.ts';
 import type { Connection } from '../../connections/connection.ts';
 import { type ConnectionOptions, listConnections } from '../../connections/connections.ts';
 import type { ViewValues } from '../../http/pages.ts';
 import { levelsUpTo } from '../../permission-level.ts';
 import { isIdentifiedByHost } from '../engine/shared-hosts.ts';
-import { accountValues } from './consent-page.ts';
+import { accountValues } from './consent-page-values.ts';
 import type { IdentityProviders } from './identity-providers.ts';
 
 type Values = ViewValues['connected-apps'];
 
 const DONE = ['disconnected', 'disconnected-all', 'lowered'] as const;
-const MOST_ACTIVITY = 50;
+const MAX_ACTIVITY = 50;
 
-export async function connectedAppsValues(
+export async function accountPageValues(
   options: ConnectionOptions & { identityProviders: IdentityProviders },
   account: Account,
   { action, token, done }: { action: string; token: string; done: unknown },
 ): Promise<Values> {
-  const placed = await Array.fromAsync(listConnections(options, { account: account.id }));
-  const newestFirst = placed.map(({ connection }) => connection).toReversed();
+  const found = await Array.fromAsync(listConnections(options, { account: account.id }));
+  const newestFirst = found.map(({ connection }) => connection).toReversed();
   const outcome = DONE.find((known) => known === done);
   return {
     action,
@@ -29,7 +29,7 @@ export async function connectedAppsValues(
     activity: newestFirst
       .filter(({ state }) => state === 'ended')
       .toSorted((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0))
-      .slice(0, MOST_ACTIVITY)
+      .slice(0, MAX_ACTIVITY)
       .map(activityValues),
     ...(outcome ? { done: outcome } : {}),
   };
