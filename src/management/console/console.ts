@@ -19,9 +19,9 @@ import { closeSession, findSession } from './sessions.ts';
 import { tokenPages } from './token-pages.ts';
 import {
   CALLBACK_PATH,
-  choose,
+  showProviderChoice,
   completeSignIn,
-  leave,
+  redirectToProvider,
   requireProvider,
   SIGN_IN_PATH,
   startSignIn,
@@ -66,10 +66,12 @@ function signInRoutes(router: Router, options: ConsoleOptions): void {
   router.get(SIGN_IN_PATH, ...guards, (ctx) => {
     const [provider, ...others] = options.signIn.providers;
     const isOnly = provider && others.length === 0;
-    return isOnly ? leave(options, ctx, provider, 'switch') : choose(options, ctx);
+    return isOnly
+      ? redirectToProvider(options, ctx, provider, 'switch')
+      : showProviderChoice(options, ctx);
   });
   router.get(`${SIGN_IN_PATH}/:provider`, ...guards, (ctx) =>
-    leave(options, ctx, requireProvider(options, ctx.params.provider), 'switch'),
+    redirectToProvider(options, ctx, requireProvider(options, ctx.params.provider), 'switch'),
   );
   for (const path of [CALLBACK_PATH, `${CALLBACK_PATH}/:provider`])
     router.get(path, ...guards, renderNotAdministrator(options), (ctx) =>

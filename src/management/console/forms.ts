@@ -2,7 +2,7 @@ import type Koa from 'koa';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { Store } from '../../store/store.ts';
-import { requireFormToken, secret, type Session } from './sessions.ts';
+import { requireFormToken, randomToken, type Session } from './sessions.ts';
 
 export type Form = Record<string, string>;
 
@@ -24,7 +24,7 @@ export async function requireForm(ctx: Koa.Context, session: Session): Promise<F
 
 /** Creates the hidden field that makes a form that creates something idempotent. */
 export function createIdempotencyKey(): string {
-  return secret();
+  return randomToken();
 }
 
 /** Resolves to false if a form with the same key was sent before. */

@@ -1,4 +1,4 @@
-// Who is signed in to the console: a session of its own in the store, known by a cookie; 30 minutes idle, 8 hours at most.
+// Console sessions: stored under a random id in a cookie. They expire after 30 minutes without a request and after 8 hours.
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type Koa from 'koa';
 import { type Account, isHonoured } from '../../accounts/account.ts';
@@ -14,14 +14,14 @@ type StoredSession = { accountId: string; startedAt: number; seenAt: number; for
 export type Session = { account: Account; formToken: string };
 
 const MINUTE = 60;
-const IDLE = 30 * MINUTE;
-const LONGEST = 8 * 60 * MINUTE;
-const NOTED_EVERY = MINUTE;
+const MAX_IDLE_SECONDS = 30 * MINUTE;
+const MAX_SECONDS = 8 * 60 * MINUTE;
+const UPDATE_SECONDS = MINUTE;
 
 const sessionKey = (id: string) => `console-session:${id}`;
 const SESSION_ID = /^[\w-]{43}$/;
 
-/** Lax: the browser comes back from the identity provider, which is another site. Forms have a token besides. */
+/** `Lax`, because the identity provider's redirect comes from another site. Forms have a token as well. */
 export const COOKIE = {
   httpOnly: true,
   sameSite: 'lax',
@@ -30,29 +30,29 @@ export const COOKIE = {
   path: '/',
 } as const;
 
-/** `__Host-` keeps other hosts of the domain from setting it, and wants https. */
+/** The prefix `__Host-` prevents sibling domains from setting the cookie. It requires HTTPS. */
 export function cookieName({ url }: Pick<ConsoleOptions, 'url'>, name: string): string {
   return `${url.startsWith('https:') ? '__Host-' : ''}gatehouse-console${name}`;
 }
 
-/** The one that this browser had before is over. */
+/** Replaces this browser's previous session. */
 export async function openSession(
   options: ConsoleOptions,
   ctx: Koa.Context,
   account: Account,
 ): Promise<void> {
-  const before = sessionId(options, ctx);
-  if (before !== undefined) await options.store.delete(sessionKey(before));
-  const id = secret();
+  const previous = sessionId(options, ctx);
+  if (previous !== undefined) await options.store.delete(sessionKey(previous));
+  const id = randomToken();
   const seenAt = Math.floor(options.now());
-  // Since the sign-in was recorded, which came after whatever the record says: what is done to the account from then on ends the session.
+  // Any change to the account after this time ends the session.
   const startedAt = Math.max(account.signedInAt, account.overBefore ?? 0);
-  const session = { accountId: account.id, startedAt, seenAt, formToken: secret() };
-  await options.store.set<StoredSession>(sessionKey(id), session, IDLE);
+  const session = { accountId: account.id, startedAt, seenAt, formToken: randomToken() };
+  await options.store.set<StoredSession>(sessionKey(id), session, MAX_IDLE_SECONDS);
   ctx.cookies.set(cookieName(options, ''), id, COOKIE);
 }
 
-/** Undefined when nobody is signed in, or was for too long. Refuses whoever is no administrator any more. */
+/** Returns undefined if there is no valid session. Throws 403 if the account is no longer an administrator. */
 export async function findSession(
   options: ConsoleOptions,
   ctx: Koa.Context,
@@ -60,18 +60,19 @@ export async function findSession(
   const id = sessionId(options, ctx);
   const stored = id && (await options.store.get<StoredSession>(sessionKey(id)))?.value;
   const now = Math.floor(options.now());
-  if (!stored || now >= stored.startedAt + LONGEST || now >= stored.seenAt + IDLE) return undefined;
+  if (!stored || now >= stored.startedAt + MAX_SECONDS || now >= stored.seenAt + MAX_IDLE_SECONDS)
+    return undefined;
   const account = await findAccount(options.store, stored.accountId);
   if (!account || !isHonoured(account, stored.startedAt)) return undefined;
   if (!isAdministrator(account, options.administrators)) throw notAdministrator();
-  if (now >= stored.seenAt + NOTED_EVERY) await noteSeen(options, id, now);
+  if (now >= stored.seenAt + UPDATE_SECONDS) await updateLastSeen(options, id, now);
   return { account, formToken: stored.formToken };
 }
 
-/** A session that was ended meanwhile stays over. */
-async function noteSeen({ store }: ConsoleOptions, id: string, now: number): Promise<void> {
+/** Does not recreate a session that was deleted in the meantime. */
+async function updateLastSeen({ store }: ConsoleOptions, id: string, now: number): Promise<void> {
   await store.update<StoredSession>(sessionKey(id), (session) =>
-    session ? { value: { ...session, seenAt: now }, ttl: IDLE } : KEEP,
+    session ? { value: { ...session, seenAt: now }, ttl: MAX_IDLE_SECONDS } : KEEP,
   );
 }
 
@@ -85,7 +86,7 @@ export function notAdministrator(): HttpError {
   return new HttpError(403, 'not_administrator', 'the account is not one of the administrators');
 }
 
-/** Refuses a form that is not from a page of this session. */
+/** Throws 403 if the form is not from a page of this session. */
 export function requireFormToken({ formToken }: Session, sent = ''): void {
   const [given, expected] = [Buffer.from(sent), Buffer.from(formToken)];
   if (given.length === expected.length && timingSafeEqual(given, expected)) return;
@@ -97,6 +98,6 @@ function sessionId(options: ConsoleOptions, ctx: Koa.Context): string | undefine
   return SESSION_ID.test(id) ? id : undefined;
 }
 
-export function secret(): string {
+export function randomToken(): string {
   return randomBytes(32).toString('base64url');
 }

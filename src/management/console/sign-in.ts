@@ -1,4 +1,4 @@
-// Signing in to the console: off to an identity provider and back, in the same browser, once (OpenID Connect Core section 3.1).
+// Console sign-in at an identity provider (OpenID Connect Core section 3.1). A response is single-use and bound to its browser.
 import type { KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import type { Account, Identity } from '../../accounts/account.ts';
@@ -8,45 +8,49 @@ import { recordAudit } from '../../audit/audit.ts';
 import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { ConsoleOptions } from './context.ts';
-import { COOKIE, cookieName, notAdministrator, openSession, secret } from './sessions.ts';
+import { COOKIE, cookieName, notAdministrator, openSession, randomToken } from './sessions.ts';
 
-type Checks = { state: string; nonce: string; verifier: string };
+type LoginState = { state: string; nonce: string; verifier: string };
 
-/** A company's identity provider, as the console signs people in there. */
 export type ConsoleProvider = {
-  /** Of one among several. */
+  /** Set if several providers are configured. */
   id?: string;
   name?: string;
-  authorizationUrl: (checks: Checks, wishes?: { prompt?: 'switch' }) => Promise<URL>;
-  identify: (query: string, checks: Checks) => Promise<Identity>;
+  authorizationUrl: (loginState: LoginState, parameters?: { prompt?: 'switch' }) => Promise<URL>;
+  identify: (query: string, loginState: LoginState) => Promise<Identity>;
 };
 
 export type ConsoleSignIn = {
-  /** At least one; each comes back to `callbackPath`. */
+  /** Never empty. Each redirects back to `callbackPath`. */
   providers: readonly ConsoleProvider[];
   accountKey: KeyObject;
 };
 
-type Trip = Checks & { provider: string; returnTo: string };
+type LoginRequest = LoginState & { provider: string; returnTo: string };
 
 export const CALLBACK_PATH = '/console/callback';
 export const SIGN_IN_PATH = '/console/sign-in';
-const TRIP_LIFETIME = 600;
-const TRIP = /^[\w-]{43}$/;
-const tripKey = (id: string) => `console-sign-in:${id}`;
+const LOGIN_SECONDS = 600;
+const LOGIN_ID = /^[\w-]{43}$/;
+const loginRequestKey = (id: string) => `console-sign-in:${id}`;
 
-/** Where the provider sends people back to: the only one has no id. */
+/** Path of the provider's redirect URI. A single provider has no id. */
 export function callbackPath({ id }: { id?: string }): string {
   return id === undefined ? CALLBACK_PATH : `${CALLBACK_PATH}/${id}`;
 }
 
-/** Off to the only provider; otherwise the person chooses on a page. */
+/** Redirects to the only provider; otherwise shows the provider choice. */
 export function startSignIn(options: ConsoleOptions, ctx: Koa.Context): Promise<void> {
   const [provider, ...others] = options.signIn.providers;
-  return provider && others.length === 0 ? leave(options, ctx, provider) : choose(options, ctx);
+  return provider && others.length === 0
+    ? redirectToProvider(options, ctx, provider)
+    : showProviderChoice(options, ctx);
 }
 
-export function choose({ pages, signIn }: ConsoleOptions, ctx: Koa.Context): Promise<void> {
+export function showProviderChoice(
+  { pages, signIn }: ConsoleOptions,
+  ctx: Koa.Context,
+): Promise<void> {
   const providers = signIn.providers.map(({ id = '', name = '' }) => ({
     name,
     href: `${SIGN_IN_PATH}/${id}`,
@@ -54,20 +58,20 @@ export function choose({ pages, signIn }: ConsoleOptions, ctx: Koa.Context): Pro
   return pages.render(ctx, 'console/sign-in', { providers });
 }
 
-/** `prompt`: whoever has just been refused, or signed out, may be about to be somebody else. */
-export async function leave(
+/** `prompt` offers another account, after a refusal or a sign-out. */
+export async function redirectToProvider(
   options: ConsoleOptions,
   ctx: Koa.Context,
   provider: ConsoleProvider,
   prompt?: 'switch',
 ): Promise<void> {
-  const checks = { state: secret(), nonce: secret(), verifier: secret() };
-  const url = await provider.authorizationUrl(checks, prompt ? { prompt } : {});
-  const id = secret();
+  const loginState = { state: randomToken(), nonce: randomToken(), verifier: randomToken() };
+  const url = await provider.authorizationUrl(loginState, prompt ? { prompt } : {});
+  const id = randomToken();
   const returnTo = ctx.path.startsWith(SIGN_IN_PATH) ? '/console' : ctx.path;
-  const trip = { ...checks, provider: provider.id ?? '', returnTo };
-  await options.store.set<Trip>(tripKey(id), trip, TRIP_LIFETIME);
-  ctx.cookies.set(cookieName(options, '-sign-in'), id, { ...COOKIE, maxAge: TRIP_LIFETIME * 1000 });
+  const loginRequest = { ...loginState, provider: provider.id ?? '', returnTo };
+  await options.store.set<LoginRequest>(loginRequestKey(id), loginRequest, LOGIN_SECONDS);
+  ctx.cookies.set(cookieName(options, '-sign-in'), id, { ...COOKIE, maxAge: LOGIN_SECONDS * 1000 });
   seeOther(ctx, url.href);
 }
 
@@ -77,31 +81,36 @@ export function requireProvider({ signIn }: ConsoleOptions, id = ''): ConsolePro
   throw new HttpError(404, 'not_found', 'there is no such identity provider');
 }
 
-/** The answer of a provider: only at its own callback, in the browser that left for it, and once. */
+/** Handles a provider's response. Accepts it once, at that provider's callback, in the browser that started the sign-in. */
 export async function completeSignIn(options: ConsoleOptions, ctx: Koa.Context): Promise<void> {
   const provider = requireProvider(options, ctx.params.provider);
-  const trip = await takeTrip(options, ctx);
-  if (trip?.provider !== (provider.id ?? ''))
+  const loginRequest = await consumeLoginRequest(options, ctx);
+  if (loginRequest?.provider !== (provider.id ?? ''))
     throw new HttpError(400, 'expired', 'this sign-in is over, or belongs to another browser');
-  const identity = await provider.identify(ctx.search, trip);
-  const keeping = { now: options.now(), ttl: options.accountLifetime };
-  const account = await saveAccount(options.store, options.signIn.accountKey, identity, keeping);
+  const identity = await provider.identify(ctx.search, loginRequest);
+  const times = { now: options.now(), ttl: options.accountLifetime };
+  const account = await saveAccount(options.store, options.signIn.accountKey, identity, times);
   const isAllowed =
     account.disabledAt === undefined && isAdministrator(account, options.administrators);
   await record(options, account, isAllowed ? 'done' : 'refused');
   if (!isAllowed) throw notAdministrator();
   await openSession(options, ctx, account);
-  seeOther(ctx, trip.returnTo);
+  seeOther(ctx, loginRequest.returnTo);
 }
 
-/** An answer to another question than this browser asked ends nothing: any page can send one. */
-async function takeTrip(options: ConsoleOptions, ctx: Koa.Context): Promise<Trip | undefined> {
+/** A response with another `state` does not end the pending sign-in: any site can forge one. */
+async function consumeLoginRequest(
+  options: ConsoleOptions,
+  ctx: Koa.Context,
+): Promise<LoginRequest | undefined> {
   const name = cookieName(options, '-sign-in');
   const id = ctx.cookies.get(name, { signed: false }) ?? '';
-  const begun = TRIP.test(id) ? await options.store.get<Trip>(tripKey(id)) : undefined;
-  if (!begun || begun.value.state !== ctx.query.state) return undefined;
+  const pending = LOGIN_ID.test(id)
+    ? await options.store.get<LoginRequest>(loginRequestKey(id))
+    : undefined;
+  if (!pending || pending.value.state !== ctx.query.state) return undefined;
   ctx.cookies.set(name, null, COOKIE);
-  return options.store.take<Trip>(tripKey(id));
+  return options.store.take<LoginRequest>(loginRequestKey(id));
 }
 
 async function record(options: ConsoleOptions, { id }: Account, outcome: string) {
