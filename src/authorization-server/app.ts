@@ -1,4 +1,3 @@
-// The authorization server: one Koa app. A request runs through this file top to bottom, and ends in a page, a document, or the engine.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import type { Logger } from 'pino';
@@ -33,15 +32,15 @@ import type { DocumentFetching } from './engine/client-metadata-documents.ts';
 import { openEngine } from './engine/engine.ts';
 import { hasEmptyPort, isOwnOrigin } from './engine/redirect-uris.ts';
 import { respondToError } from './error-page.ts';
-import { countFlows } from './flow-metrics.ts';
+import { recordFlowMetrics } from './flow-metrics.ts';
 import { CALLBACK_PATH, openIdentityProviders } from './interactions/identity-providers.ts';
-import { type AnswerOptions, rememberAnswer } from './interactions/answers.ts';
+import { type ConsentResultOptions, recordConsentResult } from './interactions/consent-result.ts';
 import { requireResumeCookie } from './interactions/interaction.ts';
 import { ACCOUNT_PATH } from './interactions/account-session.ts';
 import { accountPage } from './interactions/account-page.ts';
 import { interactions } from './interactions/router.ts';
 import type { Via } from '../settings/entitlements.ts';
-import { boundedQuery } from './request-bounds.ts';
+import { limitAuthorizationRequest } from './authorization-request-limits.ts';
 import { authorizationServerMetadata, ENDPOINTS, METADATA_PATH } from './metadata.ts';
 
 export type AuthorizationServerOptions = {
@@ -58,7 +57,7 @@ export type AuthorizationServerOptions = {
   documentFetching?: DocumentFetching;
 };
 
-/** `close` resolves when what requests left to be written is written. */
+/** `close` resolves after pending writes have finished. */
 export type AuthorizationServer = { app: Koa; close: () => Promise<void> };
 
 export async function authorizationServer(
@@ -96,7 +95,7 @@ export async function authorizationServer(
     probeKeys: keyRing(settings, PROBE_PURPOSE),
     respondToError: respondToError(pages),
   });
-  app.use(countFlows(metrics));
+  app.use(recordFlowMetrics(metrics));
   app.keys = cookieKeys;
   app.use(pages.middleware);
   const people = {
@@ -156,7 +155,7 @@ export async function authorizationServer(
   return { app, close: engine.close };
 }
 
-/** The same for every client, so anyone may keep them a while: RFC 8414 metadata and the public keys (RFC 7517). */
+/** Public, cacheable documents: metadata (RFC 8414) and keys (RFC 7517). */
 function documents(router: Router, metadata: object, publicJwks: () => object): void {
   const contents: Record<string, () => object> = {
     [METADATA_PATH]: () => metadata,
@@ -177,11 +176,11 @@ function authorization(
   { settings, store, pages, rateLimits, now }: AuthorizationServerOptions,
   engine: Awaited<ReturnType<typeof openEngine>>,
   preRegistered: ReadonlySet<string>,
-  answers: AnswerOptions,
+  consentResultOptions: ConsentResultOptions,
 ): void {
   const refuseUnseen = refuseUnseenRequests('GET');
-  /** Loopback redirects match any port, so also the one that we listen on, and none at all behind a colon. */
-  const refuseRedirect: Koa.Middleware = (ctx, next) => {
+  /** Loopback redirect URIs match any port, including our own port and an empty one. */
+  const refuseOwnRedirectUri: Koa.Middleware = (ctx, next) => {
     for (const uri of [ctx.query.redirect_uri ?? []].flat()) {
       const isOurs = isOwnOrigin(engine.redirectPolicy, uri);
       if (isOurs || hasEmptyPort(uri))
@@ -200,9 +199,9 @@ function authorization(
   router.get(
     ENDPOINTS.authorization,
     refuseUnseen,
-    boundedQuery,
+    limitAuthorizationRequest,
     limitRate(rateLimits.authorizations),
-    refuseRedirect,
+    refuseOwnRedirectUri,
     canonicalRequest,
     errorsAsPages,
     engine.middleware,
@@ -211,13 +210,13 @@ function authorization(
     `${ENDPOINTS.authorization}/:uid`,
     refuseUnseen,
     requireResumeCookie(engine.provider),
-    rememberAnswer(answers),
+    recordConsentResult(consentResultOptions),
     pageInsteadOfScript(pages),
     engine.middleware,
   );
 }
 
-/** The embedded provider knows us by a secret that both sides derive. */
+/** Adds the client secret of the embedded provider, which both sides derive. */
 export function identityProvidersOf({
   identityProviders,
   secret,

@@ -1,10 +1,10 @@
-// What a person reads when something went wrong: a page about it where people are, JSON everywhere else.
+// Error responses of the authorization server.
 import type Koa from 'koa';
 import { type HttpError, respondWithJson } from '../http/errors.ts';
 import type { Pages } from '../http/pages.ts';
 import { renderRefusal } from '../http/refusal-page.ts';
 
-/** People get a page where people are; everything else gets JSON, whatever it says it accepts. */
+/** Renders a page on paths for people and JSON on endpoints, whatever `Accept` says there. */
 export function respondToError(
   pages: Pages,
 ): (ctx: Koa.Context, error: HttpError) => Promise<void> {

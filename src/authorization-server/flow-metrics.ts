@@ -1,19 +1,20 @@
-// Counts the steps of connecting, by outcome: from what was asked and how it was answered.
+// Counts the steps of an authorization by outcome, derived from request and response.
 import type Koa from 'koa';
 import type { FlowOutcome, FlowStep } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { ENDPOINTS } from './metadata.ts';
 import { requestContext } from '../http/request-context.ts';
 
-/** Looks at answers when they are over, and at paths of flows only. */
-export function countFlows(metrics: Metrics): Koa.Middleware {
-  return function flowsCounted(ctx, next) {
-    if (/^\/(oauth|interaction)\//.test(ctx.path)) ctx.res.once('close', () => count(metrics, ctx));
+/** Records when the response is finished. Ignores other paths. */
+export function recordFlowMetrics(metrics: Metrics): Koa.Middleware {
+  return function flowMetricsRecorded(ctx, next) {
+    if (/^\/(oauth|interaction)\//.test(ctx.path))
+      ctx.res.once('close', () => record(metrics, ctx));
     return next();
   };
 }
 
-function count(metrics: Metrics, ctx: Koa.Context): void {
+function record(metrics: Metrics, ctx: Koa.Context): void {
   const step = stepOf(ctx);
   if (!step) return;
   metrics.flow(step, outcomeOf(ctx));
@@ -21,7 +22,7 @@ function count(metrics: Metrics, ctx: Koa.Context): void {
     metrics.token(String(requestContext(ctx).grantType));
 }
 
-/** Undefined for what is on the way from one step to another. */
+/** Returns undefined for redirects between two steps. */
 function stepOf(ctx: Koa.Context): FlowStep | undefined {
   const { method, path, status, response } = ctx;
   if (method === 'POST')
@@ -29,9 +30,9 @@ function stepOf(ctx: Koa.Context): FlowStep | undefined {
   if (method !== 'GET') return undefined;
   if (path === ENDPOINTS.authorization) return 'authorize';
   if (/^\/interaction\/[^/]+\/callback(\/[^/]+)?$/.test(path)) return 'sign-in';
-  // The way to the identity provider, which may be away.
+  // The redirect to the identity provider failed.
   if (status >= 500 && path.startsWith('/interaction/')) return 'sign-in';
-  const isDecided = status >= 400 || answerIn(response.get('Location')) !== undefined;
+  const isDecided = status >= 400 || responseIn(response.get('Location')) !== undefined;
   return isDecided && path.startsWith(`${ENDPOINTS.authorization}/`) ? 'consent' : undefined;
 }
 
@@ -48,13 +49,13 @@ function outcomeOf({ status, response }: Koa.Context): FlowOutcome {
   if (status >= 500) return 'failed';
   if (status === 429) return 'limited';
   if (status >= 400) return 'refused';
-  const answer = answerIn(response.get('Location'));
-  if (answer === 'access_denied') return 'denied';
-  return answer === undefined || answer === 'code' ? 'done' : 'refused';
+  const result = responseIn(response.get('Location'));
+  if (result === 'access_denied') return 'denied';
+  return result === undefined || result === 'code' ? 'done' : 'refused';
 }
 
-/** What a redirect to the client says: `code`, or the error (RFC 6749 section 4.1.2). */
-function answerIn(location: string): string | undefined {
+/** Returns `code`, or the error, of a redirect to the client (RFC 6749 section 4.1.2). */
+function responseIn(location: string): string | undefined {
   if (/[?&]code=/.test(location)) return 'code';
   return /[?&]error=([^&]*)/.exec(location)?.[1];
 }

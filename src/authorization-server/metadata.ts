@@ -1,8 +1,8 @@
-// Authorization server metadata (RFC 8414 section 2): what is advertised is what is there, every address made from the settings.
+// Authorization server metadata (RFC 8414 section 2), built from the settings.
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
 import { LEVELS, OFFLINE_ACCESS } from '../permission-level.ts';
 
-/** The paths of the endpoints; the engine is told the same. */
+/** Paths of the endpoints, also in the engine's configuration. */
 export const ENDPOINTS = {
   authorization: '/oauth/authorize',
   token: '/oauth/token',
@@ -16,15 +16,15 @@ export const METADATA_PATH = '/.well-known/oauth-authorization-server';
 
 export const CLIENT_AUTH_METHODS = ['none', 'client_secret_basic', 'client_secret_post'] as const;
 
-/** RFC 7523 section 2.1. The only assertions taken are of the profile below. */
+/** RFC 7523 section 2.1. Only assertions of the profile below are accepted. */
 export const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 const ID_JAG_PROFILE = 'urn:ietf:params:oauth:grant-profile:id-jag';
 
-/** What is there only when the settings say so. */
+/** Optional capabilities. */
 export type Offers = {
-  /** There are resource servers that may use the introspection endpoint. */
+  /** Resource servers are configured for the introspection endpoint. */
   introspects: boolean;
-  /** There are identity providers that may vouch for people. Which ones is nobody's business. */
+  /** Trusted issuers are configured. Their names are not published. */
   takesAssertions: boolean;
 };
 

@@ -33,7 +33,7 @@ import {
   requireConsentRequest,
   displayedContent,
 } from './consent-request.ts';
-import { DENIED } from './second-answer.ts';
+import { DENIED_DESCRIPTION } from './resubmission.ts';
 import { loginRequestOf, type SignInOptions, startSignIn } from './sign-in.ts';
 
 export type ConsentOptions = ConsentRequestOptions &
@@ -47,8 +47,8 @@ export type ConsentOptions = ConsentRequestOptions &
     prolongClient: (id: string) => Promise<void>;
   };
 
-const USED_UP = 'this connect link was used up; ask for a fresh connect link';
-const NOT_ENTITLED = 'the person may not use this connect link';
+const USED_UP_DESCRIPTION = 'this connect link was used up; ask for a fresh connect link';
+const NOT_ENTITLED_DESCRIPTION = 'the person may not use this connect link';
 
 export async function showConsent(
   options: ConsentOptions,
@@ -78,10 +78,11 @@ async function findRefusal(
   options: ConsentOptions,
   request: ConsentRequest,
 ): Promise<Refusal | undefined> {
-  if (request.levels.length === 0) return { reason: 'not-entitled', description: NOT_ENTITLED };
+  if (request.levels.length === 0)
+    return { reason: 'not-entitled', description: NOT_ENTITLED_DESCRIPTION };
   const uses = { now: options.now(), isActive: activeGrantCheck(options) };
   if (await hasUseLeft(request.connector, holderOfRequest(request), uses)) return undefined;
-  return { reason: 'used-up', description: USED_UP };
+  return { reason: 'used-up', description: USED_UP_DESCRIPTION };
 }
 
 function holderOfRequest({ account, client }: ConsentRequest): string {
@@ -131,7 +132,7 @@ async function deny(
   ctx: Koa.Context,
   interaction: Interaction,
   request: ConsentRequest,
-  description = DENIED,
+  description = DENIED_DESCRIPTION,
 ): Promise<void> {
   const { client, connector, account } = request;
   const facts = {
@@ -189,7 +190,7 @@ async function approve(
   // A previous approval created the grant but did not finish the interaction: this one may only narrow it.
   if (!isNew && (await narrowConnection(options, grantId, { level, stays })) === undefined) {
     await releaseReservedUse(store, request.connector.id, grantId);
-    return finishDenied(options, ctx, DENIED);
+    return finishDenied(options, ctx, DENIED_DESCRIPTION);
   }
   // A concurrent revocation of the client may have listed its grants before this grant existed.
   if ((await revokedSince(store, request.client.id)) !== undefined) {

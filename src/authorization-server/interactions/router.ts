@@ -7,12 +7,12 @@ import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
 import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
 import { ACCOUNT_PATH, isAccountLogin } from './account-session.ts';
 import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
-import { findAnswer } from './answers.ts';
+import { findConsentResult } from './consent-result.ts';
 import { requireInteraction, requireSameOrigin } from './interaction.ts';
 import { CALLBACK_PATH } from './identity-providers.ts';
 import { showProviderChoice } from './provider-choice.ts';
 import { requireAllowedClient } from './consent-request.ts';
-import { answerAgain, showOutcome } from './second-answer.ts';
+import { handleResubmission, showOutcome } from './resubmission.ts';
 import {
   completeSignIn,
   loginRequestOf,
@@ -49,7 +49,7 @@ export function interactions(options: InteractionOptions): Koa.Middleware {
         throw new HttpError(400, 'expired', 'nobody is signed in yet');
       await decideConsent(options, ctx, interaction, form);
     } catch (error) {
-      if (!isExpired(error) || !(await answerAgain(options, ctx, uid, form))) throw error;
+      if (!isExpired(error) || !(await handleResubmission(options, ctx, uid, form))) throw error;
     }
   });
   const callback = '/interaction/:uid/callback';
@@ -96,9 +96,9 @@ function showOutcomeIfFinished(options: InteractionOptions): Koa.Middleware {
     } catch (error) {
       if (!isExpired(error)) throw error;
       const uid = String(ctx.params.uid);
-      const answer = await findAnswer(options, ctx, uid, { isUnderWay: false });
-      if (!answer) throw error;
-      await showOutcome(options, ctx, answer.outcome, error.status);
+      const result = await findConsentResult(options, ctx, uid, { isFinishing: false });
+      if (!result) throw error;
+      await showOutcome(options, ctx, result.outcome, error.status);
     }
   };
 }

@@ -1,4 +1,4 @@
-// A form that is sent after its interaction was answered: the last decision takes effect, and nothing more is granted than before.
+// Consent forms that are submitted after their interaction has finished. The last decision applies, but can only narrow the grant.
 import type Koa from 'koa';
 import type { AuditServices } from '../../audit/audit.ts';
 import { endConnection, narrowConnection } from '../../connections/connections.ts';
@@ -10,17 +10,17 @@ import { seeOther } from '../../http/see-other.ts';
 import { isLevel } from '../../permission-level.ts';
 import { ACCOUNT_PATH } from './account-session.ts';
 import {
-  type Answer,
-  type AnswerOptions,
-  findAnswer,
-  type FoundAnswer,
-  isRecent,
-  type Outcome,
-  saveAnswer,
-} from './answers.ts';
+  type ConsentResult,
+  type ConsentResultOptions,
+  findConsentResult,
+  type FoundConsentResult,
+  isChangeable,
+  type ConsentOutcome,
+  saveConsentResult,
+} from './consent-result.ts';
 import { grantIdOf, requireFormToken } from './interaction.ts';
 
-export type SecondAnswerOptions = AnswerOptions &
+export type ResubmissionOptions = ConsentResultOptions &
   AuditServices & {
     authUrl: string;
     pages: Pages;
@@ -28,35 +28,36 @@ export type SecondAnswerOptions = AnswerOptions &
     stayConnected: 'offered' | 'on-request';
   };
 
-export const DENIED = 'the person refused the connection';
+export const DENIED_DESCRIPTION = 'the person refused the connection';
 
-/** False, and nothing was done, when nothing is known of a first answer of this browser. */
-export async function answerAgain(
-  options: SecondAnswerOptions,
+/** Returns false and does nothing if no result is stored for this browser's interaction. */
+export async function handleResubmission(
+  options: ResubmissionOptions,
   ctx: Koa.Context,
   uid: string,
   form: Record<string, string>,
 ): Promise<boolean> {
-  const first = await findAnswer(options, ctx, uid, { isUnderWay: true });
+  const first = await findConsentResult(options, ctx, uid, { isFinishing: true });
   if (!first) return false;
   const { isForAccount } = requireFormToken(options.formKeys, uid, form.token);
   const { grant, outcome } = first;
   const accountId = grant && (isLive(grant) ? grant.grant.accountId : grant.accountId);
-  const counts =
-    isRecent(outcome, options.now()) && (accountId === undefined || isForAccount(accountId));
-  const last = counts ? await takeAnswer(options, uid, form, first) : { outcome };
+  const isAllowed =
+    isChangeable(outcome, options.now()) && (accountId === undefined || isForAccount(accountId));
+  const last = isAllowed ? await applyDecision(options, uid, form, first) : { outcome };
   if (last.location !== undefined) seeOther(ctx, last.location);
-  else await showOutcome(options, ctx, last.outcome, counts && isTaken(form, last) ? 200 : 400);
+  else
+    await showOutcome(options, ctx, last.outcome, isAllowed && isApplied(form, last) ? 200 : 400);
   return true;
 }
 
-/** How the interaction ends after this answer. `location` is where the browser goes, if anywhere. */
-async function takeAnswer(
-  options: SecondAnswerOptions,
+/** Returns the new result. `location` is set if the browser is redirected to the app. */
+async function applyDecision(
+  options: ResubmissionOptions,
   uid: string,
   form: Record<string, string>,
-  first: FoundAnswer,
-): Promise<Answer> {
+  first: FoundConsentResult,
+): Promise<ConsentResult> {
   switch (form.decision) {
     case 'deny':
       return deny(options, uid, first);
@@ -68,40 +69,40 @@ async function takeAnswer(
 }
 
 async function deny(
-  options: SecondAnswerOptions,
+  options: ResubmissionOptions,
   uid: string,
-  { outcome, location, grant }: FoundAnswer,
-): Promise<Answer> {
+  { outcome, location, grant }: FoundConsentResult,
+): Promise<ConsentResult> {
   if (outcome.decision !== 'approved') return { outcome, ...(location ? { location } : {}) };
   if (!grant) return { outcome };
   const { level: _level, ...rest } = outcome;
   if (!isLive(grant)) return { outcome: { ...rest, decision: 'withdrawn' } };
   const id = grantIdOf(options.formKeys, uid);
   await endConnection(options, { id, state: 'active' }, 'denied');
-  // An app that has its tokens does not wait for an answer any more.
-  const denied: Answer = wasExchanged(grant)
+  // An app that has exchanged its code expects no further authorization response.
+  const denied: ConsentResult = wasExchanged(grant)
     ? { outcome: { ...rest, decision: 'withdrawn' } }
-    : { outcome: { ...rest, decision: 'denied' }, ...deniedAt(location) };
-  await saveAnswer(options.store, uid, denied);
+    : { outcome: { ...rest, decision: 'denied' }, ...deniedLocation(location) };
+  await saveConsentResult(options.store, uid, denied);
   return denied;
 }
 
 /** The error response in place of the code (RFC 6749 section 4.1.2.1). */
-function deniedAt(location: string | undefined): Pick<Answer, 'location'> {
+function deniedLocation(location: string | undefined): Pick<ConsentResult, 'location'> {
   if (location === undefined) return {};
   const url = new URL(location);
   url.searchParams.delete('code');
   url.searchParams.set('error', 'access_denied');
-  url.searchParams.set('error_description', DENIED);
+  url.searchParams.set('error_description', DENIED_DESCRIPTION);
   return { location: url.href };
 }
 
 async function approve(
-  options: SecondAnswerOptions,
+  options: ResubmissionOptions,
   uid: string,
   form: Record<string, string>,
-  { outcome, location }: FoundAnswer,
-): Promise<Answer> {
+  { outcome, location }: FoundConsentResult,
+): Promise<ConsentResult> {
   const { level } = form;
   if (!isLevel(level))
     throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
@@ -112,20 +113,23 @@ async function approve(
   if (granted === undefined) return { outcome };
   if (granted === outcome.level)
     return { outcome, ...(level === granted && location ? { location } : {}) };
-  const lowered: Answer = { outcome: { ...outcome, level: granted } };
-  await saveAnswer(options.store, uid, lowered);
-  return lowered;
+  const narrowed: ConsentResult = { outcome: { ...outcome, level: granted } };
+  await saveConsentResult(options.store, uid, narrowed);
+  return narrowed;
 }
 
-/** The page says what is decided now, which is what the form said. */
-function isTaken({ decision, level }: Record<string, string>, { outcome }: Answer): boolean {
+/** Whether the result matches the decision in the form. */
+function isApplied(
+  { decision, level }: Record<string, string>,
+  { outcome }: ConsentResult,
+): boolean {
   return decision === 'approve' ? outcome.level === level : outcome.decision !== 'approved';
 }
 
 export async function showOutcome(
-  options: Pick<SecondAnswerOptions, 'authUrl' | 'pages'>,
+  options: Pick<ResubmissionOptions, 'authUrl' | 'pages'>,
   ctx: Koa.Context,
-  { decision, destination, level }: Outcome,
+  { decision, destination, level }: ConsentOutcome,
   status: number,
 ): Promise<void> {
   const values = {
