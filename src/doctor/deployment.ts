@@ -1,5 +1,5 @@
 // What is examined: the public addresses and, when the settings are at hand, what only they tell.
-import type { Network } from '../authorization-server/engine/document-fetch.ts';
+import type { Network } from '../authorization-server/engine/guarded-fetch.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Ask } from './ask.ts';
 import type { Finding } from './finding.ts';

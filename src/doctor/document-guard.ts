@@ -1,5 +1,5 @@
 // The guard of metadata documents, tried from here: a name that leads to this computer has to be refused.
-import { requireAddressGuard } from '../authorization-server/engine/document-fetch.ts';
+import { requireAddressGuard } from '../authorization-server/engine/guarded-fetch.ts';
 import type { Deployment } from './deployment.ts';
 import { type Finding, wordsOf } from './finding.ts';
 

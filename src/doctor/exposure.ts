@@ -1,6 +1,6 @@
 // What should not be reachable from where people are: the management API.
 import { lookup } from 'node:dns/promises';
-import { isPublicAddress } from '../authorization-server/engine/special-use-addresses.ts';
+import { isPublicAddress } from '../authorization-server/engine/guarded-fetch.ts';
 import { isLoopbackUrl } from '../settings/addresses.ts';
 import type { Deployment } from './deployment.ts';
 import { type Finding, orOk, wordsOf } from './finding.ts';

@@ -1,5 +1,5 @@
 // A deployment to examine, from the settings or from two addresses, with everything that has to be closed afterwards.
-import { INTERNET, type Network } from '../authorization-server/engine/document-fetch.ts';
+import { INTERNET, type Network } from '../authorization-server/engine/guarded-fetch.ts';
 import { allItems, type ManagementClient } from '../management/api/client.ts';
 import type { Settings } from '../settings/settings.ts';
 import { openAsk } from './ask.ts';

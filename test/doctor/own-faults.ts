@@ -1,5 +1,5 @@
 // Faults of what Gatehouse stands on: Redis, the identity provider, and the settings.
-import { INTERNET } from '../../src/authorization-server/engine/document-fetch.ts';
+import { INTERNET } from '../../src/authorization-server/engine/guarded-fetch.ts';
 import type { IdentityProvider } from '../../src/settings/identity-provider.ts';
 import type { GoodDeployment } from './good-deployment.ts';
 import type { Fault } from './fault.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { createSecureContext } from 'node:tls';
-import type { Network } from '../../src/authorization-server/engine/document-fetch.ts';
+import type { Network } from '../../src/authorization-server/engine/guarded-fetch.ts';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
 
 /** Of this computer, yet not where the guard against private addresses tests itself. */

@@ -17,7 +17,7 @@ import {
   DocumentUnreachable,
   fetchDocument,
   type Network,
-} from './document-fetch.ts';
+} from './guarded-fetch.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import { temporarilyUnavailable, tooManyAttempts } from './errors.ts';
 import { requestContext } from '../../http/request-context.ts';

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { StoreUnavailable } from '../../store/store.ts';
-import { DocumentUnreachable, TIME_LIMIT } from './document-fetch.ts';
+import { DocumentUnreachable, TIME_LIMIT } from './guarded-fetch.ts';
 
 /** Too many documents are being fetched, or too many from this host or for this person; then with the seconds to wait. */
 export class TooManyAttempts extends DocumentUnreachable {

@@ -28,7 +28,7 @@ import { registeredClients } from './clients.ts';
 import { configuration } from './configuration.ts';
 import { ATTEMPT_LIMITS } from './document-attempts.ts';
 import { documentCopies } from './document-copies.ts';
-import { INTERNET, requireAddressGuard } from './document-fetch.ts';
+import { INTERNET, requireAddressGuard } from './guarded-fetch.ts';
 import { grantEvents, logRefusals } from './events.ts';
 import { presentJwtsAsOpaque } from './extensions.ts';
 import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';

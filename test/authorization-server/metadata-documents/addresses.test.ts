@@ -1,6 +1,6 @@
 // Which addresses documents are fetched from (RFC 6890): everything that is not plainly public is refused.
 import { expect } from 'chai';
-import { isPublicAddress } from '../../../src/authorization-server/engine/special-use-addresses.ts';
+import { isPublicAddress } from '../../../src/authorization-server/engine/guarded-fetch.ts';
 
 const SPECIAL: Record<string, string[]> = {
   'this computer': ['127.0.0.1', '127.255.255.254', '0.0.0.0', '::1', '::'],

@@ -10,7 +10,7 @@ import {
   AddressRefused,
   fetchDocument,
   type FetchedDocument,
-} from '../../../src/authorization-server/engine/document-fetch.ts';
+} from '../../../src/authorization-server/engine/guarded-fetch.ts';
 import { StoreUnavailable } from '../../../src/store/store.ts';
 import {
   answerWith,

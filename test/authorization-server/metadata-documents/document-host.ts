@@ -7,7 +7,7 @@ import { expect } from 'chai';
 import {
   fetchDocument,
   type Network,
-} from '../../../src/authorization-server/engine/document-fetch.ts';
+} from '../../../src/authorization-server/engine/guarded-fetch.ts';
 import { makeCertificate } from './certificate.ts';
 
 /** Of this computer, yet not where the guard tests itself: what tests allow in place of the Internet. */

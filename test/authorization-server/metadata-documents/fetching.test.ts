@@ -7,7 +7,7 @@ import {
   DocumentUnreachable,
   fetchDocument,
   type Network,
-} from '../../../src/authorization-server/engine/document-fetch.ts';
+} from '../../../src/authorization-server/engine/guarded-fetch.ts';
 import {
   ALLOWED_ADDRESS,
   answerWith,

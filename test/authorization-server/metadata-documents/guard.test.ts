@@ -8,7 +8,7 @@ import {
   INTERNET,
   type Network,
   requireAddressGuard,
-} from '../../../src/authorization-server/engine/document-fetch.ts';
+} from '../../../src/authorization-server/engine/guarded-fetch.ts';
 import { DOMAIN, failureOf, startDocumentHost } from './document-host.ts';
 
 const URL = `https://app.${DOMAIN}/client.json`;

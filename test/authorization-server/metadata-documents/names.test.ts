@@ -2,7 +2,7 @@
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { expect } from 'chai';
-import { resolveName } from '../../../src/authorization-server/engine/document-fetch.ts';
+import { resolveName } from '../../../src/authorization-server/engine/guarded-fetch.ts';
 
 const A = 1;
 const AAAA = 28;

@@ -1,12 +1,11 @@
-// One document fetched for a stranger: from public addresses only, checked before anything connects, within size and time.
+// Fetches a client ID metadata document from public addresses only (SSRF protection), with limits of size and time.
 import { Resolver } from 'node:dns/promises';
 import type { IncomingMessage } from 'node:http';
 import { get } from 'node:https';
-import { isIP, type LookupFunction } from 'node:net';
+import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { tracedRequest } from '../../observability/tracing.ts';
-import { isPublicAddress } from './special-use-addresses.ts';
 
-/** The way to a document. All but the default is for tests: no setting leads here. */
+/** How to reach a document. Only tests replace `INTERNET`. */
 export type Network = {
   /** Every address of a name; settles soon after `signal` aborts. */
   resolve: (host: string, signal: AbortSignal) => Promise<readonly string[]>;
@@ -18,7 +17,7 @@ export type Network = {
 
 export type FetchedDocument = { text: string; cacheControl: string | undefined };
 
-/** A fault that may pass: network, name, TLS, time, 429 or 5xx. */
+/** A temporary failure: network, DNS, TLS, timeout, 429 or 5xx. */
 export class DocumentUnreachable extends Error {
   constructor(reason: string, options?: ErrorOptions) {
     super(reason, options);
@@ -26,7 +25,7 @@ export class DocumentUnreachable extends Error {
   }
 }
 
-/** An answer that is no document. */
+/** The response is not an acceptable document. */
 export class DocumentRefused extends Error {
   constructor(reason: string) {
     super(reason);
@@ -34,7 +33,7 @@ export class DocumentRefused extends Error {
   }
 }
 
-/** A name that leads to an address which is not public. Nothing was sent there. */
+/** The name resolves to an address that is not public. Nothing was sent. */
 export class AddressRefused extends DocumentRefused {}
 
 /** Seconds, from the name to the last byte. */
@@ -162,4 +161,53 @@ export async function resolveName(
   const [failure] = answers.filter((answer) => answer.status === 'rejected');
   if (addresses.length === 0 && failure) throw failure.reason;
   return addresses;
+}
+
+/** Addresses that are not on the public Internet (RFC 6890, IANA special-purpose address registries). */
+const SPECIAL_IPV4 = [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.31.196.0/24',
+  '192.52.193.0/24',
+  '192.88.99.0/24',
+  '192.168.0.0/16',
+  '192.175.48.0/24',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/4',
+  '240.0.0.0/4',
+  // Not registered, yet inside a cloud it is the host that a machine runs on (Azure).
+  '168.63.129.16/32',
+];
+
+/** Global unicast (RFC 4291 section 2.4). Excludes loopback, local, mapped, translated and multicast addresses. */
+const GLOBAL_IPV6 = ['2000::/3'];
+
+const SPECIAL_IPV6 = ['2001::/23', '2001:db8::/32', '2002::/16', '2620:4f:8000::/48', '3fff::/20'];
+
+const specialIpv4 = blockList(SPECIAL_IPV4, 'ipv4');
+const globalIpv6 = blockList(GLOBAL_IPV6, 'ipv6');
+const specialIpv6 = blockList(SPECIAL_IPV6, 'ipv6');
+
+/** Whether an address is on the public Internet. False if it is malformed or has a zone (RFC 4007 section 11). */
+export function isPublicAddress(address: string): boolean {
+  if (isIP(address) === 4) return !specialIpv4.check(address, 'ipv4');
+  if (isIP(address) !== 6 || address.includes('%')) return false;
+  return globalIpv6.check(address, 'ipv6') && !specialIpv6.check(address, 'ipv6');
+}
+
+function blockList(subnets: readonly string[], family: 'ipv4' | 'ipv6'): BlockList {
+  const list = new BlockList();
+  for (const subnet of subnets) {
+    const [network = '', prefix] = subnet.split('/');
+    list.addSubnet(network, Number(prefix), family);
+  }
+  return list;
 }
