@@ -29,7 +29,7 @@ describe('The consent page', () => {
     return { connector, link, server, client, browser, page, ...authorization };
   }
 
-  it('says who asks, where the answer goes, for which link, and who is signed in', async () => {
+  it('the consent page shows the app, the redirect destination, the connect link and the account', async () => {
     const { link, server, browser } = await open();
     const { body } = await register(server, {
       client_name: '<b>Nice</b> & trusted\u202e',
@@ -49,7 +49,7 @@ describe('The consent page', () => {
     expect(html).to.match(/90\sdays/);
   });
 
-  it('AUD-10 answers with code, state as it was sent, and issuer, and nothing else', async () => {
+  it('AUD-10 the authorization response has only code, state and iss', async () => {
     const state = 'ä =&?#%00"\'<>+ /\\';
     const { browser, page } = await open('ada', { state });
     const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
@@ -59,7 +59,7 @@ describe('The consent page', () => {
     expect(callback.searchParams.get('iss')).to.equal(system().auth);
   });
 
-  it('AUD-10 CON-10 answers a refusal with access_denied, state and issuer', async () => {
+  it('AUD-10 CON-10 the response to a denial has access_denied, state and iss', async () => {
     const { browser, page, state } = await open();
     const { searchParams } = requireDeparture(await browser.submit(page, { decision: 'deny' }));
     expect(Object.fromEntries(searchParams)).to.include({
@@ -70,7 +70,7 @@ describe('The consent page', () => {
     expect(searchParams.has('code')).to.equal(false);
   });
 
-  it('approves once, however often the form is sent', async () => {
+  it('an approval that is submitted several times creates one grant', async () => {
     const opened = await open();
     const { browser, page } = opened;
     const steps = await Promise.all(
@@ -106,7 +106,7 @@ describe('The consent page', () => {
     expect(answer.status).to.be.within(400, 499);
   }
 
-  it('CON-06 accepts no form that was tampered with', async () => {
+  it('CON-06 a form that was tampered with is rejected', async () => {
     const { browser, page } = await open();
     const { action, body } = approval(page);
     const changes: Record<string, string | undefined>[] = [
@@ -132,7 +132,7 @@ describe('The consent page', () => {
     expect(searchParams.has('code')).to.equal(true);
   });
 
-  it('CON-06 accepts no form from another origin or another browser', async () => {
+  it('CON-06 a form from another origin or another browser is rejected', async () => {
     const { browser, page, url } = await open();
     const { action, body } = approval(page);
     const evil = { ...page, url: new URL('https://evil.example/') };
@@ -145,7 +145,7 @@ describe('The consent page', () => {
     await expectNothingApproved(other, victim, body, approval(victim).action);
   });
 
-  it('CNX-08 offers nothing to a person who may hold nothing', async () => {
+  it('CNX-08 a person without access is offered no level', async () => {
     const { browser, page, state } = await open('alan');
     expect(page.status).to.equal(403);
     expect(asksConsent(page)).to.equal(false);
@@ -156,7 +156,7 @@ describe('The consent page', () => {
     expect(Object.fromEntries(searchParams)).to.include({ error: 'access_denied', state });
   });
 
-  it('SES-06 lets the person switch the account', async () => {
+  it('SES-06 a person can switch the account on the consent page', async () => {
     const { browser, page, link } = await open('alan');
     const picker = requirePage(await browser.submit(page, { decision: 'switch' }));
     expect(asksWho(picker)).to.equal(true);
@@ -175,7 +175,7 @@ describe('The consent page', () => {
     expect(next.scope).to.equal('operations offline_access');
   });
 
-  it('CON-07 is shown again when another account signed in meanwhile', async () => {
+  it('CON-07 the consent page is shown again if another account has signed in meanwhile', async () => {
     const { browser, page, link, server, client } = await open('ada');
     const { url } = authorizeUrl(server, client, { resource: link });
     const second = requirePage(await browser.visit(url));
@@ -186,7 +186,7 @@ describe('The consent page', () => {
     expect(answer.html).to.not.include('Ada Lovelace');
   });
 
-  it('approves nothing when the link was revoked meanwhile', async () => {
+  it('an approval fails if the connector was revoked meanwhile', async () => {
     const { browser, page, connector } = await open();
     await revokeConnector(system(), connector.id);
     const answer = requirePage(await browser.submit(page, { decision: 'approve' }));

@@ -12,7 +12,7 @@ const HOUR = 3600;
 describe('Over time', () => {
   const system = useSystem();
 
-  it('an authorization nobody decided about expires, and says so', async () => {
+  it('an interaction without a decision expires, and its page says so', async () => {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
     const client = await registerClient(server);
@@ -26,7 +26,7 @@ describe('Over time', () => {
     expect(answer.html).to.match(/again/i);
   });
 
-  it('a person who signed in is remembered, and asked who they are with prompt=login', async () => {
+  it('a session is reused, except with prompt=login', async () => {
     const connector = await createConnector(system());
     const { server, client, browser } = await connect(system(), connector);
     const open = async (prompt?: string) => {
@@ -38,7 +38,7 @@ describe('Over time', () => {
     expect(asksWho(await open('login'))).to.equal(true);
   });
 
-  it('SES-04 a person is sent to the identity provider again after half a day', async () => {
+  it('SES-04 a session ends after twelve hours, and the person signs in again', async () => {
     const connector = await createConnector(system());
     const { server, client, browser } = await connect(system(), connector);
     const [identityProvider] = system().origins.slice(-1);
@@ -54,7 +54,7 @@ describe('Over time', () => {
     }
   });
 
-  it('COD-03 a code is good for a minute', async () => {
+  it('COD-03 a code expires after one minute', async () => {
     const connector = await createConnector(system());
     const early = await obtainCode(system(), connector);
     const late = await obtainCode(system(), connector);

@@ -21,7 +21,7 @@ describe('In one browser', () => {
     return { connector, server, client, start, browser: openBrowser(system().origins) };
   }
 
-  it('a form that is sent twice approves once, and both answers lead to the client', async () => {
+  it('an approval that is submitted twice creates one grant, and both responses redirect to the client', async () => {
     const { connector, server, client, start, browser } = await prepare();
     const { url, verifier } = start();
     const page = await browser.openConsent(url, 'ada');
@@ -36,7 +36,7 @@ describe('In one browser', () => {
     expect(status).to.equal(200);
   });
 
-  it('a refusal that is sent twice leads to the client twice, and cannot be turned into an approval', async () => {
+  it('a denial that is submitted twice redirects to the client twice, and cannot become an approval', async () => {
     const { start, browser } = await prepare();
     const page = await browser.openConsent(start().url, 'ada');
     const answers = [];
@@ -52,7 +52,7 @@ describe('In one browser', () => {
     }
   });
 
-  it('a form that is sent again a minute later, or from elsewhere, is told that it is over', async () => {
+  it('a form that is resubmitted a minute later, or from another browser, is rejected as finished', async () => {
     const { start, browser } = await prepare();
     const page = await browser.openConsent(start().url, 'ada');
     requireDeparture(await browser.submit(page, { decision: 'approve' }));
@@ -64,7 +64,7 @@ describe('In one browser', () => {
     expect(late.html).to.include('You have approved this already');
   });
 
-  it('SES-06 a person who signs in between is asked themselves, and what the other approved is theirs alone', async () => {
+  it('SES-06 a person who signs in meanwhile is asked for consent, and gets nothing of the first person’s approval', async () => {
     const { connector, server, client, start, browser } = await prepare();
     const first = start();
     const adas = await browser.openConsent(first.url, 'ada');
@@ -86,7 +86,7 @@ describe('In one browser', () => {
     }
   });
 
-  it('SES-04 a sign-in ends after its lifetime, however often it is used', async () => {
+  it('SES-04 a session ends after its lifetime, however often it is used', async () => {
     const { start, browser } = await prepare();
     await browser.openConsent(start().url, 'ada');
     const idp = new URL(String(system().origins[2]));
