@@ -34,7 +34,7 @@ describe('The cookie of the last choice', () => {
     }
   }
 
-  it('belongs to this host alone where there is https', async () => {
+  it('the cookie of the last choice has the prefix __Host- if the URL is https', async () => {
     const [cookie = '', ...others] = await cookieAt('https://auth.example.com');
     expect(others).to.deep.equal([]);
     const [pair, ...attributes] = cookie.split('; ');
@@ -43,7 +43,7 @@ describe('The cookie of the last choice', () => {
     expect(cookie).to.not.match(/domain=/i);
   });
 
-  it('lasts for half a year at most', async () => {
+  it('the cookie of the last choice expires after at most half a year', async () => {
     const [cookie = ''] = await cookieAt('http://localhost:4000');
     const expires = Date.parse(/expires=([^;]+)/.exec(cookie)?.[1] ?? '');
     expect(expires - Date.now()).to.be.within(179 * 86_400_000, 181 * 86_400_000);

@@ -34,7 +34,7 @@ describe('The forms of connected apps', () => {
       body: new URLSearchParams(body),
     });
 
-  it('are refused when another site sent them, or without the token of this session', async () => {
+  it('forms from another site, or without this session’s token, are rejected', async () => {
     const family = await startFamily(system());
     const browser = openBrowser(system().origins);
     const page = await open(browser);
@@ -59,7 +59,7 @@ describe('The forms of connected apps', () => {
     expect(await showGrant(system(), grantOf(family))).to.include({ state: 'ended' });
   });
 
-  it('cannot touch what another person connected', async () => {
+  it('a form cannot change another person’s connection', async () => {
     const family = await startFamily(system(), { person: 'grace' });
     const browser = openBrowser(system().origins);
     const page = await open(browser, 'ada');
@@ -74,7 +74,7 @@ describe('The forms of connected apps', () => {
     });
   });
 
-  it('take a sign-in that began in this browser, once', async () => {
+  it('a sign-in completes once, in the browser that started it', async () => {
     const mine = openBrowser(system().origins);
     const pick = requirePage(await mine.visit(at()));
     await mine.submit(pick, { person: 'ada' });
@@ -105,7 +105,7 @@ describe('The forms of connected apps', () => {
     expect(asksWho(requirePage(await victim.visit(at())))).to.equal(true);
   });
 
-  it('are not shown to somebody whose account was disabled, who is told why', async () => {
+  it('a person whose account was disabled sees an explanation in place of the forms', async () => {
     const family = await startFamily(system(), { person: 'grace' });
     const browser = openBrowser(system().origins);
     await open(browser, 'grace');
@@ -117,7 +117,7 @@ describe('The forms of connected apps', () => {
     await changeAccount(system(), claimOf(family, 'sub'), 'enable');
   });
 
-  it('are in the language of the browser', async () => {
+  it('the account page is in the browser’s language', async () => {
     const browser = openBrowser(system().origins);
     await open(browser);
     const headers = {
@@ -128,7 +128,7 @@ describe('The forms of connected apps', () => {
     expect(html).to.include('<html lang="de"').and.include('Abmelden');
   });
 
-  it('start nothing for what no person sees, and nothing lies beside them', async () => {
+  it('HEAD and prefetch start no sign-in, and other paths like /account are 404', async () => {
     for (const headers of [{ 'sec-purpose': 'prefetch' }, { purpose: 'prefetch' }])
       expect((await fetch(at(), { headers, redirect: 'manual' })).status).to.equal(405);
     expect((await fetch(at(), { method: 'HEAD', redirect: 'manual' })).status).to.equal(405);

@@ -40,7 +40,7 @@ onEachStore('The page of connected apps', (system) => {
     expect(page.headers.get('cache-control')).to.equal('no-store');
   });
 
-  it('CON-14 disconnects one app at once, and nothing else, and then says so', async () => {
+  it('CON-14 disconnecting an app takes effect at once, affects only that app, and is confirmed', async () => {
     const [family, bystander] = [await startFamily(system()), await startFamily(system())];
     expect(await isLetIn(family.link, family.accessToken)).to.equal(true);
     const browser = openBrowser(system().origins);
@@ -58,7 +58,7 @@ onEachStore('The page of connected apps', (system) => {
     expect(events[0]).to.include({ event: 'grant_ended', reason: 'disconnected' });
   });
 
-  it('lowers the level at once: the app refreshes and sees less', async () => {
+  it('lowering a level takes effect at once: the app refreshes with the lower level', async () => {
     const family = await startFamily(system());
     const browser = openBrowser(system().origins);
     const lower = { decision: 'lower', grant: grantOf(family), level: 'analytics' };
@@ -74,7 +74,7 @@ onEachStore('The page of connected apps', (system) => {
     expect((await press(browser, answer, { ...lower, level: 'boss' })).status).to.equal(400);
   });
 
-  it('CON-14 disconnects all apps of the person, and those of nobody else', async () => {
+  it('CON-14 disconnecting all apps affects only that person’s apps', async () => {
     const own = [await startFamily(system()), await startFamily(system())];
     const other = await startFamily(system(), { person: 'grace' });
     const browser = openBrowser(system().origins);
@@ -87,7 +87,7 @@ onEachStore('The page of connected apps', (system) => {
     await expectAlive(other, other);
   });
 
-  it('says of what ended why, in words', async () => {
+  it('the activity list shows why each connection ended', async () => {
     const family = await startFamily(system());
     const { refreshToken } = await rotate(family, family.refreshToken);
     await rotate(family, refreshToken);
@@ -97,7 +97,7 @@ onEachStore('The page of connected apps', (system) => {
     expect(textOf(page)).to.include('Session ended: the refresh token was used twice.');
   });
 
-  it('shares the session with consent, both ways, under a new id after each sign-in', async () => {
+  it('the account page and consent share a session, whose id is rotated at each sign-in', async () => {
     const connector = await createConnector(system());
     const { server } = await discover(connector.link);
     const { url } = authorizeUrl(server, await registerClient(server), {
@@ -117,7 +117,7 @@ onEachStore('The page of connected apps', (system) => {
     expect(sessionIn(second)).to.be.a('string').and.not.equal(before);
   });
 
-  it('signs out: the page asks again, and a form of before does nothing', async () => {
+  it('after a sign-out the page asks for a sign-in, and an earlier form has no effect', async () => {
     const family = await startFamily(system());
     const browser = openBrowser(system().origins);
     const page = await open(browser);

@@ -48,7 +48,7 @@ describe('A session', () => {
     return requirePage(await browser.visit(start().url));
   }
 
-  it('SES-02 is another after every sign-in, and the one before is nobody’s', async () => {
+  it('SES-02 the session id is rotated at every sign-in, and the old one becomes invalid', async () => {
     const attacker = await signedIn('grace');
     const planted = attacker.jar.map((cookie) => ({ ...cookie }));
     expect(asksConsent(await pageWith(planted))).to.equal(true);
@@ -63,7 +63,7 @@ describe('A session', () => {
     expect(asksConsent(await pageWith(victim.jar))).to.equal(true);
   });
 
-  it('SES-02 is not one that a visitor made up', async () => {
+  it('SES-02 a session id that a visitor made up is not accepted', async () => {
     const browser = newBrowser();
     const { hostname: host } = new URL(system().auth);
     const made = { host, path: '/', secure: false, expiresAt: Infinity };
@@ -74,7 +74,7 @@ describe('A session', () => {
     expect(sessionIn(browser)?.value).to.not.equal('x'.repeat(43));
   });
 
-  it('SES-03 counts for nothing when a letter of it or of its signature is another', async () => {
+  it('SES-03 a session cookie with a changed value or signature is ignored', async () => {
     const { jar } = await signedIn('ada');
     expect(asksConsent(await pageWith(jar))).to.equal(true);
     for (const name of ['gatehouse-session', 'gatehouse-session.sig'])
@@ -92,7 +92,7 @@ describe('A session', () => {
     expect(asksWho(await pageWith(unsigned))).to.equal(true);
   });
 
-  it('SES-05 is ended by no link and by no form of another site', async () => {
+  it('SES-05 neither a link nor a cross-site form can end a session', async () => {
     const browser = await signedIn('ada');
     for (const path of ['/session/end', '/session/end/confirm', '/oauth/logout', '/oauth/session'])
       for (const method of ['GET', 'POST']) {
