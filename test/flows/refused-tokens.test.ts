@@ -62,6 +62,6 @@ describe('A refused token', () => {
     expect(await messageFor(link, short.token)).to.match(/another address/);
     moveClock(3601);
     expect(await messageFor(address, short.token)).to.match(/has expired; .*connect link/);
-    expect(await messageFor(address, forge(short.token))).to.match(/^this address takes/);
+    expect(await messageFor(address, forge(short.token))).to.match(/^this address accepts/);
   });
 });
