@@ -39,9 +39,9 @@ describe('The size of the audit log', () => {
   it('the name of every tool that the settings can declare is recorded completely', async () => {
     const name = `${'x'.repeat(127)}y`;
     const tools = [{ name, level: 'full' }];
-    expect(upstreamSchema.parse({ url: 'https://tools.example.com/mcp', tools }).tools[0]?.name).to.equal(
-      name,
-    );
+    expect(
+      upstreamSchema.parse({ url: 'https://tools.example.com/mcp', tools }).tools[0]?.name,
+    ).to.equal(name);
     expect((await recorded(name, {}))?.tool).to.equal(name);
   });
 
