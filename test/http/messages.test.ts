@@ -83,7 +83,7 @@ describe('the messages', () => {
       cwd: src,
     }).map((path) => readFileSync(join(src, path)));
     const outcomes = [
-      ...text.join('\n').matchAll(/[,{] outcome: '(\w+)'|record\(.* '(\w+)' : '(\w+)'/g),
+      ...text.join('\n').matchAll(/[,{]\s*outcome: '(\w+)'|record\(.* '(\w+)' : '(\w+)'/g),
     ]
       .flatMap(([, ...found]) => found)
       .filter((outcome) => outcome !== undefined);
