@@ -132,7 +132,7 @@ describe('Why a connection ended', () => {
       expect(await showGrant(system(), grantOf(family))).to.include({ state: 'ended', reason });
       moveClock(120);
       const gone = await showGrant(system(), grantOf(family)).catch(String);
-      expect(gone).to.match(/404 .*forgotten after 30 days/);
+      expect(gone).to.match(/404 .*kept for 30 days/);
     });
 
   it('names refreshes that were refused, once an hour for each reason, and keeps them after they ceased', async () => {
