@@ -71,9 +71,9 @@ export function grantResource(connection: Connection): GrantResource {
     clientName: client.name,
     redirectHost: client.redirectHost,
     createdAt: isoTime(connection.createdAt),
-    lastUsedAt: optionalTime(connection.lastUsedAt),
-    expiresAt: optionalTime(connection.expiresAt),
-    endedAt: optionalTime(connection.endedAt),
+    lastUsedAt: optionalSecond(connection.lastUsedAt),
+    expiresAt: optionalSecond(connection.expiresAt),
+    endedAt: optionalSecond(connection.endedAt),
     refusals: refusals.map((refusal) => ({
       time: isoTime(refusal.at),
       reason: refusal.reason,
@@ -90,8 +90,8 @@ export function clientResource(client: Client): ClientResource {
     state: revokedAt === undefined ? 'allowed' : 'revoked',
     name,
     redirectUris,
-    lastUsedAt: optionalTime(lastUsedAt),
-    revokedAt: optionalTime(revokedAt),
+    lastUsedAt: optionalSecond(lastUsedAt),
+    revokedAt: optionalSecond(revokedAt),
   };
 }
 
@@ -134,5 +134,9 @@ export function isoTime(seconds: number): string {
 }
 
 function optionalTime(seconds: number | undefined): string | undefined {
+  return seconds === undefined ? undefined : isoTime(seconds);
+}
+
+function optionalSecond(seconds: number | undefined): string | undefined {
   return seconds === undefined ? undefined : isoTime(Math.floor(seconds));
 }
