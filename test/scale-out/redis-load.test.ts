@@ -3,10 +3,11 @@ import { expect } from 'chai';
 import { readAudit } from '../support/administrator.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';
 import { nothingLeaks } from './discretion.ts';
+import { SOAK } from '../support/scale-out/soak.ts';
 import { racesAreFair } from './races.ts';
 import { revocationHoldsUnderLoad } from './revocation-under-load.ts';
 
-const ROUNDS = 200;
+const ROUNDS = SOAK ? 200 : 20;
 
 describe('Three processes on one Redis', () => {
   const processes = useProcesses(() => ({ store: 'redis' }));
