@@ -83,7 +83,11 @@ function addressOf(person: number): string {
 describe('During a flood of anonymous requests', () => {
   const system = useSystem({ store: 'redis', file: { proxies: 1, limits: LIMITS } });
 
-  it('DOS-02 ordinary flows take at most twice as long as usually', async function () {
+  const claim = SOAK
+    ? 'DOS-02 ordinary flows succeed and take at most twice as long as usually'
+    : 'DOS-02 ordinary flows succeed';
+
+  it(claim, async function () {
     this.timeout(SOAK ? 1_800_000 : 120_000);
     const connector = await createConnector(system());
     const { server } = await discover(connector.link);
@@ -111,7 +115,8 @@ describe('During a flood of anonymous requests', () => {
     // The machine may have become busier with other things.
     const usual = Math.max(before, median(await quiet(FLOWS)));
     expect(meanwhile.length).to.be.above(FLOWS / 2);
-    expect(median(meanwhile)).to.be.below(2 * usual);
+    // Other tests that run at the same time would decide this one.
+    if (SOAK) expect(median(meanwhile)).to.be.below(2 * usual);
   });
 });
 
@@ -133,8 +138,10 @@ onEachStore(
       });
       expect(found).to.deep.equal({ 201: count });
       expect((await countStoredKeys(system())).client).to.be.above(0);
-      await until('all are gone', async () => (await storedBytes(system())) <= before, 30);
-      expect(await countStoredKeys(system())).to.not.have.property('client');
+      const isOver = async () =>
+        (await countStoredKeys(system())).client === undefined &&
+        (await storedBytes(system())) <= before;
+      await until('all are gone', isOver, 30);
     });
   },
   {
