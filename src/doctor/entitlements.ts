@@ -87,7 +87,7 @@ function compared(words: Words, { login, id }: Named, found: Found): Finding {
     found.id === undefined ? NOT_THERE : `the organization with this login is ${found.id}`;
   return words.note({
     what: `${login} is not the login of the organization ${id}: ${what}`,
-    why: 'the rule goes by the id, and whoever reads the settings may take it for another organization',
+    why: 'the rule matches the id, so a reader of the settings may assume another organization',
     remedy: 'correct the login if the organization was renamed, or the id if it is wrong',
   });
 }

@@ -49,7 +49,7 @@ export function denialText(
   const needs = `${tool} needs the permission level ${level}, and this call was made with ${caller.level}.`;
   if (decision === 'step-up') return `${needs} Call it by itself to be asked for that level.`;
   const source = caller.minted ? 'token minted' : 'connect link';
-  return `${needs} A higher level cannot be granted here. Ask whoever runs ${productName} for a ${source} with the level ${level}.`;
+  return `${needs} A higher level cannot be granted here. Ask an administrator of ${productName} for a ${source} with the level ${level}.`;
 }
 
 /** The highest level that the messages of a JSON-RPC body need, be it one message or a batch. */

@@ -302,7 +302,7 @@ export function organizationByLogin(
       kind: 'organization-by-login',
       setting,
       what: `the rule names the organization ${login} by its login`,
-      why: 'whoever registers the login after the organization gave it up gets what the rule gives',
+      why: 'if the organization gives up its login, the next account that registers it gets this access',
       remedy: `write organization: "${login}#<id>" in place of ${match.organization === undefined ? 'group' : 'organization'}: ${login}; gatehouse doctor looks up the id`,
     },
   ];

@@ -34,7 +34,7 @@ export async function callTool(
   if (isRecorded(caller.level)) await auditCall(options, caller, name, given);
   const tool = TOOLS.find((candidate) => candidate.name === name);
   if (!tool) {
-    const message = 'There is no tool of this name; tools/list names the tools there are.';
+    const message = 'There is no tool of this name. Call tools/list for the names.';
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
   }
   const decision = authorize(caller, tool.level);
