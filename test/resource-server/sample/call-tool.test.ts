@@ -136,12 +136,16 @@ describe('a tool call', () => {
 
     it('a tool above the connector with a tool error that says whom to ask', async () => {
       const text = await refusal(callerWith('operations', 'admin'), details);
-      expect(text).to.match(/Ask an administrator of Gatehouse for a connect link with the level full/);
+      expect(text).to.match(
+        /Ask an administrator of Gatehouse for a connect link with the level full/,
+      );
     });
 
     it('a tool above a minted token with a tool error that says whom to ask', async () => {
       const text = await refusal(callerWith('admin', 'admin', true), details);
-      expect(text).to.match(/Ask an administrator of Gatehouse for a token minted with the level full/);
+      expect(text).to.match(
+        /Ask an administrator of Gatehouse for a token minted with the level full/,
+      );
     });
 
     it('a tool within reach of a step-up too, should the request get this far', async () => {
