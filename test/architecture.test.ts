@@ -9,7 +9,7 @@ const ROOT = join(import.meta.dirname, '..');
 type Import = { specifier: string; typeOnly: boolean };
 type SourceFile = { path: string; text: string; imports: Import[] };
 
-const LEAVES = ['permission-level.ts', 'observability/', 'settings/'];
+const LEAVES = ['constant-time.ts', 'permission-level.ts', 'observability/', 'settings/'];
 const BELOW_RECORDS = [...LEAVES, 'store/'];
 const BELOW_HOSTS = [
   ...BELOW_RECORDS,
@@ -32,6 +32,7 @@ const APPS = ['authorization-server/', 'development-idp/', 'resource-server/', '
 
 /** What each part may import besides itself: arrows point down. The longest name that fits a file is its part. */
 const MAY_IMPORT: Record<string, string[]> = {
+  'constant-time.ts': [],
   'permission-level.ts': [],
   'observability/': ['settings/'],
   'settings/': ['permission-level.ts'],
@@ -192,6 +193,10 @@ describe('the source', () => {
       expect(filesWith(/\.state\.|\bctx\.state\b|\bcontext\.state\b/)).to.deep.equal([
         'http/request-context.ts',
       ]);
+    });
+
+    it('secrets are compared in constant-time.ts', () => {
+      expect(filesWith(/\btimingSafeEqual\b/)).to.deep.equal(['constant-time.ts']);
     });
 
     it('prototypes of the engine are changed in its extensions and, as it documents, for digests of secrets', () => {

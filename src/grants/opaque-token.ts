@@ -1,5 +1,6 @@
 // Values of codes (`<grant>~<mac>`) and refresh tokens (`<grant>~<generation>~<mac>`). None is stored; the MAC proves that we issued it.
-import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { createHmac, type KeyObject } from 'node:crypto';
+import { constantTimeEqual } from '../constant-time.ts';
 
 /** A code, or the generation of a refresh token. */
 export type Part = 'code' | number;
@@ -36,9 +37,7 @@ export function hasValidMac(
   { grantId, part, mac }: OpaqueToken,
   seed: string,
 ): boolean {
-  return keys.some((key) =>
-    timingSafeEqual(Buffer.from(macOf(key, grantId, part, seed)), Buffer.from(mac)),
-  );
+  return keys.some((key) => constantTimeEqual(macOf(key, grantId, part, seed), mac));
 }
 
 function macOf(key: KeyObject, grantId: string, part: Part, seed: string): string {

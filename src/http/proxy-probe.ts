@@ -1,6 +1,7 @@
 // A probe tells `gatehouse doctor` what proxies make of a request on its way in; only who has the root secret can ask.
-import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { createHmac, type KeyObject } from 'node:crypto';
 import type Koa from 'koa';
+import { constantTimeEqual } from '../constant-time.ts';
 import { clientAddress } from './canonical-host.ts';
 
 export const PROBE_HEADER = 'gatehouse-probe';
@@ -29,7 +30,7 @@ export function createProbe(key: KeyObject, now: number): string {
 export function isProbe(keys: readonly KeyObject[], value: string, now: number): boolean {
   const [, time = '', sent = ''] = FORM.exec(value) ?? [];
   if (time === '' || Math.abs(now - Number(time)) > GOOD_FOR) return false;
-  return keys.some((key) => timingSafeEqual(Buffer.from(mac(key, time)), Buffer.from(sent)));
+  return keys.some((key) => constantTimeEqual(mac(key, time), sent));
 }
 
 export function seenOf(ctx: Koa.Context, proxies: number): Seen {

@@ -1,4 +1,5 @@
-import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
+import { constantTimeEqual } from '../constant-time.ts';
 import type { KeyRing } from './key-ring.ts';
 
 /** The interface of `keygrip`, which `cookies` calls. */
@@ -16,19 +17,13 @@ export type CookieSignatures = {
 export function cookieSignatures([first, ...others]: KeyRing): CookieSignatures {
   const newest = keygripKey(first);
   const keys = [newest, ...others.map(keygripKey)];
-  const index = (text: string, signature: string) => {
-    const presented = Buffer.from(signature);
-    return keys.findIndex((key) => isEqual(presented, Buffer.from(macOf(key, text))));
-  };
+  const index = (text: string, signature: string) =>
+    keys.findIndex((key) => constantTimeEqual(signature, macOf(key, text)));
   return {
     index,
     sign: (text) => macOf(newest, text),
     verify: (text, signature) => index(text, signature) >= 0,
   };
-}
-
-function isEqual(one: Buffer, other: Buffer): boolean {
-  return one.length === other.length && timingSafeEqual(one, other);
 }
 
 /** `keygrip` takes keys as text. */

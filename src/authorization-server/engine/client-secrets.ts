@@ -1,6 +1,7 @@
 // Client secrets at rest: only their digests, which is enough for secrets of 256 random bits (RFC 6819 section 5.1.4.1.3).
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { Provider } from 'oidc-provider';
+import { constantTimeEqual } from '../../constant-time.ts';
 import type { SecretGuard } from '../../http/secret-guard.ts';
 import { tooManyAttempts } from './errors.ts';
 import { requestContext } from '../../http/request-context.ts';
@@ -32,6 +33,5 @@ export function compareByDigest(provider: Provider, guard: SecretGuard): void {
 }
 
 function isSecret(digest: string, given: string): boolean {
-  const [stored, actual] = [Buffer.from(digest), Buffer.from(secretDigest(given))];
-  return stored.length === actual.length && timingSafeEqual(stored, actual);
+  return constantTimeEqual(digest, secretDigest(given));
 }

@@ -1,8 +1,9 @@
 // The engine's session as the account page uses it: found, opened by a sign-in outside any interaction, and ended.
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import type Koa from 'koa';
 import { type Account, isHonoured } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
+import { constantTimeEqual } from '../../constant-time.ts';
 import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
@@ -133,11 +134,7 @@ export function accountFormToken([key]: KeyRing, session: AccountSession): strin
 }
 
 export function requireAccountFormToken(keys: KeyRing, session: AccountSession, token = ''): void {
-  const sent = Buffer.from(token);
-  const isValid = keys.some((key) => {
-    const expected = Buffer.from(accountFormToken([key], session));
-    return sent.length === expected.length && timingSafeEqual(sent, expected);
-  });
+  const isValid = keys.some((key) => constantTimeEqual(token, accountFormToken([key], session)));
   if (!isValid) throw new HttpError(403, 'forbidden', 'the form does not belong to this session');
 }
 

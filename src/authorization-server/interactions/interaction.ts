@@ -1,8 +1,9 @@
 // The engine's interaction: one authorization in one browser. The uid in the path must match the one in the cookie.
-import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto';
+import { createHmac, type KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
 import { errors } from 'oidc-provider';
+import { constantTimeEqual } from '../../constant-time.ts';
 import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
@@ -103,12 +104,12 @@ export type FormTokenClaims = {
 export function requireFormToken(keys: KeyRing, uid: string, token = ''): FormTokenClaims {
   const [account = '', content = '', sent = ''] = token.split('.');
   const key = keys.find((candidate) =>
-    isSame(sent, mac(candidate, `form\n${uid}\n${account}.${content}`)),
+    constantTimeEqual(sent, mac(candidate, `form\n${uid}\n${account}.${content}`)),
   );
   if (!key) throw new HttpError(403, 'forbidden', 'the form does not belong to this sign-in');
   return {
     isForContent: (other) => tokenWith(key, uid, other) === token,
-    isForAccount: (id) => isSame(account, accountDigest(key, id)),
+    isForAccount: (id) => constantTimeEqual(account, accountDigest(key, id)),
   };
 }
 
@@ -119,11 +120,6 @@ export function grantIdOf([key]: KeyRing, uid: string): string {
 
 function accountDigest(key: KeyObject, accountId: string): string {
   return mac(key, `account\n${accountId}`);
-}
-
-function isSame(given: string, expected: string): boolean {
-  const bytes = Buffer.from(given);
-  return bytes.length === expected.length && timingSafeEqual(bytes, Buffer.from(expected));
 }
 
 function mac(key: KeyObject, text: string): string {

@@ -1,9 +1,10 @@
 // Console sessions: stored under a random id in a cookie. They expire after 30 minutes without a request and after 8 hours.
-import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type Koa from 'koa';
 import { type Account, isHonoured } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { isAdministrator } from '../../accounts/entitlement.ts';
+import { constantTimeEqual } from '../../constant-time.ts';
 import { HttpError } from '../../http/errors.ts';
 import { KEEP } from '../../store/store.ts';
 import type { ConsoleOptions } from './context.ts';
@@ -88,8 +89,7 @@ export function notAdministrator(): HttpError {
 
 /** Throws 403 if the form is not from a page of this session. */
 export function requireFormToken({ formToken }: Session, sent = ''): void {
-  const [given, expected] = [Buffer.from(sent), Buffer.from(formToken)];
-  if (given.length === expected.length && timingSafeEqual(given, expected)) return;
+  if (constantTimeEqual(sent, formToken)) return;
   throw new HttpError(403, 'forbidden', 'the form does not belong to this session');
 }
 

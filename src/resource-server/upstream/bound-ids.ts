@@ -1,5 +1,6 @@
 // Ids that the upstream issues, bound to the callers that got them. No other caller can use them.
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac } from 'node:crypto';
+import { constantTimeEqual } from '../../constant-time.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { isAtLeast, type Level, levelsUpTo } from '../../permission-level.ts';
 import type { Store } from '../../store/store.ts';
@@ -37,7 +38,7 @@ export function idBinder(keys: KeyRing, upstream: string): IdBinder {
       const [mac, id] = [bound.slice(0, Math.max(dot, 0)), bound.slice(dot + 1)];
       const isBound = levelsUpTo(caller.level)
         .flatMap((level) => macs(kind, ownerOf(kind, { ...caller, level }), id))
-        .some((own) => isEqual(own, mac));
+        .some((own) => constantTimeEqual(own, mac));
       return isBound ? id : undefined;
     },
   };
@@ -46,11 +47,6 @@ export function idBinder(keys: KeyRing, upstream: string): IdBinder {
 /** A session is usable at every level, because each call in it is authorized. */
 function ownerOf(kind: IdKind, { level, ...caller }: Caller): Owner {
   return kind === 'session' ? caller : { ...caller, level };
-}
-
-function isEqual(one: string, other: string): boolean {
-  const [first, second] = [Buffer.from(one), Buffer.from(other)];
-  return first.length === second.length && timingSafeEqual(first, second);
 }
 
 /** The `requestState` as the upstream issued it; `foreign` if this caller did not get it; undefined if there is none. */
