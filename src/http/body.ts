@@ -1,45 +1,63 @@
-// Request bodies, read with a limit: JSON and forms for our own handlers, and a limit on what the engine reads itself.
 import type { IncomingMessage } from 'node:http';
 import type Koa from 'koa';
 import { HttpError } from './errors.ts';
 
-export const FORM_LIMIT = 64 * 1024;
+const MAX_FORM_BYTES = 64 * 1024;
 
-function tooLarge(limit: number): HttpError {
-  return new HttpError(413, 'invalid_request', `the request body is larger than ${limit} bytes`);
+/** Reads the body of a request or response. Throws `tooLarge()` as soon as more than `maxBytes` arrive. */
+export async function readBytes(
+  body: AsyncIterable<Uint8Array>,
+  maxBytes: number,
+  tooLarge: () => Error,
+): Promise<Buffer<ArrayBuffer>> {
+  return Buffer.concat(await Array.fromAsync(limitBytes(body, maxBytes, tooLarge)));
 }
 
-/** Any body, as UTF-8 text. */
-export async function readText(ctx: Koa.Context, limit: number): Promise<string> {
-  refuseDeclaredLength(ctx, limit);
-  const chunks: Buffer[] = [];
+async function* limitBytes(
+  body: AsyncIterable<Uint8Array>,
+  maxBytes: number,
+  tooLarge: () => Error,
+): AsyncGenerator<Uint8Array, undefined> {
   let received = 0;
-  for await (const chunk of ctx.req as AsyncIterable<Buffer>) {
+  for await (const chunk of body) {
     received += chunk.length;
-    if (received > limit) throw tooLarge(limit);
-    chunks.push(chunk);
+    if (received > maxBytes) throw tooLarge();
+    yield chunk;
   }
-  return Buffer.concat(chunks).toString('utf8');
+  return undefined;
 }
 
-/** `application/x-www-form-urlencoded`; of a repeated field the first counts. */
+function bodyTooLarge(maxBytes: number): HttpError {
+  const message = `the request body is larger than ${maxBytes} bytes`;
+  return new HttpError(413, 'invalid_request', message);
+}
+
+/** Decodes UTF-8. Throws 413. */
+export async function readText(ctx: Koa.Context, maxBytes: number): Promise<string> {
+  refuseDeclaredLength(ctx, maxBytes);
+  const bytes = await readBytes(ctx.req, maxBytes, () => bodyTooLarge(maxBytes));
+  return bytes.toString('utf8');
+}
+
+/** Parses `application/x-www-form-urlencoded`. Uses the first value of a repeated field. Throws 413 and 415. */
 export async function readForm(
   ctx: Koa.Context,
-  limit = FORM_LIMIT,
+  maxBytes = MAX_FORM_BYTES,
 ): Promise<Record<string, string>> {
   if (!ctx.is('application/x-www-form-urlencoded')) {
     throw new HttpError(415, 'invalid_request', 'send a form (application/x-www-form-urlencoded)');
   }
   const form: Record<string, string> = Object.create(null);
-  for (const [name, value] of new URLSearchParams(await readText(ctx, limit))) form[name] ??= value;
+  for (const [name, value] of new URLSearchParams(await readText(ctx, maxBytes)))
+    form[name] ??= value;
   return form;
 }
 
-/** Any JSON value. */
-export async function readJson(ctx: Koa.Context, limit = FORM_LIMIT): Promise<unknown> {
+/** Parses `application/json`. Throws 400, 413 and 415. */
+export async function readJson(ctx: Koa.Context, maxBytes = MAX_FORM_BYTES): Promise<unknown> {
   if (!ctx.is('application/json'))
     throw new HttpError(415, 'invalid_request', 'send JSON (application/json)');
-  const text = await readText(ctx, limit);
+  const text = await readText(ctx, maxBytes);
   try {
     return JSON.parse(text);
   } catch (cause) {
@@ -47,34 +65,29 @@ export async function readJson(ctx: Koa.Context, limit = FORM_LIMIT): Promise<un
   }
 }
 
-/** Refuses a body of more than `limit` bytes that a later step is going to read: at once by its declared length, else while it is read. */
-export function limitBody(limit: number): Koa.Middleware {
+/** Refuses larger bodies that a later step reads (413): at once by `Content-Length`, otherwise as the bytes arrive. */
+export function limitBody(maxBytes: number): Koa.Middleware {
   return async function bodyLimit(ctx, next) {
-    refuseDeclaredLength(ctx, limit);
+    refuseDeclaredLength(ctx, maxBytes);
     if (ctx.request.length !== undefined) return next();
-    const seen = countWhileRead(ctx.req, limit);
+    const reading = limitIterator(ctx.req, maxBytes);
     await next();
-    if (seen.exceeded) throw tooLarge(limit);
+    if (reading.isTooLarge) throw bodyTooLarge(maxBytes);
   };
 }
 
-function refuseDeclaredLength(ctx: Koa.Context, limit: number): void {
-  if ((ctx.request.length ?? 0) > limit) throw tooLarge(limit);
+function refuseDeclaredLength(ctx: Koa.Context, maxBytes: number): void {
+  if ((ctx.request.length ?? 0) > maxBytes) throw bodyTooLarge(maxBytes);
 }
 
-/** A body without a declared length is counted as the reader iterates over it, and ends in an error at the limit. */
-function countWhileRead(req: IncomingMessage, limit: number): { exceeded: boolean } {
-  const seen = { exceeded: false };
+/** The engine reads bodies with `req.iterator`, and responds to its errors itself. */
+function limitIterator(req: IncomingMessage, maxBytes: number): { isTooLarge: boolean } {
+  const reading = { isTooLarge: false };
   const iterator = req.iterator.bind(req);
-  req.iterator = async function* limited(options) {
-    let received = 0;
-    for await (const chunk of iterator(options) as AsyncIterable<Buffer>) {
-      received += chunk.length;
-      seen.exceeded = received > limit;
-      if (seen.exceeded) throw tooLarge(limit);
-      yield chunk;
-    }
-    return undefined;
-  } as typeof req.iterator;
-  return seen;
+  req.iterator = (options) =>
+    limitBytes(iterator(options), maxBytes, () => {
+      reading.isTooLarge = true;
+      return bodyTooLarge(maxBytes);
+    });
+  return reading;
 }

@@ -3,6 +3,7 @@ import { Resolver } from 'node:dns/promises';
 import type { IncomingMessage } from 'node:http';
 import { get } from 'node:https';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { readBytes } from '../../http/body.ts';
 import { tracedRequest } from '../../observability/tracing.ts';
 
 /** How to reach a document. Only tests replace `INTERNET`. */
@@ -115,7 +116,9 @@ function open(
 async function readDocument(response: IncomingMessage): Promise<FetchedDocument> {
   try {
     requireJson(response);
-    return { text: await readLimited(response), cacheControl: response.headers['cache-control'] };
+    const tooLarge = () => new DocumentRefused('the metadata document is larger than 5 kB');
+    const bytes = await readBytes(response, MAX_BYTES, tooLarge);
+    return { text: bytes.toString('utf8'), cacheControl: response.headers['cache-control'] };
   } finally {
     response.destroy();
   }
@@ -128,18 +131,6 @@ function requireJson({ statusCode = 0, headers }: IncomingMessage): void {
     throw new DocumentRefused(`the document was answered with status ${statusCode}`);
   if (!JSON_TYPE.test(headers['content-type'] ?? ''))
     throw new DocumentRefused('the metadata document is not JSON');
-}
-
-async function readLimited(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let received = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    received += chunk.length;
-    if (received > MAX_BYTES)
-      throw new DocumentRefused('the metadata document is larger than 5 kB');
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 /**

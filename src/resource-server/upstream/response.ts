@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 import type Koa from 'koa';
+import { readBytes } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 import type { Caller } from '../authenticate.ts';
@@ -59,7 +60,7 @@ export async function forwardResponse(
     sendStream(ctx, options.stream(body));
     return true;
   }
-  const text = await readText(body, options.maxBytes);
+  const text = await readText(body, options);
   if (status >= 400) throw upstreamRefusal(ctx, status, headers, rpcError(kind, text));
   forwardHeaders(ctx, headers, options);
   const isEmpty = ctx.method === 'DELETE' || (ctx.method === 'POST' && !options.expectsResponse);
@@ -114,16 +115,14 @@ function sendEmpty(ctx: Koa.Context, status: number): void {
   ctx.status = status === 200 && ctx.method === 'POST' ? 202 : status;
 }
 
-async function readText(body: AsyncIterable<Buffer>, maxBytes: number): Promise<string> {
-  const chunks: Buffer[] = [];
-  let received = 0;
-  for await (const chunk of body) {
-    received += chunk.length;
-    if (received > maxBytes)
-      throw badGateway(new Error(`the response of the upstream is larger than ${maxBytes} bytes`));
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
+async function readText(
+  body: AsyncIterable<Buffer>,
+  { maxBytes }: ResponseOptions,
+): Promise<string> {
+  const tooLarge = () =>
+    badGateway(new Error(`the response of the upstream is larger than ${maxBytes} bytes`));
+  const bytes = await readBytes(body, maxBytes, tooLarge);
+  return bytes.toString('utf8');
 }
 
 /** Returns the original text unless the filter changes it. */
