@@ -1,5 +1,6 @@
 // Parts of the reports: tables, targets and versions.
 import { execFileSync } from 'node:child_process';
+import { REDIS, requireProgram } from '../support/programs.ts';
 
 export function targetLine(isMet: boolean, what: string, measured: string): string {
   return `  ${isMet ? 'met   ' : 'MISSED'}  ${what}: ${measured}`;
@@ -7,7 +8,7 @@ export function targetLine(isMet: boolean, what: string, measured: string): stri
 
 export function redisVersion(): string {
   const [, version = '?'] =
-    /v=(\S+)/.exec(execFileSync('redis-server', ['--version']).toString()) ?? [];
+    /v=(\S+)/.exec(execFileSync(requireProgram(REDIS), ['--version']).toString()) ?? [];
   return version;
 }
 

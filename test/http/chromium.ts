@@ -1,11 +1,12 @@
 // The sample pages in the system's Chromium, headless.
 import { type Browser, chromium, type Page } from 'playwright-core';
+import { CHROMIUM, requireProgram } from '../support/programs.ts';
 import { openPages } from '../../src/http/pages.ts';
 import { type Sample, serveSamples, SHARED } from './sample-pages.ts';
 
 export function launchChromium(more: readonly string[] = []): Promise<Browser> {
   return chromium.launch({
-    executablePath: '/usr/bin/chromium',
+    executablePath: requireProgram(CHROMIUM),
     args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', ...more],
   });
 }

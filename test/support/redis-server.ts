@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePorts } from './free-ports.ts';
+import { REDIS, requireProgram } from './programs.ts';
 
 export type RedisServer = {
   url: string;
@@ -46,7 +47,7 @@ async function startOn(port: number, { args = [], keepIn }: RedisOptions): Promi
   const dir = keepIn ?? (await mkdtemp(join(tmpdir(), 'redis-')));
   const listen = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir];
   const kept = ['--save', '', '--appendonly', keepIn === undefined ? 'no' : 'yes'];
-  const child = spawn('redis-server', [...args, ...listen, ...kept], {
+  const child = spawn(requireProgram(REDIS), [...args, ...listen, ...kept], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';

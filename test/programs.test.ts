@@ -1,0 +1,109 @@
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { CHROMIUM, findProgram, howToInstall, REDIS } from './support/programs.ts';
+
+describe('the programs that the tests start', () => {
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'programs-'));
+  });
+  after(() => rm(folder, { recursive: true }));
+
+  /** Returns a folder with empty programs of these names. */
+  async function folderWith(...names: string[]): Promise<string> {
+    const path = await mkdtemp(join(folder, 'bin-'));
+    for (const name of names) {
+      await writeFile(join(path, name), '#!/bin/sh\n');
+      await chmod(join(path, name), 0o755);
+    }
+    return path;
+  }
+
+  it('are found in the PATH', async () => {
+    const PATH = await folderWith('chromium-browser');
+    expect(findProgram(CHROMIUM, { PATH })).to.equal(join(PATH, 'chromium-browser'));
+  });
+
+  it('are found where CHROME_BIN says, before the PATH', async () => {
+    const PATH = await folderWith('chromium');
+    const other = await folderWith('my-chrome');
+    const CHROME_BIN = join(other, 'my-chrome');
+    expect(findProgram(CHROMIUM, { PATH, CHROME_BIN })).to.equal(CHROME_BIN);
+  });
+
+  it('are an error when CHROME_BIN names no program', async () => {
+    const directory = join(folder, 'directory');
+    await mkdir(directory, { recursive: true });
+    for (const CHROME_BIN of [join(folder, 'missing'), directory])
+      expect(() => findProgram(CHROMIUM, { PATH: '', CHROME_BIN })).to.throw(
+        `CHROME_BIN is ${CHROME_BIN}, which is not a program`,
+      );
+  });
+
+  it('are reported with the install command of each system when they are missing', async () => {
+    const commands: Record<string, string> = {
+      'apt-get': 'sudo apt-get update && sudo apt-get install --yes redis-server chromium',
+      dnf: 'sudo dnf install --assumeyes redis chromium',
+      brew: 'brew install redis chromium',
+    };
+    for (const [manager, command] of Object.entries(commands)) {
+      const text = howToInstall([REDIS, CHROMIUM], { PATH: await folderWith(manager) });
+      expect(text).to.include('The tests need Redis (redis-server) and Chromium or Chrome.');
+      expect(text).to.include(`\n  ${command}\n`);
+      expect(text).to.include('set REDIS_SERVER_BIN and CHROME_BIN');
+    }
+  });
+
+  it('are reported without a command on a system whose package manager is unknown', () => {
+    expect(howToInstall([REDIS], { PATH: '' })).to.equal(
+      'The tests need Redis (redis-server).\nInstall it and try again.\nIf it is installed already, set REDIS_SERVER_BIN to its path.',
+    );
+  });
+});
+
+describe('npm test', () => {
+  const run = (...args: string[]) =>
+    spawnSync(process.execPath, [join(import.meta.dirname, 'support/run.ts'), ...args], {
+      encoding: 'utf8',
+      env: { ...process.env, NODE_OPTIONS: '' },
+    });
+
+  it('prints the failures, the totals and the slowest files, and exits with 1 on a failure', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'run-'));
+    try {
+      await writeFile(
+        join(folder, 'good.test.mjs'),
+        `describe('good', () => { it('passes', () => {}); });`,
+      );
+      await writeFile(
+        join(folder, 'bad.test.mjs'),
+        `describe('bad', () => { it('fails', () => { throw new Error('the reason'); }); });`,
+      );
+      const { status, stdout } = run(join(folder, '*.test.mjs'));
+      expect(status).to.equal(1);
+      expect(stdout).to.match(/^2 files, \d+ at a time, with \S+redis-server and \S+$/m);
+      expect(stdout).to.match(/^failed: bad fails \(.*bad\.test\.mjs\)$/m);
+      expect(stdout)
+        .to.match(/^ {2}1 passing/m)
+        .and.match(/^ {2}1 failing/m);
+      expect(stdout).to.include('Error: the reason');
+      expect(stdout).to.match(/The \d+ slowest files:\n(.*s {2}.*(good|bad)\.test\.mjs\n){2}/);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
+  it('refuses a pattern that matches no file, and a wrong number of jobs', () => {
+    const none = run('test/none.test.ts');
+    expect([none.status, none.stderr]).to.deep.equal([
+      1,
+      'no test file matches test/none.test.ts\n',
+    ]);
+    const zero = run('--jobs', '0');
+    expect(zero.status).to.equal(1);
+    expect(zero.stderr).to.include('It must be a whole number of at least 1.');
+  });
+});
