@@ -1,6 +1,6 @@
 // The server: settings, store, hosts, listen, and a clean stop.
 import './settings/library-debug.ts';
-import { developmentAccount } from './accounts/development-account.ts';
+import { developmentAccount } from './accounts/account.ts';
 import { isAdministrator } from './accounts/entitlement.ts';
 import { connectLink } from './connectors/connect-link.ts';
 import { firstConnector } from './connectors/first-connector.ts';

@@ -1,7 +1,6 @@
 // Which Koa app answers on which address, for the roles this process plays.
 import type { Logger } from 'pino';
-import { accountLifetime } from './accounts/account.ts';
-import { developmentAccount } from './accounts/development-account.ts';
+import { accountLifetime, developmentAccount } from './accounts/account.ts';
 import { entitledLevel } from './accounts/entitlement.ts';
 import { authorizationServer, identityProvidersOf } from './authorization-server/app.ts';
 import type { DocumentFetching } from './authorization-server/engine/client-metadata-documents.ts';

@@ -1,10 +1,9 @@
-// An account: a person as the identity provider described them last, and whether they may still do anything. Pure: no I/O, no clock.
+// The account record: a person as the identity provider last described them. Pure: no I/O, no clock.
 import { createHmac, type KeyObject } from 'node:crypto';
 import type { Via } from '../settings/entitlements.ts';
 import type { Settings } from '../settings/settings.ts';
-import { isSameIssuer } from '../settings/value-types.ts';
 
-/** An organization of GitHub. The login can be given up and taken by somebody else; the id never changes. */
+/** A GitHub organization. A login can be renamed and registered again by others; the id never changes. */
 export type Organization = { login: string; id: number };
 
 /** What one party asserted about a person. */
@@ -17,23 +16,23 @@ export type Claims = {
   organizations?: Organization[];
 };
 
-/** `id` is the `sub` of our tokens. Of the identity provider's tokens nothing else is kept. Times are seconds since the epoch. */
+/** `id` is the `sub` of our tokens. No token of the identity provider is stored. Times are seconds since the epoch. */
 export type Account = Claims & {
   id: string;
   issuer: string;
   subject: string;
-  /** The issuer in the settings of the sign-in provider, where its ID tokens have another one (Microsoft's shared endpoints). */
+  /** The sign-in provider's issuer in the settings, if its ID tokens have another one (Microsoft's shared endpoints). */
   providerIssuer?: string;
   signedInAt: number;
-  /** What a trusted issuer asserted last (ID-JAG). It is kept apart, because it never satisfies the rules about sign-in providers. */
+  /** The last claims of a trusted issuer (ID-JAG). Separate, because they never satisfy rules about sign-in providers. */
   vouched?: Claims;
-  /** The person never signed in: the claims beside this are those of `vouched`, to be shown and not to be judged by. */
+  /** Only a trusted issuer asserted the person. The account's own claims are copies of `vouched`, for display only. */
   neverSignedIn?: true;
-  /** Nothing is granted to this person, and nothing that was granted is honoured, until an administrator enables the account. */
+  /** While set, the person gets no new grants, and existing sessions, grants and tokens are invalid. */
   disabledAt?: number;
-  /** The account was forgotten, or disabled and enabled: sign-ins and grants from before this moment stay over. Never goes back. */
+  /** Earlier sign-ins and grants are invalid. Set when the account is forgotten or enabled again; never decreases. */
   overBefore?: number;
-  /** Nothing is known of who this is: issuer, subject, name and groups are empty. */
+  /** Personal data is erased: issuer, subject, name and groups are empty. */
   forgottenAt?: number;
 };
 
@@ -43,23 +42,18 @@ export type Identity = Claims & Pick<Account, 'issuer' | 'subject' | 'providerIs
 /** 27 characters of A-Za-z0-9_-. */
 export const ACCOUNT_ID = /^[\w-]{27}$/;
 
-/** Stable for one person at one identity provider, and tells nobody who that is. Never by e-mail (OpenID Connect Core section 5.7). */
+/** Pseudonymous, and stable for one subject of one issuer. E-mail addresses are not identifiers (OpenID Connect Core section 5.7). */
 export function accountIdOf(key: KeyObject, issuer: string, subject: string): string {
   return createHmac('sha256', key).update(`${issuer}\n${subject}`).digest('base64url').slice(0, 27);
 }
 
-/** Whether the account is one of this identity provider; issuers that differ in the slash after the host are one (RFC 3986 section 6.2.3). */
-export function isOfIssuer({ issuer }: Pick<Account, 'issuer'>, other: string): boolean {
-  return isSameIssuer(issuer, other);
-}
-
-/** Whether what was signed or granted at a moment (seconds) still counts for this person. */
-export function isHonoured({ disabledAt, overBefore = 0 }: Account, madeAt: number): boolean {
+/** Whether a sign-in or grant of this time (seconds since the epoch) is still valid. */
+export function isValidSince({ disabledAt, overBefore = 0 }: Account, madeAt: number): boolean {
   return disabledAt === undefined && madeAt >= overBefore;
 }
 
-/** The record after a sign-in, which enables nobody. */
-export function signedIn(
+/** Returns the record after a sign-in. A disabled account stays disabled. */
+export function withSignIn(
   current: Account | undefined,
   identity: Identity & { id: string },
   now: number,
@@ -74,20 +68,20 @@ export function signedIn(
   };
 }
 
-/** What a trusted issuer asserts about a person; where it asserts nothing, what it asserted before holds. */
-export type Testimony = Pick<Identity, 'issuer' | 'subject'> &
+/** The claims that a trusted issuer asserts. Claims that it omits keep their last value. */
+export type AssertedIdentity = Pick<Identity, 'issuer' | 'subject'> &
   Partial<Pick<Claims, 'name' | 'email' | 'emailVerified' | 'groups'>>;
 
-/** The record after somebody vouched for the person, who did not sign in and is enabled by nobody. */
-export function vouchedFor(
+/** Returns the record after a trusted issuer asserted the person. A disabled account stays disabled. */
+export function withAssertion(
   current: Account | undefined,
-  { id, issuer, subject, ...said }: Testimony & { id: string },
+  { id, issuer, subject, ...asserted }: AssertedIdentity & { id: string },
   now: number,
 ): Account {
   const { disabledAt, overBefore } = current ?? {};
   const known = current?.forgottenAt === undefined ? current : undefined;
-  const nobody = { name: subject, emailVerified: false, groups: [] };
-  const vouched = mergedClaims(known?.vouched ?? nobody, said);
+  const unknown = { name: subject, emailVerified: false, groups: [] };
+  const vouched = mergedClaims(known?.vouched ?? unknown, asserted);
   if (known && !known.neverSignedIn) return { ...known, vouched };
   return {
     ...vouched,
@@ -104,42 +98,46 @@ export function vouchedFor(
 
 function mergedClaims(
   known: Claims,
-  { email, emailVerified, ...said }: Omit<Testimony, 'issuer' | 'subject'>,
+  { email, emailVerified, ...others }: Omit<AssertedIdentity, 'issuer' | 'subject'>,
 ): Claims {
   // A new address is verified only if the party that asserts it says so.
-  const isSame = foldedAddress(known.email ?? '') === foldedAddress(email ?? '');
+  const isSame = normalizeEmail(known.email ?? '') === normalizeEmail(email ?? '');
   const verified = emailVerified ?? (isSame && known.emailVerified);
-  return { ...known, ...said, ...(email === undefined ? {} : { email, emailVerified: verified }) };
+  return {
+    ...known,
+    ...others,
+    ...(email === undefined ? {} : { email, emailVerified: verified }),
+  };
 }
 
-/** What was asserted about the person this way; undefined when nothing was. */
+/** Returns the claims that count for this way to authenticate. Undefined if there are none. */
 export function claimsVia(account: Account, via: Via): Claims | undefined {
   if (via === 'id-jag') return account.vouched;
   return account.neverSignedIn ? undefined : account;
 }
 
-/** A longer address is ignored, because its beginning is another address. */
-export const MAX_EMAIL = 320;
+/** Characters. A longer address is ignored and not truncated, because a part of it is another address. */
+export const MAX_EMAIL_LENGTH = 320;
 
-/** For comparisons: only ASCII letters lose their case, because other letters can become ASCII ones (the Kelvin sign becomes k). */
-export function foldedAddress(address: string): string {
+/** Lower-cases ASCII letters only, because others can become ASCII letters (the Kelvin sign becomes k). */
+export function normalizeEmail(address: string): string {
   return address.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }
 
-export function disabled(account: Account, now: number): Account {
+export function disabledAccount(account: Account, now: number): Account {
   return { ...account, disabledAt: Math.floor(now) };
 }
 
-/** Whoever stole a session or a token before must not get it back with the account. */
-export function enabled(
+/** Sessions and grants of the time before stay invalid, because they may be stolen. */
+export function enabledAccount(
   { disabledAt = 0, overBefore = 0, ...account }: Account,
   now: number,
 ): Account {
   return { ...account, overBefore: Math.max(Math.floor(now), disabledAt + 1, overBefore + 1) };
 }
 
-/** What is left of a person: that whatever was theirs stays over, and that they are disabled if they were. */
-export function forgotten(
+/** Erases personal data. Earlier sessions and grants stay invalid, and a disabled account stays disabled. */
+export function forgottenAccount(
   { id, signedInAt, disabledAt, overBefore = 0 }: Account,
   now: number,
 ): Account {
@@ -157,9 +155,42 @@ export function forgotten(
   };
 }
 
-const DAY = 86_400;
+const DAY_SECONDS = 86_400;
 
-/** Seconds: longer than anything lives that was granted in the session of the last sign-in. */
+/** In seconds. Longer than every grant that can be made in the session of the last sign-in. */
 export function accountLifetime({ lifetimes }: Pick<Settings, 'lifetimes'>): number {
-  return lifetimes.refreshTokenAbsolute + lifetimes.session + DAY;
+  return lifetimes.refreshTokenAbsolute + lifetimes.session + DAY_SECONDS;
+}
+
+/** Returns the first candidate that is fit to be shown as a name. An e-mail address is one only if it is verified. */
+export function personNameIn(
+  candidates: readonly unknown[],
+  { email, emailVerified }: { email?: string | undefined; emailVerified?: boolean | undefined },
+): string | undefined {
+  const verified = emailVerified === true ? email : undefined;
+  return candidates
+    .filter((text) => typeof text === 'string')
+    .find((text) => text !== '' && (!looksLikeAddress(text) || text === verified));
+}
+
+/** NFKC also finds characters that look like an at sign. */
+function looksLikeAddress(text: string): boolean {
+  return /\S@\S/.test(text.normalize('NFKC'));
+}
+
+export function verifiedEmailOf({
+  email,
+  emailVerified,
+}: Pick<Identity, 'email' | 'emailVerified'>): string | undefined {
+  return emailVerified ? email : undefined;
+}
+
+type DevelopmentPerson = NonNullable<Settings['developmentIdp']>['people'][number];
+
+/** The account that the first sign-in with the development identity provider creates. */
+export function developmentAccount(
+  issuer: string,
+  { id, name, email, groups }: DevelopmentPerson,
+): Account {
+  return { id, issuer, subject: id, name, email, emailVerified: true, groups, signedInAt: 0 };
 }

@@ -1,4 +1,4 @@
-// The accounts in the store: remember who signed in, find, list, disable, enable, and prompt notice of changes.
+// Accounts in the store: save, find, list, disable, enable, forget, announce changes.
 import type { KeyObject } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { KEEP, type Store } from '../store/store.ts';
@@ -6,29 +6,68 @@ import {
   type Account,
   ACCOUNT_ID,
   accountIdOf,
-  disabled,
-  enabled,
-  forgotten,
+  disabledAccount,
+  enabledAccount,
+  forgottenAccount,
   type Identity,
-  signedIn,
-  type Testimony,
-  vouchedFor,
+  withSignIn,
+  type AssertedIdentity,
+  withAssertion,
 } from './account.ts';
 
-/** Carries the id of an account that was disabled or enabled, or is somebody with other groups or another address now. */
+/** Carries the id of an account that was disabled, enabled or forgotten, or whose claims changed. */
 export const ACCOUNTS_CHANNEL = 'accounts';
 const ALL = 'accounts:all';
 const accountKey = (id: string) => `account:${id}`;
 
-/** `ttl`: how long the record of an account is kept, in seconds. A disabled one is kept for ever, or it would be enabled by time. */
-type Keeping = { now: number; ttl: number };
+/** `ttl` of the record in seconds. Ignored for disabled accounts, which never expire: expiry would enable them. */
+type WriteOptions = { now: number; ttl: number };
 
-function kept(account: Account, ttl: number) {
+function withTtl(account: Account, ttl: number) {
   return { value: account, ttl: account.disabledAt === undefined ? ttl : Infinity };
 }
 
-function isDescribedAs(account: Account, other: Account): boolean {
-  const said = (of: Account) => [
+/** Saves an account after a sign-in. A disabled account stays disabled. */
+export async function saveAccount(
+  store: Store,
+  key: KeyObject,
+  identity: Identity,
+  { now, ttl }: WriteOptions,
+): Promise<Account> {
+  const id = accountIdOf(key, identity.issuer, identity.subject);
+  return save(store, id, (current) => withTtl(withSignIn(current, { id, ...identity }, now), ttl));
+}
+
+/** Saves an account after a trusted issuer asserted the person (ID-JAG). A disabled account stays disabled. */
+export async function saveAssertedAccount(
+  store: Store,
+  identity: AssertedIdentity & { id: string },
+  { now, ttl }: WriteOptions,
+): Promise<Account> {
+  return save(store, identity.id, (current) => withTtl(withAssertion(current, identity, now), ttl));
+}
+
+async function save(
+  store: Store,
+  id: string,
+  next: (current: Account | undefined) => ReturnType<typeof withTtl>,
+): Promise<Account> {
+  let hasNewClaims = false;
+  const stored = await store.update<Account>(accountKey(id), (current) => {
+    const after = next(current);
+    hasNewClaims = current !== undefined && !hasSameClaims(current, after.value);
+    return after;
+  });
+  if (!stored) throw new Error('the account that was just written was not found');
+  // Entitlements depend on the claims, and other processes cache the account.
+  if (hasNewClaims) await store.publish(ACCOUNTS_CHANNEL, id).catch(() => undefined);
+  await store.addMember(ALL, id, Infinity);
+  return stored.value;
+}
+
+/** Compares the claims that entitlements depend on. */
+function hasSameClaims(account: Account, other: Account): boolean {
+  const claims = (of: Account) => [
     of.email,
     of.emailVerified,
     of.groups,
@@ -36,52 +75,14 @@ function isDescribedAs(account: Account, other: Account): boolean {
     of.vouched,
     of.neverSignedIn,
   ];
-  return isDeepStrictEqual(said(account), said(other));
-}
-
-/** Remembers what the identity provider says now; a person who was disabled stays disabled. */
-export async function saveAccount(
-  store: Store,
-  key: KeyObject,
-  identity: Identity,
-  { now, ttl }: Keeping,
-): Promise<Account> {
-  const id = accountIdOf(key, identity.issuer, identity.subject);
-  return save(store, id, (current) => kept(signedIn(current, { id, ...identity }, now), ttl));
-}
-
-/** The same for what somebody who vouches for the person says, which may be less. */
-export async function saveVouchedAccount(
-  store: Store,
-  testimony: Testimony & { id: string },
-  { now, ttl }: Keeping,
-): Promise<Account> {
-  return save(store, testimony.id, (current) => kept(vouchedFor(current, testimony, now), ttl));
-}
-
-async function save(
-  store: Store,
-  id: string,
-  next: (current: Account | undefined) => ReturnType<typeof kept>,
-): Promise<Account> {
-  let isNews = false;
-  const stored = await store.update<Account>(accountKey(id), (current) => {
-    const after = next(current);
-    isNews = current !== undefined && !isDescribedAs(current, after.value);
-    return after;
-  });
-  if (!stored) throw new Error('an account that was just written is not there');
-  // What the person may do is judged by what was read a moment ago.
-  if (isNews) await store.publish(ACCOUNTS_CHANNEL, id).catch(() => undefined);
-  await store.addMember(ALL, id, Infinity);
-  return stored.value;
+  return isDeepStrictEqual(claims(account), claims(other));
 }
 
 export async function findAccount(store: Store, id: string): Promise<Account | undefined> {
   return ACCOUNT_ID.test(id) ? (await store.get<Account>(accountKey(id)))?.value : undefined;
 }
 
-/** In the order of their ids, those after `after`, at most `limit`; ids whose record has run out are forgotten on the way. */
+/** Sorted by id, after `after`, at most `limit`. Removes ids whose record has expired. */
 export async function listAccounts(
   store: Store,
   { after = '', limit }: { after?: string; limit: number },
@@ -96,7 +97,7 @@ export async function listAccounts(
   return found;
 }
 
-/** Nobody is behind it, and nothing is to be done about it. */
+/** Forgotten accounts are hidden, unless they are disabled: an administrator may still enable them. */
 export function isGone({ forgottenAt, disabledAt }: Account): boolean {
   return forgottenAt !== undefined && disabledAt === undefined;
 }
@@ -105,45 +106,47 @@ async function findListed(store: Store, id: string): Promise<Account | undefined
   const account = await findAccount(store, id);
   if (account) return account;
   await store.removeMember(ALL, id);
-  // The person may have signed in between the two.
+  // The person may have signed in since the first read.
   if (await findAccount(store, id)) await store.addMember(ALL, id, Infinity);
   return undefined;
 }
 
-/** `first`: this call changed it, and not one before or at the same time. */
+/** `first`: true for the one call that changed the account. */
 export type AccountChange = { account: Account; first: boolean };
 
-/** Stops everything the person granted or was granted, also after a failover. Undefined when there is no such account, or it is gone. */
+/** Invalidates all sessions and grants of the person, also after a failover. Undefined if there is no such account, or it is gone. */
 export async function disableAccount(
   store: Store,
   id: string,
-  { now, ttl }: Keeping,
+  { now, ttl }: WriteOptions,
 ): Promise<AccountChange | undefined> {
   const changed = await change(store, id, ttl, (account) =>
-    account.disabledAt === undefined && !isGone(account) ? disabled(account, now) : undefined,
+    account.disabledAt === undefined && !isGone(account)
+      ? disabledAccount(account, now)
+      : undefined,
   );
   return changed && !isGone(changed.account) ? changed : undefined;
 }
 
-/** The person may sign in again; what was theirs before stays over. */
+/** The person may sign in again. Earlier sessions and grants stay invalid. */
 export function enableAccount(
   store: Store,
   id: string,
-  { now, ttl }: Keeping,
+  { now, ttl }: WriteOptions,
 ): Promise<AccountChange | undefined> {
   return change(store, id, ttl, (account) =>
-    account.disabledAt === undefined ? undefined : enabled(account, now),
+    account.disabledAt === undefined ? undefined : enabledAccount(account, now),
   );
 }
 
-/** Nothing of who this is stays; the person may sign in again, unless they are disabled, and is somebody new then. */
+/** Erases personal data. The person may sign in again as a new account with the same id, unless the account is disabled. */
 export function forgetAccount(
   store: Store,
   id: string,
-  { now, ttl }: Keeping,
+  { now, ttl }: WriteOptions,
 ): Promise<AccountChange | undefined> {
   return change(store, id, ttl, (account) =>
-    account.forgottenAt === undefined ? forgotten(account, now) : undefined,
+    account.forgottenAt === undefined ? forgottenAccount(account, now) : undefined,
   );
 }
 
@@ -158,11 +161,11 @@ async function change(
   const after = await store.update<Account>(accountKey(id), (current) => {
     const account = current && next(current);
     first = account !== undefined;
-    return account ? kept(account, ttl) : KEEP;
+    return account ? withTtl(account, ttl) : KEEP;
   });
   if (!after) return undefined;
   await Promise.all([
-    // Listeners read again every few seconds anyway, so a message that cannot be sent undoes nothing.
+    // Listeners also refresh every few seconds, so a lost message only delays them.
     store.publish(ACCOUNTS_CHANNEL, id).catch(() => undefined),
     store.replicated(accountKey(id)),
   ]);

@@ -1,11 +1,12 @@
-// Which level a person may hold, by the rules of the settings and what was asserted about them last.
+// Evaluates the entitlement rules of the settings for an account. Pure: no I/O.
 import { isAtLeast, type Level } from '../permission-level.ts';
 import type { Entitlement, Match, Via } from '../settings/entitlements.ts';
-import { type Account, type Claims, claimsVia, foldedAddress, isOfIssuer } from './account.ts';
+import { isSameIssuer } from '../settings/value-types.ts';
+import { type Account, type Claims, claimsVia, normalizeEmail } from './account.ts';
 
 /**
- * The highest level of the rules that match; undefined when none does or the person is disabled. `via` says how the person came: a rule
- * about a sign-in provider is never met by what a trusted issuer asserts, also when both assert the same account.
+ * Returns the highest level of the rules that match. Undefined if none matches or the account is disabled. `via` is how the person
+ * authenticated: claims of a trusted issuer never satisfy a rule about a sign-in provider, even for the same account.
  */
 export function entitledLevel(
   account: Account,
@@ -22,7 +23,6 @@ export function entitledLevel(
     );
 }
 
-/** Whether one of the rules that name administrators fits a person who signed in. */
 export function isAdministrator(account: Account, administrators: readonly Match[]): boolean {
   return administrators.some((match) => matches(account, match, 'sign-in'));
 }
@@ -31,16 +31,16 @@ function matches(account: Account, match: Match, via: Via): boolean {
   const claims = claimsVia(account, via);
   const issuer = via === 'sign-in' ? (account.providerIssuer ?? account.issuer) : account.issuer;
   const isAccepted =
-    match.from.via === via && match.from.issuers.some((other) => isOfIssuer({ issuer }, other));
+    match.from.via === via && match.from.issuers.some((other) => isSameIssuer(issuer, other));
   if (!claims || !isAccepted) return false;
   if (match.anyone) return true;
   if (match.subject !== undefined) return match.subject === account.subject;
   if (match.group !== undefined) return claims.groups.includes(match.group);
   if (match.organization !== undefined) return isMember(claims, match.organization);
-  return hasAddress(claims, match);
+  return hasVerifiedEmail(claims, match);
 }
 
-/** `login#id` is compared by id, because a login that was given up can be registered by anybody. */
+/** Compares `login#id` by id, because an old login can be registered by others. */
 function isMember({ organizations = [] }: Claims, wanted: string): boolean {
   const [login, id] = wanted.toLowerCase().split('#');
   return organizations.some((organization) =>
@@ -48,13 +48,12 @@ function isMember({ organizations = [] }: Claims, wanted: string): boolean {
   );
 }
 
-/** An e-mail address counts only when the provider asserts that it was verified. */
-function hasAddress({ email, emailVerified }: Claims, match: Match): boolean {
+function hasVerifiedEmail({ email, emailVerified }: Claims, match: Match): boolean {
   if (!emailVerified || email === undefined) return false;
-  const address = foldedAddress(email);
-  if (match.email !== undefined) return address === foldedAddress(match.email);
+  const address = normalizeEmail(email);
+  if (match.email !== undefined) return address === normalizeEmail(match.email);
   return (
     match.emailDomain !== undefined &&
-    address.slice(address.lastIndexOf('@') + 1) === foldedAddress(match.emailDomain)
+    address.slice(address.lastIndexOf('@') + 1) === normalizeEmail(match.emailDomain)
   );
 }

@@ -1,5 +1,5 @@
 // A connection is a grant together with its connector, account and client. Pure: no I/O.
-import { type Account, isHonoured } from '../accounts/account.ts';
+import { type Account, isValidSince } from '../accounts/account.ts';
 import { type Connector, connectorState } from '../connectors/connector.ts';
 import { type Lifetimes, endReason, validUntil, wasExchanged } from '../grants/grant-lifetime.ts';
 import {
@@ -120,7 +120,7 @@ function externalEnds(
   { connector, account, now }: ConnectionContext,
 ): (End | undefined)[] {
   const { disabledAt, overBefore = Infinity } = account ?? {};
-  const isInvalid = account !== undefined && !isHonoured(account, createdAt);
+  const isInvalid = account !== undefined && !isValidSince(account, createdAt);
   return [
     connectorEnd(connector, now),
     isInvalid ? { reason: 'account_disabled', at: disabledAt ?? overBefore } : undefined,

@@ -1,7 +1,7 @@
 // Authenticates a request by its access token (RFC 6750, RFC 9068, RFC 9449).
 import type { JWTPayload } from 'jose';
 import type Koa from 'koa';
-import { type Account, isHonoured } from '../accounts/account.ts';
+import { type Account, isValidSince } from '../accounts/account.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import type { Connector } from '../connectors/connector.ts';
 import { allowsLevel, type GrantRecord } from '../grants/grant-record.ts';
@@ -160,7 +160,7 @@ async function callerOf(
     grant.connector === connector.id &&
     grant.grant.accountId === sub &&
     grant.grant.clientId === clientId;
-  if (!isActive || !account || !isHonoured(account, grant.createdAt)) return 'ended';
+  if (!isActive || !account || !isValidSince(account, grant.createdAt)) return 'ended';
   // The person lowered the level after the token was issued. The client refreshes it.
   if (!allowsLevel(grant, scope)) return 'ended';
   return {

@@ -1,7 +1,6 @@
 // Validates the claims of an ID-JAG (draft-ietf-oauth-identity-assertion-authz-grant section 4.4.1, RFC 7523 section 3). Pure: no I/O, no clock.
 import { errors } from 'oidc-provider';
-import { MAX_EMAIL, type Testimony } from '../../accounts/account.ts';
-import { personNameIn } from '../../accounts/person-name.ts';
+import { type AssertedIdentity, MAX_EMAIL_LENGTH, personNameIn } from '../../accounts/account.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
 import { highestLevelIn, type Level } from '../../permission-level.ts';
 import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
@@ -41,7 +40,7 @@ export type IdJag = {
   connectorId: string;
   /** The highest level that the issuer allows. Undefined without a limit. */
   level?: Level;
-  person: Testimony;
+  person: AssertedIdentity;
 };
 
 /** Checks the header before a key is looked up. */
@@ -138,13 +137,13 @@ function canonicalResources(resource: unknown): (string | undefined)[] {
 function identityIn(
   claims: Claims,
   { issuer, claims: names, emailIsVerified }: TrustedIssuer,
-): Testimony {
+): AssertedIdentity {
   const text = (claim: string) => {
     const value = claims[claim];
     return typeof value === 'string' && value !== '' ? value : undefined;
   };
   const address = text(names.email);
-  const email = address !== undefined && address.length <= MAX_EMAIL ? address : undefined;
+  const email = address !== undefined && address.length <= MAX_EMAIL_LENGTH ? address : undefined;
   const [groups, verified] = [claims[names.groups], claims[names.emailVerified]];
   const isVerified = emailIsVerified || (verified === undefined ? undefined : verified === true);
   const said = { email, emailVerified: isVerified };

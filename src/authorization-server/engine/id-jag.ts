@@ -19,11 +19,11 @@ import {
 import {
   type Account,
   accountIdOf,
-  isHonoured,
-  type Testimony,
-  vouchedFor,
+  isValidSince,
+  type AssertedIdentity,
+  withAssertion,
 } from '../../accounts/account.ts';
-import { findAccount, saveVouchedAccount } from '../../accounts/accounts.ts';
+import { findAccount, saveAssertedAccount } from '../../accounts/accounts.ts';
 import { type AuditServices, recordAudit } from '../../audit/audit.ts';
 import { revokedSince } from '../../clients/clients.ts';
 import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
@@ -200,7 +200,7 @@ function clientSnapshot({ clientId, clientName, redirectUris }: Context['oidc'][
   };
 }
 
-type IdentityWithId = Testimony & { id: string };
+type IdentityWithId = AssertedIdentity & { id: string };
 
 /** Returns the account with the asserted identity and the level that the entitlements give it. Writes nothing. */
 async function entitledAccount(
@@ -209,8 +209,8 @@ async function entitledAccount(
   identity: IdentityWithId,
 ): Promise<Account & { entitled: Level }> {
   const known = await findAccount(store, identity.id);
-  if (known && !isHonoured(known, issuedAt)) throw idJagError('account_disabled');
-  const account = vouchedFor(known, identity, now());
+  if (known && !isValidSince(known, issuedAt)) throw idJagError('account_disabled');
+  const account = withAssertion(known, identity, now());
   const entitled = policy.levelOf(account, 'id-jag');
   if (!entitled) throw idJagError('not_entitled');
   return { ...account, entitled };
@@ -220,7 +220,7 @@ async function saveAccount(
   { store, policy, accountLifetime, now }: IdJagOptions,
   identity: IdentityWithId,
 ): Promise<void> {
-  const account = await saveVouchedAccount(store, identity, { now: now(), ttl: accountLifetime });
+  const account = await saveAssertedAccount(store, identity, { now: now(), ttl: accountLifetime });
   // The token is issued by the stored account, which an administrator may have changed meanwhile.
   await policy.refreshAccount(account.id);
 }
@@ -246,7 +246,7 @@ async function findOrCreateGrant(options: IdJagOptions, request: GrantRequest): 
   const renewed = await renewIdJagGrant(
     store,
     key,
-    ({ createdAt, grant }) => isHonoured(account, createdAt) && grant.exp > lastMoment,
+    ({ createdAt, grant }) => isValidSince(account, createdAt) && grant.exp > lastMoment,
     { lifetimes, now: moment },
   );
   return renewed ?? createIdJagGrant(options, key, request);

@@ -1,6 +1,6 @@
 // Validates a token request against the grant before anything is consumed: resource (RFC 8707), scope, connector and account.
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
-import { type Account, isHonoured } from '../../accounts/account.ts';
+import { type Account, isValidSince } from '../../accounts/account.ts';
 import { type Connector, connectorState } from '../../connectors/connector.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
 import type { EnginePayload } from '../../grants/grant-record.ts';
@@ -75,7 +75,7 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
   ]);
   const over = connectorEndReason(connector, policy.now());
   if (!connector || over) throw invalidGrant('the connect link was revoked or has expired', over);
-  if (account && !isHonoured(account, Number(granted.iat))) {
+  if (account && !isValidSince(account, Number(granted.iat))) {
     throw invalidGrant('the account was disabled after this was granted', 'account_disabled');
   }
   const via = granted.gty === JWT_BEARER ? 'id-jag' : 'sign-in';

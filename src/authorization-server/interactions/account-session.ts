@@ -1,7 +1,7 @@
 // The engine's session as the account page uses it: found, opened by a sign-in outside any interaction, and ended.
 import { createHmac, randomBytes } from 'node:crypto';
 import type Koa from 'koa';
-import { type Account, isHonoured } from '../../accounts/account.ts';
+import { type Account, isValidSince } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { constantTimeEqual } from '../../constant-time.ts';
 import { HttpError } from '../../http/errors.ts';
@@ -38,7 +38,7 @@ export async function findAccountSession(
   if (accountId === undefined || loginTs === undefined || session.past(sessionLifetime))
     return undefined;
   const account = await findAccount(store, accountId);
-  return account && isHonoured(account, loginTs) ? { account, sessionUid: uid } : undefined;
+  return account && isValidSince(account, loginTs) ? { account, sessionUid: uid } : undefined;
 }
 
 /** Redirects to the identity provider or shows the provider choice. A cookie binds the response to this browser. */
@@ -93,7 +93,7 @@ export async function completeAccountSignIn(
   await handleCallback(options, ctx, { uid, action: SIGN_IN_PATH }, async (account) => {
     ctx.cookies.set(loginCookie(options), null, COOKIE);
     const now = Math.floor(options.now());
-    if (!isHonoured(account, now))
+    if (!isValidSince(account, now))
       throw new HttpError(403, 'account_disabled', 'the account was disabled');
     await openSession(options, ctx, account.id, now);
     seeOther(ctx, ACCOUNT_PATH);

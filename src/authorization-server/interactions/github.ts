@@ -2,12 +2,12 @@
 import * as oauth from 'openid-client';
 import { z } from 'zod';
 import {
-  foldedAddress,
-  MAX_EMAIL,
+  normalizeEmail,
+  MAX_EMAIL_LENGTH,
+  personNameIn,
   type Identity,
   type Organization,
 } from '../../accounts/account.ts';
-import { personNameIn } from '../../accounts/person-name.ts';
 import { unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
 import { tryClient } from './client-check.ts';
@@ -83,7 +83,7 @@ async function identityOf(
 ): Promise<Identity> {
   const { id, login, name } = parseResponse(user, await fetchApi('/user'));
   const all = parseResponse(emails, await fetchApi(`/user/emails?per_page=${PAGE_SIZE}`));
-  const addresses = all.filter(({ email }) => email.length <= MAX_EMAIL);
+  const addresses = all.filter(({ email }) => email.length <= MAX_EMAIL_LENGTH);
   const address = preferredEmail(addresses, emailDomains);
   const shown = { email: address?.email, emailVerified: address?.verified === true };
   return {
@@ -99,7 +99,7 @@ async function identityOf(
 /** Returns a verified address at one of `emailDomains`, otherwise the primary address. */
 function preferredEmail(addresses: Emails, domains: readonly string[]): Emails[number] | undefined {
   const isOurs = ({ email, verified }: Emails[number]) =>
-    verified && domains.includes(String(foldedAddress(email).split('@').at(-1)));
+    verified && domains.includes(String(normalizeEmail(email).split('@').at(-1)));
   const ours = addresses.filter(isOurs);
   return ours.find(({ primary }) => primary) ?? ours[0] ?? addresses.find(({ primary }) => primary);
 }

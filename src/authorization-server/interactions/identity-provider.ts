@@ -2,8 +2,7 @@
 import * as openid from 'openid-client';
 import { unavailable } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
-import { type Identity, isOfIssuer, MAX_EMAIL } from '../../accounts/account.ts';
-import { personNameIn } from '../../accounts/person-name.ts';
+import { type Identity, MAX_EMAIL_LENGTH, personNameIn } from '../../accounts/account.ts';
 import { type ClientTrial, tryClient } from './client-check.ts';
 import {
   exchangeCode,
@@ -14,6 +13,7 @@ import {
   type Tokens,
   UNAVAILABLE,
 } from './code-exchange.ts';
+import { isSameIssuer } from '../../settings/value-types.ts';
 import { openGithub } from './github.ts';
 import { fetchFromProvider } from '../engine/provider-fetch.ts';
 import { readDiscoveryFailure } from './provider-error.ts';
@@ -172,7 +172,7 @@ async function claimsOf(config: openid.Configuration, tokens: Tokens): Promise<C
 function identityOf({ groupsClaim, issuer }: IdentityProviderSettings, claims: Claims): Identity {
   const { iss, sub, name, preferred_username: username, email, email_verified: verified } = claims;
   const groups = claims[groupsClaim];
-  const isUsable = typeof email === 'string' && email.length <= MAX_EMAIL;
+  const isUsable = typeof email === 'string' && email.length <= MAX_EMAIL_LENGTH;
   const address = isUsable ? email : undefined;
   const emailVerified = address !== undefined && verified === true;
   const display = personNameIn([name, username, address], { email: address, emailVerified });
@@ -180,7 +180,7 @@ function identityOf({ groupsClaim, issuer }: IdentityProviderSettings, claims: C
     issuer: iss,
     subject: sub,
     name: (display ?? sub).slice(0, 200),
-    ...(isOfIssuer({ issuer: iss }, issuer) ? {} : { providerIssuer: issuer }),
+    ...(isSameIssuer(iss, issuer) ? {} : { providerIssuer: issuer }),
     ...(address === undefined ? {} : { email: address }),
     emailVerified,
     groups: Array.isArray(groups) ? groups.filter((group) => typeof group === 'string') : [],

@@ -1,7 +1,8 @@
 // The configured identity providers. Each has its own callback URL, which prevents mix-up attacks (RFC 9700 section 4.4.2.2).
-import { foldedAddress, isOfIssuer } from '../../accounts/account.ts';
+import { normalizeEmail } from '../../accounts/account.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
+import { isSameIssuer } from '../../settings/value-types.ts';
 import { type IdentityProvider, openIdentityProvider } from './identity-provider.ts';
 
 export const CALLBACK_PATH = '/interaction/callback';
@@ -50,7 +51,7 @@ export function findProviderForEmail(
   providers: IdentityProviders,
   address = '',
 ): IdentityProvider | undefined {
-  const [, domain] = /@([^@]+)$/.exec(foldedAddress(address)) ?? [];
+  const [, domain] = /@([^@]+)$/.exec(normalizeEmail(address)) ?? [];
   return domain === undefined
     ? undefined
     : providers.find(({ emailDomains }) => emailDomains.includes(domain));
@@ -61,7 +62,7 @@ export function providerName(
   providers: IdentityProviders,
   account: { issuer: string },
 ): string | undefined {
-  return providers.find(({ issuer }) => isOfIssuer(account, issuer))?.name;
+  return providers.find(({ issuer }) => isSameIssuer(account.issuer, issuer))?.name;
 }
 
 /** Returns `<path>/<id>`, or `path` for a single provider. */

@@ -2,7 +2,7 @@
 import type { KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
-import { type Account, isHonoured } from '../../accounts/account.ts';
+import { type Account, isValidSince } from '../../accounts/account.ts';
 import { saveAccount } from '../../accounts/accounts.ts';
 import { HttpError, unavailable } from '../../http/errors.ts';
 import type { Pages } from '../../http/pages.ts';
@@ -172,7 +172,7 @@ async function authenticate(
 
 /** Throws 503 if the account was enabled within this second, or by a faster clock: the session would be invalid and sign-in would loop. */
 function requireEnabledBefore(account: Account, now: number): void {
-  if (account.disabledAt !== undefined || isHonoured(account, now)) return;
+  if (account.disabledAt !== undefined || isValidSince(account, now)) return;
   throw unavailable(new Error('the account was enabled at a time that is still to come'));
 }
 

@@ -1,6 +1,6 @@
 // The lists of clients, grants, accounts and audit items, with the actions of an administrator.
 import { findAccount } from '../../accounts/accounts.ts';
-import { verifiedEmailOf } from '../../accounts/person-name.ts';
+import { verifiedEmailOf } from '../../accounts/account.ts';
 import type { AuditItem } from '../../audit/audit.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { findConnector } from '../../connectors/connectors.ts';

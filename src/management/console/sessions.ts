@@ -1,7 +1,7 @@
 // Console sessions: stored under a random id in a cookie. They expire after 30 minutes without a request and after 8 hours.
 import { randomBytes } from 'node:crypto';
 import type Koa from 'koa';
-import { type Account, isHonoured } from '../../accounts/account.ts';
+import { type Account, isValidSince } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { isAdministrator } from '../../accounts/entitlement.ts';
 import { constantTimeEqual } from '../../constant-time.ts';
@@ -64,7 +64,7 @@ export async function findSession(
   if (!stored || now >= stored.startedAt + MAX_SECONDS || now >= stored.seenAt + MAX_IDLE_SECONDS)
     return undefined;
   const account = await findAccount(options.store, stored.accountId);
-  if (!account || !isHonoured(account, stored.startedAt)) return undefined;
+  if (!account || !isValidSince(account, stored.startedAt)) return undefined;
   if (!isAdministrator(account, options.administrators)) throw notAdministrator();
   if (now >= stored.seenAt + UPDATE_SECONDS) await updateLastSeen(options, id, now);
   return { account, formToken: stored.formToken };

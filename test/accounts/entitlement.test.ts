@@ -1,6 +1,5 @@
-// Who may hold what by the rules of the settings: addresses count when they are verified, and the highest rule that matches decides.
 import { expect } from 'chai';
-import { type Account, claimsVia, signedIn, vouchedFor } from '../../src/accounts/account.ts';
+import { type Account, claimsVia, withSignIn, withAssertion } from '../../src/accounts/account.ts';
 import { entitledLevel, isAdministrator } from '../../src/accounts/entitlement.ts';
 import type { Level } from '../../src/permission-level.ts';
 import type { AcceptedFrom, Entitlement, Via } from '../../src/settings/entitlements.ts';
@@ -27,7 +26,7 @@ function accepting(rule: RuleInFile, from = FROM): Entitlement {
 
 type Circumstances = { from?: AcceptedFrom; via?: Via };
 
-/** Whether a rule with this match alone gives the account anything. */
+/** Whether a rule with this match gives the account a level. */
 function holds(
   match: Match,
   changes: Partial<Account> = {},
@@ -42,21 +41,21 @@ function holds(
   return level === 'admin';
 }
 
-describe('A rule for', () => {
-  it('anyone matches everybody who signed in', () => {
+describe('entitlement rules', () => {
+  it('a rule for anyone matches every account that signed in', () => {
     expect(holds({ anyone: true })).to.equal(true);
     expect(
       holds({ anyone: true }, { email: undefined, emailVerified: false, groups: [] }),
     ).to.equal(true);
   });
 
-  it('a subject matches that one, to the letter', () => {
+  it('a rule for a subject matches exactly that subject', () => {
     expect(holds({ subject: 'subject-1' })).to.equal(true);
     for (const subject of ['subject-2', 'Subject-1', 'subject-1 ', 'account-1', 'subject'])
       expect(holds({ subject }), subject).to.equal(false);
   });
 
-  it('a group matches its members, to the letter', () => {
+  it('a rule for a group matches the members of exactly that group', () => {
     expect(holds({ group: 'analysts' })).to.equal(true);
     expect(holds({ group: 'staff' })).to.equal(true);
     for (const group of ['Analysts', 'analyst', 'owners', 'analysts,staff'])
@@ -64,7 +63,7 @@ describe('A rule for', () => {
     expect(holds({ group: 'analysts' }, { groups: [] })).to.equal(false);
   });
 
-  it('an address matches that address in any case', () => {
+  it('a rule for an e-mail address ignores case', () => {
     for (const email of ['ada@example.com', 'ADA@Example.com'])
       expect(holds({ email }), email).to.equal(true);
     expect(holds({ email: 'ada@example.com' }, { email: 'Ada@EXAMPLE.com' })).to.equal(true);
@@ -72,13 +71,13 @@ describe('A rule for', () => {
       expect(holds({ email }), email).to.equal(false);
   });
 
-  it('a domain matches addresses in it, in any case', () => {
+  it('a rule for an e-mail domain ignores case', () => {
     for (const emailDomain of ['example.com', 'Example.COM'])
       expect(holds({ emailDomain }), emailDomain).to.equal(true);
     expect(holds({ emailDomain: 'example.com' }, { email: 'Ada@EXAMPLE.com' })).to.equal(true);
   });
 
-  it('a domain matches neither domains below nor above it, nor those that look like it', () => {
+  it('a rule for an e-mail domain matches no subdomain, parent domain or similar domain', () => {
     for (const email of [
       'ada@mail.example.com',
       'ada@com',
@@ -92,7 +91,7 @@ describe('A rule for', () => {
       expect(holds({ emailDomain: 'example.com' }, { email }), email).to.equal(false);
   });
 
-  it('an address or a domain matches no address that only looks like it in another alphabet, or ends in a dot', () => {
+  it('rules for addresses and domains match neither look-alike letters nor a trailing dot', () => {
     for (const email of ['mi\u212Ae@example.com', 'mike@e\u0445ample.com', 'mike@example.com.'])
       expect(holds({ email: 'mike@example.com' }, { email }), email).to.equal(false);
     for (const email of [
@@ -103,7 +102,7 @@ describe('A rule for', () => {
       expect(holds({ emailDomain: 'kroger.example' }, { email }), email).to.equal(false);
   });
 
-  it('an address or a domain matches nobody whose address is not verified, or who has none', () => {
+  it('rules for addresses and domains match only verified addresses', () => {
     const matches: Match[] = [{ email: 'ada@example.com' }, { emailDomain: 'example.com' }];
     for (const match of matches) {
       expect(holds(match)).to.equal(true);
@@ -114,7 +113,7 @@ describe('A rule for', () => {
   });
 });
 
-describe('ENT-01 What a trusted issuer asserts', () => {
+describe('ENT-01 entitlement rules and the claims of a trusted issuer', () => {
   const VOUCHED = {
     name: 'Ada',
     email: 'ceo@example.org',
@@ -134,7 +133,7 @@ describe('ENT-01 What a trusted issuer asserts', () => {
     { organization: 'example-corp#12' },
   ];
 
-  it('satisfies no rule about a sign-in provider, however the person comes', () => {
+  it('claims of a trusted issuer satisfy no rule about a sign-in provider', () => {
     for (const match of matches)
       for (const via of ['sign-in', 'id-jag'] as const)
         expect(holds(match, NEVER, { via }), JSON.stringify([match, via])).to.equal(false);
@@ -142,7 +141,7 @@ describe('ENT-01 What a trusted issuer asserts', () => {
       expect(holds(match, BOTH), JSON.stringify(match)).to.equal(false);
   });
 
-  it('satisfies rules about that issuer, for what it asserts alone', () => {
+  it('claims of a trusted issuer satisfy rules about that issuer', () => {
     for (const account of [BOTH, NEVER])
       for (const match of matches)
         expect(
@@ -151,14 +150,14 @@ describe('ENT-01 What a trusted issuer asserts', () => {
         ).to.equal(true);
   });
 
-  it('is not completed by what the person signed in with', () => {
+  it('claims from a sign-in satisfy no rule about a trusted issuer', () => {
     const circumstances = { from: FROM_ISSUER, via: 'id-jag' } as const;
     for (const match of [{ group: 'analysts' }, { emailDomain: 'example.com' }])
       expect(holds(match, BOTH, circumstances)).to.equal(false);
     for (const match of matches) expect(holds(match, {}, circumstances)).to.equal(false);
   });
 
-  it('gives nothing where the person signs in, nor to an administrator', () => {
+  it('claims of a trusted issuer give no level at a sign-in and make nobody an administrator', () => {
     for (const match of matches) {
       expect(holds(match, BOTH, { from: FROM_ISSUER })).to.equal(false);
       expect(isAdministrator({ ...ADA, ...NEVER }, [{ ...match, from: FROM }])).to.equal(false);
@@ -168,17 +167,21 @@ describe('ENT-01 What a trusted issuer asserts', () => {
     }
   });
 
-  it('stays apart from what the person signs in with later, and from before', () => {
+  it('an account keeps the claims of a trusted issuer apart from those of a sign-in', () => {
     const identity = { id: 'a', issuer: ADA.issuer, subject: 's', groups: ['staff'] };
-    const vouched = vouchedFor(undefined, { ...identity, email: 'v@example.com' }, 1);
+    const vouched = withAssertion(undefined, { ...identity, email: 'v@example.com' }, 1);
     expect(claimsVia(vouched, 'sign-in')).to.equal(undefined);
-    const both = signedIn(vouched, { ...identity, name: 'N', emailVerified: false, groups: [] }, 2);
+    const both = withSignIn(
+      vouched,
+      { ...identity, name: 'N', emailVerified: false, groups: [] },
+      2,
+    );
     expect(claimsVia(both, 'sign-in')).to.deep.include({ name: 'N', groups: [] });
     expect(claimsVia(both, 'id-jag')).to.deep.include({
       email: 'v@example.com',
       groups: ['staff'],
     });
-    const after = vouchedFor(both, { ...identity, groups: ['owners'] }, 3);
+    const after = withAssertion(both, { ...identity, groups: ['owners'] }, 3);
     expect(after).to.deep.include({ name: 'N', groups: [], signedInAt: 2 });
     expect(claimsVia(after, 'id-jag')).to.deep.include({
       email: 'v@example.com',
@@ -187,10 +190,10 @@ describe('ENT-01 What a trusted issuer asserts', () => {
   });
 });
 
-describe('ENT-02 A rule that accepts some issuers', () => {
+describe('ENT-02 entitlement rules that name issuers', () => {
   const other = { from: { via: 'sign-in', issuers: ['https://partners.example'] } } as const;
 
-  it('is satisfied by accounts of these issuers, with or without the slash after the host', () => {
+  it('a rule that names issuers matches only their accounts, with or without a trailing slash', () => {
     const issuers = ['https://partners.example', `${ADA.issuer}/`];
     expect(holds({ anyone: true }, {}, { from: { via: 'sign-in', issuers } })).to.equal(true);
     for (const match of [{ anyone: true }, { subject: 'subject-1' }, { group: 'staff' }] as Match[])
@@ -198,14 +201,14 @@ describe('ENT-02 A rule that accepts some issuers', () => {
     expect(holds({ emailDomain: 'example.com' }, {}, other)).to.equal(false);
   });
 
-  it('goes by the issuer in the settings where the ID tokens of the provider have another', () => {
+  it('a rule names the issuer in the settings, even if the ID tokens have another one', () => {
     const account = { issuer: 'https://tenant.example', providerIssuer: ADA.issuer };
     expect(holds({ anyone: true }, account)).to.equal(true);
     expect(holds({ anyone: true }, { issuer: 'https://tenant.example' })).to.equal(false);
   });
 });
 
-describe('ENT-06 A rule for an organization', () => {
+describe('ENT-06 entitlement rules for GitHub organizations', () => {
   const organizations = [
     { login: 'Example-Corp', id: 12 },
     { login: 'other', id: 7 },
@@ -224,12 +227,12 @@ describe('ENT-06 A rule for an organization', () => {
     example: false,
   };
   for (const [organization, isMember] of Object.entries(members)) {
-    it(`${organization} matches ${isMember ? '' : 'no '}member of Example-Corp (12) and other (7)`, () => {
+    it(`the organization ${organization} ${isMember ? 'matches' : 'does not match'} a member of Example-Corp (12) and other (7)`, () => {
       expect(holds({ organization }, { organizations })).to.equal(isMember);
     });
   }
 
-  it('matches nobody by a group of the same name, and nobody whose organizations are not known', () => {
+  it('a rule for an organization matches neither groups of that name nor unknown organizations', () => {
     for (const organization of ['example-corp#12', 'example-corp', '12']) {
       const groups = [organization, 'example-corp', 'example-corp#12', '12', '#12'];
       expect(holds({ organization }, { groups })).to.equal(false);
@@ -238,7 +241,7 @@ describe('ENT-06 A rule for an organization', () => {
   });
 });
 
-describe('The level of a person', () => {
+describe('the entitled level of an account', () => {
   const rules: Entitlement[] = (
     [
       { match: { emailDomain: 'example.com' }, level: 'operations' },
@@ -249,24 +252,24 @@ describe('The level of a person', () => {
   ).map((rule) => accepting(rule));
 
   const cases: [string, Partial<Account>, Level | undefined][] = [
-    ['all that match', {}, 'admin'],
-    ['a group alone', { emailVerified: false }, 'analytics'],
+    ['several rules', {}, 'admin'],
+    ['a group only', { emailVerified: false }, 'analytics'],
     ['a domain and a group', { email: 'grace@example.com' }, 'operations'],
     ['every rule', { groups: ['analysts', 'owners'] }, 'full'],
     ['no rule', { email: 'ada@other.example', groups: ['staff'] }, undefined],
   ];
   for (const [what, changes, level] of cases) {
-    it(`is ${level ?? 'none'} by ${what}, in whatever order the rules are`, () => {
+    it(`an account that matches ${what} gets ${level ?? 'no level'}, in any order of the rules`, () => {
       for (const order of [rules, rules.toReversed(), rules.toSorted(byLevel)])
         expect(entitledLevel({ ...ADA, ...changes }, order, 'sign-in')).to.equal(level);
     });
   }
 
-  it('is none without rules', () => {
+  it('an account gets no level without rules', () => {
     expect(entitledLevel(ADA, [], 'sign-in')).to.equal(undefined);
   });
 
-  it('is none for a person who was disabled, whatever the rules say', () => {
+  it('a disabled account gets no level', () => {
     const anyone = accepting({ match: { anyone: true }, level: 'full' });
     for (const disabledAt of [0, 1, Date.now() / 1000])
       expect(entitledLevel({ ...ADA, disabledAt }, [...rules, anyone], 'sign-in')).to.equal(
