@@ -3,7 +3,7 @@ import type { Server } from 'node:http';
 import type { Logger } from 'pino';
 import manifest from '../package.json' with { type: 'json' };
 import { closeAll, listenAll, ListenError, type ListeningHost } from './http/listen.ts';
-import { openPages } from './http/pages.ts';
+import { openPages } from './pages/pages.ts';
 import { openRateLimits } from './http/rate-limits.ts';
 import { REASONS } from './grants/reasons.ts';
 import { countedRateLimits } from './http/rate-limit-metrics.ts';

@@ -15,7 +15,7 @@ import { ENDPOINTS } from './authorization-server/metadata.ts';
 import { developmentIdp } from './development-idp/app.ts';
 import { grantLifetimes } from './grants/grant-lifetime.ts';
 import type { ListeningHost } from './http/listen.ts';
-import type { Pages } from './http/pages.ts';
+import type { Pages } from './pages/pages.ts';
 import type { RateLimits } from './http/rate-limits.ts';
 import { secretGuard } from './http/secret-guard.ts';
 import { cookieSignatures } from './keys/cookie-signatures.ts';

@@ -14,6 +14,7 @@ const BELOW_RECORDS = [...LEAVES, 'store/'];
 const BELOW_HOSTS = [
   ...BELOW_RECORDS,
   'http/',
+  'pages/',
   'accounts/',
   'connectors/',
   'grants/',
@@ -38,6 +39,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'settings/': ['permission-level.ts'],
   'store/': LEAVES,
   'http/': BELOW_RECORDS,
+  'pages/': [...BELOW_RECORDS, 'http/'],
   'accounts/': BELOW_RECORDS,
   'connectors/': BELOW_RECORDS,
   'grants/': BELOW_RECORDS,

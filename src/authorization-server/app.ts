@@ -8,7 +8,7 @@ import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
-import type { Pages } from '../http/pages.ts';
+import type { Pages } from '../pages/pages.ts';
 import { limitRate, type RateLimits } from '../http/rate-limits.ts';
 import { secretGuard } from '../http/secret-guard.ts';
 import { refuseUnseenRequests } from '../http/unseen-requests.ts';

@@ -1,8 +1,8 @@
 // Error responses of the authorization server.
 import type Koa from 'koa';
 import { type HttpError, respondWithJson } from '../http/errors.ts';
-import type { Pages } from '../http/pages.ts';
-import { renderRefusal } from '../http/refusal-page.ts';
+import type { Pages } from '../pages/pages.ts';
+import { renderRefusal } from '../pages/refusal-page.ts';
 
 /** Renders a page on paths for people and JSON on endpoints, whatever `Accept` says there. */
 export function respondToError(

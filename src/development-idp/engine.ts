@@ -7,7 +7,7 @@ import {
   errors,
   interactionPolicy,
 } from 'oidc-provider';
-import type { Pages } from '../http/pages.ts';
+import type { Pages } from '../pages/pages.ts';
 import type { CookieSignatures } from '../keys/cookie-signatures.ts';
 import type { Store } from '../store/store.ts';
 import { storeAdapter } from './adapter.ts';

@@ -6,7 +6,7 @@ import {
   type RespondToError,
   respondWithJson,
 } from '../http/errors.ts';
-import type { Pages } from '../http/pages.ts';
+import type { Pages } from '../pages/pages.ts';
 import { requestContext } from '../http/request-context.ts';
 
 /** The engine's `renderError`: what it refuses is about the sign-in; what fails behind it is not. */

@@ -4,7 +4,7 @@ import type Koa from 'koa';
 import { type Provider, errors } from 'oidc-provider';
 import { readForm } from '../http/body.ts';
 import { HttpError } from '../http/errors.ts';
-import type { Pages } from '../http/pages.ts';
+import type { Pages } from '../pages/pages.ts';
 import type { Person } from './person.ts';
 import { requestContext } from '../http/request-context.ts';
 

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import * as oidc from 'openid-client';
 import { developmentIdp } from '../../src/development-idp/app.ts';
 import type { Person } from '../../src/development-idp/person.ts';
-import { openPages } from '../../src/http/pages.ts';
+import { openPages } from '../../src/pages/pages.ts';
 import { cookieSignatures } from '../../src/keys/cookie-signatures.ts';
 import { keyRing } from '../../src/keys/key-ring.ts';
 import { createLogger } from '../../src/observability/logger.ts';

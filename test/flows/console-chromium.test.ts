@@ -1,7 +1,7 @@
 // Somebody who knows nothing, with a real browser: creates a connector in the console, connects an app with it, and disconnects it, by what the pages say.
 import { expect } from 'chai';
 import type { Browser, Page } from 'playwright-core';
-import { launchChromium } from '../http/chromium.ts';
+import { launchChromium } from '../pages/chromium.ts';
 import { connectSdkV1, REDIRECT_URL } from '../support/sdk.ts';
 import { useSystem } from '../support/system.ts';
 

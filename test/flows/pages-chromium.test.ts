@@ -4,7 +4,7 @@ import { createServer, type Server as HttpsServer } from 'node:https';
 import { expect } from 'chai';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
-import { launchChromium } from '../http/chromium.ts';
+import { launchChromium } from '../pages/chromium.ts';
 import { createConnector, revokeConnector, type Wanted } from '../support/administrator.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { connect, redeem, registerClient } from '../support/connection.ts';

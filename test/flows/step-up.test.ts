@@ -1,7 +1,7 @@
 // An official SDK client that calls a tool above its level gets there when the person agrees, and stops where nobody can agree (MCP authorization, scope challenges).
 import { expect } from 'chai';
 import type { Browser as Chromium } from 'playwright-core';
-import { launchChromium } from '../http/chromium.ts';
+import { launchChromium } from '../pages/chromium.ts';
 import type { Level } from '../../src/permission-level.ts';
 import { createConnector } from '../support/administrator.ts';
 import { openBrowser, type Wishes } from '../support/browser.ts';

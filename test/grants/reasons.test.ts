@@ -1,7 +1,7 @@
 // Every reason why a connection ended can be said to the person, on the page of connected apps.
 import { expect } from 'chai';
 import { REASONS } from '../../src/grants/reasons.ts';
-import { openPages } from '../../src/http/pages.ts';
+import { openPages } from '../../src/pages/pages.ts';
 
 const LANGUAGES = ['de', 'en', 'es', 'fr', 'ja', 'pt'];
 const OWN_DOING = ['disconnected', 'revoked_by_client'];

@@ -10,7 +10,7 @@ import type { AddressInfo, Server as NetServer } from 'node:net';
 import { expect } from 'chai';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
-import { launchChromium } from '../http/chromium.ts';
+import { launchChromium } from '../pages/chromium.ts';
 import { until } from '../store/condition.ts';
 import { createConnector, type Connector } from '../support/administrator.ts';
 import { registerClient } from '../support/connection.ts';

@@ -3,9 +3,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Browser } from 'playwright-core';
-import { openPages } from '../../src/http/pages.ts';
-import { launchChromium } from '../http/chromium.ts';
-import { CONSENT, rendering, SAMPLES, serveSamples, SHARED } from '../http/sample-pages.ts';
+import { openPages } from '../../src/pages/pages.ts';
+import { launchChromium } from '../pages/chromium.ts';
+import { CONSENT, rendering, SAMPLES, serveSamples, SHARED } from '../pages/sample-pages.ts';
 import { withPalette } from './palette-png.ts';
 
 const ROOT = join(import.meta.dirname, '../..');

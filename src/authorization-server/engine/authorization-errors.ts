@@ -2,8 +2,8 @@
 import type Koa from 'koa';
 import type { ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
 import { RETRY_AFTER } from '../../http/errors.ts';
-import type { Pages } from '../../http/pages.ts';
-import { type Refusal, renderRefusal } from '../../http/refusal-page.ts';
+import type { Pages } from '../../pages/pages.ts';
+import { type Refusal, renderRefusal } from '../../pages/refusal-page.ts';
 import { redirectDestination } from './redirect-uris.ts';
 import { NO_RESOURCE } from './resource-indicators.ts';
 import { requestContext } from '../../http/request-context.ts';

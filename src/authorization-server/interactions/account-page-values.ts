@@ -1,8 +1,8 @@
-// Values of the view `connected-apps` (types: http/pages/values.ts).
+// Values of the view `connected-apps` (types: pages/values.ts).
 import type { Account } from '../../accounts/account.ts';
 import type { Connection } from '../../connections/connection.ts';
 import { type ConnectionOptions, listConnections } from '../../connections/connections.ts';
-import type { ViewValues } from '../../http/pages.ts';
+import type { ViewValues } from '../../pages/pages.ts';
 import { levelsUpTo } from '../../permission-level.ts';
 import { isIdentifiedByHost } from '../engine/shared-hosts.ts';
 import { accountValues } from './consent-page-values.ts';

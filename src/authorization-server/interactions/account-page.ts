@@ -10,7 +10,7 @@ import {
 } from '../../connections/connections.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
-import type { Pages } from '../../http/pages.ts';
+import type { Pages } from '../../pages/pages.ts';
 import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { refuseUnseenRequests } from '../../http/unseen-requests.ts';

@@ -1,6 +1,6 @@
-// Values of the views `consent` and `no-access` (types: http/pages.ts).
+// Values of the views `consent` and `no-access` (types: pages/values.ts).
 import { connectLink } from '../../connectors/connect-link.ts';
-import type { ViewValues } from '../../http/pages.ts';
+import type { ViewValues } from '../../pages/pages.ts';
 import { isLoopbackRedirect, redirectDestination } from '../engine/redirect-uris.ts';
 import { ACCOUNT_PATH } from './account-session.ts';
 import type { ConsentOptions } from './consent.ts';

@@ -1,7 +1,7 @@
 // The page on which a person chooses an identity provider. It marks the last choice, and reports a provider that failed.
 import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
-import type { Pages, ViewValues } from '../../http/pages.ts';
+import type { Pages, ViewValues } from '../../pages/pages.ts';
 import { COOKIE } from '../engine/configuration.ts';
 import { NOT_SET_UP, UNAVAILABLE } from './code-exchange.ts';
 import type { IdentityProvider } from './identity-provider.ts';

@@ -5,7 +5,7 @@ import { endConnection, narrowConnection } from '../../connections/connections.t
 import { type Lifetimes, wasExchanged } from '../../grants/grant-lifetime.ts';
 import { isLive } from '../../grants/grant-record.ts';
 import { HttpError } from '../../http/errors.ts';
-import type { Pages } from '../../http/pages.ts';
+import type { Pages } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { isLevel } from '../../permission-level.ts';
 import { ACCOUNT_PATH } from './account-session.ts';

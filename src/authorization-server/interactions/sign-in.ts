@@ -5,7 +5,7 @@ import type Provider from 'oidc-provider';
 import { type Account, isValidSince } from '../../accounts/account.ts';
 import { saveAccount } from '../../accounts/accounts.ts';
 import { HttpError, unavailable } from '../../http/errors.ts';
-import type { Pages } from '../../http/pages.ts';
+import type { Pages } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { Store } from '../../store/store.ts';
 import { finishInteraction, type Interaction } from './interaction.ts';

@@ -1,5 +1,5 @@
 import type { NewConnector } from '../../connectors/connectors.ts';
-import type { ViewValues } from '../../http/pages.ts';
+import type { ViewValues } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { LEVELS } from '../../permission-level.ts';
 import {

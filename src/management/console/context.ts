@@ -1,5 +1,5 @@
 import type Koa from 'koa';
-import type { Pages } from '../../http/pages.ts';
+import type { Pages } from '../../pages/pages.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
 import type { Match } from '../../settings/entitlements.ts';
 import type { ManagementServices } from '../services.ts';

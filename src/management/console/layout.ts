@@ -1,7 +1,7 @@
 // Values that the pages of the console share: the layout around a page, links to the next page of a list, fields of list items.
 import type Koa from 'koa';
 import type { z } from 'zod';
-import type { ViewValues } from '../../http/pages.ts';
+import type { ViewValues } from '../../pages/pages.ts';
 import type { Level } from '../../permission-level.ts';
 import { parseInput } from '../api/router.ts';
 import { CONSOLE_PATH, type ConsoleContext } from './context.ts';

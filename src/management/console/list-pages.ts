@@ -4,7 +4,7 @@ import { verifiedEmailOf } from '../../accounts/account.ts';
 import type { AuditItem } from '../../audit/audit.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { findConnector } from '../../connectors/connectors.ts';
-import type { ViewValues } from '../../http/pages.ts';
+import type { ViewValues } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { securityEvents } from '../../observability/labels.ts';
 import type { Store } from '../../store/store.ts';

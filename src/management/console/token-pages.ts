@@ -1,4 +1,4 @@
-import type { ViewValues } from '../../http/pages.ts';
+import type { ViewValues } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { mintedAudience, type NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
 import { LEVELS } from '../../permission-level.ts';

@@ -1,7 +1,7 @@
 // The page that says what went wrong, what to do now, and what to tell support.
 import type Koa from 'koa';
 import type { Pages } from './pages.ts';
-import { requestContext } from './request-context.ts';
+import { requestContext } from '../http/request-context.ts';
 
 /** `about` is an error code or a nearer name: the key below `errors` in the message files. */
 export type Refusal = {

@@ -2,15 +2,15 @@
 import { join, relative, sep } from 'node:path';
 import type Koa from 'koa';
 import views from 'koa-views';
-import { openAssets } from './pages/assets.ts';
-import { wishesOf } from './pages/languages.ts';
-import { readMessageFiles } from './pages/message-files.ts';
-import { openLanguages, type Speech } from './pages/messages.ts';
-import { compileTemplates, findTemplates } from './pages/templates.ts';
-import { explained, refuseBrokenTheme } from './pages/theme.ts';
-import type { SharedValues, ViewName, ViewValues } from './pages/values.ts';
+import { openAssets } from './assets.ts';
+import { wishesOf } from './languages.ts';
+import { readMessageFiles } from './message-files.ts';
+import { openLanguages, type Speech } from './messages.ts';
+import { compileTemplates, findTemplates } from './templates.ts';
+import { explained, refuseBrokenTheme } from './theme.ts';
+import type { SharedValues, ViewName, ViewValues } from './values.ts';
 
-export type { ViewName, ViewValues } from './pages/values.ts';
+export type { ViewName, ViewValues } from './values.ts';
 
 export type Pages = {
   /** Serves the stylesheet, the icon and the logo at `/assets/…`; everything else goes on. */

@@ -1,7 +1,7 @@
 // The sample pages in the system's Chromium, headless.
 import { type Browser, chromium, type Page } from 'playwright-core';
+import { openPages } from '../../src/pages/pages.ts';
 import { CHROMIUM, requireProgram } from '../support/programs.ts';
-import { openPages } from '../../src/http/pages.ts';
 import { type Sample, serveSamples, SHARED } from './sample-pages.ts';
 
 export function launchChromium(more: readonly string[] = []): Promise<Browser> {

@@ -1,6 +1,6 @@
 // Which language a page is in: `ui_locales` (OpenID Connect Core section 3.1.2.1) before `Accept-Language`, by lookup (RFC 4647 section 3.4).
 import type Koa from 'koa';
-import { requestContext } from '../request-context.ts';
+import { requestContext } from '../http/request-context.ts';
 
 export const FALLBACK = 'en';
 

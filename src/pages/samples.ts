@@ -1,5 +1,5 @@
 // Sample values for every page: a theme is tried out with them at the start, the tests and the screenshots show them.
-import { LEVELS, type Level, levelsUpTo, preselectedLevel } from '../../permission-level.ts';
+import { LEVELS, type Level, levelsUpTo, preselectedLevel } from '../permission-level.ts';
 import { CONSOLE_SAMPLES, CONSOLE_SHARED } from './console-samples.ts';
 import type { Account, Connector, ViewName, ViewValues } from './values.ts';
 

@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import Koa from 'koa';
-import type { Pages } from '../../src/http/pages.ts';
-import { type Sample as Values, SAMPLES as VALUES } from '../../src/http/pages/samples.ts';
+import type { Pages } from '../../src/pages/pages.ts';
+import { type Sample as Values, SAMPLES as VALUES } from '../../src/pages/samples.ts';
 
-export { CONSENT, ERROR, levelChoices, NO_ACCESS, SIGN_IN } from '../../src/http/pages/samples.ts';
+export { CONSENT, ERROR, levelChoices, NO_ACCESS, SIGN_IN } from '../../src/pages/samples.ts';
 
 export type Sample = (pages: Pages, ctx: Koa.Context) => Promise<void>;
 

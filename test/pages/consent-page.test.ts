@@ -1,6 +1,6 @@
 // What a person meets on the consent page, in a real browser: every fact before the decision, and a form that says what was chosen.
 import { expect } from 'chai';
-import { openPages, type ViewValues } from '../../src/http/pages.ts';
+import { openPages, type ViewValues } from '../../src/pages/pages.ts';
 import { useChromium } from './chromium.ts';
 import { CONSENT, levelChoices, SAMPLES, type Sample } from './sample-pages.ts';
 

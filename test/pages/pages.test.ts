@@ -3,8 +3,8 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { openPages } from '../../src/http/pages.ts';
-import { CONSOLE_SAMPLES } from '../../src/http/pages/console-samples.ts';
+import { openPages } from '../../src/pages/pages.ts';
+import { CONSOLE_SAMPLES } from '../../src/pages/console-samples.ts';
 import {
   CONSENT,
   ERROR,

@@ -3,12 +3,8 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { REASONS } from '../../src/grants/reasons.ts';
-import { openPages } from '../../src/http/pages.ts';
-import {
-  ingredientsOf,
-  messageMistakes,
-  readMessageFiles,
-} from '../../src/http/pages/message-files.ts';
+import { openPages } from '../../src/pages/pages.ts';
+import { ingredientsOf, messageMistakes, readMessageFiles } from '../../src/pages/message-files.ts';
 import { securityEvents } from '../../src/observability/labels.ts';
 
 const FILES = readMessageFiles(join(import.meta.dirname, '../../views/messages'));

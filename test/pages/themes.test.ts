@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { expect } from 'chai';
-import { openPages } from '../../src/http/pages.ts';
-import { ThemeError } from '../../src/http/pages/theme-error.ts';
+import { openPages } from '../../src/pages/pages.ts';
+import { ThemeError } from '../../src/pages/theme-error.ts';
 import { EXAMPLE_THEME, serveSamples, SHARED } from './sample-pages.ts';
 
 const PNG = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex');
