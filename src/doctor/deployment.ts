@@ -1,40 +1,73 @@
-// What is examined: the public addresses and, when the settings are at hand, what only they tell.
-import type { Network } from '../authorization-server/engine/guarded-fetch.ts';
+import { INTERNET, type Network } from '../authorization-server/engine/guarded-fetch.ts';
+import { allItems, type ManagementClient } from '../management/api/client.ts';
 import type { Settings } from '../settings/settings.ts';
-import type { Ask } from './ask.ts';
-import type { Finding } from './finding.ts';
+import { openHttpClient, type SendRequest } from './http-client.ts';
 
+/** The deployment that is examined. */
 export type Deployment = {
   authUrl: string;
   resourceUrl: string;
-  /** Absent: only what can be seen from outside is looked at. */
+  /** Without settings, only the checks from outside run. */
   settings?: Settings;
-  /** A connect link to try, when one is known. */
+  /** Resolves with an active connect link, if one is known. */
   findLink: () => Promise<string | undefined>;
-  /** Looks behind bad certificates. */
-  ask: Ask;
-  /** Trusts as the rest of the program does. */
-  askTrusted: Ask;
-  /** How client metadata documents would be fetched from here. */
+  /** Accepts any certificate, so that the other checks run behind an invalid one. Never send a secret with it. */
+  send: SendRequest;
+  sendVerified: SendRequest;
+  /** Fetches client metadata documents. */
   network: Network;
   signal: AbortSignal;
   /** Milliseconds since the epoch. */
   now: () => number;
 };
 
-export type Check = {
-  name: string;
-  /** For progress: what it looks at. */
-  title: string;
-  /** The public addresses that it cannot do without. */
-  needs?: readonly ('auth' | 'resource')[];
-  /** Only with settings. */
-  inside?: boolean;
-  run: (deployment: Deployment) => Promise<Finding[]>;
+export type ConfiguredDeployment = Deployment & { settings: Settings };
+
+export type DeploymentOptions = {
+  authUrl: string;
+  resourceUrl: string;
+  settings?: Settings;
+  link?: string;
+  /** Throws SettingsError if the address or the key of the management API is not known. */
+  openClient?: () => ManagementClient;
+  /** Tests replace it. */
+  network?: Network;
+  signal: AbortSignal;
+  now?: () => number;
 };
 
-/** For checks that run only with settings. */
-export function settingsOf({ settings }: Deployment): Settings {
-  if (!settings) throw new TypeError('the settings are not at hand');
-  return settings;
+export function openDeployment(options: DeploymentOptions): Deployment & { close: () => void } {
+  const { link, openClient, network = INTERNET, now = Date.now, ...rest } = options;
+  const { signal } = options;
+  const insecure = openHttpClient({ verifyCertificates: false, signal });
+  const verified = openHttpClient({ verifyCertificates: true, signal });
+  let found: Promise<string | undefined> | undefined;
+  return {
+    ...rest,
+    network,
+    now,
+    findLink: () => (found ??= findLink(link, openClient)),
+    send: insecure.send,
+    sendVerified: verified.send,
+    close() {
+      void insecure.close();
+      void verified.close();
+    },
+  };
+}
+
+/** Returns undefined if the management API is unreachable. */
+async function findLink(
+  given: string | undefined,
+  openClient: (() => ManagementClient) | undefined,
+): Promise<string | undefined> {
+  if (given !== undefined || !openClient) return given;
+  try {
+    const client = openClient();
+    for await (const { state, link } of allItems((query) => client.listConnectors({ query })))
+      if (state === 'active') return link;
+  } catch {
+    return undefined;
+  }
+  return undefined;
 }

@@ -1,95 +1,115 @@
-// Runs every check of a deployment, side by side, within one time; a check that fails itself becomes a finding.
-import { cookieFindings } from './cookies.ts';
-import { certificateFindings } from './certificate.ts';
-import { dateFinding } from './clocks.ts';
-import type { Check, Deployment } from './deployment.ts';
-import { discoveryFindings } from './discovery.ts';
-import { guardFindings } from './document-guard.ts';
-import { entitlementFindings } from './entitlements.ts';
-import { exposureFindings } from './exposure.ts';
-import { type Finding, OUTCOMES, wordsOf } from './finding.ts';
-import { identityProviderFindings } from './identity-provider.ts';
-import { pitfallFindings } from './pitfalls.ts';
-import { preflightFindings } from './preflights.ts';
-import { reach, type Reach, type Side } from './reach.ts';
-import { storeFindings } from './store.ts';
-import { collectorFindings } from './trace-collector.ts';
-import { upstreamFindings } from './upstream.ts';
+import { checkCookies, checkPreflights } from './browsers.ts';
+import type { ConfiguredDeployment, Deployment } from './deployment.ts';
+import { checkDiscovery } from './discovery.ts';
+import { checkIdentityProviders } from './identity-providers.ts';
+import { checkDocumentGuard, checkTraceCollector } from './outbound.ts';
+import {
+  checkCertificates,
+  checkManagementExposure,
+  checkReachability,
+  type Reachability,
+  type Side,
+} from './public-addresses.ts';
+import { type Finding, findingAbout, OUTCOMES } from './report.ts';
+import { checkRules, checkSettings } from './settings.ts';
+import { checkStore } from './store.ts';
+import { checkUpstream } from './upstream.ts';
 
-const BOTH = ['auth', 'resource'] as const;
+type Check<Subject = Deployment> = {
+  name: string;
+  /** Shown as progress. */
+  title: string;
+  /** The check is skipped unless these addresses are reachable. */
+  requires?: readonly Side[];
+  run: (deployment: Subject) => Promise<Finding[]>;
+};
 
-const CHECKS: readonly Check[] = [
-  { name: 'certificate', title: 'certificates', run: certificateFindings },
-  { name: 'discovery', title: 'discovery documents', needs: BOTH, run: discoveryFindings },
-  { name: 'cors', title: 'what web apps may ask', needs: BOTH, run: preflightFindings },
-  { name: 'cookies', title: 'cookies', needs: ['auth'], run: cookieFindings },
-  { name: 'management', title: 'the management API', needs: BOTH, run: exposureFindings },
-  { name: 'store', title: 'the store', inside: true, run: storeFindings },
+const SIDES = ['auth', 'resource'] as const;
+
+const OUTSIDE_CHECKS: readonly Check[] = [
+  { name: 'certificate', title: 'certificates', run: checkCertificates },
+  { name: 'discovery', title: 'discovery documents', requires: SIDES, run: checkDiscovery },
+  { name: 'cors', title: 'requests of web apps', requires: SIDES, run: checkPreflights },
+  { name: 'cookies', title: 'cookies', requires: ['auth'], run: checkCookies },
   {
-    name: 'identity-provider',
-    title: 'the identity provider',
-    inside: true,
-    run: identityProviderFindings,
+    name: 'management',
+    title: 'the management API',
+    requires: SIDES,
+    run: checkManagementExposure,
   },
-  { name: 'upstream', title: 'the MCP server', inside: true, run: upstreamFindings },
-  { name: 'document-guard', title: 'the metadata-document guard', run: guardFindings },
-  { name: 'traces', title: 'the collector of traces', inside: true, run: collectorFindings },
-  { name: 'settings', title: 'settings', inside: true, run: pitfallFindings },
-  { name: 'entitlements', title: 'who may assert what', inside: true, run: entitlementFindings },
+  { name: 'document-guard', title: 'client metadata documents', run: checkDocumentGuard },
 ];
 
-/** `onStart` and `onEnd` are given the title of a check, for progress. */
+/** Require the settings. */
+const INSIDE_CHECKS: readonly Check<ConfiguredDeployment>[] = [
+  { name: 'store', title: 'the store', run: checkStore },
+  { name: 'identity-provider', title: 'the identity provider', run: checkIdentityProviders },
+  { name: 'upstream', title: 'the MCP server', run: checkUpstream },
+  { name: 'traces', title: 'the trace collector', run: checkTraceCollector },
+  { name: 'settings', title: 'settings', run: checkSettings },
+  { name: 'entitlements', title: 'entitlement rules', run: checkRules },
+];
+
+/** Both functions receive the title of a check. */
 export type Progress = { onStart: (title: string) => void; onEnd: (title: string) => void };
 
-/** The worst come first. Resolves soon after the signal of the deployment aborts, with what was found until then. */
+/** Returns the worst findings first. When the deployment's signal aborts, returns what was found until then. */
 export async function examine(deployment: Deployment, progress: Progress): Promise<Finding[]> {
-  const reached = { auth: reach(deployment, 'auth'), resource: reach(deployment, 'resource') };
-  const sides = Object.keys(reached) as Side[];
-  const addresses = sides.map((side) => reachCheck(deployment, side, reached[side]));
-  const wanted = [...addresses, ...CHECKS].filter(
-    ({ inside }) => !inside || deployment.settings !== undefined,
-  );
+  const reachability = {
+    auth: checkReachability(deployment, 'auth'),
+    resource: checkReachability(deployment, 'resource'),
+  };
+  const { settings } = deployment;
+  const checks = [
+    ...SIDES.map((side) => reachabilityCheck(deployment, side, reachability[side])),
+    ...OUTSIDE_CHECKS.map((check) => ({ ...check, run: () => check.run(deployment) })),
+    ...(settings
+      ? INSIDE_CHECKS.map((check) => ({
+          ...check,
+          run: () => check.run({ ...deployment, settings }),
+        }))
+      : []),
+  ];
   const found = await Promise.all(
-    wanted.map((check) => runOne(deployment, check, progress, reached)),
+    checks.map((check) => runCheck(deployment, check, progress, reachability)),
   );
-  return distinct(found.flat()).sort(
+  return unique(found.flat()).sort(
     (a, b) => OUTCOMES.indexOf(b.outcome) - OUTCOMES.indexOf(a.outcome),
   );
 }
 
-function reachCheck(
+function reachabilityCheck(
   { authUrl, resourceUrl }: Deployment,
   side: Side,
-  reached: Promise<Reach>,
+  reachability: Promise<Reachability>,
 ): Check {
-  const url = side === 'auth' ? authUrl : resourceUrl;
   return {
     name: 'reach',
-    title: url,
-    run: async () => {
-      const { findings, answer } = await reached;
-      return [...findings, ...(answer ? [dateFinding(url, answer)] : [])];
-    },
+    title: side === 'auth' ? authUrl : resourceUrl,
+    run: async () => (await reachability).findings,
   };
 }
 
-async function runOne(
+async function runCheck(
   deployment: Deployment,
   check: Check,
   progress: Progress,
-  reached: Record<Side, Promise<Reach>>,
+  reachability: Record<Side, Promise<Reachability>>,
 ): Promise<Finding[]> {
   const { name, title } = check;
   progress.onStart(title);
   try {
-    return await Promise.race([whenOpen(deployment, check, reached), outOfTime(deployment, check)]);
+    return await Promise.race([
+      runIfReachable(deployment, check, reachability),
+      timeout(deployment, check),
+    ]);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     return [
-      wordsOf(name, title).warning({
-        what: `it could not be looked at: ${reason}`,
-        why: 'what may be wrong there is not known',
-        remedy: 'run it again; if it stays, look at what this names by hand',
+      findingAbout(name, title).warning({
+        what: `the check failed: ${reason}`,
+        why: 'there may be problems that it would have found',
+        remedy: 'run doctor again; if the check fails again, check this part yourself',
       }),
     ];
   } finally {
@@ -97,30 +117,32 @@ async function runOne(
   }
 }
 
-/** An address that is closed is one finding, and not one of every check. */
-async function whenOpen(
+/** Reports an unreachable address once, not once per check. */
+async function runIfReachable(
   deployment: Deployment,
-  { name, title, needs = [], run }: Check,
-  reached: Record<Side, Promise<Reach>>,
+  { name, title, requires = [], run }: Check,
+  reachability: Record<Side, Promise<Reachability>>,
 ): Promise<Finding[]> {
-  const sides = await Promise.all(needs.map((side) => reached[side]));
-  if (sides.every(({ isOpen }) => isOpen)) return run(deployment);
-  return [wordsOf(name, title).unknown('not looked at, because a public address is closed')];
+  const sides = await Promise.all(requires.map((side) => reachability[side]));
+  if (sides.every(({ isReachable }) => isReachable)) return run(deployment);
+  return [
+    findingAbout(name, title).unknown('skipped, because a public address does not reach Gatehouse'),
+  ];
 }
 
-function outOfTime({ signal }: Deployment, { name, title }: Check): Promise<Finding[]> {
-  const late = wordsOf(name, title).warning({
-    what: 'there was no time left for it',
-    why: 'what may be wrong there is not known',
-    remedy: 'see what else is slow, or give more time with --timeout',
+function timeout({ signal }: Deployment, { name, title }: Check): Promise<Finding[]> {
+  const finding = findingAbout(name, title).warning({
+    what: 'the check did not finish in time',
+    why: 'there may be problems that it would have found',
+    remedy: 'see which other findings explain the delay, or allow more time with --timeout',
   });
   return new Promise((resolve) => {
-    if (signal.aborted) resolve([late]);
-    signal.addEventListener('abort', () => resolve([late]), { once: true });
+    if (signal.aborted) resolve([finding]);
+    signal.addEventListener('abort', () => resolve([finding]), { once: true });
   });
 }
 
-/** On one origin, both addresses say the same. */
-function distinct(findings: Finding[]): Finding[] {
+/** If both addresses are the same, their findings are equal. */
+function unique(findings: Finding[]): Finding[] {
   return [...new Map(findings.map((finding) => [JSON.stringify(finding), finding])).values()];
 }

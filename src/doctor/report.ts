@@ -1,5 +1,40 @@
-// What `gatehouse doctor` shows: findings in words, or how many checks said that all is right.
-import { type Finding, type Outcome, OUTCOMES } from './finding.ts';
+/** `unknown`: could not be checked. `note`: may be intended. `warning`: may cause failures later. `problem`: causes failures now. */
+export const OUTCOMES = ['ok', 'unknown', 'note', 'warning', 'problem'] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
+export type Finding = {
+  /** The check that reports it, such as `certificate`. */
+  check: string;
+  /** What was checked: an address or the name of a setting. */
+  about: string;
+  outcome: Outcome;
+  what: string;
+  why?: string;
+  remedy?: string;
+};
+
+/** Clauses without a capital letter at the start and without a full stop. */
+export type Explanation = { what: string; why: string; remedy: string };
+
+/** Creates findings of one check about one subject. */
+export type FindingFactory = ReturnType<typeof findingAbout>;
+
+export function findingAbout(check: string, about: string) {
+  const explained =
+    (outcome: Outcome) =>
+    (explanation: Explanation): Finding => ({ check, about, outcome, ...explanation });
+  return {
+    ok: (what: string): Finding => ({ check, about, outcome: 'ok', what }),
+    unknown: (what: string): Finding => ({ check, about, outcome: 'unknown', what }),
+    note: explained('note'),
+    warning: explained('warning'),
+    problem: explained('problem'),
+  };
+}
+
+export function okIfNone(findings: Finding[], ok: Finding): Finding[] {
+  return findings.length > 0 ? findings : [ok];
+}
 
 export type Report = {
   outcome: 'ok' | 'found';
@@ -11,8 +46,8 @@ export type Report = {
 
 type Addresses = { authUrl?: string; resourceUrl?: string };
 
-/** Notes and what could not be looked at are nothing to repair. */
-export function reportOf(addresses: Addresses, findings: Finding[]): Report {
+/** The outcome is `found` if there is a problem or a warning. */
+export function createReport(addresses: Addresses, findings: Finding[]): Report {
   const count = (outcome: Outcome) =>
     findings.filter((finding) => finding.outcome === outcome).length;
   const counts = Object.fromEntries(OUTCOMES.map((outcome) => [outcome, count(outcome)])) as Record<
@@ -23,14 +58,15 @@ export function reportOf(addresses: Addresses, findings: Finding[]): Report {
   return { outcome, ...addresses, counts, findings };
 }
 
-export function reportText({ counts, findings }: Report, everything: boolean): string {
-  const shown = findings.filter(({ outcome }) => everything || outcome !== 'ok');
+/** Leaves out passed checks unless `showPassed` is true. */
+export function reportText({ counts, findings }: Report, showPassed: boolean): string {
+  const shown = findings.filter(({ outcome }) => showPassed || outcome !== 'ok');
   return [...shown.map(findingText), summary(counts)].join('\n\n');
 }
 
 const TITLES: Record<Outcome, string> = {
   ok: 'OK',
-  unknown: 'NOT LOOKED AT',
+  unknown: 'NOT CHECKED',
   note: 'NOTE',
   warning: 'WARNING',
   problem: 'PROBLEM',
@@ -43,11 +79,11 @@ function findingText({ check, about, outcome, what, why, remedy }: Finding): str
     ...(why === undefined ? [] : [`  Why it matters: ${why}.`]),
     ...(remedy === undefined ? [] : [`  What to do: ${remedy}.`]),
   ];
-  return lines.map(plain).join('\n');
+  return lines.map(printable).join('\n');
 }
 
-/** What others said may stand in it: nothing of that may move the cursor or look like a line of ours. */
-function plain(text: string): string {
+/** Findings quote other servers, whose text must not move the cursor or start a new line. */
+function printable(text: string): string {
   return text.replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' ');
 }
 
@@ -56,7 +92,7 @@ function sentence(text: string): string {
 }
 
 function summary({ ok, unknown, note, warning, problem }: Report['counts']): string {
-  const right = `${ok} of ${ok + unknown + note + warning + problem} checks are all right`;
+  const passed = `${ok} of ${ok + unknown + note + warning + problem} checks passed`;
   const others: [number, string][] = [
     [problem, 'problem'],
     [warning, 'warning'],
@@ -65,6 +101,6 @@ function summary({ ok, unknown, note, warning, problem }: Report['counts']): str
   const parts = others
     .filter(([count]) => count > 0)
     .map(([count, word]) => `${count} ${word}${count === 1 ? '' : 's'}`);
-  const left = unknown > 0 ? [`${unknown} not looked at`] : [];
-  return `${[right, ...parts, ...left].join(', ')}.`;
+  const skipped = unknown > 0 ? [`${unknown} not checked`] : [];
+  return `${[passed, ...parts, ...skipped].join(', ')}.`;
 }

@@ -1,31 +1,32 @@
-// The store from inside: reached, written with this root secret, and set up to keep what it is given.
 import { constants } from 'node:fs';
 import { access, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { Cluster, type Redis } from 'ioredis';
 import type { Settings } from '../settings/settings.ts';
+import { canDecryptStore } from '../store/name-key.ts';
 import {
   closeRedis,
   connectRedis,
   type RedisAddress,
   type RedisClient,
 } from '../store/redis-client.ts';
-import { canDecryptStore } from '../store/name-key.ts';
-import { type Deployment, settingsOf } from './deployment.ts';
-import { type Finding, orOk, wordsOf } from './finding.ts';
-import { mastersOf, redisFindings } from './redis.ts';
+import { checkClock } from './clock.ts';
+import type { ConfiguredDeployment } from './deployment.ts';
+import { type Finding, findingAbout, type FindingFactory, okIfNone } from './report.ts';
 
-export async function storeFindings(deployment: Deployment): Promise<Finding[]> {
-  const settings = settingsOf(deployment);
+const OUT_OF_SPACE = 'when it is full, nobody can connect or refresh a token';
+
+export async function checkStore({ settings }: ConfiguredDeployment): Promise<Finding[]> {
   const { store } = settings;
-  if (store.kind === 'sqlite') return fileFindings(store.file);
+  if (store.kind === 'sqlite') return checkFile(store.file);
   const client = await connectRedis(store, undefined).catch((error: unknown) => error as Error);
   if (client instanceof Error) return [unreachable(store, client)];
   try {
-    const servers = mastersOf(client);
-    const found = await Promise.all(servers.map((server) => redisFindings(server, store)));
+    const masters = client instanceof Cluster ? client.nodes('master') : [client];
+    const found = await Promise.all(masters.map((master) => checkRedis(master, store)));
     return [
       ...(await secretFindings(client, settings)),
-      ...addressFindings(store),
+      ...passwordFindings(store),
       ...found.flat(),
     ];
   } finally {
@@ -33,82 +34,229 @@ export async function storeFindings(deployment: Deployment): Promise<Finding[]> 
   }
 }
 
-/** Without user name and password. */
-export function placeOf(address: RedisAddress): string {
-  if (address.kind === 'redis') return new URL(address.url).host;
-  return address.nodes.map(({ host, port }) => `${host}:${port}`).join(',');
-}
+const MIN_FREE = 0.1;
 
-function unreachable(store: RedisAddress, { message }: Error): Finding {
-  return wordsOf('store', placeOf(store)).problem({
-    what: `Redis does not answer from here: ${message}`,
-    why: 'without its store Gatehouse asks everybody to try again',
-    remedy:
-      'check GATEHOUSE_STORE, the password in it, that Redis runs, and that this machine may connect to it',
-  });
-}
-
-async function secretFindings(client: RedisClient, settings: Settings): Promise<Finding[]> {
-  const words = wordsOf('secret', 'GATEHOUSE_SECRET');
-  const opens = await canDecryptStore((name) => client.getBuffer(name), settings);
-  if (opens === undefined)
-    return [words.unknown('the store is empty: no Gatehouse has started with it yet')];
-  if (opens) return [words.ok('the store was written with this root secret')];
-  return [
-    words.problem({
-      what: 'the store was written with another root secret',
-      why: 'no process starts with this one, and nothing in the store can be read',
-      remedy: 'use the secret that the store was made with, or another store',
-    }),
-  ];
-}
-
-/** What is on the way to Redis is encrypted, but who can write there can end every connection. */
-function addressFindings(store: RedisAddress): Finding[] {
-  const { host, isOpen } = accessOf(store);
-  const isHere = /^(localhost|127\..*|::1|\[::1\])$/.test(host);
-  if (!isOpen || isHere) return [];
-  return [
-    wordsOf('store', placeOf(store)).warning({
-      what: 'Redis takes commands without a password',
-      why: 'who reaches it can delete everything, and so disconnect everybody',
-      remedy: 'give Redis a user with a password, and put both into GATEHOUSE_STORE',
-    }),
-  ];
-}
-
-function accessOf(store: RedisAddress): { host: string; isOpen: boolean } {
-  if (store.kind !== 'redis') {
-    return { host: store.nodes[0]?.host ?? '', isOpen: store.password === undefined };
-  }
-  const { hostname, password } = new URL(store.url);
-  return { host: hostname, isOpen: password === '' };
-}
-
-const LEAST_FREE = 0.1;
-
-async function fileFindings(file: string): Promise<Finding[]> {
-  const words = wordsOf('store', file);
+async function checkFile(file: string): Promise<Finding[]> {
+  const finding = findingAbout('store', file);
   try {
     await access(file, constants.R_OK | constants.W_OK);
   } catch (error) {
     return [
-      words.problem({
-        what: `the file of the store cannot be read and written here (${(error as NodeJS.ErrnoException).code})`,
-        why: 'this is not the machine or user that Gatehouse runs as, or it cannot start',
-        remedy: 'run this as the user of Gatehouse, with its settings; check dataDir and store',
+      finding.problem({
+        what: `the store file cannot be read and written (${(error as NodeJS.ErrnoException).code})`,
+        why: 'doctor runs on another machine or as another user than Gatehouse, or Gatehouse cannot start',
+        remedy: 'run doctor as the user of Gatehouse, with its settings; check dataDir and store',
       }),
     ];
   }
   const { bavail, blocks } = await statfs(dirname(file));
   const free = bavail / blocks;
   const share = `${Math.round(free * 100)} % of the disk`;
-  if (free >= LEAST_FREE) return orOk([], words.ok(`the file is there, and ${share} is free`));
+  if (free >= MIN_FREE) return [finding.ok(`the file is usable, and ${share} is free`)];
   return [
-    words.warning({
+    finding.warning({
       what: `only ${share} is free`,
-      why: 'when it is full nobody can connect any more, or refresh a token',
-      remedy: 'make room, or move the data directory',
+      why: OUT_OF_SPACE,
+      remedy: 'free disk space, or move the data directory',
     }),
   ];
+}
+
+/** Without user name and password. */
+function hostsOf(address: RedisAddress): string {
+  if (address.kind === 'redis') return new URL(address.url).host;
+  return address.nodes.map(({ host, port }) => `${host}:${port}`).join(',');
+}
+
+function unreachable(store: RedisAddress, { message }: Error): Finding {
+  return findingAbout('store', hostsOf(store)).problem({
+    what: `Redis cannot be reached from this machine: ${message}`,
+    why: 'without its store, Gatehouse asks everybody to try again',
+    remedy:
+      'check that Redis runs, that GATEHOUSE_STORE and its password are right, and that no firewall blocks this machine',
+  });
+}
+
+async function secretFindings(client: RedisClient, settings: Settings): Promise<Finding[]> {
+  const finding = findingAbout('secret', 'GATEHOUSE_SECRET');
+  const canDecrypt = await canDecryptStore((name) => client.getBuffer(name), settings);
+  if (canDecrypt === undefined)
+    return [finding.unknown('the store is empty, because no Gatehouse has started with it yet')];
+  if (canDecrypt) return [finding.ok('the store was written with this root secret')];
+  return [
+    finding.problem({
+      what: 'the store was written with another root secret',
+      why: 'no process starts with this secret, and nothing in the store can be decrypted',
+      remedy: 'use the secret with which the store was created, or another store',
+    }),
+  ];
+}
+
+/** Values are encrypted, but anybody with access to Redis can delete them. */
+function passwordFindings(store: RedisAddress): Finding[] {
+  const { host, hasPassword } = credentialsOf(store);
+  const isLocal = /^(localhost|127\..*|::1|\[::1\])$/.test(host);
+  if (hasPassword || isLocal) return [];
+  return [
+    findingAbout('store', hostsOf(store)).warning({
+      what: 'Redis accepts commands without a password',
+      why: 'anybody who can reach it can delete everything, which disconnects everybody',
+      remedy: 'create a Redis user with a password, and put both into GATEHOUSE_STORE',
+    }),
+  ];
+}
+
+function credentialsOf(store: RedisAddress): { host: string; hasPassword: boolean } {
+  if (store.kind !== 'redis')
+    return { host: store.nodes[0]?.host ?? '', hasPassword: store.password !== undefined };
+  const { hostname, password } = new URL(store.url);
+  return { host: hostname, hasPassword: password !== '' };
+}
+
+// One Redis server
+
+/** The fields of INFO. */
+type Info = Record<string, string>;
+
+const MIN_VERSION = [6, 2] as const;
+const MEMORY_PROBLEM = 0.95;
+const MEMORY_WARNING = 0.8;
+const PINGS = 21;
+const MAX_LATENCY_MS = 50;
+const MAX_REPLICA_LAG_SECONDS = 10;
+
+export async function checkRedis(redis: Redis, store: RedisAddress): Promise<Finding[]> {
+  const { host, port } = redis.options;
+  const about = `Redis ${store.kind === 'sentinel' ? `master ${store.name}` : `${host}:${port}`}`;
+  const info = parseInfo(await redis.info());
+  const sentAt = Date.now();
+  const [seconds = 0, microseconds = 0] = await redis.time();
+  const time = Number(seconds) * 1000 + Number(microseconds) / 1000;
+  return [
+    versionFinding(findingAbout('redis-version', about), info),
+    await persistenceFinding(findingAbout('persistence', about), redis, info),
+    evictionFinding(findingAbout('eviction', about), info),
+    memoryFinding(findingAbout('memory', about), info),
+    await latencyFinding(findingAbout('latency', about), redis),
+    checkClock(about, time, { sentAt, receivedAt: Date.now() }),
+    ...(store.kind === 'sentinel' ? await replicaFindings(about, redis, info) : []),
+  ];
+}
+
+function parseInfo(text: string): Info {
+  const lines = text.split('\r\n').map((line) => /^([^#:]+):(.*)$/.exec(line));
+  return Object.fromEntries(lines.flatMap((match) => (match ? [[match[1], match[2]]] : [])));
+}
+
+/** Returns undefined if CONFIG is disabled, as in hosted Redis. */
+async function readConfig(redis: Redis, name: string): Promise<string | undefined> {
+  const values = await redis.config('GET', name).catch(() => undefined);
+  return Array.isArray(values) && values[1] !== undefined ? String(values[1]) : undefined;
+}
+
+function versionFinding(finding: FindingFactory, info: Info): Finding {
+  const version = info.redis_version ?? '0.0';
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const isOld = major < MIN_VERSION[0] || (major === MIN_VERSION[0] && minor < MIN_VERSION[1]);
+  if (!isOld) return finding.ok(`version ${version}`);
+  return finding.problem({
+    what: `Redis ${version} is older than ${MIN_VERSION.join('.')}`,
+    why: 'it lacks commands that Gatehouse needs',
+    remedy: 'upgrade Redis',
+  });
+}
+
+async function persistenceFinding(
+  finding: FindingFactory,
+  redis: Redis,
+  info: Info,
+): Promise<Finding> {
+  if (info.aof_enabled !== '1')
+    return finding.warning({
+      what: 'the append-only file is off',
+      why: 'a crash loses every write since the last snapshot: connections end, and revocations may be undone',
+      remedy: 'set appendonly yes (CONFIG SET appendonly yes, and in the configuration file)',
+    });
+  if (info.aof_last_write_status === 'err' || info.aof_last_bgrewrite_status === 'err')
+    return finding.problem({
+      what: 'Redis could not write its append-only file',
+      why: 'acknowledged writes are not on disk, and further writes are refused',
+      remedy: 'see the log of Redis; usually the disk is full',
+    });
+  if ((await readConfig(redis, 'appendfsync')) !== 'no')
+    return finding.ok('the append-only file is on');
+  return finding.warning({
+    what: 'appendfsync is no',
+    why: 'a power failure loses the last half minute of writes, including revocations',
+    remedy: 'set appendfsync everysec',
+  });
+}
+
+function evictionFinding(finding: FindingFactory, info: Info): Finding {
+  const policy = info.maxmemory_policy ?? 'unknown';
+  if (policy === 'noeviction') return finding.ok('eviction is off');
+  const explanation = {
+    what: `maxmemory-policy is ${policy}`,
+    why: 'when memory is short, Redis evicts records, which disconnects people without a reason',
+    remedy: 'set maxmemory-policy noeviction',
+  };
+  return policy.startsWith('allkeys-')
+    ? finding.problem(explanation)
+    : finding.warning(explanation);
+}
+
+function memoryFinding(finding: FindingFactory, info: Info): Finding {
+  const limit = Number(info.maxmemory) || Number(info.total_system_memory);
+  const share = limit > 0 ? Number(info.used_memory) / limit : 0;
+  const what = `Redis uses ${Math.round(share * 100)} % of its memory`;
+  if (share < MEMORY_WARNING) return finding.ok(what);
+  const explanation = {
+    what,
+    why: OUT_OF_SPACE,
+    remedy: 'give it more memory (maxmemory), or a machine of its own',
+  };
+  return share < MEMORY_PROBLEM ? finding.warning(explanation) : finding.problem(explanation);
+}
+
+/** Measures the median of sequential commands, because a single slow response is not significant. */
+async function latencyFinding(finding: FindingFactory, redis: Redis): Promise<Finding> {
+  const times: number[] = [];
+  for (let ping = 0; ping < PINGS; ping++) {
+    const started = performance.now();
+    await redis.ping();
+    times.push(performance.now() - started);
+  }
+  const median = times.sort((a, b) => a - b)[Math.floor(PINGS / 2)] ?? 0;
+  const what = `Redis answers in ${median.toFixed(1)} ms`;
+  if (median < MAX_LATENCY_MS) return finding.ok(what);
+  return finding.warning({
+    what,
+    why: 'a request runs several commands, and each times out after 0.8 s',
+    remedy: 'run Redis close to Gatehouse, and check whether Redis or its machine is overloaded',
+  });
+}
+
+/** A replaced master accepts writes, and loses them, unless it requires a replica for writes. */
+async function replicaFindings(about: string, redis: Redis, info: Info): Promise<Finding[]> {
+  const finding = findingAbout('replicas', about);
+  const minReplicas = await readConfig(redis, 'min-replicas-to-write');
+  const maxLag = await readConfig(redis, 'min-replicas-max-lag');
+  if (minReplicas === undefined || maxLag === undefined)
+    return [finding.unknown('Redis does not show min-replicas-to-write')];
+  const acceptsWritesAlone = Number(minReplicas) < 1 || Number(maxLag) > MAX_REPLICA_LAG_SECONDS;
+  const unsafe = finding.warning({
+    what: `min-replicas-to-write is ${minReplicas} and min-replicas-max-lag ${maxLag}`,
+    why: 'a replaced master continues to accept writes and loses them, including revocations',
+    remedy: 'set min-replicas-to-write 1 and min-replicas-max-lag 10 on every Redis server',
+  });
+  const noReplica = finding.warning({
+    what: 'the master has no replica',
+    why: 'no server can take over when it fails',
+    remedy: 'start a replica, and find out why the previous one disconnected',
+  });
+  const found = [
+    ...(acceptsWritesAlone ? [unsafe] : []),
+    ...(info.connected_slaves === '0' ? [noReplica] : []),
+  ];
+  return okIfNone(found, finding.ok('the master requires a replica for writes'));
 }

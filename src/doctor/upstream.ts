@@ -1,4 +1,3 @@
-// The operator's MCP server, asked as the resource server asks it: whether it answers, and whether it has the tools that the settings name.
 import { DatabaseSync } from 'node:sqlite';
 import manifest from '../../package.json' with { type: 'json' };
 import { type SigningKey, signingKey, SIGNING_KEYS } from '../keys/signing-keys.ts';
@@ -13,18 +12,18 @@ import type { Settings } from '../settings/settings.ts';
 import type { UpstreamSettings } from '../settings/schema.ts';
 import { readStored } from '../store/name-key.ts';
 import { closeRedis, connectRedis } from '../store/redis-client.ts';
-import { type Deployment, settingsOf } from './deployment.ts';
-import { type Finding, orOk, type Words, wordsOf } from './finding.ts';
+import type { ConfiguredDeployment } from './deployment.ts';
+import { type Finding, findingAbout, type FindingFactory, okIfNone } from './report.ts';
 
 const TIMEOUT_MS = 10_000;
 
-/** Without an upstream there is nothing to say. */
-export async function upstreamFindings(deployment: Deployment): Promise<Finding[]> {
-  const settings = settingsOf(deployment);
+/** Checks that the operator's MCP server answers, and has the tools in the settings. */
+export async function checkUpstream(deployment: ConfiguredDeployment): Promise<Finding[]> {
+  const { settings } = deployment;
   const { upstream } = settings.resourceServer;
   if (!upstream) return [];
   const { origin, pathname } = new URL(upstream.url);
-  const words = wordsOf('upstream', origin + pathname);
+  const finding = findingAbout('upstream', origin + pathname);
   const now = deployment.now() / 1000;
   const keys = await readSigningKeys(settings).catch(() => undefined);
   try {
@@ -39,7 +38,7 @@ export async function upstreamFindings(deployment: Deployment): Promise<Finding[
       now: () => now,
     });
     return [
-      words.ok(`the MCP server answers (MCP ${revision}) and has ${tools.length} tools`),
+      finding.ok(`the MCP server answers (MCP ${revision}) and has ${tools.length} tools`),
       ...toolFindings(
         upstream,
         tools.map(({ name }) => name),
@@ -47,13 +46,13 @@ export async function upstreamFindings(deployment: Deployment): Promise<Finding[
     ];
   } catch (error) {
     if (!(error instanceof DiscoveryError)) throw error;
-    if (error.fault === 'rejected' && !keys) return [withoutKeys(words)];
+    if (error.fault === 'rejected' && !keys) return [noSigningKeys(finding)];
     return [
-      words.problem({
+      finding.problem({
         what: `the MCP server ${error.message}`,
         why:
           error.fault === 'rejected'
-            ? 'it does not accept the header that says who calls, so every call fails'
+            ? 'it does not accept the caller header, so every call fails'
             : 'every call through a connect link fails',
         remedy: remedyFor(error.fault),
       }),
@@ -61,48 +60,49 @@ export async function upstreamFindings(deployment: Deployment): Promise<Finding[
   }
 }
 
-function withoutKeys(words: Words): Finding {
-  return words.warning({
-    what: 'the MCP server wants the header that says who calls, which cannot be signed here: the signing keys cannot be read',
-    why: 'what may be wrong there is not known',
+function noSigningKeys(finding: FindingFactory): Finding {
+  return finding.warning({
+    what: 'the MCP server requires the caller header, which doctor cannot sign, because it cannot read the signing keys',
+    why: 'the tools of the MCP server were not checked',
     remedy:
-      'see what the check of the store says, and start Gatehouse once, which makes the signing keys',
+      'see the findings about the store, and start Gatehouse once, which creates the signing keys',
   });
 }
 
 function toolFindings(upstream: UpstreamSettings, names: readonly string[]): Finding[] {
-  const words = wordsOf('tools', 'resourceServer.upstream.tools');
+  const finding = findingAbout('tools', 'resourceServer.upstream.tools');
   const tools = names.map((name) => ({ name }));
   const { missing, undeclared, needed } = compareTools(upstream, tools);
   if (names.length === 0)
     return [
-      words.warning({
+      finding.warning({
         what: 'the MCP server lists no tools',
-        why: 'apps that connect have nothing to call',
-        remedy: 'check what the MCP server shows to the caller gatehouse with the highest level',
+        why: 'connected apps have nothing to call',
+        remedy:
+          'check which tools the MCP server lists for the caller gatehouse with the highest level',
       }),
     ];
   const counts = [...needed].map(([level, count]) => `${level} ${count}`).join(', ');
-  const lacking = words.warning({
+  const missingTools = finding.warning({
     what: `the MCP server does not have ${listOf(missing)}`,
-    why: 'the levels of these names apply to nothing, and a tool with another spelling needs defaultLevel',
-    remedy: `correct the names; it has ${listOf(names)}`,
+    why: 'the levels of these names have no effect, and a tool with another spelling needs defaultLevel',
+    remedy: `correct the names; the MCP server has ${listOf(names)}`,
   });
-  const byDefault = words.note({
-    what: `${undeclared.length} tools that are not named need defaultLevel, ${upstream.defaultLevel}: ${listOf(undeclared)}`,
-    why: 'calls below that level are refused, and lists leave them out where nobody can have it',
-    remedy: 'name those that a lower level may call',
+  const undeclaredTools = finding.note({
+    what: `${undeclared.length} tools that are not in the settings need defaultLevel, ${upstream.defaultLevel}: ${listOf(undeclared)}`,
+    why: 'calls with a lower level are refused, and a link that cannot grant it does not list them',
+    remedy: 'add the tools that a lower level may call to the settings',
   });
   return [
-    ...orOk(
-      missing.length > 0 ? [lacking] : [],
-      words.ok(`the MCP server has every tool that is named; needed levels: ${counts}`),
+    ...okIfNone(
+      missing.length > 0 ? [missingTools] : [],
+      finding.ok(`the MCP server has every tool in the settings; needed levels: ${counts}`),
     ),
-    ...(undeclared.length > 0 ? [byDefault] : []),
+    ...(undeclared.length > 0 ? [undeclaredTools] : []),
   ];
 }
 
-/** Read without opening the store, which would write to it. */
+/** Does not open the store, because that writes to it. */
 async function readSigningKeys(settings: Settings): Promise<readonly SigningKey[] | undefined> {
   const { store } = settings;
   if (store.kind === 'sqlite') {

@@ -1,4 +1,3 @@
-// `gatehouse doctor` as it is run: what it prints, how it ends, that it ends in time, and that it changes nothing.
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
@@ -20,16 +19,16 @@ describe('gatehouse doctor', () => {
 
   const doctor = (...args: string[]) => gatehouse(['doctor', ...args], good.environment);
 
-  it('says that a good deployment is all right, and ends with 0', async () => {
+  it('the command reports that every check of a good deployment passed, changes no file and exits with 0', async () => {
     const before = readdirSync(good.environment.GATEHOUSE_DATA_DIR);
     const { code, stdout, stderr } = await doctor();
     expect(stderr).to.equal('');
-    expect(stdout).to.match(/^(\d+) of \1 checks are all right\.\n$/);
+    expect(stdout).to.match(/^(\d+) of \1 checks passed\.\n$/);
     expect(code).to.equal(0);
     expect(readdirSync(good.environment.GATEHOUSE_DATA_DIR)).to.deep.equal(before);
   });
 
-  it('says what is wrong, why it matters and what to do, and ends with 1', async () => {
+  it('the command prints what is wrong, why it matters and what to do, and exits with 1', async () => {
     good.proxies.auth.misbehave({
       inward: (headers) => void (headers.host = 'inside.example.com'),
     });
@@ -37,13 +36,13 @@ describe('gatehouse doctor', () => {
     expect(stderr).to.equal('');
     expect(stdout).to.match(/^PROBLEM {2}host, https:\/\/localhost:\d+\n {2}Requests for /);
     expect(stdout).to.match(
-      /\n {2}Why it matters: .+\.\n {2}What to do: have the proxy keep .+\.\n/,
+      /\n {2}Why it matters: .+\.\n {2}What to do: configure the proxy to keep .+\.\n/,
     );
-    expect(stdout).to.match(/, 1 problem, \d not looked at\.\n$/);
+    expect(stdout).to.match(/, 1 problem, \d not checked\.\n$/);
     expect(code).to.equal(1);
   });
 
-  it('prints all of it with --json, without any secret', async () => {
+  it('--json prints the whole report, without secrets', async () => {
     good.proxies.auth.misbehave({ outward: ({ headers }) => delete headers['set-cookie'] });
     const { code, stdout } = await doctor('--json');
     expect(code).to.equal(1);
@@ -62,17 +61,17 @@ describe('gatehouse doctor', () => {
       expect(stdout).not.to.include(secret);
   });
 
-  it('looks from outside without any settings, at two addresses', async () => {
+  it('--auth-url and --resource-url check two addresses from outside, without settings', async () => {
     const { NODE_EXTRA_CA_CERTS } = good.environment;
     const { code, stdout } = await gatehouse(
       ['doctor', '--auth-url', good.authUrl, '--resource-url', good.resourceUrl],
       { NODE_EXTRA_CA_CERTS },
     );
-    expect(stdout).to.include('No connect link was tried: give one with --link');
+    expect(stdout).to.include('No connect link was checked: give one with --link');
     expect(code).to.equal(0);
   });
 
-  it('tells mistakes in the settings as findings, and makes no secret', async () => {
+  it('the command reports invalid settings as findings, and generates no secret', async () => {
     const dataDir = temporaryDirectory();
     const environment = { GATEHOUSE_CONFIG: settingsFile({}), GATEHOUSE_DATA_DIR: dataDir };
     const { code, stdout } = await gatehouse(['doctor', '--json'], environment);
@@ -82,7 +81,7 @@ describe('gatehouse doctor', () => {
     expect(readdirSync(dataDir)).to.deep.equal([]);
   });
 
-  it('ends with 2 when it is asked for something else', async () => {
+  it('the command exits with 2 if an option is invalid', async () => {
     const refused = await gatehouse(['doctor', '--auth-url', 'auth.example.com'], {});
     expect(refused.code).to.equal(2);
     expect(refused.stderr).to.include('Give an address such as https://auth.example.com.');
@@ -92,18 +91,18 @@ describe('gatehouse doctor', () => {
     expect(alone.code).to.equal(2);
   });
 
-  it('ends in time, and says what was not reached, when nobody answers', async () => {
+  it('the examination ends at its time limit, and reports the checks that did not finish', async () => {
     const silent = await listenSilently();
     const { port } = silent.address() as AddressInfo;
     const store = { kind: 'redis', url: `redis://127.0.0.1:${port}` } as const;
     const started = performance.now();
-    const findings = await good.look({
+    const findings = await good.examine({
       authUrl: `http://127.0.0.1:${port}`,
       settings: { ...good.settings, store },
       signal: AbortSignal.timeout(1000),
     });
     expect(performance.now() - started).to.be.lessThan(5000);
-    const late = findings.filter(({ what }) => what === 'there was no time left for it');
+    const late = findings.filter(({ what }) => what === 'the check did not finish in time');
     expect(late.map(({ check }) => check)).to.include.members(['store', 'discovery']);
     await new Promise((closed) => silent.close(closed));
   });
@@ -124,10 +123,10 @@ async function listenSilently(): Promise<Server> {
   return server;
 }
 
-describe('gatehouse doctor in development', () => {
+describe('gatehouse doctor for a development server', () => {
   const system = useSystem();
 
-  it('finds nothing to repair where `npm start` runs', async () => {
+  it('the command finds nothing to repair in what `npm start` runs', async () => {
     const { auth, resource, management, managementKey, dataDir, storeAddress, origins } = system();
     await createConnector(system());
     const { code, stdout } = await gatehouse(['doctor', '--all', '--json'], {

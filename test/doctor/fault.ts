@@ -1,15 +1,13 @@
-// A fault of a deployment: how it is planted, and which checks of the doctor complain of it.
-import type { DeploymentOptions } from '../../src/doctor/opened-deployment.ts';
+import type { DeploymentOptions } from '../../src/doctor/deployment.ts';
 import type { GoodDeployment } from './good-deployment.ts';
 
-export type Planted = (good: GoodDeployment) => unknown;
-
+/** A fault of a deployment, and how doctor reports it. */
 export type Fault = {
   fault: string;
-  plant: Planted;
-  /** The checks that complain. */
+  inject: (good: GoodDeployment) => unknown;
+  /** The checks that report it, sorted. */
   found: string[];
-  /** In what one of them says. */
+  /** Matches the report. */
   says: RegExp;
   changed?: (good: GoodDeployment) => Partial<DeploymentOptions>;
 };

@@ -1,13 +1,12 @@
-// The doctor says nothing about a good deployment, and finds each fault of a bad one with the check that is made for it, and no other.
 import { expect } from 'chai';
-import type { DeploymentOptions } from '../../src/doctor/opened-deployment.ts';
+import type { DeploymentOptions } from '../../src/doctor/deployment.ts';
 import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
-import { OWN_FAULTS } from './own-faults.ts';
+import { SERVER_FAULTS } from './server-faults.ts';
 import { PROXY_FAULTS } from './proxy-faults.ts';
 
-const FAULTS = [...PROXY_FAULTS, ...OWN_FAULTS];
+const FAULTS = [...PROXY_FAULTS, ...SERVER_FAULTS];
 
-describe('the doctor', () => {
+describe('an examination by doctor', () => {
   let good: GoodDeployment;
   before(async function start() {
     this.timeout(40_000);
@@ -26,19 +25,19 @@ describe('the doctor', () => {
   });
   after(() => good?.stop());
 
-  it('finds nothing to say about a good deployment, and looks at all of it', async () => {
-    const findings = await good.look();
+  it('every check runs and passes for a good deployment', async () => {
+    const findings = await good.examine();
     expect(findings.filter(({ outcome }) => outcome !== 'ok')).to.deep.equal([]);
-    const looked = new Set(findings.map(({ check }) => check));
+    const run = new Set(findings.map(({ check }) => check));
     const named = new Set(FAULTS.flatMap(({ found }) => found));
-    // Only said when there is something to say.
+    // These have no finding for a passed check.
     for (const silent of ['headers', 'ready']) named.delete(silent);
-    expect([...looked]).to.include.members([...named]);
+    expect([...run]).to.include.members([...named]);
   });
 
-  it('finds nothing from outside either, without the settings', async () => {
-    const { look, authUrl, resourceUrl } = good;
-    const findings = await look({
+  it('every check from outside passes for a good deployment without its settings', async () => {
+    const { examine, authUrl, resourceUrl } = good;
+    const findings = await examine({
       authUrl,
       resourceUrl,
       settings: undefined,
@@ -47,21 +46,21 @@ describe('the doctor', () => {
     expect(findings.map(({ check }) => check)).not.to.include('store');
   });
 
-  it('finds nothing about proxies that put their own X-Forwarded-For in place of what came', async () => {
+  it('every check passes for proxies that replace X-Forwarded-For', async () => {
     for (const proxy of Object.values(good.proxies))
       proxy.misbehave({ inward: (headers) => void (headers['x-forwarded-for'] = '127.0.0.1') });
-    const findings = await good.look();
+    const findings = await good.examine();
     expect(findings.filter(({ outcome }) => outcome !== 'ok')).to.deep.equal([]);
   });
 
-  for (const { fault, plant, found, says, changed } of FAULTS) {
-    it(`finds ${fault}, by ${found.join(' and ')}`, async () => {
-      await plant(good);
-      const findings = await good.look(changed?.(good));
-      const wrong = findings.filter(({ outcome }) => /problem|warning/.test(outcome));
-      expect([...new Set(wrong.map(({ check }) => check))].sort()).to.deep.equal(found);
-      expect(wrong.map(({ what }) => what).join('\n')).to.match(says);
-      for (const finding of wrong) expect(finding).to.include.keys('why', 'remedy');
+  for (const { fault, inject, found, says, changed } of FAULTS) {
+    it(`${fault} is reported by ${found.length > 1 ? 'the checks' : 'the check'} ${found.join(' and ')} and by no other`, async () => {
+      await inject(good);
+      const findings = await good.examine(changed?.(good));
+      const reported = findings.filter(({ outcome }) => /problem|warning/.test(outcome));
+      expect([...new Set(reported.map(({ check }) => check))].sort()).to.deep.equal(found);
+      expect(reported.map(({ what }) => what).join('\n')).to.match(says);
+      for (const finding of reported) expect(finding).to.include.keys('why', 'remedy');
     });
   }
 });

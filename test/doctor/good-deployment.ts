@@ -1,4 +1,4 @@
-// A deployment as it should be: production settings, Redis that keeps everything, a provider, and proxies that end TLS.
+// A correct deployment: production settings, durable Redis, an identity provider, and proxies that terminate TLS.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,8 +6,8 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { Redis } from 'ioredis';
 import { startGatehouse } from '../../src/gatehouse.ts';
 import { examine } from '../../src/doctor/examination.ts';
-import type { Finding } from '../../src/doctor/finding.ts';
-import { type DeploymentOptions, openDeployment } from '../../src/doctor/opened-deployment.ts';
+import type { Finding } from '../../src/doctor/report.ts';
+import { type DeploymentOptions, openDeployment } from '../../src/doctor/deployment.ts';
 import { managementClient } from '../../src/management/api/client.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
@@ -66,7 +66,7 @@ export async function startGoodDeployment() {
   await client.createConnector({ body: OPS });
   const admin = new Redis(redis.url);
 
-  const look = async (changed: Partial<DeploymentOptions> = {}): Promise<Finding[]> => {
+  const examineWith = async (changed: Partial<DeploymentOptions> = {}): Promise<Finding[]> => {
     const deployment = openDeployment({
       authUrl,
       resourceUrl,
@@ -92,7 +92,7 @@ export async function startGoodDeployment() {
     provider,
     management,
     admin,
-    look,
+    examine: examineWith,
     async stop() {
       admin.disconnect();
       for (const proxy of Object.values(proxies)) await proxy.stop();

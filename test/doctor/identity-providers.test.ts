@@ -1,12 +1,11 @@
-// The doctor looks at each of several identity providers, at the callback of each, and at GitHub without documents to look at.
 import { expect } from 'chai';
-import type { Finding } from '../../src/doctor/finding.ts';
+import type { Finding } from '../../src/doctor/report.ts';
 import type { RuleInFile } from '../../src/settings/schema.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { type Github, GITHUB_CLIENT, startGithub } from '../support/github.ts';
 import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
 
-describe('The doctor, with several identity providers', () => {
+describe('doctor with several identity providers', () => {
   let good: GoodDeployment;
   let github: Github;
   before(async () => {
@@ -18,8 +17,8 @@ describe('The doctor, with several identity providers', () => {
     await github.stop();
   });
 
-  /** What is said of the providers; `secret` is that of GitHub. */
-  async function look(secret = GITHUB_CLIENT.clientSecret): Promise<Finding[]> {
+  /** Returns the findings about the providers. `secret` is that of GitHub. */
+  async function examine(secret = GITHUB_CLIENT.clientSecret): Promise<Finding[]> {
     const [single] = good.settings.identityProviders;
     if (!single) throw new Error('the deployment has no identity provider');
     const identityProviders = [
@@ -35,35 +34,35 @@ describe('The doctor, with several identity providers', () => {
         clientSecret: secret,
       },
     ];
-    const findings = await good.look({ settings: { ...good.settings, identityProviders } });
+    const findings = await good.examine({ settings: { ...good.settings, identityProviders } });
     return findings.filter(({ check }) =>
       /^(callback|client-secret|identity-provider)/.test(check),
     );
   }
 
-  const complaints = (findings: Finding[]) =>
+  const problems = (findings: Finding[]) =>
     findings.filter(({ outcome }) => outcome === 'problem').map(({ check }) => check);
   const callbackOf = (id: string) => `${good.settings.authUrl}/interaction/callback/${id}`;
 
-  it('finds a callback that only the single one had', async () => {
-    const findings = await look();
-    expect(complaints(findings)).to.deep.equal(['callback']);
-    expect(JSON.stringify(findings)).to.include(`register ${callbackOf('example')} there`);
+  it('the callback of a single provider is reported if there are several', async () => {
+    const findings = await examine();
+    expect(problems(findings)).to.deep.equal(['callback']);
+    expect(JSON.stringify(findings)).to.include(`register exactly ${callbackOf('example')} there`);
   });
 
-  it('is content with callbacks and secrets of each, and finds the wrong one', async () => {
+  it('each provider has its own callback and secret, and only the wrong secret is reported', async () => {
     good.provider.behave({ callback: callbackOf('example') });
-    const findings = await look();
-    expect(complaints(findings)).to.deep.equal([]);
+    const findings = await examine();
+    expect(problems(findings)).to.deep.equal([]);
     const text = JSON.stringify(findings);
     expect(text).to.include(callbackOf('github')).and.include(callbackOf('example'));
-    const wrong = await look('another-secret');
-    expect(complaints(wrong)).to.deep.equal(['client-secret']);
+    const wrong = await examine('another-secret');
+    expect(problems(wrong)).to.deep.equal(['client-secret']);
     expect(JSON.stringify(wrong)).to.not.include('another-secret');
   });
 
-  /** What is said of these rules; GitHub is the only provider unless there are `more`. */
-  async function lookAtRules(matches: RuleInFile['match'][], more: object = {}) {
+  /** Returns the findings about rules. GitHub is the only provider, unless `more` has others. */
+  async function examineRules(matches: RuleInFile['match'][], more: object = {}) {
     const [single] = good.settings.identityProviders;
     if (!single) throw new Error('the deployment has no identity provider');
     const only = { ...single, kind: 'github' as const, issuer: github.issuer, organizations: true };
@@ -77,16 +76,16 @@ describe('The doctor, with several identity providers', () => {
       })),
       ...more,
     };
-    const findings = await good.look({ settings });
+    const findings = await good.examine({ settings });
     return findings.filter(({ check }) => check === 'entitlements');
   }
 
   const organizationIs = (status: number, body: object = {}) =>
     github.behave({ answers: { '/api/v3/orgs/acme': { status, body } } });
 
-  it('ENT-06 prints what to write in place of the login of an organization', async () => {
+  it('ENT-06 the finding about an organization by login has the text to write instead', async () => {
     organizationIs(200, { login: 'Acme', id: 4711 });
-    const findings = await lookAtRules([{ group: 'acme' }, { organization: 'acme' }]);
+    const findings = await examineRules([{ group: 'acme' }, { organization: 'acme' }]);
     expect(findings.map(({ about, outcome }) => [about, outcome])).to.deep.equal([
       ['entitlements[0]', 'warning'],
       ['entitlements[1]', 'warning'],
@@ -96,27 +95,27 @@ describe('The doctor, with several identity providers', () => {
     expect(github.requests.at(-1)).to.equal('/api/v3/orgs/acme');
   });
 
-  const lookUps: [status: number, body: object, outcome: string, what: RegExp][] = [
+  const lookups: [status: number, body: object, outcome: string, what: RegExp][] = [
     [200, { login: 'acme', id: 4711 }, 'ok', /acme is the login of the organization 4711/],
     [200, { login: 'acme', id: 666 }, 'note', /the organization with this login is 666/],
     [404, {}, 'note', /there is no organization with this login/],
     [403, {}, 'unknown', /GitHub answered with status 403/],
     [200, { login: 'acme', id: '4711' }, 'unknown', /could not be looked up/],
   ];
-  for (const [status, body, outcome, what] of lookUps) {
-    it(`ENT-06 compares login and id of a rule: ${status} ${JSON.stringify(body)} is ${outcome}`, async () => {
+  for (const [status, body, outcome, what] of lookups) {
+    it(`ENT-06 the GitHub response ${status} ${JSON.stringify(body)} to the login of a rule with an id is reported as ${outcome}`, async () => {
       organizationIs(status, body);
-      const [finding] = await lookAtRules([{ organization: 'acme#4711' }]);
+      const [finding] = await examineRules([{ organization: 'acme#4711' }]);
       expect(finding?.outcome).to.equal(outcome);
       expect(finding?.what).to.match(what);
     });
   }
 
-  it('ENT-06 names the address with the id when GitHub cannot be reached', async () => {
+  it('ENT-06 the finding has the address that shows the id if GitHub is unreachable', async () => {
     const [port = 0] = await freePorts(1);
     const issuer = `http://127.0.0.1:${port}`;
     const [single] = good.settings.identityProviders;
-    const [finding] = await lookAtRules([{ organization: 'acme' }], {
+    const [finding] = await examineRules([{ organization: 'acme' }], {
       identityProviders: [{ ...single, kind: 'github', issuer, organizations: true }],
       entitlements: [
         {
@@ -130,11 +129,11 @@ describe('The doctor, with several identity providers', () => {
     expect(finding?.remedy).to.include(`${issuer}/api/v3/orgs/acme`);
   });
 
-  it('ENT-07 reports rules whose meaning changed, and domains that any of several providers may assert', async () => {
+  it('ENT-07 rules whose meaning changed, and domains that any of several providers may assert, are warnings', async () => {
     const [single] = good.settings.identityProviders;
     const issuers = [String(single?.issuer), 'https://partners.example'];
     const from = { via: 'sign-in', issuers };
-    const findings = await lookAtRules([], {
+    const findings = await examineRules([], {
       identityProviders: [single, { ...single, id: 'partners', issuer: issuers[1] }],
       authorization: {
         ...good.settings.authorization,

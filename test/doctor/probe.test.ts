@@ -1,4 +1,3 @@
-// How a request arrived is told to who has the root secret, and to nobody else.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -6,7 +5,7 @@ import { createProbe, PROBE_HEADER, PROBE_PURPOSE } from '../../src/http/proxy-p
 import { keyRing } from '../../src/keys/key-ring.ts';
 import { useSystem } from '../support/system.ts';
 
-describe('a probe', () => {
+describe('a probe of the proxies', () => {
   const system = useSystem();
   const now = () => Date.now() / 1000;
   const keyOf = (secret: string) => keyRing({ secret }, PROBE_PURPOSE)[0];
@@ -18,7 +17,7 @@ describe('a probe', () => {
     return (await answer.json()) as Record<string, unknown>;
   }
 
-  it('with the root secret is told Host, addresses and the setting', async () => {
+  it('a probe with the root secret returns Host, addresses and the setting proxies', async () => {
     for (const url of [system().auth, system().resource]) {
       const { status, seen } = await probe(url, createProbe(ownKey(), now()));
       expect(status).to.equal('ok');
@@ -32,7 +31,7 @@ describe('a probe', () => {
     }
   });
 
-  it('with another secret, of another hour, cut short or made up is told that the process runs', async () => {
+  it('a probe that is expired, truncated, forged or made with another secret returns only the status', async () => {
     const good = createProbe(ownKey(), now());
     const values = [
       createProbe(keyOf('another secret of at least 32 characters'), now()),
@@ -47,7 +46,7 @@ describe('a probe', () => {
       expect(await probe(system().auth, value), value).to.deep.equal({ status: 'ok' });
   });
 
-  it('is not answered by the management host', async () => {
+  it('the management host does not answer probes', async () => {
     const answer = await probe(system().management, createProbe(ownKey(), now()));
     expect(answer).to.deep.equal({ status: 'ok' });
   });

@@ -1,12 +1,12 @@
-// Faults between the internet and Gatehouse: proxies, what they change, certificates and clocks.
+// Faults of proxies, certificates and clocks.
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
 import type { GoodDeployment } from './good-deployment.ts';
-import type { Passed } from './tls-proxy.ts';
+import type { ProxiedResponse } from './tls-proxy.ts';
 import type { Fault } from './fault.ts';
 
 const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
-const outward = (change: (answer: Passed) => void) => (good: GoodDeployment) =>
+const outward = (change: (response: ProxiedResponse) => void) => (good: GoodDeployment) =>
   good.proxies.auth.misbehave({ outward: change });
 const certificate =
   (name: string, days: { from: number; until: number }) => (good: GoodDeployment) =>
@@ -15,14 +15,14 @@ const certificate =
 export const PROXY_FAULTS: Fault[] = [
   {
     fault: 'a proxy that changes Host',
-    plant: ({ proxies }) =>
+    inject: ({ proxies }) =>
       proxies.auth.misbehave({ inward: (headers) => void (headers.host = '127.0.0.1:4000') }),
     found: ['host'],
     says: /arrive with the Host 127\.0\.0\.1:4000/,
   },
   {
-    fault: 'a proxy that leaves X-Forwarded-For alone',
-    plant: ({ proxies }) =>
+    fault: 'a proxy that does not add to X-Forwarded-For',
+    inject: ({ proxies }) =>
       proxies.auth.misbehave({
         inward: (headers) => {
           headers['x-forwarded-for'] = String(headers['x-forwarded-for']).split(', ')[0];
@@ -32,8 +32,8 @@ export const PROXY_FAULTS: Fault[] = [
     says: /proxies is 1, but 0 added/,
   },
   {
-    fault: 'one proxy more than the settings say',
-    plant: ({ proxies }) =>
+    fault: 'one proxy more than in the settings',
+    inject: ({ proxies }) =>
       proxies.resource.misbehave({
         inward: (headers) => void (headers['x-forwarded-for'] += ', 10.0.0.7'),
       }),
@@ -42,27 +42,27 @@ export const PROXY_FAULTS: Fault[] = [
   },
   {
     fault: 'a hop without TLS',
-    plant: ({ proxies }) =>
+    inject: ({ proxies }) =>
       proxies.auth.misbehave({ inward: (headers) => void (headers['x-forwarded-proto'] = 'http') }),
     found: ['forwarded'],
     says: /plain http/,
   },
   {
-    fault: 'an issuer that is not the one of the settings',
-    plant: outward((answer) => {
-      if (answer.path !== WELL_KNOWN || answer.method !== 'GET') return;
-      const document = JSON.parse(answer.body);
-      answer.body = JSON.stringify({ ...document, issuer: 'https://other.example.com' });
+    fault: 'an issuer that differs from the settings',
+    inject: outward((response) => {
+      if (response.path !== WELL_KNOWN || response.method !== 'GET') return;
+      const document = JSON.parse(response.body);
+      response.body = JSON.stringify({ ...document, issuer: 'https://other.example.com' });
     }),
     found: ['issuer'],
     says: /issuer is https:\/\/other\.example\.com and should be https:\/\/localhost/,
   },
   {
-    fault: 'a resource that names another authorization server',
-    plant: ({ proxies, authUrl }) =>
+    fault: 'resource metadata with another authorization server',
+    inject: ({ proxies, authUrl }) =>
       proxies.resource.misbehave({
-        outward: (answer) => {
-          answer.body = answer.body.replaceAll(authUrl, `${authUrl}/`);
+        outward: (response) => {
+          response.body = response.body.replaceAll(authUrl, `${authUrl}/`);
         },
       }),
     found: ['issuer'],
@@ -70,25 +70,25 @@ export const PROXY_FAULTS: Fault[] = [
   },
   {
     fault: 'a token endpoint at another address',
-    plant: outward((answer) => {
-      answer.body = answer.body.replace(/https:(\/\/[^"]+\/oauth\/token")/, 'http:$1');
+    inject: outward((response) => {
+      response.body = response.body.replace(/https:(\/\/[^"]+\/oauth\/token")/, 'http:$1');
     }),
     found: ['issuer'],
     says: /token_endpoint is http:/,
   },
   {
     fault: 'a proxy that answers /.well-known/ itself',
-    plant: outward((answer) => {
-      if (!answer.path.startsWith('/.well-known/openid')) return;
-      Object.assign(answer, { status: 200, body: '<html></html>' });
-      answer.headers['content-type'] = 'text/html';
+    inject: outward((response) => {
+      if (!response.path.startsWith('/.well-known/openid')) return;
+      Object.assign(response, { status: 200, body: '<html></html>' });
+      response.headers['content-type'] = 'text/html';
     }),
     found: ['discovery'],
-    says: /200 and text\/html in place of a plain 404/,
+    says: /200 and text\/html instead of a plain 404/,
   },
   {
-    fault: 'a challenge that is taken away',
-    plant: ({ proxies }) =>
+    fault: 'a proxy that removes WWW-Authenticate',
+    inject: ({ proxies }) =>
       proxies.resource.misbehave({
         outward: ({ headers }) => delete headers['www-authenticate'],
       }),
@@ -96,16 +96,16 @@ export const PROXY_FAULTS: Fault[] = [
     says: /WWW-Authenticate is missing/,
   },
   {
-    fault: 'preflights that are refused',
-    plant: outward((answer) => {
-      if (answer.method === 'OPTIONS') answer.status = 405;
+    fault: 'a proxy that refuses preflights',
+    inject: outward((response) => {
+      if (response.method === 'OPTIONS') response.status = 405;
     }),
     found: ['cors'],
-    says: /preflight is answered with 405/,
+    says: /response to a preflight is 405/,
   },
   {
-    fault: 'Access-Control headers twice',
-    plant: outward(({ headers }) => {
+    fault: 'a proxy that duplicates Access-Control headers',
+    inject: outward(({ headers }) => {
       if (headers['access-control-allow-origin'])
         headers['access-control-allow-origin'] = '*, https://inspector.example';
     }),
@@ -113,8 +113,8 @@ export const PROXY_FAULTS: Fault[] = [
     says: /Access-Control-Allow-Origin is \*, https/,
   },
   {
-    fault: 'cookies without Secure',
-    plant: outward(({ headers }) => {
+    fault: 'a proxy that removes Secure from cookies',
+    inject: outward(({ headers }) => {
       headers['set-cookie'] &&= headers['set-cookie'].map((cookie) =>
         cookie.replace(/; secure/i, ''),
       );
@@ -123,46 +123,46 @@ export const PROXY_FAULTS: Fault[] = [
     says: /cookie __Host-gatehouse-account is not Secure/,
   },
   {
-    fault: 'security headers that are taken away',
-    plant: outward(({ headers }) => delete headers['strict-transport-security']),
+    fault: 'a proxy that removes security headers',
+    inject: outward(({ headers }) => delete headers['strict-transport-security']),
     found: ['headers'],
     says: /Strict-Transport-Security is missing/,
   },
   {
     fault: 'a clock that is five minutes behind',
-    plant: outward(({ headers }) => {
+    inject: outward(({ headers }) => {
       headers.date = new Date(Date.now() - 300_000).toUTCString();
     }),
     found: ['clock'],
     says: /(299|300|301) s behind/,
   },
   {
-    fault: 'a certificate that has expired',
-    plant: certificate('localhost', { from: -90, until: -2 }),
+    fault: 'an expired certificate',
+    inject: certificate('localhost', { from: -90, until: -2 }),
     found: ['certificate'],
     says: /expired on/,
   },
   {
-    fault: 'a certificate that expires soon, for which nobody vouches',
-    plant: certificate('localhost', { from: -80, until: 5.5 }),
+    fault: 'an untrusted certificate that expires soon',
+    inject: certificate('localhost', { from: -80, until: 5.5 }),
     found: ['certificate'],
     says: /expires in 5 days/,
   },
   {
     fault: 'a certificate for another name',
-    plant: certificate('auth.example.com', { from: -1, until: 60 }),
+    inject: certificate('auth.example.com', { from: -1, until: 60 }),
     found: ['certificate'],
     says: /is for CN=auth\.example\.com, not for localhost/,
   },
   {
-    fault: 'a proxy without Gatehouse behind it',
-    plant: ({ proxies }) => proxies.resource.misbehave({ target: () => 1 }),
+    fault: 'a proxy that does not reach Gatehouse',
+    inject: ({ proxies }) => proxies.resource.misbehave({ target: () => 1 }),
     found: ['reach'],
-    says: /answers 502 in place of Gatehouse/,
+    says: /the proxy answers 502, because it does not reach Gatehouse/,
   },
   {
     fault: 'the management API at the public address',
-    plant: ({ proxies, management }) =>
+    inject: ({ proxies, management }) =>
       proxies.auth.misbehave({
         inward: (headers, path) => {
           if (path.startsWith('/api/')) headers.host = `127.0.0.1:${management}`;
@@ -170,6 +170,6 @@ export const PROXY_FAULTS: Fault[] = [
         target: (path) => (path.startsWith('/api/') ? management : undefined),
       }),
     found: ['management'],
-    says: /passes the management API on/,
+    says: /forwards the management API/,
   },
 ];

@@ -1,4 +1,4 @@
-// An OpenID provider over TLS that checks who asks: client id, callback and secret, as real ones do, or as it is told to.
+// An OpenID provider over TLS that validates client id, callback and secret, and can be misconfigured.
 import { once } from 'node:events';
 import { createServer } from 'node:https';
 import { text } from 'node:stream/consumers';
@@ -7,7 +7,7 @@ import type { Certificate } from '../authorization-server/metadata-documents/cer
 
 export type Registration = { callback: string; secret: string };
 
-/** `answersWith` stands over the discovery document, `location` in place of the callback. */
+/** `answersWith` overrides members of the discovery document, and `location` the redirect to the callback. */
 export type ProviderFault = Partial<Registration> & {
   answersWith?: object;
   tokenAnswer?: [status: number, body: object];

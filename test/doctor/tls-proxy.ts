@@ -1,11 +1,11 @@
-// A reverse proxy that ends TLS, and can be made to do what badly set up ones do, to requests on the way in and to answers on the way out.
+// A reverse proxy that terminates TLS, and can be misconfigured.
 import { once } from 'node:events';
 import { type IncomingHttpHeaders, request } from 'node:http';
 import { createServer } from 'node:https';
 import { buffer } from 'node:stream/consumers';
 import type { Certificate } from '../authorization-server/metadata-documents/certificate.ts';
 
-export type Passed = {
+export type ProxiedResponse = {
   path: string;
   method: string;
   status: number;
@@ -13,10 +13,10 @@ export type Passed = {
   body: string;
 };
 
-/** Each changes what it is given. `target` is the port to pass a path on to. */
+/** `inward` changes request headers, and `outward` responses. `target` is the port to forward a path to. */
 export type Misbehaviour = {
   inward?: (headers: IncomingHttpHeaders, path: string) => void;
-  outward?: (answer: Passed) => void;
+  outward?: (response: ProxiedResponse) => void;
   target?: (path: string) => number | undefined;
 };
 
@@ -26,7 +26,7 @@ export type TlsProxy = {
   stop: () => Promise<void>;
 };
 
-/** Listens on `port` and passes everything on to `target`, with the Host kept and one address added to X-Forwarded-For. */
+/** Forwards requests to the port `target`, keeps Host and adds the client's address to X-Forwarded-For. */
 export async function startTlsProxy(
   port: number,
   target: number,
@@ -45,21 +45,21 @@ export async function startTlsProxy(
     };
     how.inward?.(headers, path);
     const to = { host: '127.0.0.1', port: how.target?.(path) ?? target, path };
-    const passing = request({ ...to, method: req.method, headers });
-    passing.end(await buffer(req));
+    const forwarded = request({ ...to, method: req.method, headers });
+    forwarded.end(await buffer(req));
     try {
-      const [answer] = await once(passing, 'response');
-      const passed: Passed = {
+      const [answer] = await once(forwarded, 'response');
+      const response: ProxiedResponse = {
         path,
         method: req.method ?? '',
         status: answer.statusCode,
         headers: { ...answer.headers },
         body: (await buffer(answer)).toString(),
       };
-      how.outward?.(passed);
-      delete passed.headers['content-length'];
-      delete passed.headers['transfer-encoding'];
-      res.writeHead(passed.status, passed.headers).end(passed.body);
+      how.outward?.(response);
+      delete response.headers['content-length'];
+      delete response.headers['transfer-encoding'];
+      res.writeHead(response.status, response.headers).end(response.body);
     } catch {
       res.writeHead(502, { 'content-type': 'text/html' }).end('<h1>Bad gateway</h1>');
     }

@@ -1,8 +1,7 @@
-// The doctor asks the operator's MCP server for its tools, and says what is wrong with its address, its answers and the names in the settings.
 import { createServer, type RequestListener } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
-import type { Finding } from '../../src/doctor/finding.ts';
+import type { Finding } from '../../src/doctor/report.ts';
 import { upstreamSchema } from '../../src/settings/schema.ts';
 import { gatehouse } from '../management/command-line.ts';
 import { createConnector } from '../support/administrator.ts';
@@ -17,7 +16,7 @@ import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
 
 const ALL = [...DECLARED, { name: 'undeclared', level: 'full' }] as const;
 
-describe('The doctor, of the MCP server behind Gatehouse,', () => {
+describe("doctor's check of the MCP server", () => {
   let good: GoodDeployment;
   const servers: Upstream[] = [];
   before(async function start() {
@@ -31,7 +30,7 @@ describe('The doctor, of the MCP server behind Gatehouse,', () => {
     await good?.stop();
   });
 
-  async function look(
+  async function check(
     url: string,
     more: object = { tools: ALL },
     timeout = 15_000,
@@ -40,16 +39,16 @@ describe('The doctor, of the MCP server behind Gatehouse,', () => {
       ...good.settings.resourceServer,
       upstream: upstreamSchema.parse({ url, ...more }),
     };
-    const findings = await good.look({
+    const findings = await good.examine({
       settings: { ...good.settings, resourceServer },
       signal: AbortSignal.timeout(timeout),
     });
     return findings.filter(({ check }) => check === 'upstream' || check === 'tools');
   }
 
-  it('SUP-08 is content with one that has what the settings name, of any revision, and signs as itself', async () => {
+  it('SUP-08 an MCP server of either revision with the tools in the settings passes, and the caller header names gatehouse', async () => {
     for (const [n, server] of servers.entries()) {
-      const findings = await look(server.url);
+      const findings = await check(server.url);
       expect(
         findings.map(({ outcome }) => outcome),
         JSON.stringify(findings),
@@ -62,14 +61,14 @@ describe('The doctor, of the MCP server behind Gatehouse,', () => {
       expect([sub, level]).to.deep.equal(['gatehouse', 'full']);
     }
     const methods = servers[0]?.discoveries.map(({ method }) => method) ?? [];
-    expect(methods.at(-1), 'its session is ended').to.equal('DELETE');
+    expect(methods.at(-1), 'the session is closed').to.equal('DELETE');
     expect(methods).to.not.include('GET');
   });
 
-  it('SUP-08 finds the names that are not there, and says which are', async () => {
+  it('SUP-08 a tool in the settings that the MCP server lacks is a warning that lists the tools it has', async () => {
     for (const { url } of servers) {
       const tools = [...ALL, { name: 'Contacts', level: 'admin' }];
-      const findings = await look(url, { tools });
+      const findings = await check(url, { tools });
       const [finding] = findings.filter(({ outcome }) => outcome !== 'ok');
       expect(finding).to.include({ check: 'tools', outcome: 'warning' });
       expect(finding?.what).to.match(/does not have Contacts$/);
@@ -77,18 +76,18 @@ describe('The doctor, of the MCP server behind Gatehouse,', () => {
     }
   });
 
-  it('notes the tools that the settings do not name', async () => {
-    const findings = await look(String(servers[1]?.url), { tools: DECLARED });
+  it('a tool that is not in the settings is a note with its level', async () => {
+    const findings = await check(String(servers[1]?.url), { tools: DECLARED });
     const [finding, ...more] = findings.filter(({ outcome }) => outcome !== 'ok');
     expect(more).to.deep.equal([]);
     expect(finding).to.include({ check: 'tools', outcome: 'note' });
     expect(finding?.what).to.include('undeclared').and.include('defaultLevel, full');
   });
 
-  it('SUP-08 finds one that does not accept the caller header, and says what to configure', async () => {
+  it('SUP-08 an MCP server that refuses the caller header is a problem, and the remedy says what to configure', async () => {
     const stranger = await startUpstreamV2();
     stranger.trust('https://another.example');
-    const [finding] = await look(stranger.url);
+    const [finding] = await check(stranger.url);
     await stranger.close();
     expect(finding).to.include({
       outcome: 'problem',
@@ -97,7 +96,7 @@ describe('The doctor, of the MCP server behind Gatehouse,', () => {
     expect(finding?.remedy).to.include('/oauth/jwks').and.include('gatehouse-caller');
   });
 
-  it('SUP-08 finds one that nobody reaches', async () => {
+  it('SUP-08 an unreachable MCP server is a problem that says why', async () => {
     const [port] = await freePorts(1);
     const places = {
       [`http://127.0.0.1:${port}/mcp`]: 'connection refused',
@@ -105,7 +104,7 @@ describe('The doctor, of the MCP server behind Gatehouse,', () => {
       [`https://127.0.0.1:${new URL(String(servers[0]?.url)).port}/mcp`]: 'does not speak TLS',
     };
     for (const [url, says] of Object.entries(places)) {
-      const [finding, ...more] = await look(url);
+      const [finding, ...more] = await check(url);
       expect(more).to.deep.equal([]);
       expect(finding).to.include({ check: 'upstream', outcome: 'problem', about: url });
       expect(finding?.what).to.include(says);
@@ -117,24 +116,24 @@ describe('The doctor, of the MCP server behind Gatehouse,', () => {
     res.writeHead(200, { 'content-type': 'application/json' });
     res.end(JSON.stringify({ jsonrpc: '2.0', id, result: {} }));
   };
-  const ODD: Record<string, [RequestListener, says: RegExp]> = {
+  const FAULTY: Record<string, [RequestListener, says: RegExp]> = {
     redirects: [
       (_req, res) => res.writeHead(308, { location: 'https://elsewhere.example/mcp?x=1' }).end(),
       /redirects to https:\/\/elsewhere\.example\/mcp \(HTTP 308\)/,
     ],
-    'has nothing there': [(_req, res) => res.writeHead(404).end(), /no MCP endpoint .*404/],
-    fails: [(_req, res) => res.writeHead(500).end('boom'), /answers HTTP 500/],
-    'has a web page there': [
+    'returns 404': [(_req, res) => res.writeHead(404).end(), /no MCP endpoint .*404/],
+    'returns 500': [(_req, res) => res.writeHead(500).end('boom'), /answers HTTP 500/],
+    'returns a web page': [
       (_req, res) => res.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Hello'),
       /does not answer as MCP requires/,
     ],
-    'answers with other JSON': [
+    'returns JSON that is no JSON-RPC message': [
       (_req, res) => res.writeHead(200, { 'content-type': 'application/json' }).end('{"a":1}'),
       /does not answer as MCP requires/,
     ],
-    'answers with another result': [emptyResult, /does not answer as MCP requires/],
-    'cuts connections': [(req) => void req.socket.destroy(), /cuts the connection/],
-    'sends without end': [
+    'returns an empty result': [emptyResult, /does not answer as MCP requires/],
+    'closes connections': [(req) => void req.socket.destroy(), /cuts the connection/],
+    'sends an endless response': [
       (_req, res) => {
         res.writeHead(200, { 'content-type': 'text/event-stream' });
         const more = () => void (res.write(`: ${'x'.repeat(65_536)}\n\n`) && setImmediate(more));
@@ -144,10 +143,10 @@ describe('The doctor, of the MCP server behind Gatehouse,', () => {
       /more than 100000 bytes/,
     ],
   };
-  for (const [what, [answer, says]] of Object.entries(ODD)) {
-    it(`SUP-08 finds one that ${what}`, async () => {
+  for (const [what, [answer, says]] of Object.entries(FAULTY)) {
+    it(`SUP-08 an MCP server that ${what} is a problem`, async () => {
       const server = await listenOnLoopback(createServer(answer));
-      const [finding, ...more] = await look(`${server.origin}/mcp`, { maxAnswerBytes: 100_000 });
+      const [finding, ...more] = await check(`${server.origin}/mcp`, { maxAnswerBytes: 100_000 });
       await server.stop();
       expect(more).to.deep.equal([]);
       expect(finding).to.include({ check: 'upstream', outcome: 'problem' });
@@ -156,19 +155,19 @@ describe('The doctor, of the MCP server behind Gatehouse,', () => {
     });
   }
 
-  it('SUP-08 does not wait for one that never answers longer than it was given', async () => {
+  it('SUP-08 the examination ends at its time limit if the MCP server never answers', async () => {
     const server = await listenOnLoopback(createServer(() => undefined));
     const started = performance.now();
-    const findings = await look(`${server.origin}/mcp`, {}, 2500);
+    const findings = await check(`${server.origin}/mcp`, {}, 2500);
     expect(performance.now() - started).to.be.below(8000);
     await server.stop();
     expect(findings.map(({ outcome }) => outcome)).to.not.include('ok');
   });
 
-  it('SUP-08 reads the signing key from a SQLite file without changing it, and ends with 1 for a warning', async function look() {
+  it('SUP-08 the command reads the signing key from a SQLite store, and exits with 1 for a warning', async function checkSqlite() {
     this.timeout(60_000);
     const [upstream] = servers;
-    if (!upstream) throw new Error('there is no MCP server');
+    if (!upstream) throw new Error('the MCP server has not started');
     const tools = [...ALL, { name: 'gone', level: 'full' }];
     const place = await openPlace({
       file: { resourceServer: { upstream: { url: upstream.url, tools } } },

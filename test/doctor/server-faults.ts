@@ -1,4 +1,4 @@
-// Faults of what Gatehouse stands on: Redis, the identity provider, and the settings.
+// Faults of Redis, the identity provider and the settings.
 import { INTERNET } from '../../src/authorization-server/engine/guarded-fetch.ts';
 import type { IdentityProvider } from '../../src/settings/identity-provider.ts';
 import type { GoodDeployment } from './good-deployment.ts';
@@ -6,7 +6,7 @@ import type { Fault } from './fault.ts';
 
 const configure = (name: string, value: string) => (good: GoodDeployment) =>
   good.admin.config('SET', name, value);
-const nothing = () => undefined;
+const noChange = () => undefined;
 
 function withoutSecrets(providers: readonly IdentityProvider[]): IdentityProvider[] {
   return providers.map((provider) => {
@@ -16,34 +16,34 @@ function withoutSecrets(providers: readonly IdentityProvider[]): IdentityProvide
   });
 }
 
-export const OWN_FAULTS: Fault[] = [
+export const SERVER_FAULTS: Fault[] = [
   {
-    fault: 'Redis that drops any record',
-    plant: configure('maxmemory-policy', 'allkeys-lru'),
+    fault: 'a Redis that evicts any record',
+    inject: configure('maxmemory-policy', 'allkeys-lru'),
     found: ['eviction', 'ready'],
     says: /maxmemory-policy is allkeys-lru/,
   },
   {
-    fault: 'Redis that drops records with a lifetime',
-    plant: configure('maxmemory-policy', 'volatile-lru'),
+    fault: 'a Redis that evicts records with a lifetime',
+    inject: configure('maxmemory-policy', 'volatile-lru'),
     found: ['eviction'],
     says: /maxmemory-policy is volatile-lru/,
   },
   {
-    fault: 'Redis without an append-only file',
-    plant: configure('appendonly', 'no'),
+    fault: 'a Redis without an append-only file',
+    inject: configure('appendonly', 'no'),
     found: ['persistence'],
     says: /append-only file is off/,
   },
   {
-    fault: 'Redis that never flushes',
-    plant: configure('appendfsync', 'no'),
+    fault: 'a Redis that never flushes its append-only file',
+    inject: configure('appendfsync', 'no'),
     found: ['persistence'],
     says: /appendfsync is no/,
   },
   {
-    fault: 'Redis that is nearly full',
-    plant: async ({ admin }) => {
+    fault: 'a Redis whose memory is nearly full',
+    inject: async ({ admin }) => {
       const [, used = '0'] = /used_memory:(\d+)/.exec(await admin.info('memory')) ?? [];
       await admin.config('SET', 'maxmemory', String(Math.round(Number(used) * 1.15)));
     },
@@ -51,40 +51,40 @@ export const OWN_FAULTS: Fault[] = [
     says: /Redis uses [789]\d % of its memory/,
   },
   {
-    fault: 'another root secret',
-    plant: nothing,
+    fault: 'a root secret that did not encrypt the store',
+    inject: noChange,
     changed: ({ settings }) => ({ settings: { ...settings, secret: 'another-secret'.repeat(3) } }),
     found: ['secret'],
     says: /written with another root secret/,
   },
   {
     fault: 'an identity provider that is down',
-    plant: ({ provider }) => provider.behave({ isDown: true }),
+    inject: ({ provider }) => provider.behave({ isDown: true }),
     found: ['identity-provider'],
-    says: /does not answer from here: the connection was cut/,
+    says: /cannot be reached from this machine: the connection was closed/,
   },
   {
-    fault: 'an identity provider with another issuer',
-    plant: ({ provider }) =>
+    fault: 'an identity provider with another issuer than in the settings',
+    inject: ({ provider }) =>
       provider.behave({ answersWith: { issuer: `${provider.issuer}/tenant` } }),
     found: ['identity-provider-issuer'],
-    says: /calls itself https:\/\/localhost:\d+\/tenant/,
+    says: /issuer of the discovery document is https:\/\/localhost:\d+\/tenant/,
   },
   {
-    fault: 'a callback that is not registered',
-    plant: ({ provider }) => provider.behave({ callback: 'https://old.example.com/callback' }),
+    fault: 'a callback that is not registered at the identity provider',
+    inject: ({ provider }) => provider.behave({ callback: 'https://old.example.com/callback' }),
     found: ['callback'],
     says: /redirect_uri_mismatch/,
   },
   {
-    fault: 'a client secret that was replaced',
-    plant: ({ provider }) => provider.behave({ secret: 'another' }),
+    fault: 'a wrong client secret',
+    inject: ({ provider }) => provider.behave({ secret: 'another' }),
     found: ['client-secret'],
     says: /refuses Gatehouse: invalid_client \(Unknown secret\)/,
   },
   {
-    fault: 'a client secret that is missing',
-    plant: nothing,
+    fault: 'a missing client secret',
+    inject: noChange,
     changed: ({ settings }) => ({
       settings: {
         ...settings,
@@ -95,21 +95,21 @@ export const OWN_FAULTS: Fault[] = [
     says: /refuses Gatehouse: invalid_client/,
   },
   {
-    fault: 'a client that is disabled',
-    plant: ({ provider }) =>
+    fault: 'a disabled client',
+    inject: ({ provider }) =>
       provider.behave({ tokenAnswer: [400, { error: 'unauthorized_client' }] }),
     found: ['client-secret'],
     says: /refuses Gatehouse: unauthorized_client/,
   },
   {
-    fault: 'a token endpoint that fails',
-    plant: ({ provider }) => provider.behave({ tokenAnswer: [503, { error: 'server_error' }] }),
+    fault: 'a token endpoint that returns 503',
+    inject: ({ provider }) => provider.behave({ tokenAnswer: [503, { error: 'server_error' }] }),
     found: ['client-secret'],
-    says: /does not answer requests for tokens as it should: server_error/,
+    says: /token endpoint of the identity provider fails: server_error/,
   },
   {
-    fault: 'a callback of the console that is not registered',
-    plant: nothing,
+    fault: 'a console callback that is not registered',
+    inject: noChange,
     changed: ({ settings }) => ({
       settings: {
         ...settings,
@@ -123,8 +123,8 @@ export const OWN_FAULTS: Fault[] = [
     says: /redirect_uri_mismatch/,
   },
   {
-    fault: 'a callback that is not registered, as Google shows it',
-    plant: ({ provider }) =>
+    fault: 'a callback that is not registered at Google',
+    inject: ({ provider }) =>
       provider.behave({
         location: 'https://accounts.example/error?authError=Cg9yZWRpcmVjdF91cmlfbWlzbWF0Y2g',
       }),
@@ -132,21 +132,21 @@ export const OWN_FAULTS: Fault[] = [
     says: /redirect_uri_mismatch/,
   },
   {
-    fault: 'a scope that the identity provider does not have',
-    plant: ({ provider }) => provider.behave({ answersWith: { scopes_supported: ['openid'] } }),
+    fault: 'a scope that the identity provider does not offer',
+    inject: ({ provider }) => provider.behave({ answersWith: { scopes_supported: ['openid'] } }),
     found: ['identity-provider'],
     says: /does not offer the scope profile, email/,
   },
   {
-    fault: 'metadata documents without a guard',
-    plant: nothing,
+    fault: 'a network that does not refuse internal addresses to client metadata documents',
+    inject: noChange,
     changed: () => ({ network: { ...INTERNET, isAllowed: () => true, port: 1 } }),
     found: ['document-guard'],
-    says: /fetched from this computer itself/,
+    says: /fetched from this machine itself/,
   },
   {
-    fault: 'everybody may hold everything',
-    plant: nothing,
+    fault: 'a rule that gives everybody the highest level',
+    inject: noChange,
     changed: ({ settings }) => ({
       settings: {
         ...settings,
@@ -157,6 +157,6 @@ export const OWN_FAULTS: Fault[] = [
       },
     }),
     found: ['settings'],
-    says: /everybody who can sign in .* may hold full/,
+    says: /everybody who can sign in .* may have full/,
   },
 ];

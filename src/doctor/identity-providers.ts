@@ -1,0 +1,270 @@
+import { identityProvidersOf } from '../authorization-server/app.ts';
+import {
+  createLoginState,
+  type IdentityProvider,
+  openIdentityProvider,
+} from '../authorization-server/interactions/identity-provider.ts';
+import {
+  CALLBACK_PATH,
+  providerCallback,
+} from '../authorization-server/interactions/identity-providers.ts';
+import { printableText } from '../authorization-server/interactions/provider-error.ts';
+import { CALLBACK_PATH as CONSOLE_CALLBACK_PATH } from '../management/console/sign-in.ts';
+import type { IdentityProvider as ProviderSettings } from '../settings/identity-provider.ts';
+import type { Settings } from '../settings/settings.ts';
+import { checkDateHeader } from './clock.ts';
+import type { ConfiguredDeployment } from './deployment.ts';
+import { describeResponse, type HttpResponse, jsonObject, NoResponseError } from './http-client.ts';
+import { type Finding, findingAbout, type FindingFactory } from './report.ts';
+
+const NO_SIGN_IN = 'nobody can sign in';
+const NO_NEW_SIGN_IN = 'nobody can sign in; existing connections continue to work';
+const PROVIDER_DOWN = 'check that the identity provider is up, and reachable from this machine';
+
+/** One provider after the other. */
+export async function checkIdentityProviders(deployment: ConfiguredDeployment): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for (const provider of identityProvidersOf(deployment.settings))
+    findings.push(...(await checkIdentityProvider(deployment, provider)));
+  return findings;
+}
+
+async function checkIdentityProvider(
+  deployment: ConfiguredDeployment,
+  provider: ProviderSettings,
+): Promise<Finding[]> {
+  // GitHub has no discovery document.
+  if (provider.kind === 'github') return checkRegistration(deployment, provider);
+  const finding = findingAbout('identity-provider', provider.issuer);
+  const response = await fetchDiscovery(deployment, provider.issuer);
+  if (response instanceof NoResponseError) return [unreachable(finding, response.message)];
+  const metadata = jsonObject(response);
+  if (response.status !== 200 || !metadata) return [noDocument(finding, response)];
+  const issuer = issuerFinding(provider.issuer, metadata.issuer);
+  const others = [
+    checkDateHeader(provider.issuer, response),
+    ...(await checkKeys(deployment, finding, metadata)),
+    ...capabilityFindings(finding, provider, metadata),
+  ];
+  if (issuer.outcome !== 'ok') return [issuer, ...others];
+  return [
+    finding.ok('the identity provider answers'),
+    issuer,
+    ...others,
+    ...(await checkRegistration(deployment, provider)),
+  ];
+}
+
+// The discovery document (OpenID Connect Discovery section 4)
+
+type Metadata = Record<string, unknown>;
+
+async function fetchDiscovery(
+  { sendVerified }: ConfiguredDeployment,
+  issuer: string,
+): Promise<HttpResponse | NoResponseError> {
+  const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+  return sendVerified(url).catch((error: unknown) => {
+    if (error instanceof NoResponseError) return error;
+    throw error;
+  });
+}
+
+function unreachable(finding: FindingFactory, reason: string): Finding {
+  return finding.problem({
+    what: `the identity provider cannot be reached from this machine: ${reason}`,
+    why: NO_NEW_SIGN_IN,
+    remedy: 'check identityProvider.issuer, and that no firewall blocks this machine',
+  });
+}
+
+function noDocument(finding: FindingFactory, response: HttpResponse): Finding {
+  return finding.problem({
+    what: `the response is no discovery document, but ${describeResponse(response)}`,
+    why: NO_NEW_SIGN_IN,
+    remedy:
+      'set identityProvider.issuer to the address that, followed by /.well-known/openid-configuration, returns the document',
+  });
+}
+
+function issuerFinding(expected: string, found: unknown): Finding {
+  const finding = findingAbout('identity-provider-issuer', expected);
+  if (found === expected) return finding.ok('the issuer of the document is that of the settings');
+  return finding.problem({
+    what: `the issuer of the discovery document is ${String(found)}`,
+    why: 'sign-ins are refused, because ID tokens come from another issuer than that of the settings',
+    remedy: `if this is the right provider, set identityProvider.issuer to exactly ${String(found)}`,
+  });
+}
+
+async function checkKeys(
+  { sendVerified }: ConfiguredDeployment,
+  finding: FindingFactory,
+  { jwks_uri: url }: Metadata,
+): Promise<Finding[]> {
+  const keys = await sendVerified(String(url)).then(
+    (response) => jsonObject(response)?.keys,
+    () => undefined,
+  );
+  if (Array.isArray(keys) && keys.length > 0) return [];
+  return [
+    finding.problem({
+      what: `the keys of the identity provider cannot be read (${String(url)})`,
+      why: 'ID tokens cannot be verified, so that nobody can sign in',
+      remedy: 'check that no firewall blocks this machine',
+    }),
+  ];
+}
+
+/** Reports only capabilities that the document lists. A provider may support others. */
+function capabilityFindings(
+  finding: FindingFactory,
+  { scopes }: ProviderSettings,
+  { scopes_supported: supported, code_challenge_methods_supported: methods }: Metadata,
+): Finding[] {
+  const missing = Array.isArray(supported)
+    ? scopes.filter((name) => !supported.includes(name))
+    : [];
+  const lacksPkce = Array.isArray(methods) && !methods.includes('S256');
+  const missingScopes = finding.warning({
+    what: `the identity provider does not offer the scope ${missing.join(', ')}`,
+    why: 'it may refuse sign-ins, or omit claims that entitlements need',
+    remedy: 'set identityProvider.scopes to scopes that it offers',
+  });
+  const noPkce = finding.warning({
+    what: 'the identity provider does not offer PKCE with S256',
+    why: 'an intercepted authorization code is less well protected',
+    remedy: 'enable PKCE for this client, if the provider can',
+  });
+  return [...(missing.length > 0 ? [missingScopes] : []), ...(lacksPkce ? [noPkce] : [])];
+}
+
+// The registration of Gatehouse at the provider: callbacks, tried with `prompt=none`, and the secret, tried with an invalid code
+
+/** Nobody is signed in at the provider, so each of these means that it accepts the request (OpenID Connect Core section 3.1.2.6). */
+const ACCEPTED =
+  /^(login_required|interaction_required|consent_required|account_selection_required)$/;
+/** In error pages of common providers. */
+const MISMATCH = /redirect_uri_mismatch|AADSTS50011|invalid[ _]redirect|redirect_?uri/i;
+
+async function checkRegistration(
+  deployment: ConfiguredDeployment,
+  settings: ProviderSettings,
+): Promise<Finding[]> {
+  const [callback = '', ...others] = callbacksOf(deployment.settings).map((path) =>
+    providerCallback(settings, path),
+  );
+  const provider = openIdentityProvider(settings, callback);
+  const findings = [await checkCallback(deployment, provider, callback)];
+  for (const other of others)
+    findings.push(await checkCallback(deployment, openIdentityProvider(settings, other), other));
+  return [...findings, await checkClient(provider, settings)];
+}
+
+/** The console has a callback of its own, if it is on. */
+function callbacksOf({ authUrl, managementUrl, management }: Settings): string[] {
+  const isConsoleOn = management.administrators.length > 0;
+  return [authUrl + CALLBACK_PATH, ...(isConsoleOn ? [managementUrl + CONSOLE_CALLBACK_PATH] : [])];
+}
+
+async function checkCallback(
+  { sendVerified }: ConfiguredDeployment,
+  provider: IdentityProvider,
+  callback: string,
+): Promise<Finding> {
+  const finding = findingAbout('callback', callback);
+  try {
+    const url = await provider.authorizationUrl(createLoginState('doctor'));
+    url.searchParams.set('prompt', 'none');
+    return callbackFinding(finding, callback, await sendVerified(url.href));
+  } catch (error) {
+    const reason =
+      error instanceof NoResponseError ? error.message : 'the metadata of the provider is invalid';
+    return finding.problem({
+      what: `the sign-in page of the identity provider cannot be reached: ${reason}`,
+      why: NO_SIGN_IN,
+      remedy: PROVIDER_DOWN,
+    });
+  }
+}
+
+function callbackFinding(
+  finding: FindingFactory,
+  callback: string,
+  response: HttpResponse,
+): Finding {
+  const target = URL.parse(response.header('location') ?? '');
+  const isCallback = target !== null && target.origin + target.pathname === callback;
+  const error = target?.searchParams.get('error') ?? '';
+  if (isCallback && (error === '' || ACCEPTED.test(error)))
+    return finding.ok('the callback is registered at the identity provider');
+  if (isCallback)
+    return refused(finding, `${error} ${target.searchParams.get('error_description') ?? ''}`);
+  const text = `${response.text} ${target?.href ?? ''} ${googleError(target)}`;
+  if (response.status >= 400 || MISMATCH.test(text))
+    return unregistered(finding, callback, response, MISMATCH.exec(text)?.[0]);
+  return finding.ok('the identity provider does not appear to refuse the callback');
+}
+
+/** Google redirects to its own error page, with the error in base64 in the query. */
+function googleError(target: URL | null): string {
+  return Buffer.from(target?.searchParams.get('authError') ?? '', 'base64').toString('latin1');
+}
+
+function refused(finding: FindingFactory, reason: string): Finding {
+  return finding.problem({
+    what: `the identity provider refuses sign-ins: ${printableText(reason, 300)}`,
+    why: NO_SIGN_IN,
+    remedy:
+      'compare the registration of this client with identityProvider (clientId, scopes); its type must be a web application with the authorization code flow',
+  });
+}
+
+function unregistered(
+  finding: FindingFactory,
+  callback: string,
+  response: HttpResponse,
+  error: string | undefined,
+): Finding {
+  const answer = error ? `it says “${error}”` : describeResponse(response);
+  return finding.problem({
+    what: `the identity provider refuses the request (${answer})`,
+    why: `${NO_SIGN_IN}: most likely this callback is not registered, or the client id is wrong`,
+    remedy: `register exactly ${callback} there as a redirect URI, and check identityProvider.clientId`,
+  });
+}
+
+/** RFC 6749 section 5.2. A client without a secret must be registered as a public client. */
+async function checkClient(
+  provider: IdentityProvider,
+  { issuer, clientSecret }: ProviderSettings,
+): Promise<Finding> {
+  const finding = findingAbout('client-secret', issuer);
+  const hasSecret = clientSecret !== undefined;
+  const { result, said, advice } = await provider.tryClient();
+  if (result === 'accepted')
+    return finding.ok(
+      hasSecret
+        ? 'the identity provider accepts the client secret'
+        : 'the identity provider accepts Gatehouse without a client secret (a public client, PKCE)',
+    );
+  if (result === 'refused')
+    return finding.problem({
+      what: `the identity provider refuses Gatehouse: ${said}`,
+      why: `${NO_SIGN_IN}: people see that sign-in is not set up correctly`,
+      remedy: advice,
+    });
+  if (result === 'unavailable')
+    return finding.problem({
+      what: `the token endpoint of the identity provider fails: ${said}`,
+      why: `${NO_SIGN_IN} at present`,
+      remedy: PROVIDER_DOWN,
+    });
+  return finding.note({
+    what: `the response of the identity provider to an invalid code does not show whether it accepts Gatehouse ${hasSecret ? 'with this client secret' : 'without a client secret'}: ${said}`,
+    why: `if it does not, ${NO_SIGN_IN}`,
+    remedy: hasSecret
+      ? "sign in once; if that fails, the log of Gatehouse has the provider's error"
+      : `sign in once; if that fails, ${advice}`,
+  });
+}

@@ -1,0 +1,57 @@
+import { requireAddressGuard } from '../authorization-server/engine/guarded-fetch.ts';
+import type { ConfiguredDeployment, Deployment } from './deployment.ts';
+import { NoResponseError } from './http-client.ts';
+import { type Finding, findingAbout } from './report.ts';
+
+/** Checks that client metadata documents cannot be fetched from a name that resolves to this machine. */
+export async function checkDocumentGuard({ network }: Deployment): Promise<Finding[]> {
+  const finding = findingAbout('document-guard', 'client metadata documents');
+  try {
+    await requireAddressGuard(network);
+    return [finding.ok('internal addresses are refused')];
+  } catch {
+    return [
+      finding.problem({
+        what: 'a client metadata document would be fetched from this machine itself',
+        why: 'anybody could make Gatehouse send requests to internal servers (SSRF)',
+        remedy:
+          'run an unmodified release; until then, accept no documents (clients.metadataDocumentHosts: [])',
+      }),
+    ];
+  }
+}
+
+const EMPTY_EXPORT = JSON.stringify({ resourceSpans: [] });
+const DROPPED = 'traces are dropped; requests are answered nevertheless';
+
+/** Sends an empty export (OTLP over HTTP). Never quotes the response, because it may contain the secret headers. */
+export async function checkTraceCollector({
+  settings: { traces },
+  sendVerified,
+}: ConfiguredDeployment): Promise<Finding[]> {
+  if (!traces) return [];
+  const finding = findingAbout('traces', new URL(traces.url).origin);
+  const headers = { ...traces.headers, 'content-type': 'application/json' };
+  try {
+    const { status } = await sendVerified(traces.url, {
+      method: 'POST',
+      headers,
+      body: EMPTY_EXPORT,
+    });
+    if (status >= 200 && status < 300) return [finding.ok('the collector accepts traces')];
+    const what = `the collector answers ${status} to traces`;
+    return [finding.warning({ what, why: DROPPED, remedy: collectorRemedy(status) })];
+  } catch (error) {
+    if (!(error instanceof NoResponseError)) throw error;
+    const what = `the collector cannot be reached: ${error.message}`;
+    const remedy = 'check OTEL_EXPORTER_OTLP_ENDPOINT, which this command needs as well';
+    return [finding.warning({ what, why: DROPPED, remedy })];
+  }
+}
+
+function collectorRemedy(status: number): string {
+  if (status === 401 || status === 403)
+    return 'check OTEL_EXPORTER_OTLP_HEADERS, which this command needs as well';
+  if (status === 415) return 'configure the collector to accept OTLP over HTTP with JSON';
+  return 'check the address: OTEL_EXPORTER_OTLP_ENDPOINT has no /v1/traces at its end, and must not be the gRPC address';
+}

@@ -1,0 +1,217 @@
+import { apiOf } from '../authorization-server/interactions/github.ts';
+import {
+  assertersOf,
+  domainOf,
+  type Entitlement,
+  type Match,
+  organizationByLogin,
+  organizationIn,
+  ownerOf,
+  type RuleNotice,
+  ruleNotices,
+} from '../settings/entitlements.ts';
+import type { Settings } from '../settings/settings.ts';
+import type { ConfiguredDeployment } from './deployment.ts';
+import { jsonObject, NoResponseError, type SendRequest } from './http-client.ts';
+import {
+  type Explanation,
+  type Finding,
+  findingAbout,
+  type FindingFactory,
+  okIfNone,
+} from './report.ts';
+
+/** Reports settings that are valid but may be unintended. */
+export async function checkSettings({ settings }: ConfiguredDeployment): Promise<Finding[]> {
+  return [
+    ...okIfNone(
+      settings.entitlements.flatMap(publicEntitlement),
+      findingAbout('settings', 'entitlements').ok('no rule admits strangers'),
+    ),
+    ...lifetimeFindings(settings),
+    ...logLevelFindings(settings),
+  ];
+}
+
+const PUBLIC_MAIL =
+  /^(gmail|googlemail|outlook|hotmail|live|yahoo|icloud|proton|protonmail|gmx|aol)\./i;
+
+function publicEntitlement({ match, level }: Entitlement, index: number): Finding[] {
+  const finding = findingAbout('settings', `entitlements[${index}]`);
+  const isPublicDomain = PUBLIC_MAIL.test(match.emailDomain ?? '');
+  if (!match.anyone && !isPublicDomain) return [];
+  const who = match.anyone
+    ? 'everybody who can sign in at the identity provider'
+    : `everybody with an address at ${match.emailDomain}`;
+  const explanation = {
+    what: `${who} may have ${level}`,
+    why: 'strangers and guests at the identity provider have this level too',
+    remedy: 'if this is not intended, match groups, your own domains or people instead',
+  };
+  const isHigh = isPublicDomain || level === 'admin' || level === 'full';
+  return [isHigh ? finding.warning(explanation) : finding.note(explanation)];
+}
+
+const HOUR_SECONDS = 3600;
+const DAY_SECONDS = 86_400;
+const LONG_LIFETIMES = {
+  accessToken: 4 * HOUR_SECONDS,
+  refreshTokenIdle: 90 * DAY_SECONDS,
+  refreshTokenAbsolute: 366 * DAY_SECONDS,
+};
+
+function lifetimeFindings({ lifetimes }: Settings): Finding[] {
+  const names = Object.keys(LONG_LIFETIMES) as (keyof typeof LONG_LIFETIMES)[];
+  const long = names.filter((name) => lifetimes[name] > LONG_LIFETIMES[name]);
+  const found = long.map((name) =>
+    findingAbout('settings', `lifetimes.${name}`).note({
+      what: `the lifetime is ${durationText(lifetimes[name])}`,
+      why: 'leaked and forgotten tokens work for this long',
+      remedy: 'use the default (1h, 30d, 90d), unless you need it',
+    }),
+  );
+  const all = names.map((name) => `${name} ${durationText(lifetimes[name])}`).join(', ');
+  return okIfNone(found, findingAbout('settings', 'lifetimes').ok(all));
+}
+
+function durationText(seconds: number): string {
+  return seconds % DAY_SECONDS === 0
+    ? `${seconds / DAY_SECONDS}d`
+    : `${Math.round((10 * seconds) / HOUR_SECONDS) / 10}h`;
+}
+
+function logLevelFindings({ production, logLevel }: Settings): Finding[] {
+  if (!production || !/^(trace|debug|silent)$/.test(logLevel)) return [];
+  return [
+    findingAbout('settings', 'logLevel').note({
+      what: `the log level is ${logLevel}`,
+      why:
+        logLevel === 'silent'
+          ? 'the log does not show why something fails'
+          : 'the log fills with details',
+      remedy: 'set logLevel to info',
+    }),
+  ];
+}
+
+/** Reports rules about people that may match others than intended, and compares GitHub organizations with their ids. */
+export async function checkRules({
+  settings,
+  sendVerified,
+}: ConfiguredDeployment): Promise<Finding[]> {
+  const changed = ruleNotices(settings).filter(({ kind }) => kind === 'changed-meaning');
+  return [
+    ...changed.map(({ setting, what, why, remedy }) =>
+      findingAbout('entitlements', setting).warning({ what, why, remedy }),
+    ),
+    ...settings.entitlements.flatMap(({ match }, n) =>
+      unownedDomain(settings, `entitlements[${n}]`, match),
+    ),
+    ...(await checkOrganizations(settings, sendVerified)),
+  ];
+}
+
+/** Without an owner, any of several providers can assert an address of the domain. */
+function unownedDomain(settings: Settings, setting: string, match: Match): Finding[] {
+  const domain = domainOf(match);
+  if (domain === undefined || match.from.issuers.length < 2) return [];
+  if (ownerOf(match, assertersOf(settings))) return [];
+  return [
+    findingAbout('entitlements', setting).warning({
+      what: `every identity provider may assert addresses at ${domain}`,
+      why: 'a provider that others operate, or that does not verify addresses, can admit its own users under your domain',
+      remedy: `add ${domain} to emailDomains of the provider that owns it, or set provider in match`,
+    }),
+  ];
+}
+
+type NamedOrganization = NonNullable<ReturnType<typeof organizationIn>>;
+
+async function checkOrganizations(settings: Settings, send: SendRequest): Promise<Finding[]> {
+  const asserters = assertersOf(settings);
+  const { entitlements, management } = settings;
+  const rules: [setting: string, match: Match][] = [
+    ...entitlements.map(({ match }, n): [string, Match] => [`entitlements[${n}]`, match]),
+    ...management.administrators.map((match, n): [string, Match] => [
+      `management.administrators[${n}]`,
+      match,
+    ]),
+  ];
+  const findings: Finding[] = [];
+  for (const [setting, match] of rules) {
+    const named = organizationIn(match, asserters);
+    if (!named) continue;
+    const finding = findingAbout('entitlements', setting);
+    const found = await fetchOrganization(send, named);
+    const [notice] = organizationByLogin(setting, match, asserters);
+    findings.push(
+      notice ? finding.warning(withId(notice, named, found)) : compareId(finding, named, found),
+    );
+  }
+  return findings;
+}
+
+/** Adds the organization's id to the notice that startup logs. */
+function withId(
+  { what, why, remedy }: RuleNotice,
+  named: NamedOrganization,
+  found: FoundOrganization,
+): Explanation {
+  if (found.id === undefined)
+    return {
+      what: `${what}; its id could not be looked up: ${found.reason}`,
+      why,
+      remedy: `${remedy}, and ${organizationUrl(named)} shows it`,
+    };
+  return {
+    what,
+    why,
+    remedy: `if this is the right organization, write organization: "${found.login}#${found.id}" in place of the login`,
+  };
+}
+
+function compareId(
+  finding: FindingFactory,
+  { login, id }: NamedOrganization,
+  found: FoundOrganization,
+): Finding {
+  if (found.id === id) return finding.ok(`${login} is the login of the organization ${id}`);
+  if (found.id === undefined && found.reason !== NOT_FOUND)
+    return finding.unknown(`the id of ${login} could not be looked up: ${found.reason}`);
+  const what =
+    found.id === undefined ? NOT_FOUND : `the organization with this login is ${found.id}`;
+  return finding.note({
+    what: `${login} is not the login of the organization ${id}: ${what}`,
+    why: 'the rule matches the id, so a reader of the settings may assume another organization',
+    remedy: 'correct the login if the organization was renamed, or the id if it is wrong',
+  });
+}
+
+const NOT_FOUND = 'there is no organization with this login';
+
+type FoundOrganization = { login: string; id: string } | { id?: never; reason: string };
+
+/** https://docs.github.com/en/rest/orgs/orgs#get-an-organization needs no authentication. */
+async function fetchOrganization(
+  send: SendRequest,
+  named: NamedOrganization,
+): Promise<FoundOrganization> {
+  try {
+    const response = await send(organizationUrl(named), {
+      headers: { accept: 'application/vnd.github+json', 'x-github-api-version': '2022-11-28' },
+    });
+    if (response.status === 404) return { reason: NOT_FOUND };
+    const { login, id } = jsonObject(response) ?? {};
+    const isOrganization = typeof login === 'string' && Number.isSafeInteger(id);
+    if (response.status !== 200 || !isOrganization)
+      return { reason: `GitHub answered with status ${response.status}` };
+    return { login, id: String(id) };
+  } catch (error) {
+    if (error instanceof NoResponseError) return { reason: error.message };
+    throw error;
+  }
+}
+
+function organizationUrl({ issuer, login }: NamedOrganization): string {
+  return `${apiOf(new URL(issuer).origin)}/orgs/${encodeURIComponent(login)}`;
+}
