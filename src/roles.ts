@@ -17,7 +17,7 @@ import { grantLifetimes } from './grants/grant-lifetime.ts';
 import type { ListeningHost } from './http/listen.ts';
 import type { Pages } from './pages/pages.ts';
 import type { RateLimits } from './http/rate-limits.ts';
-import { secretGuard } from './http/secret-guard.ts';
+import { limitFailedAttempts } from './http/failed-attempts.ts';
 import { cookieSignatures } from './keys/cookie-signatures.ts';
 import { keyRing } from './keys/key-ring.ts';
 import { persistentKey } from './keys/persistent-key.ts';
@@ -204,7 +204,7 @@ async function managementHost(options: RoleOptions): Promise<ListeningHost> {
     entitledLevel: (account, via) => entitledLevel(account, settings.entitlements, via),
     clients: settings.clients,
     key: settings.managementKey,
-    guardKey: secretGuard(options.rateLimits.wrongSecrets),
+    guardKey: limitFailedAttempts(options.rateLimits.wrongSecrets),
     proxies: settings.proxies,
     ...(await consoleOf(options)),
   });

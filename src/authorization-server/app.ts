@@ -10,8 +10,8 @@ import { createHost } from '../http/host.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
 import type { Pages } from '../pages/pages.ts';
 import { limitRate, type RateLimits } from '../http/rate-limits.ts';
-import { secretGuard } from '../http/secret-guard.ts';
-import { refuseUnseenRequests } from '../http/unseen-requests.ts';
+import { limitFailedAttempts } from '../http/failed-attempts.ts';
+import { requireNavigation } from '../http/fetch-metadata.ts';
 import { cookieSignatures } from '../keys/cookie-signatures.ts';
 import { keyRing } from '../keys/key-ring.ts';
 import { persistentKey } from '../keys/persistent-key.ts';
@@ -79,7 +79,7 @@ export async function authorizationServer(
     renderError: renderErrorPage(pages),
     accountKey,
     nonceKey,
-    guardSecrets: secretGuard(options.rateLimits.wrongSecrets),
+    guardSecrets: limitFailedAttempts(options.rateLimits.wrongSecrets),
     documentLimit: options.rateLimits.documents,
     now,
     ...(options.documentFetching ? { documentFetching: options.documentFetching } : {}),
@@ -178,7 +178,7 @@ function authorization(
   preRegistered: ReadonlySet<string>,
   consentResultOptions: ConsentResultOptions,
 ): void {
-  const refuseUnseen = refuseUnseenRequests('GET');
+  const refuseUnseen = requireNavigation('GET');
   /** Loopback redirect URIs match any port, including our own port and an empty one. */
   const refuseOwnRedirectUri: Koa.Middleware = (ctx, next) => {
     for (const uri of [ctx.query.redirect_uri ?? []].flat()) {

@@ -2,7 +2,12 @@ import { lookup } from 'node:dns/promises';
 import { checkServerIdentity, connect, type PeerCertificate, type TLSSocket } from 'node:tls';
 import { isPublicAddress } from '../authorization-server/engine/guarded-fetch.ts';
 import { METADATA_PATH } from '../authorization-server/metadata.ts';
-import { createProbe, PROBE_HEADER, PROBE_PURPOSE, type Seen } from '../http/proxy-probe.ts';
+import {
+  createProbe,
+  PROBE_HEADER,
+  PROBE_PURPOSE,
+  type ObservedRequest,
+} from '../http/proxy-probe.ts';
 import { keyRing } from '../keys/key-ring.ts';
 import { METADATA_PREFIX } from '../resource-server/metadata.ts';
 import { isLoopbackUrl } from '../settings/addresses.ts';
@@ -32,7 +37,7 @@ export async function checkReachability(deployment: Deployment, side: Side): Pro
     const clock = checkDateHeader(url, health);
     if (!isGatehouse(health, metadata))
       return { findings: [otherServer(finding, metadata), clock], isReachable: false };
-    const seen = jsonObject(health)?.seen as Seen | undefined;
+    const seen = jsonObject(health)?.seen as ObservedRequest | undefined;
     const host = hostFindings(deployment, url, metadata, seen);
     if (metadata.status === 421) {
       const reached = finding.ok('Gatehouse answers there');
@@ -101,7 +106,7 @@ function hostFindings(
   { settings }: Deployment,
   url: string,
   metadata: HttpResponse,
-  seen?: Seen,
+  seen?: ObservedRequest,
 ): Finding[] {
   const finding = findingAbout('host', url);
   const { host } = new URL(url);
@@ -121,7 +126,11 @@ function hostFindings(
   return [finding.ok('requests for this name are answered')];
 }
 
-function forwardedFindings({ settings }: Deployment, url: string, seen?: Seen): Finding[] {
+function forwardedFindings(
+  { settings }: Deployment,
+  url: string,
+  seen?: ObservedRequest,
+): Finding[] {
   if (!settings) return [];
   const finding = findingAbout('forwarded', url);
   if (!seen)
@@ -173,7 +182,7 @@ function proxyCountFindings(
 function plainHopFindings(
   finding: FindingFactory,
   url: string,
-  { forwardedProto }: Seen,
+  { forwardedProto }: ObservedRequest,
 ): Finding[] {
   const isPlain = url.startsWith('https:') && /^http(,|$)/.test(forwardedProto.replace(/\s/g, ''));
   if (!isPlain) return [];

@@ -11,7 +11,7 @@ const DECLARED_BY_PROXIES = [
 ];
 
 /** Other forms of a target are for proxies (RFC 9112 section 3.2), and reading the address in one may throw: they lead nowhere. */
-export function takePathsOnly(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+export function requireOriginForm(ctx: Koa.Context, next: Koa.Next): Promise<void> {
   if (!ctx.req.url?.startsWith('/')) ctx.req.url = '*';
   return next();
 }

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 import Koa from 'koa';
 import type { Logger } from 'pino';
-import { clientAddress, requireCanonicalHost, takePathsOnly } from './canonical-host.ts';
+import { clientAddress, requireCanonicalHost, requireOriginForm } from './canonical-host.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Traces } from '../observability/tracing.ts';
 import {
@@ -16,7 +16,7 @@ import {
   respondWithJson,
 } from './errors.ts';
 import { countRequests } from './metrics.ts';
-import { isProbe, PROBE_HEADER, seenOf } from './proxy-probe.ts';
+import { isValidProbe, PROBE_HEADER, observedRequest } from './proxy-probe.ts';
 import { spanIds, traceRequests } from './request-spans.ts';
 import { requestContext } from './request-context.ts';
 import { isWellKnown, refuseNestedWellKnown } from './well-known.ts';
@@ -40,15 +40,15 @@ export type HostOptions = {
 export function createHost(options: HostOptions): Koa {
   const app = new Koa();
   app.proxy = true;
-  // Errors never get this far: answerErrors logs and answers them. What remains are sockets that closed early.
+  // Errors never get this far: handleErrors logs and answers them. What remains are sockets that closed early.
   app.on('error', (error: Error) => options.logger.debug({ err: error }, 'response not delivered'));
-  app.use(takePathsOnly);
-  app.use(secureHeaders(options.url));
-  app.use(answerHealth(options));
+  app.use(requireOriginForm);
+  app.use(securityHeaders(options.url));
+  app.use(serveHealth(options));
   if (options.traces) app.use(traceRequests(options.name, options.url, options.traces));
   if (options.metrics) app.use(countRequests(options.name, options.metrics));
   app.use(logRequests(options));
-  app.use(answerErrors(options));
+  app.use(handleErrors(options));
   app.use(limitHeaders);
   app.use(requireCanonicalHost(options.url));
   app.use(refuseNestedWellKnown);
@@ -56,7 +56,7 @@ export function createHost(options: HostOptions): Koa {
 }
 
 /** `/livez` and `/readyz` answer on every listener, for any host: probes come by address. */
-export function answerHealth({
+export function serveHealth({
   isReady,
   probeKeys = [],
   proxies = 0,
@@ -71,8 +71,8 @@ export function answerHealth({
       ));
     ctx.status = ready ? 200 : 503;
     ctx.set('Cache-Control', 'no-store');
-    const isSeen = isProbe(probeKeys, ctx.get(PROBE_HEADER), Date.now() / 1000);
-    const seen = isSeen ? { seen: seenOf(ctx, proxies) } : {};
+    const isSeen = isValidProbe(probeKeys, ctx.get(PROBE_HEADER), Date.now() / 1000);
+    const seen = isSeen ? { seen: observedRequest(ctx, proxies) } : {};
     ctx.body = { status: ready ? 'ok' : 'unavailable', ...seen };
   };
 }
@@ -118,7 +118,7 @@ export function loggablePath(path: string): string {
     .slice(0, 200);
 }
 
-export function answerErrors({
+export function handleErrors({
   respondToError = respondWithJson,
 }: Pick<HostOptions, 'respondToError'>): Koa.Middleware {
   return async function errors(ctx, next) {
@@ -159,7 +159,7 @@ function limitHeaders(ctx: Koa.Context, next: Koa.Next): Promise<void> {
  * No `form-action`: browsers apply it to the whole chain of redirects after consent, which ends at the client's own address or scheme.
  * No opener policy: clients that open sign-in in a popup would lose it.
  */
-export function secureHeaders(url: string): Koa.Middleware {
+export function securityHeaders(url: string): Koa.Middleware {
   const directives = {
     defaultSrc: ["'none'"],
     styleSrc: ["'self'"],

@@ -2,9 +2,9 @@
 import Koa from 'koa';
 import type { Logger } from 'pino';
 import type { Metrics } from '../observability/metrics.ts';
-import { takePathsOnly } from './canonical-host.ts';
-import { answerErrors, answerHealth, secureHeaders } from './host.ts';
-import { answerMetrics } from './metrics.ts';
+import { requireOriginForm } from './canonical-host.ts';
+import { handleErrors, serveHealth, securityHeaders } from './host.ts';
+import { serveMetrics } from './metrics.ts';
 
 export type MetricsHostOptions = {
   metrics: Metrics;
@@ -16,10 +16,10 @@ export type MetricsHostOptions = {
 export function metricsApp({ metrics, logger, isReady }: MetricsHostOptions): Koa {
   const app = new Koa();
   app.on('error', (error: Error) => logger.debug({ err: error }, 'response not delivered'));
-  app.use(takePathsOnly);
-  app.use(secureHeaders('http:'));
-  app.use(answerHealth({ isReady }));
-  app.use(answerErrors({}));
-  app.use(answerMetrics(metrics));
+  app.use(requireOriginForm);
+  app.use(securityHeaders('http:'));
+  app.use(serveHealth({ isReady }));
+  app.use(handleErrors({}));
+  app.use(serveMetrics(metrics));
   return app;
 }

@@ -9,7 +9,7 @@ import { requestContext } from './request-context.ts';
 export const METRICS_PATH = '/metrics';
 
 /** In the text format; never cached, and for whoever got this far. */
-export function answerMetrics(metrics: Metrics): Koa.Middleware {
+export function serveMetrics(metrics: Metrics): Koa.Middleware {
   return async function metricsRead(ctx, next) {
     if (ctx.path !== METRICS_PATH) return next();
     if (ctx.method !== 'GET' && ctx.method !== 'HEAD')

@@ -12,7 +12,7 @@ const GOOD_FOR = 900;
 const FORM = /^(\d{1,12})\.([\w-]{43})$/;
 
 /** What arrived, before any of it was made canonical. `forwardedFor` from left to right. */
-export type Seen = {
+export type ObservedRequest = {
   host: string;
   forwardedFor: string[];
   forwardedProto: string;
@@ -27,13 +27,13 @@ export function createProbe(key: KeyObject, now: number): string {
   return `${time}.${mac(key, time)}`;
 }
 
-export function isProbe(keys: readonly KeyObject[], value: string, now: number): boolean {
+export function isValidProbe(keys: readonly KeyObject[], value: string, now: number): boolean {
   const [, time = '', sent = ''] = FORM.exec(value) ?? [];
   if (time === '' || Math.abs(now - Number(time)) > GOOD_FOR) return false;
   return keys.some((key) => constantTimeEqual(mac(key, time), sent));
 }
 
-export function seenOf(ctx: Koa.Context, proxies: number): Seen {
+export function observedRequest(ctx: Koa.Context, proxies: number): ObservedRequest {
   const { headers } = ctx.req;
   const hops = String(headers['x-forwarded-for'] ?? '').split(',');
   return {

@@ -3,7 +3,7 @@ import type Koa from 'koa';
 import { LRUCache } from 'lru-cache';
 import { type Limit, type Limits, networkList } from '../settings/limits.ts';
 import type { OpenCounter } from '../store/counters.ts';
-import { canonicalAddress, groupOf } from './address-group.ts';
+import { canonicalAddress, clientSubnet } from './client-subnet.ts';
 import { tooManyRequests } from './errors.ts';
 import { requestContext } from './request-context.ts';
 
@@ -102,7 +102,7 @@ function rateLimit(
   const ownName = (address: string, subject: string) => {
     const canonical = canonicalAddress(address);
     if (canonical !== undefined && isShared(canonical)) return undefined;
-    return `${groupOf(address)} ${apart === 'own' ? subject : ''}`;
+    return `${clientSubnet(address)} ${apart === 'own' ? subject : ''}`;
   };
   return {
     async take(address, subject = '') {

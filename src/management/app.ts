@@ -2,10 +2,10 @@ import type Koa from 'koa';
 import type { Logger } from 'pino';
 import { type RespondToError, respondWithJson } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
-import { answerMetrics, METRICS_PATH } from '../http/metrics.ts';
+import { serveMetrics, METRICS_PATH } from '../http/metrics.ts';
 import type { Pages } from '../pages/pages.ts';
 import { renderRefusal } from '../pages/refusal-page.ts';
-import type { SecretGuard } from '../http/secret-guard.ts';
+import type { AttemptLimiter } from '../http/failed-attempts.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Traces } from '../observability/tracing.ts';
 import { refuseForeignOrigin, requireManagementKey } from './authenticate.ts';
@@ -22,7 +22,7 @@ export type ManagementOptions = Omit<ManagementServices, 'by' | 'metrics' | 'now
   /** The management key. Sent as a bearer token. */
   key: string;
   /** Limits attempts with wrong keys. */
-  guardKey: SecretGuard;
+  guardKey: AttemptLimiter;
   logger: Logger;
   metrics: Metrics;
   traces?: Traces | undefined;
@@ -46,7 +46,7 @@ export function managementApp(options: ManagementOptions): Koa {
   const authenticate = requireManagementKey(key, guardKey);
   app.use(refuseForeignOrigin(url));
   app.use(within(API_PATH, authenticate));
-  app.use(within(METRICS_PATH, authenticate)).use(answerMetrics(metrics));
+  app.use(within(METRICS_PATH, authenticate)).use(serveMetrics(metrics));
   app.use(managementApi({ ...options, now }, url, version).routes());
   if (options.console) {
     app.use(options.console.pages.middleware);

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type Koa from 'koa';
 import { constantTimeEqual } from '../constant-time.ts';
 import { HttpError, tooManyRequests } from '../http/errors.ts';
-import type { SecretGuard } from '../http/secret-guard.ts';
+import type { AttemptLimiter } from '../http/failed-attempts.ts';
 import { requestContext } from '../http/request-context.ts';
 
 /** Rejects requests that a page of another origin sends, `null` included, with 403. */
@@ -26,7 +26,7 @@ export function refuseForeignOrigin(url: string): Koa.Middleware {
 const SUBJECT = 'management';
 
 /** Rejects requests without the management key with 401, before any other check, and with 429 after too many wrong keys. */
-export function requireManagementKey(key: string, guard: SecretGuard): Koa.Middleware {
+export function requireManagementKey(key: string, guard: AttemptLimiter): Koa.Middleware {
   const expected = sha256(key);
   return async function authenticate(ctx, next) {
     const [, sent] = /^Bearer +(\S+) *$/i.exec(ctx.req.headers.authorization ?? '') ?? [];

@@ -1,5 +1,5 @@
 import type Koa from 'koa';
-import { EXPOSED, HEADERS } from '../http/cors.ts';
+import { EXPOSED_HEADERS, ALLOWED_HEADERS } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 
 const LOOPBACK_ORIGIN = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/;
@@ -12,7 +12,7 @@ export function requireAllowedOrigin({ allowed, allowLoopback }: OriginPolicy): 
   return function allowedOrigin(ctx, next) {
     const { origin } = ctx.req.headers;
     ctx.set('Vary', 'Origin');
-    ctx.set('Access-Control-Expose-Headers', EXPOSED);
+    ctx.set('Access-Control-Expose-Headers', EXPOSED_HEADERS);
     if (origin === undefined) return next();
     if (!allowed.has(origin) && !(allowLoopback && LOOPBACK_ORIGIN.test(origin))) {
       throw new HttpError(403, 'forbidden_origin', 'calls from this web origin are not allowed');
@@ -20,7 +20,10 @@ export function requireAllowedOrigin({ allowed, allowLoopback }: OriginPolicy): 
     ctx.set('Access-Control-Allow-Origin', origin);
     if (ctx.method !== 'OPTIONS' || !ctx.get('Access-Control-Request-Method')) return next();
     ctx.set('Access-Control-Allow-Methods', 'GET, POST, DELETE');
-    ctx.set('Access-Control-Allow-Headers', [HEADERS, ...parameterHeadersOf(ctx)].join(', '));
+    ctx.set(
+      'Access-Control-Allow-Headers',
+      [ALLOWED_HEADERS, ...parameterHeadersOf(ctx)].join(', '),
+    );
     ctx.set('Access-Control-Max-Age', '3600');
     ctx.status = 204;
     return undefined;

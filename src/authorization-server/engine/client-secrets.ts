@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { Provider } from 'oidc-provider';
 import { constantTimeEqual } from '../../constant-time.ts';
-import type { SecretGuard } from '../../http/secret-guard.ts';
+import type { AttemptLimiter } from '../../http/failed-attempts.ts';
 import { tooManyAttempts } from './errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 
@@ -14,7 +14,7 @@ export function secretDigest(secret: string): string {
  * The engine compares through this method of its Client so that it can be replaced for stored digests. What it calls the secret is then the
  * digest, for registered clients and for those of the settings alike. Guesses are counted here, where a secret is known to be wrong.
  */
-export function compareByDigest(provider: Provider, guard: SecretGuard): void {
+export function compareByDigest(provider: Provider, guard: AttemptLimiter): void {
   provider.Client.prototype.compareClientSecret = async function compareDigests(
     actual: string,
   ): Promise<boolean> {

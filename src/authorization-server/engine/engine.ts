@@ -12,7 +12,7 @@ import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.t
 import { openUseRecorder } from '../../connectors/use-recorder.ts';
 import { grantLifetimes, type Lifetimes } from '../../grants/grant-lifetime.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
-import type { SecretGuard } from '../../http/secret-guard.ts';
+import type { AttemptLimiter } from '../../http/failed-attempts.ts';
 import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
 import { SIGNING_ALGORITHM, signingKey, type SigningKeyRing } from '../../keys/signing-keys.ts';
 import type { Metrics } from '../../observability/metrics.ts';
@@ -50,7 +50,7 @@ export type EngineOptions = {
   nonceKey: KeyObject;
   signingKeys: SigningKeyRing;
   renderError: (ctx: Koa.Context, out: ErrorOut, error: Error) => Promise<void>;
-  guardSecrets: SecretGuard;
+  guardSecrets: AttemptLimiter;
   documentLimit: RateLimit;
   now: () => number;
   documentFetching?: DocumentFetching;

@@ -13,7 +13,7 @@ import { HttpError } from '../../http/errors.ts';
 import type { Pages } from '../../pages/pages.ts';
 import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
 import { seeOther } from '../../http/see-other.ts';
-import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
+import { requireNavigation } from '../../http/fetch-metadata.ts';
 import { isLevel } from '../../permission-level.ts';
 import {
   ACCOUNT_PATH,
@@ -44,7 +44,7 @@ const SIGNED_OUT_PATH = `${ACCOUNT_PATH}/signed-out`;
 
 export function accountPage(options: AccountPageOptions): Koa.Middleware {
   const router = new Router({ sensitive: true, strict: true });
-  router.use(refuseUnseenRequests('GET, POST'));
+  router.use(requireNavigation('GET, POST'));
   router.use(limitRate(options.rateLimit));
   const limitSignIns = limitRate(options.signInLimit);
   router.get(ACCOUNT_PATH, async (ctx) => {

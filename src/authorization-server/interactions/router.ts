@@ -4,7 +4,7 @@ import type Koa from 'koa';
 import { readForm } from '../../http/body.ts';
 import { HttpError, notFound } from '../../http/errors.ts';
 import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
-import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
+import { requireNavigation } from '../../http/fetch-metadata.ts';
 import { ACCOUNT_PATH, isAccountLogin } from './account-session.ts';
 import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
 import { findConsentResult } from './consent-result.ts';
@@ -25,7 +25,7 @@ export type InteractionOptions = ConsentOptions & { authUrl: string; rateLimit: 
 
 export function interactions(options: InteractionOptions): Koa.Middleware {
   const router = new Router({ sensitive: true, strict: true });
-  router.use(refuseUnseenRequests('GET, POST'));
+  router.use(requireNavigation('GET, POST'));
   router.use(limitRate(options.rateLimit));
   router.get([CALLBACK_PATH, `${CALLBACK_PATH}/:provider`], (ctx) =>
     forwardCallback(options, ctx, (uid) =>

@@ -3,7 +3,7 @@ import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
 import { limitRate } from '../../http/rate-limits.ts';
 import { seeOther } from '../../http/see-other.ts';
-import { refuseUnseenRequests } from '../../http/unseen-requests.ts';
+import { requireNavigation } from '../../http/fetch-metadata.ts';
 import { connectorPages } from './connector-pages.ts';
 import {
   CONSOLE_PATH,
@@ -60,7 +60,7 @@ export function adminConsole(options: ConsoleOptions): Koa.Middleware {
 }
 
 function signInRoutes(router: Router, options: ConsoleOptions): void {
-  const guards = [refuseUnseenRequests('GET'), limitRate(options.rateLimit)];
+  const guards = [requireNavigation('GET'), limitRate(options.rateLimit)];
   const { pages } = options;
   // Ask the identity provider to let the person choose another account, which it does not do by itself.
   router.get(SIGN_IN_PATH, ...guards, (ctx) => {
@@ -93,7 +93,7 @@ function pageMiddleware(options: ConsoleOptions, show: Page): Koa.Middleware {
 }
 
 async function redirectToSignIn(options: ConsoleOptions, ctx: Koa.Context): Promise<void> {
-  await refuseUnseenRequests('GET')(ctx, async () => {});
+  await requireNavigation('GET')(ctx, async () => {});
   await limitRate(options.rateLimit)(ctx, async () => {});
   await startSignIn(options, ctx);
 }

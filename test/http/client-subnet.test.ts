@@ -1,6 +1,6 @@
 // Whom an address counts as: one spelling of it, IPv4 in IPv6 as IPv4, and every address of a /64 network as that network.
 import { expect } from 'chai';
-import { groupOf } from '../../src/http/address-group.ts';
+import { clientSubnet } from '../../src/http/client-subnet.ts';
 
 const GROUPS: Record<string, string[]> = {
   '203.0.113.9': [
@@ -40,7 +40,7 @@ describe('HDR-02 An address counts as', () => {
   for (const [group, spellings] of Object.entries(GROUPS)) {
     for (const spelling of spellings) {
       it(`${group} when it is written ${JSON.stringify(spelling.slice(0, 60))}`, () => {
-        expect(groupOf(spelling)).to.equal(group);
+        expect(clientSubnet(spelling)).to.equal(group);
       });
     }
   }

@@ -6,7 +6,7 @@ import { HttpError } from './errors.ts';
  * For pages that change something when they are opened. `allow` is what they answer to. A browser asks again once the person goes there.
  * Pictures and frames of any site would else begin sign-ins, and use up what the person's address may do.
  */
-export function refuseUnseenRequests(allow: string): Koa.Middleware {
+export function requireNavigation(allow: string): Koa.Middleware {
   return function unseenRequests(ctx, next) {
     const isAhead = /prefetch|prerender/.test(`${ctx.get('Sec-Purpose')} ${ctx.get('Purpose')}`);
     const isInside = !['', 'document'].includes(ctx.get('Sec-Fetch-Dest'));

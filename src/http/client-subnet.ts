@@ -17,7 +17,7 @@ export function canonicalAddress(written: string): string | undefined {
 }
 
 /** `unknown` for what is not an address. */
-export function groupOf(written: string): string {
+export function clientSubnet(written: string): string {
   const address = canonicalAddress(written);
   return address === undefined ? 'unknown' : networkOf(address);
 }
