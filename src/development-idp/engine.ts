@@ -1,5 +1,4 @@
-// The engine as an OpenID provider for development: the people of the settings, one client, code flow with PKCE (OpenID Connect Core 1.0 section 3.1).
-import type { JWK } from 'jose';
+import { type JWK, calculateJwkThumbprint, exportJWK, generateKeyPair } from 'jose';
 import {
   type Configuration,
   type KoaContextWithOIDC,
@@ -8,15 +7,17 @@ import {
   interactionPolicy,
 } from 'oidc-provider';
 import type { Pages } from '../pages/pages.ts';
+import { requestContext } from '../http/request-context.ts';
 import type { CookieSignatures } from '../keys/cookie-signatures.ts';
 import type { Store } from '../store/store.ts';
 import { storeAdapter } from './adapter.ts';
-import { type Person, CLAIMS_BY_SCOPE, claimsOf } from './person.ts';
-import { renderEngineError } from './problem.ts';
-import { requestContext } from '../http/request-context.ts';
+import { renderEngineError } from './error-page.ts';
+
+/** `id` is the `sub` claim, and the value that the sign-in form posts. */
+export type Person = { id: string; name: string; email: string; groups: string[] };
 
 export type EngineOptions = {
-  /** The issuer. */
+  /** The issuer, and the only host that the app answers for. */
   url: string;
   people: Person[];
   client: { id: string; secret: string; redirectUris: string[] };
@@ -38,10 +39,17 @@ const LIFETIMES = {
   Interaction: HOUR,
   Session: 14 * DAY,
 };
+/** The supported scopes, with their claims (OpenID Connect Core 1.0 section 5.1). */
+const CLAIMS_BY_SCOPE = {
+  openid: ['sub'],
+  profile: ['name'],
+  email: ['email', 'email_verified'],
+  groups: ['groups'],
+};
 const SCOPES = Object.keys(CLAIMS_BY_SCOPE);
 
 const OFF = { enabled: false };
-/** Everything the engine would serve unasked. */
+/** Switches off what the engine enables by default. */
 const FEATURES = {
   devInteractions: OFF,
   dPoP: OFF,
@@ -53,9 +61,9 @@ const FEATURES = {
 
 export function createEngine(options: EngineOptions): Provider {
   const engine = new Provider(options.url, configuration(options));
-  engine.on('authorization.error', noteForLog);
-  engine.on('grant.error', noteForLog);
-  engine.on('server_error', noteForLog);
+  engine.on('authorization.error', logFailure);
+  engine.on('grant.error', logFailure);
+  engine.on('server_error', logFailure);
   return engine;
 }
 
@@ -67,7 +75,7 @@ function configuration(options: EngineOptions): Configuration {
     findAccount: (_ctx, id) => findAccount(options.people, id),
     claims: CLAIMS_BY_SCOPE,
     scopes: SCOPES,
-    // The authorization server reads the person from the ID token and never asks again.
+    // Put all claims into the ID token, because the authorization server does not request userinfo.
     conformIdTokenClaims: false,
     responseTypes: ['code'],
     clientAuthMethods: ['client_secret_basic', 'client_secret_post'],
@@ -94,7 +102,7 @@ function clientMetadata({ id, secret, redirectUris }: EngineOptions['client']) {
   };
 }
 
-/** Names of our own, because the ports of one host share their cookies (RFC 6265 section 8.5). */
+/** The names differ from those of other engines, because all ports of a host share cookies (RFC 6265 section 8.5). */
 function cookies(keys: CookieSignatures): Configuration['cookies'] {
   const options = { signed: true, httpOnly: true, sameSite: 'lax' } as const;
   return {
@@ -114,17 +122,21 @@ async function findAccount(people: Person[], id: string) {
   return person && { accountId: person.id, claims: () => claimsOf(person) };
 }
 
+function claimsOf({ id, name, email, groups }: Person) {
+  return { sub: id, name, email, email_verified: true, groups };
+}
+
 function signInPolicy() {
   const { Check, Prompt, base } = interactionPolicy;
   const policy = base();
   policy.add(new Prompt({ name: 'select_account', requestable: true }), 0);
-  // A remembered session may be of somebody who was since taken out of the settings.
+  // A session outlives the removal of its person from the settings.
   const isUnknown = ({ oidc }: KoaContextWithOIDC) => oidc.account === undefined;
   policy.get('login')?.checks.add(new Check('person_unknown', 'the person is unknown', isUnknown));
   return policy;
 }
 
-/** Whoever signs in has consented: every request gets a grant of its own for all scopes. */
+/** Signing in is consent: every request gets a new grant with all scopes. */
 async function loadExistingGrant({ oidc }: KoaContextWithOIDC) {
   if (!oidc.account || !oidc.client) return undefined;
   const { accountId } = oidc.account;
@@ -134,8 +146,29 @@ async function loadExistingGrant({ oidc }: KoaContextWithOIDC) {
   return grant;
 }
 
-/** The engine answers its errors itself; the log line of the request says why. */
-function noteForLog(ctx: KoaContextWithOIDC, error: Error): void {
+/** Adds the error, which the engine answers itself, to the log line of the request. */
+function logFailure(ctx: KoaContextWithOIDC, error: Error): void {
   const code = error instanceof errors.OIDCProviderError ? error.error : 'server_error';
   requestContext(ctx).failure = { code, ...(code === 'server_error' ? { cause: error } : {}) };
+}
+
+const SIGNING_KEY = 'development-signing-key:current';
+/** Every OpenID Connect client supports it. */
+const ALGORITHM = 'RS256';
+
+/** Returns the private key from the store, or generates it. Processes that start at the same time get the same key. */
+export async function loadSigningKey(store: Store): Promise<JWK> {
+  const stored = await store.get<JWK>(SIGNING_KEY);
+  if (stored) return stored.value;
+  const generated = await generateSigningKey();
+  if (await store.add(SIGNING_KEY, generated, Infinity)) return generated;
+  const first = await store.get<JWK>(SIGNING_KEY);
+  if (!first) throw new Error('the signing key of the development identity provider was deleted');
+  return first.value;
+}
+
+async function generateSigningKey(): Promise<JWK> {
+  const { privateKey } = await generateKeyPair(ALGORITHM, { extractable: true });
+  const jwk = await exportJWK(privateKey);
+  return { ...jwk, kid: await calculateJwkThumbprint(jwk), alg: ALGORITHM, use: 'sig' };
 }

@@ -1,21 +1,21 @@
-// The pick-a-person page: shows the people, and whoever is picked is signed in and has consented.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { type Provider, errors } from 'oidc-provider';
 import { readForm } from '../http/body.ts';
 import { HttpError } from '../http/errors.ts';
-import type { Pages } from '../pages/pages.ts';
-import type { Person } from './person.ts';
 import { requestContext } from '../http/request-context.ts';
+import type { Pages } from '../pages/pages.ts';
+import type { Person } from './engine.ts';
 
 export type SignInOptions = {
   url: string;
   people: Person[];
-  /** What the page says a person may hold: a level, or `nothing`. */
+  /** Returns a level, or `nothing`. Shown on the page. */
   levelOf: (person: Person) => string;
   pages: Pages;
 };
 
+/** A page that lists the people. The selected person is signed in and has consented. */
 export function signInRoutes(engine: Provider, options: SignInOptions) {
   const router = new Router({ sensitive: true, strict: true });
 
@@ -25,13 +25,13 @@ export function signInRoutes(engine: Provider, options: SignInOptions) {
   });
 
   router.post('/interaction/:uid', async (ctx) => {
-    requireOwnOrigin(ctx, options.url);
+    requireSameOrigin(ctx, options.url);
     const interaction = await requireInteraction(engine, ctx, ctx.params.uid);
     const { person: id } = await readForm(ctx);
     const person = options.people.find((candidate) => candidate.id === id);
     if (!person) return showPeople(ctx, options, 400);
 
-    await endSessionOfOthers(engine, ctx, person);
+    await endOtherSession(engine, ctx, person);
     interaction.session = undefined;
     interaction.result = { login: { accountId: person.id }, select_account: {}, consent: {} };
     await interaction.persist();
@@ -52,7 +52,7 @@ function showPeople(ctx: Koa.Context, options: SignInOptions, status = 200): Pro
   return options.pages.render(ctx, 'development-sign-in', { action: ctx.path, people }, status);
 }
 
-/** The interaction of the cookie, which must be the one of the address: the engine looks at the cookie alone. */
+/** Finds the interaction of the cookie, and requires the uid of the URL, which the engine ignores. */
 async function requireInteraction(engine: Provider, ctx: Koa.Context, uid: string | undefined) {
   const interaction = await findInteraction(engine, ctx);
   if (interaction && interaction.uid === uid) return interaction;
@@ -70,15 +70,15 @@ async function findInteraction(engine: Provider, ctx: Koa.Context) {
   }
 }
 
-function requireOwnOrigin(ctx: Koa.Context, url: string): void {
+function requireSameOrigin(ctx: Koa.Context, url: string): void {
   const origin = ctx.get('Origin');
   if (origin && origin !== url) {
     throw new HttpError(403, 'access_denied', 'this form was sent from another site');
   }
 }
 
-/** Otherwise the engine would answer with a page of its own that needs a script, to sign the other person out first. */
-async function endSessionOfOthers(engine: Provider, ctx: Koa.Context, person: Person) {
+/** Otherwise the engine shows its own page, which needs a script, to sign the other person out first. */
+async function endOtherSession(engine: Provider, ctx: Koa.Context, person: Person) {
   const session = await engine.Session.get(ctx);
   if (session.accountId && session.accountId !== person.id) await session.destroy();
 }

@@ -1,9 +1,8 @@
-// A development identity provider on a loopback port, with its state in a SQLite file, and the client it knows.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import * as oidc from 'openid-client';
 import { developmentIdp } from '../../src/development-idp/app.ts';
-import type { Person } from '../../src/development-idp/person.ts';
+import type { Person } from '../../src/development-idp/engine.ts';
 import { openPages } from '../../src/pages/pages.ts';
 import { cookieSignatures } from '../../src/keys/cookie-signatures.ts';
 import { keyRing } from '../../src/keys/key-ring.ts';
@@ -29,7 +28,7 @@ export const GRACE: Person = {
   groups: [],
 };
 
-/** `dataDir` is where the state is: whoever is started on it again finds what was there. */
+/** `dataDir` holds the store, and can be reused after a restart. */
 export type Place = { port: number; dataDir: string; people?: Person[]; production?: boolean };
 
 export type RunningIdp = { url: string; stop(): Promise<void> };
@@ -63,7 +62,7 @@ export async function startIdp({
     throw error;
   });
   const server = createServer(app.callback());
-  // The pool of fetch must not hold a connection to a server that was restarted since.
+  // Otherwise fetch would reuse a connection to a server that has restarted.
   server.maxRequestsPerSocket = 1;
   server.listen(port, '127.0.0.1');
   await once(server, 'listening');
@@ -88,7 +87,7 @@ export function discoverIdp(
 
 export type Request = { url: URL; checks: oidc.AuthorizationCodeGrantChecks };
 
-/** What an authorization server sends, with fresh state, nonce and verifier. `more` adds parameters or replaces them. */
+/** Creates an authorization request with new state, nonce and verifier. `more` adds or replaces parameters. */
 export async function signInRequest(
   idp: oidc.Configuration,
   more: Record<string, string> = {},
@@ -110,7 +109,7 @@ export async function signInRequest(
   return { url, checks };
 }
 
-/** The claims of the ID token; its signature is checked against the published keys. Rejects with what was refused. */
+/** Returns the claims of the ID token, whose signature is verified. Rejects if the code is refused. */
 export async function redeem(idp: oidc.Configuration, callback: URL, { checks }: Request) {
   oidc.enableNonRepudiationChecks(idp);
   const tokens = await oidc.authorizationCodeGrant(idp, callback, checks);

@@ -1,4 +1,3 @@
-// How the development identity provider says no: a page for people, JSON for clients.
 import type Koa from 'koa';
 import {
   asHttpError,
@@ -9,7 +8,7 @@ import {
 import type { Pages } from '../pages/pages.ts';
 import { requestContext } from '../http/request-context.ts';
 
-/** The engine's `renderError`: what it refuses is about the sign-in; what fails behind it is not. */
+/** Creates the engine's `renderError`. */
 export function renderEngineError(pages: Pages) {
   return async (
     ctx: Koa.Context,
@@ -17,29 +16,30 @@ export function renderEngineError(pages: Pages) {
     cause: Error,
   ) => {
     if (ctx.status < 500)
-      return renderProblem(pages, ctx, ctx.status, out.error_description ?? out.error);
-    await renderPlainly(pages, ctx, asHttpError(cause));
+      return renderSignInError(pages, ctx, ctx.status, out.error_description ?? out.error);
+    await renderOtherError(pages, ctx, asHttpError(cause));
   };
 }
 
-function renderProblem(pages: Pages, ctx: Koa.Context, status: number, detail: string) {
+function renderSignInError(pages: Pages, ctx: Koa.Context, status: number, detail: string) {
   const reference = requestContext(ctx).requestId;
   const values = { about: 'development_sign_in', detail, reference };
   return pages.render(ctx, 'error', values, status);
 }
 
-/** What is not about a sign-in: a fault that passes, or an address that nothing has. */
-function renderPlainly(pages: Pages, ctx: Koa.Context, { about, headers, status }: HttpError) {
+/** A failure of the server, or a page that does not exist. */
+function renderOtherError(pages: Pages, ctx: Koa.Context, { about, headers, status }: HttpError) {
   ctx.set(headers);
   const reference = requestContext(ctx).requestId;
   return pages.render(ctx, 'error', { about, reference }, status);
 }
 
-export function respondToProblem(pages: Pages): RespondToError {
-  return async function problem(ctx, error) {
+/** Renders a page for people, and JSON for clients. */
+export function errorResponse(pages: Pages): RespondToError {
+  return async function respond(ctx, error) {
     if (ctx.accepts('json', 'html') !== 'html') return respondWithJson(ctx, error);
-    if (error.status >= 500 || error.status === 404) return renderPlainly(pages, ctx, error);
+    if (error.status >= 500 || error.status === 404) return renderOtherError(pages, ctx, error);
     ctx.set(error.headers);
-    await renderProblem(pages, ctx, error.status, error.message);
+    await renderSignInError(pages, ctx, error.status, error.message);
   };
 }
