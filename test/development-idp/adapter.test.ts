@@ -1,4 +1,3 @@
-// Codes of the development identity provider under a race, on the real store (RFC 6749 section 4.1.2).
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +9,7 @@ import type { Store } from '../../src/store/store.ts';
 
 const NOW = 1_800_000_000;
 
-describe('the state of the development identity provider', () => {
+describe('the store adapter of the development identity provider', () => {
   let dataDir: string;
   let store: Store;
 
@@ -27,7 +26,7 @@ describe('the state of the development identity provider', () => {
     await rm(dataDir, { recursive: true });
   });
 
-  it('lets one of fifty that consume a code at once succeed, and refuses the others', async () => {
+  it('exactly one of fifty concurrent attempts to consume a code succeeds (RFC 6749 section 4.1.2)', async () => {
     const codes = storeAdapter(store, 'AuthorizationCode', () => NOW);
     await codes.upsert('code', { kind: 'AuthorizationCode', exp: NOW + 60 }, 60);
     const attempts = Array.from({ length: 50 }, () => codes.consume('code'));
@@ -38,14 +37,14 @@ describe('the state of the development identity provider', () => {
     expect(await codes.find('code')).to.include({ consumed: NOW, kind: 'AuthorizationCode' });
   });
 
-  it('refuses to consume a code that is gone', async () => {
+  it('a missing code cannot be consumed', async () => {
     const codes = storeAdapter(store, 'AuthorizationCode', () => NOW);
     const refusal = await Promise.resolve(codes.consume('never')).catch((error: unknown) => error);
     expect(refusal).to.be.instanceOf(errors.InvalidGrant);
     expect(await codes.find('never')).to.equal(undefined);
   });
 
-  it('keeps kinds apart, and apart from those of the authorization server', async () => {
+  it('records of different models, and those of the authorization server, have different keys', async () => {
     const sessions = storeAdapter(store, 'Session', () => NOW);
     await sessions.upsert('one', { kind: 'Session', uid: 'its-uid' }, 60);
     expect(await storeAdapter(store, 'Grant', () => NOW).find('one')).to.equal(undefined);

@@ -1,7 +1,7 @@
-// The development identity provider as a process of its own: port and data directory are its arguments; says when it listens.
+// Runs the development identity provider. Arguments: port and data directory. Prints `listening`.
 import { startIdp } from './running-idp.ts';
 
 const [port, dataDir] = process.argv.slice(2);
-if (!port || !dataDir) throw new Error('needs a port and a data directory');
+if (!port || !dataDir) throw new Error('usage: idp-process.ts <port> <data directory>');
 await startIdp({ port: Number(port), dataDir });
 process.stdout.write('listening\n');

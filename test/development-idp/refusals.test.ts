@@ -1,4 +1,3 @@
-// What the development identity provider refuses: requests, codes and clients that are not right, and production (RFC 6749, RFC 7636).
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -38,7 +37,7 @@ async function makePlace(): Promise<Place> {
   return { port, dataDir: await mkdtemp(join(tmpdir(), 'development-idp-')) };
 }
 
-describe('the development identity provider refuses', () => {
+describe('refusals of the development identity provider', () => {
   let place: Place;
   let running: RunningIdp;
   let idp: oidc.Configuration;
@@ -63,7 +62,7 @@ describe('the development identity provider refuses', () => {
     return { request, callback: requireDeparture(await browser.submit(page, { person: 'ada' })) };
   }
 
-  it('a redirect address that is not the one of the client, with a page', async () => {
+  it('a request with an unregistered redirect URI is refused with a page', async () => {
     for (const redirect_uri of [
       'https://evil.example/',
       'http://127.0.0.1:4001/sign-in/callback',
@@ -75,7 +74,7 @@ describe('the development identity provider refuses', () => {
     }
   });
 
-  it('a request without a redirect address, with a page', async () => {
+  it('a request without a redirect URI is refused with a page', async () => {
     const request = await signInRequest(idp);
     request.url.searchParams.delete('redirect_uri');
     const page = requirePage(await browser.visit(request.url));
@@ -83,14 +82,14 @@ describe('the development identity provider refuses', () => {
     expect(page.html).to.include('redirect_uri');
   });
 
-  it('an unknown client, with a page', async () => {
+  it('a request of an unknown client is refused with a page', async () => {
     const request = await signInRequest(idp, { client_id: 'somebody' });
     const page = requirePage(await browser.visit(request.url));
     expect(page.status).to.equal(400);
     expect(page.html).to.include('client is invalid');
   });
 
-  it('a request without a challenge', async () => {
+  it('a request without a PKCE challenge is refused', async () => {
     const request = await signInRequest(idp);
     request.url.searchParams.delete('code_challenge');
     request.url.searchParams.delete('code_challenge_method');
@@ -99,13 +98,13 @@ describe('the development identity provider refuses', () => {
     expect(answer.get('error_description')).to.include('PKCE');
   });
 
-  it('a plain challenge', async () => {
+  it('a request with a plain PKCE challenge is refused', async () => {
     const request = await signInRequest(idp, { code_challenge_method: 'plain' });
     const answer = requireDeparture(await browser.visit(request.url)).searchParams;
     expect(answer.get('error')).to.equal('invalid_request');
   });
 
-  it('any response type but code', async () => {
+  it('a request with another response type than code is refused', async () => {
     for (const response_type of ['id_token', 'code id_token', 'token', 'none']) {
       const request = await signInRequest(idp, { response_type });
       const { hash, searchParams } = requireDeparture(await browser.visit(request.url));
@@ -114,7 +113,7 @@ describe('the development identity provider refuses', () => {
     }
   });
 
-  it('a verifier that does not belong to the challenge', async () => {
+  it('a verifier that does not match the PKCE challenge is refused', async () => {
     const { request, callback } = await signIn();
     const checks = { ...request.checks, pkceCodeVerifier: oidc.randomPKCECodeVerifier() };
     expect(await refusalOf(redeem(idp, callback, { ...request, checks }))).to.equal(
@@ -122,7 +121,7 @@ describe('the development identity provider refuses', () => {
     );
   });
 
-  it('a wrong client secret, and the code stays good', async () => {
+  it('a wrong client secret is refused, and the code remains valid', async () => {
     const { request, callback } = await signIn();
     for (const method of [oidc.ClientSecretBasic, oidc.ClientSecretPost]) {
       const impostor = await discoverIdp(running.url, method('not the secret'));
@@ -131,19 +130,19 @@ describe('the development identity provider refuses', () => {
     expect((await redeem(idp, callback, request)).sub).to.equal('ada');
   });
 
-  it('a client that does not authenticate', async () => {
+  it('a token request without client authentication is refused', async () => {
     const { request, callback } = await signIn();
     const anonymous = await discoverIdp(running.url, oidc.None());
     expect(await refusalOf(redeem(anonymous, callback, request))).to.equal('invalid_client');
   });
 
-  it('a code that was used', async () => {
+  it('a used code is refused', async () => {
     const { request, callback } = await signIn();
     await redeem(idp, callback, request);
     expect(await refusalOf(redeem(idp, callback, request))).to.equal('invalid_grant');
   });
 
-  it('all but one of many that present a code at once', async () => {
+  it('all but one of twenty concurrent requests with one code are refused', async () => {
     const { request, callback } = await signIn();
     const attempts = Array.from({ length: 20 }, () => redeem(idp, callback, request));
     const results = await Promise.allSettled(attempts);
@@ -154,7 +153,7 @@ describe('the development identity provider refuses', () => {
     }
   });
 
-  it('a code after a minute', async () => {
+  it('a code older than a minute is refused', async () => {
     const { request, callback } = await signIn();
     moveClock(61);
     expect(await refusalOf(redeem(idp, callback, request))).to.equal('invalid_grant');
@@ -170,13 +169,13 @@ describe('the development identity provider as a process', () => {
 
   afterEach(() => rm(place.dataDir, { recursive: true }));
 
-  it('refuses to run in production', async () => {
+  it('the provider does not start in production', async () => {
     const refused = await startIdp({ ...place, production: true }).catch((error: unknown) => error);
     assert(refused instanceof Error);
     expect(refused.message).to.include('does not run in production');
   });
 
-  it('goes through a sign-in without a warning from the engine, and survives being killed', async () => {
+  it('the engine logs no warning during a sign-in, and the session survives SIGKILL', async () => {
     const browser = openBrowser([`http://127.0.0.1:${place.port}`]);
     const first = await startProcess(place);
     const idp = await discoverIdp(first.url);

@@ -1,4 +1,3 @@
-// Signing in at the development identity provider, as its one client and a browser see it (OpenID Connect Core 1.0).
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,7 +26,7 @@ import {
   startIdp,
 } from './running-idp.ts';
 
-describe('the development identity provider', () => {
+describe('sign-in at the development identity provider', () => {
   let place: Place;
   let running: RunningIdp;
   let idp: oidc.Configuration;
@@ -62,7 +61,7 @@ describe('the development identity provider', () => {
     running = await startIdp({ ...place, ...change });
   }
 
-  it('names its own address in every endpoint, S256 alone, and what it implements alone', () => {
+  it('the discovery document has only implemented endpoints, at the issuer, and only S256', () => {
     const metadata = idp.serverMetadata();
     expect(metadata.issuer).to.equal(running.url);
     const endpoints = Object.entries(metadata).filter(([name]) => /_endpoint$|_uri$/.test(name));
@@ -76,7 +75,7 @@ describe('the development identity provider', () => {
     expect(metadata.scopes_supported).to.have.members(['openid', 'profile', 'email', 'groups']);
   });
 
-  it('shows everybody with what they may do', async () => {
+  it('the page lists every person with their level', async () => {
     const { page } = await openPeople();
     expect(page.status).to.equal(200);
     for (const { name, email } of [ADA, GRACE])
@@ -87,7 +86,7 @@ describe('the development identity provider', () => {
     ]);
   });
 
-  it('says who was picked in the ID token', async () => {
+  it('the ID token has the claims of the selected person', async () => {
     const { request, callback } = await signIn('ada');
     const claims = await redeem(idp, callback, request);
     expect(claims).to.include({
@@ -103,27 +102,27 @@ describe('the development identity provider', () => {
     expect(callback.searchParams.get('iss')).to.equal(running.url);
   });
 
-  it('says no more than the scope asks for', async () => {
+  it('the ID token has only the claims of the requested scopes', async () => {
     const { request, callback } = await signIn('grace', { scope: 'openid groups' });
     const claims = await redeem(idp, callback, request);
     expect(claims['groups']).to.deep.equal([]);
     expect(claims).not.to.have.any.keys('name', 'email', 'email_verified');
   });
 
-  it('takes the client secret in the form as well', async () => {
+  it('the client can send its secret in the request body', async () => {
     const posting = await discoverIdp(running.url, oidc.ClientSecretPost(CLIENT.secret));
     const { request, callback } = await signIn('ada');
     expect((await redeem(posting, callback, request)).sub).to.equal('ada');
   });
 
-  it('remembers who signed in', async () => {
+  it('a signed-in person is not asked again', async () => {
     await signIn('grace');
     const request = await signInRequest(idp);
     const callback = requireDeparture(await browser.visit(request.url));
     expect((await redeem(idp, callback, request)).sub).to.equal('grace');
   });
 
-  it('forgets who signed in after two weeks', async () => {
+  it('the session ends after two weeks', async () => {
     await signIn('grace');
     moveClock(14 * 86_400 + 1);
     const { page } = await openPeople();
@@ -137,7 +136,7 @@ describe('the development identity provider', () => {
     'login consent',
     'select_account login',
   ]) {
-    it(`asks again on prompt=${prompt}, and takes another person`, async () => {
+    it(`prompt=${prompt} asks again, and another person can sign in`, async () => {
       await signIn('grace');
       const { request, callback } = await signIn('ada', { prompt });
       expect((await redeem(idp, callback, request)).sub).to.equal('ada');
@@ -147,7 +146,7 @@ describe('the development identity provider', () => {
     });
   }
 
-  it('renews the time of sign-in on prompt=login', async () => {
+  it('prompt=login renews auth_time', async () => {
     const first = await signIn('ada', { max_age: '86400' });
     const before = await redeem(idp, first.callback, first.request);
     moveClock(100);
@@ -156,7 +155,7 @@ describe('the development identity provider', () => {
     expect(Number(after.auth_time) - Number(before.auth_time)).to.be.within(99, 110);
   });
 
-  it('answers prompt=none with login_required until somebody signed in', async () => {
+  it('prompt=none returns login_required until a person signs in', async () => {
     const early = await signInRequest(idp, { prompt: 'none' });
     const refused = requireDeparture(await browser.visit(early.url));
     expect(refused.searchParams.get('error')).to.equal('login_required');
@@ -166,7 +165,7 @@ describe('the development identity provider', () => {
     expect((await redeem(idp, callback, late)).sub).to.equal('ada');
   });
 
-  it('signs in another person in a tab that was opened before anybody signed in', async () => {
+  it('another person can sign in from a tab that was opened before the first sign-in', async () => {
     const first = await openPeople();
     const second = await openPeople();
     requireDeparture(await browser.submit(first.page, { person: 'ada' }));
@@ -174,14 +173,14 @@ describe('the development identity provider', () => {
     expect((await redeem(idp, callback, second.request)).sub).to.equal('grace');
   });
 
-  it('asks again when the person remembered is not in the settings any more', async () => {
+  it('the provider asks again if the signed-in person was removed from the settings', async () => {
     await signIn('grace');
     await restart({ people: [ADA] });
     const { request, callback } = await signIn('ada');
     expect((await redeem(idp, callback, request)).sub).to.equal('ada');
   });
 
-  it('shows the page again, as a refusal, when an unknown person is posted', async () => {
+  it('an unknown person is refused with status 400 and the same page', async () => {
     const { request, page } = await openPeople();
     const mallory = new URLSearchParams({ person: 'mallory' });
     const again = requirePage(await browser.post(page, page.url, mallory));
@@ -195,20 +194,20 @@ describe('the development identity provider', () => {
     expect(page.html).to.include('expired').and.include('Go back to the app and start again');
   }
 
-  it('says to start again from the app when the page is an hour old', async () => {
+  it('a page that is an hour old tells the person to start again from the app', async () => {
     const { page } = await openPeople();
     moveClock(3601);
     expectStartAgain(requirePage(await browser.visit(page.url)));
     expectStartAgain(requirePage(await browser.submit(page, { person: 'ada' })));
   });
 
-  it('says to start again from the app when the sign-in is finished', async () => {
+  it('the page of a finished sign-in tells the person to start again from the app', async () => {
     const { page } = await openPeople();
     await browser.submit(page, { person: 'ada' });
     expectStartAgain(requirePage(await browser.submit(page, { person: 'ada' })));
   });
 
-  it('refuses a page that belongs to another browser, whatever cookies come with it', async () => {
+  it('a page of another browser is refused, even with cookies of an own sign-in', async () => {
     const victim = openBrowser([running.url]);
     const { request, page } = await openPeople({}, victim);
     const own = await openPeople();
@@ -224,7 +223,7 @@ describe('the development identity provider', () => {
   });
 
   for (const origin of ['https://evil.example', 'null', 'http://127.0.0.1:4000']) {
-    it(`refuses the form when it comes from ${origin}`, async () => {
+    it(`a form from the origin ${origin} is refused`, async () => {
       const { page } = await openPeople();
       const answer = await fetch(page.url, {
         method: 'POST',
@@ -239,20 +238,20 @@ describe('the development identity provider', () => {
     });
   }
 
-  it('uses cookie names that no other engine on the host uses', async () => {
+  it('all cookies have names that no other engine uses', async () => {
     await signIn('ada');
     await openPeople({ prompt: 'login' });
     expect(browser.jar).to.have.length.above(2);
     for (const { name } of browser.jar) expect(name).to.match(/^development_idp_/);
   });
 
-  it('answers 404 where there is nothing', async () => {
+  it('an unknown path returns 404', async () => {
     for (const path of ['/', '/me', '/reg', '/session/end', '/interaction', '/wp-login.php']) {
       expect((await fetch(running.url + path)).status, path).to.equal(404);
     }
   });
 
-  it('keeps its key, who signed in, open pages and unused codes over a restart', async () => {
+  it('signing key, sessions, open pages and unused codes survive a restart', async () => {
     const keys = async () => (await fetch(String(idp.serverMetadata().jwks_uri))).text();
     const keysBefore = await keys();
     const { request, callback } = await signIn('ada');
