@@ -2,15 +2,16 @@
 import type { Logger } from 'pino';
 import { accountLifetime, developmentAccount } from './accounts/account.ts';
 import { entitledLevel } from './accounts/entitlement.ts';
-import { authorizationServer, identityProvidersOf } from './authorization-server/app.ts';
+import { authorizationServer } from './authorization-server/app.ts';
 import type { DocumentFetching } from './authorization-server/engine/client-metadata-documents.ts';
-import { checkClients } from './authorization-server/interactions/client-check.ts';
-import { openIdentityProvider } from './authorization-server/interactions/identity-provider.ts';
+import { checkClients } from './identity-providers/client-check.ts';
+import { CALLBACK_PATH } from './authorization-server/interactions/interaction.ts';
 import {
-  providerCallback,
-  CALLBACK_PATH,
+  identityProviderSettings,
+  openIdentityProvider,
   openIdentityProviders,
-} from './authorization-server/interactions/identity-providers.ts';
+  providerCallback,
+} from './identity-providers/provider.ts';
 import { ENDPOINTS } from './authorization-server/metadata.ts';
 import { developmentIdp } from './development-idp/app.ts';
 import { grantLifetimes } from './grants/grant-lifetime.ts';
@@ -116,7 +117,7 @@ async function checkSignIns(
   const callbackUrl = callbackUrlOf(settings);
   if (callbackUrl === undefined) return;
   await checkClients({
-    settings: identityProvidersOf(settings),
+    settings: identityProviderSettings(settings),
     open: (provider) => openIdentityProvider(provider, providerCallback(provider, callbackUrl)),
     logger,
     isStopped,
@@ -163,7 +164,7 @@ async function developmentIdpHost(options: RoleOptions): Promise<ListeningHost> 
   const { developmentIdp: idp, listen, authUrl, entitlements, production } = settings;
   if (!idp || !listen.developmentIdp)
     throw new Error('there is no embedded identity provider in the settings');
-  const [provider] = identityProvidersOf(settings);
+  const [provider] = identityProviderSettings(settings);
   const app = await developmentIdp({
     ...options,
     url: idp.url,
@@ -227,7 +228,7 @@ async function consoleOf(options: RoleOptions): Promise<{ console?: ConsoleSetti
   const { administrators } = settings.management;
   if (consoleUrl(settings) === undefined) return {};
   const callbackUrl = settings.managementUrl + CONSOLE_CALLBACK_PATH;
-  const providers = openIdentityProviders(identityProvidersOf(settings), callbackUrl);
+  const providers = openIdentityProviders(settings, callbackUrl);
   const accountKey = await persistentKey(store, settings.secret, 'account-ids');
   const signIn = { providers, accountKey };
   return { console: { pages, signIn, administrators, rateLimit: rateLimits.signIns } };

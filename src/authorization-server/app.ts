@@ -19,7 +19,6 @@ import type { SigningKeyRing } from '../keys/signing-keys.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Traces } from '../observability/tracing.ts';
 import type { Settings } from '../settings/settings.ts';
-import { deriveKey } from '../store/key-derivation.ts';
 import type { Store } from '../store/store.ts';
 import { clientEndpoints } from './client-endpoints.ts';
 import {
@@ -33,9 +32,9 @@ import { openEngine } from './engine/engine.ts';
 import { hasEmptyPort, isOwnOrigin } from './engine/redirect-uris.ts';
 import { respondToError } from './error-page.ts';
 import { recordFlowMetrics } from './flow-metrics.ts';
-import { CALLBACK_PATH, openIdentityProviders } from './interactions/identity-providers.ts';
+import { openIdentityProviders } from '../identity-providers/provider.ts';
 import { type ConsentResultOptions, recordConsentResult } from './interactions/consent-result.ts';
-import { requireResumeCookie } from './interactions/interaction.ts';
+import { CALLBACK_PATH, requireResumeCookie } from './interactions/interaction.ts';
 import { ACCOUNT_PATH } from './interactions/account-session.ts';
 import { accountPage } from './interactions/account-page.ts';
 import { interactions } from './interactions/router.ts';
@@ -113,10 +112,7 @@ export async function authorizationServer(
     redirectPolicy: engine.redirectPolicy,
     entitlements: settings.entitlements,
     preRegistered,
-    identityProviders: openIdentityProviders(
-      identityProvidersOf(settings),
-      settings.authUrl + CALLBACK_PATH,
-    ),
+    identityProviders: openIdentityProviders(settings, settings.authUrl + CALLBACK_PATH),
     accountKey,
     accountLifetime: accountLifetime(settings),
     sessionLifetime: settings.lifetimes.session,
@@ -214,18 +210,4 @@ function authorization(
     pageInsteadOfScript(pages),
     engine.middleware,
   );
-}
-
-/** Adds the client secret of the embedded provider, which both sides derive. */
-export function identityProvidersOf({
-  identityProviders,
-  secret,
-}: Settings): Settings['identityProviders'] {
-  return identityProviders.map((provider) =>
-    provider.embedded ? { ...provider, clientSecret: embeddedSecret(secret) } : provider,
-  );
-}
-
-function embeddedSecret(secret: string): string {
-  return deriveKey(secret, 'development identity provider').toString('base64url');
 }

@@ -1,14 +1,12 @@
-import { identityProvidersOf } from '../authorization-server/app.ts';
+import { CALLBACK_PATH } from '../authorization-server/interactions/interaction.ts';
 import {
   createLoginState,
   type IdentityProvider,
+  identityProviderSettings,
   openIdentityProvider,
-} from '../authorization-server/interactions/identity-provider.ts';
-import {
-  CALLBACK_PATH,
   providerCallback,
-} from '../authorization-server/interactions/identity-providers.ts';
-import { printableText } from '../authorization-server/interactions/provider-error.ts';
+} from '../identity-providers/provider.ts';
+import { printableText } from '../identity-providers/errors.ts';
 import { CALLBACK_PATH as CONSOLE_CALLBACK_PATH } from '../management/console/sign-in.ts';
 import type { IdentityProvider as ProviderSettings } from '../settings/identity-provider.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -24,7 +22,7 @@ const PROVIDER_DOWN = 'check that the identity provider is up, and reachable fro
 /** One provider after the other. */
 export async function checkIdentityProviders(deployment: ConfiguredDeployment): Promise<Finding[]> {
   const findings: Finding[] = [];
-  for (const provider of identityProvidersOf(deployment.settings))
+  for (const provider of identityProviderSettings(deployment.settings))
     findings.push(...(await checkIdentityProvider(deployment, provider)));
   return findings;
 }
@@ -241,7 +239,7 @@ async function checkClient(
 ): Promise<Finding> {
   const finding = findingAbout('client-secret', issuer);
   const hasSecret = clientSecret !== undefined;
-  const { result, said, advice } = await provider.tryClient();
+  const { result, response, advice } = await provider.checkClient();
   if (result === 'accepted')
     return finding.ok(
       hasSecret
@@ -250,18 +248,18 @@ async function checkClient(
     );
   if (result === 'refused')
     return finding.problem({
-      what: `the identity provider refuses Gatehouse: ${said}`,
+      what: `the identity provider refuses Gatehouse: ${response}`,
       why: `${NO_SIGN_IN}: people see that sign-in is not set up correctly`,
       remedy: advice,
     });
   if (result === 'unavailable')
     return finding.problem({
-      what: `the token endpoint of the identity provider fails: ${said}`,
+      what: `the token endpoint of the identity provider fails: ${response}`,
       why: `${NO_SIGN_IN} at present`,
       remedy: PROVIDER_DOWN,
     });
   return finding.note({
-    what: `the response of the identity provider to an invalid code does not show whether it accepts Gatehouse ${hasSecret ? 'with this client secret' : 'without a client secret'}: ${said}`,
+    what: `the response of the identity provider to an invalid code does not show whether it accepts Gatehouse ${hasSecret ? 'with this client secret' : 'without a client secret'}: ${response}`,
     why: `if it does not, ${NO_SIGN_IN}`,
     remedy: hasSecret
       ? "sign in once; if that fails, the log of Gatehouse has the provider's error"

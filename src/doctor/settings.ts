@@ -1,4 +1,4 @@
-import { apiOf } from '../authorization-server/interactions/github.ts';
+import { apiOf } from '../identity-providers/github.ts';
 import {
   assertersOf,
   domainOf,

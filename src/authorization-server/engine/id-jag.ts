@@ -52,7 +52,7 @@ import {
   validateClaims,
 } from './id-jag-validation.ts';
 import { makeGrant, type NewGrantOptions } from './new-grant.ts';
-import { fetchFromProvider } from './provider-fetch.ts';
+import { fetchFromProvider } from '../../identity-providers/fetch.ts';
 import { redirectDestination } from './redirect-uris.ts';
 import type { TokenPolicy } from './token-request.ts';
 

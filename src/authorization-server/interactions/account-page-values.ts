@@ -6,7 +6,7 @@ import type { ViewValues } from '../../pages/pages.ts';
 import { levelsUpTo } from '../../permission-level.ts';
 import { isIdentifiedByHost } from '../engine/shared-hosts.ts';
 import { accountValues } from './consent-page-values.ts';
-import type { IdentityProviders } from './identity-providers.ts';
+import type { IdentityProviders } from '../../identity-providers/provider.ts';
 
 type Values = ViewValues['connected-apps'];
 

@@ -8,7 +8,7 @@ import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { COOKIE } from '../engine/configuration.ts';
-import type { LoginPrompt } from './identity-provider.ts';
+import type { LoginPrompt } from '../../identity-providers/provider.ts';
 import {
   handleCallback,
   startSignInAt,

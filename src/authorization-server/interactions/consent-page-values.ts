@@ -4,7 +4,7 @@ import type { ViewValues } from '../../pages/pages.ts';
 import { isLoopbackRedirect, redirectDestination } from '../engine/redirect-uris.ts';
 import { ACCOUNT_PATH } from './account-session.ts';
 import type { ConsentOptions } from './consent.ts';
-import { type IdentityProviders, providerName } from './identity-providers.ts';
+import { type IdentityProviders, providerName } from '../../identity-providers/provider.ts';
 import type { ConsentRequest } from './consent-request.ts';
 
 type Form = { action: string; token: string };

@@ -9,6 +9,9 @@ import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { requestContext } from '../../http/request-context.ts';
 
+/** The redirect URI at the identity provider, also for the account page. */
+export const CALLBACK_PATH = '/interaction/callback';
+
 export type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>;
 
 /** Throws 400 `expired` if the interaction has ended or belongs to another browser. */

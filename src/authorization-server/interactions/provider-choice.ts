@@ -3,9 +3,8 @@ import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
 import type { Pages, ViewValues } from '../../pages/pages.ts';
 import { COOKIE } from '../engine/configuration.ts';
-import { NOT_SET_UP, UNAVAILABLE } from './code-exchange.ts';
-import type { IdentityProvider } from './identity-provider.ts';
-import type { IdentityProviders } from './identity-providers.ts';
+import { NOT_SET_UP, STOPPED, UNAVAILABLE } from '../../identity-providers/errors.ts';
+import type { IdentityProvider, IdentityProviders } from '../../identity-providers/provider.ts';
 import { requestContext } from '../../http/request-context.ts';
 
 export type ProviderChoiceOptions = {
@@ -67,7 +66,7 @@ function failureReason(error: unknown): NonNullable<Values['trouble']>['reason']
   if (!(error instanceof HttpError)) return undefined;
   if (error.about === UNAVAILABLE) return 'unavailable';
   if (error.about === NOT_SET_UP) return 'notSetUp';
-  return error.about === 'sign_in_stopped' ? 'stopped' : undefined;
+  return error.about === STOPPED ? 'stopped' : undefined;
 }
 
 /** Stores the provider's id in a cookie. It is unsigned because it only marks a button on the page. */

@@ -11,22 +11,24 @@ import type { Store } from '../../store/store.ts';
 import { finishInteraction, type Interaction } from './interaction.ts';
 import {
   createLoginState,
-  type IdentityProvider,
-  type LoginParameters,
-} from './identity-provider.ts';
-import {
-  pathOfProvider,
-  findProviderForEmail,
   findDefaultProvider,
+  findProviderForEmail,
+  type IdentityProvider,
   type IdentityProviders,
+  type LoginParameters,
+  pathOfProvider,
   requireProvider,
-} from './identity-providers.ts';
+} from '../../identity-providers/provider.ts';
 import {
   offerChoiceOnFailure,
   rememberProviderChoice,
   showProviderChoice,
 } from './provider-choice.ts';
-import { saveLoginState, consumeLoginState, uidOfState } from './login-state.ts';
+import {
+  saveLoginState,
+  consumeLoginState,
+  uidOfState,
+} from '../../identity-providers/login-state.ts';
 
 export type SignInOptions = {
   provider: Provider;

@@ -1,5 +1,5 @@
 // Sign-in at GitHub: OAuth 2.0 with PKCE, then its REST API in place of an ID token (RFC 6749 section 4.1, RFC 7636).
-import * as oauth from 'openid-client';
+import * as openid from 'openid-client';
 import { z } from 'zod';
 import {
   normalizeEmail,
@@ -7,12 +7,13 @@ import {
   personNameIn,
   type Identity,
   type Organization,
-} from '../../accounts/account.ts';
-import { unavailable } from '../../http/errors.ts';
-import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
-import { tryClient } from './client-check.ts';
-import { exchangeCode, notTrusted, providerClient, UNAVAILABLE } from './code-exchange.ts';
-import type { ProtocolClient } from './identity-provider.ts';
+} from '../accounts/account.ts';
+import { unavailable } from '../http/errors.ts';
+import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
+import { checkClient } from './client-check.ts';
+import { notTrusted, UNAVAILABLE } from './errors.ts';
+import { exchangeCode, providerClient } from './oauth-client.ts';
+import type { ProtocolClient } from './provider.ts';
 
 const user = z.object({
   id: z.int().positive(),
@@ -42,16 +43,16 @@ export function openGithub(
       token_endpoint: `${origin}/login/oauth/access_token`,
     },
     clientId,
-    oauth.ClientSecretPost(clientSecret),
+    openid.ClientSecretPost(clientSecret),
   );
   const client = { settings, callbackUrl, config: async () => config };
   return {
     async authorizationUrl({ state, verifier }, { prompt, loginHint } = {}) {
-      return oauth.buildAuthorizationUrl(config, {
+      return openid.buildAuthorizationUrl(config, {
         redirect_uri: callbackUrl,
         scope: scopes.join(' '),
         state,
-        code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
+        code_challenge: await openid.calculatePKCECodeChallenge(verifier),
         code_challenge_method: 'S256',
         ...(loginHint ? { login: loginHint } : {}),
         // GitHub supports no other prompt; it cannot force reauthentication.
@@ -65,7 +66,7 @@ export function openGithub(
       });
       return identityOf(settings, (path) => fetchJson(config, apiOf(origin) + path, token));
     },
-    tryClient: () => tryClient(client),
+    checkClient: () => checkClient(client),
   };
 }
 
@@ -120,7 +121,7 @@ async function membershipsOf(
 
 /** Any error is a 503: a person must not lose entitlements because e-mail or groups could not be read. */
 async function fetchJson(
-  config: oauth.Configuration,
+  config: openid.Configuration,
   url: string,
   token: string,
 ): Promise<unknown> {
@@ -129,7 +130,7 @@ async function fetchJson(
     'x-github-api-version': '2022-11-28',
   });
   try {
-    const answer = await oauth.fetchProtectedResource(
+    const answer = await openid.fetchProtectedResource(
       config,
       token,
       new URL(url),

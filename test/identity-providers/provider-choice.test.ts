@@ -1,7 +1,7 @@
 // The cookie of the last choice (RFC 6265bis section 4.1.3): of this host alone, out of reach of scripts, and with nothing about the person.
 import { expect } from 'chai';
 import { pino } from 'pino';
-import type { IdentityProvider } from '../../src/authorization-server/interactions/identity-provider.ts';
+import type { IdentityProvider } from '../../src/identity-providers/provider.ts';
 import { rememberProviderChoice } from '../../src/authorization-server/interactions/provider-choice.ts';
 import { createHost } from '../../src/http/host.ts';
 import { freePorts } from '../support/free-ports.ts';

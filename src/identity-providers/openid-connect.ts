@@ -1,65 +1,16 @@
 // OpenID Connect client: authorization code flow with PKCE, state and nonce (OpenID Connect Core section 3.1).
 import * as openid from 'openid-client';
-import { unavailable } from '../../http/errors.ts';
-import type { IdentityProvider as IdentityProviderSettings } from '../../settings/identity-provider.ts';
-import { type Identity, MAX_EMAIL_LENGTH, personNameIn } from '../../accounts/account.ts';
-import { type ClientTrial, tryClient } from './client-check.ts';
-import {
-  exchangeCode,
-  notSetUp,
-  notTrusted,
-  providerClient,
-  TIMEOUT_SECONDS,
-  type Tokens,
-  UNAVAILABLE,
-} from './code-exchange.ts';
-import { isSameIssuer } from '../../settings/value-types.ts';
-import { openGithub } from './github.ts';
-import { fetchFromProvider } from '../engine/provider-fetch.ts';
-import { readDiscoveryFailure } from './provider-error.ts';
+import { type Identity, MAX_EMAIL_LENGTH, personNameIn } from '../accounts/account.ts';
+import { isSameIssuer } from '../settings/value-types.ts';
+import { unavailable } from '../http/errors.ts';
+import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
+import { checkClient } from './client-check.ts';
+import { notSetUp, notTrusted, permanentDiscoveryFailure, UNAVAILABLE } from './errors.ts';
+import { fetchFromProvider } from './fetch.ts';
+import { exchangeCode, providerClient, TIMEOUT_SECONDS, type Tokens } from './oauth-client.ts';
+import type { ProtocolClient } from './provider.ts';
 
-/** Values that a response must match. Stored for one browser and used once. */
-export type LoginState = { state: string; nonce: string; verifier: string };
-
-/** `login` forces reauthentication; `switch` asks for another account. */
-export type LoginPrompt = 'login' | 'switch';
-
-export type LoginParameters = { prompt?: LoginPrompt; uiLocales?: string; loginHint?: string };
-
-export type IdentityProvider = {
-  /** Set if several providers are configured. */
-  id?: string;
-  name?: string;
-  issuer: string;
-  /** In lower case. */
-  emailDomains: readonly string[];
-  /** Returns the URL of the authentication request. */
-  authorizationUrl: (checks: LoginState, parameters?: LoginParameters) => Promise<URL>;
-  /** Exchanges the code in the callback's query for the person's identity. Rejects with an HttpError. */
-  identify: (query: string, checks: LoginState) => Promise<Identity>;
-  /** Checks whether the provider accepts Gatehouse as a client. Never rejects. */
-  tryClient: () => Promise<ClientTrial>;
-};
-
-export function openIdentityProvider(
-  settings: IdentityProviderSettings,
-  callbackUrl: string,
-): IdentityProvider {
-  const { id, listed, name, issuer, emailDomains, kind } = settings;
-  const open = kind === 'github' ? openGithub : openOpenidProvider;
-  return {
-    ...(listed ? { id } : {}),
-    ...(name === undefined ? {} : { name }),
-    issuer,
-    emailDomains,
-    ...open(settings, callbackUrl),
-  };
-}
-
-/** The protocol of one kind of provider. */
-export type ProtocolClient = Pick<IdentityProvider, 'authorizationUrl' | 'identify' | 'tryClient'>;
-
-function openOpenidProvider(
+export function openOpenidProvider(
   settings: IdentityProviderSettings,
   callbackUrl: string,
 ): ProtocolClient {
@@ -88,15 +39,7 @@ function openOpenidProvider(
       });
       return identityOf(settings, await claimsOf(await discovered(), tokens));
     },
-    tryClient: () => tryClient(client),
-  };
-}
-
-export function createLoginState(uid: string): LoginState {
-  return {
-    state: `${uid}.${openid.randomState()}`,
-    nonce: openid.randomNonce(),
-    verifier: openid.randomPKCECodeVerifier(),
+    checkClient: () => checkClient(client),
   };
 }
 
@@ -106,7 +49,7 @@ function discoverOnce(settings: IdentityProviderSettings): () => Promise<openid.
   return () => {
     cached ??= discover(settings).catch((cause: unknown) => {
       cached = undefined;
-      const wrong = readDiscoveryFailure(cause);
+      const wrong = permanentDiscoveryFailure(cause);
       if (wrong === undefined) throw unavailable(cause, UNAVAILABLE);
       throw notSetUp(`the discovery document of ${settings.issuer} ${wrong}: check the issuer`);
     });

@@ -4,7 +4,7 @@ import {
   createLoginState,
   openIdentityProvider,
   type LoginState,
-} from '../../src/authorization-server/interactions/identity-provider.ts';
+} from '../../src/identity-providers/provider.ts';
 import { HttpError } from '../../src/http/errors.ts';
 import { identityProviderSchema as settingsSchema } from '../../src/settings/identity-provider-schema.ts';
 import { type OpenIdProvider, startOpenIdProvider } from '../support/openid-provider.ts';

@@ -1,7 +1,7 @@
 // Signing in at GitHub (RFC 6749 section 4.1, RFC 7636): how it is asked, what is believed of its answers, and what a fault of it does.
 import { expect } from 'chai';
-import { openIdentityProvider } from '../../src/authorization-server/interactions/identity-provider.ts';
-import { createLoginState } from '../../src/authorization-server/interactions/identity-provider.ts';
+import { openIdentityProvider } from '../../src/identity-providers/provider.ts';
+import { createLoginState } from '../../src/identity-providers/provider.ts';
 import { HttpError } from '../../src/http/errors.ts';
 import { identityProviderSchema as settingsSchema } from '../../src/settings/identity-provider-schema.ts';
 import {

@@ -1,10 +1,10 @@
 // Fetches from identity providers, without redirects and with a size limit.
-import { readBytes } from '../../http/body.ts';
-import { tracedRequest } from '../../observability/tracing.ts';
+import { readBytes } from '../http/body.ts';
+import { tracedRequest } from '../observability/tracing.ts';
 
 const MAX_BYTES = 1024 * 1024;
 
-/** `fetch` for openid-client. Rejects if the response is too large. The signal in `options` limits the time. */
+/** `fetch` for openid-client and jose. Rejects if the response is too large. The signal in `options` limits the time. */
 export async function fetchFromProvider(
   url: string,
   options: { method?: string },

@@ -1,9 +1,9 @@
 // Stored state, nonce and PKCE verifier of pending sign-ins, in one record for each interaction. Each is single-use.
 import { randomUUID } from 'node:crypto';
-import { HttpError } from '../../http/errors.ts';
-import { KEEP, type Store } from '../../store/store.ts';
-import { notTrusted } from './code-exchange.ts';
-import type { IdentityProvider, LoginState } from './identity-provider.ts';
+import { HttpError } from '../http/errors.ts';
+import { KEEP, type Store } from '../store/store.ts';
+import { notTrusted } from './errors.ts';
+import type { IdentityProvider, LoginState } from './provider.ts';
 
 /** `identityProvider` is the provider's id, if several are configured. `until` is in seconds since the epoch. */
 type StoredLoginState = LoginState & { identityProvider?: string; takenBy?: string; until: number };

@@ -1,0 +1,119 @@
+// Checks whether an identity provider accepts Gatehouse as a client, with an invalid code (RFC 6749 section 5.2).
+import * as openid from 'openid-client';
+import type { Logger } from 'pino';
+import { HttpError } from '../http/errors.ts';
+import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
+import {
+  adviceFor,
+  describeProviderError,
+  isInvalidCode,
+  NOT_SET_UP,
+  type ProviderError,
+  readProviderError,
+} from './errors.ts';
+import type { ProviderClient } from './oauth-client.ts';
+
+/**
+ * `accepted`: only the code is rejected. `refused`: the client is rejected, so nobody can sign in. `unclear`: the response fits both.
+ * `unavailable`: the provider is unreachable or failing. `response` describes the provider's response; `advice` is for the operator.
+ */
+export type ClientCheck = {
+  result: 'accepted' | 'refused' | 'unclear' | 'unavailable';
+  response: string;
+  advice: string;
+};
+
+const INVALID_CODE = 'gatehouse-checks-its-client';
+const CLIENT_REJECTED = [
+  'application_suspended',
+  'incorrect_client_credentials',
+  'invalid_client',
+  'invalid_redirect_uri',
+  'redirect_uri_mismatch',
+  'unauthorized_client',
+  'unsupported_grant_type',
+];
+/** Some providers return `invalid_request` to a client without a secret and name the cause only in the description. */
+const LACKS_AUTHENTICATION = /secret|assertion|credential|client.?auth/i;
+
+const UNAVAILABLE_ADVICE =
+  'check that the identity provider is up, and that this machine may connect to it';
+
+export async function checkClient(client: ProviderClient): Promise<ClientCheck> {
+  const { settings } = client;
+  try {
+    await requestTokens(client, await client.config());
+    return { result: 'unclear', response: 'tokens for an invalid code', advice: '' };
+  } catch (cause) {
+    if (cause instanceof HttpError) return discoveryFailed(cause);
+    const error = await readProviderError(cause, settings);
+    const result = resultOf(error);
+    const advice = result === 'unavailable' ? UNAVAILABLE_ADVICE : adviceFor(settings, error);
+    return { result, response: describeProviderError(error), advice };
+  }
+}
+
+async function requestTokens(
+  { callbackUrl, settings }: ProviderClient,
+  config: openid.Configuration,
+): Promise<void> {
+  const state = openid.randomState();
+  const query = new URLSearchParams({ code: INVALID_CODE, state, iss: settings.issuer });
+  await openid.authorizationCodeGrant(config, new URL(`${callbackUrl}?${query}`), {
+    expectedState: state,
+    pkceCodeVerifier: openid.randomPKCECodeVerifier(),
+  });
+}
+
+function discoveryFailed({ about, cause }: HttpError): ClientCheck {
+  return {
+    result: about === NOT_SET_UP ? 'refused' : 'unavailable',
+    response: cause instanceof Error ? cause.message : 'no answer',
+    advice: 'check the issuer, and that this machine may connect to it',
+  };
+}
+
+function resultOf(error: ProviderError): ClientCheck['result'] {
+  const { kind, code = '', description = '', status } = error;
+  if (isInvalidCode(error)) return 'accepted';
+  if (kind === 'unavailable') return 'unavailable';
+  const isRefused =
+    status === 401 ||
+    isWrongEndpoint(status) ||
+    CLIENT_REJECTED.includes(code) ||
+    (code === 'invalid_request' && LACKS_AUTHENTICATION.test(description));
+  return isRefused ? 'refused' : 'unclear';
+}
+
+/** Redirects are not followed. */
+function isWrongEndpoint(status = 0): boolean {
+  return (status >= 300 && status < 400) || status === 404 || status === 405;
+}
+
+export type StartupCheck = {
+  settings: readonly IdentityProviderSettings[];
+  open: (settings: IdentityProviderSettings) => { checkClient: () => Promise<ClientCheck> };
+  logger: Logger;
+  /** Suppresses the log after a stop. */
+  isStopped: () => boolean;
+};
+
+/** Logs one warning for each provider at which nobody can sign in. Skips the embedded provider, which starts with this process. */
+export async function checkClients({
+  settings,
+  open,
+  logger,
+  isStopped,
+}: StartupCheck): Promise<void> {
+  const checked = settings.filter(({ embedded }) => !embedded);
+  await Promise.all(
+    checked.map(async (provider) => {
+      const { result, response, advice } = await open(provider).checkClient();
+      if (isStopped() || result === 'accepted' || result === 'unclear') return;
+      const details = { what: provider.issuer, reason: response, remedy: advice };
+      if (result === 'refused')
+        logger.warn(details, 'the identity provider refuses Gatehouse: nobody can sign in there');
+      else logger.warn(details, 'the identity provider does not answer as it should');
+    }),
+  );
+}

@@ -1,0 +1,248 @@
+// Classifies an identity provider's errors (RFC 6749 sections 4.1.2.1 and 5.2) and maps them to errors with a page.
+import * as openid from 'openid-client';
+import { HttpError, unavailable } from '../http/errors.ts';
+import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
+
+/** Key of the page's texts if the provider is unavailable. */
+export const UNAVAILABLE = 'sign_in_unavailable';
+/** Key of the page's texts if the settings or the registration at the provider are wrong. */
+export const NOT_SET_UP = 'sign_in_not_set_up';
+/** Key of the page's texts if the person can start again. */
+export const STOPPED = 'sign_in_stopped';
+
+/**
+ * `stopped`: the person can start again. `client`: the provider refuses Gatehouse itself, so nobody can sign in until the settings or the
+ * registration are corrected. `unavailable`: a temporary fault. `untrusted`: a response that fails validation.
+ */
+export type ProviderErrorKind = 'stopped' | 'client' | 'unavailable' | 'untrusted';
+
+/** `code` and `description` come from the provider, truncated and without control characters. */
+export type ProviderError = {
+  kind: ProviderErrorKind;
+  code?: string;
+  description?: string;
+  /** HTTP status of the response. */
+  status?: number;
+};
+
+const MAX_CODE_LENGTH = 64;
+const MAX_DESCRIPTION_LENGTH = 200;
+
+/** The code has expired, was used or never existed; the client was accepted. */
+const INVALID_CODE = ['invalid_grant', 'bad_verification_code'];
+const PERSON_STOPPED = [
+  'access_denied',
+  'account_selection_required',
+  'consent_required',
+  'interaction_required',
+  'login_required',
+  'mfa_required',
+  'unmet_authentication_requirements',
+  // GitHub.
+  'unverified_user_email',
+];
+const TEMPORARY = ['server_error', 'slow_down', 'temporarily_unavailable', 'too_many_requests'];
+/** Returned by an authorization endpoint that rejects the client or its request. */
+const CLIENT_REJECTED = [
+  'application_suspended',
+  'incorrect_client_credentials',
+  'invalid_client',
+  'invalid_redirect_uri',
+  'invalid_request',
+  'invalid_request_object',
+  'invalid_request_uri',
+  'invalid_scope',
+  'redirect_uri_mismatch',
+  'registration_not_supported',
+  'request_not_supported',
+  'request_uri_not_supported',
+  'unauthorized_client',
+  'unsupported_response_mode',
+  'unsupported_response_type',
+];
+
+/** `failure` is what openid-client threw for an authorization response or a token request. */
+export async function readProviderError(
+  failure: unknown,
+  { clientSecret }: Pick<IdentityProviderSettings, 'clientSecret'>,
+): Promise<ProviderError> {
+  if (failure instanceof openid.AuthorizationResponseError) {
+    return {
+      kind: kindOfAuthorizationError(failure.error),
+      ...codeAndDescription(failure, clientSecret),
+    };
+  }
+  const { body, status } = await responseOf(failure);
+  const error = codeAndDescription(body, clientSecret);
+  const kind = kindOfTokenError(failure, error.code, status);
+  return { kind, ...error, ...(status === undefined ? {} : { status }) };
+}
+
+/** For the log and for operators, for example `invalid_client (Unknown secret)` or `HTTP 404`. */
+export function describeProviderError({ code, description, status }: ProviderError): string {
+  if (code === undefined) return status === undefined ? 'no answer' : `HTTP ${status}`;
+  return description === undefined ? code : `${code} (${description})`;
+}
+
+/** Whether the provider accepted the client and rejected only the code. */
+export function isInvalidCode({ code }: ProviderError): boolean {
+  return code !== undefined && INVALID_CODE.includes(code);
+}
+
+function kindOfAuthorizationError(code: string): ProviderErrorKind {
+  if (TEMPORARY.includes(code)) return 'unavailable';
+  return CLIENT_REJECTED.includes(code) ? 'client' : 'stopped';
+}
+
+/** 401 means failed client authentication (RFC 6749 section 5.2). Some providers use their own error code for it. */
+function kindOfTokenError(
+  failure: unknown,
+  code: string | undefined,
+  status: number | undefined,
+): ProviderErrorKind {
+  if (code !== undefined && INVALID_CODE.includes(code)) return 'stopped';
+  if (isTemporary(failure, code, status)) return 'unavailable';
+  if (status === 401) return 'client';
+  if (code !== undefined) return PERSON_STOPPED.includes(code) ? 'stopped' : 'client';
+  if (status !== undefined && status >= 300) return 'client';
+  return 'untrusted';
+}
+
+function isTemporary(
+  failure: unknown,
+  code: string | undefined,
+  status: number | undefined,
+): boolean {
+  if (code !== undefined && TEMPORARY.includes(code)) return true;
+  if (status !== undefined) return status >= 500 || status === 408 || status === 429;
+  // All other errors are network errors.
+  return !(failure instanceof openid.ClientError) || failure.code === 'OAUTH_TIMEOUT';
+}
+
+type ProviderResponse = { body?: object | undefined; status?: number };
+
+async function responseOf(failure: unknown): Promise<ProviderResponse> {
+  if (failure instanceof openid.ResponseBodyError) return { body: failure, status: failure.status };
+  if (failure instanceof openid.WWWAuthenticateChallengeError)
+    return { body: await jsonOf(failure.response), status: failure.status };
+  if (!(failure instanceof openid.ClientError)) return {};
+  const { cause } = failure;
+  if (cause instanceof Response) return { body: await jsonOf(cause), status: cause.status };
+  return { body: bodyOfCause(cause) };
+}
+
+/** GitHub returns errors with status 200, which openid-client reports as a malformed response. */
+function bodyOfCause(cause: unknown): object | undefined {
+  const { cause: response } = (cause ?? {}) as { cause?: { body?: unknown } };
+  return isObject(response?.body) ? response.body : undefined;
+}
+
+async function jsonOf(response: Response): Promise<object | undefined> {
+  if (response.bodyUsed) return undefined;
+  const body: unknown = await response.json().catch(() => undefined);
+  return isObject(body) ? body : undefined;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
+function codeAndDescription(
+  body: { error?: unknown; error_description?: unknown } | undefined,
+  secret: string | undefined,
+): Pick<ProviderError, 'code' | 'description'> {
+  const { error, error_description: description } = body ?? {};
+  const printable = (text: unknown, max: number) =>
+    typeof text === 'string' && text.trim() !== ''
+      ? printableText(secret ? text.replaceAll(secret, '…') : text, max)
+      : undefined;
+  const code = printable(error, MAX_CODE_LENGTH);
+  const text = printable(description, MAX_DESCRIPTION_LENGTH);
+  return {
+    ...(code === undefined ? {} : { code }),
+    ...(text === undefined ? {} : { description: text }),
+  };
+}
+
+/** Puts the text on one line, without control characters, and truncates it. */
+export function printableText(text: string, max: number): string {
+  const line = text.replaceAll(/[\p{C}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
+  return line.length > max ? `${line.slice(0, max)}…` : line;
+}
+
+/** Returns why discovery will fail again, or undefined if a retry may succeed. */
+export function permanentDiscoveryFailure(failure: unknown): string | undefined {
+  if (!(failure instanceof openid.ClientError)) return undefined;
+  const { code, cause } = failure;
+  if (code === 'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED') return 'names another issuer';
+  if (!(cause instanceof Response)) return undefined;
+  const { status } = cause;
+  const isPermanent = status >= 300 && status < 500 && status !== 408 && status !== 429;
+  return isPermanent ? `was not found (HTTP ${status})` : undefined;
+}
+
+export function toHttpError(
+  settings: IdentityProviderSettings,
+  error: ProviderError,
+  { cause, isFromBrowser }: { cause: unknown; isFromBrowser: boolean },
+): HttpError {
+  const reason = `the identity provider ${settings.issuer} answered ${describeProviderError(error)}`;
+  if (error.kind === 'stopped') {
+    const code = /^[a-z_]+$/.test(error.code ?? '') ? ` (${error.code})` : '';
+    const message = `the sign-in was not completed at the identity provider${code}`;
+    return new HttpError(400, 'access_denied', message, { cause, about: STOPPED });
+  }
+  if (error.kind === 'untrusted')
+    return notTrusted(
+      `the response of the identity provider is not valid: ${messageOf(cause)}`,
+      cause,
+    );
+  if (error.kind === 'unavailable')
+    // The cause of an authorization error response contains its query, with the state. It is not logged.
+    return unavailable(
+      error.code === undefined && error.status === undefined ? cause : new Error(reason),
+      UNAVAILABLE,
+    );
+  return notSetUp(`${reason}: ${adviceFor(settings, error)}`, { isFromBrowser });
+}
+
+/**
+ * `reason` is for the log. A browser can forge an authorization error response, so `isFromBrowser` makes it a 400. Both are logged as
+ * errors.
+ */
+export function notSetUp(
+  reason: string,
+  { isFromBrowser = false }: { isFromBrowser?: boolean } = {},
+): HttpError {
+  const message = 'signing in is not set up correctly: tell the person who runs this service';
+  return new HttpError(isFromBrowser ? 400 : 500, 'sign_in_not_set_up', message, {
+    cause: new Error(reason),
+    isLoggedAsError: true,
+  });
+}
+
+/** Tells the operator which setting to check. */
+export function adviceFor(
+  { id, listed, kind, clientSecret }: IdentityProviderSettings,
+  { code, status }: Pick<ProviderError, 'code' | 'status'>,
+): string {
+  const setting = listed ? `identityProviders (${id})` : 'identityProvider';
+  if (code === 'invalid_scope') return `check scopes of ${setting}`;
+  if (/redirect/.test(code ?? ''))
+    return `check the redirect addresses that are registered there, and clientId of ${setting}`;
+  const isOfSecret = status === 401 || /client|credential/.test(code ?? '');
+  const variable = listed ? '' : 'GATEHOUSE_IDENTITY_PROVIDER_SECRET, or ';
+  if (clientSecret === undefined && kind === 'openid')
+    return `no client secret is set; give the one that is registered there (${variable}clientSecretFile of ${setting})`;
+  return isOfSecret
+    ? `check clientId and the client secret (${variable}clientSecretFile of ${setting}); the secret may have expired, or the client may be disabled`
+    : `compare the registration of this client there with ${setting}: code flow, web application`;
+}
+
+function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : 'unknown error';
+}
+
+export function notTrusted(message: string, cause?: unknown): HttpError {
+  return new HttpError(400, 'access_denied', message, { cause, about: 'sign_in_not_trusted' });
+}

@@ -1,0 +1,139 @@
+import * as openid from 'openid-client';
+import { normalizeEmail, type Identity } from '../accounts/account.ts';
+import { HttpError } from '../http/errors.ts';
+import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
+import { isSameIssuer } from '../settings/value-types.ts';
+import type { Settings } from '../settings/settings.ts';
+import { deriveKey } from '../store/key-derivation.ts';
+import type { ClientCheck } from './client-check.ts';
+import { openGithub } from './github.ts';
+import { openOpenidProvider } from './openid-connect.ts';
+
+/** Values that a response must match. Stored for one browser and used once. */
+export type LoginState = { state: string; nonce: string; verifier: string };
+
+/** `login` forces reauthentication; `switch` asks for another account. */
+export type LoginPrompt = 'login' | 'switch';
+
+export type LoginParameters = { prompt?: LoginPrompt; uiLocales?: string; loginHint?: string };
+
+/** The protocol of one kind of provider. */
+export type ProtocolClient = {
+  /** Returns the URL of the authentication request. */
+  authorizationUrl: (loginState: LoginState, parameters?: LoginParameters) => Promise<URL>;
+  /** Exchanges the code in the callback's query for the person's identity. Rejects with an HttpError. */
+  identify: (query: string, loginState: LoginState) => Promise<Identity>;
+  /** Checks whether the provider accepts Gatehouse as a client. Never rejects. */
+  checkClient: () => Promise<ClientCheck>;
+};
+
+export type IdentityProvider = ProtocolClient & {
+  /** Set if several providers are configured. */
+  id?: string;
+  name?: string;
+  issuer: string;
+  /** In lower case. */
+  emailDomains: readonly string[];
+};
+
+/** Never empty. Each provider of a list has an id; a single one has none. */
+export type IdentityProviders = readonly IdentityProvider[];
+
+/**
+ * Opens the configured providers. Each has its own callback URL, which prevents mix-up attacks (RFC 9700 section 4.4.2.2). `callbackUrl` is
+ * the callback of a single provider; those of a list append their id.
+ */
+export function openIdentityProviders(settings: Settings, callbackUrl: string): IdentityProviders {
+  return identityProviderSettings(settings).map((provider) =>
+    openIdentityProvider(provider, providerCallback(provider, callbackUrl)),
+  );
+}
+
+export function openIdentityProvider(
+  settings: IdentityProviderSettings,
+  callbackUrl: string,
+): IdentityProvider {
+  const { id, listed, name, issuer, emailDomains, kind } = settings;
+  const open = kind === 'github' ? openGithub : openOpenidProvider;
+  return {
+    ...(listed ? { id } : {}),
+    ...(name === undefined ? {} : { name }),
+    issuer,
+    emailDomains,
+    ...open(settings, callbackUrl),
+  };
+}
+
+/** Adds the client secret of the embedded provider, which both sides derive. */
+export function identityProviderSettings({
+  identityProviders,
+  secret,
+}: Settings): IdentityProviderSettings[] {
+  return identityProviders.map((provider) =>
+    provider.embedded ? { ...provider, clientSecret: embeddedSecret(secret) } : provider,
+  );
+}
+
+function embeddedSecret(secret: string): string {
+  return deriveKey(secret, 'development identity provider').toString('base64url');
+}
+
+/** Returns the redirect URI of a provider; `callbackUrl` is that of a single one. */
+export function providerCallback(
+  { listed, id }: Pick<IdentityProviderSettings, 'listed' | 'id'>,
+  callbackUrl: string,
+): string {
+  return pathOfProvider(callbackUrl, listed ? id : undefined);
+}
+
+/** Returns `<path>/<id>`, or `path` for a single provider. */
+export function pathOfProvider(path: string, id: string | undefined): string {
+  return id === undefined ? path : `${path}/${id}`;
+}
+
+/** Throws 404 if no provider has this id. */
+export function requireProvider(
+  providers: IdentityProviders,
+  id: string | undefined,
+): IdentityProvider {
+  const provider = providers.find((candidate) => candidate.id === id);
+  if (provider) return provider;
+  throw new HttpError(404, 'not_found', 'there is no such identity provider');
+}
+
+/** Returns the only provider, or the one that the login hint's e-mail domain selects. */
+export function findDefaultProvider(
+  providers: IdentityProviders,
+  loginHint: string | undefined,
+): IdentityProvider | undefined {
+  return providers.length === 1 ? providers[0] : findProviderForEmail(providers, loginHint);
+}
+
+/** Finds the provider whose `emailDomains` contain the domain of the e-mail address. */
+export function findProviderForEmail(
+  providers: IdentityProviders,
+  address = '',
+): IdentityProvider | undefined {
+  const [, domain] = /@([^@]+)$/.exec(normalizeEmail(address)) ?? [];
+  return domain === undefined
+    ? undefined
+    : providers.find(({ emailDomains }) => emailDomains.includes(domain));
+}
+
+/** Returns the provider's display name; undefined if it has none or is no longer configured. */
+export function providerName(
+  providers: IdentityProviders,
+  account: { issuer: string },
+): string | undefined {
+  return providers.find(({ issuer }) => isSameIssuer(account.issuer, issuer))?.name;
+}
+
+/** `uid` becomes the first part of `state`. */
+export function createLoginState(uid?: string): LoginState {
+  const state = openid.randomState();
+  return {
+    state: uid === undefined ? state : `${uid}.${state}`,
+    nonce: openid.randomNonce(),
+    verifier: openid.randomPKCECodeVerifier(),
+  };
+}
