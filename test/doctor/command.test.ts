@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Server } from 'node:net';
 import { expect } from 'chai';
 import { gatehouse } from '../management/command-line.ts';
 import { settingsFile, temporaryDirectory } from '../settings/settings-file.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { useSystem } from '../support/system.ts';
 import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
 

@@ -4,14 +4,14 @@ import { expect } from 'chai';
 import type { Finding } from '../../src/doctor/report.ts';
 import { upstreamSchema } from '../../src/settings/schema.ts';
 import { gatehouse } from '../management/command-line.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { listenOnLoopback } from '../support/loopback-server.ts';
 import { openPlace, startAt } from '../support/system.ts';
-import type { Upstream } from '../support/upstream/listening.ts';
+import type { Upstream } from '../support/upstream/upstream-server.ts';
 import { startUpstreamV1 } from '../support/upstream/sdk-v1.ts';
 import { startUpstreamV2 } from '../support/upstream/sdk-v2.ts';
-import { DECLARED } from '../support/upstream/tools.ts';
+import { DECLARED } from '../support/upstream/upstream-tools.ts';
 import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
 
 const ALL = [...DECLARED, { name: 'undeclared', level: 'full' }] as const;

@@ -1,10 +1,10 @@
 // The process is killed between any two steps of a code exchange and of a refresh: the client tries again elsewhere, and goes on.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { renewAndCall } from '../support/faults/load.ts';
-import { killAt, startVictim, useVictims } from '../support/faults/victims.ts';
+import { killAt, startVictim, useVictims } from '../support/faults/disposable-processes.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { discover, refresh } from '../support/oauth.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';

@@ -1,11 +1,11 @@
 // A process killed between taking a use of a limited link and keeping it costs that one use, for as long as it is reserved.
 import { expect } from 'chai';
-import { createConnector, showConnector } from '../support/administrator.ts';
+import { createConnector, showConnector } from '../support/management-api.ts';
 import { asksConsent, type Browser, openBrowser, type Page } from '../support/browser.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { connect, registerClient } from '../support/connection.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
-import { startVictim, type Victim } from '../support/faults/victims.ts';
+import { startVictim, type Victim } from '../support/faults/disposable-processes.ts';
 import { fillIn } from '../support/html-forms.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';

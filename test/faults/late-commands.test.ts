@@ -1,6 +1,6 @@
 // Redis stalls in the middle of a request, whichever of its commands that is, and carries it out later: answered in time, and nobody loses anything.
 import { expect } from 'chai';
-import { createConnector, readAudit } from '../support/administrator.ts';
+import { createConnector, readAudit } from '../support/management-api.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { revoke } from '../support/faults/load.ts';

@@ -1,6 +1,6 @@
 // Answers that get lost, on the way to a client or on the way from Redis: nobody is signed out, and nothing is taken for a theft.
 import { expect } from 'chai';
-import { createConnector, readAudit } from '../support/administrator.ts';
+import { createConnector, readAudit } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
 import { type History, recordHistory } from '../support/faults/history.ts';

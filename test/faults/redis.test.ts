@@ -1,13 +1,13 @@
 // Whatever happens to the one Redis server: clients are told to wait, nobody is signed out, and everything works again by itself.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { prepareEveryRequest, statusesWhen } from '../support/faults/every-request.ts';
 import { deadLeaves, violations } from '../support/faults/invariants.ts';
 import { renewAndCall } from '../support/faults/load.ts';
 import type { Fate } from '../support/faults/redis-proxy.ts';
-import { openScene, type Scene } from '../support/faults/scene.ts';
+import { openScene, type Scene } from '../support/faults/system-under-load.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { SOAK } from '../support/scale-out/soak.ts';

@@ -9,7 +9,7 @@ import {
   createConnector,
   readAudit,
   revokeConnector,
-} from '../support/administrator.ts';
+} from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';

@@ -6,7 +6,7 @@ import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { mint, revoke as revokeMinted } from '../minted-tokens/minting.ts';
 import { until } from '../store/condition.ts';
-import { createConnector, readAudit, revokeConnector } from '../support/administrator.ts';
+import { createConnector, readAudit, revokeConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';

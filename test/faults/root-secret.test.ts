@@ -1,6 +1,6 @@
 // The root secret is replaced at a restart: whoever was connected, signed in or in the middle of consenting notices nothing.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
 import { connect, redeem, registerClient } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { createConnector, type Connector } from '../support/administrator.ts';
+import { createConnector, type Connector } from '../support/management-api.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { type History, recordHistory } from '../support/faults/history.ts';
 import { violations } from '../support/faults/invariants.ts';

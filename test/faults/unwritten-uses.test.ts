@@ -1,7 +1,7 @@
 // A code exchange does not wait for the connector's record to say that a use is kept: what happens when that is never written, or late.
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
-import { createConnector, showConnector, type Connector } from '../support/administrator.ts';
+import { createConnector, showConnector, type Connector } from '../support/management-api.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';

@@ -1,7 +1,7 @@
 // A disabled account (RFC 6749 sections 5.2 and 10): nothing that a person signed in to or granted is honoured, and it does not come back with the account.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { changeAccount, createConnector, readAudit } from '../support/administrator.ts';
+import { changeAccount, createConnector, readAudit } from '../support/management-api.ts';
 import { asksConsent, openBrowser, requirePage } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';

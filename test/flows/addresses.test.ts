@@ -1,6 +1,6 @@
 // The hosts answer for one name and one spelling of every path, and nothing a request says changes the addresses they give out.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { useSystem } from '../support/system.ts';
 

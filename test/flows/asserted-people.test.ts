@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { decodeJwt, type JWTPayload } from 'jose';
 import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
 import type { Level } from '../../src/permission-level.ts';
-import { type Connector, createConnector, listGrants, manage } from '../support/administrator.ts';
+import { type Connector, createConnector, listGrants, manage } from '../support/management-api.ts';
 import {
   type Browser,
   openBrowser,
@@ -21,12 +21,8 @@ import {
 } from '../support/openid-provider.ts';
 import { startSystem, type System } from '../support/system.ts';
 import { askAboutToken } from '../support/token-endpoints.ts';
-import {
-  rightClaims,
-  startVouchingIssuer,
-  type VouchingIssuer,
-} from '../support/vouching-issuer.ts';
-import { APP, type Claims, GRANT_TYPE, idOf, inSettings } from '../support/vouching-system.ts';
+import { rightClaims, startVouchingIssuer, type VouchingIssuer } from '../support/id-jag-issuer.ts';
+import { APP, type Claims, GRANT_TYPE, idOf, inSettings } from '../support/id-jag-system.ts';
 
 /** Longer than a process remembers an account. */
 const REMEMBERED = 15;

@@ -1,7 +1,7 @@
 // Consent for one connect link never becomes access to another (RFC 8707, RFC 9068 section 4).
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { asksConsent, openBrowser, requirePage } from '../support/browser.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';

@@ -1,6 +1,6 @@
 // The consent page says what is asked, and what the person decides there is what happens, once (RFC 6749 section 4.1.2).
 import { expect } from 'chai';
-import { createConnector, revokeConnector } from '../support/administrator.ts';
+import { createConnector, revokeConnector } from '../support/management-api.ts';
 import {
   asksConsent,
   asksWho,

@@ -1,6 +1,6 @@
 // A bad authorization request ends at a page that says why, never at a redirect nobody asked for (RFC 6749 section 4.1.2.1).
 import { expect } from 'chai';
-import { createConnector, revokeConnector, type Connector } from '../support/administrator.ts';
+import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
 import { asksConsent, asksWho, openBrowser, requirePage, type Page } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, registerClient } from '../support/connection.ts';

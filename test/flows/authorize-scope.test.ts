@@ -1,6 +1,6 @@
 // What a client asks for, the link allows, the person may hold and the person picks: the least of them is granted (RFC 6749 section 3.3).
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { openBrowser, requireDeparture, type Page, type Person } from '../support/browser.ts';
 import { obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { fillIn } from '../support/html-forms.ts';

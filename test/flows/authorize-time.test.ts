@@ -1,6 +1,6 @@
 // Sign-in, consent and codes last as long as they should and no longer.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { asksConsent, asksWho, openBrowser, requirePage } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';

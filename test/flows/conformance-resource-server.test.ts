@@ -1,6 +1,6 @@
 // The MCP conformance suite for servers, through a proxy that adds the token: what it finds wrong is what the analytics sample does not offer, and nothing else.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { type Check, runServerSuite } from '../support/conformance.ts';
 import { connect } from '../support/connection.ts';
 import { useSystem } from '../support/system.ts';

@@ -1,6 +1,6 @@
 // The MCP conformance suite for authorization servers passes every check, for the stable and the newest revision.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { runAuthorizationSuite } from '../support/conformance.ts';
 import { useSystem } from '../support/system.ts';
 

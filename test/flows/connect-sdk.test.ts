@@ -1,6 +1,6 @@
 // The official SDK clients get from nothing but the connect link to tool results, and stay connected.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import type { AuthMethod } from '../support/oauth.ts';

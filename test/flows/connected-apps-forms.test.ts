@@ -1,6 +1,6 @@
 // The forms of the page of connected apps: whose they are, what they refuse, and who gets to see them.
 import { expect } from 'chai';
-import { changeAccount, showGrant } from '../support/administrator.ts';
+import { changeAccount, showGrant } from '../support/management-api.ts';
 import {
   asksWho,
   type Browser,
@@ -11,14 +11,7 @@ import {
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { useSystem } from '../support/system.ts';
 import { startFamily } from '../grants/family.ts';
-import {
-  claimOf,
-  grantOf,
-  openAccount,
-  press,
-  textOf,
-  tokenOf,
-} from '../support/connected-apps.ts';
+import { claimOf, grantOf, openAccount, press, textOf, tokenOf } from '../support/account-page.ts';
 
 describe('The forms of connected apps', () => {
   const system = useSystem();

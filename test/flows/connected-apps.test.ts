@@ -1,6 +1,6 @@
 // The page of connected apps: a person signs in, sees what is connected and why something ended, lowers a level, disconnects, signs out.
 import { expect } from 'chai';
-import { createConnector, readAudit, showGrant } from '../support/administrator.ts';
+import { createConnector, readAudit, showGrant } from '../support/management-api.ts';
 import {
   asksConsent,
   asksWho,
@@ -17,7 +17,7 @@ import { authorizeUrl, discover } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
 import { until } from '../store/condition.ts';
 import { expectAlive, present, startFamily, rotate } from '../grants/family.ts';
-import { claimOf, grantOf, openAccount, press, textOf } from '../support/connected-apps.ts';
+import { claimOf, grantOf, openAccount, press, textOf } from '../support/account-page.ts';
 
 onEachStore('The page of connected apps', (system) => {
   const at = (path = '/account') => new URL(path, system().auth);

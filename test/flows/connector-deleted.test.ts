@@ -5,7 +5,7 @@ import {
   deleteConnector,
   readAudit,
   revokeConnector,
-} from '../support/administrator.ts';
+} from '../support/management-api.ts';
 import { requirePage } from '../support/browser.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';

@@ -1,7 +1,7 @@
 // Clients that name no resource get the connector of the setting, by its id or its name, and no other (RFC 8707 section 2).
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector, revokeConnector, type Connector } from '../support/administrator.ts';
+import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
 import { asksWho, openBrowser, requirePage, type Page } from '../support/browser.ts';
 import { restoreClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';

@@ -1,6 +1,6 @@
 // The documents that clients read first say what the contract says, byte for byte, whoever asks and however (RFC 9728, RFC 8414).
 import { expect } from 'chai';
-import { createConnector, revokeConnector, showConnector } from '../support/administrator.ts';
+import { createConnector, revokeConnector, showConnector } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { useSystem } from '../support/system.ts';

@@ -3,7 +3,7 @@ import { DpopSession } from '@modelcontextprotocol/client';
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import * as library from 'openid-client';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { REDIRECT_URI, registerClient } from '../support/connection.ts';

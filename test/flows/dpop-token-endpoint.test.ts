@@ -1,6 +1,6 @@
 // What the token endpoint makes of proofs of a key: which it refuses, without using anything up, and what it binds (RFC 9449).
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import {

@@ -1,7 +1,7 @@
 // A client that proves a key gets tokens that are bound to it, and whoever does not have the key can do nothing with them (RFC 9449).
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector, readAudit } from '../support/administrator.ts';
+import { createConnector, readAudit } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { obtainCode, redeem } from '../support/connection.ts';
 import {

@@ -1,7 +1,7 @@
 // What the engine has no documented hook for (src/authorization-server/engine/extensions.ts): these fail when a new engine changes it.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';

@@ -3,12 +3,12 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import type { RuleInFile } from '../../src/settings/schema.ts';
 import type { Account } from '../../src/accounts/account.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, type ConnectionWishes } from '../support/connection.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';
 import { refresh, type TokenAnswer } from '../support/oauth.ts';
-import { openSystemStore } from '../support/opened-store.ts';
+import { openSystemStore } from '../support/system-store.ts';
 import { startAgainAt } from '../support/restart.ts';
 import { openPlace, startAt, type Place, type System } from '../support/system.ts';
 

@@ -1,7 +1,7 @@
 // What the company's identity provider says of a person decides what they may hold: at consent at once, at refresh from the next sign-in on.
 import { expect } from 'chai';
 import type { JWTPayload } from 'jose';
-import { createConnector, type Connector } from '../support/administrator.ts';
+import { createConnector, type Connector } from '../support/management-api.ts';
 import {
   asksConsent,
   openBrowser,

@@ -1,6 +1,6 @@
 // What no person sees starts nothing: HEAD, and pages that a browser loads ahead or inside of others, are refused on the pages of a sign-in (RFC 9110 section 9.2.1).
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import {
   asksConsent,
   openBrowser,

@@ -8,13 +8,13 @@ import {
   listGrants,
   manage,
   readAudit,
-} from '../support/administrator.ts';
+} from '../support/management-api.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
-import { openSystemStore } from '../support/opened-store.ts';
+import { openSystemStore } from '../support/system-store.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
 
 const WHO = /grace|hopper/i;

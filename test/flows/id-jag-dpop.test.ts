@@ -15,7 +15,7 @@ import {
   refreshBound,
 } from '../support/dpop.ts';
 import { discover, requestToken, type TokenAnswer } from '../support/oauth.ts';
-import { APP, GRANT_TYPE, useVouching } from '../support/vouching-system.ts';
+import { APP, GRANT_TYPE, useVouching } from '../support/id-jag-system.ts';
 
 describe('An app with an assertion and a key', () => {
   const { now, claimsFor } = useVouching();

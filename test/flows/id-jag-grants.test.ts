@@ -12,15 +12,15 @@ import {
   readAudit,
   showConnector,
   showGrant,
-} from '../support/administrator.ts';
+} from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { discover } from '../support/oauth.ts';
-import { openSystemStore } from '../support/opened-store.ts';
+import { openSystemStore } from '../support/system-store.ts';
 import type { System } from '../support/system.ts';
 import { askAboutToken } from '../support/token-endpoints.ts';
-import type { VouchingIssuer } from '../support/vouching-issuer.ts';
-import { APP, OTHER, useVouching } from '../support/vouching-system.ts';
+import type { VouchingIssuer } from '../support/id-jag-issuer.ts';
+import { APP, OTHER, useVouching } from '../support/id-jag-system.ts';
 import { until } from '../store/condition.ts';
 
 describe('An identity provider that vouches for people', () => {

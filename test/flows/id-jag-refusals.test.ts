@@ -11,11 +11,11 @@ import {
   createConnector,
   manage,
   revokeConnector,
-} from '../support/administrator.ts';
+} from '../support/management-api.ts';
 import { isLetIn } from '../support/mcp.ts';
 import type { Parameters } from '../support/oauth.ts';
 import type { System } from '../support/system.ts';
-import type { VouchingIssuer } from '../support/vouching-issuer.ts';
+import type { VouchingIssuer } from '../support/id-jag-issuer.ts';
 import {
   APP,
   type Claims,
@@ -23,7 +23,7 @@ import {
   OTHER,
   UNVOUCHED,
   useVouching,
-} from '../support/vouching-system.ts';
+} from '../support/id-jag-system.ts';
 
 describe('EMA-01 EMA-02 EMA-03 EMA-05 An assertion that vouches for a person is refused', () => {
   const { now, claimsFor, present, obtain, forgetUse } = useVouching();

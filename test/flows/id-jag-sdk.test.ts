@@ -8,12 +8,12 @@ import {
   StreamableHTTPClientTransport,
   type VersionNegotiationMode,
 } from '@modelcontextprotocol/client';
-import { type Connector, createConnector, listGrants, manage } from '../support/administrator.ts';
+import { type Connector, createConnector, listGrants, manage } from '../support/management-api.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { discover } from '../support/oauth.ts';
 import { startSystem, type System } from '../support/system.ts';
-import { startVouchingIssuer, type VouchingIssuer } from '../support/vouching-issuer.ts';
-import { idOf } from '../support/vouching-system.ts';
+import { startVouchingIssuer, type VouchingIssuer } from '../support/id-jag-issuer.ts';
+import { idOf } from '../support/id-jag-system.ts';
 
 const APP = { clientId: 'assistant', clientSecret: 'the-secret-of-the-assistant-0123456789' };
 const AT_ISSUER = { clientId: 'assistant-at-the-company', clientSecret: 'another-secret' };

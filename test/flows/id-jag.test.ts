@@ -2,19 +2,13 @@
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
-import { type Connector, createConnector } from '../support/administrator.ts';
+import { type Connector, createConnector } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { discover, type Parameters, requestToken } from '../support/oauth.ts';
 import { startSystem, type System } from '../support/system.ts';
-import { startVouchingIssuer, type VouchingIssuer } from '../support/vouching-issuer.ts';
-import {
-  APP,
-  type Claims,
-  GRANT_TYPE,
-  inSettings,
-  useVouching,
-} from '../support/vouching-system.ts';
+import { startVouchingIssuer, type VouchingIssuer } from '../support/id-jag-issuer.ts';
+import { APP, type Claims, GRANT_TYPE, inSettings, useVouching } from '../support/id-jag-system.ts';
 
 describe('An identity provider that vouches for people', () => {
   const { now, claimsFor, present, vouch, obtain } = useVouching();

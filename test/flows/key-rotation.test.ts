@@ -5,7 +5,7 @@ import { listKeys, publishedIds, readJwks, rotateKeys, signedBy } from '../keys/
 import { type Process, startBeside, startProcess } from '../keys/processes.ts';
 import { startTraffic } from '../keys/traffic.ts';
 import { until } from '../store/condition.ts';
-import { createConnector, readAudit } from '../support/administrator.ts';
+import { createConnector, readAudit } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { connect, type Connection } from '../support/connection.ts';

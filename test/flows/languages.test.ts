@@ -1,6 +1,6 @@
 // The language of the pages goes with the person through an authorization; what programs read stays English.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { asksConsent, asksWho, openBrowser, requirePage } from '../support/browser.ts';
 import { registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';

@@ -1,7 +1,7 @@
 // Lifetimes are those of the settings: of access tokens, refresh tokens, sign-ins and registrations, and the consent page says so.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import {
   asksConsent,
   asksWho,

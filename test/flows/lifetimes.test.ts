@@ -1,6 +1,6 @@
 // Clients and refresh tokens live as long as the contract says, counted from their last use, and end in words clients understand.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { asksWho, openBrowser, requirePage } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, registerClient, type Connection } from '../support/connection.ts';

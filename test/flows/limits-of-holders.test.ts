@@ -1,6 +1,6 @@
 // Whose use of a limited connect link counts, and when: several approvals of one person, grants that ended, and what the page says then.
 import { expect } from 'chai';
-import { createConnector, showConnector, type Connector } from '../support/administrator.ts';
+import { createConnector, showConnector, type Connector } from '../support/management-api.ts';
 import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, type Connection } from '../support/connection.ts';

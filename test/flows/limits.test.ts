@@ -1,6 +1,6 @@
 // A connect link with a limit is used exactly that often: in a race, after codes that nobody redeemed, and by the same person again.
 import { expect } from 'chai';
-import { createConnector, showConnector, type Connector } from '../support/administrator.ts';
+import { createConnector, showConnector, type Connector } from '../support/management-api.ts';
 import { asksConsent, openBrowser, type Person } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';

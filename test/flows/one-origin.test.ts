@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { startGatehouse } from '../../src/gatehouse.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
 import { restoreClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';

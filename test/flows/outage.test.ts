@@ -1,6 +1,6 @@
 // While the database stalls, clients are told to wait, nobody loses a token, and nothing is let in that should not be.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';

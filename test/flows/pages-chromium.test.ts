@@ -5,7 +5,7 @@ import { expect } from 'chai';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
 import { launchChromium } from '../pages/chromium.ts';
-import { createConnector, revokeConnector, type Wanted } from '../support/administrator.ts';
+import { createConnector, revokeConnector, type Wanted } from '../support/management-api.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { connect, redeem, registerClient } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';

@@ -1,6 +1,6 @@
 // Clients that the operator entered in the settings: they connect without registering, and their errors go back to them (RFC 6749 section 4.1.2.1).
 import { expect } from 'chai';
-import { createConnector, revokeConnector, type Connector } from '../support/administrator.ts';
+import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
 import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
 import {
   connect,

@@ -1,6 +1,6 @@
 // Requests that race never sign anybody out, and never give the same thing twice (RFC 6749 section 4.1.2, RFC 9700 section 4.14).
 import { expect } from 'chai';
-import { createConnector, readAudit } from '../support/administrator.ts';
+import { createConnector, readAudit } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import {
   connect,

@@ -1,7 +1,7 @@
 // What a client is told about a token that is not good: more than that only when we signed it (RFC 6750 section 3.1).
 import { expect } from 'chai';
 import { mint, revoke } from '../minted-tokens/minting.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';

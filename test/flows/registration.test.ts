@@ -4,7 +4,7 @@ import { recordedClient, RECORDED_CLIENTS } from '../interoperability/recorded-c
 import { recordedRow } from '../interoperability/recorded-rows.ts';
 import { useStage } from '../interoperability/stage.ts';
 import { STEPS } from '../interoperability/table.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { restoreClock } from '../support/clock.ts';
 import { discover, register } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';

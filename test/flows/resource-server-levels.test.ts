@@ -1,7 +1,7 @@
 // What a permission level lets a client see and do, and how it gets to more (MCP authorization, RFC 6750 section 3.1).
 import { expect } from 'chai';
 import { LEVELS, type Level } from '../../src/permission-level.ts';
-import { createConnector, readAudit } from '../support/administrator.ts';
+import { createConnector, readAudit } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { call, callTool, type RpcAnswer } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';

@@ -1,7 +1,7 @@
 // The resource server lets in who holds a good token for this very link, and tells everybody else what to do (RFC 6750, RFC 9728).
 import { expect } from 'chai';
 import { SignJWT, decodeJwt, generateKeyPair, UnsecuredJWT } from 'jose';
-import { createConnector, revokeConnector, type Connector } from '../support/administrator.ts';
+import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { call, callTool, isLetIn } from '../support/mcp.ts';

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import type { Browser as Chromium } from 'playwright-core';
 import { launchChromium } from '../pages/chromium.ts';
 import type { Level } from '../../src/permission-level.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { openBrowser, type Wishes } from '../support/browser.ts';
 import {
   connectSdkV1,

@@ -1,7 +1,7 @@
 // The level that the consent page preselects: the lower of what the client requests and what the connector suggests, and none that is recorded.
 import { expect } from 'chai';
 import type { Level } from '../../src/permission-level.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { openBrowser, type Page, type Person } from '../support/browser.ts';
 import { connect, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';

@@ -1,6 +1,6 @@
 // The token endpoint answers everything in JSON that nobody keeps, with the RFC's error (RFC 6749 section 5.2).
 import { expect } from 'chai';
-import { createConnector, type Connector } from '../support/administrator.ts';
+import { createConnector, type Connector } from '../support/management-api.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { discover, refresh, requestToken, type Client } from '../support/oauth.ts';
 import { rawRequest } from '../support/raw-request.ts';

@@ -1,7 +1,7 @@
 // One browser, several tabs: another person signs in meanwhile, a form is sent twice, a sign-in grows old.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, redeem, registerClient } from '../support/connection.ts';

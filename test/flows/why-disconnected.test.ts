@@ -10,7 +10,7 @@ import {
   readAudit,
   revokeConnector,
   showGrant,
-} from '../support/administrator.ts';
+} from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';

@@ -8,7 +8,7 @@ import { findGrant } from '../../src/grants/grants.ts';
 import { startGatehouse } from '../../src/gatehouse.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { openSystemStore } from '../support/opened-store.ts';
+import { openSystemStore } from '../support/system-store.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { openPlace, STORES, type Place, type StoreKind } from '../support/system.ts';
 import { findCanaries, writingsOf, type Canaries } from './canaries.ts';

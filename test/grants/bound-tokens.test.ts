@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { decodeJwt } from 'jose';
 import { findGrant } from '../../src/grants/grants.ts';
 import { addressOf, mint } from '../minted-tokens/minting.ts';
-import { type Connector, createConnector } from '../support/administrator.ts';
+import { type Connector, createConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import {
   type BoundConnection,
@@ -17,7 +17,7 @@ import {
 } from '../support/dpop.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
-import { openSystemStore } from '../support/opened-store.ts';
+import { openSystemStore } from '../support/system-store.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';

@@ -1,7 +1,7 @@
 // A code is redeemed once, for the client and the request it was made for, and nothing but its own replay takes back what it gave.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector, type AuditItem } from '../support/administrator.ts';
+import { createConnector, type AuditItem } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { obtainCode, redeem, registerClient, type Unredeemed } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';

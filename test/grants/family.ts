@@ -1,7 +1,7 @@
 // One client's grant and all that was issued under it, as the tests of grants see it.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector, readAudit, type AuditItem } from '../support/administrator.ts';
+import { createConnector, readAudit, type AuditItem } from '../support/management-api.ts';
 import { connect, type Connection, type ConnectionWishes } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { refresh, type Parameters, type TokenAnswer } from '../support/oauth.ts';

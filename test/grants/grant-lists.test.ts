@@ -11,10 +11,10 @@ import {
 } from '../../src/grants/grant-lists.ts';
 import { endGrant } from '../../src/grants/grants.ts';
 import type { Store } from '../../src/store/store.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { callTool } from '../support/mcp.ts';
 import { type ManagementHost, openManagementHost } from '../management/management-host.ts';
-import { openSystemStore } from '../support/opened-store.ts';
+import { openSystemStore } from '../support/system-store.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore, type System } from '../support/system.ts';
 import { type Family, startFamily, times, rotate } from './family.ts';

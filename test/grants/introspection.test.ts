@@ -1,7 +1,7 @@
 // Introspection (RFC 7662): the resource servers of the settings learn what a token is good for now; nobody else learns anything.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector, revokeConnector } from '../support/administrator.ts';
+import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { obtainCode, registerClient } from '../support/connection.ts';
 import type { AuthMethod } from '../support/oauth.ts';

@@ -1,7 +1,7 @@
 // Codes, access tokens and refresh tokens end to the second: a minute, an hour, 30 days without use, 90 days in all.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { obtainCode, redeem } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import type { TokenAnswer } from '../support/oauth.ts';

@@ -1,6 +1,6 @@
 // What a refresh is refused for costs nothing: the stored grant stays as it is, and the client goes on (RFC 6749 section 6, RFC 8707).
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, registerClient } from '../support/connection.ts';
 import { type Client, refresh, type TokenAnswer } from '../support/oauth.ts';

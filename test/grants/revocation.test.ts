@@ -7,7 +7,7 @@ import { keyRing } from '../../src/keys/key-ring.ts';
 import { registerClient } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import type { AuthMethod } from '../support/oauth.ts';
-import { openSystemStore } from '../support/opened-store.ts';
+import { openSystemStore } from '../support/system-store.ts';
 import { onEachStore } from '../support/system.ts';
 import { askAboutToken, type Credentials, type RawAnswer } from '../support/token-endpoints.ts';
 import { until } from '../store/condition.ts';

@@ -2,11 +2,11 @@
 import { expect } from 'chai';
 import { keyRing } from '../../src/keys/key-ring.ts';
 import { createOpaqueToken, parseOpaqueToken } from '../../src/grants/opaque-token.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { connect, REDIRECT_URI } from '../support/connection.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';
 import { discover, refresh } from '../support/oauth.ts';
-import { openSystemStore } from '../support/opened-store.ts';
+import { openSystemStore } from '../support/system-store.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore, type System } from '../support/system.ts';
 import { askAboutToken } from '../support/token-endpoints.ts';

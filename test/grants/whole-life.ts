@@ -1,6 +1,6 @@
 // All that clients and people do with Gatehouse, rightly and wrongly, and every value in it that is nobody else's business.
 import { decodeJwt } from 'jose';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { openBrowser, type Browser } from '../support/browser.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { redeem, REDIRECT_URI, type Unredeemed } from '../support/connection.ts';

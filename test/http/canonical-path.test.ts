@@ -1,6 +1,6 @@
 // No path of ours needs escaping, so a path with an escape in it is another spelling of one, and there is nothing there.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { useSystem } from '../support/system.ts';
 

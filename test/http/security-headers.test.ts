@@ -1,7 +1,7 @@
 // What every answer of every host says to browsers: no frames, no guessing, no scripts; and https only where the address is https (RFC 6797).
 import type { IncomingHttpHeaders } from 'node:http';
 import { expect } from 'chai';
-import { createConnector, revokeConnector } from '../support/administrator.ts';
+import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect, registerClient, REDIRECT_URI } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { startProduction, type HostName, type Production } from '../support/production.ts';

@@ -1,6 +1,6 @@
 // Rows of the MCP conformance suite, for the stable and the newest revision: what it checks of an authorization server, and a call.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { runAuthorizationSuite, runServerSuite } from '../support/conformance.ts';
 import { connect } from '../support/connection.ts';
 import type { System } from '../support/system.ts';

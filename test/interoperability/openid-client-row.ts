@@ -1,7 +1,7 @@
 // The row of openid-client: the library in the hands of an application that speaks MCP itself.
 import { expect } from 'chai';
 import * as library from 'openid-client';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { type Browser, openBrowser, type Wishes } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import type { System } from '../support/system.ts';

@@ -1,7 +1,7 @@
 // What a recorded client does once it is connected: calls, refreshes, asks for more, and how it takes it when its connection ends.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { manage } from '../support/administrator.ts';
+import { manage } from '../support/management-api.ts';
 import { authenticated } from '../support/oauth.ts';
 import { CONTACT, HEADERS, message, OVERVIEW } from './messages.ts';
 import {

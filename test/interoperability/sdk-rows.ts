@@ -1,7 +1,7 @@
 // Rows of the official TypeScript SDKs: the real clients, registered and with a metadata document.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector, manage } from '../support/administrator.ts';
+import { createConnector, manage } from '../support/management-api.ts';
 import { openBrowser, type Wishes } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { type Sdk, type SdkClient, SDKS } from '../support/sdk.ts';

@@ -12,7 +12,7 @@ import type { AddressInfo } from 'node:net';
 import { assert, expect } from 'chai';
 import type { JWK } from 'jose';
 import type { Running } from '../../src/gatehouse.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';
 import { startSystem, type System } from '../support/system.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type Running, startGatehouse } from '../../src/gatehouse.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { until } from '../store/condition.ts';
-import { argumentsFor } from '../support/program.ts';
+import { argumentsFor } from '../support/node-arguments.ts';
 import type { System } from '../support/system.ts';
 
 export type Process = { stop: () => Promise<void> };

@@ -8,7 +8,7 @@ import { createLogger } from '../../src/observability/logger.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { until } from '../store/condition.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { refresh } from '../support/oauth.ts';

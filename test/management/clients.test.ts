@@ -8,7 +8,7 @@ import {
   readAudit,
   showConnector,
   showGrant,
-} from '../support/administrator.ts';
+} from '../support/management-api.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
 import { connect, obtainCode, REDIRECT_URI, registerClient } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';

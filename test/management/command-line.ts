@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
-import { argumentsFor } from '../support/program.ts';
+import { argumentsFor } from '../support/node-arguments.ts';
 import { KEY, type ManagementHost, openManagementHost } from './management-host.ts';
 
 export type Outcome = { code: number | null; stdout: string; stderr: string };

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { type Page, requirePage } from '../support/browser.ts';
-import { createConnector, showConnector } from '../support/administrator.ts';
+import { createConnector, showConnector } from '../support/management-api.ts';
 import { tokenIn, useConsole } from '../support/console.ts';
 
 describe('the console', function () {

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector, listGrants, manage, readAudit } from '../support/administrator.ts';
+import { createConnector, listGrants, manage, readAudit } from '../support/management-api.ts';
 import { type Browser, openBrowser, type Page, requirePage } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';

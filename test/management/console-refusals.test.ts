@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { openBrowser, requirePage } from '../support/browser.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { tokenIn, useConsole } from '../support/console.ts';
 
 describe('the console', function () {

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { type Browser, describePage, openBrowser, requirePage } from '../support/browser.ts';
-import { createConnector, readAudit } from '../support/administrator.ts';
+import { createConnector, readAudit } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { startSystem, type System, useSystem } from '../support/system.ts';
 import { tokenIn, useConsole } from '../support/console.ts';

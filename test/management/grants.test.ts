@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector, listGrants, manage, showGrant } from '../support/administrator.ts';
+import { createConnector, listGrants, manage, showGrant } from '../support/management-api.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { onEachStore } from '../support/system.ts';
 import { until } from '../store/condition.ts';

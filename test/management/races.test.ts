@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector, readAudit } from '../support/administrator.ts';
+import { createConnector, readAudit } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { onEachStore } from '../support/system.ts';
 

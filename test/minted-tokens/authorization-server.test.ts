@@ -1,6 +1,6 @@
 // A minted token is nothing to the authorization server and to the management API, whatever it is presented as.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { registerClient } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';

@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import { assert, expect } from 'chai';
 import { isAtLeast, LEVELS, type Level } from '../../src/permission-level.ts';
 import { until } from '../store/condition.ts';
-import { readAudit } from '../support/administrator.ts';
+import { readAudit } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { call, callTool, isLetIn } from '../support/mcp.ts';
 import { onEachStore, useSystem } from '../support/system.ts';

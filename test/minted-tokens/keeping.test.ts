@@ -4,7 +4,7 @@ import { startGatehouse } from '../../src/gatehouse.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { until } from '../store/condition.ts';
-import { readAudit } from '../support/administrator.ts';
+import { readAudit } from '../support/management-api.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore, openPlace, startAt, STORES, type System } from '../support/system.ts';

@@ -10,7 +10,7 @@ import { startBeside } from '../keys/processes.ts';
 import { until } from '../store/condition.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { isLetIn } from '../support/mcp.ts';
-import { openSystemStore } from '../support/opened-store.ts';
+import { openSystemStore } from '../support/system-store.ts';
 import { startSystem, STORES, type System } from '../support/system.ts';
 import { addressOf, findListed, mint, type Minted } from './minting.ts';
 

@@ -2,12 +2,12 @@
 import { expect } from 'chai';
 import { decodeJwt, type JWTPayload } from 'jose';
 import { until } from '../store/condition.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { call, callTool, isLetIn } from '../support/mcp.ts';
-import { openSystemStore } from '../support/opened-store.ts';
-import { signAnew } from '../support/own-signature.ts';
+import { openSystemStore } from '../support/system-store.ts';
+import { signAnew } from '../support/resign-token.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
 import { addressOf, findListed, mint, revoke } from './minting.ts';
 

@@ -5,7 +5,7 @@ import { expect } from 'chai';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { until } from '../store/condition.ts';
-import { createConnector, revokeConnector } from '../support/administrator.ts';
+import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { moveClock, restoreClock } from '../support/clock.ts';
 import { obtainCode, redeem, REDIRECT_URI } from '../support/connection.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
@@ -14,7 +14,7 @@ import { readMetrics, readMetricsText, type Sample, sumOf } from '../support/met
 import { refresh, register } from '../support/oauth.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { startSystem, type System } from '../support/system.ts';
-import { echo, PING, type Scripted, startScripted } from '../support/upstream/scripted.ts';
+import { echo, PING, type Scripted, startScripted } from '../support/upstream/scripted-upstream.ts';
 import { connectPerson, type Connected } from '../support/upstream/system.ts';
 import { evaluate, type Readings } from './promql.ts';
 

@@ -3,7 +3,7 @@ import { createMetrics } from '../../src/observability/metrics.ts';
 import { findCanaries } from '../grants/canaries.ts';
 import { goThroughLife } from '../grants/whole-life.ts';
 import { until } from '../store/condition.ts';
-import { createConnector, revokeConnector } from '../support/administrator.ts';
+import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect, obtainCode, registerClient } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import { discover, refresh, requestToken } from '../support/oauth.ts';

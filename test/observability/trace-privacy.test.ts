@@ -7,7 +7,7 @@ import { goThroughLife } from '../grants/whole-life.ts';
 import { call } from '../support/mcp.ts';
 import { startSystem } from '../support/system.ts';
 import { startTraceCollector, tracedBy, type TraceCollector } from '../support/trace-collector.ts';
-import { json, answerTo, startScripted, toolCall } from '../support/upstream/scripted.ts';
+import { json, answerTo, startScripted, toolCall } from '../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../support/upstream/system.ts';
 
 /** All attributes of all spans. */

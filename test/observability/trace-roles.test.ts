@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { until } from '../store/condition.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import { openPlace, type Place, startAt, type System } from '../support/system.ts';

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { until } from '../store/condition.ts';
 import { call } from '../support/mcp.ts';
 import { readMetrics, sumOf } from '../support/metrics.ts';
-import { echo, event, PING, startScripted, stream } from '../support/upstream/scripted.ts';
+import { echo, event, PING, startScripted, stream } from '../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../support/upstream/system.ts';
 
 describe('Metrics of the upstream MCP server', () => {

@@ -1,6 +1,6 @@
 // Which web pages may call the resource server: those the operator allowed and our own; in development also those on this computer (Fetch, section 3.2).
 import { expect } from 'chai';
-import { createConnector, type Connector } from '../support/administrator.ts';
+import { createConnector, type Connector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { call } from '../support/mcp.ts';
 import { AUTH, RESOURCE, startProduction, type Production } from '../support/production.ts';

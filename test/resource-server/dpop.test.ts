@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'chai';
 import { SignJWT } from 'jose';
-import { type Connector, createConnector } from '../support/administrator.ts';
+import { type Connector, createConnector } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import {
@@ -14,7 +14,7 @@ import {
   proofOf,
 } from '../support/dpop.ts';
 import { call, isLetIn, type RpcAnswer } from '../support/mcp.ts';
-import { signAnew } from '../support/own-signature.ts';
+import { signAnew } from '../support/resign-token.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { useSystem } from '../support/system.ts';
 

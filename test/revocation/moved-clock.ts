@@ -1,5 +1,5 @@
 // All paths tried at chosen moments after a revocation, by a clock that stands still at each of them.
-import { type EveryPath, type Outcome, type Path, PATHS } from '../support/every-path.ts';
+import { type EveryPath, type Outcome, type Path, PATHS } from '../support/access-paths.ts';
 import { setClock } from '../support/stopped-clock.ts';
 
 /** `at`: seconds since the revocation. */

@@ -1,12 +1,12 @@
 // A process that stops ends its open streams and lets calls end, so that nothing is cut off and clients go on elsewhere.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { startSystem, type System } from '../support/system.ts';
-import type { Upstream } from '../support/upstream/listening.ts';
+import type { Upstream } from '../support/upstream/upstream-server.ts';
 import { startUpstreamV1 } from '../support/upstream/sdk-v1.ts';
 import { startUpstreamV2 } from '../support/upstream/sdk-v2.ts';
-import { DECLARED } from '../support/upstream/tools.ts';
+import { DECLARED } from '../support/upstream/upstream-tools.ts';
 import { openListening, openSessionStreams, type Streams } from './open-streams.ts';
 
 const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';

@@ -1,6 +1,6 @@
 // Processes that were given one address for the development identity provider: the first to listen serves it for all.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';

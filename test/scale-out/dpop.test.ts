@@ -1,6 +1,6 @@
 // Three processes on one Redis take each proof of a key once between them (RFC 9449 section 11.1), and each other's nonces.
 import { expect } from 'chai';
-import { type Connector, createConnector } from '../support/administrator.ts';
+import { type Connector, createConnector } from '../support/management-api.ts';
 import {
   type BoundConnection,
   callBound,

@@ -1,6 +1,6 @@
 // A limit is exact over several processes, through kills and restarts: claims for processes whose number may change.
 import { expect } from 'chai';
-import { createConnector, showConnector } from '../support/administrator.ts';
+import { createConnector, showConnector } from '../support/management-api.ts';
 import { asksConsent, describePage, openBrowser, type Person } from '../support/browser.ts';
 import { connect, redeem, registerClient, type Unredeemed } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';

@@ -1,7 +1,7 @@
 // Requests that race over several processes (RFC 6749 section 4.1.2, RFC 9700 section 4.14): claims for every kind of Redis.
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
 import { connect, type Connection, redeem, type Unredeemed } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { until } from '../store/condition.ts';
 import { type RedisCluster, type RedisNode, startCluster } from '../store/redis-groups.ts';
-import { createConnector, revokeConnector } from '../support/administrator.ts';
+import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import { moveSlot, slotsOf } from '../support/scale-out/cluster-slots.ts';

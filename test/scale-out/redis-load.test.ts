@@ -1,6 +1,6 @@
 // Three processes on one Redis under load: requests that race, and what is revoked meanwhile.
 import { expect } from 'chai';
-import { readAudit } from '../support/administrator.ts';
+import { readAudit } from '../support/management-api.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';
 import { nothingLeaks } from './discretion.ts';
 import { SOAK } from '../support/scale-out/soak.ts';

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { until } from '../store/condition.ts';
 import { startWatched, type RedisNode, type WatchedRedis } from '../store/redis-groups.ts';
-import { createConnector, revokeConnector } from '../support/administrator.ts';
+import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';

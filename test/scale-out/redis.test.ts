@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { until } from '../store/condition.ts';
-import { createConnector, revokeConnector } from '../support/administrator.ts';
+import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { statusAt, statusesAt } from '../support/scale-out/direct-call.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { Agent, type IncomingMessage, request, type RequestOptions } from 'node:http';
 import { expect } from 'chai';
 import { until } from '../store/condition.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import type { GatehouseProcess } from '../support/scale-out/gatehouse-process.ts';

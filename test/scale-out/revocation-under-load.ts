@@ -3,14 +3,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
 import { mint, revoke } from '../minted-tokens/minting.ts';
 import { until } from '../store/condition.ts';
-import { createConnector, revokeConnector } from '../support/administrator.ts';
+import { createConnector, revokeConnector } from '../support/management-api.ts';
 import {
   type EveryPath,
   openEveryPath,
   type Outcome,
   type Path,
   PATHS,
-} from '../support/every-path.ts';
+} from '../support/access-paths.ts';
 import type { Processes } from '../support/scale-out/processes.ts';
 
 const TRIES = 30;

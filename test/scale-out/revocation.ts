@@ -1,7 +1,7 @@
 // What is revoked at one process is refused by all: claims for every kind of Redis.
 import { expect } from 'chai';
 import { until } from '../store/condition.ts';
-import { createConnector, revokeConnector } from '../support/administrator.ts';
+import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { refresh } from '../support/oauth.ts';
 import { statusesAt } from '../support/scale-out/direct-call.ts';

@@ -1,6 +1,6 @@
 // Every process of a system with split roles is replaced, one after the other and again and again, while people are at work; nobody notices.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import {
   type LoadOptions,
   type Report,
@@ -14,9 +14,9 @@ import {
 import { NO_LIMITS } from '../support/no-limits.ts';
 import { type Processes, useProcesses } from '../support/scale-out/processes.ts';
 import { SOAK } from '../support/scale-out/soak.ts';
-import type { Upstream } from '../support/upstream/listening.ts';
-import { startQuickUpstream } from '../support/upstream/quick.ts';
-import { DECLARED } from '../support/upstream/tools.ts';
+import type { Upstream } from '../support/upstream/upstream-server.ts';
+import { startQuickUpstream } from '../support/upstream/fast-upstream.ts';
+import { DECLARED } from '../support/upstream/upstream-tools.ts';
 
 /** As long as a balancer needs to see that a process is not ready. */
 const DRAIN_SECONDS = SOAK ? 2 : 1;

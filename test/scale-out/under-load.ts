@@ -1,6 +1,6 @@
 // Something happens while connected clients are at work, and what they noticed of it.
 import { until } from '../store/condition.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { type Noted, startLoad } from '../support/scale-out/load.ts';
 import type { Processes } from '../support/scale-out/processes.ts';

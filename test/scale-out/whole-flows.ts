@@ -1,6 +1,6 @@
 // From the connect link to the last call, every step at another process: claims for every kind of Redis.
 import { expect } from 'chai';
-import { createConnector, showConnector } from '../support/administrator.ts';
+import { createConnector, showConnector } from '../support/management-api.ts';
 import { asksConsent, openBrowser, type Person } from '../support/browser.ts';
 import { connect, redeem, registerClient } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';

@@ -1,6 +1,6 @@
 // What strangers leave behind is bounded and goes away by itself, and who comes meanwhile notices nothing (SOAK: all of it, for minutes).
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { flood, startFlood } from '../support/anonymous-flood.ts';
 import { openBrowser } from '../support/browser.ts';
 import { connect, registerClient } from '../support/connection.ts';

@@ -1,7 +1,7 @@
 // What a token is for (RFC 8707, RFC 9068): one approved connect link however it is written, nobody's consent for another, and no other kind of token.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector, type Connector, revokeConnector } from '../support/administrator.ts';
+import { createConnector, type Connector, revokeConnector } from '../support/management-api.ts';
 import { asksWho, openBrowser, requirePage } from '../support/browser.ts';
 import {
   connect,

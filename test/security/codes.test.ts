@@ -1,6 +1,6 @@
 // Codes and their challenges (RFC 7636, RFC 6749 section 4.1.3): nobody but the client that asked redeems a code, and nobody else spoils one.
 import { expect } from 'chai';
-import { createConnector, revokeConnector } from '../support/administrator.ts';
+import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
 import { obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover, type Parameters } from '../support/oauth.ts';

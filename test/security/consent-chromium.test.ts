@@ -12,7 +12,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
 import { launchChromium } from '../pages/chromium.ts';
 import { until } from '../store/condition.ts';
-import { createConnector, type Connector } from '../support/administrator.ts';
+import { createConnector, type Connector } from '../support/management-api.ts';
 import { registerClient } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';

@@ -7,7 +7,7 @@ import {
   showConnector,
   showGrant,
   type Wanted,
-} from '../support/administrator.ts';
+} from '../support/management-api.ts';
 import {
   describePage,
   openBrowser,

@@ -1,6 +1,6 @@
 // The console against people who are not administrators: its cookies, its way to the identity provider and back, and what strangers call themselves.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { type Browser, openBrowser, requirePage } from '../support/browser.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { discover, register } from '../support/oauth.ts';

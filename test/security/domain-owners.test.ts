@@ -1,6 +1,6 @@
 // With several identity providers, addresses of a domain count only when the owner of the domain asserts them, and organizations by their id.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
 import { registerClient } from '../support/connection.ts';
 import {

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import * as fc from 'fast-check';
 import type { Arbitrary } from 'fast-check';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { connect, obtainCode, type Connection, REDIRECT_URI } from '../support/connection.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
 import { rawRequest, type RawRequest } from '../support/raw-request.ts';

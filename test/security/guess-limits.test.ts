@@ -1,6 +1,6 @@
 // Who guesses tokens and secrets is told to wait, and whoever has the right one is heard.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import {
   connect,
   obtainCode,

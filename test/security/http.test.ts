@@ -3,7 +3,7 @@ import { createConnection } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
 import { expect } from 'chai';
-import { createConnector, type Connector } from '../support/administrator.ts';
+import { createConnector, type Connector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';

@@ -1,7 +1,7 @@
 // An identity provider that does not accept Gatehouse as its client: people are told whom to ask, and the log has the provider's own error code.
 import type { ServerResponse } from 'node:http';
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import {
   asksConsent,
   type Browser,

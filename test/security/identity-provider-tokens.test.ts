@@ -1,7 +1,7 @@
 // The ID tokens of the identity provider (OpenID Connect Core section 3.1.3.7): which are refused, whom they sign in, and that they stay nowhere.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import type { Connector } from '../support/administrator.ts';
+import type { Connector } from '../support/management-api.ts';
 import { requireDeparture, requirePage } from '../support/browser.ts';
 import { redeem } from '../support/connection.ts';
 import type { Client, Server } from '../support/oauth.ts';

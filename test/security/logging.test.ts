@@ -2,7 +2,7 @@
 import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import { createLogger } from '../../src/observability/logger.ts';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { moveClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { refresh, requestToken } from '../support/oauth.ts';

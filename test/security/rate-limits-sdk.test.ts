@@ -1,7 +1,7 @@
 // An official client that is told to wait keeps what it has: nobody is asked to sign in because others were too many.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
 import { moveClock } from '../support/clock.ts';
 import { REDIRECT_URI } from '../support/connection.ts';

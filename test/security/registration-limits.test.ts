@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import { REDIRECT_URI } from '../support/connection.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
-import { statuses, times } from '../support/request-statuses.ts';
+import { statuses, times } from '../support/repeated-requests.ts';
 
 /** As a proxy passes on what a client at this address sent. */
 const from = (address: string) => ({ 'x-forwarded-for': address });

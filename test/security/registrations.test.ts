@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import { z } from 'zod';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { connect, REDIRECT_URI } from '../support/connection.ts';
 import { requestToken } from '../support/oauth.ts';
 import { rawRequest } from '../support/raw-request.ts';

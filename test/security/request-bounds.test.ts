@@ -1,6 +1,6 @@
 // Requests that are larger than any client sends are refused early and quickly, and leave nothing behind.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { connect, registerClient } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import { authorizeUrl, discover, type Parameters, requestToken } from '../support/oauth.ts';

@@ -1,10 +1,10 @@
 // The resource server against tokens of the right signature and the wrong content, against addresses in disguise, and against what others left behind (RFC 9068, RFC 8707).
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector, type Connector } from '../support/administrator.ts';
+import { createConnector, type Connector } from '../support/management-api.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { call, callTool, isLetIn } from '../support/mcp.ts';
-import { signAnew } from '../support/own-signature.ts';
+import { signAnew } from '../support/resign-token.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { useSystem } from '../support/system.ts';
 

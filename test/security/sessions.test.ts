@@ -1,6 +1,6 @@
 // The browser's session (RFC 6265bis section 4.1.3, RFC 9700): cookies that no neighbour can plant or read, a new one with every sign-in, and an end.
 import { expect } from 'chai';
-import { createConnector, type Connector } from '../support/administrator.ts';
+import { createConnector, type Connector } from '../support/management-api.ts';
 import {
   asksConsent,
   asksWho,

@@ -1,12 +1,12 @@
 // Who is sent to sign in too often is told to wait, and whoever is signed in never notices.
 import { expect } from 'chai';
-import { createConnector } from '../support/administrator.ts';
+import { createConnector } from '../support/management-api.ts';
 import { registerClient } from '../support/connection.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
 import { useSystem } from '../support/system.ts';
-import { statuses, times } from '../support/request-statuses.ts';
+import { statuses, times } from '../support/repeated-requests.ts';
 
 describe('Being sent to sign in too often', () => {
   const system = useSystem({

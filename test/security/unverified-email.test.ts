@@ -4,7 +4,7 @@ import type { JWTPayload } from 'jose';
 import type { Account } from '../../src/accounts/account.ts';
 import type { AccountResource, GrantResource } from '../../src/management/api/resources.ts';
 import { gatehouse } from '../management/command-line.ts';
-import { createConnector, manage } from '../support/administrator.ts';
+import { createConnector, manage } from '../support/management-api.ts';
 import {
   asksConsent,
   describePage,
@@ -13,10 +13,10 @@ import {
   requirePage,
 } from '../support/browser.ts';
 import { connect, redeem, registerClient } from '../support/connection.ts';
-import { textOf } from '../support/connected-apps.ts';
+import { textOf } from '../support/account-page.ts';
 import { useConsole } from '../support/console.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
-import { openSystemStore } from '../support/opened-store.ts';
+import { openSystemStore } from '../support/system-store.ts';
 import {
   type OpenIdProvider,
   signingInAt,

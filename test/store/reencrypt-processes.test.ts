@@ -5,7 +5,7 @@ import { assert } from 'chai';
 import { type Running, startGatehouse } from '../../src/gatehouse.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { createConnector, showConnector } from '../support/administrator.ts';
+import { createConnector, showConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { isLetIn } from '../support/mcp.ts';

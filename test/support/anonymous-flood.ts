@@ -15,7 +15,7 @@ export type Flood = {
 /** How many answers there were of each status. */
 export type Statuses = Record<number, number>;
 
-const SENDER = join(import.meta.dirname, 'anonymous-sender.ts');
+const SENDER = join(import.meta.dirname, 'anonymous-flood-process.ts');
 
 /** From a process of its own, so that the server is not slowed by the sending; it ends by itself when the server is gone. Resolves at the first answer. */
 export async function startFlood(wanted: Flood): Promise<{ over: Promise<Statuses> }> {

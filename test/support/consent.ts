@@ -1,5 +1,5 @@
 // People at the consent page, sent by every kind of client.
-import { createConnector, type Connector } from './administrator.ts';
+import { createConnector, type Connector } from './management-api.ts';
 import { describePage, openBrowser, type Page } from './browser.ts';
 import { registerClient, REDIRECT_URI } from './connection.ts';
 import { authorizeUrl, type Client, discover, register, type Server } from './oauth.ts';

@@ -1,6 +1,6 @@
 // People in the console, and the forms they send.
 import { type Browser, openBrowser, type Page, type Person, requirePage } from './browser.ts';
-import { readAudit } from './administrator.ts';
+import { readAudit } from './management-api.ts';
 import { useSystem } from './system.ts';
 
 /** One for all claims of the `describe` around it; use what it returns while a claim runs. */

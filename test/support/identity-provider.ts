@@ -1,6 +1,6 @@
 // A Gatehouse with one identity provider, and browsers on their way there and back.
 import { expect } from 'chai';
-import { createConnector, type Connector } from './administrator.ts';
+import { createConnector, type Connector } from './management-api.ts';
 import {
   asksConsent,
   type Browser,

@@ -1,6 +1,6 @@
 // A Gatehouse with several identity providers, one of which nobody reaches, and browsers on their way there and back.
 import { expect } from 'chai';
-import { createConnector, type Connector } from './administrator.ts';
+import { createConnector, type Connector } from './management-api.ts';
 import {
   asksConsent,
   type Browser,

@@ -1,7 +1,7 @@
 // The server as a process that ends: by itself, or when it has said what was waited for.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { argumentsFor } from './program.ts';
+import { argumentsFor } from './node-arguments.ts';
 
 export type Ended = { code: number | null; stdout: string; stderr: string };
 

@@ -1,6 +1,6 @@
 // Clients of every kind with their redirect addresses, and what a link with another one leads to.
 import { expect } from 'chai';
-import { createConnector, type Connector } from './administrator.ts';
+import { createConnector, type Connector } from './management-api.ts';
 import { REDIRECT_URI, registerClient } from './connection.ts';
 import {
   authorizeUrl,

@@ -3,7 +3,7 @@ import type { DocumentFetching } from '../../../src/authorization-server/engine/
 import { startGatehouse } from '../../../src/gatehouse.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import type { Store } from '../../../src/store/store.ts';
-import { createConnector, type Connector } from '../../support/administrator.ts';
+import { createConnector, type Connector } from '../../support/management-api.ts';
 import { asksWho, openBrowser, requirePage, type Step } from '../../support/browser.ts';
 import { restoreClock } from '../../support/clock.ts';
 import { authorizeUrl, type Client, discover } from '../../support/oauth.ts';

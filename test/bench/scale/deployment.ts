@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { parse } from 'yaml';
 import type { Store } from '../../../src/store/store.ts';
-import { openSystemStore } from '../../support/opened-store.ts';
+import { openSystemStore } from '../../support/system-store.ts';
 import { startRedis } from '../../support/redis-server.ts';
 import { openClient, type BenchClient } from '../client.ts';
 import { startGatehouseOn, type StartedGatehouse } from '../subjects.ts';

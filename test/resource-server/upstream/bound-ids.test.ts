@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import { addressOf, mint } from '../../minted-tokens/minting.ts';
 import { connect } from '../../support/connection.ts';
 import { call } from '../../support/mcp.ts';
-import { connectV1 } from '../../support/upstream/clients.ts';
+import { connectV1 } from '../../support/upstream/sdk-clients.ts';
 import {
   answerTo,
   echo,
@@ -13,7 +13,7 @@ import {
   startScripted,
   stream,
   toolCall,
-} from '../../support/upstream/scripted.ts';
+} from '../../support/upstream/scripted-upstream.ts';
 import { startUpstreamV1 } from '../../support/upstream/sdk-v1.ts';
 import { connectPerson, useUpstream } from '../../support/upstream/system.ts';
 

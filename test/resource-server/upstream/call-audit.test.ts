@@ -1,6 +1,6 @@
 // Calls made with the level full in front of an operator's MCP server: on record before the server hears of them.
 import { expect } from 'chai';
-import { readAudit } from '../../support/administrator.ts';
+import { readAudit } from '../../support/management-api.ts';
 import { call, callTool } from '../../support/mcp.ts';
 import {
   answerTo,
@@ -9,7 +9,7 @@ import {
   PING,
   startScripted,
   toolCall,
-} from '../../support/upstream/scripted.ts';
+} from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
 
 const READ = {

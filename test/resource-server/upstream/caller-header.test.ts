@@ -4,9 +4,9 @@ import { decodeJwt, decodeProtectedHeader, importJWK, type JWK, SignJWT } from '
 import { loadSigningKeys } from '../../../src/keys/signing-keys.ts';
 import { moveClock } from '../../support/clock.ts';
 import { call, callTool } from '../../support/mcp.ts';
-import { openSystemStore } from '../../support/opened-store.ts';
+import { openSystemStore } from '../../support/system-store.ts';
 import { askAboutToken } from '../../support/token-endpoints.ts';
-import { PING, startScripted } from '../../support/upstream/scripted.ts';
+import { PING, startScripted } from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
 
 describe('The caller header', () => {

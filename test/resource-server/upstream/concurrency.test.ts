@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { openListening, type Streams } from '../../revocation/open-streams.ts';
 import { until } from '../../store/condition.ts';
-import { createConnector } from '../../support/administrator.ts';
+import { createConnector } from '../../support/management-api.ts';
 import { connect } from '../../support/connection.ts';
 import { call, callTool } from '../../support/mcp.ts';
 import { mint } from '../../minted-tokens/minting.ts';

@@ -6,10 +6,10 @@ import { until } from '../../store/condition.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { listenOnLoopback } from '../../support/loopback-server.ts';
 import { type LogLine, openPlace, type Place, startAt } from '../../support/system.ts';
-import type { Upstream } from '../../support/upstream/listening.ts';
+import type { Upstream } from '../../support/upstream/upstream-server.ts';
 import { startUpstreamV1 } from '../../support/upstream/sdk-v1.ts';
 import { startUpstreamV2 } from '../../support/upstream/sdk-v2.ts';
-import { DECLARED } from '../../support/upstream/tools.ts';
+import { DECLARED } from '../../support/upstream/upstream-tools.ts';
 
 const warnings = (log: LogLine[]) => log.filter(({ level }) => level === 40);
 

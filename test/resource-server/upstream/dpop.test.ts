@@ -1,6 +1,6 @@
 // With an MCP server behind it, a bound token and its proof stay here, each call is proven once, and a stream needs no second proof (RFC 9449).
 import { expect } from 'chai';
-import { createConnector } from '../../support/administrator.ts';
+import { createConnector } from '../../support/management-api.ts';
 import { type BoundConnection, callBound, connectBound, proofOf } from '../../support/dpop.ts';
 import {
   echo,
@@ -10,7 +10,7 @@ import {
   startScripted,
   stream,
   toolCall,
-} from '../../support/upstream/scripted.ts';
+} from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
 
 /** Calls under way are judged again every second. */

@@ -4,7 +4,7 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { call, type RpcAnswer } from '../../support/mcp.ts';
-import type { Handle } from '../../support/upstream/listening.ts';
+import type { Handle } from '../../support/upstream/upstream-server.ts';
 import {
   answerTo,
   echo,
@@ -13,7 +13,7 @@ import {
   PING,
   startScripted,
   stream,
-} from '../../support/upstream/scripted.ts';
+} from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
 import { until } from '../../store/condition.ts';
 

@@ -6,7 +6,7 @@ import {
   connectV2,
   type ConnectWithToken,
   type TokenClient,
-} from '../../support/upstream/clients.ts';
+} from '../../support/upstream/sdk-clients.ts';
 import { startUpstreamV1 } from '../../support/upstream/sdk-v1.ts';
 import { startUpstreamV2 } from '../../support/upstream/sdk-v2.ts';
 import { useUpstream } from '../../support/upstream/system.ts';

@@ -10,7 +10,7 @@ import {
   PING,
   startScripted,
   toolCall,
-} from '../../support/upstream/scripted.ts';
+} from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
 
 const CANARY = 'canary-7f3a';

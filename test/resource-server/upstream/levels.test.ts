@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import type { Level } from '../../../src/permission-level.ts';
 import { addressOf, mint } from '../../minted-tokens/minting.ts';
 import { call, callTool } from '../../support/mcp.ts';
-import type { Handle } from '../../support/upstream/listening.ts';
+import type { Handle } from '../../support/upstream/upstream-server.ts';
 import {
   answerTo,
   echo,
@@ -12,9 +12,9 @@ import {
   startScripted,
   stream,
   toolCall,
-} from '../../support/upstream/scripted.ts';
+} from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
-import { LISTED } from '../../support/upstream/tools.ts';
+import { LISTED } from '../../support/upstream/upstream-tools.ts';
 
 const LISTS = {
   tools: LISTED,

@@ -1,9 +1,15 @@
 // UPS-04 and UPS-05: what a caller may hear of what the operator's MCP server has to tell, and what it has to be allowed for that.
 import { expect } from 'chai';
 import type { Level } from '../../../src/permission-level.ts';
-import { readAudit } from '../../support/administrator.ts';
+import { readAudit } from '../../support/management-api.ts';
 import { call } from '../../support/mcp.ts';
-import { answerTo, echo, event, startScripted, stream } from '../../support/upstream/scripted.ts';
+import {
+  answerTo,
+  echo,
+  event,
+  startScripted,
+  stream,
+} from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
 
 const URI = 'db://members/M0001/payments';

@@ -7,7 +7,7 @@ import { expect } from 'chai';
 import { until } from '../../store/condition.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { startSystem, type System } from '../../support/system.ts';
-import { connectV2 } from '../../support/upstream/clients.ts';
+import { connectV2 } from '../../support/upstream/sdk-clients.ts';
 import { connectPerson } from '../../support/upstream/system.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');

@@ -1,9 +1,9 @@
 // What a caller is told when its link is revoked while the operator's MCP server still works on the call.
 import { expect } from 'chai';
 import { until } from '../../store/condition.ts';
-import { revokeConnector } from '../../support/administrator.ts';
+import { revokeConnector } from '../../support/management-api.ts';
 import { call } from '../../support/mcp.ts';
-import { PING, startScripted, stream } from '../../support/upstream/scripted.ts';
+import { PING, startScripted, stream } from '../../support/upstream/scripted-upstream.ts';
 import { connectPerson, useUpstream } from '../../support/upstream/system.ts';
 
 describe('A call that is under way when its link is revoked', () => {

@@ -3,12 +3,12 @@ import { expect } from 'chai';
 import { rotateSigningKeys } from '../../../src/keys/signing-keys.ts';
 import { until } from '../../store/condition.ts';
 import { call } from '../../support/mcp.ts';
-import { openSystemStore } from '../../support/opened-store.ts';
+import { openSystemStore } from '../../support/system-store.ts';
 import { openPlace, type Place, startAt, type System } from '../../support/system.ts';
-import type { Upstream } from '../../support/upstream/listening.ts';
-import { PING, startScripted } from '../../support/upstream/scripted.ts';
+import type { Upstream } from '../../support/upstream/upstream-server.ts';
+import { PING, startScripted } from '../../support/upstream/scripted-upstream.ts';
 import { connectPerson } from '../../support/upstream/system.ts';
-import { DECLARED } from '../../support/upstream/tools.ts';
+import { DECLARED } from '../../support/upstream/upstream-tools.ts';
 
 describe('A resource server apart from the authorization server', () => {
   let upstream: Upstream;

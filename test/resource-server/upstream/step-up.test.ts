@@ -1,6 +1,6 @@
 // SDK clients that call a tool of an operator's MCP server above their level: they get there when the person agrees, and stop where nobody can.
 import { expect } from 'chai';
-import { createConnector } from '../../support/administrator.ts';
+import { createConnector } from '../../support/management-api.ts';
 import { openBrowser, type Wishes } from '../../support/browser.ts';
 import { connectSdkV1, connectSdkV2, type SdkClient, type SdkOptions } from '../../support/sdk.ts';
 import { startUpstreamV1 } from '../../support/upstream/sdk-v1.ts';

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import type { Caller } from '../../../src/resource-server/authenticate.ts';
 import { taskOwnership } from '../../../src/resource-server/upstream/bound-ids.ts';
-import { openSystemStore } from '../../support/opened-store.ts';
+import { openSystemStore } from '../../support/system-store.ts';
 import { useSystem } from '../../support/system.ts';
 
 const HOUR = 3600;

@@ -2,13 +2,19 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import { addressOf, mint } from '../../minted-tokens/minting.ts';
-import { readAudit } from '../../support/administrator.ts';
+import { readAudit } from '../../support/management-api.ts';
 import { connect } from '../../support/connection.ts';
 import { openPlace, startAt } from '../../support/system.ts';
 import { call } from '../../support/mcp.ts';
-import type { Handle } from '../../support/upstream/listening.ts';
-import { answerTo, echo, event, json, startScripted } from '../../support/upstream/scripted.ts';
-import { stream, toolCall } from '../../support/upstream/scripted.ts';
+import type { Handle } from '../../support/upstream/upstream-server.ts';
+import {
+  answerTo,
+  echo,
+  event,
+  json,
+  startScripted,
+} from '../../support/upstream/scripted-upstream.ts';
+import { stream, toolCall } from '../../support/upstream/scripted-upstream.ts';
 import { connectPerson, useUpstream } from '../../support/upstream/system.ts';
 import { startAgainAt } from '../../support/restart.ts';
 

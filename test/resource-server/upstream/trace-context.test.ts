@@ -1,7 +1,7 @@
 // What the operator's MCP server is told of the trace it is asked in (W3C Trace Context; MCP 2026-07-28, `_meta`): ours, or nothing.
 import { expect } from 'chai';
 import { call } from '../../support/mcp.ts';
-import { PING, startScripted, toolCall } from '../../support/upstream/scripted.ts';
+import { PING, startScripted, toolCall } from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
 import {
   startTraceCollector,

@@ -6,7 +6,7 @@ import {
   type Family,
   isTokenRequest,
   presentedIn,
-} from './families.ts';
+} from './token-families.ts';
 import { type Answer, type Exchange, jsonOf } from './history.ts';
 
 export type Limits = {

@@ -104,7 +104,7 @@ export async function startConstantLoad(
 }
 
 function startProcess(told: Told) {
-  const file = join(import.meta.dirname, 'people-at-work.ts');
+  const file = join(import.meta.dirname, 'constant-load-process.ts');
   const child = fork(file, [JSON.stringify(told)], { execArgv: LEAN });
   const exited = once(child, 'exit');
   const killAtExit = () => child.kill('SIGKILL');

@@ -4,8 +4,8 @@ import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import type { JWTPayload } from 'jose';
-import { type Gate, startUpstream, type Upstream } from './listening.ts';
-import { LISTED, runTool } from './tools.ts';
+import { type Gate, startUpstream, type Upstream } from './upstream-server.ts';
+import { LISTED, runTool } from './upstream-tools.ts';
 
 export function startUpstreamV1(): Promise<Upstream> {
   return startUpstream((gate) => {

@@ -2,8 +2,8 @@
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, Server } from '@modelcontextprotocol/server';
 import type { JWTPayload } from 'jose';
-import { type Gate, startUpstream, type Upstream } from './listening.ts';
-import { LISTED, runTool } from './tools.ts';
+import { type Gate, startUpstream, type Upstream } from './upstream-server.ts';
+import { LISTED, runTool } from './upstream-tools.ts';
 
 export function startUpstreamV2(): Promise<Upstream> {
   return startUpstream((gate) => {

@@ -1,11 +1,11 @@
 // A whole Gatehouse in front of an MCP server of an operator.
 import type { Level } from '../../../src/permission-level.ts';
-import { type Connector, createConnector } from '../administrator.ts';
+import { type Connector, createConnector } from '../management-api.ts';
 import { restoreClock } from '../clock.ts';
 import { connect, type Connection } from '../connection.ts';
 import { startSystem, type System, type SystemOptions } from '../system.ts';
-import type { Upstream } from './listening.ts';
-import { DECLARED } from './tools.ts';
+import type { Upstream } from './upstream-server.ts';
+import { DECLARED } from './upstream-tools.ts';
 
 export type Connected = {
   connector: Connector;

@@ -10,7 +10,7 @@ import { authorizeUrl, discover, refresh } from '../oauth.ts';
 import { approveAs } from '../openid-provider.ts';
 import type { Done, Progress, Said, Told } from './constant-load.ts';
 import { openDirectFetch } from './direct-fetch.ts';
-import { pace, type Paced } from './pace.ts';
+import { pace, type Paced } from './arrivals.ts';
 
 /** What somebody who is connected holds; `busy` while refreshing. */
 type Person = Omit<Connection, 'browser' | 'scope'> & { calls: number; busy: boolean };

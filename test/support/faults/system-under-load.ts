@@ -1,8 +1,8 @@
 // A system on a Redis server behind a proxy, with clients at work and everything they see on record.
-import { createConnector, type Connector } from '../administrator.ts';
+import { createConnector, type Connector } from '../management-api.ts';
 import { connect } from '../connection.ts';
 import { type Exchange, recordHistory } from './history.ts';
-import { type LastingRedis, startLastingRedis } from './lasting-redis.ts';
+import { type LastingRedis, startLastingRedis } from './persistent-redis.ts';
 import { type Load, startLoad } from './load.ts';
 import { NO_LIMITS } from '../no-limits.ts';
 import { type RedisProxy, startRedisProxy } from './redis-proxy.ts';

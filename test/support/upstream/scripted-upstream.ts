@@ -1,6 +1,6 @@
 // An MCP server of an operator that answers what a test tells it to.
 import type { ServerResponse } from 'node:http';
-import { type Handle, startUpstream, type Upstream } from './listening.ts';
+import { type Handle, startUpstream, type Upstream } from './upstream-server.ts';
 
 export type Scripted = Upstream & {
   /** From now on every request is answered like this. */

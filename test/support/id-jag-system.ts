@@ -1,11 +1,11 @@
 // A Gatehouse that trusts two issuers of assertions (ID-JAG), and an app that presents what they sign.
 import { decodeJwt } from 'jose';
-import { type Connector, createConnector } from './administrator.ts';
+import { type Connector, createConnector } from './management-api.ts';
 import { restoreClock } from './clock.ts';
 import { type Client, discover, type Parameters, requestToken, type TokenAnswer } from './oauth.ts';
-import { openSystemStore } from './opened-store.ts';
+import { openSystemStore } from './system-store.ts';
 import { startSystem, type System } from './system.ts';
-import { rightClaims, startVouchingIssuer, type VouchingIssuer } from './vouching-issuer.ts';
+import { rightClaims, startVouchingIssuer, type VouchingIssuer } from './id-jag-issuer.ts';
 
 export const GRANT_TYPE = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 const REDIRECT = 'https://app.example.com/callback';

@@ -1,6 +1,6 @@
 // An MCP server of an operator that takes next to no time, so that the load is on what is before it.
-import { answerTo, event, json, stream } from './scripted.ts';
-import { type Handle, startUpstream, type Upstream } from './listening.ts';
+import { answerTo, event, json, stream } from './scripted-upstream.ts';
+import { type Handle, startUpstream, type Upstream } from './upstream-server.ts';
 
 type Message = { id?: unknown; method?: string };
 

@@ -1,6 +1,6 @@
 // The tools of the operator's MCP server in tests, without regard to the SDK that serves them.
 import type { JWTPayload } from 'jose';
-import type { Gate } from './listening.ts';
+import type { Gate } from './upstream-server.ts';
 
 /** As the settings declare them; `undeclared` is left out. */
 export const DECLARED = [

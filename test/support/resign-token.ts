@@ -1,7 +1,7 @@
 // Tokens of any content, signed by the very key that Gatehouse itself signs with.
 import { decodeJwt, decodeProtectedHeader, importJWK, type JWTPayload, SignJWT } from 'jose';
 import { loadSigningKeys, signingKey } from '../../src/keys/signing-keys.ts';
-import { openSystemStore } from './opened-store.ts';
+import { openSystemStore } from './system-store.ts';
 import type { System } from './system.ts';
 
 type Claims = { [name: string]: unknown };
