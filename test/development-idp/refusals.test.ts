@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { assert, expect } from 'chai';
 import * as oidc from 'openid-client';
 import { type Browser, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { freePorts } from '../support/free-ports.ts';
 import {
   CLIENT,
@@ -155,7 +155,7 @@ describe('refusals of the development identity provider', () => {
 
   it('a code older than a minute is refused', async () => {
     const { request, callback } = await signIn();
-    moveClock(61);
+    advanceClock(61);
     expect(await refusalOf(redeem(idp, callback, request))).to.equal('invalid_grant');
   });
 });

@@ -11,7 +11,7 @@ import {
   requireDeparture,
   requirePage,
 } from '../support/browser.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { freePorts } from '../support/free-ports.ts';
 import {
@@ -124,7 +124,7 @@ describe('sign-in at the development identity provider', () => {
 
   it('the session ends after two weeks', async () => {
     await signIn('grace');
-    moveClock(14 * 86_400 + 1);
+    advanceClock(14 * 86_400 + 1);
     const { page } = await openPeople();
     assert(asksWho(page));
   });
@@ -149,7 +149,7 @@ describe('sign-in at the development identity provider', () => {
   it('prompt=login renews auth_time', async () => {
     const first = await signIn('ada', { max_age: '86400' });
     const before = await redeem(idp, first.callback, first.request);
-    moveClock(100);
+    advanceClock(100);
     const again = await signIn('ada', { max_age: '86400', prompt: 'login' });
     const after = await redeem(idp, again.callback, again.request);
     expect(Number(after.auth_time) - Number(before.auth_time)).to.be.within(99, 110);
@@ -196,7 +196,7 @@ describe('sign-in at the development identity provider', () => {
 
   it('a page that is an hour old tells the person to start again from the app', async () => {
     const { page } = await openPeople();
-    moveClock(3601);
+    advanceClock(3601);
     expectStartAgain(requirePage(await browser.visit(page.url)));
     expectStartAgain(requirePage(await browser.submit(page, { person: 'ada' })));
   });

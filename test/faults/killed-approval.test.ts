@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { createConnector, showConnector } from '../support/management-api.ts';
 import { asksConsent, type Browser, openBrowser, type Page } from '../support/browser.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, registerClient } from '../support/connection.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { startVictim, type Victim } from '../support/faults/disposable-processes.ts';
@@ -81,7 +81,7 @@ describe('A process that is killed while somebody approves', () => {
     const late = authorizeUrl(server, await registerClient(server), { resource: connector.link });
     expect(asksConsent(await others.openConsent(late.url, 'grace'))).to.equal(false);
 
-    moveClock(GIVEN_BACK_SECONDS);
+    advanceClock(GIVEN_BACK_SECONDS);
     expect(await state()).to.equal('active');
     const last = await connect(system, connector, { person: 'ada' });
     expect(await isLetIn(connector.link, last.accessToken)).to.equal(true);

@@ -1,7 +1,7 @@
 // Redis stalls in the middle of a request, whichever of its commands that is, and carries it out later: answered in time, and nobody loses anything.
 import { expect } from 'chai';
 import { createConnector, readAudit } from '../support/management-api.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { revoke } from '../support/faults/load.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
@@ -122,7 +122,7 @@ describe('When Redis stalls in the middle of', () => {
           expect((await refresh(server, client, refreshToken)).body.error).to.equal(
             'invalid_grant',
           );
-          moveClock(READ_AGAIN);
+          advanceClock(READ_AGAIN);
           expect(await isLetIn(link, accessToken)).to.equal(false);
         },
       };

@@ -1,7 +1,7 @@
 // Answers that get lost, on the way to a client or on the way from Redis: nobody is signed out, and nothing is taken for a theft.
 import { expect } from 'chai';
 import { createConnector, readAudit } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
 import { type History, recordHistory } from '../support/faults/history.ts';
 import { deadLeaves, violations } from '../support/faults/invariants.ts';
@@ -34,7 +34,7 @@ describe('Answers that get lost:', () => {
         const { server, client, link, refreshToken } = connection;
         history = recordHistory([system().auth, system().resource]);
         await refresh(server, client, refreshToken);
-        moveClock(pause);
+        advanceClock(pause);
         const { status, body } = await refresh(server, client, refreshToken);
         expect(status).to.equal(200);
         expect(await isLetIn(link, body.access_token)).to.equal(true);
@@ -43,7 +43,7 @@ describe('Answers that get lost:', () => {
 
         const missed = deadLeaves(history.exchanges);
         expect(missed).to.have.length(pause < GRACE ? 0 : 1);
-        moveClock(GRACE + 1);
+        advanceClock(GRACE + 1);
         for (const token of missed)
           expect((await refresh(server, client, token)).status).to.equal(400);
       });

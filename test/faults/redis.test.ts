@@ -1,7 +1,7 @@
 // Whatever happens to the one Redis server: clients are told to wait, nobody is signed out, and everything works again by itself.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { prepareEveryRequest, statusesWhen } from '../support/faults/every-request.ts';
 import { deadLeaves, violations } from '../support/faults/invariants.ts';
@@ -144,9 +144,9 @@ describe('While Redis is', () => {
     const call = () => callTool(connector.link, accessToken, 'club_overview');
     expect((await call()).status).to.equal(200);
     proxy.sever();
-    moveClock(CALLS_GO_ON - 5);
+    advanceClock(CALLS_GO_ON - 5);
     expect((await call()).status).to.equal(200);
-    moveClock(6);
+    advanceClock(6);
     expect((await call()).status).to.equal(503);
     proxy.restore();
     await until('calls work', async () => (await call()).status === 200, HEALS_WITHIN);
@@ -191,7 +191,7 @@ async function everybodyGoesOn({ history, load }: Scene): Promise<void> {
   for (const { server, client, refreshToken } of load.connections)
     expect((await refresh(server, client, refreshToken)).status).to.equal(200);
   expect(deadLeaves(history)).to.deep.equal([]);
-  moveClock(REVOKED_EVERYWHERE);
+  advanceClock(REVOKED_EVERYWHERE);
   for (const { link, accessToken } of load.revoked)
     expect(await isLetIn(link, accessToken)).to.equal(false);
 }

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { createConnector, showConnector, type Connector } from '../support/management-api.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
 import { revoke } from '../support/faults/load.ts';
 import { type Command, type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
@@ -78,7 +78,7 @@ describe('A use that the connector’s record does not show', () => {
     const connection = await connectUnwritten();
     expect(await isLetIn(connection.link, connection.accessToken)).to.equal(true);
     expect(await usesOf()).to.deep.equal({ uses: 1, state: 'used-up' });
-    moveClock(RESERVED);
+    advanceClock(RESERVED);
     expect(await usesOf()).to.deep.equal({ uses: 1, state: 'used-up' });
     expect(await isRefusedToGrace(connection)).to.equal(true);
   });
@@ -86,7 +86,7 @@ describe('A use that the connector’s record does not show', () => {
   it('counts also when the connection it stands for is ended before anybody looked', async () => {
     const connection = await connectUnwritten();
     expect(await revoke(connection)).to.equal(true);
-    moveClock(RESERVED);
+    advanceClock(RESERVED);
     expect(await usesOf()).to.deep.equal({ uses: 1, state: 'used-up' });
     expect(await isRefusedToGrace(connection)).to.equal(true);
   });

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { changeAccount, createConnector, readAudit } from '../support/management-api.ts';
 import { asksConsent, openBrowser, requirePage } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
@@ -12,7 +12,7 @@ import { onEachStore } from '../support/system.ts';
 onEachStore('A disabled account', (system) => {
   // What is enabled in a second honours nothing of that second.
   let elapsed = 0;
-  beforeEach(() => moveClock((elapsed += 60)));
+  beforeEach(() => advanceClock((elapsed += 60)));
 
   const accountOf = ({ accessToken }: Connection) => String(decodeJwt(accessToken).sub);
 
@@ -64,9 +64,9 @@ onEachStore('A disabled account', (system) => {
     const { url } = authorizeUrl(ada.server, ada.client, { resource: ada.link });
     const open = await other.openConsent(url, 'ada');
     await changeAccount(system(), accountOf(ada), 'disable');
-    moveClock(5);
+    advanceClock(5);
     await changeAccount(system(), accountOf(ada), 'enable');
-    moveClock(5);
+    advanceClock(5);
     const legs = other.visited.length;
     await other.submit(open, { decision: 'approve' });
     const trip = other.visited.slice(legs).map(({ pathname }) => pathname);
@@ -76,14 +76,14 @@ onEachStore('A disabled account', (system) => {
   it('SES-07 that a clock ahead of ours enabled is told to try again, and is not sent round in circles', async () => {
     const connector = await createConnector(system());
     const ada = await connect(system(), connector);
-    moveClock(30);
+    advanceClock(30);
     await changeAccount(system(), accountOf(ada), 'disable');
     await changeAccount(system(), accountOf(ada), 'enable');
-    moveClock(-30);
+    advanceClock(-30);
     const page = requirePage(await askAgain(ada));
     expect([page.status, asksConsent(page)]).to.deep.equal([503, false]);
     expect(page.headers.get('retry-after')).to.match(/^\d+$/);
-    moveClock(31);
+    advanceClock(31);
     expect(asksConsent(requirePage(await askAgain(ada)))).to.equal(true);
     elapsed += 60;
   });
@@ -93,9 +93,9 @@ onEachStore('A disabled account', (system) => {
     const before = await connect(system(), connector);
     const account = accountOf(before);
     await changeAccount(system(), account, 'disable');
-    moveClock(5);
+    advanceClock(5);
     await changeAccount(system(), account, 'enable');
-    moveClock(5);
+    advanceClock(5);
     expect(await isLetIn(before.link, before.accessToken)).to.equal(false);
     await expectRefused(before);
     const { visited } = before.browser;

@@ -11,7 +11,7 @@ import {
   requireDeparture,
   requirePage,
 } from '../support/browser.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { redeem, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover, refresh, requestToken } from '../support/oauth.ts';
 import {
@@ -157,7 +157,7 @@ describe('A rule about people', () => {
         decodeJwt(answer.access_token ?? ''),
       );
       expect(one?.sub).to.equal(other?.sub);
-      moveClock(REMEMBERED);
+      advanceClock(REMEMBERED);
       const refreshed = await refresh(own.server, client, signedIn.body.refresh_token);
       expect(refreshed.body.scope).to.equal('analytics offline_access');
       // The person is still signed in, so that the record decides.
@@ -187,7 +187,7 @@ describe('A rule about people', () => {
     it('a token from an assertion stays active when a later sign-in gives the person nothing', async () => {
       const { body } = await own.present(VOUCHED);
       expect((await arrive({ sub: 'ada', groups: [] })).page.status).to.equal(403);
-      moveClock(REMEMBERED);
+      advanceClock(REMEMBERED);
       const { text } = await askAboutToken(
         String(own.server.introspection_endpoint),
         { ...APP, ...READER },

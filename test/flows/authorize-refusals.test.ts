@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
 import { asksConsent, asksWho, openBrowser, requirePage, type Page } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, registerClient } from '../support/connection.ts';
 import { authorizeUrl, challengeOf, discover, type Parameters } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
@@ -112,7 +112,7 @@ describe('An authorization request', () => {
     const expiresAt = new Date(Date.now() + 60_000).toISOString();
     const expiring = await createConnector(system(), { expiresAt });
     expect(asksWho(await pageFor({}, expiring))).to.equal(true);
-    moveClock(61);
+    advanceClock(61);
     expectRefusal(await pageFor({}, expiring));
   });
 

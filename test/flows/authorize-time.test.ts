@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { asksConsent, asksWho, openBrowser, requirePage } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
@@ -19,7 +19,7 @@ describe('Over time', () => {
     const browser = openBrowser(system().origins);
     const { url } = authorizeUrl(server, client, { resource: link });
     const page = await browser.openConsent(url);
-    moveClock(HOUR);
+    advanceClock(HOUR);
     const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
     expect(answer.status).to.be.within(400, 499);
     expect(asksConsent(answer)).to.equal(false);
@@ -46,7 +46,7 @@ describe('Over time', () => {
       [11, false],
       [13, true],
     ] as const) {
-      moveClock(hours * HOUR);
+      advanceClock(hours * HOUR);
       const before = browser.visited.length;
       await browser.visit(authorizeUrl(server, client, { resource: connector.link }).url);
       const origins = browser.visited.slice(before).map(({ origin }) => origin);
@@ -58,9 +58,9 @@ describe('Over time', () => {
     const connector = await createConnector(system());
     const early = await obtainCode(system(), connector);
     const late = await obtainCode(system(), connector);
-    moveClock(55);
+    advanceClock(55);
     expect((await redeem(early)).status).to.equal(200);
-    moveClock(10);
+    advanceClock(10);
     expect((await redeem(late)).body.error).to.equal('invalid_grant');
   });
 

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import type { AuthMethod } from '../support/oauth.ts';
 import { type Sdk, type SdkClient, SDKS } from '../support/sdk.ts';
 import { onEachStore, type System } from '../support/system.ts';
@@ -30,7 +30,7 @@ onEachStore('An official SDK client', (system) => {
     it(`goes on without a new sign-in when its access token has expired (${sdk.name})`, async () => {
       const client = await connected(system(), sdk, 'none');
       const before = client.accessToken();
-      moveClock(ACCESS_TOKEN_SECONDS + 1);
+      advanceClock(ACCESS_TOKEN_SECONDS + 1);
       expect(await client.callTool('club_overview')).to.have.property('members');
       expect(client.accessToken()).to.be.a('string').that.does.not.equal(before);
       expect(client.signIns()).to.equal(1);
@@ -39,7 +39,7 @@ onEachStore('An official SDK client', (system) => {
 
     it(`signs nobody out by five parallel calls with an expired token (${sdk.name})`, async () => {
       const client = await connected(system(), sdk, 'none');
-      moveClock(ACCESS_TOKEN_SECONDS + 1);
+      advanceClock(ACCESS_TOKEN_SECONDS + 1);
       // SDK v1 gives up on a call whose 401 comes in after another call has refreshed; the tokens stay good.
       await Promise.allSettled(Array.from({ length: 5 }, () => client.callTool('club_overview')));
       const calls = Array.from({ length: 5 }, () => client.callTool('club_overview'));

@@ -10,7 +10,7 @@ import {
   requirePage,
 } from '../support/browser.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { registerClient } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
@@ -91,7 +91,7 @@ onEachStore('The page of connected apps', (system) => {
     const family = await startFamily(system());
     const { refreshToken } = await rotate(family, family.refreshToken);
     await rotate(family, refreshToken);
-    moveClock(120);
+    advanceClock(120);
     await present(family, family.refreshToken);
     const page = await open(openBrowser(system().origins));
     expect(textOf(page)).to.include('Session ended: the refresh token was used twice.');
@@ -112,7 +112,7 @@ onEachStore('The page of connected apps', (system) => {
     const sessionIn = ({ jar }: Browser) =>
       /gatehouse-session=([^;]+)/.exec(cookieHeader(jar, at()) ?? '')?.[1];
     const before = sessionIn(second);
-    moveClock(13 * 3600);
+    advanceClock(13 * 3600);
     await open(second);
     expect(sessionIn(second)).to.be.a('string').and.not.equal(before);
   });

@@ -1,7 +1,7 @@
 // The documents that clients read first say what the contract says, byte for byte, whoever asks and however (RFC 9728, RFC 8414).
 import { expect } from 'chai';
 import { createConnector, revokeConnector, showConnector } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { useSystem } from '../support/system.ts';
 
@@ -150,7 +150,7 @@ describe('Discovery', () => {
     await connect(system(), connector);
     expect((await showConnector(system(), id)).state).to.equal('used-up');
     // Nothing is remembered from before for so long.
-    moveClock(60);
+    advanceClock(60);
     const used = await load(url);
     expect(used.status).to.equal(200);
     expect(JSON.parse(used.text).resource).to.equal(connector.link);

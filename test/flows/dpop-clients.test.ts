@@ -5,7 +5,7 @@ import { decodeJwt } from 'jose';
 import * as library from 'openid-client';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { REDIRECT_URI, registerClient } from '../support/connection.ts';
 import { discover } from '../support/oauth.ts';
 import { connectSdkV2 } from '../support/sdk.ts';
@@ -31,7 +31,7 @@ describe('SDK v2 with a key', () => {
         expect(binding()).to.deep.equal({ jkt: dpop.thumbprint });
         expect(await client.callTool('club_overview')).to.have.property('members');
         const before = client.accessToken();
-        moveClock(3601);
+        advanceClock(3601);
         expect(await client.callTool('club_overview')).to.have.property('members');
         expect(client.accessToken()).to.not.equal(before);
         expect(binding()).to.deep.equal({ jkt: dpop.thumbprint });
@@ -89,7 +89,7 @@ for (const [title, more] of PLACES)
         const client = await openClient(link, off);
         const tokens = await signIn(client, system, link);
         await ping(client, link, tokens.access_token);
-        moveClock(3601);
+        advanceClock(3601);
         const { refresh_token = '' } = tokens;
         const refreshed = await library.refreshTokenGrant(
           client.configuration,

@@ -1,7 +1,7 @@
 // What the token endpoint makes of proofs of a key: which it refuses, without using anything up, and what it binds (RFC 9449).
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import {
   type BoundConnection,
@@ -108,7 +108,7 @@ describe('The token endpoint', () => {
     const lies = about({ iat: now() + 290 });
     const proof = await proofOf(connection.key, { url: connection.server.token_endpoint }, lies);
     expect((await refreshBound(connection, { proof })).status).to.equal(200);
-    moveClock(585);
+    advanceClock(585);
     const again = await refreshBound(connection, { proof });
     expect(outcome(again)).to.deep.equal([400, 'invalid_dpop_proof']);
   });

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, readAudit } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { obtainCode, redeem } from '../support/connection.ts';
 import {
   type BoundConnection,
@@ -67,7 +67,7 @@ onEachStore('A client that proves a key', (system) => {
     racing.push(await refreshBound(connection));
     expect(new Set(racing.map(({ status }) => status))).to.deep.equal(new Set([200]));
     expect(new Set(racing.map(({ body }) => body.refresh_token)).size).to.equal(1);
-    moveClock(61);
+    advanceClock(61);
     const late = await refreshBound(connection);
     expect(late.status).to.equal(200);
     expect(late.body.refresh_token).to.not.equal(racing[0]?.body.refresh_token);
@@ -92,7 +92,7 @@ onEachStore('A client that proves a key', (system) => {
     const second = (await refreshBound(connection)).body.refresh_token;
     await attempt(refreshToken);
     const third = (await refreshBound(connection, { token: second })).body.refresh_token;
-    moveClock(61);
+    advanceClock(61);
     // From here on the first token is a replay, which ends the family when it comes with the key.
     await attempt(refreshToken);
     expect(await endings(system())).to.deep.equal([]);
@@ -104,7 +104,7 @@ onEachStore('A client that proves a key', (system) => {
     const before = await endings(system());
     const second = (await refreshBound(connection)).body.refresh_token;
     const third = (await refreshBound(connection, { token: second })).body.refresh_token;
-    moveClock(61);
+    advanceClock(61);
     expect(outcome(await refreshBound(connection))).to.deep.equal([400, 'invalid_grant']);
     expect(await endings(system())).to.deep.equal([...before, 'refresh_replay']);
     const after = await refreshBound(connection, { token: third });
@@ -158,7 +158,7 @@ onEachStore('A client that proves a key', (system) => {
       const answer = await redeemBound(key, code);
       expect([answer.status, answer.body.token_type]).to.deep.equal([200, 'DPoP']);
       expect(answer.body.refresh_token !== undefined).to.equal(offline);
-      moveClock(2);
+      advanceClock(2);
       // A second use ends what the code gave, but not without the key.
       await redeem(code);
       await redeemBound(other, code);

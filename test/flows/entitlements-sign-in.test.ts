@@ -10,7 +10,7 @@ import {
   type Browser,
   type Page,
 } from '../support/browser.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { redeem, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover, refresh, type Client } from '../support/oauth.ts';
 import {
@@ -103,18 +103,18 @@ describe('The identity provider', () => {
     let token = body.refresh_token;
 
     await open({ ...person, groups: [] });
-    moveClock(REMEMBERED);
+    advanceClock(REMEMBERED);
     const lower = await refresh(first.server, first.client, token);
     expect(lower.body.scope).to.equal('operations offline_access');
     token = lower.body.refresh_token;
 
     await open({ ...person, groups: [], email: 'leaver@elsewhere.example' });
-    moveClock(REMEMBERED);
+    advanceClock(REMEMBERED);
     const { status, body: refused } = await refresh(first.server, first.client, token);
     expect([status, refused.error]).to.deep.equal([400, 'invalid_grant']);
 
     await open({ ...person, groups: ['owners'] });
-    moveClock(REMEMBERED);
+    advanceClock(REMEMBERED);
     const again = await refresh(first.server, first.client, token);
     expect(again.body.scope).to.equal('full offline_access');
   });

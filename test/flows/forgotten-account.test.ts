@@ -10,7 +10,7 @@ import {
   readAudit,
 } from '../support/management-api.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
@@ -31,7 +31,7 @@ async function readRecord(system: System, id: string): Promise<Account | undefin
 
 onEachStore('A forgotten account', (system) => {
   let elapsed = 0;
-  beforeEach(() => moveClock((elapsed += 60)));
+  beforeEach(() => advanceClock((elapsed += 60)));
 
   const accountOf = ({ accessToken }: Connection) => String(decodeJwt(accessToken).sub);
 
@@ -81,7 +81,7 @@ onEachStore('A forgotten account', (system) => {
     const open = await other.openConsent(url, 'grace');
     const id = accountOf(before);
     await changeAccount(system(), id, 'forget');
-    moveClock(5);
+    advanceClock(5);
     const late = requirePage(await other.submit(open, { decision: 'approve' }));
     expect(late.status, 'no code was given').to.equal(400);
     const after = await connect(system(), connector, { person: 'grace' });
@@ -107,7 +107,7 @@ onEachStore('A forgotten account', (system) => {
     const refused = await connect(system(), connector, { person: 'grace' }).catch(() => undefined);
     expect(refused).to.equal(undefined);
     await changeAccount(system(), id, 'enable');
-    moveClock(5);
+    advanceClock(5);
     const after = await connect(system(), connector, { person: 'grace' });
     expect(accountOf(after)).to.equal(id);
   });
@@ -136,7 +136,7 @@ describe('Somebody who never comes back', () => {
     const { accessToken } = await connect(system(), connector, { person: 'grace' });
     const id = String(decodeJwt(accessToken).sub);
     expect(JSON.stringify(await readRecord(system(), id))).to.match(WHO);
-    moveClock(92 * DAY);
+    advanceClock(92 * DAY);
     expect(await readRecord(system(), id)).to.equal(undefined);
     expect(JSON.stringify(await manage(system(), 'GET', '/accounts'))).not.to.include(id);
   });

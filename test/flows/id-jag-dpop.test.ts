@@ -1,7 +1,7 @@
 // An app that an identity provider vouches for may prove a key, too: its access token is then bound to it (RFC 9449 section 5).
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { obtainCode } from '../support/connection.ts';
 import {
   callBound,
@@ -134,7 +134,7 @@ describe('An app with an assertion and a key', () => {
     const nonce = asked.headers.get('dpop-nonce');
     const { status } = await present(await prove({ claims: { iat, nonce } }), assertion);
     expect(status).to.equal(200);
-    moveClock(300);
+    advanceClock(300);
     const late = await present(await prove({ claims: { iat, nonce } }));
     expect(late.body.error).to.equal('use_dpop_nonce');
   });

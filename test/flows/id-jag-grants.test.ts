@@ -13,7 +13,7 @@ import {
   showConnector,
   showGrant,
 } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { discover } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
@@ -34,7 +34,7 @@ describe('An identity provider that vouches for people', () => {
 
   it('renews one grant, however often it vouches', async () => {
     const first = await obtain('often');
-    moveClock(5 * 86_400);
+    advanceClock(5 * 86_400);
     const second = await obtain('often');
     expect(second.grantId).to.equal(first.grantId);
     const { items } = await listGrants(system, { account: String(first.claims.sub) });
@@ -45,7 +45,7 @@ describe('An identity provider that vouches for people', () => {
 
   it('stops being good for a grant that nobody used for a month: the next one is new', async () => {
     const first = await obtain('rare');
-    moveClock(31 * 86_400);
+    advanceClock(31 * 86_400);
     expect(await showGrant(system, first.grantId)).to.include({ state: 'ended', reason: 'idle' });
     expect((await obtain('rare')).grantId).to.not.equal(first.grantId);
   });
@@ -58,7 +58,7 @@ describe('An identity provider that vouches for people', () => {
     await narrowGrant(store, grantId, limit, { lifetimes, now: Date.now() / 1000 });
     await store.close();
     // Longer than a process goes by what it read.
-    moveClock(15);
+    advanceClock(15);
     expect(await isLetIn(connector.link, token)).to.equal(false);
     const next = await obtain('lowerer');
     expect([next.grantId, next.body.scope]).to.deep.equal([grantId, 'analytics']);

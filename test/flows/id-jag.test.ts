@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
 import { type Connector, createConnector } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { discover, type Parameters, requestToken } from '../support/oauth.ts';
 import { startSystem, type System } from '../support/system.ts';
@@ -91,7 +91,7 @@ describe('An identity provider that vouches for people', () => {
     expect((await present(await silent.sign(claims('before')))).status).to.equal(200);
     await silent.rotate();
     // Longer than we wait between two looks for a key that we do not know.
-    moveClock(11);
+    advanceClock(11);
     expect((await present(await silent.sign(claims('after')))).status).to.equal(200);
     expect((await present(old)).body.error_description).to.equal(
       ID_JAG_ERRORS.bad_signature.description,

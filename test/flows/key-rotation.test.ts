@@ -7,7 +7,7 @@ import { startTraffic } from '../keys/traffic.ts';
 import { until } from '../store/condition.ts';
 import { createConnector, readAudit } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
@@ -80,7 +80,7 @@ for (const arrangement of WITH_MOVED_CLOCK) {
       const traffic = startTraffic(await newConnection(system()));
       try {
         const passes = async (seconds: number) => {
-          moveClock(seconds);
+          advanceClock(seconds);
           await traffic.goesOn();
         };
         await traffic.goesOn();
@@ -109,14 +109,14 @@ for (const arrangement of WITH_MOVED_CLOCK) {
     it('takes nothing from a token that the old key signed, until it expires', async () => {
       const connection = await newConnection(system());
       await rotateKeys(system());
-      moveClock(WAITS - MINUTE);
+      advanceClock(WAITS - MINUTE);
       const last = await freshToken(connection);
-      moveClock(2 * MINUTE);
+      advanceClock(2 * MINUTE);
       expect(signedBy(await freshToken(connection))).to.not.equal(signedBy(last));
       expect(await isLetIn(connection.link, last)).to.equal(true);
-      moveClock(TOKEN_LIFETIME - 3 * MINUTE);
+      advanceClock(TOKEN_LIFETIME - 3 * MINUTE);
       expect(await isLetIn(connection.link, last)).to.equal(true);
-      moveClock(2 * MINUTE);
+      advanceClock(2 * MINUTE);
       expect(await isLetIn(connection.link, last)).to.equal(false);
       expect(await isLetIn(connection.link, await freshToken(connection))).to.equal(true);
     });
@@ -127,7 +127,7 @@ for (const arrangement of WITH_MOVED_CLOCK) {
       await jwtVerify(connection.accessToken, elsewhere);
       const [next] = await rotateKeys(system());
       for (const passed of [0, WAITS / 2, WAITS / 2, MINUTE]) {
-        moveClock(passed);
+        advanceClock(passed);
         await jwtVerify((await freshToken(connection)) ?? '', elsewhere);
       }
       expect(signedBy(await freshToken(connection))).to.equal(next?.id);
@@ -139,7 +139,7 @@ for (const arrangement of WITH_MOVED_CLOCK) {
         for (let rotation = 0; rotation < 10; rotation += 1) {
           const [next] = await rotateKeys(system());
           await traffic.goesOn();
-          moveClock(WAITS + 1);
+          advanceClock(WAITS + 1);
           await traffic.goesOn();
           expect(signedBy(traffic.accessToken())).to.equal(next?.id);
         }

@@ -12,7 +12,7 @@ import {
 import { connect, registerClient } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh, type Client } from '../support/oauth.ts';
-import { setClock, stopClock } from '../support/stopped-clock.ts';
+import { freezeClockAt, freezeClock } from '../support/clock.ts';
 import { useSystem } from '../support/system.ts';
 
 const MINUTE = 60;
@@ -40,35 +40,35 @@ describe('With lifetimes of their own', () => {
   }
 
   it('access tokens say theirs, and end with it', async () => {
-    const now = stopClock();
+    const now = freezeClock();
     const { link, server, client, accessToken, refreshToken } = await connect(
       system(),
       await createConnector(system()),
     );
     const { iat = 0, exp = 0 } = decodeJwt(accessToken);
     expect(exp - iat).to.equal(10 * MINUTE);
-    setClock(now + 10 * MINUTE - 1);
+    freezeClockAt(now + 10 * MINUTE - 1);
     expect(await isLetIn(link, accessToken)).to.equal(true);
-    setClock(now + 10 * MINUTE);
+    freezeClockAt(now + 10 * MINUTE);
     expect(await isLetIn(link, accessToken)).to.equal(false);
     const { body } = await refresh(server, client, refreshToken);
     expect(body.expires_in).to.equal(10 * MINUTE);
   });
 
   it('refresh tokens end when nobody used them for that long', async () => {
-    const now = stopClock();
+    const now = freezeClock();
     const connector = await createConnector(system());
     const used = await connect(system(), connector);
     const unused = await connect(system(), connector, { person: 'grace' });
-    setClock(now + 2 * HOUR - 1);
+    freezeClockAt(now + 2 * HOUR - 1);
     expect((await refresh(used.server, used.client, used.refreshToken)).status).to.equal(200);
-    setClock(now + 2 * HOUR);
+    freezeClockAt(now + 2 * HOUR);
     const { status, body } = await refresh(unused.server, unused.client, unused.refreshToken);
     expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
   });
 
   it('connections end after theirs, however often they are used', async () => {
-    const now = stopClock();
+    const now = freezeClock();
     const { server, client, refreshToken } = await connect(
       system(),
       await createConnector(system()),
@@ -80,12 +80,12 @@ describe('With lifetimes of their own', () => {
       [3.5 * HOUR, 10 * MINUTE],
       [5 * HOUR - 60, 60],
     ] as const) {
-      setClock(now + after);
+      freezeClockAt(now + after);
       const { body } = await refresh(server, client, token);
       expect(body.expires_in, `after ${after} s`).to.equal(left);
       token = body.refresh_token;
     }
-    setClock(now + 5 * HOUR);
+    freezeClockAt(now + 5 * HOUR);
     expect((await refresh(server, client, token)).body.error).to.equal('invalid_grant');
   });
 
@@ -101,7 +101,7 @@ describe('With lifetimes of their own', () => {
   });
 
   it('a sign-in counts for that long, however much it is used', async () => {
-    const now = stopClock();
+    const now = freezeClock();
     const { link, client, browser } = await connect(system(), await createConnector(system()));
     const [identityProvider] = system().origins.slice(-1);
     for (const [after, isSent] of [
@@ -109,7 +109,7 @@ describe('With lifetimes of their own', () => {
       [30 * MINUTE - 1, false],
       [30 * MINUTE + 1, true],
     ] as const) {
-      setClock(now + after);
+      freezeClockAt(now + after);
       browser.visited.length = 0;
       await open(link, client, browser);
       const origins = browser.visited.map(({ origin }) => origin);
@@ -118,40 +118,40 @@ describe('With lifetimes of their own', () => {
   });
 
   it('a registration that nobody used is gone after its own', async () => {
-    const now = stopClock();
+    const now = freezeClock();
     const { link } = await createConnector(system());
     const { server } = await discover(link);
     const client = await registerClient(server);
-    setClock(now + HOUR - 1);
+    freezeClockAt(now + HOUR - 1);
     expect(asksWho(await open(link, client))).to.equal(true);
-    setClock(now + HOUR + 10);
+    freezeClockAt(now + HOUR + 10);
     expect((await open(link, client)).status).to.equal(400);
   });
 
   it('a registration that was used is gone after its own', async () => {
-    const now = stopClock();
+    const now = freezeClock();
     const { link, client } = await connect(system(), await createConnector(system()));
-    setClock(now + 6 * HOUR - 1);
+    freezeClockAt(now + 6 * HOUR - 1);
     const page = await open(link, client);
     expect(asksWho(page) || asksConsent(page)).to.equal(true);
-    setClock(now + 6 * HOUR + 10);
+    freezeClockAt(now + 6 * HOUR + 10);
     expect((await open(link, client)).status).to.equal(400);
   });
 
   it('a registration counts from its last use, also when it lives for less than a day', async () => {
-    const now = stopClock();
+    const now = freezeClock();
     const { link, server, client, refreshToken } = await connect(
       system(),
       await createConnector(system()),
     );
     let token = refreshToken;
     for (const hours of [1.5, 3, 4.5]) {
-      setClock(now + hours * HOUR);
+      freezeClockAt(now + hours * HOUR);
       token = (await refresh(server, client, token)).body.refresh_token;
     }
-    setClock(now + 10.5 * HOUR - 1);
+    freezeClockAt(now + 10.5 * HOUR - 1);
     expect(asksWho(await open(link, client))).to.equal(true);
-    setClock(now + 10.5 * HOUR + 10);
+    freezeClockAt(now + 10.5 * HOUR + 10);
     expect((await open(link, client)).status).to.equal(400);
   });
 });

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { asksWho, openBrowser, requirePage } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, registerClient, type Connection } from '../support/connection.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh, type Client } from '../support/oauth.ts';
@@ -24,9 +24,9 @@ describe('A registration', () => {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
     const client = await registerClient(server);
-    moveClock(23 * HOUR);
+    advanceClock(23 * HOUR);
     expect(asksWho(await start(client, link))).to.equal(true);
-    moveClock(2 * HOUR);
+    advanceClock(2 * HOUR);
     const page = await start(client, link);
     expect(page.status).to.equal(400);
     expect(page.html).to.match(/again/);
@@ -37,12 +37,12 @@ describe('A registration', () => {
   it('DCR-03 that was used stays for ninety days after its last use', async () => {
     const connector = await createConnector(system());
     const { server, client, refreshToken } = await connect(system(), connector);
-    moveClock(29 * DAY);
+    advanceClock(29 * DAY);
     const { body } = await refresh(server, client, refreshToken);
     expect(body.refresh_token).to.be.a('string');
-    moveClock(85 * DAY);
+    advanceClock(85 * DAY);
     expect(asksWho(await start(client, connector.link))).to.equal(true);
-    moveClock(6 * DAY);
+    advanceClock(6 * DAY);
     expect((await start(client, connector.link)).status).to.equal(400);
   });
 });
@@ -57,10 +57,10 @@ describe('A refresh token', () => {
 
   it('lasts thirty days without use', async () => {
     const connection = await connect(system(), await createConnector(system()));
-    moveClock(29 * DAY);
+    advanceClock(29 * DAY);
     const once = await refreshed(connection, connection.refreshToken);
     expect(once).to.have.property('access_token');
-    moveClock(31 * DAY);
+    advanceClock(31 * DAY);
     const token = typeof once === 'object' ? once.refresh_token : undefined;
     expect(await refreshed(connection, token)).to.equal('invalid_grant');
   });
@@ -69,17 +69,17 @@ describe('A refresh token', () => {
     const connection = await connect(system(), await createConnector(system()));
     let token = connection.refreshToken;
     for (const days of [25, 25, 25, 14]) {
-      moveClock(days * DAY);
+      advanceClock(days * DAY);
       const body = await refreshed(connection, token);
       if (typeof body !== 'object') throw new Error(`refused: ${body}`);
       token = body.refresh_token;
     }
-    moveClock(DAY - HOUR / 2);
+    advanceClock(DAY - HOUR / 2);
     const last = await refreshed(connection, token);
     if (typeof last !== 'object') throw new Error(`refused: ${last}`);
     expect(last.expires_in).to.be.within(1, HOUR / 2);
     expect(await isLetIn(connection.link, last.access_token)).to.equal(true);
-    moveClock(HOUR);
+    advanceClock(HOUR);
     const { status } = await callTool(connection.link, last.access_token, 'club_overview');
     expect(status).to.equal(401);
     expect(await refreshed(connection, last.refresh_token)).to.equal('invalid_grant');

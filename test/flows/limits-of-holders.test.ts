@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { createConnector, showConnector, type Connector } from '../support/management-api.ts';
 import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, type Connection } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
@@ -28,7 +28,7 @@ onEachStore('A holder of a limited connect link', (system) => {
     const first = await obtainCode(system(), connector);
     await obtainCode(system(), connector, { as: first });
     expect((await redeem(first)).status).to.equal(200);
-    moveClock(300);
+    advanceClock(300);
     expect(await usesOf(system(), connector)).to.deep.equal({ uses: 1, state: 'used-up' });
   });
 
@@ -41,7 +41,7 @@ onEachStore('A holder of a limited connect link', (system) => {
       expect(status).to.equal(200);
       expect(await isLetIn(connector.link, body.access_token)).to.equal(true);
     }
-    moveClock(300);
+    advanceClock(300);
     expect(await usesOf(system(), connector)).to.deep.equal({ uses: 1, state: 'used-up' });
   });
 

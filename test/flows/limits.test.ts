@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { createConnector, showConnector, type Connector } from '../support/management-api.ts';
 import { asksConsent, openBrowser, type Person } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
@@ -68,7 +68,7 @@ onEachStore('A connect link with a limit', (system) => {
     expect(asksConsent(await alan.openConsent(ask(), 'alan'))).to.equal(false);
     const wrong = await obtainCode(system(), connector, { as: other });
     expect((await redeem({ ...wrong, verifier: 'x'.repeat(43) })).status).to.equal(400);
-    moveClock(400);
+    advanceClock(400);
     const { uses, state } = await showConnector(system(), connector.id);
     expect({ uses, state }).to.deep.equal({ uses: 0, state: 'active' });
   });
@@ -77,7 +77,7 @@ onEachStore('A connect link with a limit', (system) => {
     const connector = await createConnector(system(), { maxUses: 1 });
     await obtainCode(system(), connector);
     expect((await showConnector(system(), connector.id)).state).to.equal('used-up');
-    moveClock(120);
+    advanceClock(120);
     expect((await showConnector(system(), connector.id)).state).to.equal('active');
     const { accessToken } = await connect(system(), connector, { person: 'grace' });
     expect(await isLetIn(connector.link, accessToken)).to.equal(true);

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';
 import { refresh, type TokenAnswer } from '../support/oauth.ts';
@@ -103,7 +103,7 @@ describe('While the database stalls', () => {
     const { accessToken } = await connect(system(), connector);
     expect(await isLetIn(connector.link, accessToken)).to.equal(true);
     const answer = await stalled(async () => {
-      moveClock(46);
+      advanceClock(46);
       return callTool(connector.link, accessToken, 'club_overview');
     });
     expect(answer.status).to.equal(503);

@@ -6,7 +6,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
 import { launchChromium } from '../pages/chromium.ts';
 import { createConnector, revokeConnector, type Wanted } from '../support/management-api.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, redeem, registerClient } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { isLetIn } from '../support/mcp.ts';
@@ -134,7 +134,7 @@ describe('In a real browser, off the straight way', function () {
   it('a page that lay about for too long says what to do', async () => {
     const { url } = await prepare();
     await consentAs(url);
-    moveClock(QUARTER_OF_AN_HOUR + 1);
+    advanceClock(QUARTER_OF_AN_HOUR + 1);
     await press('Approve');
     expect(await heading()).to.equal('This page is out of date');
     expect(await page.locator('#advice + p').innerText()).to.include('connect again from there');

@@ -1,7 +1,7 @@
 // Requests that race never sign anybody out, and never give the same thing twice (RFC 6749 section 4.1.2, RFC 9700 section 4.14).
 import { expect } from 'chai';
 import { createConnector, readAudit } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import {
   connect,
   obtainCode,
@@ -47,7 +47,7 @@ onEachStore('One code', (system) => {
     const { link } = await createConnector(system());
     const code = await obtainCode(system(), { link });
     const { body } = await redeem(code);
-    moveClock(2);
+    advanceClock(2);
     expect((await redeem(code)).body.error).to.equal('invalid_grant');
     const { server, client } = code;
     const refreshed = await refresh(server, client, body.refresh_token);
@@ -85,7 +85,7 @@ onEachStore('One refresh token', (system) => {
     const connection = await newConnection(system());
     const second = await rotate(connection, connection.refreshToken);
     const third = await rotate(connection, second.body.refresh_token);
-    moveClock(50);
+    advanceClock(50);
     const again = await rotate(connection, connection.refreshToken);
     expect(again.status).to.equal(200);
     expect(again.body.refresh_token).to.equal(third.body.refresh_token);
@@ -94,7 +94,7 @@ onEachStore('One refresh token', (system) => {
   it('used again after a minute turns once more while its successor was never used', async () => {
     const connection = await newConnection(system());
     const lost = await rotate(connection, connection.refreshToken);
-    moveClock(61);
+    advanceClock(61);
     const found = await rotate(connection, connection.refreshToken);
     expect(found.status).to.equal(200);
     expect(found.body.refresh_token).to.not.equal(lost.body.refresh_token);
@@ -106,7 +106,7 @@ onEachStore('One refresh token', (system) => {
     const connection = await newConnection(system());
     const second = await rotate(connection, connection.refreshToken);
     const third = await rotate(connection, second.body.refresh_token);
-    moveClock(61);
+    advanceClock(61);
     const thieves = await times(8, () => rotate(connection, connection.refreshToken));
     for (const { body } of thieves) expect(body.error).to.equal('invalid_grant');
     expect((await rotate(connection, third.body.refresh_token)).body.error).to.equal(
@@ -124,7 +124,7 @@ onEachStore('One refresh token', (system) => {
     const connection = await newConnection(system());
     const second = await rotate(connection, connection.refreshToken);
     const third = await rotate(connection, second.body.refresh_token);
-    moveClock(61);
+    advanceClock(61);
     const stranger = await registerClient(connection.server);
     const stolen = await refresh(connection.server, stranger, connection.refreshToken);
     expect(stolen.body.error).to.equal('invalid_grant');
@@ -134,9 +134,9 @@ onEachStore('One refresh token', (system) => {
   it('that died unused ends the family when it comes back', async () => {
     const connection = await newConnection(system());
     const dead = await rotate(connection, connection.refreshToken);
-    moveClock(61);
+    advanceClock(61);
     const current = await rotate(connection, connection.refreshToken);
-    moveClock(61);
+    advanceClock(61);
     expect((await rotate(connection, dead.body.refresh_token)).body.error).to.equal(
       'invalid_grant',
     );

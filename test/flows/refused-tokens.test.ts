@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { mint, revoke } from '../minted-tokens/minting.ts';
 import { createConnector } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';
@@ -27,7 +27,7 @@ describe('A refused token', () => {
   it('that has expired is called expired, and one that nobody signed is not', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
-    moveClock(3601);
+    advanceClock(3601);
     expect(await messageFor(connector.link, accessToken)).to.match(/has expired.*refresh/);
     const forged = await messageFor(connector.link, forge(accessToken));
     expect(forged).to.equal('the access token is not valid for this connect link');
@@ -60,7 +60,7 @@ describe('A refused token', () => {
     expect(await messageFor(address, ended.token)).to.match(/was revoked; .*connect link/);
     expect(await messageFor(address, accessToken)).to.match(/another address; .*connect link/);
     expect(await messageFor(link, short.token)).to.match(/another address/);
-    moveClock(3601);
+    advanceClock(3601);
     expect(await messageFor(address, short.token)).to.match(/has expired; .*connect link/);
     expect(await messageFor(address, forge(short.token))).to.match(/^this address accepts/);
   });

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { SignJWT, decodeJwt, generateKeyPair, UnsecuredJWT } from 'jose';
 import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { call, callTool, isLetIn } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
@@ -98,9 +98,9 @@ describe('Without a good token', () => {
   it('RSV-01 an expired token is a bad one', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
-    moveClock(3540);
+    advanceClock(3540);
     expect(await isLetIn(connector.link, accessToken)).to.equal(true);
-    moveClock(120);
+    advanceClock(120);
     const { status, headers } = await call(connector.link, accessToken, PING);
     expect(status).to.equal(401);
     expect(headers.get('www-authenticate')).to.include('error="invalid_token"');
@@ -167,7 +167,7 @@ describe('A connect link', () => {
     const connector = await createConnector(system(), { expiresAt });
     const { server, client, accessToken, refreshToken } = await connect(system(), connector);
     expect(await isLetIn(connector.link, accessToken)).to.equal(true);
-    moveClock(601);
+    advanceClock(601);
     await expectGone(connector, accessToken);
     expect((await refresh(server, client, refreshToken)).body.error).to.equal('invalid_grant');
   });

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector } from '../support/management-api.ts';
 import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, redeem, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
@@ -45,7 +45,7 @@ describe('In one browser', () => {
     expect(new Set(answers).size).to.equal(1);
     expect(answers[0]).to.include('error=access_denied');
     for (const seconds of [0, 60]) {
-      moveClock(seconds);
+      advanceClock(seconds);
       const late = requirePage(await browser.submit(page, { decision: 'approve' }));
       expect(late.status).to.equal(400);
       expect(late.html).to.include('You have denied this already');
@@ -58,7 +58,7 @@ describe('In one browser', () => {
     requireDeparture(await browser.submit(page, { decision: 'approve' }));
     const stranger = openBrowser(system().origins);
     expect(requirePage(await stranger.submit(page, { decision: 'approve' })).status).to.equal(400);
-    moveClock(60);
+    advanceClock(60);
     const late = requirePage(await browser.submit(page, { decision: 'approve' }));
     expect(late.status).to.equal(400);
     expect(late.html).to.include('You have approved this already');
@@ -91,12 +91,12 @@ describe('In one browser', () => {
     await browser.openConsent(start().url, 'ada');
     const idp = new URL(String(system().origins[2]));
     for (const hours of [5, 5]) {
-      moveClock(hours * HOUR);
+      advanceClock(hours * HOUR);
       browser.visited.length = 0;
       await browser.openConsent(start().url);
       expect(browser.visited.some(({ host }) => host === idp.host)).to.equal(false);
     }
-    moveClock(5 * HOUR);
+    advanceClock(5 * HOUR);
     browser.visited.length = 0;
     await browser.openConsent(start().url);
     expect(browser.visited.some(({ host }) => host === idp.host)).to.equal(true);

@@ -11,7 +11,7 @@ import {
   revokeConnector,
   showGrant,
 } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
 import { askAboutToken } from '../support/token-endpoints.ts';
@@ -31,7 +31,7 @@ const ENDS: { reason: Reason; end: End; event?: string }[] = [
     async end(_system, family) {
       const { refreshToken } = await rotate(family, family.refreshToken);
       await rotate(family, refreshToken);
-      moveClock(120);
+      advanceClock(120);
       await present(family, family.refreshToken);
     },
   },
@@ -69,7 +69,7 @@ const ENDS: { reason: Reason; end: End; event?: string }[] = [
       await changeAccount(system, claimOf(accessToken, 'sub'), 'enable');
     },
   },
-  { reason: 'idle', end: async () => moveClock(30 * DAY) },
+  { reason: 'idle', end: async () => advanceClock(30 * DAY) },
 ];
 
 onEachStore('A connection that ended', (system) => {
@@ -91,7 +91,7 @@ onEachStore('A connection that ended', (system) => {
   it('says that its code was used twice', async () => {
     const code = await obtainCode(system(), await createConnector(system()));
     const { body } = await redeem(code);
-    moveClock(2);
+    advanceClock(2);
     expect((await redeem(code)).status).to.equal(400);
     const id = claimOf(body.access_token ?? '', 'grant_id');
     expect(await showGrant(system(), id)).to.include({ state: 'ended', reason: 'code_replay' });
@@ -100,7 +100,7 @@ onEachStore('A connection that ended', (system) => {
   it('says that the person did not let the app stay connected', async () => {
     const connection = await connect(system(), await createConnector(system()), { stay: false });
     expect(await showGrant(system(), grantOf(connection))).to.include({ state: 'active' });
-    moveClock(3600);
+    advanceClock(3600);
     const grant = await showGrant(system(), grantOf(connection));
     expect(grant).to.include({ state: 'ended', reason: 'not_renewable' });
   });
@@ -109,10 +109,10 @@ onEachStore('A connection that ended', (system) => {
     const family = await startFamily(system());
     let { refreshToken } = family;
     for (let month = 0; month < 3; month += 1) {
-      moveClock(29 * DAY);
+      advanceClock(29 * DAY);
       ({ refreshToken } = await rotate(family, refreshToken));
     }
-    moveClock(3 * DAY);
+    advanceClock(3 * DAY);
     expect((await present(family, refreshToken)).body.error).to.equal('invalid_grant');
     const grant = await showGrant(system(), grantOf(family));
     expect(grant).to.include({ state: 'ended', reason: 'absolute' });
@@ -128,9 +128,9 @@ describe('Why a connection ended', () => {
     it(`is told for 30 days and not longer (${reason})`, async () => {
       const family = await startFamily(system());
       await end(system(), family);
-      moveClock(30 * DAY - 60);
+      advanceClock(30 * DAY - 60);
       expect(await showGrant(system(), grantOf(family))).to.include({ state: 'ended', reason });
-      moveClock(120);
+      advanceClock(120);
       const gone = await showGrant(system(), grantOf(family)).catch(String);
       expect(gone).to.match(/404 .*kept for 30 days/);
     });
@@ -140,7 +140,7 @@ describe('Why a connection ended', () => {
     await changeAccount(system(), claimOf(family.accessToken, 'sub'), 'disable');
     for (let attempt = 0; attempt < 3; attempt += 1)
       expect((await present(family, family.refreshToken)).body.error).to.equal('invalid_grant');
-    moveClock(3601);
+    advanceClock(3601);
     await present(family, family.refreshToken);
     const { refusals } = await showGrant(system(), grantOf(family));
     expect(refusals.map(({ reason }) => reason)).to.deep.equal([

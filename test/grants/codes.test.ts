@@ -2,11 +2,10 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, type AuditItem } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock, freezeClock } from '../support/clock.ts';
 import { obtainCode, redeem, registerClient, type Unredeemed } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import type { TokenAnswer } from '../support/oauth.ts';
-import { stopClock } from '../support/stopped-clock.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore } from '../support/system.ts';
 import { auditOf, expectEnded, present, times } from './family.ts';
@@ -60,7 +59,7 @@ for (const { title, stay } of KINDS) {
 
     it(`redeemed ${AT_ONCE} times at once is redeemed once, and what it gave is good`, async () => {
       // However long the requests take, none comes a second after the first.
-      stopClock();
+      freezeClock();
       for (let round = 0; round < ROUNDS; round += 1) {
         const code = await newCode();
         const answers = await times(AT_ONCE, () => redeem(code));
@@ -73,7 +72,7 @@ for (const { title, stay } of KINDS) {
     }).timeout(BUSY_MACHINE_MS);
 
     it('sent twice within a second is refused the second time, without harm', async () => {
-      stopClock();
+      freezeClock();
       const code = await newCode();
       const given = await exchanged(code);
       expectRefused(await redeem(code));
@@ -84,7 +83,7 @@ for (const { title, stay } of KINDS) {
       it(`replayed ${seconds} s later takes back all it gave, with one event`, async () => {
         const code = await newCode();
         const given = await exchanged(code);
-        moveClock(seconds);
+        advanceClock(seconds);
         expectRefused(await redeem(code));
         await expectTakenBack(code, given);
       });
@@ -93,7 +92,7 @@ for (const { title, stay } of KINDS) {
     it('replayed eight times at once takes back all it gave, with one event', async () => {
       const code = await newCode();
       const given = await exchanged(code);
-      moveClock(2);
+      advanceClock(2);
       (await times(8, () => redeem(code))).forEach(expectRefused);
       await expectTakenBack(code, given);
     });
@@ -114,7 +113,7 @@ for (const { title, stay } of KINDS) {
     it('in wrong hands after it was redeemed takes nothing back', async () => {
       const code = await newCode();
       const given = await exchanged(code);
-      moveClock(2);
+      advanceClock(2);
       await misuse(code);
       await expectGood(code, given);
     });

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { obtainCode, registerClient } from '../support/connection.ts';
 import type { AuthMethod } from '../support/oauth.ts';
 import { onEachStore, useSystem } from '../support/system.ts';
@@ -112,10 +112,10 @@ onEachStore(
       for (const token of no)
         for (const hint of HINTS)
           expect(await factsOf(token, hint), token).to.deep.equal({ active: false });
-      moveClock(3600);
+      advanceClock(3600);
       expect(await factsOf(family.accessToken)).to.deep.equal({ active: false });
       expect(await isActive(family.refreshToken)).to.equal(true);
-      moveClock(30 * 86_400);
+      advanceClock(30 * 86_400);
       expect(await factsOf(family.refreshToken)).to.deep.equal({ active: false });
     });
 
@@ -123,7 +123,7 @@ onEachStore(
       const family = await startFamily(system());
       const second = await rotate(family, family.refreshToken);
       const third = await rotate(family, second.refreshToken);
-      moveClock(66);
+      advanceClock(66);
       expect(await factsOf(family.refreshToken)).to.deep.equal({ active: false });
       expect((await present(family, third.refreshToken)).status).to.equal(200);
     });
@@ -165,7 +165,7 @@ onEachStore(
         await createConnector(system(), { expiresAt }),
       );
       expect(await isActive(family.accessToken)).to.equal(true);
-      moveClock(601);
+      advanceClock(601);
       await untilInactive(family.accessToken, family.refreshToken);
     });
 

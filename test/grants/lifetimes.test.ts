@@ -5,7 +5,7 @@ import { createConnector } from '../support/management-api.ts';
 import { obtainCode, redeem } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import type { TokenAnswer } from '../support/oauth.ts';
-import { setClock, stopClock } from '../support/stopped-clock.ts';
+import { freezeClockAt, freezeClock } from '../support/clock.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore, useSystem } from '../support/system.ts';
 import { expectEnded, present, startFamily, tokensOf, rotate } from './family.ts';
@@ -24,59 +24,59 @@ function expectExpired({ status, body }: TokenAnswer): void {
 onEachStore('To the second', (system) => {
   it('a code lives for a minute', async () => {
     const connector = await createConnector(system());
-    const now = stopClock();
+    const now = freezeClock();
     const [early, late] = [
       await obtainCode(system(), connector),
       await obtainCode(system(), connector),
     ];
-    setClock(now + 59);
+    freezeClockAt(now + 59);
     expect((await redeem(early)).status).to.equal(200);
-    setClock(now + 60);
+    freezeClockAt(now + 60);
     expectExpired(await redeem(late));
   });
 
   it('an access token lives for an hour, and says so', async () => {
-    const now = stopClock();
+    const now = freezeClock();
     const family = await startFamily(system());
     const { body } = await present(family, family.refreshToken);
     expect(body.expires_in).to.equal(HOUR);
-    setClock(now + HOUR - 1);
+    freezeClockAt(now + HOUR - 1);
     expect(await isLetIn(family.link, body.access_token)).to.equal(true);
-    setClock(now + HOUR);
+    freezeClockAt(now + HOUR);
     expect(await isLetIn(family.link, body.access_token)).to.equal(false);
   });
 
   it('a refresh token that nobody uses lives for 30 days, and each use begins them again', async () => {
-    const now = stopClock();
+    const now = freezeClock();
     const [used, unused] = [await startFamily(system()), await startFamily(system())];
-    setClock(now + IDLE - 1);
+    freezeClockAt(now + IDLE - 1);
     const once = await rotate(used, used.refreshToken);
-    setClock(now + IDLE);
+    freezeClockAt(now + IDLE);
     expectExpired(await present(unused, unused.refreshToken));
-    setClock(now + 2 * IDLE - 2);
+    freezeClockAt(now + 2 * IDLE - 2);
     const { refreshToken } = await rotate(used, once.refreshToken);
-    setClock(now + 3 * IDLE - 2);
+    freezeClockAt(now + 3 * IDLE - 2);
     expectExpired(await present(used, refreshToken));
   });
 
   it('repeats do not make a refresh token live longer', async () => {
-    const now = stopClock();
+    const now = freezeClock();
     const family = await startFamily(system());
     const { refreshToken } = await rotate(family, family.refreshToken);
-    setClock(now + 59);
+    freezeClockAt(now + 59);
     expect((await present(family, family.refreshToken)).body.refresh_token).to.equal(refreshToken);
-    setClock(now + IDLE);
+    freezeClockAt(now + IDLE);
     expectExpired(await present(family, refreshToken));
     expectExpired(await present(family, family.refreshToken));
   });
 
   it('a connection lives for 90 days however often it is used, and no access token outlives it', async () => {
-    const now = stopClock();
+    const now = freezeClock();
     const end = now + ABSOLUTE;
     const family = await startFamily(system());
     let token = family.refreshToken;
     for (const at of [...daysAfter(now, 10), end - HOUR - 1, end - HOUR + 1, end - 60, end - 1]) {
-      setClock(at);
+      freezeClockAt(at);
       const answer = await present(family, token);
       const { body } = answer;
       const left = Math.min(HOUR, end - at);
@@ -86,7 +86,7 @@ onEachStore('To the second', (system) => {
       token = tokensOf(answer).refreshToken;
     }
     const last = await rotate(family, token);
-    setClock(end);
+    freezeClockAt(end);
     await expectEnded(family, {
       accessTokens: [last.accessToken],
       refreshTokens: [last.refreshToken, token, family.refreshToken],
@@ -103,14 +103,14 @@ describe('The record of a grant', () => {
   const system = useSystem({ store: 'redis' });
 
   it('stays under 2 kB through a thousand refreshes', async () => {
-    const now = stopClock();
+    const now = freezeClock();
     const family = await startFamily(system());
     const [stored, ...others] = (await readStoredBytes(system().storeAddress, 'grant:')).slice(-1);
     expect(others).to.deep.equal([]);
     expect(stored?.bytes.length).to.be.within(100, MOST_BYTES);
     let token = family.refreshToken;
     for (let refreshes = 1; refreshes <= 1000; refreshes += 1) {
-      setClock(now + refreshes / 10);
+      freezeClockAt(now + refreshes / 10);
       token = (await rotate(family, token)).refreshToken;
       if (refreshes % 100 > 0) continue;
       for (const { bytes } of await readStoredBytes(system().storeAddress, 'grant:'))

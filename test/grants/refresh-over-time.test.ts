@@ -1,9 +1,8 @@
 // What an older refresh token is good for depends on how old it is and on what became of its successor (RFC 9700 section 4.14.2).
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock, freezeClock, freezeClockAt } from '../support/clock.ts';
 import type { AuthMethod } from '../support/oauth.ts';
-import { setClock, stopClock } from '../support/stopped-clock.ts';
 import { onEachStore } from '../support/system.ts';
 import {
   auditOf,
@@ -35,12 +34,12 @@ for (const method of METHODS) {
     });
 
     it('one or two generations old gives the current one for a minute', async () => {
-      const now = stopClock();
+      const now = freezeClock();
       const family = await start();
       const first = await rotate(family, family.refreshToken);
       const second = await rotate(family, first.refreshToken);
       for (const seconds of [0, 1, 30, 59]) {
-        setClock(now + seconds);
+        freezeClockAt(now + seconds);
         for (const token of [family.refreshToken, first.refreshToken]) {
           const given = tokensOf(await present(family, token));
           expect(given.refreshToken).to.equal(second.refreshToken);
@@ -58,7 +57,7 @@ for (const method of METHODS) {
       it(`whose answer was lost works again after ${time}`, async () => {
         const family = await start();
         await rotate(family, family.refreshToken);
-        moveClock(seconds);
+        advanceClock(seconds);
         await expectAlive(family, await rotate(family, family.refreshToken));
         expect(await auditOf(system(), family.accessToken)).to.deep.equal([]);
       });
@@ -68,16 +67,16 @@ for (const method of METHODS) {
       const family = await start();
       for (let loss = 0; loss < 5; loss += 1) {
         await rotate(family, family.refreshToken);
-        moveClock(61);
+        advanceClock(61);
       }
       await expectAlive(family, await rotate(family, family.refreshToken));
     });
 
     it('whose successor was not used in a minute turns once more: that successor is dead and ends the family', async () => {
-      const now = stopClock();
+      const now = freezeClock();
       const family = await start();
       const lost = await rotate(family, family.refreshToken);
-      setClock(now + 60);
+      freezeClockAt(now + 60);
       const late = await rotate(family, family.refreshToken);
       expect(late.refreshToken).to.not.equal(lost.refreshToken);
       await expectAlive(family, late);
@@ -91,11 +90,11 @@ for (const method of METHODS) {
     });
 
     it('whose successor was used, a minute later, ends the family with one event', async () => {
-      const now = stopClock();
+      const now = freezeClock();
       const family = await start();
       const first = await rotate(family, family.refreshToken);
       const second = await rotate(family, first.refreshToken);
-      setClock(now + 66);
+      freezeClockAt(now + 66);
       const refused = await present(family, family.refreshToken);
       expect([refused.status, refused.body.error]).to.deep.equal([400, 'invalid_grant']);
       await expectEnded(family, {
@@ -108,7 +107,7 @@ for (const method of METHODS) {
     it('stolen and replayed eight times at once ends the family with one event', async () => {
       const family = await start();
       const first = await rotate(family, family.refreshToken);
-      moveClock(61);
+      advanceClock(61);
       const second = await rotate(family, first.refreshToken);
       const answers = await times(8, () => present(family, family.refreshToken));
       for (const { status, body } of answers)

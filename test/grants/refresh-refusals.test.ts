@@ -1,7 +1,7 @@
 // What a refresh is refused for costs nothing: the stored grant stays as it is, and the client goes on (RFC 6749 section 6, RFC 8707).
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, registerClient } from '../support/connection.ts';
 import { type Client, refresh, type TokenAnswer } from '../support/oauth.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
@@ -84,7 +84,7 @@ onEachStore('A refresh that is refused', (system) => {
     const { refreshToken: current } = await rotate(family, family.refreshToken);
     const forged = Object.entries(forgeries(family.refreshToken, current, foreign.refreshToken));
     for (const minutesLater of [0, 2]) {
-      moveClock(minutesLater * 60);
+      advanceClock(minutesLater * 60);
       for (const [what, token] of forged)
         await expectNoHarm(what, 'invalid_grant', () => present(family, token));
     }
@@ -101,7 +101,7 @@ onEachStore('A refresh that is refused', (system) => {
       await registerClient(family.server, 'client_secret_basic'),
     ];
     for (const minutesLater of [0, 2]) {
-      moveClock(minutesLater * 60);
+      advanceClock(minutesLater * 60);
       for (const client of strangers)
         for (const token of [current, parent, family.refreshToken])
           for (const resource of [undefined, 'x'])
@@ -123,7 +123,7 @@ onEachStore('A refresh that is refused', (system) => {
         { ...client, secret: 'wrong' },
         { ...client, secret: `${client.secret}x` },
       ];
-      moveClock(61);
+      advanceClock(61);
       for (const impostor of impostors)
         for (const token of [current, family.refreshToken])
           await expectNoHarm(`${impostor.method}, ${impostor.secret}`, 'invalid_client', () =>
@@ -148,7 +148,7 @@ onEachStore('A refresh that is refused', (system) => {
       [family.link, other],
     ];
     for (const minutesLater of [0, 2]) {
-      moveClock(minutesLater * 60);
+      advanceClock(minutesLater * 60);
       for (const value of wrong)
         for (const token of [current, family.refreshToken])
           await expectNoHarm(String(value), 'invalid_target', () =>

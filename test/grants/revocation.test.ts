@@ -11,7 +11,7 @@ import { openSystemStore } from '../support/system-store.ts';
 import { onEachStore } from '../support/system.ts';
 import { askAboutToken, type Credentials, type RawAnswer } from '../support/token-endpoints.ts';
 import { until } from '../store/condition.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import {
   auditOf,
   expectAlive,
@@ -79,7 +79,7 @@ onEachStore('Revoking a refresh token', (system) => {
     for (const seconds of [0, 61]) {
       const family = await startFamily(system());
       const next = await rotate(family, family.refreshToken);
-      moveClock(seconds);
+      advanceClock(seconds);
       expectDone(await revoke(family, family.refreshToken));
       await untilShutOut(family, next.accessToken);
       await expectEnded(family, { accessTokens: [], refreshTokens: [next.refreshToken] });

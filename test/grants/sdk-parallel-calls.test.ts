@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import type { AuthMethod } from '../support/oauth.ts';
 import { connectSdkV1, connectSdkV2, type SdkClient, type SdkOptions } from '../support/sdk.ts';
 import { onEachStore } from '../support/system.ts';
@@ -51,7 +51,7 @@ onEachStore('Five parallel calls with an expired access token', (system) => {
         const client = await connect(link, { browser: openBrowser(system().origins), method });
         for (let hour = 0; hour < 2; hour += 1) {
           const before = client.accessToken();
-          moveClock(3601);
+          advanceClock(3601);
           const results = await with401sTogether(CALLS, () =>
             Promise.all(Array.from({ length: CALLS }, () => client.callTool('club_overview'))),
           );

@@ -2,7 +2,7 @@
 import { decodeJwt } from 'jose';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser, type Browser } from '../support/browser.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { redeem, REDIRECT_URI, type Unredeemed } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import {
@@ -146,7 +146,7 @@ async function misbehave(
       `/${GUESS}/${accessToken}`,
     ],
   });
-  moveClock(66);
+  advanceClock(66);
   await present(code, tokens.refreshToken);
   restoreClock();
 }
@@ -159,7 +159,7 @@ async function strayThrough(origin: string, { paths, ...headers }: Stray): Promi
 }
 
 async function replayCode({ code }: Watched): Promise<void> {
-  moveClock(2);
+  advanceClock(2);
   await redeem(code);
   restoreClock();
 }

@@ -6,7 +6,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { expect } from 'chai';
 import { createConnector, listGrants, manage } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { freePorts } from '../support/free-ports.ts';
 import type { System } from '../support/system.ts';
 import {
@@ -58,7 +58,7 @@ export function mcpRemoteRow(stage: () => Stage): Row {
       call: onBoth(expectServed),
       refresh: {
         prove: async () => {
-          moveClock(3601);
+          advanceClock(3601);
           await onBoth(expectRefresh).prove();
         },
       },

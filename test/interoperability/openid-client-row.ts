@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import * as library from 'openid-client';
 import { createConnector } from '../support/management-api.ts';
 import { type Browser, openBrowser, type Wishes } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import type { System } from '../support/system.ts';
 import { CONTACT, OVERVIEW, toolCall } from './messages.ts';
 import { OWN_DOCUMENT, type Stage } from './stage.ts';
@@ -64,7 +64,7 @@ export function openidClientRow(stage: () => Stage): Row {
       call: onBoth(expectServed),
       refresh: {
         prove: async () => {
-          moveClock(3601);
+          advanceClock(3601);
           await onBoth(refresh).prove();
         },
       },

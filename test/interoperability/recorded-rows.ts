@@ -1,5 +1,5 @@
 // Rows of clients that are played from recordings: each the whole way once for every way it makes itself known.
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import type { System } from '../support/system.ts';
 import { callStep, refreshStep, revokeStep, stepUpStep } from './recorded-connection.ts';
 import { documentOf, type RecordedClient, registrationOf } from './recorded-clients.ts';
@@ -41,7 +41,7 @@ export function recordedRow(recorded: RecordedClient, stage: () => Stage): Row {
       call: onEach(callStep),
       refresh: {
         prove: async () => {
-          moveClock(ACCESS_TOKEN_SECONDS + 1);
+          advanceClock(ACCESS_TOKEN_SECONDS + 1);
           for (const journey of allOf(journeys)) await refreshStep(journey);
         },
       },

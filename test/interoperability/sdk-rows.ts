@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, manage } from '../support/management-api.ts';
 import { openBrowser, type Wishes } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { type Sdk, type SdkClient, SDKS } from '../support/sdk.ts';
 import type { System } from '../support/system.ts';
 import {
@@ -77,7 +77,7 @@ function sdkRow(client: string, sdk: Sdk, system: () => System): Row {
       }),
       refresh: {
         prove: async () => {
-          moveClock(3601);
+          advanceClock(3601);
           await onBoth(expectRefresh).prove();
         },
       },

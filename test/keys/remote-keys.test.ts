@@ -9,7 +9,7 @@ import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { until } from '../store/condition.ts';
 import { createConnector } from '../support/management-api.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { refresh } from '../support/oauth.ts';
 import { startSystem, type System } from '../support/system.ts';
@@ -84,7 +84,7 @@ describe('Remote verification keys without notifications', () => {
     await until('the new key to sign', async () => (await publishedIds(system))[0] === key?.id);
     const { server, client, refreshToken } = connection;
     const { body } = await refresh(server, client, refreshToken);
-    moveClock(2);
+    advanceClock(2);
     await verify(body.access_token);
     expect(requests).to.equal(2);
     expect(await refusal(connection.accessToken)).to.be.instanceOf(errors.JWKSNoMatchingKey);
@@ -98,7 +98,7 @@ describe('Remote verification keys without notifications', () => {
         const forged = withKeyId(connection.accessToken, `made-up-${second}-${attempt}`);
         expect(await refusal(forged)).to.be.instanceOf(errors.JWKSNoMatchingKey);
       }
-      moveClock(1);
+      advanceClock(1);
     }
     const seconds = (Date.now() - began) / 1000;
     expect(requests).to.be.within(2, 2 + Math.floor(seconds));
@@ -107,9 +107,9 @@ describe('Remote verification keys without notifications', () => {
   it('RSV-09 remote keys are used for a day while the authorization server is unavailable', async () => {
     await verify(connection.accessToken);
     await closeProxy();
-    moveClock(3500);
+    advanceClock(3500);
     await verify(connection.accessToken);
-    moveClock(86_400);
+    advanceClock(86_400);
     expect(await refusal(connection.accessToken)).to.not.be.instanceOf(errors.JOSEError);
   });
 

@@ -2,11 +2,10 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, listGrants, manage, readAudit } from '../support/management-api.ts';
 import { type Browser, openBrowser, type Page, requirePage } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock, freezeClock } from '../support/clock.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { connect } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
-import { stopClock } from '../support/stopped-clock.ts';
 import { useSystem } from '../support/system.ts';
 
 describe('the lists of the console', function () {
@@ -128,7 +127,7 @@ describe('the lists of the console', function () {
 
   /** A while after what other tests did to her, because a sign-in within the same second does not count. */
   async function graceConnected() {
-    moveClock((elapsed += 60));
+    advanceClock((elapsed += 60));
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector, { person: 'grace' });
     const id = String(decodeJwt(accessToken).sub);
@@ -167,7 +166,7 @@ describe('the lists of the console', function () {
   });
 
   it('LOG-05 an administrator who forgets their own account can sign in again within the same second', async () => {
-    stopClock();
+    freezeClock();
     const page = requirePage(await browser.visit(at('/accounts')));
     const by = String((await lastAudited('console_sign_in'))?.['by']);
     const inside = await press(page, '/accounts/forget', by);
@@ -176,7 +175,7 @@ describe('the lists of the console', function () {
   });
 
   it('LOG-05 an administrator forgotten twice within one second is signed out both times', async () => {
-    stopClock();
+    freezeClock();
     const by = String((await lastAudited('console_sign_in'))?.['by']);
     const inside = await press(await open('/accounts'), '/accounts/forget', by);
     const cookie = cookieHeader(browser.jar, new URL(at('/accounts')));
@@ -212,7 +211,7 @@ describe('the lists of the console', function () {
 
   it('the audit log pages back to its beginning from any period', async () => {
     await createConnector(system(), { name: 'Of two weeks ago' });
-    moveClock(14 * 86_400);
+    advanceClock(14 * 86_400);
     const page = requirePage(await browser.visit(at('/audit')));
     await browser.submit(page, { person: 'ada' });
     expect((await open('/audit')).html).to.include('Of two weeks ago');

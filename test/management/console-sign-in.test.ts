@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { type Browser, describePage, openBrowser, requirePage } from '../support/browser.ts';
 import { createConnector, readAudit } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { startSystem, type System, useSystem } from '../support/system.ts';
 import { tokenIn, useConsole } from '../support/console.ts';
 
@@ -69,21 +69,21 @@ describe('the console', function () {
 
     it('CSL-04 a session ends after half an hour without a request', async () => {
       const { browser } = await signIn();
-      moveClock(25 * MINUTE);
+      advanceClock(25 * MINUTE);
       expect((await open(browser, '/connectors')).url.pathname).to.equal('/console/connectors');
-      moveClock(25 * MINUTE);
+      advanceClock(25 * MINUTE);
       expect(await isSignedIn(browser)).to.equal(true);
-      moveClock(30 * MINUTE + 1);
+      advanceClock(30 * MINUTE + 1);
       expect(await isSignedIn(browser)).to.equal(false);
     });
 
     it('CSL-04 a session ends after eight hours', async () => {
       const { browser } = await signIn();
       for (let passed = 20 * MINUTE; passed < 8 * HOUR; passed += 20 * MINUTE) {
-        moveClock(20 * MINUTE);
+        advanceClock(20 * MINUTE);
         expect(await isSignedIn(browser), `after ${passed} s`).to.equal(true);
       }
-      moveClock(20 * MINUTE);
+      advanceClock(20 * MINUTE);
       expect(await isSignedIn(browser)).to.equal(false);
     });
 

@@ -1,7 +1,7 @@
 // A minted token is nothing to the authorization server and to the management API, whatever it is presented as.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { registerClient } from '../support/connection.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { discover, refresh, requestToken } from '../support/oauth.ts';
@@ -35,7 +35,7 @@ describe('The authorization server', () => {
     const { status } = await askAboutToken(server.revocation_endpoint, client, token);
     expect(status).to.be.within(200, 400);
     // Longer than a resource server goes by what it read.
-    moveClock(11);
+    advanceClock(11);
     expect(await isLetIn(addressOf(system()), token)).to.equal(true);
 
     const resource = {

@@ -4,7 +4,7 @@ import { assert, expect } from 'chai';
 import { isAtLeast, LEVELS, type Level } from '../../src/permission-level.ts';
 import { until } from '../store/condition.ts';
 import { readAudit } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { call, callTool, isLetIn } from '../support/mcp.ts';
 import { onEachStore, useSystem } from '../support/system.ts';
 import { addressOf, findListed, listMinted, mint } from './minting.ts';
@@ -132,9 +132,9 @@ onEachStore('The last use of a minted token', (system) => {
     const first = await until('the use to be noted', () => lastUsed(id));
     expect(Date.parse(first)).to.be.within(before, Date.now());
 
-    moveClock(59);
+    advanceClock(59);
     expect(await isLetIn(addressOf(system()), token)).to.equal(true);
-    moveClock(62);
+    advanceClock(62);
     const later = Date.now();
     expect(await isLetIn(addressOf(system()), token)).to.equal(true);
     const second = await until('the later use to be noted', async () => {
@@ -159,7 +159,7 @@ onEachStore('The last use of a minted token', (system) => {
     await until('the use to be noted', () => lastUsed(id));
     const { lastUsedAt: _, ...after } = (await findListed(system(), id)) ?? {};
     expect(after).to.deep.equal(before);
-    moveClock(3601);
+    advanceClock(3601);
     expect((await listMinted(system())).map((item) => item.id)).to.not.include(id);
   });
 });

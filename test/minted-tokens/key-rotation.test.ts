@@ -8,7 +8,7 @@ import {
 import { type Key, listKeys, publishedIds, rotateKeys, signedBy } from '../keys/published-keys.ts';
 import { startBeside } from '../keys/processes.ts';
 import { until } from '../store/condition.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { isLetIn } from '../support/mcp.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { startSystem, STORES, type System } from '../support/system.ts';
@@ -80,13 +80,13 @@ for (const { title, start } of [...ONE_PROCESS, APART]) {
     it('a token outlives a rotation, and its key goes when it has expired', async () => {
       const minted = await mint(system(), { expiresIn: '30d' });
       const [next] = await rotate();
-      moveClock(WAITS + TOKEN_LIFETIME + WAITS + 60);
+      advanceClock(WAITS + TOKEN_LIFETIME + WAITS + 60);
       expect(await publishedIds(system())).to.deep.equal([next?.id, signedBy(minted.token)]);
       expect(await works(minted)).to.equal(true);
-      moveClock(29 * DAY);
+      advanceClock(29 * DAY);
       expect(await works(minted)).to.equal(true);
       expect(await findListed(system(), minted.id)).to.not.have.property('keyReplaced');
-      moveClock(DAY);
+      advanceClock(DAY);
       expect(await works(minted)).to.equal(false);
       expect(await publishedIds(system())).to.deep.equal([next?.id]);
     });
@@ -95,23 +95,23 @@ for (const { title, start } of [...ONE_PROCESS, APART]) {
       await rotate();
       const minted = await mint(system(), { expiresIn: '30d' });
       expect(await works(minted)).to.equal(true);
-      moveClock(WAITS + 1);
+      advanceClock(WAITS + 1);
       const later = await mint(system(), { expiresIn: '60d' });
       await rotate();
-      moveClock(WAITS + TOKEN_LIFETIME + WAITS + 60);
+      advanceClock(WAITS + TOKEN_LIFETIME + WAITS + 60);
       await rotate();
       expect(signedBy(minted.token)).to.not.equal(signedBy(later.token));
       for (const each of [minted, later]) expect(await works(each)).to.equal(true);
-      moveClock(29 * DAY);
+      advanceClock(29 * DAY);
       for (const each of [minted, later]) expect(await works(each)).to.equal(true);
-      moveClock(30 * DAY);
+      advanceClock(30 * DAY);
       expect(await works(later)).to.equal(true);
     });
 
     it('a token works as soon as it is minted, just before and after a rotation', async () => {
       for (const passed of [0, WAITS - 1, 2]) {
         if (passed === 0) await rotate();
-        moveClock(passed);
+        advanceClock(passed);
         expect(await works(await mint(system()))).to.equal(true);
       }
     });
@@ -119,9 +119,9 @@ for (const { title, start } of [...ONE_PROCESS, APART]) {
     it('a key that signed no minted token goes as early as ever', async () => {
       const minted = await mint(system(), { expiresIn: '366d' });
       const [second] = await rotate();
-      moveClock(WAITS + 1);
+      advanceClock(WAITS + 1);
       const [third] = await rotate();
-      moveClock(WAITS + TOKEN_LIFETIME + WAITS + 60);
+      advanceClock(WAITS + TOKEN_LIFETIME + WAITS + 60);
       const ids = (await listKeys(system())).map(({ id }) => id);
       expect(ids)
         .to.deep.equal([third?.id, signedBy(minted.token)])

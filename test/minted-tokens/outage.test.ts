@@ -1,6 +1,6 @@
 // While the store is away, clients with minted tokens are told to wait, and nothing is minted that nobody would know of.
 import { assert, expect } from 'chai';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';
 import { addressOf, askRaw, mint } from './minting.ts';
@@ -14,7 +14,7 @@ describe('While the store is away', () => {
     system().signalStore('SIGSTOP');
     try {
       expect(await isLetIn(addressOf(system()), known.token)).to.equal(true);
-      moveClock(46);
+      advanceClock(46);
       for (const { token } of [known, unread]) {
         const answer = await callTool(addressOf(system()), token, 'club_overview');
         expect(answer.status, answer.text).to.equal(503);

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { decodeJwt, type JWTPayload } from 'jose';
 import { until } from '../store/condition.ts';
 import { createConnector } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { call, callTool, isLetIn } from '../support/mcp.ts';
 import { openSystemStore } from '../support/system-store.ts';
@@ -52,16 +52,16 @@ onEachStore('A minted token', (system) => {
     await store.delete(`minted-token:${id}`);
     await store.close();
     expect(await isLetIn(addressOf(system()), token)).to.equal(true);
-    moveClock(FRESH);
+    advanceClock(FRESH);
     await expectRefused(system(), token);
     expect(await findListed(system(), id)).to.equal(undefined);
   });
 
   it('is refused when it has expired, and not before', async () => {
     const { id, token } = await mint(system(), { expiresIn: '1h' });
-    moveClock(3600 - 5);
+    advanceClock(3600 - 5);
     expect(await isLetIn(addressOf(system()), token)).to.equal(true);
-    moveClock(6);
+    advanceClock(6);
     await expectRefused(system(), token);
     expect(await findListed(system(), id)).to.equal(undefined);
   });
@@ -70,7 +70,7 @@ onEachStore('A minted token', (system) => {
     const { id, token } = await mint(system());
     const use = () => callTool(addressOf(system()), token, 'club_overview');
     await Promise.all([use(), use(), revoke(system(), id), use(), use()]);
-    moveClock(FRESH);
+    advanceClock(FRESH);
     await expectRefused(system(), token);
     expect(await findListed(system(), id)).to.equal(undefined);
   });

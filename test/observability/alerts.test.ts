@@ -6,7 +6,7 @@ import { parse } from 'yaml';
 import { z } from 'zod';
 import { until } from '../store/condition.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { obtainCode, redeem, REDIRECT_URI } from '../support/connection.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
 import { call } from '../support/mcp.ts';
@@ -99,7 +99,7 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
     for (let i = 0; i < 6; i++) {
       const code = await obtainCode(system, person.connector, { as: person.connection });
       await redeem(code);
-      moveClock(2);
+      advanceClock(2);
       await redeem(code);
       restoreClock();
     }

@@ -4,7 +4,7 @@ import { startGatehouse } from '../../src/gatehouse.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { until } from '../store/condition.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { createConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
@@ -81,7 +81,7 @@ describe('TRC-05 Trace export to a faulty collector', () => {
     };
     for (let n = 0; n < 4; n += 1) await deliver();
     expect(warnings).to.have.length(1);
-    moveClock(61);
+    advanceClock(61);
     await deliver();
     await until('the next warning', () => warnings.length === 2);
     // The last but one may be refused just before the clock moves, or just after.

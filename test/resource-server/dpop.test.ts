@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { expect } from 'chai';
 import { SignJWT } from 'jose';
 import { type Connector, createConnector } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import {
   type BoundConnection,
@@ -228,10 +228,10 @@ describe('The resource server', () => {
   it('accepts a nonce for minutes only', async () => {
     const asked = await callBound(connection, { lies: about({ iat: 1 }) });
     const nonce = asked.headers.get('dpop-nonce');
-    moveClock(120);
+    advanceClock(120);
     const { status } = await callBound(connection, { lies: about({ iat: 1, nonce }) });
     expect(status).to.equal(200);
-    moveClock(180);
+    advanceClock(180);
     const late = await callBound(connection, { lies: about({ iat: 1, nonce }) });
     expectRefused(late, 'use_dpop_nonce', /nonce/);
   });
@@ -243,7 +243,7 @@ describe('The resource server', () => {
       about({ iat: now() + 290 }),
     );
     expect((await callBound(connection, { more: { dpop } })).status).to.equal(200);
-    moveClock(585);
+    advanceClock(585);
     const again = await callBound(connection, { more: { dpop } });
     expectRefused(again, 'invalid_dpop_proof', /used before/);
   });
@@ -257,7 +257,7 @@ describe('The resource server', () => {
       about({ iat: now() + 900, nonce }),
     );
     expect((await callBound(connection, { more: { dpop } })).status).to.equal(200);
-    moveClock(900);
+    advanceClock(900);
     const again = await callBound(connection, { more: { dpop } });
     expectRefused(again, 'use_dpop_nonce', /nonce/);
   });

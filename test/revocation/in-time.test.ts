@@ -8,7 +8,7 @@ import { mint } from '../minted-tokens/minting.ts';
 import { until } from '../store/condition.ts';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { type EveryPath, openEveryPath, PATHS } from '../support/access-paths.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
 import { openSystemStore } from '../support/system-store.ts';
@@ -107,7 +107,7 @@ describe('After a revocation', () => {
     const expiresAt = new Date(Date.now() + 600_000).toISOString();
     const { link } = await createConnector(system, { expiresAt });
     const sdks = await connectSdks(link);
-    moveClock(601);
+    advanceClock(601);
     await expectNoBrowser(sdks, /410|fresh one/);
   });
 

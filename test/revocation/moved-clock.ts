@@ -1,6 +1,6 @@
 // All paths tried at chosen moments after a revocation, by a clock that stands still at each of them.
 import { type EveryPath, type Outcome, type Path, PATHS } from '../support/access-paths.ts';
-import { setClock } from '../support/stopped-clock.ts';
+import { freezeClockAt } from '../support/clock.ts';
 
 /** `at`: seconds since the revocation. */
 export type Tried = Outcome & { path: Path; at: number };
@@ -18,7 +18,7 @@ export async function tryAt(
 ): Promise<Tried[]> {
   const tried: Tried[] = [];
   for (const at of moments) {
-    setClock(start + at);
+    freezeClockAt(start + at);
     tried.push(...(await tryAll(every, at)));
   }
   return tried;

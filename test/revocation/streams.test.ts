@@ -8,7 +8,7 @@ import { mint, revoke as revokeMinted } from '../minted-tokens/minting.ts';
 import { until } from '../store/condition.ts';
 import * as administrator from '../support/management-api.ts';
 import type { Person } from '../support/browser.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
 import { callTool } from '../support/mcp.ts';
@@ -117,14 +117,14 @@ for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
     it('ends when its token expires', async () => {
       const { streams } = await streaming();
       expect(streams.areClosed()).to.equal(false);
-      moveClock(ACCESS_TOKEN_SECONDS + 1);
+      advanceClock(ACCESS_TOKEN_SECONDS + 1);
       await expectEnd(streams, JUDGED_SECONDS);
     });
 
     it('stays open for as long as nothing happens to what it stands on', async () => {
       const { streams } = await streaming();
       const { id } = await administrator.createConnector(system);
-      moveClock(ACCESS_TOKEN_SECONDS - 60);
+      advanceClock(ACCESS_TOKEN_SECONDS - 60);
       await administrator.revokeConnector(system, id);
       const call = await streaming();
       expect(streams.areClosed()).to.equal(false);
@@ -137,7 +137,7 @@ for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
       await raw.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
       await revokeConnector(elsewhere, connector.id, Date.now() / 1000);
       expect(streams.areClosed()).to.equal(false);
-      moveClock(9);
+      advanceClock(9);
       await expectEnd(streams, JUDGED_SECONDS);
       await raw.call('ACL', 'SETUSER', 'default', 'allchannels');
     });
@@ -145,9 +145,9 @@ for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
     it('ends within a minute when the store is cut off, and then calls are told to wait', async () => {
       const { connector, connection, streams } = await streaming();
       proxy.sever();
-      moveClock(30);
+      advanceClock(30);
       expect(streams.areClosed()).to.equal(false);
-      moveClock(16);
+      advanceClock(16);
       await expectEnd(streams, JUDGED_SECONDS);
       const { status, headers } = await callTool(connector.link, connection.accessToken, 'whoami');
       expect([status, headers.has('www-authenticate')]).to.deep.equal([503, false]);

@@ -12,7 +12,7 @@ import {
   requireDeparture,
   requirePage,
 } from '../support/browser.ts';
-import { moveClock, restoreClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import {
@@ -39,7 +39,7 @@ describe('A published client that changes while the page is open', () => {
     );
     expect(asksConsent(page), describePage(page)).to.equal(true);
     host.answer = publish(changes);
-    moveClock(KEPT);
+    advanceClock(KEPT);
     await visit(client);
     return { browser, page };
   }
@@ -124,7 +124,7 @@ describe('A person who changes while the page is open', () => {
     const start = (more = {}) => authorizeUrl(server, client, { resource: link, ...more }).url;
     const browser = openBrowser([system.auth]);
     const page = await signIn(browser, start(), { groups: ['owners'] });
-    moveClock(5);
+    advanceClock(5);
     await signIn(browser, start({ prompt: 'login' }), { groups: ['owners', 'staff'] });
     const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
     expect(callback.searchParams.has('code')).to.equal(true);

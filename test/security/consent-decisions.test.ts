@@ -15,7 +15,7 @@ import {
   requirePage,
   type Step,
 } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { redeem, registerClient } from '../support/connection.ts';
 import type { Filling } from '../support/html-forms.ts';
 import { callTool, isLetIn } from '../support/mcp.ts';
@@ -166,7 +166,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     await opened.decide(approve('admin', false));
     expect((await opened.refresh(tokens)).body.error).to.equal('invalid_grant');
     expect(await isLetIn(opened.link, tokens.body.access_token)).to.equal(true);
-    moveClock(600);
+    advanceClock(600);
     expect(await isLetIn(opened.link, tokens.body.access_token)).to.equal(true);
     const grant = await showGrant(system(), grantOf(tokens));
     expect([grant.state, grant.refusals]).to.deep.equal(['active', []]);
@@ -175,13 +175,13 @@ onEachStore('A person who answers the consent page twice', (system) => {
   it('CON-18 who unticks staying connected after a refresh keeps the access token until it expires', async () => {
     const opened = await openConsent(system());
     const tokens = await opened.redeem(requireDeparture(await opened.decide(approve('admin'))));
-    moveClock(3);
+    advanceClock(3);
     const refreshed = await opened.refresh(tokens);
     await opened.decide(approve('admin', false));
     expect((await opened.refresh(refreshed)).body.error).to.equal('invalid_grant');
-    moveClock(600);
+    advanceClock(600);
     expect(await isLetIn(opened.link, refreshed.body.access_token)).to.equal(true);
-    moveClock(4000);
+    advanceClock(4000);
     const grant = await showGrant(system(), grantOf(tokens));
     expect([grant.state, grant.reason]).to.deep.equal(['ended', 'not_renewable']);
   });
@@ -233,7 +233,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
   it('CON-18 who answers differently after 15 seconds is told what was decided, and changes nothing', async () => {
     const opened = await openConsent(system());
     const tokens = await opened.redeem(requireDeparture(await opened.decide(approve('admin'))));
-    moveClock(16);
+    advanceClock(16);
     for (const filling of [DENY, approve('analytics'), approve('admin', false), approve('admin')])
       expectApproved(await opened.decide(filling), 'admin');
     const refreshed = await opened.refresh(tokens);

@@ -6,7 +6,7 @@ import {
   publish,
 } from '../authorization-server/metadata-documents/document-host.ts';
 import { requirePage } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { authorizeUrl, type Client, discover } from '../support/oauth.ts';
 import type { StoreKind } from '../support/system.ts';
 import {
@@ -67,7 +67,7 @@ for (const store of ['sqlite', 'redis'] as const)
       expect(await statusesFrom(16, (n) => `198.51.100.${n + 2}`)).to.deep.equal({ 303: 16 });
       for (const client of [known, own])
         expect((await askFrom(stranger, client)).status).to.equal(303);
-      moveClock(KEPT);
+      advanceClock(KEPT);
       host.answer = publish({ redirect_uris: ['http://127.0.0.1/elsewhere'] });
       expect((await askFrom(stranger, known)).status).to.equal(400);
     });
@@ -94,7 +94,7 @@ describe('The documents of a host that too many ask for', () => {
     expect((await askFrom('198.51.100.3', known)).status).to.equal(303);
     const elsewhere = { ...newClient(), id: `https://other.${DOMAIN}/client.json` };
     expect((await askFrom('198.51.100.3', elsewhere)).status).to.equal(303);
-    moveClock(61);
+    advanceClock(61);
     expect((await askFrom('198.51.100.3')).status).to.equal(303);
   });
 });
@@ -116,11 +116,11 @@ describe('The documents that one process fetches from a host', () => {
     const refused = requirePage(await visit(newClient()));
     expect(refused.status).to.equal(503);
     expect(refused.headers.get('retry-after')).to.match(/^\d+$/);
-    moveClock(KEPT);
+    advanceClock(KEPT);
     for (let n = 0; n < 40; n += 1) await visit(newClient());
     expect(isAsked(await visit(known))).to.equal(true);
     host.answer = publish();
-    moveClock(61);
+    advanceClock(61);
     expect(isAsked(await visit(newClient()))).to.equal(true);
   });
 });

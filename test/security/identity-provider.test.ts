@@ -1,7 +1,7 @@
 // What comes back from the identity provider (OpenID Connect Core section 3.1.3.7, RFC 9700 section 4.7): counts in one browser, once.
 import { expect } from 'chai';
 import { asksConsent, describePage, requireDeparture, requirePage } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import type { OpenIdProvider } from '../support/openid-provider.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
@@ -46,7 +46,7 @@ describe('What comes back from the identity provider', () => {
 
     const late = newBrowser();
     const trip = await leave(late);
-    moveClock(601);
+    advanceClock(601);
     await expectRefused(late, trip.callback);
     expect(provider.exchanges).to.have.length(exchanged + 1);
   });
@@ -90,10 +90,10 @@ describe('What comes back from the identity provider', () => {
 
     const patient = newBrowser();
     const early = await leave(patient);
-    moveClock(400);
+    advanceClock(400);
     const reloaded = requireDeparture(await patient.visit(early.flow));
     expect(reloaded.search).not.to.equal(early.departure.search);
-    moveClock(201);
+    advanceClock(201);
     await expectRefused(patient, provider.approve(early.departure));
     const late = provider.approve(reloaded);
     expect(asksConsent(requirePage(await patient.visit(late)))).to.equal(true);

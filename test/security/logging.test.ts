@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import { createLogger } from '../../src/observability/logger.ts';
 import { createConnector } from '../support/management-api.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { refresh, requestToken } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
@@ -31,7 +31,7 @@ describe('An answer about', () => {
     const old = await redeem(used);
     const other = await connect(system(), connector);
     const expired = await obtainCode(system(), connector, { as: { client } });
-    moveClock(61);
+    advanceClock(61);
     const code = (value: string) =>
       requestToken(server, client, {
         grant_type: 'authorization_code',

@@ -6,7 +6,7 @@ import {
   publish,
 } from '../authorization-server/metadata-documents/document-host.ts';
 import { describePage, openBrowser, requirePage } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
@@ -113,7 +113,7 @@ describe('A metadata document', () => {
     const client = newClient();
     expect(isAsked(await visit(client))).to.equal(true);
     host.answer = publish({ redirect_uris: ['http://127.0.0.1/elsewhere'] });
-    moveClock(KEPT);
+    advanceClock(KEPT);
     expect(requirePage(await visit(client)).status).to.equal(400);
     const moved = { ...client, redirectUri: 'http://127.0.0.1:7071/elsewhere' };
     expect(isAsked(await visit(moved))).to.equal(true);

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
-import { moveClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { REDIRECT_URI } from '../support/connection.ts';
 import { discover, refresh } from '../support/oauth.ts';
 import { connectSdkV1, connectSdkV2, type SdkClient, type SdkOptions } from '../support/sdk.ts';
@@ -36,7 +36,7 @@ describe('The official client that is told to wait', () => {
         const client = { id, method: 'none', redirectUri: REDIRECT_URI } as const;
         expect((await refresh(server, client, 'guess')).status).to.equal(status);
       }
-      moveClock(TWO_HOURS);
+      advanceClock(TWO_HOURS);
       const failed = await sdk.callTool('club_overview').then(
         () => undefined,
         (error: unknown) => error as Error,

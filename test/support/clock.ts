@@ -1,23 +1,38 @@
-// The clock of this process, moved by tests: server and client run in one process, so both see the same time.
-
 const RealDate = Date;
-let shift = 0;
+let offsetMs = 0;
 
-const MovedDate = new Proxy(RealDate, {
-  apply: () => new MovedDate().toString(),
-  construct: (target, given, newTarget) =>
-    Reflect.construct(target, given.length > 0 ? given : [target.now() + shift], newTarget),
-  get: (target, name) =>
-    name === 'now' ? () => target.now() + shift : Reflect.get(target, name, target),
-});
+const OffsetDate = dateReading(() => RealDate.now() + offsetMs);
 
-/** Adds seconds to what `Date` says; timers are not moved. */
-export function moveClock(seconds: number): void {
-  shift += seconds * 1000;
-  globalThis.Date = MovedDate;
+/** Moves this process's clock forward. Servers under test run in this process, so they see the same time. Timers are not affected. */
+export function advanceClock(seconds: number): void {
+  offsetMs += seconds * 1000;
+  globalThis.Date = OffsetDate;
+}
+
+/** Stops this process's clock at `seconds` since the epoch. Timers are not affected. */
+export function freezeClockAt(seconds: number): void {
+  globalThis.Date = dateReading(() => seconds * 1000);
+}
+
+/** Stops this process's clock at the current whole second and returns it, in seconds since the epoch. */
+export function freezeClock(): number {
+  const now = Math.floor(RealDate.now() / 1000);
+  freezeClockAt(now);
+  return now;
 }
 
 export function restoreClock(): void {
-  shift = 0;
+  offsetMs = 0;
   globalThis.Date = RealDate;
+}
+
+/** A `Date` whose current time is `now()`, in milliseconds since the epoch. */
+function dateReading(now: () => number): DateConstructor {
+  const ReadingDate: DateConstructor = new Proxy(RealDate, {
+    apply: () => new ReadingDate().toString(),
+    construct: (target, args, newTarget) =>
+      Reflect.construct(target, args.length > 0 ? args : [now()], newTarget),
+    get: (target, name) => (name === 'now' ? now : Reflect.get(target, name, target)),
+  });
+  return ReadingDate;
 }

@@ -4,7 +4,7 @@ import type { RequestListener } from 'node:http';
 import { startGatehouse } from '../../../src/gatehouse.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import { asksWho, describePage, requirePage, type Step } from '../../support/browser.ts';
-import { moveClock } from '../../support/clock.ts';
+import { advanceClock } from '../../support/clock.ts';
 import { connect } from '../../support/connection.ts';
 import { refresh } from '../../support/oauth.ts';
 import { openPlace } from '../../support/system.ts';
@@ -34,10 +34,10 @@ describe('A new authorization', () => {
     const client = newClient();
     const asked = host.requests.length;
     expectSignIn(await visit(client));
-    moveClock(7100);
+    advanceClock(7100);
     expectSignIn(await visit(client));
     expect(host.requests).to.have.length(asked + 1);
-    moveClock(200);
+    advanceClock(200);
     expectSignIn(await visit(client));
     expect(host.requests).to.have.length(asked + 2);
   });
@@ -69,7 +69,7 @@ describe('A new authorization', () => {
       const { host, newClient, visit } = publishing();
       const client = newClient();
       expectSignIn(await visit(client));
-      moveClock(400);
+      advanceClock(400);
       host.answer = answer;
       const asked = host.requests.length;
       expectSignIn(await visit(client));
@@ -94,7 +94,7 @@ describe('A new authorization', () => {
       const { host, newClient, visit } = publishing();
       const client = newClient();
       expectSignIn(await visit(client));
-      moveClock(400);
+      advanceClock(400);
       host.answer = answer;
       expectUnreadable(await visit(client));
     });
@@ -104,7 +104,7 @@ describe('A new authorization', () => {
     const { system, connector, host, newClient, visit } = publishing();
     const client = newClient();
     const connection = await connect(system, connector, { as: { client } });
-    moveClock(400);
+    advanceClock(400);
     host.answer = answerWith(404);
     expect((await refresh(connection.server, client, connection.refreshToken)).status).to.equal(
       200,
@@ -120,7 +120,7 @@ describe('A new authorization', () => {
     for (let round = 0; round < 3; round += 1) expectUnreadable(await visit(client));
     expect(host.connections()).to.equal(connections + 1);
     host.answer = publish();
-    moveClock(61);
+    advanceClock(61);
     expectSignIn(await visit(client));
   });
 
@@ -157,9 +157,9 @@ describe('What is kept of a document', () => {
   it('is gone after a day when nobody approved', async () => {
     const { newClient, visit } = publishing();
     const { id } = await newClientSeen();
-    moveClock(23 * HOUR);
+    advanceClock(23 * HOUR);
     expect(await isKept(id)).to.equal(true);
-    moveClock(2 * HOUR);
+    advanceClock(2 * HOUR);
     expect(await isKept(id)).to.equal(false);
 
     async function newClientSeen() {
@@ -173,11 +173,11 @@ describe('What is kept of a document', () => {
     const { system, connector, newClient } = publishing();
     const client = newClient();
     const { server, refreshToken } = await connect(system, connector, { as: { client } });
-    moveClock(25 * DAY);
+    advanceClock(25 * DAY);
     expect((await refresh(server, client, refreshToken)).status).to.equal(200);
-    moveClock(89 * DAY);
+    advanceClock(89 * DAY);
     expect(await isKept(client.id)).to.equal(true);
-    moveClock(2 * DAY);
+    advanceClock(2 * DAY);
     expect(await isKept(client.id)).to.equal(false);
   });
 
@@ -187,13 +187,13 @@ describe('What is kept of a document', () => {
     await connect(system, connector, { as: { client } });
     const asked = host.requests.length;
     for (let day = 2; day <= 4; day += 2) {
-      moveClock(2 * DAY);
+      advanceClock(2 * DAY);
       expectSignIn(await visit(client));
     }
     expect(host.requests).to.have.length(asked + 2);
-    moveClock(85 * DAY);
+    advanceClock(85 * DAY);
     expect(await isKept(client.id)).to.equal(true);
-    moveClock(2 * DAY);
+    advanceClock(2 * DAY);
     expect(await isKept(client.id)).to.equal(false);
   });
 });

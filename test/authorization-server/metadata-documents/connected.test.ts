@@ -5,7 +5,7 @@ import { documentCopies } from '../../../src/authorization-server/engine/documen
 import { StoreUnavailable } from '../../../src/store/store.ts';
 import { connect, type Connection, obtainCode, redeem } from '../../support/connection.ts';
 import { asksConsent, describePage, openBrowser, requirePage } from '../../support/browser.ts';
-import { moveClock } from '../../support/clock.ts';
+import { advanceClock } from '../../support/clock.ts';
 import { authorizeUrl, refresh, requestToken, type TokenAnswer } from '../../support/oauth.ts';
 import { answerWith, hangUp, publish } from './document-host.ts';
 import { usePublishing } from './publishing.ts';
@@ -50,7 +50,7 @@ describe('A person who is connected, when the document’s host', () => {
       const { host } = publishing();
       host.answer = answer;
       const asked = host.requests.length;
-      moveClock(2 * DAY);
+      advanceClock(2 * DAY);
       const { status, body } = await refreshAgain(connection);
       expect(body.error).to.equal(undefined);
       expect(status).to.equal(200);
@@ -67,7 +67,7 @@ describe('A person who is connected, when the document’s host', () => {
     const page = await browser.openConsent(url, 'ada');
     expect(asksConsent(page), describePage(page)).to.equal(true);
     host.answer = publish({ redirect_uris: ['https://elsewhere.example/callback'] });
-    moveClock(400);
+    advanceClock(400);
     const answer = await browser.submit(page, { decision: 'approve' });
     if (answer.kind === 'page') expect.fail(describePage(answer));
     const { server, link } = connection;
@@ -96,7 +96,7 @@ describe('A person who is connected, when the document’s host', () => {
     const { url } = authorizeUrl(connection.server, client, { resource: connector.link });
     const page = await browser.openConsent(url, 'ada');
     await store.delete(`metadata-document:${client.id}`);
-    moveClock(120);
+    advanceClock(120);
     const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
     expect(answer.status).to.equal(400);
     expect(describePage(answer)).to.include('This app is not known here');
@@ -111,7 +111,7 @@ describe('A person who is connected, when the store stalls', () => {
     it(`${since} s after the document was read, is asked to wait, and stays connected`, async () => {
       const { system, connector, newClient } = publishing();
       const connection = await connect(system, connector, { as: { client: newClient() } });
-      moveClock(since);
+      advanceClock(since);
       system.signalStore('SIGSTOP');
       let stalled: TokenAnswer;
       try {
@@ -136,9 +136,9 @@ describe('A person who is connected, when the store stalls', () => {
     expect(copy?.document.client_id).to.equal(id);
     system.signalStore('SIGSTOP');
     try {
-      moveClock(3500);
+      advanceClock(3500);
       expect(await copies.find(id)).to.deep.equal(copy);
-      moveClock(200);
+      advanceClock(200);
       const failure = await copies.find(id).catch((error: unknown) => error);
       expect(failure).to.be.instanceOf(StoreUnavailable);
     } finally {

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader, importJWK, type JWK, SignJWT } from 'jose';
 import { loadSigningKeys } from '../../../src/keys/signing-keys.ts';
-import { moveClock } from '../../support/clock.ts';
+import { advanceClock } from '../../support/clock.ts';
 import { call, callTool } from '../../support/mcp.ts';
 import { openSystemStore } from '../../support/system-store.ts';
 import { askAboutToken } from '../../support/token-endpoints.ts';
@@ -38,7 +38,7 @@ describe('The caller header', () => {
     const first = await headerOf('operations');
     expect(await headerOf('operations')).to.equal(first);
     expect(await headerOf('analytics')).to.not.equal(first);
-    moveClock(31);
+    advanceClock(31);
     const later = await headerOf('operations');
     expect(later).to.not.equal(first);
     expect((decodeJwt(later).exp ?? 0) - Date.now() / 1000).to.be.above(29);
