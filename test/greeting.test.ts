@@ -1,14 +1,14 @@
 // What the server prints when it runs: the hosts it serves, and a link to paste where that is of use.
 import { expect } from 'chai';
 import { runServer } from './support/main-process.ts';
-import { openPlace, type Place } from './support/system.ts';
+import { createDeployment, type Deployment } from './support/system.ts';
 
 describe('The server', () => {
-  let place: Place;
+  let place: Deployment;
   afterEach(() => place.release());
 
   it('greets with every host and a link when it serves all of them', async () => {
-    place = await openPlace();
+    place = await createDeployment();
     const { auth, resource, management, origins } = place.facts;
     const { stdout } = await runServer(place.environment, /Ctrl-C/);
     for (const url of [auth, resource, management, ...origins]) expect(stdout).to.include(url);
@@ -17,7 +17,7 @@ describe('The server', () => {
   });
 
   it('greets with the hosts of its roles only', async () => {
-    place = await openPlace({ store: 'redis' });
+    place = await createDeployment({ store: 'redis' });
     const { auth, resource, management } = place.facts;
     const environment = { ...place.environment, GATEHOUSE_ROLES: 'management' };
     const { stdout } = await runServer(environment, /management .*\n/);
@@ -27,7 +27,7 @@ describe('The server', () => {
       expect(stdout).not.to.include(text);
   });
   it('says nothing of a console that is off', async () => {
-    place = await openPlace({ file: { management: { administrators: [] } } });
+    place = await createDeployment({ file: { management: { administrators: [] } } });
     const { stdout } = await runServer(place.environment, /Ctrl-C/);
     expect(stdout)
       .to.include(place.facts.management)

@@ -63,7 +63,7 @@ async function roundTripLines(place: Place, effort: Effort): Promise<string[]> {
       const refreshed = await roundTripsOf(proxy, effort, async () => refreshing);
       const exchanged = await roundTripsOf(proxy, effort, exchanging);
       await delay(effort.cacheExpiredMs);
-      proxy.delay(LATENCY_MS);
+      proxy.delayReplies(LATENCY_MS);
       const cold = (await timeOf(refreshing)) / LATENCY_MS;
       return [
         roundTripLine('a refresh', refreshed),
@@ -103,16 +103,16 @@ async function roundTripsOf(
       [LATENCY_MS, far],
     ] as const) {
       const send = await prepare();
-      proxy.rule(({ kind }) => {
+      proxy.setRule(({ kind }) => {
         if (kind !== '') commands += 1;
         return 'pass';
       });
-      proxy.delay(late);
+      proxy.delayReplies(late);
       times.push(await timeOf(send));
       // What follows an answer needs two more.
       if (late > 0) await delay(3 * LATENCY_MS);
-      proxy.delay(0);
-      proxy.rule();
+      proxy.delayReplies(0);
+      proxy.setRule();
     }
   return {
     blocking: (median(far) - median(near)) / LATENCY_MS,

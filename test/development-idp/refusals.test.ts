@@ -5,7 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { assert, expect } from 'chai';
 import * as oidc from 'openid-client';
-import { type Browser, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
+import {
+  type Browser,
+  openBrowser,
+  requireExternalRedirect,
+  requirePage,
+} from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { freePorts } from '../support/free-ports.ts';
 import {
@@ -59,7 +64,10 @@ describe('refusals of the development identity provider', () => {
   async function signIn() {
     const request = await signInRequest(idp);
     const page = requirePage(await browser.visit(request.url));
-    return { request, callback: requireDeparture(await browser.submit(page, { person: 'ada' })) };
+    return {
+      request,
+      callback: requireExternalRedirect(await browser.submit(page, { person: 'ada' })),
+    };
   }
 
   it('a request with an unregistered redirect URI is refused with a page', async () => {
@@ -93,21 +101,21 @@ describe('refusals of the development identity provider', () => {
     const request = await signInRequest(idp);
     request.url.searchParams.delete('code_challenge');
     request.url.searchParams.delete('code_challenge_method');
-    const answer = requireDeparture(await browser.visit(request.url)).searchParams;
+    const answer = requireExternalRedirect(await browser.visit(request.url)).searchParams;
     expect(answer.get('error')).to.equal('invalid_request');
     expect(answer.get('error_description')).to.include('PKCE');
   });
 
   it('a request with a plain PKCE challenge is refused', async () => {
     const request = await signInRequest(idp, { code_challenge_method: 'plain' });
-    const answer = requireDeparture(await browser.visit(request.url)).searchParams;
+    const answer = requireExternalRedirect(await browser.visit(request.url)).searchParams;
     expect(answer.get('error')).to.equal('invalid_request');
   });
 
   it('a request with another response type than code is refused', async () => {
     for (const response_type of ['id_token', 'code id_token', 'token', 'none']) {
       const request = await signInRequest(idp, { response_type });
-      const { hash, searchParams } = requireDeparture(await browser.visit(request.url));
+      const { hash, searchParams } = requireExternalRedirect(await browser.visit(request.url));
       const answer = hash ? new URLSearchParams(hash.slice(1)) : searchParams;
       expect(answer.get('error'), response_type).to.equal('unsupported_response_type');
     }
@@ -181,7 +189,7 @@ describe('the development identity provider as a process', () => {
     const idp = await discoverIdp(first.url);
     const request = await signInRequest(idp);
     const people = requirePage(await browser.visit(request.url));
-    const callback = requireDeparture(await browser.submit(people, { person: 'ada' }));
+    const callback = requireExternalRedirect(await browser.submit(people, { person: 'ada' }));
     await redeem(idp, callback, request);
     for (const [name, value] of [
       ['redirect_uri', 'https://evil.example/'],
@@ -203,7 +211,7 @@ describe('the development identity provider as a process', () => {
 
     const second = await startProcess(place);
     const again = await signInRequest(idp);
-    const remembered = requireDeparture(await browser.visit(again.url));
+    const remembered = requireExternalRedirect(await browser.visit(again.url));
     expect((await redeem(idp, remembered, again)).sub).to.equal('ada');
     await second.kill();
   });

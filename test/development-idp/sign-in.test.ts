@@ -6,9 +6,9 @@ import * as oidc from 'openid-client';
 import {
   type Browser,
   type Page,
-  asksWho,
+  isSignInPage,
   openBrowser,
-  requireDeparture,
+  requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
@@ -53,7 +53,7 @@ describe('sign-in at the development identity provider', () => {
 
   async function signIn(person: string, more: Record<string, string> = {}) {
     const { request, page } = await openPeople(more);
-    return { request, callback: requireDeparture(await browser.submit(page, { person })) };
+    return { request, callback: requireExternalRedirect(await browser.submit(page, { person })) };
   }
 
   async function restart(change: Partial<Place> = {}) {
@@ -118,7 +118,7 @@ describe('sign-in at the development identity provider', () => {
   it('a signed-in person is not asked again', async () => {
     await signIn('grace');
     const request = await signInRequest(idp);
-    const callback = requireDeparture(await browser.visit(request.url));
+    const callback = requireExternalRedirect(await browser.visit(request.url));
     expect((await redeem(idp, callback, request)).sub).to.equal('grace');
   });
 
@@ -126,7 +126,7 @@ describe('sign-in at the development identity provider', () => {
     await signIn('grace');
     advanceClock(14 * 86_400 + 1);
     const { page } = await openPeople();
-    assert(asksWho(page));
+    assert(isSignInPage(page));
   });
 
   for (const prompt of [
@@ -141,7 +141,7 @@ describe('sign-in at the development identity provider', () => {
       const { request, callback } = await signIn('ada', { prompt });
       expect((await redeem(idp, callback, request)).sub).to.equal('ada');
       const next = await signInRequest(idp);
-      const remembered = requireDeparture(await browser.visit(next.url));
+      const remembered = requireExternalRedirect(await browser.visit(next.url));
       expect((await redeem(idp, remembered, next)).sub).to.equal('ada');
     });
   }
@@ -157,19 +157,21 @@ describe('sign-in at the development identity provider', () => {
 
   it('prompt=none returns login_required until a person signs in', async () => {
     const early = await signInRequest(idp, { prompt: 'none' });
-    const refused = requireDeparture(await browser.visit(early.url));
+    const refused = requireExternalRedirect(await browser.visit(early.url));
     expect(refused.searchParams.get('error')).to.equal('login_required');
     await signIn('ada');
     const late = await signInRequest(idp, { prompt: 'none' });
-    const callback = requireDeparture(await browser.visit(late.url));
+    const callback = requireExternalRedirect(await browser.visit(late.url));
     expect((await redeem(idp, callback, late)).sub).to.equal('ada');
   });
 
   it('another person can sign in from a tab that was opened before the first sign-in', async () => {
     const first = await openPeople();
     const second = await openPeople();
-    requireDeparture(await browser.submit(first.page, { person: 'ada' }));
-    const callback = requireDeparture(await browser.submit(second.page, { person: 'grace' }));
+    requireExternalRedirect(await browser.submit(first.page, { person: 'ada' }));
+    const callback = requireExternalRedirect(
+      await browser.submit(second.page, { person: 'grace' }),
+    );
     expect((await redeem(idp, callback, second.request)).sub).to.equal('grace');
   });
 
@@ -185,7 +187,7 @@ describe('sign-in at the development identity provider', () => {
     const mallory = new URLSearchParams({ person: 'mallory' });
     const again = requirePage(await browser.post(page, page.url, mallory));
     expect(again.status).to.equal(400);
-    const callback = requireDeparture(await browser.submit(again, { person: 'ada' }));
+    const callback = requireExternalRedirect(await browser.submit(again, { person: 'ada' }));
     expect((await redeem(idp, callback, request)).sub).to.equal('ada');
   });
 
@@ -218,7 +220,7 @@ describe('sign-in at the development identity provider', () => {
       body: new URLSearchParams({ person: 'grace' }),
     });
     expect(answer.status).to.equal(400);
-    const callback = requireDeparture(await victim.submit(page, { person: 'ada' }));
+    const callback = requireExternalRedirect(await victim.submit(page, { person: 'ada' }));
     expect((await redeem(idp, callback, request)).sub).to.equal('ada');
   });
 
@@ -233,7 +235,9 @@ describe('sign-in at the development identity provider', () => {
       });
       expect(answer.status).to.equal(403);
       expect(
-        requireDeparture(await browser.submit(page, { person: 'ada' })).searchParams.has('code'),
+        requireExternalRedirect(await browser.submit(page, { person: 'ada' })).searchParams.has(
+          'code',
+        ),
       );
     });
   }
@@ -261,10 +265,10 @@ describe('sign-in at the development identity provider', () => {
 
     expect(await keys()).to.equal(keysBefore);
     expect((await redeem(idp, callback, request)).sub).to.equal('ada');
-    const later = requireDeparture(await browser.submit(open.page, { person: 'ada' }));
+    const later = requireExternalRedirect(await browser.submit(open.page, { person: 'ada' }));
     expect((await redeem(idp, later, open.request)).sub).to.equal('ada');
     const next = await signInRequest(idp);
-    const remembered = requireDeparture(await browser.visit(next.url));
+    const remembered = requireExternalRedirect(await browser.visit(next.url));
     expect((await redeem(idp, remembered, next)).sub).to.equal('ada');
   });
 });

@@ -31,7 +31,7 @@ export async function startGoodDeployment() {
   setDefaultCACertificates([...trusted, certificate.cert]);
   const authUrl = `https://localhost:${authPort}`;
   const resourceUrl = `https://localhost:${resourcePort}`;
-  const redis = await startRedis({ keepIn: dir });
+  const redis = await startRedis({ dataDir: dir });
   const callback = `${authUrl}/interaction/callback`;
   const registered = { callback, secret: CLIENT_SECRET };
   const provider = await startStrictProvider(idp, certificate, registered);

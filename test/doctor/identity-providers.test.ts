@@ -81,7 +81,7 @@ describe('doctor with several identity providers', () => {
   }
 
   const organizationIs = (status: number, body: object = {}) =>
-    github.behave({ answers: { '/api/v3/orgs/acme': { status, body } } });
+    github.setBehaviour({ responses: { '/api/v3/orgs/acme': { status, body } } });
 
   it('ENT-06 the finding about an organization by login has the text to write instead', async () => {
     organizationIs(200, { login: 'Acme', id: 4711 });

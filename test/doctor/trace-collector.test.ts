@@ -2,7 +2,11 @@ import { expect } from 'chai';
 import type { Finding } from '../../src/doctor/report.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { freePorts } from '../support/free-ports.ts';
-import { startTraceCollector, tracedBy, type TraceCollector } from '../support/trace-collector.ts';
+import {
+  startTraceCollector,
+  traceSettings,
+  type TraceCollector,
+} from '../support/trace-collector.ts';
 import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
 
 const HEADER = 'the-secret-of-the-collector';
@@ -31,7 +35,7 @@ describe("doctor's check of the trace collector", () => {
   });
 
   it('a collector that accepts traces passes the check and receives no span', async () => {
-    const [finding, ...more] = await check({ ...tracedBy(collector), ...headers });
+    const [finding, ...more] = await check({ ...traceSettings(collector), ...headers });
     expect(more).to.deep.equal([]);
     expect(finding).to.include({ outcome: 'ok', about: collector.endpoint });
     expect(collector.requests.at(-1)?.headers).to.include({ authorization: HEADER });
@@ -40,11 +44,11 @@ describe("doctor's check of the trace collector", () => {
 
   it('an unreachable collector and one that refuses traces are warnings that do not contain the secret headers', async () => {
     const [port] = await freePorts(1);
-    const [unreachable] = await check(tracedBy({ endpoint: `http://127.0.0.1:${port}` }));
+    const [unreachable] = await check(traceSettings({ endpoint: `http://127.0.0.1:${port}` }));
     expect(unreachable).to.include({ outcome: 'warning' });
     expect(unreachable?.what).to.include('no process listens there');
-    collector.answer((_req, res) => res.writeHead(401).end(HEADER));
-    const [refused] = await check({ ...tracedBy(collector), ...headers });
+    collector.respondWith((_req, res) => res.writeHead(401).end(HEADER));
+    const [refused] = await check({ ...traceSettings(collector), ...headers });
     expect(refused).to.include({ outcome: 'warning', what: 'the collector answers 401 to traces' });
     expect(refused?.remedy).to.include('OTEL_EXPORTER_OTLP_HEADERS');
     expect(JSON.stringify(refused)).to.not.include(HEADER);

@@ -7,7 +7,7 @@ import { gatehouse } from '../management/command-line.ts';
 import { createConnector } from '../support/management-api.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { listenOnLoopback } from '../support/loopback-server.ts';
-import { openPlace, startAt } from '../support/system.ts';
+import { createDeployment, startDeployment } from '../support/system.ts';
 import type { Upstream } from '../support/upstream/upstream-server.ts';
 import { startUpstreamV1 } from '../support/upstream/sdk-v1.ts';
 import { startUpstreamV2 } from '../support/upstream/sdk-v2.ts';
@@ -23,7 +23,7 @@ describe("doctor's check of the MCP server", () => {
     this.timeout(40_000);
     good = await startGoodDeployment();
     servers.push(await startUpstreamV1(), await startUpstreamV2());
-    for (const server of servers) server.trust(good.authUrl);
+    for (const server of servers) server.trustIssuer(good.authUrl);
   });
   after(async () => {
     for (const server of servers) await server.close();
@@ -86,7 +86,7 @@ describe("doctor's check of the MCP server", () => {
 
   it('SUP-08 an MCP server that refuses the caller header is a problem, and the remedy says what to configure', async () => {
     const stranger = await startUpstreamV2();
-    stranger.trust('https://another.example');
+    stranger.trustIssuer('https://another.example');
     const [finding] = await check(stranger.url);
     await stranger.close();
     expect(finding).to.include({
@@ -169,12 +169,12 @@ describe("doctor's check of the MCP server", () => {
     const [upstream] = servers;
     if (!upstream) throw new Error('the MCP server has not started');
     const tools = [...ALL, { name: 'gone', level: 'full' }];
-    const place = await openPlace({
+    const place = await createDeployment({
       file: { resourceServer: { upstream: { url: upstream.url, tools } } },
     });
-    const system = await startAt(place);
+    const system = await startDeployment(place);
     try {
-      upstream.trust(system.auth);
+      upstream.trustIssuer(system.auth);
       await createConnector(system);
       const { code, stdout } = await gatehouse(['doctor', '--json'], place.environment);
       const { findings } = JSON.parse(stdout) as { findings: Finding[] };
@@ -184,7 +184,7 @@ describe("doctor's check of the MCP server", () => {
       ]);
       expect(code).to.equal(1);
     } finally {
-      upstream.trust(good.authUrl);
+      upstream.trustIssuer(good.authUrl);
       await system.stop();
       await place.release();
     }

@@ -1,7 +1,7 @@
 // The judge of the other claims: what it must find in a history, and what it must let pass.
 import { expect } from 'chai';
 import type { Exchange } from '../support/faults/history.ts';
-import { deadLeaves, violations } from '../support/faults/invariants.ts';
+import { unusedRefreshTokens, violations } from '../support/faults/invariants.ts';
 
 const AUTH = 'http://localhost:1';
 const LINK = 'http://localhost:2/connect/Abc/mcp';
@@ -192,7 +192,7 @@ describe('A history', () => {
     });
 
   it('of a process that was killed may have connections that broke', () => {
-    expect(violations([refresh('r0')], { mayBreak: true })).to.deep.equal([]);
+    expect(violations([refresh('r0')], { connectionsMayBreak: true })).to.deep.equal([]);
   });
 
   it('names the tokens that were given and never used, except the newest', () => {
@@ -202,6 +202,6 @@ describe('A history', () => {
       refresh('r0', tokens('r2')),
       refresh('r2', tokens('r3')),
     ];
-    expect(deadLeaves(exchanges)).to.deep.equal(['r1']);
+    expect(unusedRefreshTokens(exchanges)).to.deep.equal(['r1']);
   });
 });

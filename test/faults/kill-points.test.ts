@@ -3,26 +3,35 @@ import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
-import { renewAndCall } from '../support/faults/load.ts';
-import { killAt, startVictim, useVictims } from '../support/faults/disposable-processes.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { refreshAndCall } from '../support/faults/load.ts';
+import {
+  killAtCommand,
+  startDisposableProcess,
+  useDisposableProcesses,
+} from '../support/faults/disposable-processes.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { discover, refresh } from '../support/oauth.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
-import { openPlace, type Place, startAt, type System } from '../support/system.ts';
+import {
+  createDeployment,
+  type Deployment,
+  startDeployment,
+  type System,
+} from '../support/system.ts';
 
 const SECRET = 'a root secret that all processes of this test share';
 const COMMIT = 'evalsha grant';
 
 describe('A process that is killed', () => {
   let redis: RedisServer;
-  let place: Place;
+  let place: Deployment;
   /** The process that is not killed. */
   let system: System;
   before(async () => {
     redis = await startRedis();
-    place = await openPlace({ storeAddress: redis.url });
+    place = await createDeployment({ storeAddress: redis.url });
     place.environment.GATEHOUSE_SECRET = SECRET;
-    system = await startAt(place);
+    system = await startDeployment(place);
   });
   after(async () => {
     await system?.stop();
@@ -38,13 +47,13 @@ describe('A process that is killed', () => {
     }>,
   ): Promise<string[]> {
     const points: string[] = [];
-    await useVictims(
-      () => startVictim(place.environment, redis),
+    await useDisposableProcesses(
+      () => startDisposableProcess(place.environment, redis),
       async (take) => {
         for (;;) {
           const victim = await take();
           const { form, goOn } = await prepare();
-          const reached = await killAt(victim, points.length, new URLSearchParams(form));
+          const reached = await killAtCommand(victim, points.length, new URLSearchParams(form));
           if (reached === undefined) return;
           points.push(reached);
           await goOn(points);
@@ -71,9 +80,9 @@ describe('A process that is killed', () => {
         const { body } = await redeem(code);
         if (reached.includes(COMMIT)) {
           expect(body.error).to.equal('invalid_grant');
-          await renewAndCall(await connect(system, connector, { as }));
+          await refreshAndCall(await connect(system, connector, { as }));
         } else {
-          expect(await isLetIn(connector.link, body.access_token)).to.equal(true);
+          expect(await isAccepted(connector.link, body.access_token)).to.equal(true);
           const { status } = await refresh(server, as.client, body.refresh_token);
           expect(status).to.equal(200);
         }
@@ -95,7 +104,7 @@ describe('A process that is killed', () => {
       const goOn = async () => {
         const { status, body } = await refresh(server, client, refreshToken);
         expect(status).to.equal(200);
-        expect(await isLetIn(link, body.access_token)).to.equal(true);
+        expect(await isAccepted(link, body.access_token)).to.equal(true);
         expect((await refresh(server, client, body.refresh_token)).status).to.equal(200);
       };
       return { form, goOn };

@@ -1,32 +1,40 @@
 // A process killed between taking a use of a limited link and keeping it costs that one use, for as long as it is reserved.
 import { expect } from 'chai';
 import { createConnector, showConnector } from '../support/management-api.ts';
-import { asksConsent, type Browser, openBrowser, type Page } from '../support/browser.ts';
+import { isConsentPage, type Browser, openBrowser, type Page } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, registerClient } from '../support/connection.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
-import { startVictim, type Victim } from '../support/faults/disposable-processes.ts';
-import { fillIn } from '../support/html-forms.ts';
-import { isLetIn } from '../support/mcp.ts';
+import {
+  startDisposableProcess,
+  type DisposableProcess,
+} from '../support/faults/disposable-processes.ts';
+import { fillForm } from '../support/html-forms.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
-import { openPlace, type Place, startAt, type System } from '../support/system.ts';
+import {
+  createDeployment,
+  type Deployment,
+  startDeployment,
+  type System,
+} from '../support/system.ts';
 
 /** More than a reservation lasts. */
 const GIVEN_BACK_SECONDS = 400;
 
 describe('A process that is killed while somebody approves', () => {
   let redis: RedisServer;
-  let place: Place;
+  let place: Deployment;
   let system: System;
-  let victim: Victim;
+  let victim: DisposableProcess;
   before(async () => {
     redis = await startRedis();
-    place = await openPlace({ storeAddress: redis.url });
+    place = await createDeployment({ storeAddress: redis.url });
     place.environment.GATEHOUSE_SECRET = 'a root secret that all processes of this test share';
-    system = await startAt(place);
-    victim = await startVictim(place.environment, redis);
+    system = await startDeployment(place);
+    victim = await startDisposableProcess(place.environment, redis);
   });
   afterEach(restoreClock);
   after(async () => {
@@ -44,7 +52,7 @@ describe('A process that is killed while somebody approves', () => {
     );
     if (!form) throw new Error('the page has no form to decide with');
     let isTaken = false;
-    victim.proxy.rule(({ name, kind }) => {
+    victim.proxy.setRule(({ name, kind }) => {
       if (isTaken && kind === 'grant' && name !== 'get') return 'hold';
       if (kind === 'connector' && name !== 'get') isTaken = true;
       return 'pass';
@@ -58,9 +66,9 @@ describe('A process that is killed while somebody approves', () => {
         cookie: cookieHeader(browser.jar, form.action),
         'content-type': 'application/x-www-form-urlencoded',
       },
-      chunks: [fillIn(form, { decision: 'approve' }).toString()],
+      chunks: [fillForm(form, { decision: 'approve' }).toString()],
     }).catch(() => undefined);
-    const first = await Promise.race([victim.proxy.held().then(() => 'held'), answered]);
+    const first = await Promise.race([victim.proxy.whenHeld().then(() => 'held'), answered]);
     expect(first).to.equal('held');
     await victim.process.kill();
   }
@@ -79,12 +87,12 @@ describe('A process that is killed while somebody approves', () => {
     expect(await state()).to.equal('used-up');
     const others = openBrowser(system.origins);
     const late = authorizeUrl(server, await registerClient(server), { resource: connector.link });
-    expect(asksConsent(await others.openConsent(late.url, 'grace'))).to.equal(false);
+    expect(isConsentPage(await others.openConsent(late.url, 'grace'))).to.equal(false);
 
     advanceClock(GIVEN_BACK_SECONDS);
     expect(await state()).to.equal('active');
     const last = await connect(system, connector, { person: 'ada' });
-    expect(await isLetIn(connector.link, last.accessToken)).to.equal(true);
+    expect(await isAccepted(connector.link, last.accessToken)).to.equal(true);
     const { uses } = await showConnector(system, connector.id);
     expect([uses, await state()]).to.deep.equal([2, 'used-up']);
   });

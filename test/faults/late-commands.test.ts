@@ -5,7 +5,7 @@ import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { revoke } from '../support/faults/load.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { startSystem, type System } from '../support/system.ts';
@@ -45,7 +45,7 @@ describe('When Redis stalls in the middle of', () => {
       const { send, goOn } = await prepare();
       let number = 0;
       let late: string | undefined;
-      proxy.rule(({ name, kind }) => {
+      proxy.setRule(({ name, kind }) => {
         if (!kind || ++number !== stalled.length + 1) return 'pass';
         late = `${name} ${kind}`;
         return 'hold';
@@ -74,7 +74,7 @@ describe('When Redis stalls in the middle of', () => {
         send: async () => (await refresh(server, client, refreshToken)).status,
         async goOn() {
           const { body } = await refresh(server, client, refreshToken);
-          expect(await isLetIn(link, body.access_token)).to.equal(true);
+          expect(await isAccepted(link, body.access_token)).to.equal(true);
           expect((await refresh(server, client, body.refresh_token)).status).to.equal(200);
         },
       };
@@ -113,7 +113,7 @@ describe('When Redis stalls in the middle of', () => {
     const stalled = await stallEverywhere(async () => {
       const connection = await connect(system, await createConnector(system));
       const { server, client, link, accessToken, refreshToken } = connection;
-      expect(await isLetIn(link, accessToken)).to.equal(true);
+      expect(await isAccepted(link, accessToken)).to.equal(true);
       revoked += 1;
       return {
         send: async () => ((await revoke(connection)) ? 200 : 503),
@@ -123,7 +123,7 @@ describe('When Redis stalls in the middle of', () => {
             'invalid_grant',
           );
           advanceClock(READ_AGAIN);
-          expect(await isLetIn(link, accessToken)).to.equal(false);
+          expect(await isAccepted(link, accessToken)).to.equal(false);
         },
       };
     });

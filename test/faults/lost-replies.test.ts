@@ -4,9 +4,9 @@ import { createConnector, readAudit } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
 import { type History, recordHistory } from '../support/faults/history.ts';
-import { deadLeaves, violations } from '../support/faults/invariants.ts';
+import { unusedRefreshTokens, violations } from '../support/faults/invariants.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { SOAK } from '../support/scale-out/soak.ts';
@@ -37,11 +37,11 @@ describe('Answers that get lost:', () => {
         advanceClock(pause);
         const { status, body } = await refresh(server, client, refreshToken);
         expect(status).to.equal(200);
-        expect(await isLetIn(link, body.access_token)).to.equal(true);
+        expect(await isAccepted(link, body.access_token)).to.equal(true);
         expect((await refresh(server, client, body.refresh_token)).status).to.equal(200);
         expect(violations(history.exchanges)).to.deep.equal([]);
 
-        const missed = deadLeaves(history.exchanges);
+        const missed = unusedRefreshTokens(history.exchanges);
         expect(missed).to.have.length(pause < GRACE ? 0 : 1);
         advanceClock(GRACE + 1);
         for (const token of missed)
@@ -58,7 +58,7 @@ describe('Answers that get lost:', () => {
       proxy = await startRedisProxy(redis);
       system = await startSystem({ storeAddress: proxy.url });
     });
-    afterEach(() => proxy.rule());
+    afterEach(() => proxy.setRule());
     after(async () => {
       await system?.stop();
       await proxy?.close();
@@ -71,7 +71,7 @@ describe('Answers that get lost:', () => {
       for (let i = 0; i < CLIENTS; i++) families.push(await connect(system, connector));
       history = recordHistory([system.auth]);
       let commands = 0;
-      proxy.rule(({ kind }) => (kind && ++commands % EVERY === 0 ? 'cut reply' : 'pass'));
+      proxy.setRule(({ kind }) => (kind && ++commands % EVERY === 0 ? 'cut reply' : 'pass'));
       let granted = 0;
       const refreshOften = async (family: Connection) => {
         while (granted < REFRESHES) {
@@ -81,7 +81,7 @@ describe('Answers that get lost:', () => {
         }
       };
       await Promise.all(families.map(refreshOften));
-      proxy.rule();
+      proxy.setRule();
       expect(violations(history.exchanges)).to.deep.equal([]);
       expect(commands).to.be.above(2 * REFRESHES);
       // The client of Redis sends again what it got no answer to, so hardly anybody notices.
@@ -96,9 +96,9 @@ describe('Answers that get lost:', () => {
       for (let i = 0; i < EXCHANGES; i++) {
         const code = await obtainCode(system, connector);
         let left = i % EVERY;
-        proxy.rule(({ kind }) => (kind && left-- === 0 ? 'cut reply' : 'pass'));
+        proxy.setRule(({ kind }) => (kind && left-- === 0 ? 'cut reply' : 'pass'));
         const { status, body } = await redeem(code);
-        proxy.rule();
+        proxy.setRule();
         expect(status).to.equal(200);
         expect((await refresh(code.server, code.client, body.refresh_token)).status).to.equal(200);
       }

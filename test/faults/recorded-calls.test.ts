@@ -5,9 +5,9 @@ import { addressOf, mint } from '../minted-tokens/minting.ts';
 import { until } from '../store/condition.ts';
 import { createConnector, readAudit } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
-import { type LastingRedis, startLastingRedis } from '../support/faults/persistent-redis.ts';
+import { type PersistentRedis, startPersistentRedis } from '../support/faults/persistent-redis.ts';
 import { type Command, type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
-import { callTool, isLetIn, type RpcAnswer } from '../support/mcp.ts';
+import { callTool, isAccepted, type RpcResponse } from '../support/mcp.ts';
 import { startSystem, type System } from '../support/system.ts';
 
 /** Whoever calls: a person through a link, and a program with a minted token; each at full and below. */
@@ -37,7 +37,7 @@ async function recordedCalls(system: System): Promise<number> {
   return (await readAudit(system)).filter(({ event }) => event === 'call').length;
 }
 
-function expectRefused({ status, rpc, text }: RpcAnswer, title: string): void {
+function expectRefused({ status, rpc, text }: RpcResponse, title: string): void {
   expect(status, title).to.equal(200);
   expect(rpc?.error?.message, title).to.match(/recorded first, and this one could not be/);
   expect(text, title).to.not.match(/iban|GB00|\*{4}|store|redis|sqlite/i);
@@ -56,7 +56,7 @@ async function expectNothingOut(callers: Caller[]): Promise<void> {
 async function expectWorks(system: System, callers: Caller[]): Promise<void> {
   for (const { title, link, full, lower } of callers) {
     const before = await recordedCalls(system);
-    expect(await isLetIn(link, lower), title).to.equal(true);
+    expect(await isAccepted(link, lower), title).to.equal(true);
     const { rpc } = await details(link, full);
     expect(rpc?.result?.structuredContent, title).to.include.keys('iban', 'card');
     expect(await recordedCalls(system), title).to.equal(before + 1);
@@ -68,12 +68,12 @@ const isAskingForReplicas = ({ name, kind }: Command) => kind === 'audit' && nam
 const isRecord = ({ name, kind }: Command) => kind === 'audit' && name.startsWith('eval');
 
 describe('A call with the level full, on Redis', () => {
-  let redis: LastingRedis;
+  let redis: PersistentRedis;
   let proxy: RedisProxy;
   let system: System;
   let callers: Caller[];
   before(async () => {
-    redis = await startLastingRedis();
+    redis = await startPersistentRedis();
     proxy = await startRedisProxy(redis);
     system = await startSystem({ storeAddress: proxy.url });
     callers = await callersOf(system);
@@ -99,13 +99,13 @@ describe('A call with the level full, on Redis', () => {
   const FAULTS: [what: string, begin: () => unknown, end: () => unknown][] = [
     [
       'the connection is cut in the middle of every record',
-      () => proxy.rule((command) => (isRecord(command) ? 'cut' : 'pass')),
-      () => proxy.rule(),
+      () => proxy.setRule((command) => (isRecord(command) ? 'cut' : 'pass')),
+      () => proxy.setRule(),
     ],
     [
       'records get no answer',
-      () => proxy.rule((command) => (isRecord(command) ? 'drop' : 'pass')),
-      () => proxy.rule(),
+      () => proxy.setRule((command) => (isRecord(command) ? 'drop' : 'pass')),
+      () => proxy.setRule(),
     ],
     [
       'the database is full',
@@ -140,10 +140,10 @@ describe('A call with the level full, on Redis', () => {
   ] as const)
     it(`has its answer held back until ${what}`, async () => {
       for (const { title, link, full } of callers) {
-        proxy.rule((command) => (isAwaited(command) ? 'hold reply' : 'pass'));
+        proxy.setRule((command) => (isAwaited(command) ? 'hold reply' : 'pass'));
         let isAnswered = false;
         const answer = details(link, full).finally(() => (isAnswered = true));
-        await proxy.held();
+        await proxy.whenHeld();
         expect(isAnswered, title).to.equal(false);
         proxy.release();
         expect((await answer).rpc?.result?.structuredContent, title).to.include.keys('iban');

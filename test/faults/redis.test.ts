@@ -4,19 +4,19 @@ import { createConnector } from '../support/management-api.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { prepareEveryRequest, statusesWhen } from '../support/faults/every-request.ts';
-import { deadLeaves, violations } from '../support/faults/invariants.ts';
-import { renewAndCall } from '../support/faults/load.ts';
-import type { Fate } from '../support/faults/redis-proxy.ts';
-import { openScene, type Scene } from '../support/faults/system-under-load.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
+import { unusedRefreshTokens, violations } from '../support/faults/invariants.ts';
+import { refreshAndCall } from '../support/faults/load.ts';
+import type { Action } from '../support/faults/redis-proxy.ts';
+import { startSystemUnderLoad, type SystemUnderLoad } from '../support/faults/system-under-load.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { SOAK } from '../support/scale-out/soak.ts';
 import { until } from '../store/condition.ts';
 
 type Fault = {
   what: string;
-  begin: (scene: Scene) => unknown;
-  heal: (scene: Scene) => unknown;
+  begin: (scene: SystemUnderLoad) => unknown;
+  heal: (scene: SystemUnderLoad) => unknown;
   /** What can still be answered; not said where it differs from one moment to the next. */
   works?: Parameters<typeof statusesWhen>[0];
   /** How often clients at work refresh and call meanwhile, at least. */
@@ -35,13 +35,13 @@ const REVOKED_EVERYWHERE = 61;
 const FAULTS: Fault[] = [
   {
     what: 'stopped, and started again',
-    begin: ({ redis }) => redis.end('SIGTERM'),
+    begin: ({ redis }) => redis.stop('SIGTERM'),
     heal: ({ redis }) => redis.start(),
     works: [],
   },
   {
     what: 'killed, and started again',
-    begin: ({ redis }) => redis.end('SIGKILL'),
+    begin: ({ redis }) => redis.stop('SIGKILL'),
     heal: ({ redis }) => redis.start(),
     works: [],
   },
@@ -53,14 +53,14 @@ const FAULTS: Fault[] = [
   },
   {
     what: 'out of reach',
-    begin: ({ proxy }) => proxy.sever(),
-    heal: ({ proxy }) => proxy.restore(),
+    begin: ({ proxy }) => proxy.disconnect(),
+    heal: ({ proxy }) => proxy.allowConnections(),
     works: [],
   },
   {
     what: 'silent, on connections that stay open',
-    begin: ({ proxy }) => proxy.rule(() => 'drop'),
-    heal: ({ proxy }) => proxy.rule(),
+    begin: ({ proxy }) => proxy.setRule(() => 'drop'),
+    heal: ({ proxy }) => proxy.setRule(),
     works: [],
   },
   {
@@ -83,20 +83,20 @@ const FAULTS: Fault[] = [
   },
   {
     what: 'cut off in one command of ten',
-    begin: ({ proxy }) => proxy.rule(cutOneIn(10)),
-    heal: ({ proxy }) => proxy.rule(),
+    begin: ({ proxy }) => proxy.setRule(cutOneIn(10)),
+    heal: ({ proxy }) => proxy.setRule(),
     rounds: 20,
   },
   {
     what: 'cut off in one command of five',
-    begin: ({ proxy }) => proxy.rule(cutOneIn(5)),
-    heal: ({ proxy }) => proxy.rule(),
+    begin: ({ proxy }) => proxy.setRule(cutOneIn(5)),
+    heal: ({ proxy }) => proxy.setRule(),
     rounds: 20,
   },
   {
     what: 'slow',
-    begin: ({ proxy }) => proxy.delay(200),
-    heal: ({ proxy }) => proxy.delay(0),
+    begin: ({ proxy }) => proxy.delayReplies(200),
+    heal: ({ proxy }) => proxy.delayReplies(0),
     // Nothing fails, and a page needs a dozen commands.
     deadline: 3000,
   },
@@ -105,16 +105,16 @@ const FAULTS: Fault[] = [
 /** By turns in the middle of the command, and after it ran. */
 function cutOneIn(every: number) {
   let commands = 0;
-  return ({ kind }: { kind: string }): Fate => {
+  return ({ kind }: { kind: string }): Action => {
     if (!kind || ++commands % every !== 0) return 'pass';
     return commands % (2 * every) === 0 ? 'cut' : 'cut reply';
   };
 }
 
 describe('While Redis is', () => {
-  let scene: Scene;
+  let scene: SystemUnderLoad;
   beforeEach(async () => {
-    scene = await openScene();
+    scene = await startSystemUnderLoad();
   });
   afterEach(async () => {
     restoreClock();
@@ -134,7 +134,7 @@ describe('While Redis is', () => {
       await load.rounds(1);
       await load.stop();
       await everybodyGoesOn(scene);
-      expect(violations(scene.history, deadline ? { deadline } : {})).to.deep.equal([]);
+      expect(violations(scene.history, deadline ? { maxMs: deadline } : {})).to.deep.equal([]);
     }).timeout(40_000 + rounds * TIMES * ROUND_MS);
 
   it(`out of reach for longer: calls go on for ${CALLS_GO_ON} s and wait then, without being sent to sign in`, async () => {
@@ -143,12 +143,12 @@ describe('While Redis is', () => {
     const { accessToken } = await connect(system, connector);
     const call = () => callTool(connector.link, accessToken, 'club_overview');
     expect((await call()).status).to.equal(200);
-    proxy.sever();
+    proxy.disconnect();
     advanceClock(CALLS_GO_ON - 5);
     expect((await call()).status).to.equal(200);
     advanceClock(6);
     expect((await call()).status).to.equal(503);
-    proxy.restore();
+    proxy.allowConnections();
     await until('calls work', async () => (await call()).status === 200, HEALS_WITHIN);
     expect(violations(scene.history)).to.deep.equal([]);
   });
@@ -158,23 +158,23 @@ describe('While Redis is', () => {
     await load.stop();
     const connector = await createConnector(system);
     const { server, client, link, accessToken, refreshToken } = await connect(system, connector);
-    expect(await isLetIn(link, accessToken)).to.equal(true);
+    expect(await isAccepted(link, accessToken)).to.equal(true);
     await redis.command('CONFIG', 'SET', 'maxmemory', 1);
     await fetch(`${system.management}/api/v1/connectors/${connector.id}`, {
       method: 'DELETE',
       headers: { authorization: `Bearer ${system.managementKey}` },
     });
     await redis.command('CONFIG', 'SET', 'maxmemory', 0);
-    expect(await isLetIn(link, accessToken)).to.equal(false);
+    expect(await isAccepted(link, accessToken)).to.equal(false);
     expect((await refresh(server, client, refreshToken)).body.error).to.equal('invalid_grant');
   });
 });
 
-async function untilFlowWorks({ system, connector }: Scene): Promise<void> {
+async function untilFlowWorks({ system, connector }: SystemUnderLoad): Promise<void> {
   let failure: unknown;
   const works = async () => {
     try {
-      await renewAndCall(await connect(system, connector));
+      await refreshAndCall(await connect(system, connector));
       return true;
     } catch (error) {
       failure = error;
@@ -187,11 +187,11 @@ async function untilFlowWorks({ system, connector }: Scene): Promise<void> {
 }
 
 /** With the last tokens each was given. Whoever revoked theirs, and whatever token nobody ever used, is out. */
-async function everybodyGoesOn({ history, load }: Scene): Promise<void> {
+async function everybodyGoesOn({ history, load }: SystemUnderLoad): Promise<void> {
   for (const { server, client, refreshToken } of load.connections)
     expect((await refresh(server, client, refreshToken)).status).to.equal(200);
-  expect(deadLeaves(history)).to.deep.equal([]);
+  expect(unusedRefreshTokens(history)).to.deep.equal([]);
   advanceClock(REVOKED_EVERYWHERE);
   for (const { link, accessToken } of load.revoked)
-    expect(await isLetIn(link, accessToken)).to.equal(false);
+    expect(await isAccepted(link, accessToken)).to.equal(false);
 }

@@ -12,15 +12,20 @@ import {
 } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
-import { openPlace, type Place, startAt, type System } from '../support/system.ts';
+import {
+  createDeployment,
+  type Deployment,
+  startDeployment,
+  type System,
+} from '../support/system.ts';
 
 describe('A store that was restored from a backup', () => {
-  let place: Place;
+  let place: Deployment;
   let system: System | undefined;
   beforeEach(async () => {
-    place = await openPlace();
+    place = await createDeployment();
   });
   afterEach(async () => {
     await shutDown();
@@ -34,7 +39,7 @@ describe('A store that was restored from a backup', () => {
   }
 
   async function start(settings: Record<string, string> = {}): Promise<System> {
-    system = await startAt(place, settings);
+    system = await startDeployment(place, settings);
     await until('it answers over new connections', async () => {
       const answer = await fetch(`${place.facts.management}/livez`).catch(() => undefined);
       return answer?.ok;
@@ -80,8 +85,8 @@ describe('A store that was restored from a backup', () => {
     for (const { server, client, refreshToken } of [ada, grace])
       expect((await refresh(server, client, refreshToken)).body.error).to.equal('invalid_grant');
     expect((await callTool(kept.link, grace.accessToken, 'club_overview')).status).to.equal(401);
-    expect(await isLetIn(`${running.resource}/mcp`, minted.token)).to.equal(false);
+    expect(await isAccepted(`${running.resource}/mcp`, minted.token)).to.equal(false);
     const { accessToken } = await connect(running, kept);
-    expect(await isLetIn(kept.link, accessToken)).to.equal(true);
+    expect(await isAccepted(kept.link, accessToken)).to.equal(true);
   });
 });

@@ -9,23 +9,28 @@ import { until } from '../store/condition.ts';
 import { createConnector, readAudit, revokeConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
-import { openPlace, type Place, startAt, type System } from '../support/system.ts';
+import {
+  createDeployment,
+  type Deployment,
+  startDeployment,
+  type System,
+} from '../support/system.ts';
 
 describe('A Redis that was restored from a backup', () => {
   let dir: string;
   let port: number;
   let redis: RedisServer | undefined;
-  let place: Place;
+  let place: Deployment;
   let system: System | undefined;
 
   beforeEach(async () => {
     dir = await mkdtemp(join(tmpdir(), 'gatehouse-restore-'));
     [port = 0] = await freePorts(1);
-    redis = await startRedis({ port, keepIn: dir });
-    place = await openPlace({ storeAddress: redis.url });
+    redis = await startRedis({ port, dataDir: dir });
+    place = await createDeployment({ storeAddress: redis.url });
   });
   afterEach(async () => {
     await stopAll();
@@ -40,7 +45,7 @@ describe('A Redis that was restored from a backup', () => {
   }
 
   async function start(settings: Record<string, string> = {}): Promise<System> {
-    system = await startAt(place, settings);
+    system = await startDeployment(place, settings);
     return system;
   }
 
@@ -58,7 +63,7 @@ describe('A Redis that was restored from a backup', () => {
     await redis?.stop('SIGTERM');
     await rm(join(dir, 'appendonlydir'), { recursive: true });
     await cp(join(dir, 'backup'), join(dir, 'appendonlydir'), { recursive: true });
-    redis = await startRedis({ port, keepIn: dir });
+    redis = await startRedis({ port, dataDir: dir });
   }
 
   it('CNX-10 is told what was revoked since while only the management role runs, and then serves the rest', async () => {
@@ -88,8 +93,8 @@ describe('A Redis that was restored from a backup', () => {
     expect((await callTool(ada.link, ada.accessToken, 'club_overview')).status).to.equal(410);
     const refused = await refresh(ada.server, ada.client, ada.refreshToken);
     expect(refused.body.error).to.equal('invalid_grant');
-    expect(await isLetIn(`${running.resource}/mcp`, minted.token)).to.equal(false);
-    expect(await isLetIn(kept.link, grace.accessToken)).to.equal(true);
+    expect(await isAccepted(`${running.resource}/mcp`, minted.token)).to.equal(false);
+    expect(await isAccepted(kept.link, grace.accessToken)).to.equal(true);
     expect((await refresh(grace.server, grace.client, grace.refreshToken)).status).to.equal(200);
   });
 
@@ -102,7 +107,7 @@ describe('A Redis that was restored from a backup', () => {
     await stopAll();
     await restore();
     running = await start();
-    expect(await isLetIn(ada.link, ada.accessToken)).to.equal(true);
+    expect(await isAccepted(ada.link, ada.accessToken)).to.equal(true);
   });
 
   it('begins empty with a snapshot alone, which is why that is no backup', async () => {
@@ -112,7 +117,7 @@ describe('A Redis that was restored from a backup', () => {
     client.disconnect();
     await redis?.stop();
     await rm(join(dir, 'appendonlydir'), { recursive: true });
-    redis = await startRedis({ port, keepIn: dir });
+    redis = await startRedis({ port, dataDir: dir });
     const again = new Redis(port);
     expect(await again.get('kept')).to.equal(null);
     again.disconnect();

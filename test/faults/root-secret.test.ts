@@ -1,12 +1,23 @@
 // The root secret is replaced at a restart: whoever was connected, signed in or in the middle of consenting notices nothing.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
+import {
+  isConsentPage,
+  openBrowser,
+  requireExternalRedirect,
+  requirePage,
+} from '../support/browser.ts';
 import { connect, redeem, registerClient } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
 import { until } from '../store/condition.ts';
-import { openPlace, type Place, startAt, STORES, type System } from '../support/system.ts';
+import {
+  createDeployment,
+  type Deployment,
+  startDeployment,
+  STORES,
+  type System,
+} from '../support/system.ts';
 
 const answers = (url: string) =>
   fetch(url).then(
@@ -19,10 +30,10 @@ const NEW = 'the root secret of the second day, long enough';
 
 for (const store of STORES)
   describe(`A root secret that is replaced, on ${store}`, () => {
-    let place: Place;
+    let place: Deployment;
     let system: System | undefined;
     before(async () => {
-      place = await openPlace({ store });
+      place = await createDeployment({ store });
     });
     after(async () => {
       await system?.stop();
@@ -32,7 +43,7 @@ for (const store of STORES)
     async function restart(settings: Record<string, string>): Promise<System> {
       await system?.stop();
       system = undefined;
-      system = await startAt(place, settings);
+      system = await startDeployment(place, settings);
       // Connections to the one before may still look open to this side.
       for (const url of [system.auth, system.resource])
         await until('it answers', () => answers(`${url}/readyz`));
@@ -57,19 +68,19 @@ for (const store of STORES)
       expect(refusal).to.match(/another secret: set GATEHOUSE_SECRET/);
 
       await restart({ GATEHOUSE_SECRET: NEW, GATEHOUSE_PREVIOUS_SECRET: OLD });
-      expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+      expect(await isAccepted(connector.link, accessToken)).to.equal(true);
       expect((await refresh(server, client, refreshToken)).status).to.equal(200);
-      const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+      const callback = requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
       const code = { link: connector.link, server, client: other, callback, verifier };
       expect((await redeem(code)).status).to.equal(200);
 
       const seen = browser.visited.length;
       const again = authorizeUrl(server, client, { resource: connector.link });
-      expect(asksConsent(requirePage(await browser.visit(again.url)))).to.equal(true);
+      expect(isConsentPage(requirePage(await browser.visit(again.url)))).to.equal(true);
       const [authorizationServer] = place.facts.origins;
       for (const { origin } of browser.visited.slice(seen))
         expect(origin).to.equal(authorizationServer);
-      expect(asksConsent(await openBrowser(place.facts.origins).openConsent(again.url))).to.equal(
+      expect(isConsentPage(await openBrowser(place.facts.origins).openConsent(again.url))).to.equal(
         true,
       );
     });

@@ -1,7 +1,12 @@
 // A second click on Approve while the first is on its way: the flow is over already, and where it went is not known yet.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
+import {
+  isConsentPage,
+  openBrowser,
+  requireExternalRedirect,
+  requirePage,
+} from '../support/browser.ts';
 import { redeem, registerClient } from '../support/connection.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
@@ -23,8 +28,8 @@ describe('A second click while the first is on its way', () => {
     system = await startSystem({ storeAddress: proxy.url });
   });
   afterEach(() => {
-    proxy.rule();
-    proxy.delay(0);
+    proxy.setRule();
+    proxy.delayReplies(0);
   });
   after(async () => {
     await system?.stop();
@@ -40,7 +45,7 @@ describe('A second click while the first is on its way', () => {
     const { url, verifier } = authorizeUrl(server, client, { resource: link });
     const page = await browser.openConsent(url);
     const redeemAt = (callback: URL) => redeem({ link, server, client, callback, verifier });
-    proxy.delay(TRIP_MS);
+    proxy.delayReplies(TRIP_MS);
     const decide = (decision: Decision) => browser.submit(page, { decision });
     const connectAgain = () => browser.visit(authorizeUrl(server, client, { resource: link }).url);
     return { decide, redeemAt, connectAgain };
@@ -50,21 +55,21 @@ describe('A second click while the first is on its way', () => {
     it(`goes where the first did (${decision})`, async () => {
       const { decide, redeemAt } = await openConsent();
       const over = Promise.withResolvers<void>();
-      proxy.rule(({ name, kind }) => {
+      proxy.setRule(({ name, kind }) => {
         if (name === 'del' && kind === 'interaction') over.resolve();
         return 'pass';
       });
       const first = decide(decision);
       await over.promise;
-      const second = requireDeparture(await decide(decision));
-      expect(second.href).to.equal(requireDeparture(await first).href);
+      const second = requireExternalRedirect(await decide(decision));
+      expect(second.href).to.equal(requireExternalRedirect(await first).href);
       if (decision === 'approve') expect((await redeemAt(second)).status).to.equal(200);
     });
 
   it('takes effect when it denies what the first approved', async () => {
     const { decide, redeemAt } = await openConsent();
     const over = Promise.withResolvers<void>();
-    proxy.rule(({ name, kind }) => {
+    proxy.setRule(({ name, kind }) => {
       if (name === 'del' && kind === 'interaction') over.resolve();
       return 'pass';
     });
@@ -74,16 +79,18 @@ describe('A second click while the first is on its way', () => {
     if (second.kind === 'page') expect(second.html).to.include('You have denied this');
     else expect(second.url.searchParams.get('error')).to.equal('access_denied');
     const answer = await first;
-    if (answer.kind === 'left' && answer.url.searchParams.has('code'))
+    if (answer.kind === 'redirect' && answer.url.searchParams.has('code'))
       expect((await redeemAt(answer.url)).body.error).to.equal('invalid_grant');
   });
 
   it('goes where the first did when both arrive together, and the person stays signed in', async () => {
     const { decide, redeemAt, connectAgain } = await openConsent();
     const answers = await Promise.all([1, 2, 3].map(() => decide('approve')));
-    const [callback, ...others] = new Set(answers.map((step) => requireDeparture(step).href));
+    const [callback, ...others] = new Set(
+      answers.map((step) => requireExternalRedirect(step).href),
+    );
     expect(others).to.deep.equal([]);
     expect((await redeemAt(new URL(String(callback)))).status).to.equal(200);
-    expect(asksConsent(requirePage(await connectAgain()))).to.equal(true);
+    expect(isConsentPage(requirePage(await connectAgain()))).to.equal(true);
   });
 });

@@ -6,7 +6,7 @@ import { createConnector, type Connector } from '../support/management-api.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { type History, recordHistory } from '../support/faults/history.ts';
 import { violations } from '../support/faults/invariants.ts';
-import { renewAndCall, startLoad } from '../support/faults/load.ts';
+import { refreshAndCall, startLoad } from '../support/faults/load.ts';
 import { openSmallDisk } from '../support/faults/small-disk.ts';
 import { callTool } from '../support/mcp.ts';
 import { refresh, register } from '../support/oauth.ts';
@@ -16,7 +16,7 @@ import {
   startGatehouseProcess,
 } from '../support/scale-out/gatehouse-process.ts';
 import { SOAK } from '../support/scale-out/soak.ts';
-import { openPlace, type Place, type System } from '../support/system.ts';
+import { createDeployment, type Deployment, type System } from '../support/system.ts';
 import { until } from '../store/condition.ts';
 
 const SECRET = 'a root secret that survives the process';
@@ -25,7 +25,7 @@ const HEALS_WITHIN = 10;
 const FAMILIES = 4;
 
 describe('The embedded store', () => {
-  let place: Place;
+  let place: Deployment;
   let system: System;
   let running: GatehouseProcess;
   let history: History;
@@ -36,7 +36,7 @@ describe('The embedded store', () => {
 
   /** A system in a process of its own, which can be killed and started again. */
   async function open(storeAddress?: string): Promise<Connector> {
-    place = await openPlace(storeAddress === undefined ? {} : { storeAddress });
+    place = await createDeployment(storeAddress === undefined ? {} : { storeAddress });
     closers.push(place.release);
     const listen = HOSTS.map((host) => {
       const { port } = new URL(place.environment[`GATEHOUSE_${host}_URL`] ?? '');
@@ -80,7 +80,7 @@ describe('The embedded store', () => {
     await load.stop();
     for (const { server, client, refreshToken } of load.connections)
       expect((await refresh(server, client, refreshToken)).status).to.equal(200);
-    expect(violations(history.exchanges, { mayBreak: true })).to.deep.equal([]);
+    expect(violations(history.exchanges, { connectionsMayBreak: true })).to.deep.equal([]);
   }).timeout(20_000 + KILLS * 8000);
 
   it('makes clients wait while its disk is full, and goes on by itself when there is room', async () => {
@@ -104,7 +104,7 @@ describe('The embedded store', () => {
     const refreshes = async () => (await refresh(server, client, refreshToken)).status === 200;
     await until('refreshes work', refreshes, HEALS_WITHIN);
     expect((await redeem(code)).status).to.equal(200);
-    await renewAndCall(await connect(system, connector));
+    await refreshAndCall(await connect(system, connector));
     expect(violations(history.exchanges)).to.deep.equal([]);
     await running.kill();
     expectWhole();

@@ -3,16 +3,16 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { expect } from 'chai';
-import { startLastingRedis } from '../support/faults/persistent-redis.ts';
+import { startPersistentRedis } from '../support/faults/persistent-redis.ts';
 import { freePorts } from '../support/free-ports.ts';
-import { argumentsFor } from '../support/node-arguments.ts';
+import { nodeArguments } from '../support/node-arguments.ts';
 import { startGatehouseProcess } from '../support/scale-out/gatehouse-process.ts';
-import { openPlace, type Place } from '../support/system.ts';
+import { createDeployment, type Deployment } from '../support/system.ts';
 import { until } from '../store/condition.ts';
 
 /** The whole life of a process that does not stay. */
-async function run({ environment }: Place): Promise<{ code: number | null; said: string }> {
-  const child = spawn(process.execPath, argumentsFor('main.ts'), {
+async function run({ environment }: Deployment): Promise<{ code: number | null; said: string }> {
+  const child = spawn(process.execPath, nodeArguments('main.ts'), {
     env: environment,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -44,7 +44,7 @@ describe('A process that starts', () => {
 
   it('where there is no store says so in one line, ends, and listens nowhere', async () => {
     const [port = 0] = await freePorts(1);
-    const place = await openPlace({ storeAddress: `redis://127.0.0.1:${port}` });
+    const place = await createDeployment({ storeAddress: `redis://127.0.0.1:${port}` });
     closers.push(place.release);
     const { code, said } = await run(place);
     expect(said).to.match(/^the store at 127\.0\.0\.1:\d+ cannot be opened: .*GATEHOUSE_STORE\n$/);
@@ -54,17 +54,17 @@ describe('A process that starts', () => {
   });
 
   it('while Redis loads its data is ready when that is done', async () => {
-    const redis = await startLastingRedis();
+    const redis = await startPersistentRedis();
     closers.push(redis.close);
     await redis.command('EVAL', "for i = 1, 20000 do redis.call('SET', 'filler:' .. i, i) end", 0);
-    await redis.end('SIGTERM');
+    await redis.stop('SIGTERM');
     // Microseconds for each of the keys: about two seconds in all.
     const loaded = redis.start(['--key-load-delay', '100']);
     await until('Redis loads', async () => {
       const info = await redis.command('INFO', 'persistence').catch(() => '');
       return String(info).includes('loading:1');
     });
-    const place = await openPlace({ storeAddress: redis.url });
+    const place = await createDeployment({ storeAddress: redis.url });
     closers.push(place.release);
     const started = await startGatehouseProcess(place.environment);
     closers.push(started.kill);

@@ -7,7 +7,7 @@ import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
 import { revoke } from '../support/faults/load.ts';
 import { type Command, type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl } from '../support/oauth.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { startSystem, type System } from '../support/system.ts';
@@ -76,7 +76,7 @@ describe('A use that the connector’s record does not show', () => {
 
   it('counts from the exchange on, is not given back, and nobody else gets it', async () => {
     const connection = await connectUnwritten();
-    expect(await isLetIn(connection.link, connection.accessToken)).to.equal(true);
+    expect(await isAccepted(connection.link, connection.accessToken)).to.equal(true);
     expect(await usesOf()).to.deep.equal({ uses: 1, state: 'used-up' });
     advanceClock(RESERVED);
     expect(await usesOf()).to.deep.equal({ uses: 1, state: 'used-up' });
@@ -93,10 +93,10 @@ describe('A use that the connector’s record does not show', () => {
 
   it('does not hold up the exchange, and counts once when it is written in the end', async () => {
     const code = await obtainCode(system, connector);
-    proxy.rule((command) => (isKeeping(command) ? 'hold reply' : 'pass'));
+    proxy.setRule((command) => (isKeeping(command) ? 'hold reply' : 'pass'));
     const { status } = await redeem(code);
     expect(status).to.equal(200);
-    await proxy.held();
+    await proxy.whenHeld();
     proxy.release();
     await connect(system, connector, { as: code });
     expect(await usesOf()).to.deep.equal({ uses: 1, state: 'used-up' });

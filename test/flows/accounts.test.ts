@@ -2,10 +2,10 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { changeAccount, createConnector, readAudit } from '../support/management-api.ts';
-import { asksConsent, openBrowser, requirePage } from '../support/browser.ts';
+import { isConsentPage, openBrowser, requirePage } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
 
@@ -29,14 +29,14 @@ onEachStore('A disabled account', (system) => {
     const ada = await connect(system(), connector);
     const grace = await connect(system(), connector, { person: 'grace' });
     const code = await obtainCode(system(), connector);
-    expect(await isLetIn(ada.link, ada.accessToken)).to.equal(true);
+    expect(await isAccepted(ada.link, ada.accessToken)).to.equal(true);
     await changeAccount(system(), accountOf(ada), 'disable');
     const { status, headers } = await callTool(ada.link, ada.accessToken, 'club_overview');
     expect(status).to.equal(401);
     expect(headers.get('www-authenticate')).to.include('error="invalid_token"');
     await expectRefused(ada);
     expect((await redeem(code)).body.error).to.equal('invalid_grant');
-    expect(await isLetIn(grace.link, grace.accessToken)).to.equal(true);
+    expect(await isAccepted(grace.link, grace.accessToken)).to.equal(true);
     expect((await refresh(grace.server, grace.client, grace.refreshToken)).status).to.equal(200);
     await changeAccount(system(), accountOf(ada), 'enable');
   });
@@ -45,16 +45,16 @@ onEachStore('A disabled account', (system) => {
     const connector = await createConnector(system());
     const ada = await connect(system(), connector);
     const open = requirePage(await askAgain(ada));
-    expect(asksConsent(open)).to.equal(true);
+    expect(isConsentPage(open)).to.equal(true);
     await changeAccount(system(), accountOf(ada), 'disable');
     const refused = requirePage(await ada.browser.submit(open, { decision: 'approve' }));
-    expect(asksConsent(refused)).to.equal(false);
+    expect(isConsentPage(refused)).to.equal(false);
     const again = requirePage(await askAgain(ada));
-    expect([again.status, asksConsent(again)]).to.deep.equal([403, false]);
+    expect([again.status, isConsentPage(again)]).to.deep.equal([403, false]);
     const elsewhere = openBrowser(system().origins);
     const { url } = authorizeUrl(ada.server, ada.client, { resource: ada.link });
     const anew = await elsewhere.openConsent(url, 'ada');
-    expect([anew.status, asksConsent(anew)]).to.deep.equal([403, false]);
+    expect([anew.status, isConsentPage(anew)]).to.deep.equal([403, false]);
     await changeAccount(system(), accountOf(ada), 'enable');
   });
 
@@ -81,10 +81,10 @@ onEachStore('A disabled account', (system) => {
     await changeAccount(system(), accountOf(ada), 'enable');
     advanceClock(-30);
     const page = requirePage(await askAgain(ada));
-    expect([page.status, asksConsent(page)]).to.deep.equal([503, false]);
+    expect([page.status, isConsentPage(page)]).to.deep.equal([503, false]);
     expect(page.headers.get('retry-after')).to.match(/^\d+$/);
     advanceClock(31);
-    expect(asksConsent(requirePage(await askAgain(ada)))).to.equal(true);
+    expect(isConsentPage(requirePage(await askAgain(ada)))).to.equal(true);
     elapsed += 60;
   });
 
@@ -96,17 +96,17 @@ onEachStore('A disabled account', (system) => {
     advanceClock(5);
     await changeAccount(system(), account, 'enable');
     advanceClock(5);
-    expect(await isLetIn(before.link, before.accessToken)).to.equal(false);
+    expect(await isAccepted(before.link, before.accessToken)).to.equal(false);
     await expectRefused(before);
     const { visited } = before.browser;
     const legs = visited.length;
-    expect(asksConsent(requirePage(await askAgain(before)))).to.equal(true);
+    expect(isConsentPage(requirePage(await askAgain(before)))).to.equal(true);
     expect(visited.slice(legs).some(({ pathname }) => pathname.endsWith('/callback'))).to.equal(
       true,
     );
     const after = await connect(system(), connector, { as: before });
     expect(accountOf(after)).to.equal(account);
-    expect(await isLetIn(after.link, after.accessToken)).to.equal(true);
+    expect(await isAccepted(after.link, after.accessToken)).to.equal(true);
     expect((await refresh(after.server, after.client, after.refreshToken)).status).to.equal(200);
     const events = (await readAudit(system())).filter((item) => item.account === account);
     expect(events.map(({ event }) => event).slice(-2)).to.deep.equal([

@@ -3,12 +3,17 @@ import { expect } from 'chai';
 import { decodeJwt, type JWTPayload } from 'jose';
 import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
 import type { Level } from '../../src/permission-level.ts';
-import { type Connector, createConnector, listGrants, manage } from '../support/management-api.ts';
+import {
+  type Connector,
+  createConnector,
+  listGrants,
+  requestManagement,
+} from '../support/management-api.ts';
 import {
   type Browser,
   openBrowser,
   type Page,
-  requireDeparture,
+  requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
@@ -20,9 +25,9 @@ import {
   startOpenIdProvider,
 } from '../support/openid-provider.ts';
 import { startSystem, type System } from '../support/system.ts';
-import { askAboutToken } from '../support/token-endpoints.ts';
-import { rightClaims, startVouchingIssuer, type VouchingIssuer } from '../support/id-jag-issuer.ts';
-import { APP, type Claims, GRANT_TYPE, idOf, inSettings } from '../support/id-jag-system.ts';
+import { postToken } from '../support/token-endpoints.ts';
+import { validClaims, startIdJagIssuer, type IdJagIssuer } from '../support/id-jag-issuer.ts';
+import { APP, type Claims, GRANT_TYPE, idOf, preRegistered } from '../support/id-jag-system.ts';
 
 /** Longer than a process remembers an account. */
 const REMEMBERED = 15;
@@ -31,11 +36,11 @@ const READER = { id: 'reader', secret: 'the-secret-of-the-reader-that-is-long-en
 type Rule = { match: object; level: Level };
 
 describe('A rule about people', () => {
-  let partner: VouchingIssuer;
+  let partner: IdJagIssuer;
   let company: OpenIdProvider;
   const running: System[] = [];
   before(async () => {
-    [partner, company] = await Promise.all([startVouchingIssuer(), startOpenIdProvider()]);
+    [partner, company] = await Promise.all([startIdJagIssuer(), startOpenIdProvider()]);
   });
   afterEach(async () => {
     restoreClock();
@@ -53,7 +58,7 @@ describe('A rule about people', () => {
         management: { administrators: [] },
         identityProvider: { issuer: company.issuer, ...OPENID_CLIENT },
         entitlements,
-        clients: { preRegistered: [inSettings(APP)] },
+        clients: { preRegistered: [preRegistered(APP)] },
         authorization: { trustedIssuers: [trusted], introspectionClients: [READER] },
         ...more,
       },
@@ -63,7 +68,7 @@ describe('A rule about people', () => {
     const { server } = await discover(connector.link);
     const present = async (claims: Claims) => {
       const parties = { aud: system.auth, client_id: APP.id, resource: connector.link };
-      const assertion = await partner.sign({ ...rightClaims(issuer), ...parties, ...claims });
+      const assertion = await partner.sign({ ...validClaims(issuer), ...parties, ...claims });
       return requestToken(server, APP, { grant_type: GRANT_TYPE, assertion });
     };
     return { system, connector, server, present };
@@ -128,13 +133,16 @@ describe('A rule about people', () => {
       const { server } = own;
       const client = await registerClient(server);
       const { url, verifier } = authorizeUrl(server, client, { resource: connector.link });
-      if (claims) company.behave({ claims: { name: 'Ada', email: 'ada@else.example', ...claims } });
+      if (claims)
+        company.setBehaviour({ claims: { name: 'Ada', email: 'ada@else.example', ...claims } });
       const step = await browser.visit(url);
       const page = requirePage(
-        claims ? await browser.visit(company.approve(requireDeparture(step))) : step,
+        claims ? await browser.visit(company.approve(requireExternalRedirect(step))) : step,
       );
       const approve = async () => {
-        const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+        const callback = requireExternalRedirect(
+          await browser.submit(page, { decision: 'approve' }),
+        );
         return redeem({ link: connector.link, server, client, callback, verifier });
       };
       return { page, client, approve };
@@ -188,7 +196,7 @@ describe('A rule about people', () => {
       const { body } = await own.present(VOUCHED);
       expect((await arrive({ sub: 'ada', groups: [] })).page.status).to.equal(403);
       advanceClock(REMEMBERED);
-      const { text } = await askAboutToken(
+      const { text } = await postToken(
         String(own.server.introspection_endpoint),
         { ...APP, ...READER },
         body.access_token,
@@ -199,7 +207,7 @@ describe('A rule about people', () => {
     it('a disabled account is refused at an assertion and at a sign-in', async () => {
       const { body } = await own.present(VOUCHED);
       const { sub } = decodeJwt(body.access_token ?? '');
-      await manage(own.system, 'POST', `/accounts/${sub}/disable`);
+      await requestManagement(own.system, 'POST', `/accounts/${sub}/disable`);
       expect((await own.present(VOUCHED)).body.error).to.equal('invalid_grant');
       const { page } = await arrive({ sub: 'ada', groups: ['owners'] });
       expect([page.status, offered(page)]).to.deep.equal([403, []]);

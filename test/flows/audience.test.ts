@@ -2,9 +2,9 @@
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { createConnector } from '../support/management-api.ts';
-import { asksConsent, openBrowser, requirePage } from '../support/browser.ts';
+import { isConsentPage, openBrowser, requirePage } from '../support/browser.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, refresh, type Parameters } from '../support/oauth.ts';
 import { onEachStore, type System } from '../support/system.ts';
 
@@ -35,7 +35,7 @@ onEachStore('The audience of an access token', (system) => {
   it('RSV-01 is the only address the token opens', async () => {
     const { own, other } = await twoConnectors(system());
     const { accessToken } = await connect(system(), own);
-    expect(await isLetIn(own.link, accessToken)).to.equal(true);
+    expect(await isAccepted(own.link, accessToken)).to.equal(true);
     for (const address of [other.link, `${system().resource}/mcp`]) {
       const { status, headers } = await callTool(address, accessToken, 'club_overview');
       expect(status, address).to.equal(401);
@@ -60,7 +60,7 @@ onEachStore('Consent', (system) => {
       const { server, client, browser } = await connect(system(), own);
       const { url } = authorizeUrl(server, client, { ...attempt, resource: other.link });
       const page = requirePage(await browser.visit(url));
-      expect(asksConsent(page)).to.equal(true);
+      expect(isConsentPage(page)).to.equal(true);
       expect(page.html).to.include('Other link').and.not.include('Own link');
     });
 
@@ -68,7 +68,7 @@ onEachStore('Consent', (system) => {
       const { own } = await twoConnectors(system());
       const { server, client, browser } = await connect(system(), own);
       const { url } = authorizeUrl(server, client, { ...attempt, resource: own.link });
-      expect(asksConsent(requirePage(await browser.visit(url)))).to.equal(true);
+      expect(isConsentPage(requirePage(await browser.visit(url)))).to.equal(true);
     });
   }
 
@@ -78,7 +78,8 @@ onEachStore('Consent', (system) => {
     for (const { link } of [own, other]) {
       const { url } = authorizeUrl(server, client, { resource: link, prompt: 'none' });
       const step = await browser.visit(url);
-      if (step.kind === 'left') expect(step.url.searchParams.get('error')).to.match(/_required$/);
+      if (step.kind === 'redirect')
+        expect(step.url.searchParams.get('error')).to.match(/_required$/);
       else expect(step.status).to.equal(400);
     }
   });
@@ -89,7 +90,7 @@ onEachStore('Consent', (system) => {
     const { url } = authorizeUrl(server, client, { resource: [own.link, other.link] });
     const page = requirePage(await browser.visit(url));
     expect(page.status).to.equal(400);
-    expect(asksConsent(page)).to.equal(false);
+    expect(isConsentPage(page)).to.equal(false);
   });
 
   it('CON-13 in two tabs is kept apart', async () => {
@@ -106,8 +107,8 @@ onEachStore('Consent', (system) => {
       const step = await browser.submit(page, { decision: 'approve' });
       if (step.kind === 'page') throw new Error(step.html);
       const { body } = await redeem({ link, server, client, callback: step.url, verifier });
-      expect(await isLetIn(link, body.access_token)).to.equal(true);
-      expect(await isLetIn(wrong, body.access_token)).to.equal(false);
+      expect(await isAccepted(link, body.access_token)).to.equal(true);
+      expect(await isAccepted(wrong, body.access_token)).to.equal(false);
     }
   });
 
@@ -128,7 +129,7 @@ onEachStore('Consent', (system) => {
     for (const { kind, name, value } of ownForm.controls)
       if (kind === 'hidden') body.append(name, value);
     const step = await browser.post(page, otherForm.action, body);
-    if (step.kind === 'left') expect(step.url.searchParams.get('code')).to.equal(null);
+    if (step.kind === 'redirect') expect(step.url.searchParams.get('code')).to.equal(null);
   });
 });
 

@@ -2,10 +2,10 @@
 import { expect } from 'chai';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import {
-  asksConsent,
-  asksWho,
+  isConsentPage,
+  isSignInPage,
   openBrowser,
-  requireDeparture,
+  requireExternalRedirect,
   requirePage,
   type Browser,
   type Page,
@@ -52,7 +52,7 @@ describe('The consent page', () => {
   it('AUD-10 the authorization response has only code, state and iss', async () => {
     const state = 'ä =&?#%00"\'<>+ /\\';
     const { browser, page } = await open('ada', { state });
-    const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    const callback = requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
     expect(callback.href.startsWith(`${REDIRECT_URI}?`)).to.equal(true);
     expect([...callback.searchParams.keys()].sort()).to.deep.equal(['code', 'iss', 'state']);
     expect(callback.searchParams.get('state')).to.equal(state);
@@ -61,7 +61,9 @@ describe('The consent page', () => {
 
   it('AUD-10 CON-10 the response to a denial has access_denied, state and iss', async () => {
     const { browser, page, state } = await open();
-    const { searchParams } = requireDeparture(await browser.submit(page, { decision: 'deny' }));
+    const { searchParams } = requireExternalRedirect(
+      await browser.submit(page, { decision: 'deny' }),
+    );
     expect(Object.fromEntries(searchParams)).to.include({
       error: 'access_denied',
       state,
@@ -76,7 +78,7 @@ describe('The consent page', () => {
     const steps = await Promise.all(
       Array.from({ length: 4 }, () => browser.submit(page, { decision: 'approve' })),
     );
-    const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    const callback = requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
     for (const step of steps) {
       if (step.kind === 'page') expect(step.status).to.be.below(500);
       else expect(step.url.href).to.equal(callback.href);
@@ -128,7 +130,7 @@ describe('The consent page', () => {
       }
       await expectNothingApproved(browser, page, sent, action);
     }
-    const { searchParams } = requireDeparture(await browser.post(page, action, body));
+    const { searchParams } = requireExternalRedirect(await browser.post(page, action, body));
     expect(searchParams.has('code')).to.equal(true);
   });
 
@@ -148,24 +150,26 @@ describe('The consent page', () => {
   it('CNX-08 a person without access is offered no level', async () => {
     const { browser, page, state } = await open('alan');
     expect(page.status).to.equal(403);
-    expect(asksConsent(page)).to.equal(false);
+    expect(isConsentPage(page)).to.equal(false);
     expect(page.html).to.include('Alan Turing');
     const { action, body } = approval(page);
     await expectNothingApproved(browser, page, body, action);
-    const { searchParams } = requireDeparture(await browser.submit(page, { decision: 'deny' }));
+    const { searchParams } = requireExternalRedirect(
+      await browser.submit(page, { decision: 'deny' }),
+    );
     expect(Object.fromEntries(searchParams)).to.include({ error: 'access_denied', state });
   });
 
   it('SES-06 a person can switch the account on the consent page', async () => {
     const { browser, page, link } = await open('alan');
     const picker = requirePage(await browser.submit(page, { decision: 'switch' }));
-    expect(asksWho(picker)).to.equal(true);
+    expect(isSignInPage(picker)).to.equal(true);
     const again = requirePage(await browser.submit(picker, { person: 'grace' }));
     expect(again.html).to.include('Grace Hopper').and.not.include('Alan Turing');
     expect(
-      requireDeparture(await browser.submit(again, { decision: 'approve' })).searchParams.has(
-        'code',
-      ),
+      requireExternalRedirect(
+        await browser.submit(again, { decision: 'approve' }),
+      ).searchParams.has('code'),
     ).to.equal(true);
     const next = await connect(
       system(),

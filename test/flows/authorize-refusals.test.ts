@@ -1,7 +1,13 @@
 // A bad authorization request ends at a page that says why, never at a redirect nobody asked for (RFC 6749 section 4.1.2.1).
 import { expect } from 'chai';
 import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
-import { asksConsent, asksWho, openBrowser, requirePage, type Page } from '../support/browser.ts';
+import {
+  isConsentPage,
+  isSignInPage,
+  openBrowser,
+  requirePage,
+  type Page,
+} from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect, registerClient } from '../support/connection.ts';
 import { authorizeUrl, challengeOf, discover, type Parameters } from '../support/oauth.ts';
@@ -25,7 +31,7 @@ describe('An authorization request', () => {
   function expectRefusal(page: Page): void {
     expect(page.status).to.equal(400);
     expect(page.headers.get('content-type')).to.match(/^text\/html/);
-    expect(asksWho(page) || asksConsent(page)).to.equal(false);
+    expect(isSignInPage(page) || isConsentPage(page)).to.equal(false);
     // Whose fault it is decides what the person does next.
     expect(page.html).to.not.include('on our side');
   }
@@ -101,7 +107,7 @@ describe('An authorization request', () => {
     const { link } = connector;
     const { origin, pathname } = new URL(link);
     for (const resource of [`${link}/`, origin.toUpperCase() + pathname, [link, `${link}/`]]) {
-      expect(asksWho(await pageFor({ resource }))).to.equal(true);
+      expect(isSignInPage(await pageFor({ resource }))).to.equal(true);
     }
   });
 
@@ -111,7 +117,7 @@ describe('An authorization request', () => {
     expectRefusal(await pageFor({}, revoked));
     const expiresAt = new Date(Date.now() + 60_000).toISOString();
     const expiring = await createConnector(system(), { expiresAt });
-    expect(asksWho(await pageFor({}, expiring))).to.equal(true);
+    expect(isSignInPage(await pageFor({}, expiring))).to.equal(true);
     advanceClock(61);
     expectRefusal(await pageFor({}, expiring));
   });
@@ -125,7 +131,7 @@ describe('An authorization request', () => {
     const { url, state } = authorizeUrl(server, client, { resource: once.link });
     const page = await browser.openConsent(url, 'grace');
     expect(page.status).to.equal(403);
-    expect(asksConsent(page)).to.equal(false);
+    expect(isConsentPage(page)).to.equal(false);
     expect(page.html).to.match(/used up/i);
     const step = await browser.submit(page, { decision: 'deny' });
     if (step.kind === 'page') throw new Error(step.html);

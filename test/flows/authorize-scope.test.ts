@@ -1,10 +1,15 @@
 // What a client asks for, the link allows, the person may hold and the person picks: the least of them is granted (RFC 6749 section 3.3).
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { openBrowser, requireDeparture, type Page, type Person } from '../support/browser.ts';
+import {
+  openBrowser,
+  requireExternalRedirect,
+  type Page,
+  type Person,
+} from '../support/browser.ts';
 import { obtainCode, redeem, registerClient } from '../support/connection.ts';
-import { fillIn } from '../support/html-forms.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
+import { fillForm } from '../support/html-forms.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
 import { LEVELS, levelsUpTo, type Level } from '../../src/permission-level.ts';
 import { useSystem, type System } from '../support/system.ts';
@@ -21,7 +26,7 @@ async function openConsent(system: System, { scope, level, person = 'ada' }: Ask
   const redeemAt = (callback: URL) => redeem({ link, server, client, callback, verifier });
   const approve = async (choices: { level?: Level; stay?: 'on' | false } = {}) => {
     const step = await browser.submit(page, { decision: 'approve', ...choices });
-    return redeemAt(requireDeparture(step));
+    return redeemAt(requireExternalRedirect(step));
   };
   return { link, server, client, browser, page, approve, redeemAt };
 }
@@ -110,7 +115,7 @@ describe('Staying connected', () => {
       const { body } = await unticked.approve({ stay: false });
       expect(body).to.not.have.property('refresh_token');
       expect(body.scope).to.equal('operations');
-      expect(await isLetIn(unticked.link, body.access_token)).to.equal(true);
+      expect(await isAccepted(unticked.link, body.access_token)).to.equal(true);
     });
   }
 });
@@ -144,9 +149,9 @@ describe('Staying connected on request', () => {
     const { page, browser, redeemAt } = await openConsent(system(), asked);
     const [form] = page.forms.filter(({ method }) => method === 'POST').slice(-1);
     if (!form) throw new Error('the page has no form');
-    const body = fillIn(form, { decision: 'approve' });
+    const body = fillForm(form, { decision: 'approve' });
     body.set('stay', 'on');
-    const callback = requireDeparture(await browser.post(page, form.action, body));
+    const callback = requireExternalRedirect(await browser.post(page, form.action, body));
     const { status, body: given } = await redeemAt(callback);
     expect(status).to.equal(200);
     expect(given.scope).to.equal('operations');

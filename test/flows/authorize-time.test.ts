@@ -1,7 +1,7 @@
 // Sign-in, consent and codes last as long as they should and no longer.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { asksConsent, asksWho, openBrowser, requirePage } from '../support/browser.ts';
+import { isConsentPage, isSignInPage, openBrowser, requirePage } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
@@ -22,7 +22,7 @@ describe('Over time', () => {
     advanceClock(HOUR);
     const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
     expect(answer.status).to.be.within(400, 499);
-    expect(asksConsent(answer)).to.equal(false);
+    expect(isConsentPage(answer)).to.equal(false);
     expect(answer.html).to.match(/again/i);
   });
 
@@ -34,8 +34,8 @@ describe('Over time', () => {
       return requirePage(await browser.visit(url));
     };
     for (const prompt of [undefined, 'consent', 'select_account', 'create', 'bogus'])
-      expect(asksConsent(await open(prompt)), String(prompt)).to.equal(true);
-    expect(asksWho(await open('login'))).to.equal(true);
+      expect(isConsentPage(await open(prompt)), String(prompt)).to.equal(true);
+    expect(isSignInPage(await open('login'))).to.equal(true);
   });
 
   it('SES-04 a session ends after twelve hours, and the person signs in again', async () => {

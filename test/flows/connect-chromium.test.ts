@@ -7,7 +7,7 @@ import { launchChromium } from '../pages/chromium.ts';
 import { createConnector } from '../support/management-api.ts';
 import { redeem, registerClient } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 
@@ -76,7 +76,7 @@ for (const [looks, file] of [
       if (!callback) throw new Error('the app was not called back');
       const { body } = await redeem({ ...started, callback });
       expect(body.scope).to.equal('admin offline_access');
-      expect(await isLetIn(started.link, body.access_token)).to.equal(true);
+      expect(await isAccepted(started.link, body.access_token)).to.equal(true);
     });
 
     it('a lower level, not to stay connected and another account are a click each', async () => {
@@ -107,7 +107,7 @@ for (const [looks, file] of [
       const [callback] = callbacks;
       if (!callback) throw new Error('the app was not called back');
       const { body } = await redeem({ ...started, callback });
-      expect(await isLetIn(started.link, body.access_token)).to.equal(true);
+      expect(await isAccepted(started.link, body.access_token)).to.equal(true);
     });
 
     it('CON-10 denying tells the app, and whoever goes back is told that it is over', async () => {
@@ -137,7 +137,7 @@ for (const [looks, file] of [
         const callback = callbacks.find(({ searchParams }) => searchParams.get('state') === state);
         if (!callback) throw new Error('the app was not called back');
         const { body } = await redeem({ ...started, callback });
-        expect(await isLetIn(started.link, body.access_token)).to.equal(true);
+        expect(await isAccepted(started.link, body.access_token)).to.equal(true);
       }
     });
   });

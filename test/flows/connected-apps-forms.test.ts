@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { changeAccount, showGrant } from '../support/management-api.ts';
 import {
-  asksWho,
+  isSignInPage,
   type Browser,
   openBrowser,
   type Person,
@@ -11,13 +11,20 @@ import {
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { useSystem } from '../support/system.ts';
 import { startFamily } from '../grants/family.ts';
-import { claimOf, grantOf, openAccount, press, textOf, tokenOf } from '../support/account-page.ts';
+import {
+  claimOf,
+  grantIdOf,
+  openAccountPage,
+  submitAccountForm,
+  textOf,
+  formTokenOf,
+} from '../support/account-page.ts';
 
 describe('The forms of connected apps', () => {
   const system = useSystem();
   const at = (path = '/account') => new URL(path, system().auth);
 
-  const open = (browser: Browser, person?: Person) => openAccount(system(), browser, person);
+  const open = (browser: Browser, person?: Person) => openAccountPage(system(), browser, person);
 
   const post = (browser: Browser, headers: Record<string, string>, body: Record<string, string>) =>
     fetch(at(), {
@@ -33,7 +40,7 @@ describe('The forms of connected apps', () => {
     const page = await open(browser);
     const grace = await open(openBrowser(system().origins), 'grace');
     const again = await open(openBrowser(system().origins));
-    const form = { token: tokenOf(page), decision: 'disconnect', grant: grantOf(family) };
+    const form = { token: formTokenOf(page), decision: 'disconnect', grant: grantIdOf(family) };
     const own = { origin: system().auth, 'sec-fetch-site': 'same-origin' };
     const attempts: [Record<string, string>, Record<string, string>][] = [
       [{ ...own, origin: 'https://evil.example' }, form],
@@ -41,15 +48,15 @@ describe('The forms of connected apps', () => {
       [{ 'sec-fetch-site': 'cross-site' }, form],
       [{ 'sec-fetch-site': 'same-site' }, form],
       [own, { ...form, token: '' }],
-      [own, { ...form, token: tokenOf(grace) }],
-      [own, { ...form, token: tokenOf(again) }],
+      [own, { ...form, token: formTokenOf(grace) }],
+      [own, { ...form, token: formTokenOf(again) }],
     ];
     for (const [headers, body] of attempts)
       expect((await post(browser, headers, body)).status).to.equal(403);
     expect((await post(browser, own, { ...form, decision: 'win' })).status).to.equal(400);
-    expect(await showGrant(system(), grantOf(family))).to.include({ state: 'active' });
+    expect(await showGrant(system(), grantIdOf(family))).to.include({ state: 'active' });
     expect((await post(browser, own, form)).status).to.equal(303);
-    expect(await showGrant(system(), grantOf(family))).to.include({ state: 'ended' });
+    expect(await showGrant(system(), grantIdOf(family))).to.include({ state: 'ended' });
   });
 
   it('a form cannot change another person’s connection', async () => {
@@ -57,11 +64,14 @@ describe('The forms of connected apps', () => {
     const browser = openBrowser(system().origins);
     const page = await open(browser, 'ada');
     for (const choice of [{ decision: 'disconnect' }, { decision: 'lower', level: 'analytics' }]) {
-      const answer = await press(browser, page, { ...choice, grant: grantOf(family) });
+      const answer = await submitAccountForm(browser, page, {
+        ...choice,
+        grant: grantIdOf(family),
+      });
       expect(answer.status).to.equal(404);
       expect(textOf(answer)).to.include('does not exist, or not any more');
     }
-    expect(await showGrant(system(), grantOf(family))).to.include({
+    expect(await showGrant(system(), grantIdOf(family))).to.include({
       state: 'active',
       level: 'operations',
     });
@@ -95,7 +105,7 @@ describe('The forms of connected apps', () => {
     expect(answer.origin).to.not.equal(system().auth);
     const page = requirePage(await victim.visit(planted ?? at()));
     expect(page.status).to.equal(400);
-    expect(asksWho(requirePage(await victim.visit(at())))).to.equal(true);
+    expect(isSignInPage(requirePage(await victim.visit(at())))).to.equal(true);
   });
 
   it('a person whose account was disabled sees an explanation in place of the forms', async () => {

@@ -2,8 +2,8 @@
 import { expect } from 'chai';
 import { createConnector, readAudit, showGrant } from '../support/management-api.ts';
 import {
-  asksConsent,
-  asksWho,
+  isConsentPage,
+  isSignInPage,
   type Browser,
   openBrowser,
   type Person,
@@ -12,48 +12,56 @@ import {
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { advanceClock } from '../support/clock.ts';
 import { registerClient } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
 import { until } from '../store/condition.ts';
 import { expectAlive, present, startFamily, rotate } from '../grants/family.ts';
-import { claimOf, grantOf, openAccount, press, textOf } from '../support/account-page.ts';
+import {
+  claimOf,
+  grantIdOf,
+  openAccountPage,
+  submitAccountForm,
+  textOf,
+} from '../support/account-page.ts';
 
 onEachStore('The page of connected apps', (system) => {
   const at = (path = '/account') => new URL(path, system().auth);
 
-  const open = (browser: Browser, person?: Person) => openAccount(system(), browser, person);
+  const open = (browser: Browser, person?: Person) => openAccountPage(system(), browser, person);
 
   it('CON-14 asks who it is, and shows what that person connected, through which link, at which level', async () => {
     const connector = await createConnector(system(), { name: 'Yoga numbers', level: 'full' });
     const family = await startFamily(system(), { level: 'admin' }, connector);
     const other = await startFamily(system(), { person: 'grace' });
     const browser = openBrowser(system().origins);
-    expect(asksWho(requirePage(await browser.visit(at())))).to.equal(true);
+    expect(isSignInPage(requirePage(await browser.visit(at())))).to.equal(true);
     const page = await open(browser);
     expect([page.status, page.url.pathname]).to.deep.equal([200, '/account']);
     const today = new Intl.DateTimeFormat('en', { dateStyle: 'long', timeZone: 'UTC' });
     for (const text of ['Ada Lovelace', 'Yoga numbers', 'Test client', '127.0.0.1:7070'])
       expect(textOf(page)).to.include(text);
     expect(textOf(page)).to.include('Names and contact details').and.include(today.format());
-    expect(page.html).to.include(grantOf(family)).and.not.include(grantOf(other));
+    expect(page.html).to.include(grantIdOf(family)).and.not.include(grantIdOf(other));
     expect(page.headers.get('cache-control')).to.equal('no-store');
   });
 
   it('CON-14 disconnecting an app takes effect at once, affects only that app, and is confirmed', async () => {
     const [family, bystander] = [await startFamily(system()), await startFamily(system())];
-    expect(await isLetIn(family.link, family.accessToken)).to.equal(true);
+    expect(await isAccepted(family.link, family.accessToken)).to.equal(true);
     const browser = openBrowser(system().origins);
-    const choice = { decision: 'disconnect', grant: grantOf(family) };
+    const choice = { decision: 'disconnect', grant: grantIdOf(family) };
     const page = await open(browser);
-    const answer = await press(browser, page, choice);
+    const answer = await submitAccountForm(browser, page, choice);
     expect(textOf(answer)).to.include('The app is disconnected.').and.include('You disconnected');
-    expect(answer.html).to.not.include(grantOf(family));
-    await until('shut out', async () => !(await isLetIn(family.link, family.accessToken)), 3);
+    expect(answer.html).to.not.include(grantIdOf(family));
+    await until('shut out', async () => !(await isAccepted(family.link, family.accessToken)), 3);
     expect((await present(family, family.refreshToken)).body.error).to.equal('invalid_grant');
     await expectAlive(bystander, bystander);
-    expect((await press(browser, page, choice)).status).to.equal(200);
-    const events = (await readAudit(system())).filter(({ grantId }) => grantId === grantOf(family));
+    expect((await submitAccountForm(browser, page, choice)).status).to.equal(200);
+    const events = (await readAudit(system())).filter(
+      ({ grantId }) => grantId === grantIdOf(family),
+    );
     expect(events).to.have.length(1);
     expect(events[0]).to.include({ event: 'grant_ended', reason: 'disconnected' });
   });
@@ -61,24 +69,28 @@ onEachStore('The page of connected apps', (system) => {
   it('lowering a level takes effect at once: the app refreshes with the lower level', async () => {
     const family = await startFamily(system());
     const browser = openBrowser(system().origins);
-    const lower = { decision: 'lower', grant: grantOf(family), level: 'analytics' };
+    const lower = { decision: 'lower', grant: grantIdOf(family), level: 'analytics' };
     const page = await open(browser);
-    const answer = await press(browser, page, lower);
+    const answer = await submitAccountForm(browser, page, lower);
     expect(textOf(answer)).to.include('sees less from now on');
-    await until('shut out', async () => !(await isLetIn(family.link, family.accessToken)), 3);
+    await until('shut out', async () => !(await isAccepted(family.link, family.accessToken)), 3);
     const next = await rotate(family, family.refreshToken);
     expect(claimOf(next, 'scope')).to.equal('analytics');
-    expect(await isLetIn(family.link, next.accessToken)).to.equal(true);
-    await press(browser, answer, { ...lower, level: 'full' });
+    expect(await isAccepted(family.link, next.accessToken)).to.equal(true);
+    await submitAccountForm(browser, answer, { ...lower, level: 'full' });
     expect(claimOf(await rotate(family, next.refreshToken), 'scope')).to.equal('analytics');
-    expect((await press(browser, answer, { ...lower, level: 'boss' })).status).to.equal(400);
+    expect((await submitAccountForm(browser, answer, { ...lower, level: 'boss' })).status).to.equal(
+      400,
+    );
   });
 
   it('CON-14 disconnecting all apps affects only that person’s apps', async () => {
     const own = [await startFamily(system()), await startFamily(system())];
     const other = await startFamily(system(), { person: 'grace' });
     const browser = openBrowser(system().origins);
-    const answer = await press(browser, await open(browser), { decision: 'disconnect-all' });
+    const answer = await submitAccountForm(browser, await open(browser), {
+      decision: 'disconnect-all',
+    });
     expect(textOf(answer))
       .to.include('All apps are disconnected')
       .and.include('No app is connected');
@@ -105,7 +117,7 @@ onEachStore('The page of connected apps', (system) => {
     });
     const first = openBrowser(system().origins);
     await open(first);
-    expect(asksConsent(requirePage(await first.visit(url)))).to.equal(true);
+    expect(isConsentPage(requirePage(await first.visit(url)))).to.equal(true);
     const second = openBrowser(system().origins);
     await second.openConsent(url);
     expect(textOf(requirePage(await second.visit(at())))).to.include('Apps you connected');
@@ -123,18 +135,21 @@ onEachStore('The page of connected apps', (system) => {
     const page = await open(browser);
     const stolen = openBrowser(system().origins);
     stolen.jar.push(...structuredClone(browser.jar));
-    const answer = await press(browser, page, { decision: 'sign-out' });
+    const answer = await submitAccountForm(browser, page, { decision: 'sign-out' });
     expect([answer.status, answer.url.pathname]).to.deep.equal([200, '/account/signed-out']);
     for (const one of [stolen, browser]) {
       const before = one.visited.length;
       // The identity provider remembers the person; the session here is another one.
-      await press(one, page, { decision: 'disconnect', grant: grantOf(family) });
+      await submitAccountForm(one, page, { decision: 'disconnect', grant: grantIdOf(family) });
       const since = one.visited.slice(before).map(({ pathname }) => pathname);
       expect(since).to.include('/account/callback');
-      expect(await showGrant(system(), grantOf(family))).to.include({ state: 'active' });
-      const late = await press(one, page, { decision: 'disconnect', grant: grantOf(family) });
+      expect(await showGrant(system(), grantIdOf(family))).to.include({ state: 'active' });
+      const late = await submitAccountForm(one, page, {
+        decision: 'disconnect',
+        grant: grantIdOf(family),
+      });
       expect(late.status).to.equal(403);
     }
-    expect(asksWho(requirePage(await browser.visit(at('/account/sign-in'))))).to.equal(true);
+    expect(isSignInPage(requirePage(await browser.visit(at('/account/sign-in'))))).to.equal(true);
   });
 });

@@ -8,7 +8,7 @@ import {
 } from '../support/management-api.ts';
 import { requirePage } from '../support/browser.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
 
@@ -28,7 +28,7 @@ onEachStore('A connect link that was deleted', (system) => {
   async function deleted() {
     const connector = await createConnector(system());
     const connection = await connect(system(), connector);
-    expect(await isLetIn(connector.link, connection.accessToken)).to.equal(true);
+    expect(await isAccepted(connector.link, connection.accessToken)).to.equal(true);
     const code = await obtainCode(system(), connector, { person: 'grace' });
     await revokeConnector(system(), connector.id);
     await deleteConnector(system(), connector.id);
@@ -72,7 +72,7 @@ onEachStore('A connect link that was deleted', (system) => {
     const { id, name, level } = connector;
     const again = await createConnector(system());
     expect(again.id).to.not.equal(id);
-    expect(await isLetIn(again.link, accessToken)).to.equal(false);
+    expect(await isAccepted(again.link, accessToken)).to.equal(false);
     const refused = await manage('POST', '', { id, name, level });
     expect([refused.status, refused.body.error]).to.deep.equal([400, 'invalid_request']);
     for (const method of ['PUT', 'POST', 'PATCH'])
@@ -86,7 +86,7 @@ onEachStore('A connect link that was deleted', (system) => {
     const { status, body } = await manage('POST', `/${connector.id}/delete`);
     expect([status, body.error]).to.deep.equal([409, 'still_in_use']);
     expect(body.error_description).to.include('revoke it first');
-    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    expect(await isAccepted(connector.link, accessToken)).to.equal(true);
   });
 
   it('was deleted once, by however many administrators at once', async () => {

@@ -2,24 +2,29 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
-import { asksWho, openBrowser, requirePage, type Page } from '../support/browser.ts';
+import { isSignInPage, openBrowser, requirePage, type Page } from '../support/browser.ts';
 import { restoreClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
-import { startAgainAt } from '../support/restart.ts';
-import { openPlace, startAt, type Place, type System } from '../support/system.ts';
+import { restartSystem } from '../support/restart.ts';
+import {
+  createDeployment,
+  startDeployment,
+  type Deployment,
+  type System,
+} from '../support/system.ts';
 
 const NAME = 'The default link';
 
 describe('A request without a resource', () => {
-  let place: Place;
+  let place: Deployment;
   let system: System;
   let revoked: Connector;
   let chosen: Connector;
   let other: Connector;
   before(async () => {
-    place = await openPlace();
-    system = await startAt(place);
+    place = await createDeployment();
+    system = await startDeployment(place);
     revoked = await createConnector(system, { name: NAME });
     chosen = await createConnector(system, { name: NAME, level: 'analytics' });
     other = await createConnector(system, { name: 'Another link' });
@@ -33,7 +38,7 @@ describe('A request without a resource', () => {
 
   async function restartWith(defaultConnector: string): Promise<void> {
     await system.stop();
-    system = await startAgainAt(place, {}, { GATEHOUSE_DEFAULT_CONNECTOR: defaultConnector });
+    system = await restartSystem(place, {}, { GATEHOUSE_DEFAULT_CONNECTOR: defaultConnector });
   }
 
   /** What a person meets who is sent by a client that names no resource, or an empty one. */
@@ -66,7 +71,7 @@ describe('A request without a resource', () => {
   it('is for the connector with the name that is set, the one of that name that works', async () => {
     await restartWith(NAME);
     expect(await audienceWithout()).to.equal(chosen.link);
-    expect(asksWho(await pageWithout(''))).to.equal(true);
+    expect(isSignInPage(await pageWithout(''))).to.equal(true);
   });
 
   it('says nothing about requests that name one', async () => {

@@ -9,7 +9,13 @@ import { advanceClock, restoreClock } from '../support/clock.ts';
 import { REDIRECT_URI, registerClient } from '../support/connection.ts';
 import { discover } from '../support/oauth.ts';
 import { connectSdkV2 } from '../support/sdk.ts';
-import { openPlace, startAt, type Place, type System, useSystem } from '../support/system.ts';
+import {
+  createDeployment,
+  startDeployment,
+  type Deployment,
+  type System,
+  useSystem,
+} from '../support/system.ts';
 
 /** RFC 8414 in place of OpenID Connect, and plain http, because this is one computer. */
 const OPTIONS: library.DiscoveryRequestOptions = {
@@ -62,19 +68,19 @@ describe('SDK v2 with a key', () => {
 });
 
 /** On two origins, and on one, where nonces of the one server are also sent to the other. */
-const PLACES: [string, (environment: Place['environment']) => Record<string, string>][] = [
+const PLACES: [string, (environment: Deployment['environment']) => Record<string, string>][] = [
   ['two origins', () => ({})],
   ['one origin', ({ GATEHOUSE_AUTH_URL: auth = '' }) => ({ GATEHOUSE_RESOURCE_URL: auth })],
 ];
 
 for (const [title, more] of PLACES)
   describe(`openid-client with a key, on ${title}`, () => {
-    let place: Place;
+    let place: Deployment;
     let system: System;
     before(async () => {
-      place = await openPlace();
+      place = await createDeployment();
       const settings = more(place.environment);
-      const started = await startAt(place, settings);
+      const started = await startDeployment(place, settings);
       system = { ...started, resource: settings.GATEHOUSE_RESOURCE_URL ?? started.resource };
     });
     afterEach(restoreClock);

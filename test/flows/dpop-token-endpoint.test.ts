@@ -6,16 +6,22 @@ import { connect, obtainCode, redeem, registerClient } from '../support/connecti
 import {
   type BoundConnection,
   connectBound,
-  type Lies,
-  openProofKey,
+  type ProofOverrides,
+  generateProofKey,
   type ProofKey,
-  proofOf,
+  createProof,
   redeemBound,
   refreshBound,
 } from '../support/dpop.ts';
-import { authenticated, discover, refresh, register, type TokenAnswer } from '../support/oauth.ts';
+import {
+  authenticated,
+  discover,
+  refresh,
+  register,
+  type TokenResponse,
+} from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
-import { boundTo, outcome } from '../support/dpop.ts';
+import { confirmationOf, statusAndError } from '../support/dpop.ts';
 
 const now = () => Math.floor(Date.now() / 1000);
 
@@ -26,8 +32,8 @@ describe('The token endpoint', () => {
     connection = await connectBound(system(), await createConnector(system()));
   });
 
-  const about = (claims: Record<string, unknown>): Lies => ({ claims });
-  const wrong: [string, () => Lies | Promise<Lies>][] = [
+  const about = (claims: Record<string, unknown>): ProofOverrides => ({ claims });
+  const wrong: [string, () => ProofOverrides | Promise<ProofOverrides>][] = [
     ['another method', () => about({ htm: 'GET' })],
     ['another address', () => about({ htu: `${system().auth}/oauth/revoke` })],
     ['the address of another host', () => about({ htu: 'https://evil.example/oauth/token' })],
@@ -36,19 +42,19 @@ describe('The token endpoint', () => {
     ['no iat', () => about({ iat: undefined })],
     ['another type', () => ({ header: { typ: 'JWT' } })],
     ['no key', () => ({ header: { jwk: undefined } })],
-    ['another key than signed', async () => ({ header: { jwk: (await openProofKey()).jwk } })],
+    ['another key than signed', async () => ({ header: { jwk: (await generateProofKey()).jwk } })],
     ['a private key', () => ({ header: { jwk: { ...connection.key.jwk, d: 'AQ' } } })],
   ];
 
-  async function tried(key: ProofKey, lies: Lies = {}): Promise<TokenAnswer> {
-    const proof = await proofOf(key, { url: connection.server.token_endpoint }, lies);
+  async function tried(key: ProofKey, lies: ProofOverrides = {}): Promise<TokenResponse> {
+    const proof = await createProof(key, { url: connection.server.token_endpoint }, lies);
     return refreshBound(connection, { proof });
   }
 
   for (const [what, lies] of wrong)
     it(`refuses a proof with ${what}, and uses nothing up`, async () => {
       const answer = await tried(connection.key, await lies());
-      expect(outcome(answer)).to.deep.equal([400, 'invalid_dpop_proof']);
+      expect(statusAndError(answer)).to.deep.equal([400, 'invalid_dpop_proof']);
       expect(answer.body.error_description).to.match(/DPoP/);
       const { refreshToken } = connection;
       const good = await refreshBound(connection);
@@ -56,19 +62,19 @@ describe('The token endpoint', () => {
     });
 
   it('refuses algorithms that are not in its list, two proofs, and what is no proof', async () => {
-    const rsa = await openProofKey('RS256');
-    expect(outcome(await tried(rsa))).to.deep.equal([400, 'invalid_dpop_proof']);
-    const good = await proofOf(connection.key, { url: connection.server.token_endpoint });
+    const rsa = await generateProofKey('RS256');
+    expect(statusAndError(await tried(rsa))).to.deep.equal([400, 'invalid_dpop_proof']);
+    const good = await createProof(connection.key, { url: connection.server.token_endpoint });
     for (const proof of [`${good}, ${good}`, 'x', 'e30.e30.c2ln']) {
       const answer = await refreshBound(connection, { proof });
-      expect(outcome(answer)).to.deep.equal([400, 'invalid_dpop_proof']);
+      expect(statusAndError(answer)).to.deep.equal([400, 'invalid_dpop_proof']);
     }
     expect((await refreshBound(connection, { proof: good })).status).to.equal(200);
   });
 
   it('takes no address from headers', async () => {
     const { server, client, refreshToken, key } = connection;
-    const proof = await proofOf(key, { url: 'https://evil.example/oauth/token' });
+    const proof = await createProof(key, { url: 'https://evil.example/oauth/token' });
     const { headers, body } = authenticated(client, {
       grant_type: 'refresh_token',
       refresh_token: refreshToken,
@@ -94,23 +100,27 @@ describe('The token endpoint', () => {
     for (const off of [-4000, 4000]) {
       const iat = now() + off;
       const asked = await tried(connection.key, about({ iat }));
-      expect(outcome(asked)).to.deep.equal([400, 'use_dpop_nonce']);
+      expect(statusAndError(asked)).to.deep.equal([400, 'use_dpop_nonce']);
       expect(asked.headers.get('access-control-expose-headers')).to.include('DPoP-Nonce');
       const nonce = asked.headers.get('dpop-nonce');
       const answered = await tried(connection.key, about({ iat, nonce }));
       expect(answered.status).to.equal(200);
     }
     const strange = await tried(connection.key, about({ nonce: 'made up' }));
-    expect(outcome(strange)).to.deep.equal([400, 'use_dpop_nonce']);
+    expect(statusAndError(strange)).to.deep.equal([400, 'use_dpop_nonce']);
   });
 
   it('remembers a used proof for as long as its time is good', async () => {
     const lies = about({ iat: now() + 290 });
-    const proof = await proofOf(connection.key, { url: connection.server.token_endpoint }, lies);
+    const proof = await createProof(
+      connection.key,
+      { url: connection.server.token_endpoint },
+      lies,
+    );
     expect((await refreshBound(connection, { proof })).status).to.equal(200);
     advanceClock(585);
     const again = await refreshBound(connection, { proof });
-    expect(outcome(again)).to.deep.equal([400, 'invalid_dpop_proof']);
+    expect(statusAndError(again)).to.deep.equal([400, 'invalid_dpop_proof']);
   });
 
   it('answers preflights of browsers that send a proof', async () => {
@@ -124,9 +134,9 @@ describe('The token endpoint', () => {
   it('lets a client with a secret refresh with any key or none: its refresh token is bound to the secret', async () => {
     const { link } = await createConnector(system());
     const bound = await connectBound(system(), { link }, { method: 'client_secret_basic' });
-    const other = await openProofKey();
+    const other = await generateProofKey();
     const answer = await refreshBound({ ...bound, key: other });
-    expect(boundTo(answer)).to.deep.equal({ jkt: other.thumbprint });
+    expect(confirmationOf(answer)).to.deep.equal({ jkt: other.thumbprint });
     const plain = await refresh(bound.server, bound.client, answer.body.refresh_token);
     expect([plain.status, plain.body.token_type]).to.deep.equal([200, 'Bearer']);
   });
@@ -134,9 +144,9 @@ describe('The token endpoint', () => {
   it('gives a client that was connected before bound access tokens once it proves a key', async () => {
     const connector = await createConnector(system());
     const { refreshToken, ...before } = await connect(system(), connector);
-    const key = await openProofKey();
+    const key = await generateProofKey();
     const answer = await refreshBound({ ...before, key, refreshToken });
-    expect(boundTo(answer)).to.deep.equal({ jkt: key.thumbprint });
+    expect(confirmationOf(answer)).to.deep.equal({ jkt: key.thumbprint });
     const plain = await refresh(before.server, before.client, answer.body.refresh_token);
     expect([plain.status, plain.body.token_type]).to.deep.equal([200, 'Bearer']);
   });
@@ -150,8 +160,8 @@ describe('The token endpoint', () => {
     expect([status, body.dpop_bound_access_tokens]).to.deep.equal([201, true]);
     const client = { ...(await registerClient(server)), id: body.client_id ?? '' };
     const code = await obtainCode(system(), { link }, { as: { client } });
-    expect(outcome(await redeem(code))).to.deep.equal([400, 'invalid_grant']);
-    const answer = await redeemBound(await openProofKey(), code);
+    expect(statusAndError(await redeem(code))).to.deep.equal([400, 'invalid_grant']);
+    const answer = await redeemBound(await generateProofKey(), code);
     expect([answer.status, answer.body.token_type]).to.deep.equal([200, 'DPoP']);
     for (const other of [false, 'yes', 1, null]) {
       const registered = await register(server, { ...metadata, dpop_bound_access_tokens: other });

@@ -8,15 +8,15 @@ import {
   type BoundConnection,
   callBound,
   connectBound,
-  openProofKey,
-  proofOf,
+  generateProofKey,
+  createProof,
   redeemBound,
   refreshBound,
 } from '../support/dpop.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
-import { boundTo, outcome } from '../support/dpop.ts';
+import { confirmationOf, statusAndError } from '../support/dpop.ts';
 
 async function boundConnection(system: System): Promise<BoundConnection> {
   return connectBound(system, await createConnector(system));
@@ -43,7 +43,7 @@ describe('A client without a key', () => {
       expect([status, body.token_type]).to.deep.equal([200, 'Bearer']);
       expect(decodeJwt(body.access_token ?? '')).to.not.have.property('cnf');
       expect(headers.has('dpop-nonce')).to.equal(false);
-      expect(await isLetIn(connector.link, body.access_token)).to.equal(true);
+      expect(await isAccepted(connector.link, body.access_token)).to.equal(true);
     }
   });
 });
@@ -56,7 +56,7 @@ onEachStore('A client that proves a key', (system) => {
     expect((await callBound(connection)).status).to.equal(200);
     const refreshed = await refreshBound(connection);
     expect([refreshed.status, refreshed.body.token_type]).to.deep.equal([200, 'DPoP']);
-    expect(boundTo(refreshed)).to.deep.equal({ jkt: key.thumbprint });
+    expect(confirmationOf(refreshed)).to.deep.equal({ jkt: key.thumbprint });
     const later = { ...connection, accessToken: refreshed.body.access_token ?? '' };
     expect((await callBound(later)).status).to.equal(200);
   });
@@ -76,7 +76,7 @@ onEachStore('A client that proves a key', (system) => {
 
   it('AUD-11 loses nothing to somebody with its refresh token and another key, or none, whenever that is', async () => {
     const connection = await boundConnection(system());
-    const thief = { ...connection, key: await openProofKey() };
+    const thief = { ...connection, key: await generateProofKey() };
     const { server, client, refreshToken } = connection;
     const attempt = async (token: string | undefined) => {
       for (const answer of [
@@ -84,7 +84,7 @@ onEachStore('A client that proves a key', (system) => {
         await refresh(server, client, token),
         await refresh(server, client, token, { resource: 'https://elsewhere.example/' }),
       ]) {
-        expect(outcome(answer)).to.deep.equal([400, 'invalid_grant']);
+        expect(statusAndError(answer)).to.deep.equal([400, 'invalid_grant']);
         expect(answer.body.error_description).to.match(/bound to (a|another) key/);
       }
     };
@@ -105,21 +105,21 @@ onEachStore('A client that proves a key', (system) => {
     const second = (await refreshBound(connection)).body.refresh_token;
     const third = (await refreshBound(connection, { token: second })).body.refresh_token;
     advanceClock(61);
-    expect(outcome(await refreshBound(connection))).to.deep.equal([400, 'invalid_grant']);
+    expect(statusAndError(await refreshBound(connection))).to.deep.equal([400, 'invalid_grant']);
     expect(await endings(system())).to.deep.equal([...before, 'refresh_replay']);
     const after = await refreshBound(connection, { token: third });
-    expect(outcome(after)).to.deep.equal([400, 'invalid_grant']);
+    expect(statusAndError(after)).to.deep.equal([400, 'invalid_grant']);
   });
 
   it('uses each proof once, and keeps its refresh token when it sends one again', async () => {
     const connection = await boundConnection(system());
-    const proof = await proofOf(connection.key, { url: connection.server.token_endpoint });
+    const proof = await createProof(connection.key, { url: connection.server.token_endpoint });
     const answers = await Promise.all(
       Array.from({ length: 5 }, () => refreshBound(connection, { proof })),
     );
     expect(answers.filter(({ status }) => status === 200)).to.have.length(1);
     for (const answer of answers.filter(({ status }) => status !== 200)) {
-      expect(outcome(answer)).to.deep.equal([400, 'invalid_dpop_proof']);
+      expect(statusAndError(answer)).to.deep.equal([400, 'invalid_dpop_proof']);
       expect(answer.body.error_description).to.match(/used before/);
     }
     expect((await refreshBound(connection)).status).to.equal(200);
@@ -129,11 +129,11 @@ onEachStore('A client that proves a key', (system) => {
     const earlier = await boundConnection(system());
     const { key, client, server, link } = earlier;
     for (const stay of [true, false]) {
-      const proof = await proofOf(key, { url: server.token_endpoint });
+      const proof = await createProof(key, { url: server.token_endpoint });
       expect((await refreshBound(earlier, { proof })).status).to.equal(200);
       const code = await obtainCode(system(), { link }, { as: { client }, stay });
       const again = await redeemBound(key, code, proof);
-      expect(outcome(again)).to.deep.equal([400, 'invalid_dpop_proof']);
+      expect(statusAndError(again)).to.deep.equal([400, 'invalid_dpop_proof']);
       const racing = await Promise.all([1, 2, 3].map(() => redeemBound(key, code)));
       const [redeemed, ...others] = racing.filter(({ status }) => status === 200);
       expect(others).to.deep.equal([]);
@@ -146,13 +146,13 @@ onEachStore('A client that proves a key', (system) => {
   it('binds a code to a key before there is one, and the code is redeemed with that key only', async () => {
     const { link } = await createConnector(system());
     for (const offline of [true, false]) {
-      const key = await openProofKey();
+      const key = await generateProofKey();
       const parameters = { dpop_jkt: key.thumbprint };
       const wishes = { parameters, ...(offline ? {} : { stay: false }) };
       const code = await obtainCode(system(), { link }, wishes);
-      const other = await openProofKey();
+      const other = await generateProofKey();
       for (const answer of [await redeem(code), await redeemBound(other, code)]) {
-        expect(outcome(answer)).to.deep.equal([400, 'invalid_grant']);
+        expect(statusAndError(answer)).to.deep.equal([400, 'invalid_grant']);
         expect(answer.body.error_description).to.match(/code is bound to (a|another) key/);
       }
       const answer = await redeemBound(key, code);

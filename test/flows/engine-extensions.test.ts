@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector } from '../support/management-api.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';
 
 describe('The engine, extended', () => {
@@ -23,12 +23,12 @@ describe('The engine, extended', () => {
   it('SUP-04 a client revokes its own access token', async () => {
     const connector = await createConnector(system());
     const { link, client, accessToken } = await connect(system(), connector);
-    expect(await isLetIn(link, accessToken)).to.equal(true);
+    expect(await isAccepted(link, accessToken)).to.equal(true);
     const { status } = await fetch(`${system().auth}/oauth/revoke`, {
       method: 'POST',
       body: new URLSearchParams({ token: accessToken, client_id: client.id }),
     });
     expect(status).to.equal(200);
-    expect(await isLetIn(link, accessToken)).to.equal(false);
+    expect(await isAccepted(link, accessToken)).to.equal(false);
   });
 });

@@ -5,12 +5,17 @@ import type { RuleInFile } from '../../src/settings/schema.ts';
 import type { Account } from '../../src/accounts/account.ts';
 import { createConnector } from '../support/management-api.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
-import { connect, obtainCode, redeem, type ConnectionWishes } from '../support/connection.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
-import { refresh, type TokenAnswer } from '../support/oauth.ts';
+import { connect, obtainCode, redeem, type ConnectOptions } from '../support/connection.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
+import { refresh, type TokenResponse } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
-import { startAgainAt } from '../support/restart.ts';
-import { openPlace, startAt, type Place, type System } from '../support/system.ts';
+import { restartSystem } from '../support/restart.ts';
+import {
+  createDeployment,
+  startDeployment,
+  type Deployment,
+  type System,
+} from '../support/system.ts';
 
 const FULL: RuleInFile[] = [
   { match: { subject: 'ada' }, level: 'full' },
@@ -21,17 +26,17 @@ const OTHERS: RuleInFile[] = [{ match: { subject: 'grace' }, level: 'full' }];
 /** Longer than a process remembers an account. */
 const REMEMBERED = 15;
 
-function expectRefused({ status, body }: TokenAnswer): void {
+function expectRefused({ status, body }: TokenResponse): void {
   expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
   expect(body).to.not.have.any.keys('access_token', 'refresh_token');
 }
 
 describe('What a person may hold', () => {
-  let place: Place;
+  let place: Deployment;
   let system: System | undefined;
   beforeEach(async () => {
-    place = await openPlace({ file: { entitlements: FULL } });
-    system = await startAt(place);
+    place = await createDeployment({ file: { entitlements: FULL } });
+    system = await startDeployment(place);
   });
   afterEach(async () => {
     restoreClock();
@@ -48,10 +53,10 @@ describe('What a person may hold', () => {
   async function restart(entitlements: RuleInFile[]): Promise<void> {
     await system?.stop();
     system = undefined;
-    system = await startAgainAt(place, { entitlements });
+    system = await restartSystem(place, { entitlements });
   }
 
-  async function prepare(wishes: ConnectionWishes = { level: 'full' }) {
+  async function prepare(wishes: ConnectOptions = { level: 'full' }) {
     const connector = await createConnector(running(), { level: 'full' });
     return {
       link: connector.link,
@@ -79,7 +84,7 @@ describe('What a person may hold', () => {
       await redeem(prepared.brief),
     ]) {
       expect(answer.body.scope).to.match(/^full\b/);
-      expect(await isLetIn(prepared.link, answer.body.access_token)).to.equal(true);
+      expect(await isAccepted(prepared.link, answer.body.access_token)).to.equal(true);
     }
   });
 
@@ -98,7 +103,7 @@ describe('What a person may hold', () => {
       const call = { memberId: 'x' };
       const { rpc } = await callTool(prepared.link, body.access_token, 'payment_details', call);
       expect(rpc?.result).to.equal(undefined);
-      expect(await isLetIn(prepared.link, body.access_token)).to.equal(true);
+      expect(await isAccepted(prepared.link, body.access_token)).to.equal(true);
     }
     await restart(FULL);
     const again = await renew(prepared, answers[0]?.body.refresh_token);

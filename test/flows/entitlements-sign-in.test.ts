@@ -3,9 +3,9 @@ import { expect } from 'chai';
 import type { JWTPayload } from 'jose';
 import { createConnector, type Connector } from '../support/management-api.ts';
 import {
-  asksConsent,
+  isConsentPage,
   openBrowser,
-  requireDeparture,
+  requireExternalRedirect,
   requirePage,
   type Browser,
   type Page,
@@ -15,7 +15,7 @@ import { redeem, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover, refresh, type Client } from '../support/oauth.ts';
 import {
   type OpenIdProvider,
-  signingInAt,
+  openIdSettings,
   startOpenIdProvider,
 } from '../support/openid-provider.ts';
 import { startSystem, type System } from '../support/system.ts';
@@ -37,7 +37,7 @@ describe('The identity provider', () => {
   let connector: Connector;
   before(async () => {
     provider = await startOpenIdProvider();
-    system = await startSystem(signingInAt(provider, { entitlements: ENTITLEMENTS }));
+    system = await startSystem(openIdSettings(provider, { entitlements: ENTITLEMENTS }));
     connector = await createConnector(system, { level: 'full' });
   });
   afterEach(restoreClock);
@@ -48,8 +48,8 @@ describe('The identity provider', () => {
 
   /** The page after signing in as whoever the claims say. */
   async function signIn(browser: Browser, url: URL, claims: JWTPayload): Promise<Page> {
-    provider.behave({ claims: { name: 'Ada Lovelace', ...claims } });
-    const departure = requireDeparture(await browser.visit(url));
+    provider.setBehaviour({ claims: { name: 'Ada Lovelace', ...claims } });
+    const departure = requireExternalRedirect(await browser.visit(url));
     return requirePage(await browser.visit(provider.approve(departure)));
   }
 
@@ -61,7 +61,9 @@ describe('The identity provider', () => {
     const { url, verifier } = authorizeUrl(server, registered, { resource: link });
     const page = await signIn(browser, url, claims);
     const approve = async (level: Level) => {
-      const callback = requireDeparture(await browser.submit(page, { decision: 'approve', level }));
+      const callback = requireExternalRedirect(
+        await browser.submit(page, { decision: 'approve', level }),
+      );
       return redeem({ link, server, client: registered, callback, verifier });
     };
     return { page, server, client: registered, approve };
@@ -87,7 +89,7 @@ describe('The identity provider', () => {
       const { page, approve } = await open({ sub: JSON.stringify(claims), ...claims });
       if (!level) {
         expect(page.status).to.equal(403);
-        expect(asksConsent(page)).to.equal(false);
+        expect(isConsentPage(page)).to.equal(false);
         return;
       }
       expect(offered(page)).to.deep.equal(levelsUpTo(level));

@@ -2,9 +2,9 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import {
-  asksConsent,
+  isConsentPage,
   openBrowser,
-  requireDeparture,
+  requireExternalRedirect,
   requirePage,
   type Browser,
 } from '../support/browser.ts';
@@ -36,7 +36,7 @@ describe('A request that no person sees', () => {
     const { server } = await discover(link);
     const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
     const browser = openBrowser([system().auth]);
-    const signIn = requireDeparture(await browser.visit(url));
+    const signIn = requireExternalRedirect(await browser.visit(url));
     const page = browser.visited.at(-1);
     if (!page?.pathname.startsWith('/interaction/')) throw new Error(`went to ${page?.href}`);
     return { browser, signIn, page };
@@ -67,7 +67,7 @@ describe('A request that no person sees', () => {
     const { browser, page } = await start();
     const { 'sign-in': before = 0 } = await countStoredKeys(system());
     await expectNothingHappens(browser, page);
-    requireDeparture(await browser.visit(page));
+    requireExternalRedirect(await browser.visit(page));
     expect((await countStoredKeys(system()))['sign-in']).to.equal(before);
   });
 
@@ -75,14 +75,14 @@ describe('A request that no person sees', () => {
     const { browser, signIn, page } = await start();
     const elsewhere = openBrowser([signIn.origin]);
     const people = requirePage(await elsewhere.visit(signIn));
-    const callback = requireDeparture(await elsewhere.submit(people, { person: 'ada' }));
+    const callback = requireExternalRedirect(await elsewhere.submit(people, { person: 'ada' }));
     await expectNothingHappens(browser, callback);
     const inFlow = new URL(`${page.pathname}/callback${callback.search}`, callback);
     await expectNothingHappens(browser, inFlow);
     const consent = requirePage(await browser.visit(callback));
-    expect(asksConsent(consent)).to.equal(true);
+    expect(isConsentPage(consent)).to.equal(true);
     await expectNothingHappens(browser, consent.url);
-    const answer = requireDeparture(await browser.submit(consent, { decision: 'approve' }));
+    const answer = requireExternalRedirect(await browser.submit(consent, { decision: 'approve' }));
     expect(answer.searchParams.has('code')).to.equal(true);
   });
 

@@ -6,13 +6,13 @@ import {
   changeAccount,
   createConnector,
   listGrants,
-  manage,
+  requestManagement,
   readAudit,
 } from '../support/management-api.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
@@ -46,20 +46,20 @@ onEachStore('A forgotten account', (system) => {
     const id = accountOf(grace);
     expect(JSON.stringify(await readRecord(system(), id))).to.match(WHO);
     expect(id).not.to.match(WHO);
-    const answer = await manage(system(), 'POST', `/accounts/${id}/forget`);
+    const answer = await requestManagement(system(), 'POST', `/accounts/${id}/forget`);
     expect(answer).to.include({ id, isDisabled: false });
-    expect(await isLetIn(grace.link, grace.accessToken)).to.equal(false);
+    expect(await isAccepted(grace.link, grace.accessToken)).to.equal(false);
     expect(await isRefused(grace)).to.equal(true);
     expect((await redeem(code)).body.error).to.equal('invalid_grant');
-    expect(await isLetIn(ada.link, ada.accessToken)).to.equal(true);
+    expect(await isAccepted(ada.link, ada.accessToken)).to.equal(true);
     expect(await isRefused(ada)).to.equal(false);
 
     expect(JSON.stringify(await readRecord(system(), id))).not.to.match(WHO);
     const told = [
-      await manage(system(), 'GET', '/accounts?limit=1000'),
+      await requestManagement(system(), 'GET', '/accounts?limit=1000'),
       await listGrants(system(), {}),
       await listGrants(system(), { account: id }),
-      await manage(system(), 'GET', '/clients'),
+      await requestManagement(system(), 'GET', '/clients'),
       await readAudit(system()),
     ];
     for (const documents of told) expect(JSON.stringify(documents)).not.to.match(WHO);
@@ -86,9 +86,9 @@ onEachStore('A forgotten account', (system) => {
     expect(late.status, 'no code was given').to.equal(400);
     const after = await connect(system(), connector, { person: 'grace' });
     expect(accountOf(after)).to.equal(id);
-    expect(await isLetIn(after.link, after.accessToken)).to.equal(true);
+    expect(await isAccepted(after.link, after.accessToken)).to.equal(true);
     expect(JSON.stringify(await readRecord(system(), id))).to.match(WHO);
-    expect(await isLetIn(before.link, before.accessToken)).to.equal(false);
+    expect(await isAccepted(before.link, before.accessToken)).to.equal(false);
     expect(await isRefused(before)).to.equal(true);
     const legs = before.browser.visited.length;
     await before.browser.visit(url);
@@ -138,6 +138,8 @@ describe('Somebody who never comes back', () => {
     expect(JSON.stringify(await readRecord(system(), id))).to.match(WHO);
     advanceClock(92 * DAY);
     expect(await readRecord(system(), id)).to.equal(undefined);
-    expect(JSON.stringify(await manage(system(), 'GET', '/accounts'))).not.to.include(id);
+    expect(JSON.stringify(await requestManagement(system(), 'GET', '/accounts'))).not.to.include(
+      id,
+    );
   });
 });

@@ -6,47 +6,47 @@ import { obtainCode } from '../support/connection.ts';
 import {
   callBound,
   connectBound,
-  type Lies,
-  openProofKey,
-  outcome,
+  type ProofOverrides,
+  generateProofKey,
+  statusAndError,
   type ProofKey,
-  proofOf,
+  createProof,
   redeemBound,
   refreshBound,
 } from '../support/dpop.ts';
-import { discover, requestToken, type TokenAnswer } from '../support/oauth.ts';
-import { APP, GRANT_TYPE, useVouching } from '../support/id-jag-system.ts';
+import { discover, requestToken, type TokenResponse } from '../support/oauth.ts';
+import { APP, GRANT_TYPE, useIdJag } from '../support/id-jag-system.ts';
 
 describe('An app with an assertion and a key', () => {
-  const { now, claimsFor } = useVouching();
+  const { setup, claimsFor } = useIdJag();
   let key: ProofKey;
   before(async () => {
-    key = await openProofKey();
+    key = await generateProofKey();
   });
 
-  async function present(proof: string, assertion?: string): Promise<TokenAnswer> {
-    const { server } = await discover(now().connector.link);
-    const fresh = await now().idp.sign(claimsFor('ada'));
+  async function present(proof: string, assertion?: string): Promise<TokenResponse> {
+    const { server } = await discover(setup().connector.link);
+    const fresh = await setup().idp.sign(claimsFor('ada'));
     const parameters = { grant_type: GRANT_TYPE, assertion: assertion ?? fresh };
     return requestToken(server, APP, parameters, { dpop: proof });
   }
 
-  const prove = (lies: Lies = {}) =>
-    proofOf(key, { url: `${now().system.auth}/oauth/token` }, lies);
+  const prove = (lies: ProofOverrides = {}) =>
+    createProof(key, { url: `${setup().system.auth}/oauth/token` }, lies);
 
   it('gets a bound access token, which is good with the key', async () => {
     const { status, body } = await present(await prove());
     expect([status, body.token_type]).to.deep.equal([200, 'DPoP']);
     const accessToken = body.access_token ?? '';
     expect(decodeJwt(accessToken).cnf).to.deep.equal({ jkt: key.thumbprint });
-    const { link } = now().connector;
+    const { link } = setup().connector;
     expect((await callBound({ key, link, accessToken })).status).to.equal(200);
-    const other = await openProofKey();
+    const other = await generateProofKey();
     expect((await callBound({ key: other, link, accessToken })).status).to.equal(401);
   });
 
   it('is refused with a wrong or used proof, and may present the assertion again with a good one', async () => {
-    const assertion = await now().idp.sign(claimsFor('grace'));
+    const assertion = await setup().idp.sign(claimsFor('grace'));
     const used = await prove();
     expect((await present(used)).status).to.equal(200);
     const good = await prove();
@@ -55,7 +55,7 @@ describe('An app with an assertion and a key', () => {
       'x',
       `${good}, ${good}`,
       await prove({ claims: { htm: 'GET' } }),
-      await prove({ claims: { htu: now().system.auth } }),
+      await prove({ claims: { htu: setup().system.auth } }),
     ]) {
       const { status, body } = await present(wrong, assertion);
       expect([status, body.error]).to.deep.equal([400, 'invalid_dpop_proof']);
@@ -64,11 +64,11 @@ describe('An app with an assertion and a key', () => {
   });
 
   /** Requests of three grant types, each with a credential of its own; all are good but for the proof. */
-  async function requests(): Promise<Record<string, (proof: string) => Promise<TokenAnswer>>> {
-    const { system, connector } = now();
+  async function requests(): Promise<Record<string, (proof: string) => Promise<TokenResponse>>> {
+    const { system, connector } = setup();
     const earlier = await connectBound(system, connector, { key, as: { client: APP } });
     const code = await obtainCode(system, connector, { as: { client: APP } });
-    const assertion = await now().idp.sign(claimsFor('ada'));
+    const assertion = await setup().idp.sign(claimsFor('ada'));
     return {
       authorization_code: (proof) => redeemBound(key, code, proof),
       refresh_token: (proof) => refreshBound(earlier, { proof }),
@@ -83,7 +83,7 @@ describe('An app with an assertion and a key', () => {
       expect((await use?.(proof))?.status).to.equal(200);
       for (const [grantType, again] of Object.entries(others)) {
         const refused = await again(proof);
-        expect(outcome(refused), grantType).to.deep.equal([400, 'invalid_dpop_proof']);
+        expect(statusAndError(refused), grantType).to.deep.equal([400, 'invalid_dpop_proof']);
         expect(refused.body.error_description, grantType).to.match(/used before/);
         expect((await again(await prove())).status, grantType).to.equal(200);
       }
@@ -97,28 +97,28 @@ describe('An app with an assertion and a key', () => {
   });
 
   it('AUD-13 a proof that one client used is used for every client', async () => {
-    const { system, connector } = now();
+    const { system, connector } = setup();
     const proof = await prove();
     const mine = await connectBound(system, connector, { key });
     const others = await connectBound(system, connector, { key });
     expect((await refreshBound(mine, { proof })).status).to.equal(200);
-    expect(outcome(await refreshBound(others, { proof }))).to.deep.equal([
+    expect(statusAndError(await refreshBound(others, { proof }))).to.deep.equal([
       400,
       'invalid_dpop_proof',
     ]);
   });
 
   it('AUD-13 a proof for the token endpoint serves no call, and one for a connect link no token request', async () => {
-    const { system, connector } = now();
+    const { system, connector } = setup();
     const bound = await connectBound(system, connector, { key });
     const { link } = connector;
-    const forToken = await proofOf(key, {
+    const forToken = await createProof(key, {
       url: bound.server.token_endpoint,
       token: bound.accessToken,
     });
     expect((await callBound(bound, { more: { dpop: forToken } })).status).to.equal(401);
-    const forCall = await proofOf(key, { url: link, token: bound.accessToken });
-    expect(outcome(await refreshBound(bound, { proof: forCall }))).to.deep.equal([
+    const forCall = await createProof(key, { url: link, token: bound.accessToken });
+    expect(statusAndError(await refreshBound(bound, { proof: forCall }))).to.deep.equal([
       400,
       'invalid_dpop_proof',
     ]);
@@ -127,7 +127,7 @@ describe('An app with an assertion and a key', () => {
   });
 
   it('is asked for a nonce when its clock is wrong', async () => {
-    const assertion = await now().idp.sign(claimsFor('alan'));
+    const assertion = await setup().idp.sign(claimsFor('alan'));
     const iat = Math.floor(Date.now() / 1000) - 4000;
     const asked = await present(await prove({ claims: { iat } }), assertion);
     expect([asked.status, asked.body.error]).to.deep.equal([400, 'use_dpop_nonce']);

@@ -8,50 +8,50 @@ import {
   type Connector,
   createConnector,
   listGrants,
-  manage,
+  requestManagement,
   readAudit,
   showConnector,
   showGrant,
 } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { discover } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import type { System } from '../support/system.ts';
-import { askAboutToken } from '../support/token-endpoints.ts';
-import type { VouchingIssuer } from '../support/id-jag-issuer.ts';
-import { APP, OTHER, useVouching } from '../support/id-jag-system.ts';
+import { postToken } from '../support/token-endpoints.ts';
+import type { IdJagIssuer } from '../support/id-jag-issuer.ts';
+import { APP, OTHER, useIdJag } from '../support/id-jag-system.ts';
 import { until } from '../store/condition.ts';
 
 describe('An identity provider that vouches for people', () => {
-  const { now, claimsFor, present, vouch, obtain, forgetUse } = useVouching();
+  const { setup, claimsFor, presentAssertion, signAndPresent, obtainToken, forgetUse } = useIdJag();
   let system: System;
-  let idp: VouchingIssuer;
+  let idp: IdJagIssuer;
   let connector: Connector;
   before(() => {
-    ({ system, idp, connector } = now());
+    ({ system, idp, connector } = setup());
   });
 
   it('renews one grant, however often it vouches', async () => {
-    const first = await obtain('often');
+    const first = await obtainToken('often');
     advanceClock(5 * 86_400);
-    const second = await obtain('often');
+    const second = await obtainToken('often');
     expect(second.grantId).to.equal(first.grantId);
     const { items } = await listGrants(system, { account: String(first.claims.sub) });
     expect(items).to.have.lengthOf(1);
     expect(items[0]).to.include({ id: first.grantId, state: 'active', clientName: 'The app' });
-    expect(await isLetIn(connector.link, second.token)).to.equal(true);
+    expect(await isAccepted(connector.link, second.token)).to.equal(true);
   });
 
   it('stops being good for a grant that nobody used for a month: the next one is new', async () => {
-    const first = await obtain('rare');
+    const first = await obtainToken('rare');
     advanceClock(31 * 86_400);
     expect(await showGrant(system, first.grantId)).to.include({ state: 'ended', reason: 'idle' });
-    expect((await obtain('rare')).grantId).to.not.equal(first.grantId);
+    expect((await obtainToken('rare')).grantId).to.not.equal(first.grantId);
   });
 
   it('does not raise what the person lowered', async () => {
-    const { grantId, token } = await obtain('lowerer');
+    const { grantId, token } = await obtainToken('lowerer');
     const { store } = await openSystemStore(system);
     const lifetimes = grantLifetimes({ accessToken: 3600, refreshTokenIdle: 30 * 86_400 });
     const limit = { level: 'analytics', stays: true } as const;
@@ -59,27 +59,27 @@ describe('An identity provider that vouches for people', () => {
     await store.close();
     // Longer than a process goes by what it read.
     advanceClock(15);
-    expect(await isLetIn(connector.link, token)).to.equal(false);
-    const next = await obtain('lowerer');
+    expect(await isAccepted(connector.link, token)).to.equal(false);
+    const next = await obtainToken('lowerer');
     expect([next.grantId, next.body.scope]).to.deep.equal([grantId, 'analytics']);
-    expect(await isLetIn(connector.link, next.token)).to.equal(true);
+    expect(await isAccepted(connector.link, next.token)).to.equal(true);
   });
 
   it('takes one use for one person with one client', async () => {
     const { id, link } = await createConnector(system, { maxUses: 2 });
-    await Promise.all([1, 2, 3].map(() => obtain('first', { resource: link })));
-    await obtain('second', { resource: link });
+    await Promise.all([1, 2, 3].map(() => obtainToken('first', { resource: link })));
+    await obtainToken('second', { resource: link });
     await until('both are kept', async () => (await showConnector(system, id)).uses === 2);
-    expect((await vouch('third', { resource: link })).body.error_description).to.equal(
+    expect((await signAndPresent('third', { resource: link })).body.error_description).to.equal(
       ID_JAG_ERRORS.used_up.description,
     );
-    await obtain('first', { resource: link });
+    await obtainToken('first', { resource: link });
     expect((await showConnector(system, id)).uses).to.equal(2);
   });
 
   it('is in the audit log once for each grant, with whom it vouched for', async () => {
-    const { grantId, claims } = await obtain('audited');
-    await obtain('audited');
+    const { grantId, claims } = await obtainToken('audited');
+    await obtainToken('audited');
     const items = (await readAudit(system)).filter((item) => item.grantId === grantId);
     expect(items).to.have.lengthOf(1);
     const { time: _time, ...item } = items[0] ?? {};
@@ -94,28 +94,30 @@ describe('An identity provider that vouches for people', () => {
   });
 
   it('EMA-05 cannot keep alive what an administrator ends, and may vouch again', async () => {
-    const { token, grantId } = await obtain('ended');
-    await manage(system, 'DELETE', `/grants/${grantId}`);
-    expect(await isLetIn(connector.link, token)).to.equal(false);
+    const { token, grantId } = await obtainToken('ended');
+    await requestManagement(system, 'DELETE', `/grants/${grantId}`);
+    expect(await isAccepted(connector.link, token)).to.equal(false);
     expect(await showGrant(system, grantId)).to.include({ state: 'ended' });
-    const again = await obtain('ended');
+    const again = await obtainToken('ended');
     expect(again.grantId).to.not.equal(grantId);
-    expect(await isLetIn(connector.link, again.token)).to.equal(true);
+    expect(await isAccepted(connector.link, again.token)).to.equal(true);
   });
 
   it('gives tokens that their client revokes, and nobody else', async () => {
-    const { token } = await obtain('revoker');
+    const { token } = await obtainToken('revoker');
     const { server } = await discover(connector.link);
-    await askAboutToken(server.revocation_endpoint, OTHER, token);
-    expect(await isLetIn(connector.link, token)).to.equal(true);
-    await askAboutToken(server.revocation_endpoint, APP, token);
-    await until('it is refused', async () => !(await isLetIn(connector.link, token)));
+    await postToken(server.revocation_endpoint, OTHER, token);
+    expect(await isAccepted(connector.link, token)).to.equal(true);
+    await postToken(server.revocation_endpoint, APP, token);
+    await until('it is refused', async () => !(await isAccepted(connector.link, token)));
   });
 
   it('EMA-03 is asked again for each token: of one assertion sent often at once one is good', async () => {
     const { id, link } = await createConnector(system);
     const assertion = await idp.sign(claimsFor('racer', { resource: link }));
-    const answers = await Promise.all(Array.from({ length: 20 }, () => present(assertion)));
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => presentAssertion(assertion)),
+    );
     const good = answers.filter(({ status }) => status === 200);
     expect(good).to.have.lengthOf(1);
     const refused = answers.filter(({ status }) => status !== 200);
@@ -135,7 +137,7 @@ describe('An identity provider that vouches for people', () => {
     const assertion = await idp.sign(claims);
     const grantIds = [];
     for (const _time of [1, 2]) {
-      const { body } = await present(assertion);
+      const { body } = await presentAssertion(assertion);
       const { sub: account, grant_id: grantId } = decodeJwt(body.access_token ?? '');
       grantIds.push(grantId);
       await forgetUse(claims, `vouched-grant:${id} ${account} operations ${APP.id}`);

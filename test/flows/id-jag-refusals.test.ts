@@ -9,37 +9,37 @@ import {
   changeAccount,
   type Connector,
   createConnector,
-  manage,
+  requestManagement,
   revokeConnector,
 } from '../support/management-api.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import type { Parameters } from '../support/oauth.ts';
 import type { System } from '../support/system.ts';
-import type { VouchingIssuer } from '../support/id-jag-issuer.ts';
+import type { IdJagIssuer } from '../support/id-jag-issuer.ts';
 import {
   APP,
   type Claims,
   FORBIDDEN,
   OTHER,
   UNVOUCHED,
-  useVouching,
+  useIdJag,
 } from '../support/id-jag-system.ts';
 
 describe('EMA-01 EMA-02 EMA-03 EMA-05 An assertion that vouches for a person is refused', () => {
-  const { now, claimsFor, present, obtain, forgetUse } = useVouching();
+  const { setup, claimsFor, presentAssertion, obtainToken, forgetUse } = useIdJag();
   let system: System;
-  let idp: VouchingIssuer;
-  let silent: VouchingIssuer;
+  let idp: IdJagIssuer;
+  let silent: IdJagIssuer;
   let connector: Connector;
   before(() => {
-    ({ system, idp, second: silent, connector } = now());
+    ({ system, idp, second: silent, connector } = setup());
   });
 
-  type Refused = () => ReturnType<typeof present>;
+  type Refused = () => ReturnType<typeof presentAssertion>;
   const refusedFor =
     (claims: Claims, as = APP, more: Parameters = {}): Refused =>
     async () =>
-      present(await idp.sign(claimsFor('refused', claims)), as, more);
+      presentAssertion(await idp.sign(claimsFor('refused', claims)), as, more);
   const inSeconds =
     (from: number, to: number): Refused =>
     async () => {
@@ -47,16 +47,16 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 An assertion that vouches for a person is 
       return refusedFor({ iat: now + from, exp: now + to })();
     };
   const cases: Record<IdJagErrorCode, Refused> = {
-    malformed: () => present('not.a.jwt'),
-    wrong_type: async () => present(await idp.sign(claimsFor('refused'), { typ: 'JWT' })),
+    malformed: () => presentAssertion('not.a.jwt'),
+    wrong_type: async () => presentAssertion(await idp.sign(claimsFor('refused'), { typ: 'JWT' })),
     wrong_algorithm: async () =>
-      present(
+      presentAssertion(
         await new SignJWT(claimsFor('refused'))
           .setProtectedHeader({ alg: 'HS256', typ: 'oauth-id-jag+jwt' })
           .sign(Buffer.from(APP.secret ?? '')),
       ),
     unknown_issuer: refusedFor({ iss: 'https://login.example.org' }),
-    bad_signature: async () => present(await silent.sign(claimsFor('refused'))),
+    bad_signature: async () => presentAssertion(await silent.sign(claimsFor('refused'))),
     missing_claim: refusedFor({ jti: undefined }),
     wrong_audience: async () => refusedFor({ aud: system.resource })(),
     expired: inSeconds(-400, -61),
@@ -64,9 +64,12 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 An assertion that vouches for a person is 
     too_long_lived: inSeconds(0, 3700),
     wrong_client: refusedFor({}, OTHER),
     client_not_vouched: async () =>
-      present(await idp.sign(claimsFor('refused', { client_id: UNVOUCHED.id })), UNVOUCHED),
+      presentAssertion(
+        await idp.sign(claimsFor('refused', { client_id: UNVOUCHED.id })),
+        UNVOUCHED,
+      ),
     client_revoked: async () => {
-      await manage(system, 'POST', '/clients/revoke', { id: FORBIDDEN.id });
+      await requestManagement(system, 'POST', '/clients/revoke', { id: FORBIDDEN.id });
       return refusedFor({ client_id: FORBIDDEN.id }, FORBIDDEN)();
     },
     wrong_tenant: refusedFor({ tenant: 'acme' }),
@@ -88,38 +91,40 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 An assertion that vouches for a person is 
     },
     scope_without_level: refusedFor({ scope: 'openid' }),
     account_disabled: async () => {
-      const { claims, token } = await obtain('disabled');
+      const { claims, token } = await obtainToken('disabled');
       await changeAccount(system, String(claims.sub), 'disable');
       const assertion = await idp.sign(claimsFor('disabled'));
-      expect((await present(assertion)).body.error).to.equal('invalid_grant');
-      expect(await isLetIn(connector.link, token)).to.equal(false);
+      expect((await presentAssertion(assertion)).body.error).to.equal('invalid_grant');
+      expect(await isAccepted(connector.link, token)).to.equal(false);
       await changeAccount(system, String(claims.sub), 'enable');
       // Made before, so it is over with all the rest.
-      return present(await idp.sign(claimsFor('disabled', { iat: Number(claims.iat) - 10 })));
+      return presentAssertion(
+        await idp.sign(claimsFor('disabled', { iat: Number(claims.iat) - 10 })),
+      );
     },
     not_entitled: refusedFor({ groups: ['guests'] }),
     used_up: async () => {
       const { link } = await createConnector(system, { maxUses: 1 });
-      await obtain('first', { resource: link });
+      await obtainToken('first', { resource: link });
       return refusedFor({ resource: link })();
     },
     replayed: async () => {
       const assertion = await idp.sign(claimsFor('replaying', { name: 'As it was' }));
-      expect((await present(assertion)).status).to.equal(200);
-      const { claims } = await obtain('replaying', { name: 'As it is' });
-      const refused = await present(assertion);
-      const account = await manage(system, 'GET', `/accounts/${String(claims.sub)}`);
+      expect((await presentAssertion(assertion)).status).to.equal(200);
+      const { claims } = await obtainToken('replaying', { name: 'As it is' });
+      const refused = await presentAssertion(assertion);
+      const account = await requestManagement(system, 'GET', `/accounts/${String(claims.sub)}`);
       expect(account).to.include({ name: 'As it is' });
       return refused;
     },
     grant_over: async () => {
       const claims = claimsFor('forgotten');
       const assertion = await idp.sign(claims);
-      const { body } = await present(assertion);
+      const { body } = await presentAssertion(assertion);
       const { grant_id: grantId } = decodeJwt(body.access_token ?? '');
-      await manage(system, 'DELETE', `/grants/${String(grantId)}`);
+      await requestManagement(system, 'DELETE', `/grants/${String(grantId)}`);
       await forgetUse(claims);
-      return present(assertion);
+      return presentAssertion(assertion);
     },
   };
 
@@ -129,7 +134,7 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 An assertion that vouches for a person is 
       const { error, description } = ID_JAG_ERRORS[reason as IdJagErrorCode];
       expect([status, body]).to.deep.equal([400, { error, error_description: description }]);
       expect(headers.get('cache-control')).to.equal('no-store');
-      const accounts = (await manage(system, 'GET', '/accounts?limit=200')) as {
+      const accounts = (await requestManagement(system, 'GET', '/accounts?limit=200')) as {
         items: { subject: string }[];
       };
       expect(accounts.items.map(({ subject }) => subject)).to.not.include('refused');
@@ -138,6 +143,6 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 An assertion that vouches for a person is 
 
   it('when it is not signed at all', async () => {
     const unsigned = new UnsecuredJWT(claimsFor('refused')).encode();
-    expect((await present(unsigned)).body.error).to.equal('invalid_grant');
+    expect((await presentAssertion(unsigned)).body.error).to.equal('invalid_grant');
   });
 });

@@ -8,11 +8,16 @@ import {
   StreamableHTTPClientTransport,
   type VersionNegotiationMode,
 } from '@modelcontextprotocol/client';
-import { type Connector, createConnector, listGrants, manage } from '../support/management-api.ts';
-import { isLetIn } from '../support/mcp.ts';
+import {
+  type Connector,
+  createConnector,
+  listGrants,
+  requestManagement,
+} from '../support/management-api.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { discover } from '../support/oauth.ts';
 import { startSystem, type System } from '../support/system.ts';
-import { startVouchingIssuer, type VouchingIssuer } from '../support/id-jag-issuer.ts';
+import { startIdJagIssuer, type IdJagIssuer } from '../support/id-jag-issuer.ts';
 import { idOf } from '../support/id-jag-system.ts';
 
 const APP = { clientId: 'assistant', clientSecret: 'the-secret-of-the-assistant-0123456789' };
@@ -21,10 +26,10 @@ const MODES: VersionNegotiationMode[] = ['legacy', { pin: '2026-07-28' }];
 
 describe('SDK v2 with cross-app access', () => {
   let system: System;
-  let idp: VouchingIssuer;
+  let idp: IdJagIssuer;
   let connector: Connector;
   before(async () => {
-    idp = await startVouchingIssuer((sent) => ({
+    idp = await startIdJagIssuer((sent) => ({
       aud: sent.get('audience'),
       resource: sent.get('resource'),
       scope: sent.get('scope') ?? undefined,
@@ -101,7 +106,7 @@ describe('SDK v2 with cross-app access', () => {
     );
     const before = authProvider.tokens()?.access_token;
     const { items } = await listGrants(system, { connector: connector.id, state: 'active' });
-    await Promise.all(items.map(({ id }) => manage(system, 'DELETE', `/grants/${id}`)));
+    await Promise.all(items.map(({ id }) => requestManagement(system, 'DELETE', `/grants/${id}`)));
     await client.callTool({ name: 'club_overview', arguments: {} });
     expect(authProvider.tokens()?.access_token).to.be.a('string').and.not.equal(before);
     await client.close();
@@ -117,7 +122,7 @@ describe('SDK v2 with cross-app access', () => {
         jwtAuthGrant,
         authMethod,
       });
-      expect(await isLetIn(connector.link, tokens.access_token)).to.equal(true);
+      expect(await isAccepted(connector.link, tokens.access_token)).to.equal(true);
     }
   });
 });

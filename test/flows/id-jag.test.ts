@@ -4,24 +4,24 @@ import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
 import { type Connector, createConnector } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { discover, type Parameters, requestToken } from '../support/oauth.ts';
 import { startSystem, type System } from '../support/system.ts';
-import { startVouchingIssuer, type VouchingIssuer } from '../support/id-jag-issuer.ts';
-import { APP, type Claims, GRANT_TYPE, inSettings, useVouching } from '../support/id-jag-system.ts';
+import { startIdJagIssuer, type IdJagIssuer } from '../support/id-jag-issuer.ts';
+import { APP, type Claims, GRANT_TYPE, preRegistered, useIdJag } from '../support/id-jag-system.ts';
 
 describe('An identity provider that vouches for people', () => {
-  const { now, claimsFor, present, vouch, obtain } = useVouching();
+  const { setup, claimsFor, presentAssertion, signAndPresent, obtainToken } = useIdJag();
   let system: System;
-  let idp: VouchingIssuer;
-  let silent: VouchingIssuer;
+  let idp: IdJagIssuer;
+  let silent: IdJagIssuer;
   let connector: Connector;
   before(() => {
-    ({ system, idp, second: silent, connector } = now());
+    ({ system, idp, second: silent, connector } = setup());
   });
 
   it('EMA-06 gives an app an access token for the connect link, and no refresh token', async () => {
-    const { body, token, claims } = await obtain('ada');
+    const { body, token, claims } = await obtainToken('ada');
     expect(Object.keys(body).sort()).to.deep.equal(
       ['access_token', 'expires_in', 'scope', 'token_type'].sort(),
     );
@@ -35,7 +35,7 @@ describe('An identity provider that vouches for people', () => {
       connector: connector.id,
     });
     expect(claims).to.not.have.any.keys('name', 'email', 'groups');
-    expect(await isLetIn(connector.link, token)).to.equal(true);
+    expect(await isAccepted(connector.link, token)).to.equal(true);
   });
 
   it('EMA-07 is declared, and who it is is not', async () => {
@@ -58,27 +58,31 @@ describe('An identity provider that vouches for people', () => {
   for (const [what, claims, parameters, level] of levels) {
     it(`EMA-04 gets ${what}`, async () => {
       const { link } = await createConnector(system, { level: 'admin' });
-      const { body } = await obtain(`level of ${what}`, { ...claims, resource: link }, parameters);
+      const { body } = await obtainToken(
+        `level of ${what}`,
+        { ...claims, resource: link },
+        parameters,
+      );
       expect(body.scope).to.equal(level);
     });
   }
 
   it('EMA-04 gets no more than the level of the connect link', async () => {
     const { link } = await createConnector(system, { level: 'analytics' });
-    expect((await obtain('low', { resource: link })).body.scope).to.equal('analytics');
+    expect((await obtainToken('low', { resource: link })).body.scope).to.equal('analytics');
   });
 
   it('is held to what it said of a person until it says otherwise', async () => {
-    await obtain('mover');
-    expect((await obtain('mover', { groups: undefined })).body.scope).to.equal('operations');
-    const { body } = await vouch('mover', { groups: [] });
+    await obtainToken('mover');
+    expect((await obtainToken('mover', { groups: undefined })).body.scope).to.equal('operations');
+    const { body } = await signAndPresent('mover', { groups: [] });
     expect(body.error).to.equal('invalid_grant');
   });
 
   it('need not say again that an address is verified, until it is another one', async () => {
     const { link } = await createConnector(system, { level: 'admin' });
     const levelWith = async (claims: Claims) =>
-      (await obtain('verified', { resource: link, ...claims })).body.scope;
+      (await obtainToken('verified', { resource: link, ...claims })).body.scope;
     expect(await levelWith({ email: 'v@example.com', email_verified: true })).to.equal('admin');
     expect(await levelWith({ email: 'V@example.com' })).to.equal('admin');
     expect(await levelWith({ email: 'w@example.com' })).to.equal('operations');
@@ -88,30 +92,32 @@ describe('An identity provider that vouches for people', () => {
   it('EMA-01 signs with another key from one day to the next, and what the old one signed is refused', async () => {
     const claims = (sub: string) => claimsFor(sub, { iss: silent.issuer });
     const old = await silent.sign(claims('before'));
-    expect((await present(await silent.sign(claims('before')))).status).to.equal(200);
+    expect((await presentAssertion(await silent.sign(claims('before')))).status).to.equal(200);
     await silent.rotate();
     // Longer than we wait between two looks for a key that we do not know.
     advanceClock(11);
-    expect((await present(await silent.sign(claims('after')))).status).to.equal(200);
-    expect((await present(old)).body.error_description).to.equal(
+    expect((await presentAssertion(await silent.sign(claims('after')))).status).to.equal(200);
+    expect((await presentAssertion(old)).body.error_description).to.equal(
       ID_JAG_ERRORS.bad_signature.description,
     );
   });
 
   it('EMA-01 is one issuer of several, and the same subject at another is somebody else', async () => {
-    const mine = await obtain('twin');
-    const theirs = await present(await silent.sign(claimsFor('twin', { iss: silent.issuer })));
+    const mine = await obtainToken('twin');
+    const theirs = await presentAssertion(
+      await silent.sign(claimsFor('twin', { iss: silent.issuer })),
+    );
     expect(theirs.status).to.equal(200);
     expect(decodeJwt(theirs.body.access_token ?? '').sub).to.not.equal(mine.claims.sub);
   });
 
   it('is waited for while its keys cannot be had, with 503', async () => {
-    const away = await startVouchingIssuer();
+    const away = await startIdJagIssuer();
     await away.stop();
     const own = await startSystem({
       file: {
         clients: {
-          preRegistered: [inSettings(APP)],
+          preRegistered: [preRegistered(APP)],
         },
         authorization: {
           trustedIssuers: [{ issuer: away.issuer, jwksUri: away.jwksUri, clients: [APP.id] }],
@@ -144,9 +150,9 @@ describe('An identity provider that vouches for people', () => {
       client_id: string;
       client_secret: string;
     };
-    const refused = await present(assertion, { ...APP, id, secret });
+    const refused = await presentAssertion(assertion, { ...APP, id, secret });
     expect([refused.status, refused.body.error]).to.deep.equal([400, 'invalid_request']);
-    const wrong = await present(assertion, { ...APP, secret: `${APP.secret}x` });
+    const wrong = await presentAssertion(assertion, { ...APP, secret: `${APP.secret}x` });
     expect([wrong.status, wrong.body.error]).to.deep.equal([401, 'invalid_client']);
     const missing = await requestToken(server, APP, { grant_type: GRANT_TYPE });
     expect([missing.status, missing.body.error]).to.deep.equal([400, 'invalid_request']);
@@ -158,7 +164,7 @@ describe('Without an identity provider that vouches for people', () => {
     const system = await startSystem({
       file: {
         clients: {
-          preRegistered: [inSettings(APP)],
+          preRegistered: [preRegistered(APP)],
         },
       },
     });

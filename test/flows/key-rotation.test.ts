@@ -9,7 +9,7 @@ import { createConnector, readAudit } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, type Connection } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { connectSdkV1 } from '../support/sdk.ts';
 import { type StoreKind, startSystem, STORES, type System } from '../support/system.ts';
@@ -113,12 +113,12 @@ for (const arrangement of WITH_MOVED_CLOCK) {
       const last = await freshToken(connection);
       advanceClock(2 * MINUTE);
       expect(signedBy(await freshToken(connection))).to.not.equal(signedBy(last));
-      expect(await isLetIn(connection.link, last)).to.equal(true);
+      expect(await isAccepted(connection.link, last)).to.equal(true);
       advanceClock(TOKEN_LIFETIME - 3 * MINUTE);
-      expect(await isLetIn(connection.link, last)).to.equal(true);
+      expect(await isAccepted(connection.link, last)).to.equal(true);
       advanceClock(2 * MINUTE);
-      expect(await isLetIn(connection.link, last)).to.equal(false);
-      expect(await isLetIn(connection.link, await freshToken(connection))).to.equal(true);
+      expect(await isAccepted(connection.link, last)).to.equal(false);
+      expect(await isAccepted(connection.link, await freshToken(connection))).to.equal(true);
     });
 
     it('is seen in time by a verifier elsewhere that read the keys just before', async () => {
@@ -158,15 +158,18 @@ for (const arrangement of WITH_PROCESSES) {
     it('ends every token from before, and a refresh gives one that works', async () => {
       const connection = await newConnection(system());
       const { link, accessToken } = connection;
-      expect(await isLetIn(link, accessToken)).to.equal(true);
+      expect(await isAccepted(link, accessToken)).to.equal(true);
       const [key, ...others] = await rotateKeys(system(), { atOnce: true });
       expect(others).to.deep.equal([]);
-      await until('the old token to be refused', async () => !(await isLetIn(link, accessToken)));
+      await until(
+        'the old token to be refused',
+        async () => !(await isAccepted(link, accessToken)),
+      );
       expect(await publishedIds(system())).to.deep.equal([key?.id]);
       const renewed = await freshToken(connection);
       expect(signedBy(renewed)).to.equal(key?.id);
-      expect(await isLetIn(link, renewed)).to.equal(true);
-      expect(await isLetIn(link, accessToken)).to.equal(false);
+      expect(await isAccepted(link, renewed)).to.equal(true);
+      expect(await isAccepted(link, accessToken)).to.equal(false);
     });
 
     it('costs a real client one refresh, and nobody signs in again', async () => {
@@ -177,7 +180,7 @@ for (const arrangement of WITH_PROCESSES) {
         const before = client.accessToken();
         await client.callTool('club_overview');
         await rotateKeys(system(), { atOnce: true });
-        await until('the old token to be refused', async () => !(await isLetIn(link, before)));
+        await until('the old token to be refused', async () => !(await isAccepted(link, before)));
         expect(await client.callTool('club_overview')).to.have.property('members');
         expect(client.accessToken()).to.not.equal(before);
         expect(client.signIns()).to.equal(1);
@@ -222,7 +225,7 @@ describe('Signing keys in other processes', () => {
       await servers.stop();
       servers = await start();
       expect(await readJwks(system())).to.deep.equal(before);
-      expect(await isLetIn(link, accessToken)).to.equal(true);
+      expect(await isAccepted(link, accessToken)).to.equal(true);
       expect(signedBy((await newConnection(system())).accessToken)).to.equal(signing?.id);
     } finally {
       await servers.stop();

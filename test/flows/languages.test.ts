@@ -1,7 +1,7 @@
 // The language of the pages goes with the person through an authorization; what programs read stays English.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { asksConsent, asksWho, openBrowser, requirePage } from '../support/browser.ts';
+import { isConsentPage, isSignInPage, openBrowser, requirePage } from '../support/browser.ts';
 import { registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
@@ -28,10 +28,10 @@ describe('The language', () => {
   it('that the app asks for holds from the sign-in to the last error', async () => {
     const browser = openBrowser(system().origins);
     const signIn = requirePage(await browser.visit(await start('xx de-AT en')));
-    expect(asksWho(signIn)).to.equal(true);
+    expect(isSignInPage(signIn)).to.equal(true);
     expect(languageOf(signIn.html)).to.equal('de');
     const consent = requirePage(await browser.submit(signIn, { person: 'ada' }));
-    expect(asksConsent(consent)).to.equal(true);
+    expect(isConsentPage(consent)).to.equal(true);
     expect(languageOf(consent.html)).to.equal('de');
     expect(consent.html).to.include('Was darf sie sehen?').and.include('90\u00A0Tage');
     const [form] = consent.forms;

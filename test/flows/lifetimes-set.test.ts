@@ -3,14 +3,14 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector } from '../support/management-api.ts';
 import {
-  asksConsent,
-  asksWho,
+  isConsentPage,
+  isSignInPage,
   openBrowser,
   requirePage,
   type Browser,
 } from '../support/browser.ts';
 import { connect, registerClient } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh, type Client } from '../support/oauth.ts';
 import { freezeClockAt, freezeClock } from '../support/clock.ts';
 import { useSystem } from '../support/system.ts';
@@ -48,9 +48,9 @@ describe('With lifetimes of their own', () => {
     const { iat = 0, exp = 0 } = decodeJwt(accessToken);
     expect(exp - iat).to.equal(10 * MINUTE);
     freezeClockAt(now + 10 * MINUTE - 1);
-    expect(await isLetIn(link, accessToken)).to.equal(true);
+    expect(await isAccepted(link, accessToken)).to.equal(true);
     freezeClockAt(now + 10 * MINUTE);
-    expect(await isLetIn(link, accessToken)).to.equal(false);
+    expect(await isAccepted(link, accessToken)).to.equal(false);
     const { body } = await refresh(server, client, refreshToken);
     expect(body.expires_in).to.equal(10 * MINUTE);
   });
@@ -123,7 +123,7 @@ describe('With lifetimes of their own', () => {
     const { server } = await discover(link);
     const client = await registerClient(server);
     freezeClockAt(now + HOUR - 1);
-    expect(asksWho(await open(link, client))).to.equal(true);
+    expect(isSignInPage(await open(link, client))).to.equal(true);
     freezeClockAt(now + HOUR + 10);
     expect((await open(link, client)).status).to.equal(400);
   });
@@ -133,7 +133,7 @@ describe('With lifetimes of their own', () => {
     const { link, client } = await connect(system(), await createConnector(system()));
     freezeClockAt(now + 6 * HOUR - 1);
     const page = await open(link, client);
-    expect(asksWho(page) || asksConsent(page)).to.equal(true);
+    expect(isSignInPage(page) || isConsentPage(page)).to.equal(true);
     freezeClockAt(now + 6 * HOUR + 10);
     expect((await open(link, client)).status).to.equal(400);
   });
@@ -150,7 +150,7 @@ describe('With lifetimes of their own', () => {
       token = (await refresh(server, client, token)).body.refresh_token;
     }
     freezeClockAt(now + 10.5 * HOUR - 1);
-    expect(asksWho(await open(link, client))).to.equal(true);
+    expect(isSignInPage(await open(link, client))).to.equal(true);
     freezeClockAt(now + 10.5 * HOUR + 10);
     expect((await open(link, client)).status).to.equal(400);
   });

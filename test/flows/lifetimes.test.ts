@@ -1,10 +1,10 @@
 // Clients and refresh tokens live as long as the contract says, counted from their last use, and end in words clients understand.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { asksWho, openBrowser, requirePage } from '../support/browser.ts';
+import { isSignInPage, openBrowser, requirePage } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect, registerClient, type Connection } from '../support/connection.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh, type Client } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 
@@ -25,7 +25,7 @@ describe('A registration', () => {
     const { server } = await discover(link);
     const client = await registerClient(server);
     advanceClock(23 * HOUR);
-    expect(asksWho(await start(client, link))).to.equal(true);
+    expect(isSignInPage(await start(client, link))).to.equal(true);
     advanceClock(2 * HOUR);
     const page = await start(client, link);
     expect(page.status).to.equal(400);
@@ -41,7 +41,7 @@ describe('A registration', () => {
     const { body } = await refresh(server, client, refreshToken);
     expect(body.refresh_token).to.be.a('string');
     advanceClock(85 * DAY);
-    expect(asksWho(await start(client, connector.link))).to.equal(true);
+    expect(isSignInPage(await start(client, connector.link))).to.equal(true);
     advanceClock(6 * DAY);
     expect((await start(client, connector.link)).status).to.equal(400);
   });
@@ -78,7 +78,7 @@ describe('A refresh token', () => {
     const last = await refreshed(connection, token);
     if (typeof last !== 'object') throw new Error(`refused: ${last}`);
     expect(last.expires_in).to.be.within(1, HOUR / 2);
-    expect(await isLetIn(connection.link, last.access_token)).to.equal(true);
+    expect(await isAccepted(connection.link, last.access_token)).to.equal(true);
     advanceClock(HOUR);
     const { status } = await callTool(connection.link, last.access_token, 'club_overview');
     expect(status).to.equal(401);

@@ -1,10 +1,15 @@
 // Whose use of a limited connect link counts, and when: several approvals of one person, grants that ended, and what the page says then.
 import { expect } from 'chai';
 import { createConnector, showConnector, type Connector } from '../support/management-api.ts';
-import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
+import {
+  isConsentPage,
+  openBrowser,
+  requireExternalRedirect,
+  requirePage,
+} from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, type Connection } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
 import { onEachStore, type System } from '../support/system.ts';
 
@@ -39,7 +44,7 @@ onEachStore('A holder of a limited connect link', (system) => {
     for (const unredeemed of [second, first]) {
       const { status, body } = await redeem(unredeemed);
       expect(status).to.equal(200);
-      expect(await isLetIn(connector.link, body.access_token)).to.equal(true);
+      expect(await isAccepted(connector.link, body.access_token)).to.equal(true);
     }
     advanceClock(300);
     expect(await usesOf(system(), connector)).to.deep.equal({ uses: 1, state: 'used-up' });
@@ -64,9 +69,11 @@ onEachStore('A holder of a limited connect link', (system) => {
     const { url } = authorizeUrl(server, client, { resource: connector.link });
     const page = requirePage(await browser.visit(url));
     expect(page.status).to.equal(403);
-    expect(asksConsent(page)).to.equal(false);
+    expect(isConsentPage(page)).to.equal(false);
     expect(page.html).to.match(/used up/i);
-    const { searchParams } = requireDeparture(await browser.submit(page, { decision: 'deny' }));
+    const { searchParams } = requireExternalRedirect(
+      await browser.submit(page, { decision: 'deny' }),
+    );
     expect(searchParams.get('error')).to.equal('access_denied');
     expect(searchParams.get('error_description')).to.match(/used up/);
   });

@@ -1,10 +1,10 @@
 // A connect link with a limit is used exactly that often: in a race, after codes that nobody redeemed, and by the same person again.
 import { expect } from 'chai';
 import { createConnector, showConnector, type Connector } from '../support/management-api.ts';
-import { asksConsent, openBrowser, type Person } from '../support/browser.ts';
+import { isConsentPage, openBrowser, type Person } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
 import { onEachStore, type System } from '../support/system.ts';
 
@@ -34,7 +34,7 @@ onEachStore('A connect link with a limit', (system) => {
     const { uses, state } = await showConnector(system(), connector.id);
     expect({ uses, state }).to.deep.equal({ uses: 3, state: 'used-up' });
     for (const answer of connected)
-      expect(await isLetIn(connector.link, answer?.body.access_token)).to.equal(true);
+      expect(await isAccepted(connector.link, answer?.body.access_token)).to.equal(true);
   });
 
   it('CNX-07 keeps working for who is connected', async () => {
@@ -42,7 +42,7 @@ onEachStore('A connect link with a limit', (system) => {
     const { server, client, refreshToken } = await connect(system(), connector);
     const { status, body } = await refresh(server, client, refreshToken);
     expect(status).to.equal(200);
-    expect(await isLetIn(connector.link, body.access_token)).to.equal(true);
+    expect(await isAccepted(connector.link, body.access_token)).to.equal(true);
   });
 
   it('is not used again by the same person with the same client, whose earlier access stays', async () => {
@@ -51,7 +51,7 @@ onEachStore('A connect link with a limit', (system) => {
     const second = await connect(system(), connector, { as: first });
     expect((await showConnector(system(), connector.id)).uses).to.equal(1);
     for (const { accessToken, server, client, refreshToken } of [first, second]) {
-      expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+      expect(await isAccepted(connector.link, accessToken)).to.equal(true);
       expect((await refresh(server, client, refreshToken)).status).to.equal(200);
     }
   });
@@ -60,12 +60,12 @@ onEachStore('A connect link with a limit', (system) => {
     const connector = await createConnector(system(), { maxUses: 1 });
     const other = await connect(system(), await createConnector(system()));
     for (const token of [undefined, 'x', other.accessToken])
-      expect(await isLetIn(connector.link, token)).to.equal(false);
+      expect(await isAccepted(connector.link, token)).to.equal(false);
     const { server, client } = other;
     const ask = () => authorizeUrl(server, client, { resource: connector.link }).url;
     await openBrowser(system().origins).authorize(ask(), { decision: 'deny' });
     const alan = openBrowser(system().origins);
-    expect(asksConsent(await alan.openConsent(ask(), 'alan'))).to.equal(false);
+    expect(isConsentPage(await alan.openConsent(ask(), 'alan'))).to.equal(false);
     const wrong = await obtainCode(system(), connector, { as: other });
     expect((await redeem({ ...wrong, verifier: 'x'.repeat(43) })).status).to.equal(400);
     advanceClock(400);
@@ -80,7 +80,7 @@ onEachStore('A connect link with a limit', (system) => {
     advanceClock(120);
     expect((await showConnector(system(), connector.id)).state).to.equal('active');
     const { accessToken } = await connect(system(), connector, { person: 'grace' });
-    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    expect(await isAccepted(connector.link, accessToken)).to.equal(true);
     expect((await showConnector(system(), connector.id)).uses).to.equal(1);
   });
 });

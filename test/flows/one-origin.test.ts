@@ -6,11 +6,16 @@ import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
 import { restoreClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { discover, refresh } from '../support/oauth.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { connectSdkV1, connectSdkV2, type SdkClient, type SdkOptions } from '../support/sdk.ts';
-import { openPlace, startAt, type Place, type System } from '../support/system.ts';
+import {
+  createDeployment,
+  startDeployment,
+  type Deployment,
+  type System,
+} from '../support/system.ts';
 
 const SDKS: [string, (link: string, options: SdkOptions) => Promise<SdkClient>][] = [
   ['SDK v1', connectSdkV1],
@@ -18,12 +23,12 @@ const SDKS: [string, (link: string, options: SdkOptions) => Promise<SdkClient>][
 ];
 
 /** One process, one listener for both hosts. */
-function whole(title: string, start: (place: Place) => Promise<System>, claims: Claims): void {
+function whole(title: string, start: (place: Deployment) => Promise<System>, claims: Claims): void {
   describe(title, () => {
-    let place: Place;
+    let place: Deployment;
     let system: System | undefined;
     before(async () => {
-      place = await openPlace();
+      place = await createDeployment();
       system = await start(place);
     });
     afterEach(restoreClock);
@@ -59,7 +64,7 @@ function whole(title: string, start: (place: Place) => Promise<System>, claims: 
         connection.refreshToken,
         { resource: connector.link },
       );
-      expect(await isLetIn(connector.link, body.access_token)).to.equal(true);
+      expect(await isAccepted(connector.link, body.access_token)).to.equal(true);
     });
 
     claims(running);
@@ -79,7 +84,7 @@ whole(
   async (place) => {
     const { auth, origins } = place.facts;
     const settings = { GATEHOUSE_RESOURCE_URL: auth };
-    const system = await startAt(place, settings);
+    const system = await startDeployment(place, settings);
     return { ...system, resource: auth, origins: [auth, ...origins.slice(2)] };
   },
   (system) => {

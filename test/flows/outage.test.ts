@@ -4,8 +4,8 @@ import { createConnector } from '../support/management-api.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
-import { refresh, type TokenAnswer } from '../support/oauth.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
+import { refresh, type TokenResponse } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 
 const DEADLINE_MS = 3000;
@@ -25,7 +25,7 @@ describe('While the database stalls', () => {
     }
   }
 
-  function expectToWait({ status, headers, body }: TokenAnswer): void {
+  function expectToWait({ status, headers, body }: TokenResponse): void {
     expect(status).to.equal(503);
     expect(body.error).to.equal('temporarily_unavailable');
     expect(Number(headers.get('retry-after'))).to.be.above(0);
@@ -86,7 +86,7 @@ describe('While the database stalls', () => {
     const low = await connect(system(), full, { level: 'analytics' });
     const high = await connect(system(), full, { level: 'full' });
     for (const { accessToken } of [low, high])
-      expect(await isLetIn(full.link, accessToken)).to.equal(true);
+      expect(await isAccepted(full.link, accessToken)).to.equal(true);
     const [goesOn, refused] = await stalled(() =>
       Promise.all(
         [low, high].map(({ accessToken }) => callTool(full.link, accessToken, 'club_overview')),
@@ -95,13 +95,13 @@ describe('While the database stalls', () => {
     expect(goesOn?.rpc?.result?.structuredContent).to.have.property('members');
     expect(refused?.rpc?.error).to.have.property('code');
     expect(refused?.text).to.not.include('members');
-    expect(await isLetIn(full.link, high.accessToken)).to.equal(true);
+    expect(await isAccepted(full.link, high.accessToken)).to.equal(true);
   });
 
   it('for longer, calls are told to wait, not to sign in again', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
-    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    expect(await isAccepted(connector.link, accessToken)).to.equal(true);
     const answer = await stalled(async () => {
       advanceClock(46);
       return callTool(connector.link, accessToken, 'club_overview');
@@ -109,6 +109,6 @@ describe('While the database stalls', () => {
     expect(answer.status).to.equal(503);
     expect(answer.headers.has('www-authenticate')).to.equal(false);
     expect(Number(answer.headers.get('retry-after'))).to.be.above(0);
-    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    expect(await isAccepted(connector.link, accessToken)).to.equal(true);
   });
 });

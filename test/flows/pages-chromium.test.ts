@@ -5,11 +5,15 @@ import { expect } from 'chai';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
 import { launchChromium } from '../pages/chromium.ts';
-import { createConnector, revokeConnector, type Wanted } from '../support/management-api.ts';
+import {
+  createConnector,
+  revokeConnector,
+  type ConnectorOptions,
+} from '../support/management-api.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, redeem, registerClient } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { startSystem, type System } from '../support/system.ts';
 
@@ -75,7 +79,7 @@ describe('In a real browser, off the straight way', function () {
     return server;
   }
 
-  async function prepare(wanted: Wanted = {}, redirectUri = `${origin}/callback`) {
+  async function prepare(wanted: ConnectorOptions = {}, redirectUri = `${origin}/callback`) {
     const connector = await createConnector(system, wanted);
     const { link } = connector;
     const { server } = await discover(link);
@@ -101,7 +105,7 @@ describe('In a real browser, off the straight way', function () {
     const [callback] = callbacks;
     if (!callback) throw new Error('the app was not called back');
     const { body } = await redeem({ ...started, callback });
-    expect(await isLetIn(started.link, body.access_token)).to.equal(true);
+    expect(await isAccepted(started.link, body.access_token)).to.equal(true);
   });
 
   it('a hosted app may hand it on to a program with a scheme of its own', async () => {

@@ -1,7 +1,12 @@
 // Clients that the operator entered in the settings: they connect without registering, and their errors go back to them (RFC 6749 section 4.1.2.1).
 import { expect } from 'chai';
 import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
-import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
+import {
+  isConsentPage,
+  openBrowser,
+  requireExternalRedirect,
+  requirePage,
+} from '../support/browser.ts';
 import {
   connect,
   obtainCode,
@@ -9,7 +14,7 @@ import {
   registerClient,
   REDIRECT_URI,
 } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh, type Client, type Parameters } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 
@@ -55,7 +60,7 @@ describe('A client that the operator registered', () => {
   /** What the client is told, by a redirect and before anybody was asked anything. */
   async function answerTo(client: Client, parameters: Parameters) {
     const { browser, url, state } = await open(client, parameters);
-    const answer = requireDeparture(await browser.visit(url));
+    const answer = requireExternalRedirect(await browser.visit(url));
     expect(answer.origin + answer.pathname).to.equal(CALLBACK);
     return { answer, state };
   }
@@ -72,15 +77,15 @@ describe('A client that the operator registered', () => {
           { as: { client } },
         );
         expect(scope).to.equal('operations offline_access');
-        expect(await isLetIn(link, accessToken)).to.equal(true);
+        expect(await isAccepted(link, accessToken)).to.equal(true);
         const { body } = await refresh(server, client, refreshToken);
-        expect(await isLetIn(link, body.access_token)).to.equal(true);
+        expect(await isAccepted(link, body.access_token)).to.equal(true);
       });
 
       it('is called added by an administrator, and not somebody who registered itself', async () => {
         const { browser, url } = await open(client);
         const page = await browser.openConsent(url);
-        expect(asksConsent(page)).to.equal(true);
+        expect(isConsentPage(page)).to.equal(true);
         expect(page.html)
           .to.include('Monthly reports')
           .and.include('Added by an administrator')
@@ -111,7 +116,7 @@ describe('A client that the operator registered', () => {
       it('is told interaction_required for prompt=none, also when the person is signed in', async () => {
         const { browser } = await connect(system(), connector, { as: { client } });
         const { url, state } = await open(client, { prompt: 'none' });
-        const { searchParams } = requireDeparture(await browser.visit(url));
+        const { searchParams } = requireExternalRedirect(await browser.visit(url));
         expect(Object.fromEntries(searchParams)).to.include({
           error: 'interaction_required',
           state,

@@ -9,15 +9,15 @@ import {
   registerClient,
   type Connection,
 } from '../support/connection.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
-import { refresh, type TokenAnswer } from '../support/oauth.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
+import { refresh, type TokenResponse } from '../support/oauth.ts';
 import { onEachStore, type System } from '../support/system.ts';
 
 function times<T>(count: number, run: () => Promise<T>): Promise<T[]> {
   return Promise.all(Array.from({ length: count }, run));
 }
 
-const statuses = (answers: TokenAnswer[]) => answers.map(({ status }) => status).sort();
+const statuses = (answers: TokenResponse[]) => answers.map(({ status }) => status).sort();
 
 async function newConnection(system: System): Promise<Connection> {
   return connect(system, await createConnector(system));
@@ -37,7 +37,7 @@ onEachStore('One code', (system) => {
       for (const { status, body } of answers)
         if (status === 400) expect(body.error).to.equal('invalid_grant');
       const winner = answers.find(({ status }) => status === 200)?.body;
-      expect(await isLetIn(link, winner?.access_token)).to.equal(true);
+      expect(await isAccepted(link, winner?.access_token)).to.equal(true);
       const { server, client } = code;
       expect((await refresh(server, client, winner?.refresh_token)).status).to.equal(200);
     });
@@ -65,7 +65,7 @@ onEachStore('One refresh token', (system) => {
       const successors = new Set(answers.map(({ body }) => body.refresh_token));
       expect(successors.size).to.equal(1);
       for (const { body } of answers)
-        expect(await isLetIn(connection.link, body.access_token)).to.equal(true);
+        expect(await isAccepted(connection.link, body.access_token)).to.equal(true);
       const [successor] = successors;
       expect(successor).to.not.equal(connection.refreshToken);
       expect((await rotate(connection, successor)).status).to.equal(200);
@@ -98,7 +98,7 @@ onEachStore('One refresh token', (system) => {
     const found = await rotate(connection, connection.refreshToken);
     expect(found.status).to.equal(200);
     expect(found.body.refresh_token).to.not.equal(lost.body.refresh_token);
-    expect(await isLetIn(connection.link, found.body.access_token)).to.equal(true);
+    expect(await isAccepted(connection.link, found.body.access_token)).to.equal(true);
     expect((await rotate(connection, found.body.refresh_token)).status).to.equal(200);
   });
 

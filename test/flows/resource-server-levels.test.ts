@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { LEVELS, type Level } from '../../src/permission-level.ts';
 import { createConnector, readAudit } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
-import { call, callTool, type RpcAnswer } from '../support/mcp.ts';
+import { call, callTool, type RpcResponse } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';
 
 const PERSONAL = ['name', 'email', 'phone', 'iban', 'card'];
@@ -24,7 +24,7 @@ function namesIn(value: unknown): Set<string> {
   return names;
 }
 
-function structured({ status, rpc, text }: RpcAnswer): Record<string, unknown> {
+function structured({ status, rpc, text }: RpcResponse): Record<string, unknown> {
   if (status === 200 && rpc?.result?.structuredContent) return rpc.result.structuredContent;
   throw new Error(`${status} ${text}`);
 }

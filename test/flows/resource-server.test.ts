@@ -4,7 +4,7 @@ import { SignJWT, decodeJwt, generateKeyPair, UnsecuredJWT } from 'jose';
 import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
-import { call, callTool, isLetIn } from '../support/mcp.ts';
+import { call, callTool, isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { rawRequest, type RawRequest } from '../support/raw-request.ts';
 import { useSystem } from '../support/system.ts';
@@ -76,7 +76,7 @@ describe('Without a good token', () => {
     ];
     for (const token of forged)
       expect((await call(connector.link, token, PING)).status).to.equal(401);
-    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    expect(await isAccepted(connector.link, accessToken)).to.equal(true);
   });
 
   it('RSV-03 a token anywhere but in the header counts for nothing', async () => {
@@ -99,7 +99,7 @@ describe('Without a good token', () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
     advanceClock(3540);
-    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    expect(await isAccepted(connector.link, accessToken)).to.equal(true);
     advanceClock(120);
     const { status, headers } = await call(connector.link, accessToken, PING);
     expect(status).to.equal(401);
@@ -153,7 +153,7 @@ describe('A connect link', () => {
     const connector = await createConnector(system());
     const { server, client, accessToken, refreshToken } = await connect(system(), connector);
     const code = await obtainCode(system(), connector, { person: 'grace' });
-    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    expect(await isAccepted(connector.link, accessToken)).to.equal(true);
     await revokeConnector(system(), connector.id);
     await expectGone(connector, accessToken);
     const refreshed = await refresh(server, client, refreshToken);
@@ -166,7 +166,7 @@ describe('A connect link', () => {
     const expiresAt = new Date(Date.now() + 600_000).toISOString();
     const connector = await createConnector(system(), { expiresAt });
     const { server, client, accessToken, refreshToken } = await connect(system(), connector);
-    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    expect(await isAccepted(connector.link, accessToken)).to.equal(true);
     advanceClock(601);
     await expectGone(connector, accessToken);
     expect((await refresh(server, client, refreshToken)).body.error).to.equal('invalid_grant');
@@ -176,7 +176,7 @@ describe('A connect link', () => {
     const [one, other] = [await createConnector(system()), await createConnector(system())];
     const { accessToken } = await connect(system(), other);
     await revokeConnector(system(), one.id);
-    expect(await isLetIn(other.link, accessToken)).to.equal(true);
+    expect(await isAccepted(other.link, accessToken)).to.equal(true);
   });
 });
 
@@ -188,7 +188,7 @@ describe('Revocation by the client', () => {
       const connector = await createConnector(system());
       const connection = await connect(system(), connector);
       const { server, client, accessToken, refreshToken } = connection;
-      expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+      expect(await isAccepted(connector.link, accessToken)).to.equal(true);
       const response = await fetch(server.revocation_endpoint, {
         method: 'POST',
         body: new URLSearchParams({ client_id: client.id, token: connection[which] ?? '' }),
@@ -216,7 +216,7 @@ describe('Revocation by another client', () => {
       expect(response.status).to.be.oneOf([200, 400]);
       expect(await response.text()).to.not.include(client.id);
     }
-    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    expect(await isAccepted(connector.link, accessToken)).to.equal(true);
     expect((await refresh(server, client, refreshToken)).status).to.equal(200);
   });
 });

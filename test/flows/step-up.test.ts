@@ -4,7 +4,7 @@ import type { Browser as Chromium } from 'playwright-core';
 import { launchChromium } from '../pages/chromium.ts';
 import type { Level } from '../../src/permission-level.ts';
 import { createConnector } from '../support/management-api.ts';
-import { openBrowser, type Wishes } from '../support/browser.ts';
+import { openBrowser, type AuthorizeOptions } from '../support/browser.ts';
 import {
   connectSdkV1,
   connectSdkV2,
@@ -41,11 +41,11 @@ describe('A client that calls a tool above its level', () => {
   const system = useSystem();
 
   /** Connected with the level analytics; `wishes` is what the person wants the next time they are asked. */
-  async function connectLow(connect: Connect, ceiling: Level, first: Wishes = {}) {
+  async function connectLow(connect: Connect, ceiling: Level, first: AuthorizeOptions = {}) {
     const { link } = await createConnector(system(), { level: ceiling });
     const browser = openBrowser(system().origins);
     const asked: URL[] = [];
-    const person = { wishes: { level: 'analytics', ...first } as Wishes };
+    const person = { wishes: { level: 'analytics', ...first } as AuthorizeOptions };
     const authorize = (url: URL | string) => {
       asked.push(new URL(url));
       return browser.authorize(url, person.wishes);

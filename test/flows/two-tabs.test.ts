@@ -2,7 +2,12 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector } from '../support/management-api.ts';
-import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
+import {
+  isConsentPage,
+  openBrowser,
+  requireExternalRedirect,
+  requirePage,
+} from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect, redeem, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
@@ -29,7 +34,7 @@ describe('In one browser', () => {
       [1, 2].map(() => browser.submit(page, { decision: 'approve' })),
     );
     const third = await browser.submit(page, { decision: 'approve' });
-    const callbacks = [...answers, third].map((step) => requireDeparture(step).href);
+    const callbacks = [...answers, third].map((step) => requireExternalRedirect(step).href);
     expect(new Set(callbacks).size).to.equal(1);
     const callback = new URL(String(callbacks[0]));
     const { status } = await redeem({ link: connector.link, server, client, callback, verifier });
@@ -41,7 +46,7 @@ describe('In one browser', () => {
     const page = await browser.openConsent(start().url, 'ada');
     const answers = [];
     for (const decision of ['deny', 'deny'])
-      answers.push(requireDeparture(await browser.submit(page, { decision })).href);
+      answers.push(requireExternalRedirect(await browser.submit(page, { decision })).href);
     expect(new Set(answers).size).to.equal(1);
     expect(answers[0]).to.include('error=access_denied');
     for (const seconds of [0, 60]) {
@@ -55,7 +60,7 @@ describe('In one browser', () => {
   it('a form that is resubmitted a minute later, or from another browser, is rejected as finished', async () => {
     const { start, browser } = await prepare();
     const page = await browser.openConsent(start().url, 'ada');
-    requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
     const stranger = openBrowser(system().origins);
     expect(requirePage(await stranger.submit(page, { decision: 'approve' })).status).to.equal(400);
     advanceClock(60);
@@ -72,8 +77,8 @@ describe('In one browser', () => {
     const page = requirePage(await browser.submit(adas, { decision: 'approve' }));
     expect(page.status).to.be.below(500);
     expect(page.html).to.not.include('Ada Lovelace');
-    if (asksConsent(page)) {
-      const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    if (isConsentPage(page)) {
+      const callback = requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
       const { body } = await redeem({
         link: connector.link,
         server,

@@ -6,7 +6,7 @@ import {
   changeAccount,
   createConnector,
   deleteConnector,
-  manage,
+  requestManagement,
   readAudit,
   revokeConnector,
   showGrant,
@@ -14,7 +14,7 @@ import {
 import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
-import { askAboutToken } from '../support/token-endpoints.ts';
+import { postToken } from '../support/token-endpoints.ts';
 import { type Family, present, startFamily, rotate } from '../grants/family.ts';
 
 const DAY = 86_400;
@@ -39,17 +39,18 @@ const ENDS: { reason: Reason; end: End; event?: string }[] = [
     reason: 'revoked_by_client',
     event: 'grant_ended',
     end: (_system, { server, client, refreshToken }) =>
-      askAboutToken(server.revocation_endpoint, client, refreshToken),
+      postToken(server.revocation_endpoint, client, refreshToken),
   },
   {
     reason: 'revoked_by_administrator',
     event: 'grant_ended',
-    end: (system, family) => manage(system, 'DELETE', `/grants/${grantOf(family)}`),
+    end: (system, family) => requestManagement(system, 'DELETE', `/grants/${grantOf(family)}`),
   },
   {
     reason: 'client_revoked',
     event: 'grant_ended',
-    end: (system, { client }) => manage(system, 'POST', '/clients/revoke', { id: client.id }),
+    end: (system, { client }) =>
+      requestManagement(system, 'POST', '/clients/revoke', { id: client.id }),
   },
   {
     reason: 'connector_revoked',

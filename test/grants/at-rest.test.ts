@@ -10,7 +10,7 @@ import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
-import { openPlace, STORES, type Place, type StoreKind } from '../support/system.ts';
+import { createDeployment, STORES, type Deployment, type StoreKind } from '../support/system.ts';
 import { findCanaries, writingsOf, type Canaries } from './canaries.ts';
 import { goThroughLife, type Life } from './whole-life.ts';
 
@@ -37,11 +37,11 @@ function readSqliteFiles(address: string): Buffer {
   return Buffer.concat([readFileSync(file), readFileSync(`${file}-wal`)]);
 }
 
-type Witnessed = { life: Life; log: Buffer; written: Buffer; stored: Buffer; place: Place };
+type Witnessed = { life: Life; log: Buffer; written: Buffer; stored: Buffer; place: Deployment };
 
 /** Everything a client and a person do, with the log at its most talkative, and all that was left or passed by. */
 async function witnessLife(store: StoreKind): Promise<Witnessed> {
-  const place = await openPlace({ store });
+  const place = await createDeployment({ store });
   const { storeAddress } = place.facts;
   const eavesdropper = store === 'redis' ? await listenToRedis(storeAddress) : undefined;
   const lines: string[] = [];

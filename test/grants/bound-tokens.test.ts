@@ -10,18 +10,18 @@ import {
   type BoundConnection,
   callBound,
   connectBound,
-  openProofKey,
+  generateProofKey,
   type ProofKey,
-  proofOf,
+  createProof,
   refreshBound,
 } from '../support/dpop.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
-import { askAboutToken } from '../support/token-endpoints.ts';
+import { postToken } from '../support/token-endpoints.ts';
 import { findCanaries } from './canaries.ts';
 
 const RESOURCE_SERVER = {
@@ -49,14 +49,14 @@ onEachStore(
     let connection: BoundConnection;
     beforeEach(async () => {
       connector = await createConnector(system());
-      key = await openProofKey();
+      key = await generateProofKey();
       const parameters = { dpop_jkt: key.thumbprint };
       connection = await connectBound(system(), connector, { key, parameters });
     });
 
     async function introspect(token: string | undefined): Promise<Record<string, unknown>> {
       const endpoint = `${system().auth}/oauth/introspect`;
-      return JSON.parse((await askAboutToken(endpoint, RESOURCE_SERVER, token)).text);
+      return JSON.parse((await postToken(endpoint, RESOURCE_SERVER, token)).text);
     }
 
     it('are introspected with their key, and others without', async () => {
@@ -78,7 +78,7 @@ onEachStore(
       it(`are revoked by the client, which needs no proof for that: ${held}`, async () => {
         const { server, client } = connection;
         expect((await callBound(connection)).status).to.equal(200);
-        await askAboutToken(server.revocation_endpoint, client, connection[held]);
+        await postToken(server.revocation_endpoint, client, connection[held]);
         expect((await callBound(connection)).status).to.equal(401);
         const { status } = await refreshBound(connection);
         expect(status).to.equal(held === 'accessToken' ? 200 : 400);
@@ -91,7 +91,7 @@ onEachStore(
       const claims = { jti: 'canary-of-a-jti-0123456789' };
       expect((await callBound(connection, { lies: { claims } })).status).to.equal(200);
       const others = { claims: { jti: 'another-canary-of-a-jti-012345' } };
-      const proof = await proofOf(key, { url: server.token_endpoint }, others);
+      const proof = await createProof(key, { url: server.token_endpoint }, others);
       expect((await refreshBound(connection, { proof })).status).to.equal(200);
       expect(await proofs()).to.equal(before + 2);
       const stored = await readStoredBytes(system().storeAddress);
@@ -109,7 +109,7 @@ onEachStore(
     it('write no proof for requests that are refused', async () => {
       const proofs = async () => (await countStoredKeys(system()))['dpop-proof'] ?? 0;
       const before = await proofs();
-      const thief = { ...connection, key: await openProofKey() };
+      const thief = { ...connection, key: await generateProofKey() };
       const { status } = await callBound(thief);
       expect([status, (await refreshBound(thief)).status]).to.deep.equal([401, 400]);
       await callBound(connection, { lies: { claims: { htm: 'GET' } } });
@@ -136,7 +136,7 @@ onEachStore(
       const { status, headers, rpc } = await callBound({ key, link, accessToken: token });
       expect([status, headers.get('www-authenticate')]).to.deep.equal([401, 'Bearer']);
       expect(rpc?.error?.message).to.match(/^minted tokens are sent as Bearer/);
-      expect(await isLetIn(link, token)).to.equal(true);
+      expect(await isAccepted(link, token)).to.equal(true);
     });
   },
   { file: FILE },
@@ -180,10 +180,10 @@ describe('On Redis, bound tokens', () => {
     const states = async () => [
       (await callBound(bound)).status,
       (await refreshBound(bound)).status,
-      await isLetIn(connector.link, plain.accessToken),
+      await isAccepted(connector.link, plain.accessToken),
     ];
     expect((await callBound(bound)).status).to.equal(200);
-    expect(await isLetIn(connector.link, plain.accessToken)).to.equal(true);
+    expect(await isAccepted(connector.link, plain.accessToken)).to.equal(true);
     system().signalStore('SIGSTOP');
     const stalled = await states().finally(() => system().signalStore('SIGCONT'));
     expect(stalled).to.deep.equal([503, 503, true]);

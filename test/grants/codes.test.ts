@@ -3,9 +3,9 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, type AuditItem } from '../support/management-api.ts';
 import { advanceClock, freezeClock } from '../support/clock.ts';
-import { obtainCode, redeem, registerClient, type Unredeemed } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
-import type { TokenAnswer } from '../support/oauth.ts';
+import { obtainCode, redeem, registerClient, type IssuedCode } from '../support/connection.ts';
+import { isAccepted } from '../support/mcp.ts';
+import type { TokenResponse } from '../support/oauth.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore } from '../support/system.ts';
 import { auditOf, expectEnded, present, times } from './family.ts';
@@ -19,7 +19,7 @@ const KINDS = [
   { title: 'without a refresh token', stay: false },
 ];
 
-function expectRefused({ status, body }: TokenAnswer): void {
+function expectRefused({ status, body }: TokenResponse): void {
   expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
   expect(body).to.not.have.any.keys('access_token', 'refresh_token');
 }
@@ -30,7 +30,7 @@ for (const { title, stay } of KINDS) {
       obtainCode(system(), await createConnector(system(), { maxUses: 1 }), { stay });
 
     /** What the code gave, which is a refresh token exactly when the person wished to stay connected. */
-    async function exchanged(code: Unredeemed) {
+    async function exchanged(code: IssuedCode) {
       const { status, body } = await redeem(code);
       expect(status).to.equal(200);
       expect(body.refresh_token !== undefined).to.equal(stay);
@@ -38,16 +38,16 @@ for (const { title, stay } of KINDS) {
     }
 
     async function expectGood(
-      code: Unredeemed,
+      code: IssuedCode,
       { accessToken, refreshToken }: { accessToken: string; refreshToken: string | undefined },
     ): Promise<void> {
-      expect(await isLetIn(code.link, accessToken)).to.equal(true);
+      expect(await isAccepted(code.link, accessToken)).to.equal(true);
       if (stay) expect((await present(code, refreshToken)).status).to.equal(200);
       expect(await auditOf(system(), accessToken)).to.deep.equal([]);
     }
 
     async function expectTakenBack(
-      code: Unredeemed,
+      code: IssuedCode,
       { accessToken, refreshToken }: { accessToken: string; refreshToken: string | undefined },
     ): Promise<void> {
       await expectEnded(code, {
@@ -121,7 +121,7 @@ for (const { title, stay } of KINDS) {
 }
 
 /** What somebody who caught the code can try without the verifier, and a client that confuses its own requests. */
-async function misuse(code: Unredeemed): Promise<void> {
+async function misuse(code: IssuedCode): Promise<void> {
   const wrong = [
     { code_verifier: 'x'.repeat(43) },
     { code_verifier: undefined },
@@ -137,7 +137,7 @@ async function misuse(code: Unredeemed): Promise<void> {
   for (const client of strangers) expectRefused(await redeem({ ...code, client }));
 }
 
-function expectReplay(code: Unredeemed, accessToken: string, items: AuditItem[]): void {
+function expectReplay(code: IssuedCode, accessToken: string, items: AuditItem[]): void {
   const { sub } = decodeJwt(accessToken);
   const [replay, ...more] = items;
   expect(more).to.deep.equal([]);

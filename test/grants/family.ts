@@ -2,9 +2,9 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, readAudit, type AuditItem } from '../support/management-api.ts';
-import { connect, type Connection, type ConnectionWishes } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
-import { refresh, type Parameters, type TokenAnswer } from '../support/oauth.ts';
+import { connect, type Connection, type ConnectOptions } from '../support/connection.ts';
+import { isAccepted } from '../support/mcp.ts';
+import { refresh, type Parameters, type TokenResponse } from '../support/oauth.ts';
 import type { System } from '../support/system.ts';
 
 /** A connection that stays. */
@@ -13,7 +13,7 @@ export type Family = Connection & { refreshToken: string };
 /** On a connector of its own, unless one is given. */
 export async function startFamily(
   system: System,
-  wishes: ConnectionWishes = {},
+  wishes: ConnectOptions = {},
   connector?: { link: string },
 ): Promise<Family> {
   const connection = await connect(system, connector ?? (await createConnector(system)), wishes);
@@ -26,7 +26,7 @@ export function present(
   { server, client }: Pick<Family, 'server' | 'client'>,
   token: string | undefined,
   more: Parameters = {},
-): Promise<TokenAnswer> {
+): Promise<TokenResponse> {
   return refresh(server, client, token, more);
 }
 
@@ -37,7 +37,7 @@ export async function rotate(family: Family, token: string): Promise<Tokens> {
   return tokensOf(await present(family, token));
 }
 
-export function tokensOf({ status, body }: TokenAnswer): Tokens {
+export function tokensOf({ status, body }: TokenResponse): Tokens {
   const { access_token: accessToken, refresh_token: refreshToken } = body;
   if (!accessToken || !refreshToken) throw new Error(`${status} ${JSON.stringify(body)}`);
   return { accessToken, refreshToken };
@@ -48,7 +48,7 @@ export async function expectEnded(
   family: Pick<Family, 'link' | 'server' | 'client'>,
   { accessTokens, refreshTokens }: { accessTokens: string[]; refreshTokens: string[] },
 ): Promise<void> {
-  for (const token of accessTokens) expect(await isLetIn(family.link, token)).to.equal(false);
+  for (const token of accessTokens) expect(await isAccepted(family.link, token)).to.equal(false);
   for (const token of refreshTokens) {
     const { status, body } = await present(family, token);
     expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
@@ -57,9 +57,9 @@ export async function expectEnded(
 
 /** The tokens work; the grant goes on. */
 export async function expectAlive(family: Family, tokens: Tokens): Promise<void> {
-  expect(await isLetIn(family.link, tokens.accessToken)).to.equal(true);
+  expect(await isAccepted(family.link, tokens.accessToken)).to.equal(true);
   const next = await rotate(family, tokens.refreshToken);
-  expect(await isLetIn(family.link, next.accessToken)).to.equal(true);
+  expect(await isAccepted(family.link, next.accessToken)).to.equal(true);
 }
 
 /** The audit items about the grant of this access token, whatever they say. */

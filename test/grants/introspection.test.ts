@@ -6,7 +6,11 @@ import { advanceClock } from '../support/clock.ts';
 import { obtainCode, registerClient } from '../support/connection.ts';
 import type { AuthMethod } from '../support/oauth.ts';
 import { onEachStore, useSystem } from '../support/system.ts';
-import { askAboutToken, type Credentials, type RawAnswer } from '../support/token-endpoints.ts';
+import {
+  postToken,
+  type Credentials,
+  type TokenEndpointResponse,
+} from '../support/token-endpoints.ts';
 import { until } from '../store/condition.ts';
 import { type Family, present, startFamily, tokensOf, rotate } from './family.ts';
 
@@ -31,8 +35,8 @@ onEachStore(
     function introspect(
       token: string | undefined,
       { hint, as = RESOURCE_SERVER }: { hint?: string | undefined; as?: Credentials } = {},
-    ): Promise<RawAnswer> {
-      return askAboutToken(`${system().auth}/oauth/introspect`, as, token, hint);
+    ): Promise<TokenEndpointResponse> {
+      return postToken(`${system().auth}/oauth/introspect`, as, token, hint);
     }
 
     async function factsOf(token: string, hint?: string): Promise<Record<string, unknown>> {
@@ -195,7 +199,7 @@ onEachStore(
         expect(headers.get('cache-control')).to.equal('no-store');
       }
       const endpoint = `${system().auth}/oauth/introspect`;
-      const anonymous = await askAboutToken(endpoint, undefined, accessToken);
+      const anonymous = await postToken(endpoint, undefined, accessToken);
       expect(anonymous.status).to.be.within(400, 401);
       expect(JSON.parse(anonymous.text)).to.not.have.property('active');
     });
@@ -204,7 +208,7 @@ onEachStore(
       const family = await startFamily(system());
       for (const token of [family.accessToken, family.refreshToken]) {
         const endpoint = family.server.revocation_endpoint;
-        expect((await askAboutToken(endpoint, RESOURCE_SERVER, token)).status).to.equal(200);
+        expect((await postToken(endpoint, RESOURCE_SERVER, token)).status).to.equal(200);
       }
       const { status, body } = await present(
         { ...family, client: { ...RESOURCE_SERVER, redirectUri: '' } },
@@ -228,12 +232,12 @@ describe('Without resource servers in the settings', () => {
     const advertised = Object.keys(server).filter((name) => name.startsWith('introspection'));
     expect(advertised).to.deep.equal([]);
     const endpoint = `${system().auth}/oauth/introspect`;
-    expect((await askAboutToken(endpoint, client, accessToken)).status).to.equal(404);
+    expect((await postToken(endpoint, client, accessToken)).status).to.equal(404);
     expect((await fetch(endpoint)).status).to.equal(404);
   });
 });
 
 async function revoke({ server, client }: Family, token: string): Promise<void> {
-  const { status } = await askAboutToken(server.revocation_endpoint, client, token);
+  const { status } = await postToken(server.revocation_endpoint, client, token);
   expect(status).to.equal(200);
 }

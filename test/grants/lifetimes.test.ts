@@ -3,8 +3,8 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector } from '../support/management-api.ts';
 import { obtainCode, redeem } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
-import type { TokenAnswer } from '../support/oauth.ts';
+import { isAccepted } from '../support/mcp.ts';
+import type { TokenResponse } from '../support/oauth.ts';
 import { freezeClockAt, freezeClock } from '../support/clock.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore, useSystem } from '../support/system.ts';
@@ -17,7 +17,7 @@ const ABSOLUTE = 90 * DAY;
 const MOST_BYTES = 2048;
 const BUSY_MACHINE_MS = 60_000;
 
-function expectExpired({ status, body }: TokenAnswer): void {
+function expectExpired({ status, body }: TokenResponse): void {
   expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
 }
 
@@ -41,9 +41,9 @@ onEachStore('To the second', (system) => {
     const { body } = await present(family, family.refreshToken);
     expect(body.expires_in).to.equal(HOUR);
     freezeClockAt(now + HOUR - 1);
-    expect(await isLetIn(family.link, body.access_token)).to.equal(true);
+    expect(await isAccepted(family.link, body.access_token)).to.equal(true);
     freezeClockAt(now + HOUR);
-    expect(await isLetIn(family.link, body.access_token)).to.equal(false);
+    expect(await isAccepted(family.link, body.access_token)).to.equal(false);
   });
 
   it('a refresh token that nobody uses lives for 30 days, and each use begins them again', async () => {
@@ -82,7 +82,7 @@ onEachStore('To the second', (system) => {
       const left = Math.min(HOUR, end - at);
       expect(body.expires_in).to.equal(left);
       expect(decodeJwt(body.access_token ?? '').exp).to.equal(at + left);
-      expect(await isLetIn(family.link, body.access_token)).to.equal(true);
+      expect(await isAccepted(family.link, body.access_token)).to.equal(true);
       token = tokensOf(answer).refreshToken;
     }
     const last = await rotate(family, token);

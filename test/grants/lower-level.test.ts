@@ -5,7 +5,7 @@ import { grantLifetimes } from '../../src/grants/grant-lifetime.ts';
 import { narrowGrant } from '../../src/grants/grants.ts';
 import type { Level } from '../../src/permission-level.ts';
 import { createConnector } from '../support/management-api.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { onEachStore } from '../support/system.ts';
 import { until } from '../store/condition.ts';
@@ -37,28 +37,28 @@ onEachStore('Lowering the level of a connection', (system) => {
     expect([status, body.scope]).to.deep.equal([200, 'operations offline_access']);
     const more = await present(family, body.refresh_token, { scope: 'full offline_access' });
     expect(more.body.scope).to.equal('operations offline_access');
-    expect(await isLetIn(family.link, more.body.access_token)).to.equal(true);
+    expect(await isAccepted(family.link, more.body.access_token)).to.equal(true);
   });
 
   it('shuts out what was issued before at once, and lets in what a refresh narrowed already', async () => {
     const family = await startFamily(system());
     const { body } = await present(family, family.refreshToken, { scope: 'analytics' });
     for (const token of [family.accessToken, body.access_token])
-      expect(await isLetIn(family.link, token)).to.equal(true);
+      expect(await isAccepted(family.link, token)).to.equal(true);
     await lower(family, 'analytics');
     // The resource server would read the grant again by itself after ten seconds.
-    await until('shut out', async () => !(await isLetIn(family.link, family.accessToken)), 3);
-    expect(await isLetIn(family.link, body.access_token)).to.equal(true);
+    await until('shut out', async () => !(await isAccepted(family.link, family.accessToken)), 3);
+    expect(await isAccepted(family.link, body.access_token)).to.equal(true);
     const next = await rotate(family, String(body.refresh_token));
     expect(scopeOf(next.accessToken)).to.equal('analytics');
-    expect(await isLetIn(family.link, next.accessToken)).to.equal(true);
+    expect(await isAccepted(family.link, next.accessToken)).to.equal(true);
   });
 
   it('never raises it', async () => {
     const family = await startFamily(system());
     expect(await lower(family, 'operations')).to.equal(false);
     expect(await lower(family, 'full')).to.equal(false);
-    expect(await isLetIn(family.link, family.accessToken)).to.equal(true);
+    expect(await isAccepted(family.link, family.accessToken)).to.equal(true);
     expect(scopeOf((await rotate(family, family.refreshToken)).accessToken)).to.equal('operations');
   });
 });

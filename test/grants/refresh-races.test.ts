@@ -1,7 +1,7 @@
 // A refresh token used by many at once gives all of them one successor, and signs nobody out (RFC 9700 section 4.14.2).
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import type { AuthMethod } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
 import { type Family, present, startFamily, times, type Tokens, tokensOf } from './family.ts';
@@ -43,7 +43,7 @@ onEachStore('One refresh token presented', (system) => {
       let tokens: Tokens = family;
       for (let round = 0; round < rounds; round += 1)
         tokens = await raceAtOnce(family, tokens.refreshToken, clients);
-      expect(await isLetIn(family.link, tokens.accessToken)).to.equal(true);
+      expect(await isAccepted(family.link, tokens.accessToken)).to.equal(true);
       expect((await present(family, tokens.refreshToken)).status).to.equal(200);
     }).timeout(BUSY_MACHINE_MS);
 
@@ -56,7 +56,7 @@ onEachStore('One refresh token presented', (system) => {
           const [first, last] = [all[0], all.at(-1)];
           if (!first || !last) throw new Error('nobody raced');
           for (const { accessToken } of [first, last])
-            expect(await isLetIn(family.link, accessToken)).to.equal(true);
+            expect(await isAccepted(family.link, accessToken)).to.equal(true);
           token = first.refreshToken;
         }
       });
@@ -69,7 +69,7 @@ onEachStore('One refresh token presented', (system) => {
       const { refreshToken } = await raceAtOnce(family, family.refreshToken, 8);
       const all = await raceStaggered(family, refreshToken, 8);
       for (const { accessToken } of all)
-        expect(await isLetIn(family.link, accessToken)).to.equal(true);
+        expect(await isAccepted(family.link, accessToken)).to.equal(true);
     });
   }
 });

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect, registerClient } from '../support/connection.ts';
-import { type Client, refresh, type TokenAnswer } from '../support/oauth.ts';
+import { type Client, refresh, type TokenResponse } from '../support/oauth.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore } from '../support/system.ts';
 import {
@@ -60,7 +60,7 @@ onEachStore('A refresh that is refused', (system) => {
   async function expectNoHarm(
     what: string,
     error: string,
-    attempt: () => Promise<TokenAnswer>,
+    attempt: () => Promise<TokenResponse>,
   ): Promise<void> {
     const before = await storedGrants();
     expect(before).to.not.deep.equal([]);

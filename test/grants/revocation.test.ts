@@ -5,11 +5,15 @@ import { findGrant } from '../../src/grants/grants.ts';
 import { createOpaqueToken } from '../../src/grants/opaque-token.ts';
 import { keyRing } from '../../src/keys/key-ring.ts';
 import { registerClient } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import type { AuthMethod } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { onEachStore } from '../support/system.ts';
-import { askAboutToken, type Credentials, type RawAnswer } from '../support/token-endpoints.ts';
+import {
+  postToken,
+  type Credentials,
+  type TokenEndpointResponse,
+} from '../support/token-endpoints.ts';
 import { until } from '../store/condition.ts';
 import { advanceClock } from '../support/clock.ts';
 import {
@@ -31,17 +35,20 @@ function revoke(
   { server, client }: Pick<Family, 'server' | 'client'>,
   token: string | undefined,
   { hint, as = client }: { hint?: string | undefined; as?: Credentials } = {},
-): Promise<RawAnswer> {
-  return askAboutToken(server.revocation_endpoint, as, token, hint);
+): Promise<TokenEndpointResponse> {
+  return postToken(server.revocation_endpoint, as, token, hint);
 }
 
 /** RFC 7009 section 2.2: whether it did anything is nobody's business. */
-function expectDone({ status, headers, text }: RawAnswer): void {
+function expectDone({ status, headers, text }: TokenEndpointResponse): void {
   expect([status, text]).to.deep.equal([200, '']);
   expect(headers.get('cache-control')).to.equal('no-store');
 }
 
-function expectError({ status, headers, text }: RawAnswer, expected: [number, string]): void {
+function expectError(
+  { status, headers, text }: TokenEndpointResponse,
+  expected: [number, string],
+): void {
   expect([status, JSON.parse(text).error]).to.deep.equal(expected);
   expect(headers.get('cache-control')).to.equal('no-store');
 }
@@ -50,7 +57,7 @@ function expectError({ status, headers, text }: RawAnswer, expected: [number, st
 function untilShutOut({ link }: Family, token: string): Promise<true> {
   return until(
     'the token is no longer let in',
-    async () => !(await isLetIn(link, token)),
+    async () => !(await isAccepted(link, token)),
     3,
   ) as Promise<true>;
 }
@@ -62,7 +69,7 @@ onEachStore('Revoking a refresh token', (system) => {
         const family = await startFamily(system(), { method });
         const next = await rotate(family, family.refreshToken);
         for (const { accessToken } of [family, next])
-          expect(await isLetIn(family.link, accessToken)).to.equal(true);
+          expect(await isAccepted(family.link, accessToken)).to.equal(true);
         expectDone(await revoke(family, next.refreshToken, { hint }));
         for (const { accessToken } of [family, next]) await untilShutOut(family, accessToken);
         await expectEnded(family, {
@@ -123,12 +130,12 @@ onEachStore('Revoking an access token', (system) => {
     it(`ends that token and nothing else (hint ${hint ?? 'absent'})`, async () => {
       const family = await startFamily(system());
       const next = await rotate(family, family.refreshToken);
-      expect(await isLetIn(family.link, next.accessToken)).to.equal(true);
+      expect(await isAccepted(family.link, next.accessToken)).to.equal(true);
       expectDone(await revoke(family, next.accessToken, { hint }));
       await untilShutOut(family, next.accessToken);
-      expect(await isLetIn(family.link, family.accessToken)).to.equal(true);
+      expect(await isAccepted(family.link, family.accessToken)).to.equal(true);
       await expectAlive(family, tokensOf(await present(family, next.refreshToken)));
-      expect(await isLetIn(family.link, next.accessToken)).to.equal(false);
+      expect(await isAccepted(family.link, next.accessToken)).to.equal(false);
       expect(await auditOf(system(), family.accessToken)).to.deep.equal([]);
     });
 
@@ -140,7 +147,7 @@ onEachStore('Revoking an access token', (system) => {
       expectDone(await revoke(family, accessToken));
     };
     for (let count = 0; count < 50; count += 1) await revokeAnother();
-    expect(await isLetIn(family.link, family.accessToken)).to.equal(true);
+    expect(await isAccepted(family.link, family.accessToken)).to.equal(true);
     await revokeAnother();
     await untilShutOut(family, family.accessToken);
     await expectEnded(family, { accessTokens: [], refreshTokens: [refreshToken] });
@@ -216,7 +223,7 @@ onEachStore('Revoking', (system) => {
       for (const as of impostors)
         for (const token of [family.accessToken, family.refreshToken])
           expectError(await revoke(family, token, { as }), [401, 'invalid_client']);
-      const anonymous = await askAboutToken(
+      const anonymous = await postToken(
         family.server.revocation_endpoint,
         undefined,
         family.refreshToken,

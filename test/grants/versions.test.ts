@@ -4,12 +4,12 @@ import { keyRing } from '../../src/keys/key-ring.ts';
 import { createOpaqueToken, parseOpaqueToken } from '../../src/grants/opaque-token.ts';
 import { createConnector } from '../support/management-api.ts';
 import { connect, REDIRECT_URI } from '../support/connection.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { discover, refresh } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore, type System } from '../support/system.ts';
-import { askAboutToken } from '../support/token-endpoints.ts';
+import { postToken } from '../support/token-endpoints.ts';
 import { recordsOfVersion1 } from './records-of-version-1.ts';
 
 onEachStore('A store that versions share', (system) => {
@@ -29,7 +29,7 @@ onEachStore('A store that versions share', (system) => {
         status: 200,
         error: undefined,
       });
-      expect(await isLetIn(old.link, body.access_token)).to.equal(true);
+      expect(await isAccepted(old.link, body.access_token)).to.equal(true);
       token = body.refresh_token ?? '';
     }
     expect(parseOpaqueToken(token)?.part).to.equal(old.generation + 2);
@@ -48,14 +48,14 @@ onEachStore('A store that versions share', (system) => {
     expect(Number(refreshed.headers.get('retry-after'))).to.be.above(0);
     const called = await callTool(link, accessToken, 'club_overview');
     expect([called.status, called.headers.has('www-authenticate')]).to.deep.equal([503, false]);
-    const revoked = await askAboutToken(server.revocation_endpoint, client, refreshToken);
+    const revoked = await postToken(server.revocation_endpoint, client, refreshToken);
     expect(revoked.status).to.equal(503);
     expect(await readStoredBytes(system().storeAddress, 'grant:')).to.deep.equal(before);
 
     await setVersion(system(), grantId, 1);
     const { status, body } = await refresh(server, client, refreshToken);
     expect(status).to.equal(200);
-    expect(await isLetIn(link, body.access_token)).to.equal(true);
+    expect(await isAccepted(link, body.access_token)).to.equal(true);
   });
 });
 

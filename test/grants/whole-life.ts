@@ -3,7 +3,7 @@ import { decodeJwt } from 'jose';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser, type Browser } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
-import { redeem, REDIRECT_URI, type Unredeemed } from '../support/connection.ts';
+import { redeem, REDIRECT_URI, type IssuedCode } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import {
   authorizeUrl,
@@ -14,7 +14,7 @@ import {
   type Server,
 } from '../support/oauth.ts';
 import type { System } from '../support/system.ts';
-import { askAboutToken } from '../support/token-endpoints.ts';
+import { postToken } from '../support/token-endpoints.ts';
 import type { Canaries } from './canaries.ts';
 import { present, tokensOf, type Tokens } from './family.ts';
 
@@ -51,7 +51,7 @@ export async function goThroughLife(system: System): Promise<Life> {
 }
 
 type Wanted = { server: Server; link: string; method: AuthMethod; title: string };
-type Watched = { code: Unredeemed; tokens: Tokens; title: string };
+type Watched = { code: IssuedCode; tokens: Tokens; title: string };
 
 /** Registration, sign-in, consent and exchange, every value of them noted. */
 async function connectWatched(
@@ -75,7 +75,7 @@ async function connectWatched(
   note('state', state);
   const browser = openBrowser(system.origins);
   const callback = await browser.authorize(url, { level: 'analytics' });
-  const code: Unredeemed = { link, server, client, callback, verifier };
+  const code: IssuedCode = { link, server, client, callback, verifier };
   const tokens = tokensOf(await redeem(code));
   note('code', callback.searchParams.get('code') ?? undefined);
   noteTokens(note, 'first', tokens);
@@ -113,7 +113,7 @@ async function goOn({ code, tokens, title }: Watched, canaries: Canaries): Promi
     newest = tokensOf(await present(code, newest.refreshToken));
     noteTokens((what, value = '') => canaries.set(`${what} of ${title}`, value), which, newest);
   }
-  await askAboutToken(code.server.revocation_endpoint, code.client, tokens.accessToken);
+  await postToken(code.server.revocation_endpoint, code.client, tokens.accessToken);
   return newest;
 }
 
@@ -165,5 +165,5 @@ async function replayCode({ code }: Watched): Promise<void> {
 }
 
 async function disconnect({ code, tokens }: Watched): Promise<void> {
-  await askAboutToken(code.server.revocation_endpoint, code.client, tokens.refreshToken);
+  await postToken(code.server.revocation_endpoint, code.client, tokens.refreshToken);
 }

@@ -162,7 +162,7 @@ describe('In production, every answer', () => {
   for (const host of ['auth', 'resource'] as const) {
     it(`HDR-03 of the ${host} host says to come back over https only`, async () => {
       for (const kind of KINDS[host]) {
-        const { status, headers } = await production.ask(host, kind);
+        const { status, headers } = await production.request(host, kind);
         expect(status, nameOf(host, kind)).to.equal(kind.status);
         expectProtection(headers, nameOf(host, kind));
         expect(headers['strict-transport-security'], nameOf(host, kind)).to.match(
@@ -174,7 +174,7 @@ describe('In production, every answer', () => {
 
   it('of the management host, whose address is plain, does not', async () => {
     for (const kind of KINDS.management) {
-      const { headers } = await production.ask('management', kind);
+      const { headers } = await production.request('management', kind);
       expectProtection(headers, nameOf('management', kind));
       expect(headers).to.not.have.property('strict-transport-security');
     }

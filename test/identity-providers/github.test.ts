@@ -19,7 +19,7 @@ describe('GitHub', () => {
   before(async () => {
     github = await startGithub();
   });
-  beforeEach(() => github.behave({}));
+  beforeEach(() => github.setBehaviour({}));
   after(() => github.stop());
 
   function open(more: object = {}) {
@@ -117,26 +117,26 @@ describe('GitHub', () => {
   };
   for (const [who, [behaviour, settings, identity]] of Object.entries(PEOPLE)) {
     it(`describes somebody ${who}`, async () => {
-      github.behave(behaviour);
+      github.setBehaviour(behaviour);
       expect(await identify(settings)).to.deep.include(identity);
     });
   }
 
   it('ignores an address that is too long, because its beginning is another one', async () => {
     const email = `${'a'.repeat(308)}@example.com.evil.example`;
-    github.behave({ emails: [{ email, primary: true, verified: true }] });
+    github.setBehaviour({ emails: [{ email, primary: true, verified: true }] });
     const { email: found, emailVerified } = await identify();
     expect([found, emailVerified]).to.deep.equal([undefined, false]);
   });
 
   it('never vouches for the address on the profile, which anybody may write', async () => {
-    github.behave({ user: { email: 'boss@example.com' }, emails: [] });
+    github.setBehaviour({ user: { email: 'boss@example.com' }, emails: [] });
     expect(await identify()).to.not.have.property('email');
   });
 
   it('has organizations for groups when they are wanted, all of them', async () => {
     const organizations = Array.from({ length: 130 }, (_, n) => `organization-${n}`);
-    github.behave({ organizations });
+    github.setBehaviour({ organizations });
     const identity = await identify({ organizations: true });
     expect(identity.groups).to.deep.equal(organizations);
     expect(identity.organizations).to.deep.equal(
@@ -145,14 +145,14 @@ describe('GitHub', () => {
   });
 
   const FAULTS: Record<string, GithubBehaviour> = {
-    'the token': { answers: { '/login/oauth/access_token': { status: 503 } } },
-    'the person': { answers: { [`${API}/user`]: { status: 502 } } },
-    'the addresses': { answers: { [`${API}/user/emails`]: { status: 403 } } },
-    'the organizations': { answers: { [`${API}/user/orgs`]: { status: 500 } } },
+    'the token': { responses: { '/login/oauth/access_token': { status: 503 } } },
+    'the person': { responses: { [`${API}/user`]: { status: 502 } } },
+    'the addresses': { responses: { [`${API}/user/emails`]: { status: 403 } } },
+    'the organizations': { responses: { [`${API}/user/orgs`]: { status: 500 } } },
   };
   for (const [what, behaviour] of Object.entries(FAULTS)) {
     it(`that keeps ${what} to itself makes nobody somebody with less: try again`, async () => {
-      github.behave(behaviour);
+      github.setBehaviour(behaviour);
       expect(await refusal({ organizations: true })).to.include({
         status: 503,
         about: 'sign_in_unavailable',
@@ -163,15 +163,15 @@ describe('GitHub', () => {
   const ODD: Record<string, GithubBehaviour> = {
     'a person without a number': { user: { id: undefined } },
     'a number that is text': { user: { id: '1' } },
-    'addresses that are none': { answers: { [`${API}/user/emails`]: { body: { email: 'x' } } } },
+    'addresses that are none': { responses: { [`${API}/user/emails`]: { body: { email: 'x' } } } },
     'an organization without a number': {
-      answers: { [`${API}/user/orgs`]: { body: [{ login: 'acme' }] } },
+      responses: { [`${API}/user/orgs`]: { body: [{ login: 'acme' }] } },
     },
-    'no token': { answers: { '/login/oauth/access_token': { body: {} } } },
+    'no token': { responses: { '/login/oauth/access_token': { body: {} } } },
   };
   for (const [what, behaviour] of Object.entries(ODD)) {
     it(`is not believed with ${what}`, async () => {
-      github.behave(behaviour);
+      github.setBehaviour(behaviour);
       expect(await refusal({ organizations: true })).to.include({
         status: 400,
         about: 'sign_in_not_trusted',

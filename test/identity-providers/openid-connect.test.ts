@@ -69,7 +69,7 @@ describe('An identity provider', () => {
   });
 
   it('is believed about name, address and groups that its ID token carries', async () => {
-    provider.behave({
+    provider.setBehaviour({
       claims: { name: 'Ada', email: 'ada@example.com', email_verified: true, roles: ['a', 7, 'b'] },
     });
     expect(await identify({ groupsClaim: 'roles' })).to.deep.equal({
@@ -85,14 +85,14 @@ describe('An identity provider', () => {
 
   it('is not believed about an address that is too long, because its beginning is another address', async () => {
     const email = `${'a'.repeat(308)}@example.com.evil.example`;
-    provider.behave({ claims: { name: 'Ada', email, email_verified: true } });
+    provider.setBehaviour({ claims: { name: 'Ada', email, email_verified: true } });
     const identity = await identify();
     expect(identity).to.not.have.property('email');
     expect(identity).to.include({ emailVerified: false });
   });
 
   it('is asked for the rest when its ID token is thin', async () => {
-    provider.behave({
+    provider.setBehaviour({
       userinfo: {
         status: 200,
         body: { sub: 'subject-1', name: 'Ada', email: 'ada@example.com', email_verified: true },
@@ -106,7 +106,7 @@ describe('An identity provider', () => {
   });
 
   it('vouches for an address only where it says the address', async () => {
-    provider.behave({
+    provider.setBehaviour({
       claims: { name: 'Ada', email_verified: true },
       userinfo: { status: 200, body: { sub: 'subject-1', email: 'boss@example.com' } },
     });
@@ -115,13 +115,13 @@ describe('An identity provider', () => {
 
   it('whose userinfo is away makes nobody a person without an address: try again', async () => {
     for (const status of [500, 503, 429]) {
-      provider.behave({ claims: { name: 'Ada' }, userinfo: { status, body: {} } });
+      provider.setBehaviour({ claims: { name: 'Ada' }, userinfo: { status, body: {} } });
       expect(await refusal()).to.include({ status: 503, code: 'temporarily_unavailable' });
     }
   });
 
   it('whose userinfo is about somebody else is refused', async () => {
-    provider.behave({
+    provider.setBehaviour({
       userinfo: { status: 200, body: { sub: 'subject-2', email: 'boss@example.com' } },
     });
     expect((await refusal()).status).to.be.oneOf([400, 503]);
@@ -137,7 +137,7 @@ describe('An identity provider', () => {
       { signature: 'none' as const },
       { signature: 'stranger' as const },
     ]) {
-      provider.behave(behaviour);
+      provider.setBehaviour(behaviour);
       expect(await refusal(), JSON.stringify(behaviour)).to.include({
         status: 400,
         code: 'access_denied',
@@ -169,14 +169,14 @@ describe('An identity provider', () => {
   });
 
   it('that does not know the code is not at fault: anybody can come back with any code', async () => {
-    provider.behave({ tokenStatus: 400, tokens: { error: 'invalid_grant' } });
+    provider.setBehaviour({ tokenStatus: 400, tokens: { error: 'invalid_grant' } });
     expect(await refusal()).to.include({ status: 400, code: 'access_denied' });
-    provider.behave({ tokenStatus: 400, tokens: { error: 'invalid_client' } });
+    provider.setBehaviour({ tokenStatus: 400, tokens: { error: 'invalid_client' } });
     expect(await refusal()).to.include({ status: 500, code: 'sign_in_not_set_up' });
   });
 
   it('that fails is a fault to wait out', async () => {
-    provider.behave({ tokenStatus: 503 });
+    provider.setBehaviour({ tokenStatus: 503 });
     expect(await refusal()).to.include({ status: 503, code: 'temporarily_unavailable' });
     await provider.stop();
     expect(await refusal()).to.include({ status: 503, code: 'temporarily_unavailable' });

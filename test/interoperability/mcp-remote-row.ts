@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { expect } from 'chai';
-import { createConnector, listGrants, manage } from '../support/management-api.ts';
+import { createConnector, listGrants, requestManagement } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { freePorts } from '../support/free-ports.ts';
 import type { System } from '../support/system.ts';
@@ -124,7 +124,7 @@ async function stepUp({ desktop }: Bridge): Promise<void> {
 
 async function endAndReturn(system: System, bridge: Bridge): Promise<void> {
   const { items } = await listGrants(system, { connector: bridge.connector, state: 'active' });
-  for (const { id } of items) await manage(system, 'DELETE', `/grants/${id}`);
+  for (const { id } of items) await requestManagement(system, 'DELETE', `/grants/${id}`);
   await expectServed(bridge);
 }
 

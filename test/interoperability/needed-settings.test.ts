@@ -1,6 +1,6 @@
 // What the table says an operator has to set is needed: without it these clients are refused, and nobody is sent anywhere.
 import { expect } from 'chai';
-import { asksConsent, describePage } from '../support/browser.ts';
+import { isConsentPage, describePage } from '../support/browser.ts';
 import { register } from '../support/oauth.ts';
 import { documentOf, RECORDED_CLIENTS, registrationOf } from './recorded-clients.ts';
 import { discoverStep, openConsentPage } from './recorded-journey.ts';
@@ -24,7 +24,7 @@ describe('Without the settings that the table names', () => {
       it(`a document does not get an address that it does not list: ${recorded.name}`, async () => {
         const journey = await discoverStep(stage().system, recorded, { document });
         const page = await openConsentPage(journey, await journey.identify());
-        expect([page.status, asksConsent(page)], describePage(page)).to.deep.equal([400, false]);
+        expect([page.status, isConsentPage(page)], describePage(page)).to.deep.equal([400, false]);
       });
   }
 });

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import * as library from 'openid-client';
 import { createConnector } from '../support/management-api.ts';
-import { type Browser, openBrowser, type Wishes } from '../support/browser.ts';
+import { type Browser, openBrowser, type AuthorizeOptions } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import type { System } from '../support/system.ts';
 import { CONTACT, OVERVIEW, toolCall } from './messages.ts';
@@ -120,7 +120,7 @@ async function authorizationOf({ configuration, link }: Connection, more = {}) {
 async function authorize(
   connection: Connection,
   more: Record<string, string>,
-  wishes: Wishes,
+  wishes: AuthorizeOptions,
 ): Promise<void> {
   const { url, ...secrets } = await authorizationOf(connection, more);
   connection.asked = { callback: await connection.browser.authorize(url, wishes), ...secrets };

@@ -1,7 +1,7 @@
 // What a recorded client does once it is connected: calls, refreshes, asks for more, and how it takes it when its connection ends.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { manage } from '../support/management-api.ts';
+import { requestManagement } from '../support/management-api.ts';
 import { authenticated } from '../support/oauth.ts';
 import { CONTACT, HEADERS, message, OVERVIEW } from './messages.ts';
 import {
@@ -103,7 +103,7 @@ async function revokeItself(journey: Journey): Promise<void> {
 
 async function endByAdministrator(journey: Journey): Promise<void> {
   const { grant_id: grant } = decodeJwt(requireTokens(journey).accessToken);
-  await manage(journey.system, 'DELETE', `/grants/${String(grant)}`);
+  await requestManagement(journey.system, 'DELETE', `/grants/${String(grant)}`);
 }
 
 async function expectServed(journey: Journey): Promise<void> {

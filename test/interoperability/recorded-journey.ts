@@ -6,12 +6,12 @@ import {
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import {
-  asksConsent,
+  isConsentPage,
   type Browser,
   describePage,
   openBrowser,
   type Page,
-  type Wishes,
+  type AuthorizeOptions,
 } from '../support/browser.ts';
 import {
   authenticated,
@@ -31,7 +31,7 @@ import {
 import { type Send, wireOf } from './wire.ts';
 
 /** The first time the person gives less than the link allows, so that there is something to step up to. */
-const FIRST: Wishes = { person: 'ada', level: 'operations' };
+const FIRST: AuthorizeOptions = { person: 'ada', level: 'operations' };
 
 export type Tokens = { accessToken: string; refreshToken: string; scope: string[] };
 
@@ -100,7 +100,7 @@ export async function identifyStep(journey: Journey): Promise<void> {
   journey.client = await journey.identify();
   if (!journey.client.id.startsWith('https://')) return;
   const page = await openConsentPage(journey, journey.client);
-  expect(asksConsent(page), describePage(page)).to.equal(true);
+  expect(isConsentPage(page), describePage(page)).to.equal(true);
   expect(page.html).to.include(new URL(journey.client.id).host);
   const name = String(documentOf(journey.recorded)?.published.client_name);
   expect(page.html).to.include(name);

@@ -1,8 +1,8 @@
 // Rows of the official TypeScript SDKs: the real clients, registered and with a metadata document.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector, manage } from '../support/management-api.ts';
-import { openBrowser, type Wishes } from '../support/browser.ts';
+import { createConnector, requestManagement } from '../support/management-api.ts';
+import { openBrowser, type AuthorizeOptions } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import { type Sdk, type SdkClient, SDKS } from '../support/sdk.ts';
 import type { System } from '../support/system.ts';
@@ -32,7 +32,7 @@ type Connected = {
   sdk: SdkClient;
   link: string;
   traffic: Traffic;
-  person: { wishes: Wishes };
+  person: { wishes: AuthorizeOptions };
 };
 
 export function sdkRows(stage: () => Stage): Row[] {
@@ -44,7 +44,10 @@ export function sdkRows(stage: () => Stage): Row[] {
 
 function sdkRow(client: string, sdk: Sdk, system: () => System): Row {
   const made: Connected[] = [];
-  const open = async (clientMetadataUrl?: string, wishes: Wishes = { level: 'operations' }) => {
+  const open = async (
+    clientMetadataUrl?: string,
+    wishes: AuthorizeOptions = { level: 'operations' },
+  ) => {
     const connected = await connectWatched(sdk, system(), wishes, clientMetadataUrl);
     made.push(connected);
     return connected;
@@ -103,7 +106,7 @@ function sdkRow(client: string, sdk: Sdk, system: () => System): Row {
 async function connectWatched(
   sdk: Sdk,
   system: System,
-  wishes: Wishes,
+  wishes: AuthorizeOptions,
   clientMetadataUrl: string | undefined,
 ): Promise<Connected> {
   const { link } = await createConnector(system, { level: 'admin' });
@@ -138,7 +141,7 @@ async function stepUp({ sdk, person }: Connected): Promise<void> {
 /** An administrator ends the connection; the next call sends the person to sign in, and works after it. */
 async function endAndReturn({ sdk, system }: Connected): Promise<void> {
   const { grant_id: grant } = decodeJwt(sdk.accessToken() ?? '');
-  await manage(system, 'DELETE', `/grants/${String(grant)}`);
+  await requestManagement(system, 'DELETE', `/grants/${String(grant)}`);
   await expectSignIn(() => sdk.callTool('club_overview'));
   await sdk.finishSignIn();
   expect(await sdk.callTool('club_overview')).to.have.property('members');

@@ -2,7 +2,7 @@
 import { startGatehouse } from '../../src/gatehouse.ts';
 import { limitsSchema, type Rate, resolveLimits } from '../../src/settings/limits.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { openPlace, type StoreKind, type System } from '../support/system.ts';
+import { createDeployment, type StoreKind, type System } from '../support/system.ts';
 import { type DocumentHosts, openDocumentHosts } from './document-hosts.ts';
 import {
   documentOf,
@@ -91,7 +91,7 @@ async function open(
   clients: object,
 ): Promise<System> {
   const file = { limits: LIMITS, proxies: 1, clients };
-  const place = await openPlace({ store, file });
+  const place = await createDeployment({ store, file });
   const settings = loadSettings(place.environment);
   const running = await startGatehouse(settings, { documentFetching: { network } });
   return {

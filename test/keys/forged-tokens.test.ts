@@ -14,7 +14,7 @@ import type { JWK } from 'jose';
 import type { Running } from '../../src/gatehouse.ts';
 import { createConnector } from '../support/management-api.ts';
 import { connect, type Connection } from '../support/connection.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { startSystem, type System } from '../support/system.ts';
 import { startBeside } from './processes.ts';
 import { readJwks } from './published-keys.ts';
@@ -157,14 +157,14 @@ for (const [title, roles, beside] of [
 
     it('AUD-07 RSV-01 RSV-09 the resource server rejects every forged token and fetches keys from no other place', async () => {
       const { link, accessToken } = connection;
-      expect(await isLetIn(link, accessToken)).to.equal(true);
+      expect(await isAccepted(link, accessToken)).to.equal(true);
       for (const forgery of forgeries(published, elsewhere)) {
         const { status, headers } = await callTool(link, forge(forgery), 'club_overview');
         expect(status, forgery.title).to.equal(401);
         expect(headers.get('www-authenticate'), forgery.title).to.include('error="invalid_token"');
       }
       expect(visits).to.equal(0);
-      expect(await isLetIn(link, accessToken)).to.equal(true);
+      expect(await isAccepted(link, accessToken)).to.equal(true);
     });
   });
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type Running, startGatehouse } from '../../src/gatehouse.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { until } from '../store/condition.ts';
-import { argumentsFor } from '../support/node-arguments.ts';
+import { nodeArguments } from '../support/node-arguments.ts';
 import type { System } from '../support/system.ts';
 
 export type Process = { stop: () => Promise<void> };
@@ -35,7 +35,7 @@ export function startBeside(system: System, roles: string): Promise<Running> {
 
 /** Runs in a child process. Resolves when `url`, one of its addresses, is ready. */
 export async function startProcess(system: System, roles: string, url: string): Promise<Process> {
-  const child = spawn(process.execPath, argumentsFor('main.ts'), {
+  const child = spawn(process.execPath, nodeArguments('main.ts'), {
     env: environmentOf(system, roles),
     stdio: ['ignore', 'ignore', 'pipe'],
   });

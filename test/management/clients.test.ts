@@ -4,14 +4,14 @@ import { documentOf, RECORDED_CLIENTS } from '../interoperability/recorded-clien
 import {
   createConnector,
   listGrants,
-  manage,
+  requestManagement,
   readAudit,
   showConnector,
   showGrant,
 } from '../support/management-api.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
 import { connect, obtainCode, REDIRECT_URI, registerClient } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, type Client, discover, exchange } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
 import { until } from '../store/condition.ts';
@@ -44,12 +44,15 @@ onEachStore(
   'Clients over the management API',
   (system) => {
     const list = async (query = '') =>
-      (await manage(system(), 'GET', `/clients?limit=1000${query}`)) as {
+      (await requestManagement(system(), 'GET', `/clients?limit=1000${query}`)) as {
         items: { id: string; kind: string; state: string }[];
         next?: string;
       };
     const change = async (name: 'revoke' | 'allow', id: string) =>
-      (await manage(system(), 'POST', `/clients/${name}`, { id })) as Record<string, unknown>;
+      (await requestManagement(system(), 'POST', `/clients/${name}`, { id })) as Record<
+        string,
+        unknown
+      >;
 
     for (const { kind, client } of KINDS) {
       const wishes = client ? { as: { client } } : {};
@@ -61,14 +64,18 @@ onEachStore(
         const again = { as: { client: first.client } };
         const second = await startFamily(system(), { ...again, person: 'grace' }, connectors[1]);
         for (const { link, accessToken } of [first, second])
-          expect(await isLetIn(link, accessToken)).to.equal(true);
+          expect(await isAccepted(link, accessToken)).to.equal(true);
         expect(await change('revoke', first.client.id)).to.include({
           state: 'revoked',
           kind,
           endedGrants: 2,
         });
         for (const family of [first, second]) {
-          await until('shut out', async () => !(await isLetIn(family.link, family.accessToken)), 3);
+          await until(
+            'shut out',
+            async () => !(await isAccepted(family.link, family.accessToken)),
+            3,
+          );
           const { status, body } = await present(family, family.refreshToken);
           expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
           const id = String(decodeJwt(family.accessToken).grant_id);
@@ -169,7 +176,9 @@ onEachStore(
         expect(await change(name, 'nobody-we-know-anything-of').catch(String)).to.match(/ 404 /);
         for (const body of [{}, { id: '' }, { id: 7 }, { id: 'x', and: 'more' }])
           expect(
-            String(await manage(system(), 'POST', `/clients/${name}`, body).catch(String)),
+            String(
+              await requestManagement(system(), 'POST', `/clients/${name}`, body).catch(String),
+            ),
           ).to.match(/ 400 .*invalid_request/);
       }
     });
@@ -177,7 +186,7 @@ onEachStore(
     it('the pages of the list contain every client once', async () => {
       await times(3, () => startFamily(system()));
       const all = (await list()).items.map(({ id }) => id);
-      const first = (await manage(system(), 'GET', '/clients?limit=2')) as Awaited<
+      const first = (await requestManagement(system(), 'GET', '/clients?limit=2')) as Awaited<
         ReturnType<typeof list>
       >;
       const rest = await list(`&after=${encodeURIComponent(first.next ?? '')}`);

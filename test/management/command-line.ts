@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
-import { argumentsFor } from '../support/node-arguments.ts';
+import { nodeArguments } from '../support/node-arguments.ts';
 import { KEY, type ManagementHost, openManagementHost } from './management-host.ts';
 
 export type Outcome = { code: number | null; stdout: string; stderr: string };
@@ -13,7 +13,7 @@ export async function gatehouse(
   env: Record<string, string>,
   cwd?: string,
 ): Promise<Outcome> {
-  const child = spawn(process.execPath, [...argumentsFor('cli.ts'), ...args], {
+  const child = spawn(process.execPath, [...nodeArguments('cli.ts'), ...args], {
     env,
     cwd,
     stdio: 'pipe',

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { type Page, requirePage } from '../support/browser.ts';
 import { createConnector, showConnector } from '../support/management-api.ts';
-import { tokenIn, useConsole } from '../support/console.ts';
+import { formTokenIn, useConsole } from '../support/console.ts';
 
 describe('the console', function () {
   this.timeout(30_000);
@@ -100,7 +100,7 @@ describe('the console', function () {
     it('CSL-10 a connector is revoked and then deleted, each recorded with the administrator', async () => {
       const { id } = await createConnector(system(), { name: 'To be ended' });
       const { browser, page } = await signIn(`/connectors/${id}`);
-      const token = tokenIn(page);
+      const token = formTokenIn(page);
       const revoked = await send(browser, page, `/connectors/${id}/revoke`, { token });
       expect(revoked.html).to.include('Revoked').and.not.include('claude mcp add');
       expect((await showConnector(system(), id)).state).to.equal('revoked');

@@ -1,11 +1,16 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector, listGrants, manage, readAudit } from '../support/management-api.ts';
+import {
+  createConnector,
+  listGrants,
+  requestManagement,
+  readAudit,
+} from '../support/management-api.ts';
 import { type Browser, openBrowser, type Page, requirePage } from '../support/browser.ts';
 import { advanceClock, freezeClock } from '../support/clock.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { connect } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';
 
 describe('the lists of the console', function () {
@@ -60,16 +65,18 @@ describe('the lists of the console', function () {
       `Bearer ${token}`,
     );
     expect(minted.headers.get('cache-control')).to.equal('no-store');
-    expect(await isLetIn(`${system().resource}/mcp`, token)).to.equal(true);
+    expect(await isAccepted(`${system().resource}/mcp`, token)).to.equal(true);
     const again = requirePage(await browser.submit(before, { name: 'Nightly', level: 'full' }));
     expect(again.html).not.to.include('id="token"');
     const list = await open('/tokens');
     expect(list.html).to.include('Nightly').and.not.include(token);
-    const { items } = (await manage(system(), 'GET', '/tokens')) as { items: { id: string }[] };
+    const { items } = (await requestManagement(system(), 'GET', '/tokens')) as {
+      items: { id: string }[];
+    };
     expect(items).to.have.length(1);
     const revoked = await press(list, '/tokens/revoke', String(items[0]?.id));
     expect(revoked.html).to.include('does not work any more').and.not.include('Nightly');
-    expect(await isLetIn(`${system().resource}/mcp`, token)).to.equal(false);
+    expect(await isAccepted(`${system().resource}/mcp`, token)).to.equal(false);
     for (const event of ['token_minted', 'token_revoked'])
       expect((await lastAudited(event))?.['by']).to.match(/^[\w-]{27}$/);
   });
@@ -92,7 +99,7 @@ describe('the lists of the console', function () {
     expect(active.html).to.include('Shown in the list').and.include('grace@example.com');
     const ended = await press(active, '/grants/end', id);
     expect(ended.html).to.include('An administrator ended the connection.');
-    expect(await isLetIn(connector.link, accessToken)).to.equal(false);
+    expect(await isAccepted(connector.link, accessToken)).to.equal(false);
     expect((await open('/grants?state=active')).html).not.to.include(id);
     expect(await lastAudited('grant_ended')).to.include({ grantId: id });
     expect((await lastAudited('grant_ended'))?.['by']).to.match(/^[\w-]{27}$/);
@@ -100,7 +107,9 @@ describe('the lists of the console', function () {
 
   it('CSL-10 an app is revoked and allowed again', async () => {
     await connect(system(), await createConnector(system()), { person: 'grace' });
-    const { items } = (await manage(system(), 'GET', '/clients')) as { items: { id: string }[] };
+    const { items } = (await requestManagement(system(), 'GET', '/clients')) as {
+      items: { id: string }[];
+    };
     const id = String(items[0]?.id);
     const revoked = await press(await open('/clients'), '/clients/revoke', id);
     expect(revoked.html).to.include('Revoked');
@@ -113,7 +122,7 @@ describe('the lists of the console', function () {
   it('CSL-10 a person is disabled and enabled', async () => {
     await connect(system(), await createConnector(system()), { person: 'grace' });
     type Accounts = { items: { id: string; name: string }[] };
-    const { items } = (await manage(system(), 'GET', '/accounts')) as Accounts;
+    const { items } = (await requestManagement(system(), 'GET', '/accounts')) as Accounts;
     const id = String(items.find(({ name }) => name === 'Grace Hopper')?.id);
     const disabled = await press(await open('/accounts'), '/accounts/disable', id);
     expect(disabled.html).to.include('Nothing that this person connected works any more.');
@@ -131,7 +140,7 @@ describe('the lists of the console', function () {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector, { person: 'grace' });
     const id = String(decodeJwt(accessToken).sub);
-    return { id, isConnected: () => isLetIn(connector.link, accessToken) };
+    return { id, isConnected: () => isAccepted(connector.link, accessToken) };
   }
 
   it('LOG-05 a person is forgotten after an explanation of the effect', async () => {
@@ -193,7 +202,7 @@ describe('the lists of the console', function () {
 
   it('the audit log lists the newest items first, filtered by event and period, in pages', async () => {
     const make = (name: string) =>
-      manage(system(), 'POST', '/connectors', { name, level: 'analytics' });
+      requestManagement(system(), 'POST', '/connectors', { name, level: 'analytics' });
     for (let made = 1; made <= 55; made += 1) await make(`Made ${made}`);
     const first = await open('/audit?since=hour&event=connector_created');
     await make('Made after the first page was read');
@@ -246,7 +255,7 @@ describe('the lists of the console', function () {
     expect((await open('/audit?event=connector_revoked')).html)
       .to.include(named('ada@example.com', by))
       .and.include(named('Named in the log', id));
-    await manage(system(), 'POST', `/connectors/${id}/delete`);
+    await requestManagement(system(), 'POST', `/connectors/${id}/delete`);
     expect((await open('/audit?event=connector_revoked')).html)
       .to.include(`<bdi>${id}</bdi>`)
       .and.not.include('Named in the log');

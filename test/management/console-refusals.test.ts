@@ -1,16 +1,16 @@
 import { expect } from 'chai';
 import { openBrowser, requirePage } from '../support/browser.ts';
 import { createConnector } from '../support/management-api.ts';
-import { tokenIn, useConsole } from '../support/console.ts';
+import { formTokenIn, useConsole } from '../support/console.ts';
 
 describe('the console', function () {
   this.timeout(30_000);
-  const { system, origins, at, open, signIn, send } = useConsole();
+  const { system, origins, consoleUrl, open, signIn, send } = useConsole();
 
   describe('refusals', () => {
     it('CSL-02 the console refuses a callback in another browser and a repeated callback', async () => {
       const [mine, theirs] = [openBrowser(origins()), openBrowser(origins())];
-      const page = requirePage(await mine.visit(at('/connectors')));
+      const page = requirePage(await mine.visit(consoleUrl('/connectors')));
       await mine.submit(page, { person: 'ada' });
       const callback = mine.visited.find(({ pathname }) => pathname === '/console/callback');
       if (!callback) throw new Error('the identity provider sent nobody back');
@@ -24,9 +24,9 @@ describe('the console', function () {
 
     it('a cancelled sign-in shows a page with a link to start again', async () => {
       const browser = openBrowser(origins());
-      await browser.visit(at('/connectors'));
+      await browser.visit(consoleUrl('/connectors'));
       const asked = browser.visited.find(({ pathname }) => pathname === '/auth');
-      const answer = new URL(at('/callback'));
+      const answer = new URL(consoleUrl('/callback'));
       answer.searchParams.set('error', 'access_denied');
       answer.searchParams.set('iss', asked?.origin ?? '');
       answer.searchParams.set('state', asked?.searchParams.get('state') ?? '');
@@ -42,20 +42,20 @@ describe('the console', function () {
       const { browser, page } = await signIn();
       const { page: other } = await signIn();
       const fields = { name: 'Never made', level: 'full', idempotencyKey: 'A'.repeat(43) };
-      for (const token of ['', 'x', tokenIn(other)]) {
+      for (const token of ['', 'x', formTokenIn(other)]) {
         const answer = await send(browser, page, '/connectors', { ...fields, token });
         expect(answer.status, token).to.equal(403);
         expect(answer.html).to.include('That did not come from this page');
       }
       const cookie = browser.jar.map(({ name, value }) => `${name}=${value}`).join('; ');
-      const body = new URLSearchParams({ ...fields, token: tokenIn(page) });
+      const body = new URLSearchParams({ ...fields, token: formTokenIn(page) });
       for (const headers of [
         { origin: 'https://evil.example' },
         { origin: 'null' },
         { 'sec-fetch-site': 'cross-site' },
         { 'sec-fetch-site': 'same-site' },
       ] as Record<string, string>[]) {
-        const response = await fetch(at('/connectors'), {
+        const response = await fetch(consoleUrl('/connectors'), {
           method: 'POST',
           headers: { cookie, ...headers },
           body,
@@ -74,7 +74,7 @@ describe('the console', function () {
         .to.include('There is nothing here')
         .and.include('Open the console')
         .and.not.include('paste your connect link');
-      const token = tokenIn(page);
+      const token = formTokenIn(page);
       const { id } = await createConnector(system());
       const kept = await send(browser, page, `/connectors/${id}/delete`, { token });
       expect(kept.status).to.equal(409);

@@ -3,21 +3,21 @@ import { type Browser, describePage, openBrowser, requirePage } from '../support
 import { createConnector, readAudit } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { startSystem, type System, useSystem } from '../support/system.ts';
-import { tokenIn, useConsole } from '../support/console.ts';
+import { formTokenIn, useConsole } from '../support/console.ts';
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 
 describe('the console', function () {
   this.timeout(30_000);
-  const { system, origins, at, open, signIn, send, audited } = useConsole();
+  const { system, origins, consoleUrl, open, signIn, send, audited } = useConsole();
 
   describe('sign-in', () => {
     it('CSL-01 an administrator signs in at the identity provider and returns to the requested page', async () => {
       const { id } = await createConnector(system(), { name: 'Asked for' });
       const { page } = await signIn(`/connectors/${id}`);
       expect(page.status, describePage(page)).to.equal(200);
-      expect(page.url.href).to.equal(at(`/connectors/${id}`));
+      expect(page.url.href).to.equal(consoleUrl(`/connectors/${id}`));
       expect(page.html).to.include('Asked for').and.include('Ada Lovelace');
       const [item] = (await audited('console_sign_in')).slice(-1);
       expect(item).to.include({ outcome: 'done', by: item?.account });
@@ -27,7 +27,7 @@ describe('the console', function () {
       const browser = openBrowser(origins());
       const people = requirePage(await browser.visit(system().management));
       const page = requirePage(await browser.submit(people, { person: 'ada' }));
-      expect(page.url.href).to.equal(at('/connectors'));
+      expect(page.url.href).to.equal(consoleUrl('/connectors'));
     });
 
     it('CSL-01 a person who is not an administrator is refused with a page', async () => {
@@ -37,13 +37,13 @@ describe('the console', function () {
       expect(browser.jar.map(({ name }) => name)).not.to.include('gatehouse-console');
       const [item] = (await audited('console_sign_in')).slice(-1);
       expect(item).to.include({ outcome: 'refused' });
-      const again = requirePage(await browser.visit(at('/sign-in')));
+      const again = requirePage(await browser.visit(consoleUrl('/sign-in')));
       const inside = requirePage(await browser.submit(again, { person: 'ada' }));
       expect(inside.status, describePage(inside)).to.equal(200);
     });
 
     it('CSL-11 the management key does not open the console', async () => {
-      const response = await fetch(at('/connectors'), {
+      const response = await fetch(consoleUrl('/connectors'), {
         headers: { authorization: `Bearer ${system().managementKey}` },
         redirect: 'manual',
       });
@@ -53,7 +53,7 @@ describe('the console', function () {
 
     it('CSL-03 a malformed session cookie does not open the console', async () => {
       for (const value of ['', 'x', 'A'.repeat(43), '../console-session:x']) {
-        const response = await fetch(at('/connectors'), {
+        const response = await fetch(consoleUrl('/connectors'), {
           headers: { cookie: `gatehouse-console=${value}` },
           redirect: 'manual',
         });
@@ -89,7 +89,10 @@ describe('the console', function () {
 
     async function isSignedIn({ jar }: Browser): Promise<boolean> {
       const cookie = jar.map(({ name, value }) => `${name}=${value}`).join('; ');
-      const response = await fetch(at('/connectors'), { headers: { cookie }, redirect: 'manual' });
+      const response = await fetch(consoleUrl('/connectors'), {
+        headers: { cookie },
+        redirect: 'manual',
+      });
       await response.body?.cancel();
       return response.status === 200;
     }
@@ -97,10 +100,10 @@ describe('the console', function () {
     it('CSL-04 signing out invalidates every copy of the cookie', async () => {
       const { browser, page } = await signIn();
       const copy = browser.jar.map(({ name, value }) => `${name}=${value}`).join('; ');
-      const out = await send(browser, page, '/sign-out', { token: tokenIn(page) });
+      const out = await send(browser, page, '/sign-out', { token: formTokenIn(page) });
       expect(out.html).to.include('You are signed out');
       const headers = { cookie: copy };
-      const response = await fetch(at('/connectors'), { headers, redirect: 'manual' });
+      const response = await fetch(consoleUrl('/connectors'), { headers, redirect: 'manual' });
       expect(response.status).to.equal(303);
     });
 

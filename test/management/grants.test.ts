@@ -1,7 +1,12 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector, listGrants, manage, showGrant } from '../support/management-api.ts';
-import { isLetIn } from '../support/mcp.ts';
+import {
+  createConnector,
+  listGrants,
+  requestManagement,
+  showGrant,
+} from '../support/management-api.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { onEachStore } from '../support/system.ts';
 import { until } from '../store/condition.ts';
 import { type Family, expectAlive, expectEnded, startFamily, times } from '../grants/family.ts';
@@ -11,7 +16,7 @@ const claimOf = ({ accessToken }: Pick<Family, 'accessToken'>, name: string) =>
 
 onEachStore('Grants over the management API', (system) => {
   const refused = async (method: string, path: string) =>
-    String(await manage(system(), method, path).catch(String));
+    String(await requestManagement(system(), method, path).catch(String));
 
   it('a grant shows person, client, connector, level and times', async () => {
     const connector = await createConnector(system(), { name: 'Figures', level: 'admin' });
@@ -54,7 +59,7 @@ onEachStore('Grants over the management API', (system) => {
     const both = { client: ada.client.id, connector: claimOf(elsewhere, 'connector') };
     expect(await idsOf(both)).to.deep.equal([e]);
     expect(await idsOf({})).to.include.members([a, g, e]);
-    await manage(system(), 'DELETE', `/grants/${a}`);
+    await requestManagement(system(), 'DELETE', `/grants/${a}`);
     expect(await idsOf({ client: ada.client.id, state: 'active' })).to.deep.equal([e]);
     expect(await idsOf({ client: ada.client.id, state: 'ended' })).to.deep.equal([a]);
     expect(await idsOf({ client: 'nobody' })).to.deep.equal([]);
@@ -91,13 +96,13 @@ onEachStore('Grants over the management API', (system) => {
   it('a revoked grant ends at once, and revoking it again changes nothing', async () => {
     const [family, bystander] = await times(2, () => startFamily(system()));
     if (!family || !bystander) throw new Error('two were started');
-    expect(await isLetIn(family.link, family.accessToken)).to.equal(true);
+    expect(await isAccepted(family.link, family.accessToken)).to.equal(true);
     const path = `/grants/${claimOf(family, 'grant_id')}`;
-    const first = await manage(system(), 'DELETE', path);
+    const first = await requestManagement(system(), 'DELETE', path);
     expect(first).to.include({ state: 'ended', reason: 'revoked_by_administrator' });
-    await until('shut out', async () => !(await isLetIn(family.link, family.accessToken)), 3);
+    await until('shut out', async () => !(await isAccepted(family.link, family.accessToken)), 3);
     await expectEnded(family, { accessTokens: [], refreshTokens: [family.refreshToken] });
-    expect(await manage(system(), 'DELETE', path)).to.deep.equal(first);
+    expect(await requestManagement(system(), 'DELETE', path)).to.deep.equal(first);
     await expectAlive(bystander, bystander);
   });
 

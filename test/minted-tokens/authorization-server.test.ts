@@ -3,10 +3,10 @@ import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { registerClient } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { discover, refresh, requestToken } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
-import { askAboutToken } from '../support/token-endpoints.ts';
+import { postToken } from '../support/token-endpoints.ts';
 import { addressOf, askRaw, findListed, mint } from './minting.ts';
 
 describe('The authorization server', () => {
@@ -32,11 +32,11 @@ describe('The authorization server', () => {
     });
     expect(exchanged.status).to.equal(400);
 
-    const { status } = await askAboutToken(server.revocation_endpoint, client, token);
+    const { status } = await postToken(server.revocation_endpoint, client, token);
     expect(status).to.be.within(200, 400);
     // Longer than a resource server goes by what it read.
     advanceClock(11);
-    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), token)).to.equal(true);
 
     const resource = {
       id: 'other-resource',
@@ -44,7 +44,7 @@ describe('The authorization server', () => {
       method: 'client_secret_post',
     } as const;
     const endpoint = `${system().auth}/oauth/introspect`;
-    const asked = await askAboutToken(endpoint, resource, token);
+    const asked = await postToken(endpoint, resource, token);
     expect(asked.status).to.equal(200);
     expect(JSON.parse(asked.text)).to.deep.equal({ active: false });
 

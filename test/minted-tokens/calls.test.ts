@@ -5,7 +5,7 @@ import { isAtLeast, LEVELS, type Level } from '../../src/permission-level.ts';
 import { until } from '../store/condition.ts';
 import { readAudit } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
-import { call, callTool, isLetIn } from '../support/mcp.ts';
+import { call, callTool, isAccepted } from '../support/mcp.ts';
 import { onEachStore, useSystem } from '../support/system.ts';
 import { addressOf, findListed, listMinted, mint } from './minting.ts';
 import { SDKS } from './sdk.ts';
@@ -113,7 +113,7 @@ describe('A minted token', () => {
 
   it('below full leaves no record of calls', async () => {
     const { id, token } = await mint(system(), { level: 'admin' });
-    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), token)).to.equal(true);
     const events = (await readAudit(system())).filter(
       ({ clientId }) => clientId === `minted:${id}`,
     );
@@ -128,15 +128,15 @@ onEachStore('The last use of a minted token', (system) => {
     const { id, token } = await mint(system());
     expect(await lastUsed(id)).to.equal(undefined);
     const before = Date.now();
-    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), token)).to.equal(true);
     const first = await until('the use to be noted', () => lastUsed(id));
     expect(Date.parse(first)).to.be.within(before, Date.now());
 
     advanceClock(59);
-    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), token)).to.equal(true);
     advanceClock(62);
     const later = Date.now();
-    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), token)).to.equal(true);
     const second = await until('the later use to be noted', async () => {
       const at = await lastUsed(id);
       return at !== first && at;
@@ -146,8 +146,8 @@ onEachStore('The last use of a minted token', (system) => {
 
   it('is that of each token, and of none for calls that were refused', async () => {
     const [used, unused] = [await mint(system()), await mint(system())];
-    expect(await isLetIn(addressOf(system()), `${unused.token}x`)).to.equal(false);
-    expect(await isLetIn(addressOf(system()), used.token)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), `${unused.token}x`)).to.equal(false);
+    expect(await isAccepted(addressOf(system()), used.token)).to.equal(true);
     await until('the use to be noted', () => lastUsed(used.id));
     expect(await lastUsed(unused.id)).to.equal(undefined);
   });
@@ -155,7 +155,7 @@ onEachStore('The last use of a minted token', (system) => {
   it('costs nothing of what was minted: the expiry and the rest stay', async () => {
     const { id, token } = await mint(system(), { expiresIn: '1h' });
     const before = await findListed(system(), id);
-    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), token)).to.equal(true);
     await until('the use to be noted', () => lastUsed(id));
     const { lastUsedAt: _, ...after } = (await findListed(system(), id)) ?? {};
     expect(after).to.deep.equal(before);

@@ -5,9 +5,15 @@ import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { until } from '../store/condition.ts';
 import { readAudit } from '../support/management-api.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
-import { onEachStore, openPlace, startAt, STORES, type System } from '../support/system.ts';
+import {
+  onEachStore,
+  createDeployment,
+  startDeployment,
+  STORES,
+  type System,
+} from '../support/system.ts';
 import { addressOf, askRaw, findListed, listMinted, mint, revoke } from './minting.ts';
 
 const AT_ONCE = 20;
@@ -25,7 +31,7 @@ onEachStore('Many administrators at once', (system) => {
     for (const { token, ...facts } of minted) {
       const item = listed.find(({ id }) => id === facts.id);
       expect(item).to.include({ ...facts, lastFour: token.slice(-4) });
-      expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+      expect(await isAccepted(addressOf(system()), token)).to.equal(true);
     }
     const events = (await readAudit(system())).filter(({ event }) => event === 'token_minted');
     for (const { id } of minted)
@@ -57,20 +63,20 @@ async function answerAgain({ management, resource }: System): Promise<void> {
 for (const store of STORES)
   describe(`After a restart, on ${store}`, () => {
     it('a minted token works and is listed as before, and a revoked one does not', async () => {
-      const place = await openPlace({ store });
+      const place = await createDeployment({ store });
       try {
-        const first = await startAt(place);
+        const first = await startDeployment(place);
         const [kept, ended] = [await mint(first), await mint(first)];
         await revoke(first, ended.id);
         const before = await listMinted(first);
         await first.stop();
 
-        const second = await startAt(place);
+        const second = await startDeployment(place);
         try {
           await answerAgain(second);
           expect(await listMinted(second)).to.deep.equal(before);
-          expect(await isLetIn(addressOf(second), kept.token)).to.equal(true);
-          expect(await isLetIn(addressOf(second), ended.token)).to.equal(false);
+          expect(await isAccepted(addressOf(second), kept.token)).to.equal(true);
+          expect(await isAccepted(addressOf(second), ended.token)).to.equal(false);
         } finally {
           await second.stop();
         }
@@ -104,7 +110,7 @@ for (const store of STORES)
     let left: Left;
 
     before(async () => {
-      const place = await openPlace({ store });
+      const place = await createDeployment({ store });
       const lines: string[] = [];
       const logger = createLogger('trace', { write: (line) => void lines.push(line) });
       const gatehouse = await startGatehouse(loadSettings(place.environment), { logger });

@@ -9,7 +9,7 @@ import { type Key, listKeys, publishedIds, rotateKeys, signedBy } from '../keys/
 import { startBeside } from '../keys/processes.ts';
 import { until } from '../store/condition.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { startSystem, STORES, type System } from '../support/system.ts';
 import { addressOf, findListed, mint, type Minted } from './minting.ts';
@@ -75,7 +75,7 @@ for (const { title, start } of [...ONE_PROCESS, APART]) {
       return keys;
     }
 
-    const works = ({ token }: Minted) => isLetIn(addressOf(system()), token);
+    const works = ({ token }: Minted) => isAccepted(addressOf(system()), token);
 
     it('a token outlives a rotation, and its key goes when it has expired', async () => {
       const minted = await mint(system(), { expiresIn: '30d' });

@@ -1,7 +1,7 @@
 // While the store is away, clients with minted tokens are told to wait, and nothing is minted that nobody would know of.
 import { assert, expect } from 'chai';
 import { advanceClock } from '../support/clock.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';
 import { addressOf, askRaw, mint } from './minting.ts';
 
@@ -10,10 +10,10 @@ describe('While the store is away', () => {
 
   it('STK-03 STK-06 a minted token is told to wait, not to be replaced, and nothing is minted or revoked', async () => {
     const [known, unread] = [await mint(system()), await mint(system())];
-    expect(await isLetIn(addressOf(system()), known.token)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), known.token)).to.equal(true);
     system().signalStore('SIGSTOP');
     try {
-      expect(await isLetIn(addressOf(system()), known.token)).to.equal(true);
+      expect(await isAccepted(addressOf(system()), known.token)).to.equal(true);
       advanceClock(46);
       for (const { token } of [known, unread]) {
         const answer = await callTool(addressOf(system()), token, 'club_overview');
@@ -36,12 +36,12 @@ describe('While the store is away', () => {
       system().signalStore('SIGCONT');
     }
     for (const { token } of [known, unread])
-      expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+      expect(await isAccepted(addressOf(system()), token)).to.equal(true);
   });
 
   it('no call with the level full is answered, because none can be recorded', async () => {
     const { token } = await mint(system(), { level: 'full' });
-    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), token)).to.equal(true);
     system().signalStore('SIGSTOP');
     try {
       const { rpc, text } = await callTool(addressOf(system()), token, 'club_overview');

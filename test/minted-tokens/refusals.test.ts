@@ -5,9 +5,9 @@ import { until } from '../store/condition.ts';
 import { createConnector } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
-import { call, callTool, isLetIn } from '../support/mcp.ts';
+import { call, callTool, isAccepted } from '../support/mcp.ts';
 import { openSystemStore } from '../support/system-store.ts';
-import { signAnew } from '../support/resign-token.ts';
+import { resignToken } from '../support/resign-token.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
 import { addressOf, findListed, mint, revoke } from './minting.ts';
 
@@ -35,23 +35,23 @@ onEachStore('A minted token', (system) => {
   it('STK-03 is refused at once when it is revoked', async () => {
     const { id, token } = await mint(system());
     const other = await mint(system());
-    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), token)).to.equal(true);
     expect(await revoke(system(), id)).to.include({ id, name: 'Nightly report' });
     await until('the token to be refused', async () => {
-      return !(await isLetIn(addressOf(system()), token));
+      return !(await isAccepted(addressOf(system()), token));
     });
     await expectRefused(system(), token);
-    expect(await isLetIn(addressOf(system()), other.token)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), other.token)).to.equal(true);
     expect(await findListed(system(), id)).to.equal(undefined);
   });
 
   it('STK-03 is refused within ten seconds when its record is lost, without a notice', async () => {
     const { id, token } = await mint(system());
-    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), token)).to.equal(true);
     const { store } = await openSystemStore(system());
     await store.delete(`minted-token:${id}`);
     await store.close();
-    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), token)).to.equal(true);
     advanceClock(FRESH);
     await expectRefused(system(), token);
     expect(await findListed(system(), id)).to.equal(undefined);
@@ -60,7 +60,7 @@ onEachStore('A minted token', (system) => {
   it('is refused when it has expired, and not before', async () => {
     const { id, token } = await mint(system(), { expiresIn: '1h' });
     advanceClock(3600 - 5);
-    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), token)).to.equal(true);
     advanceClock(6);
     await expectRefused(system(), token);
     expect(await findListed(system(), id)).to.equal(undefined);
@@ -78,8 +78,8 @@ onEachStore('A minted token', (system) => {
   it('STK-02 STK-04 of one address is refused at every other', async () => {
     const connection = await connect(system(), await createConnector(system()));
     const { token } = await mint(system());
-    expect(await isLetIn(connection.link, connection.accessToken)).to.equal(true);
-    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    expect(await isAccepted(connection.link, connection.accessToken)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), token)).to.equal(true);
 
     await expectRefused(system(), connection.accessToken);
     const { status, headers } = await callTool(connection.link, token, 'club_overview');
@@ -132,12 +132,14 @@ describe('/mcp', () => {
       'nonsense',
     ])
       await expectRefused(system(), changed);
-    expect(await isLetIn(addressOf(system()), token)).to.equal(true);
+    expect(await isAccepted(addressOf(system()), token)).to.equal(true);
   });
 
   it('STK-03 refuses what nobody minted, even when the right key signed it', async () => {
     const { id, token } = await mint(system());
-    expect(await isLetIn(addressOf(system()), await signAnew(system(), token, {}))).to.equal(true);
+    expect(await isAccepted(addressOf(system()), await resignToken(system(), token, {}))).to.equal(
+      true,
+    );
     for (const claims of [
       { jti: '0'.repeat(32) },
       { jti: `${id}0` },
@@ -152,12 +154,12 @@ describe('/mcp', () => {
       { exp: undefined },
       { sub: undefined },
     ])
-      await expectRefused(system(), await signAnew(system(), token, claims));
+      await expectRefused(system(), await resignToken(system(), token, claims));
   });
 
   it('gives a token no more than it was minted for, even when the right key signed it', async () => {
     const { token } = await mint(system(), { level: 'analytics' });
-    const raised = await signAnew(system(), token, { scope: 'full' });
+    const raised = await resignToken(system(), token, { scope: 'full' });
     const { rpc } = await callTool(addressOf(system()), raised, 'find_members');
     expect(rpc?.result?.isError).to.equal(true);
   });

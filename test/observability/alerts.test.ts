@@ -14,8 +14,13 @@ import { readMetrics, readMetricsText, type Sample, sumOf } from '../support/met
 import { refresh, register } from '../support/oauth.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { startSystem, type System } from '../support/system.ts';
-import { echo, PING, type Scripted, startScripted } from '../support/upstream/scripted-upstream.ts';
-import { connectPerson, type Connected } from '../support/upstream/system.ts';
+import {
+  echo,
+  PING,
+  type ScriptedUpstream,
+  startScriptedUpstream,
+} from '../support/upstream/scripted-upstream.ts';
+import { connectPerson, type ConnectedPerson } from '../support/upstream/system.ts';
 import { evaluate, type Readings } from './promql.ts';
 
 const CONFIG = join(import.meta.dirname, '../../config');
@@ -49,8 +54,8 @@ type Scene = {
   /** On the same store, without a fault between. */
   other: System;
   proxy: RedisProxy;
-  upstream: Scripted;
-  person: Connected;
+  upstream: ScriptedUpstream;
+  person: ConnectedPerson;
 };
 
 const ping = ({ person }: Scene) => call(person.link, person.token, PING);
@@ -58,13 +63,13 @@ const goOn = ({ person: { connection } }: Scene) =>
   refresh(connection.server, connection.client, connection.refreshToken);
 
 async function whileSevered(scene: Scene, act: (scene: Scene) => Promise<unknown>): Promise<void> {
-  scene.proxy.sever();
-  await act(scene).finally(scene.proxy.restore);
+  scene.proxy.disconnect();
+  await act(scene).finally(scene.proxy.allowConnections);
 }
 
 async function whileSlow({ proxy }: Scene, late: number, act: () => Promise<unknown>) {
-  proxy.delay(late);
-  await act().finally(() => proxy.delay(0));
+  proxy.delayReplies(late);
+  await act().finally(() => proxy.delayReplies(0));
 }
 
 /** The fault that makes each alert fire. The process is stopped last. */
@@ -105,9 +110,9 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
     }
   },
   GatehouseUpstreamFailing: async (scene) => {
-    scene.upstream.answer((req) => req.socket.destroy());
+    scene.upstream.respondWith((req) => req.socket.destroy());
     for (let i = 0; i < 6; i++) await ping(scene);
-    scene.upstream.answer(echo);
+    scene.upstream.respondWith(echo);
   },
   GatehouseStoreErrors: (scene) => whileSevered(scene, goOn),
   GatehouseRequestsFailing: (scene) => whileSevered(scene, goOn),
@@ -138,7 +143,7 @@ describe('Alert rules and dashboard', () => {
   before(async () => {
     const redis = await startRedis();
     const proxy = await startRedisProxy(redis);
-    const upstream = await startScripted();
+    const upstream = await startScriptedUpstream();
     const settings = { GATEHOUSE_SECRET: 'secret-of-two-processes-0123456789' };
     closing.push(redis.stop, proxy.close, upstream.close);
     const file = {
@@ -149,7 +154,7 @@ describe('Alert rules and dashboard', () => {
     closing.push(system.stop);
     const other = await startSystem({ storeAddress: redis.url, settings });
     closing.push(other.stop);
-    upstream.trust(system.auth);
+    upstream.trustIssuer(system.auth);
     const person = await connectPerson(system, 'operations');
     // So that there was a notice before the one that is late.
     await revokeConnector(system, (await createConnector(system)).id);

@@ -14,7 +14,7 @@ import {
   type Sample,
   sumOf,
 } from '../support/metrics.ts';
-import { askAboutToken } from '../support/token-endpoints.ts';
+import { postToken } from '../support/token-endpoints.ts';
 import { onEachStore, startSystem, type System, useSystem } from '../support/system.ts';
 
 type Labels = Record<string, string>;
@@ -75,7 +75,7 @@ onEachStore('The metrics', (system) => {
     const connector = await createConnector(system());
     const { server, client, refreshToken } = await connect(system(), connector);
     const grew = await growth(system(), async () => {
-      await askAboutToken(server.revocation_endpoint, client, refreshToken ?? '');
+      await postToken(server.revocation_endpoint, client, refreshToken ?? '');
       await revokeConnector(system(), connector.id);
     });
     const event = 'gatehouse_events_total';

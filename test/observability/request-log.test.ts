@@ -4,7 +4,7 @@ import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { goThroughLife } from '../grants/whole-life.ts';
 import { until } from '../store/condition.ts';
-import { openPlace, type System } from '../support/system.ts';
+import { createDeployment, type System } from '../support/system.ts';
 
 type Line = Record<string, unknown>;
 
@@ -16,7 +16,7 @@ describe('LOG-01 The request log', () => {
   const lines: Line[] = [];
   let system: System | undefined;
   before(async () => {
-    const place = await openPlace();
+    const place = await createDeployment();
     const write = (line: string) => void lines.push(JSON.parse(line));
     const logger = createLogger('trace', { write });
     const running = await startGatehouse(loadSettings(place.environment), { logger });

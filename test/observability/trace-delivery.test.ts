@@ -9,8 +9,12 @@ import { createConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { listenOnLoopback } from '../support/loopback-server.ts';
-import { openPlace, type Place, type System } from '../support/system.ts';
-import { startTraceCollector, tracedBy, type TraceCollector } from '../support/trace-collector.ts';
+import { createDeployment, type Deployment, type System } from '../support/system.ts';
+import {
+  startTraceCollector,
+  traceSettings,
+  type TraceCollector,
+} from '../support/trace-collector.ts';
 
 type Line = { msg?: string; reason?: string };
 
@@ -20,7 +24,7 @@ const MAX_CLOSE_MS = 4000;
 describe('TRC-05 Trace export to a faulty collector', () => {
   let warnings: readonly Line[] = [];
   let collector: TraceCollector;
-  let place: Place;
+  let place: Deployment;
   let system: System;
   let stop = async () => {};
   const closing: (() => Promise<void>)[] = [];
@@ -36,7 +40,7 @@ describe('TRC-05 Trace export to a faulty collector', () => {
   });
 
   async function start(settings: Record<string, string> = {}): Promise<void> {
-    place = await openPlace();
+    place = await createDeployment();
     // Its own: one that has stopped may still give up its last spans.
     const said: Line[] = [];
     warnings = said;
@@ -46,7 +50,7 @@ describe('TRC-05 Trace export to a faulty collector', () => {
     };
     const environment = {
       ...place.environment,
-      ...tracedBy(collector),
+      ...traceSettings(collector),
       OTEL_EXPORTER_OTLP_TIMEOUT: '100',
       ...settings,
     };
@@ -72,7 +76,7 @@ describe('TRC-05 Trace export to a faulty collector', () => {
   });
 
   it('a collector that refuses spans causes one warning a minute, without text from the collector', async () => {
-    collector.answer((_req, res) => res.writeHead(403, 'canary').end('canary'));
+    collector.respondWith((_req, res) => res.writeHead(403, 'canary').end('canary'));
     await start({ OTEL_EXPORTER_OTLP_HEADERS: 'authorization=canary' });
     const deliver = async () => {
       const before = collector.requests.length;
@@ -90,7 +94,7 @@ describe('TRC-05 Trace export to a faulty collector', () => {
   });
 
   it('a collector that hangs causes a bounded queue and no slower responses', async () => {
-    collector.answer(() => undefined);
+    collector.respondWith(() => undefined);
     await start({
       OTEL_BSP_MAX_QUEUE_SIZE: '10',
       OTEL_BSP_MAX_EXPORT_BATCH_SIZE: '5',
@@ -101,13 +105,13 @@ describe('TRC-05 Trace export to a faulty collector', () => {
     for (let n = 0; n < 50; n += 1) await ask();
     expect((await warned()).reason).to.match(/^too many spans are waiting/);
     expect(collector.requests).to.have.length(1);
-    collector.answer(undefined);
+    collector.respondWith(undefined);
     await stop();
     expect(collector.spans()).to.have.length(10);
   });
 
   it('an export is aborted if the collector never ends its response', async () => {
-    collector.answer((_req, res) => {
+    collector.respondWith((_req, res) => {
       res.writeHead(200, { 'content-type': 'application/json' });
       const drip = setInterval(() => res.write(' '), 10);
       res.once('close', () => clearInterval(drip));
@@ -118,7 +122,7 @@ describe('TRC-05 Trace export to a faulty collector', () => {
   });
 
   it('the final export delays the end of the process by at most two seconds', async () => {
-    collector.answer(() => undefined);
+    collector.respondWith(() => undefined);
     await start({ OTEL_EXPORTER_OTLP_TIMEOUT: '4000' });
     await ask();
     const began = performance.now();
@@ -143,7 +147,7 @@ describe('TRC-05 Trace export to a faulty collector', () => {
     let redirected = 0;
     const elsewhere = await listenOnLoopback(createServer(() => (redirected += 1)));
     closing.push(elsewhere.stop);
-    collector.answer((_req, res) => res.writeHead(307, { location: elsewhere.origin }).end());
+    collector.respondWith((_req, res) => res.writeHead(307, { location: elsewhere.origin }).end());
     await start({ OTEL_EXPORTER_OTLP_HEADERS: 'authorization=secret' });
     await ask();
     expect((await warned()).reason).to.match(/^it answered 307/);

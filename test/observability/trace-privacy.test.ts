@@ -6,8 +6,17 @@ import { type Canaries, findCanaries } from '../grants/canaries.ts';
 import { goThroughLife } from '../grants/whole-life.ts';
 import { call } from '../support/mcp.ts';
 import { startSystem } from '../support/system.ts';
-import { startTraceCollector, tracedBy, type TraceCollector } from '../support/trace-collector.ts';
-import { json, answerTo, startScripted, toolCall } from '../support/upstream/scripted-upstream.ts';
+import {
+  startTraceCollector,
+  traceSettings,
+  type TraceCollector,
+} from '../support/trace-collector.ts';
+import {
+  json,
+  resultFor,
+  startScriptedUpstream,
+  toolCall,
+} from '../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../support/upstream/system.ts';
 
 /** All attributes of all spans. */
@@ -45,7 +54,7 @@ describe('TRC-04 Privacy of traces', () => {
   let collector: TraceCollector;
   before(async () => {
     collector = await startTraceCollector();
-    Object.assign(settings, tracedBy(collector));
+    Object.assign(settings, traceSettings(collector));
   });
   after(() => collector.stop());
 
@@ -120,14 +129,14 @@ describe('TRC-04 Privacy of traces', () => {
   });
 
   describe('Calls to the upstream MCP server', () => {
-    const behind = useUpstream(startScripted, { system: { settings } });
+    const behind = useUpstream(startScriptedUpstream, { system: { settings } });
 
     it('traces contain no tools, arguments, sessions or responses of the upstream', async () => {
       const [name, given, session, answer] = ['tool', 'argument', 'session', 'answer'].map(canary);
       const { link, token } = await behind().connected('full');
-      behind().upstream.answer((_req, res, body) => {
+      behind().upstream.respondWith((_req, res, body) => {
         res.setHeader('mcp-session-id', String(session));
-        json(res, answerTo(body as object, { text: answer }));
+        json(res, resultFor(body as object, { text: answer }));
       });
       const { headers } = await call(link, token, toolCall(name, 1, { given }));
       const id = headers.get('x-request-id');

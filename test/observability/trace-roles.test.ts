@@ -3,19 +3,28 @@ import { until } from '../store/condition.ts';
 import { createConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
-import { openPlace, type Place, startAt, type System } from '../support/system.ts';
-import { startTraceCollector, tracedBy, type TraceCollector } from '../support/trace-collector.ts';
+import {
+  createDeployment,
+  type Deployment,
+  startDeployment,
+  type System,
+} from '../support/system.ts';
+import {
+  startTraceCollector,
+  traceSettings,
+  type TraceCollector,
+} from '../support/trace-collector.ts';
 
 describe('Traces of roles in separate processes', () => {
   let collector: TraceCollector;
-  let place: Place;
+  let place: Deployment;
   const parts: System[] = [];
   before(async () => {
     collector = await startTraceCollector();
-    place = await openPlace({ store: 'redis' });
+    place = await createDeployment({ store: 'redis' });
     for (const roles of ['authorization-server,management', 'resource-server']) {
-      const settings = { ...tracedBy(collector), OTEL_SERVICE_NAME: roles };
-      parts.push(await startAt(place, { ...settings, GATEHOUSE_ROLES: roles }));
+      const settings = { ...traceSettings(collector), OTEL_SERVICE_NAME: roles };
+      parts.push(await startDeployment(place, { ...settings, GATEHOUSE_ROLES: roles }));
     }
   });
   after(async () => {

@@ -1,7 +1,11 @@
 import { expect } from 'chai';
 import { runServer } from '../support/main-process.ts';
-import { openPlace, type Place } from '../support/system.ts';
-import { startTraceCollector, tracedBy, type TraceCollector } from '../support/trace-collector.ts';
+import { createDeployment, type Deployment } from '../support/system.ts';
+import {
+  startTraceCollector,
+  traceSettings,
+  type TraceCollector,
+} from '../support/trace-collector.ts';
 
 const MARK = 'loaded from OpenTelemetry';
 /** Reports every OpenTelemetry module that is loaded, except the API, which prom-client always loads. */
@@ -12,10 +16,10 @@ const WATCH = `import { registerHooks } from 'node:module';
   } });`;
 
 describe('TRC-06 Loading of OpenTelemetry', () => {
-  let place: Place;
+  let place: Deployment;
   let collector: TraceCollector;
   beforeEach(async () => {
-    place = await openPlace();
+    place = await createDeployment();
     collector = await startTraceCollector();
   });
   afterEach(async () => {
@@ -32,13 +36,15 @@ describe('TRC-06 Loading of OpenTelemetry', () => {
   }
 
   it('no OpenTelemetry module is loaded while traces are off', async () => {
-    const settings = { ...tracedBy(collector), GATEHOUSE_TRACES: '' };
+    const settings = { ...traceSettings(collector), GATEHOUSE_TRACES: '' };
     expect(await run(settings)).to.not.include(MARK);
-    expect(await run({ ...tracedBy(collector), OTEL_SDK_DISABLED: 'true' })).to.not.include(MARK);
+    expect(await run({ ...traceSettings(collector), OTEL_SDK_DISABLED: 'true' })).to.not.include(
+      MARK,
+    );
     expect(collector.requests).to.deep.equal([]);
   });
 
   it('OpenTelemetry modules are loaded while traces are on', async () => {
-    expect(await run(tracedBy(collector))).to.include(MARK);
+    expect(await run(traceSettings(collector))).to.include(MARK);
   });
 });

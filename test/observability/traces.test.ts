@@ -7,11 +7,11 @@ import { createConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
-import { openPlace, type System } from '../support/system.ts';
+import { createDeployment, type System } from '../support/system.ts';
 import {
   type ReceivedSpan,
   startTraceCollector,
-  tracedBy,
+  traceSettings,
   type TraceCollector,
 } from '../support/trace-collector.ts';
 
@@ -28,9 +28,9 @@ describe('Traces', () => {
 
   async function start(settings: Record<string, string> = {}): Promise<void> {
     collector = await startTraceCollector();
-    const place = await openPlace();
+    const place = await createDeployment();
     const logger = createLogger('info', { write: (line) => void lines.push(JSON.parse(line)) });
-    const environment = { ...place.environment, ...tracedBy(collector), ...settings };
+    const environment = { ...place.environment, ...traceSettings(collector), ...settings };
     const running = await startGatehouse(loadSettings(environment), { logger });
     stop = async () => {
       await running.stop();

@@ -2,22 +2,28 @@ import { expect } from 'chai';
 import { until } from '../store/condition.ts';
 import { call } from '../support/mcp.ts';
 import { readMetrics, sumOf } from '../support/metrics.ts';
-import { echo, event, PING, startScripted, stream } from '../support/upstream/scripted-upstream.ts';
+import {
+  echo,
+  event,
+  PING,
+  startScriptedUpstream,
+  stream,
+} from '../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../support/upstream/system.ts';
 
 describe('Metrics of the upstream MCP server', () => {
-  const behind = useUpstream(startScripted, { settings: { timeout: '1s', silence: '1m' } });
-  afterEach(() => behind().upstream.answer(echo));
+  const behind = useUpstream(startScriptedUpstream, { settings: { timeout: '1s', silence: '1m' } });
+  afterEach(() => behind().upstream.respondWith(echo));
   const read = async (name: string, labels = {}) =>
     sumOf(await readMetrics(behind().system), name, { ...labels });
   const failed = (reason: string) => read('gatehouse_upstream_errors_total', { reason });
 
   it('the metrics count calls that fail because the upstream is down or slow', async () => {
     const { link, token } = await behind().connected('operations');
-    behind().upstream.answer((req) => req.socket.destroy());
+    behind().upstream.respondWith((req) => req.socket.destroy());
     await call(link, token, PING);
     await until('it is counted', async () => (await failed('bad_gateway')) === 1);
-    behind().upstream.answer(() => undefined);
+    behind().upstream.respondWith(() => undefined);
     await call(link, token, PING);
     await until('it is counted', async () => (await failed('gateway_timeout')) === 1);
   });
@@ -27,7 +33,7 @@ describe('Metrics of the upstream MCP server', () => {
     const before = await failed('bad_gateway');
     const timed = await read('gatehouse_request_seconds_count', { host: 'resource-server' });
     let breakOff = () => {};
-    behind().upstream.answer((req, res) => {
+    behind().upstream.respondWith((req, res) => {
       stream(res, event({ jsonrpc: '2.0', method: 'notifications/message', params: {} }));
       breakOff = () => req.socket.resetAndDestroy();
     });

@@ -4,15 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { runServer } from '../support/main-process.ts';
-import { openPlace, type Place } from '../support/system.ts';
+import { createDeployment, type Deployment } from '../support/system.ts';
 
 describe('A server whose theme cannot be used', () => {
-  let place: Place;
+  let place: Deployment;
   afterEach(() => place.release());
 
   it('names file and line, and starts nothing', async () => {
     const theme = mkdtempSync(join(tmpdir(), 'theme-'));
-    place = await openPlace({ file: { theme } });
+    place = await createDeployment({ file: { theme } });
     writeFileSync(join(theme, 'home.ejs'), '<h1>\n<%= page.nobody %>\n</h1>');
     const { code, stdout, stderr } = await runServer(place.environment);
     expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { createConnector, type Connector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { call } from '../support/mcp.ts';
-import { AUTH, RESOURCE, startProduction, type Production } from '../support/production.ts';
+import { AUTH_URL, RESOURCE_URL, startProduction, type Production } from '../support/production.ts';
 import { useSystem } from '../support/system.ts';
 
 const PING = { jsonrpc: '2.0', id: 1, method: 'ping' };
@@ -116,8 +116,8 @@ describe('In production', () => {
 
   async function statuses(origin: string): Promise<number[]> {
     const asked = [
-      await production.ask('resource', { method: 'POST', path, headers: { origin } }),
-      await production.ask('resource', { method: 'OPTIONS', path, headers: preflight(origin) }),
+      await production.request('resource', { method: 'POST', path, headers: { origin } }),
+      await production.request('resource', { method: 'OPTIONS', path, headers: preflight(origin) }),
     ];
     return asked.map(({ status }) => status);
   }
@@ -128,7 +128,7 @@ describe('In production', () => {
   });
 
   it('our own origins and those that the operator allowed are', async () => {
-    for (const origin of [ALLOWED, AUTH, RESOURCE])
+    for (const origin of [ALLOWED, AUTH_URL, RESOURCE_URL])
       expect(await statuses(origin), origin).to.deep.equal([401, 204]);
   });
 });

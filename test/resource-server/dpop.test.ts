@@ -9,12 +9,12 @@ import {
   type BoundConnection,
   callBound,
   connectBound,
-  type Lies,
-  openProofKey,
-  proofOf,
+  type ProofOverrides,
+  generateProofKey,
+  createProof,
 } from '../support/dpop.ts';
-import { call, isLetIn, type RpcAnswer } from '../support/mcp.ts';
-import { signAnew } from '../support/resign-token.ts';
+import { call, isAccepted, type RpcResponse } from '../support/mcp.ts';
+import { resignToken } from '../support/resign-token.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { useSystem } from '../support/system.ts';
 
@@ -30,7 +30,7 @@ describe('The resource server', () => {
     connection = await connectBound(system(), connector);
   });
 
-  function expectRefused({ status, headers, rpc }: RpcAnswer, error: string, says: RegExp): void {
+  function expectRefused({ status, headers, rpc }: RpcResponse, error: string, says: RegExp): void {
     const challenge = headers.get('www-authenticate') ?? '';
     expect([status, rpc?.error?.message], challenge).to.satisfy(
       ([code, message]: [number, string]) => code === 401 && says.test(message),
@@ -45,7 +45,7 @@ describe('The resource server', () => {
   it('accepts a bound token with a new proof for each request', async () => {
     for (let calls = 0; calls < 3; calls += 1)
       expect((await callBound(connection)).status).to.equal(200);
-    const dpop = await proofOf(connection.key, {
+    const dpop = await createProof(connection.key, {
       url: connection.link,
       token: connection.accessToken,
     });
@@ -56,7 +56,7 @@ describe('The resource server', () => {
 
   it('accepts a proof once among concurrent requests', async () => {
     const { key, link: url, accessToken: token } = connection;
-    const dpop = await proofOf(key, { url, token });
+    const dpop = await createProof(key, { url, token });
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => callBound(connection, { more: { dpop } })),
     );
@@ -66,7 +66,7 @@ describe('The resource server', () => {
 
   it('accepts every signature algorithm in its metadata', async () => {
     for (const alg of ['ES256', 'Ed25519', 'EdDSA']) {
-      const bound = await connectBound(system(), connector, { key: await openProofKey(alg) });
+      const bound = await connectBound(system(), connector, { key: await generateProofKey(alg) });
       expect((await callBound(bound)).status, alg).to.equal(200);
     }
   });
@@ -83,8 +83,8 @@ describe('The resource server', () => {
       );
   });
 
-  const about = (claims: Record<string, unknown>): Lies => ({ claims });
-  const wrong: [string, () => Lies | Promise<Lies>, RegExp][] = [
+  const about = (claims: Record<string, unknown>): ProofOverrides => ({ claims });
+  const wrong: [string, () => ProofOverrides | Promise<ProofOverrides>, RegExp][] = [
     ['another method', () => about({ htm: 'GET' }), /htm/],
     ['a method in small letters', () => about({ htm: 'post' }), /htm/],
     ['no method', () => about({ htm: undefined }), /htm/],
@@ -111,10 +111,10 @@ describe('The resource server', () => {
   ];
 
   async function otherKey() {
-    return { jwk: (await openProofKey()).jwk };
+    return { jwk: (await generateProofKey()).jwk };
   }
 
-  async function privateKey(): Promise<Lies> {
+  async function privateKey(): Promise<ProofOverrides> {
     const d = Buffer.alloc(32, 1).toString('base64url');
     return { header: { jwk: { ...connection.key.jwk, d } } };
   }
@@ -135,8 +135,8 @@ describe('The resource server', () => {
     const encoded = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url');
     const { jwk } = connection.key;
     const unsigned = `${encoded({ alg: 'none', typ: 'dpop+jwt', jwk })}.${encoded(claims)}.`;
-    const key = await openProofKey('RS256');
-    const rsa = await proofOf(key, { url: connector.link, token: connection.accessToken });
+    const key = await generateProofKey('RS256');
+    const rsa = await createProof(key, { url: connector.link, token: connection.accessToken });
     for (const dpop of [symmetric, unsigned, rsa, 'x', 'e30.e30.c2ln', 'x'.repeat(9000)]) {
       const answer = await callBound(connection, { more: { dpop } });
       expectRefused(answer, 'invalid_dpop_proof', /DPoP/);
@@ -145,7 +145,7 @@ describe('The resource server', () => {
 
   it('refuses a missing proof, an empty proof, and two proofs', async () => {
     const { key, link: url, accessToken: token } = connection;
-    const proofs = await Promise.all([1, 2].map(() => proofOf(key, { url, token })));
+    const proofs = await Promise.all([1, 2].map(() => createProof(key, { url, token })));
     for (const sent of [[], [''], proofs, [proofs.join(', ')]]) {
       const { status, headers } = await rawRequest(system().resource, {
         method: 'POST',
@@ -160,13 +160,13 @@ describe('The resource server', () => {
   });
 
   it('refuses the proof of another key', async () => {
-    const thief = { ...connection, key: await openProofKey() };
+    const thief = { ...connection, key: await generateProofKey() };
     expectRefused(await callBound(thief), 'invalid_token', /another key/);
   });
 
   it('AUD-11 refuses a bound token as a bearer token, with or without a proof', async () => {
     const { key, link: url, accessToken: token } = connection;
-    const dpop = await proofOf(key, { url, token });
+    const dpop = await createProof(key, { url, token });
     for (const headers of [{}, { dpop }] as Record<string, string>[]) {
       const answer = await call(url, token, { jsonrpc: '2.0', id: 1, method: 'ping' }, { headers });
       const challenge = answer.headers.get('www-authenticate') ?? '';
@@ -190,11 +190,11 @@ describe('The resource server', () => {
       null,
       [],
     ]) {
-      const accessToken = await signAnew(system(), connection.accessToken, { cnf });
+      const accessToken = await resignToken(system(), connection.accessToken, { cnf });
       expect((await callBound({ ...connection, accessToken })).status).to.equal(401);
-      expect(await isLetIn(connector.link, accessToken), JSON.stringify(cnf)).to.equal(false);
+      expect(await isAccepted(connector.link, accessToken), JSON.stringify(cnf)).to.equal(false);
     }
-    const accessToken = await signAnew(system(), connection.accessToken, { cnf: { jkt } });
+    const accessToken = await resignToken(system(), connection.accessToken, { cnf: { jkt } });
     expect((await callBound({ ...connection, accessToken })).status).to.equal(200);
   });
 
@@ -202,7 +202,7 @@ describe('The resource server', () => {
     const { accessToken } = await connect(system(), connector);
     const answer = await callBound({ ...connection, accessToken });
     expectRefused(answer, 'invalid_token', /not bound to a key: send it as Bearer/);
-    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    expect(await isAccepted(connector.link, accessToken)).to.equal(true);
   });
 
   it('sends a nonce to a client whose clock is wrong, and then accepts its proofs', async () => {
@@ -237,7 +237,7 @@ describe('The resource server', () => {
   });
 
   it('refuses a replayed proof for as long as its iat is valid', async () => {
-    const dpop = await proofOf(
+    const dpop = await createProof(
       connection.key,
       { url: connector.link, token: connection.accessToken },
       about({ iat: now() + 290 }),
@@ -251,7 +251,7 @@ describe('The resource server', () => {
   it('refuses a replay of a proof accepted by nonce when its future iat becomes valid', async () => {
     const asked = await callBound(connection, { lies: about({ iat: 1 }) });
     const nonce = asked.headers.get('dpop-nonce');
-    const dpop = await proofOf(
+    const dpop = await createProof(
       connection.key,
       { url: connector.link, token: connection.accessToken },
       about({ iat: now() + 900, nonce }),
@@ -266,7 +266,7 @@ describe('The resource server', () => {
     const { key, link, accessToken: token } = connection;
     for (const method of ['GET', 'DELETE']) {
       const send = async (proven: string) => {
-        const dpop = await proofOf(key, { method: proven, url: link, token });
+        const dpop = await createProof(key, { method: proven, url: link, token });
         const headers = { authorization: `DPoP ${token}`, dpop, accept: 'text/event-stream' };
         const { status, body } = await fetch(link, { method, headers });
         await body?.cancel();

@@ -9,7 +9,7 @@ import { until } from '../store/condition.ts';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
-import { type EveryPath, openEveryPath, PATHS } from '../support/access-paths.ts';
+import { type AccessPaths, prepareAccessPaths, ACCESS_PATHS } from '../support/access-paths.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
@@ -47,7 +47,7 @@ describe('After a revocation', () => {
   async function connected() {
     const connector = await createConnector(system);
     const minted = await mint(system);
-    const every = await openEveryPath(system, connector, minted.token, MOMENTS.length + 2);
+    const every = await prepareAccessPaths(system, connector, minted.token, MOMENTS.length + 2);
     const sdks = await connectSdks(connector.link);
     // From here on time stands still, so that what was read a moment ago is of this very moment.
     const start = Date.now() / 1000 + READ_AGAIN;
@@ -79,16 +79,18 @@ describe('After a revocation', () => {
     }
   }
 
-  async function expectOver(every: EveryPath): Promise<void> {
+  async function expectOver(every: AccessPaths): Promise<void> {
     expectRefused(await tryAll(every, 0));
   }
 
   function expectRefused(tried: readonly Tried[]): void {
     const statuses = { authorize: 400, approve: 400, exchange: 400, refresh: 400, call: 410 };
-    for (const { path, status, said, at } of tried) {
-      expect(status, `${path} after ${at} s: ${said}`).to.equal({ ...statuses, minted: 401 }[path]);
-      if (path === 'exchange' || path === 'refresh') expect(said).to.equal('invalid_grant');
-      if (path === 'call') expect(said).to.include('ask for a fresh one');
+    for (const { path, status, detail, at } of tried) {
+      expect(status, `${path} after ${at} s: ${detail}`).to.equal(
+        { ...statuses, minted: 401 }[path],
+      );
+      if (path === 'exchange' || path === 'refresh') expect(detail).to.equal('invalid_grant');
+      if (path === 'call') expect(detail).to.include('ask for a fresh one');
     }
   }
 
@@ -120,7 +122,7 @@ describe('After a revocation', () => {
       await revoke();
       const tried = await tryAt(every, start, MOMENTS);
       const last = lastSuccesses(tried);
-      for (const path of PATHS) expect(last[path] ?? 0, path).to.be.at.most(10);
+      for (const path of ACCESS_PATHS) expect(last[path] ?? 0, path).to.be.at.most(10);
       // Otherwise the messages were not lost.
       expect([last.call, last.minted]).to.deep.equal([8.9, 8.9]);
       expectRefused(tried.filter(({ at }) => at > 10));
@@ -132,20 +134,20 @@ describe('After a revocation', () => {
 
   it('CNX-02 nothing succeeds a minute later when the store is cut off, which is 503 and heals alone', async () => {
     const { every, sdks, revoke, start } = await connected();
-    proxy.sever();
+    proxy.disconnect();
     await revoke();
     const tried = await tryAt(every, start, [0, 9, 30, 44, 46, 59]);
     const last = lastSuccesses(tried);
-    for (const path of PATHS) expect(last[path] ?? 0, path).to.be.at.most(45);
+    for (const path of ACCESS_PATHS) expect(last[path] ?? 0, path).to.be.at.most(45);
     expect([last.call, last.minted]).to.deep.equal([44, 44]);
     const refused = tried.filter(({ isSuccess }) => !isSuccess);
-    for (const { path, status, said, at } of refused) {
-      expect(status, `${path} after ${at} s: ${said}`).to.equal(503);
+    for (const { path, status, detail, at } of refused) {
+      expect(status, `${path} after ${at} s: ${detail}`).to.equal(503);
       if (path === 'exchange' || path === 'refresh')
-        expect(said).to.equal('temporarily_unavailable');
+        expect(detail).to.equal('temporarily_unavailable');
     }
     await expectNoBrowser(sdks, /503|moment/);
-    proxy.restore();
+    proxy.allowConnections();
     await until('a call is gone', async () => (await every.call()).status === 410);
     await expectOver(every);
     await expectNoBrowser(sdks, /410|fresh one/);

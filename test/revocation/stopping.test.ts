@@ -24,7 +24,7 @@ describe('RSV-10 A process that stops', () => {
     const behind = (upstream = await start());
     const file = { resourceServer: { upstream: { url: behind.url, tools: DECLARED } } };
     const system = await startSystem({ file });
-    behind.trust(system.auth);
+    behind.trustIssuer(system.auth);
     const { link } = await createConnector(system);
     const { accessToken } = await connect(system, { link });
     const streams = await openStreams(link, accessToken);

@@ -15,7 +15,7 @@ import { callTool } from '../support/mcp.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { startSystem, type System } from '../support/system.ts';
-import { askAboutToken } from '../support/token-endpoints.ts';
+import { postToken } from '../support/token-endpoints.ts';
 import type { Upstream } from '../support/upstream/upstream-server.ts';
 import { startUpstreamV1 } from '../support/upstream/sdk-v1.ts';
 import { startUpstreamV2 } from '../support/upstream/sdk-v2.ts';
@@ -50,7 +50,7 @@ for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
       upstream = await openUpstream();
       const file = { resourceServer: { upstream: { url: upstream.url, tools: DECLARED } } };
       system = await startSystem({ storeAddress: proxy.url, file });
-      upstream.trust(system.auth);
+      upstream.trustIssuer(system.auth);
       ({ store: elsewhere } = await openSystemStore({ ...system, storeAddress: redis.url }));
     });
     afterEach(() => {
@@ -80,7 +80,7 @@ for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
     }
 
     const revoking = (held: 'accessToken' | 'refreshToken') => (connection: Connection) =>
-      askAboutToken(connection.server.revocation_endpoint, connection.client, connection[held]);
+      postToken(connection.server.revocation_endpoint, connection.client, connection[held]);
 
     const ENDS: Record<string, [(connection: Connection, id: string) => unknown, status: number]> =
       {
@@ -144,14 +144,14 @@ for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
 
     it('ends within a minute when the store is cut off, and then calls are told to wait', async () => {
       const { connector, connection, streams } = await streaming();
-      proxy.sever();
+      proxy.disconnect();
       advanceClock(30);
       expect(streams.areClosed()).to.equal(false);
       advanceClock(16);
       await expectEnd(streams, JUDGED_SECONDS);
       const { status, headers } = await callTool(connector.link, connection.accessToken, 'whoami');
       expect([status, headers.has('www-authenticate')]).to.deep.equal([503, false]);
-      proxy.restore();
+      proxy.allowConnections();
       await until('calls are answered again', async () => {
         const answer = await callTool(connector.link, connection.accessToken, 'whoami');
         return ![401, 410, 503].includes(answer.status);

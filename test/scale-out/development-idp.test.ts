@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';
 
 describe('Two processes with one development identity provider', () => {
@@ -15,7 +15,7 @@ describe('Two processes with one development identity provider', () => {
     const connector = await createConnector(processes());
     for (const person of ['ada', 'grace', 'ada'] as const) {
       const { link, accessToken } = await connect(processes(), connector, { person });
-      expect(await isLetIn(link, accessToken)).to.equal(true);
+      expect(await isAccepted(link, accessToken)).to.equal(true);
     }
   });
 });

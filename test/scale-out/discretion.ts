@@ -5,13 +5,13 @@ import type { Processes } from '../support/scale-out/processes.ts';
 export function nothingLeaks(processes: () => Processes): void {
   describe('in all their answers', () => {
     it('say nothing of what the database said', () => {
-      const { answers } = processes();
-      expect(answers).to.not.have.length(0);
-      expect(answers.filter(({ leak }) => leak !== undefined)).to.deep.equal([]);
+      const { responses } = processes();
+      expect(responses).to.not.have.length(0);
+      expect(responses.filter(({ leak }) => leak !== undefined)).to.deep.equal([]);
     });
     it('never fail for a reason of their own', () => {
-      const { answers } = processes();
-      expect(answers.filter(({ status }) => status >= 500 && status !== 503)).to.deep.equal([]);
+      const { responses } = processes();
+      expect(responses.filter(({ status }) => status >= 500 && status !== 503)).to.deep.equal([]);
     });
   });
 }

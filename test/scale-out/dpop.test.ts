@@ -5,8 +5,8 @@ import {
   type BoundConnection,
   callBound,
   connectBound,
-  type Lies,
-  proofOf,
+  type ProofOverrides,
+  createProof,
   refreshBound,
 } from '../support/dpop.ts';
 import { type Processes, useProcesses } from '../support/scale-out/processes.ts';
@@ -33,21 +33,21 @@ describe('Three processes on one Redis', () => {
     connection = await connectBound(processes(), connector);
   });
 
-  function whoAnswered({ answers }: Processes, from: number): Set<unknown> {
-    return new Set(answers.slice(from).map(({ by }) => by));
+  function whoAnswered({ responses }: Processes, from: number): Set<unknown> {
+    return new Set(responses.slice(from).map(({ by }) => by));
   }
 
   it('AUD-11 let one of many calls with the same proof in', async () => {
     const { key, link: url, accessToken: token } = connection;
-    const dpop = await proofOf(key, { url, token });
-    const from = processes().answers.length;
+    const dpop = await createProof(key, { url, token });
+    const from = processes().responses.length;
     const answers = await times(() => callBound(connection, { more: { dpop } }));
     expect(counted(answers)).to.deep.equal({ 200: 1, 401: TIMES - 1 });
     expect(whoAnswered(processes(), from).size).to.equal(3);
   });
 
   it('answer one of many refreshes with the same proof, and many with proofs of their own alike', async () => {
-    const proof = await proofOf(connection.key, { url: connection.server.token_endpoint });
+    const proof = await createProof(connection.key, { url: connection.server.token_endpoint });
     const same = await times(() => refreshBound(connection, { proof }));
     expect(counted(same)).to.deep.equal({ 200: 1, 400: TIMES - 1 });
     const own = await times(() => refreshBound(connection));
@@ -65,13 +65,17 @@ describe('Three processes on one Redis', () => {
     const iat = Math.floor(Date.now() / 1000) - 4000;
     const asked = await callBound(connection, { lies: { claims: { iat } } });
     const nonce = asked.headers.get('dpop-nonce');
-    const lies: Lies = { claims: { iat, nonce } };
-    const from = processes().answers.length;
+    const lies: ProofOverrides = { claims: { iat, nonce } };
+    const from = processes().responses.length;
     const calls = await times(() => callBound(connection, { lies }));
     expect(counted(calls)).to.deep.equal({ 200: TIMES });
     const fresh = await connectBound(processes(), connector, { key: connection.key });
     const refreshes = await times(async () => {
-      const proof = await proofOf(connection.key, { url: connection.server.token_endpoint }, lies);
+      const proof = await createProof(
+        connection.key,
+        { url: connection.server.token_endpoint },
+        lies,
+      );
       return refreshBound(fresh, { proof });
     });
     expect(counted(refreshes)).to.deep.equal({ 200: TIMES });

@@ -1,9 +1,9 @@
 // A limit is exact over several processes, through kills and restarts: claims for processes whose number may change.
 import { expect } from 'chai';
 import { createConnector, showConnector } from '../support/management-api.ts';
-import { asksConsent, describePage, openBrowser, type Person } from '../support/browser.ts';
-import { connect, redeem, registerClient, type Unredeemed } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isConsentPage, describePage, openBrowser, type Person } from '../support/browser.ts';
+import { connect, redeem, registerClient, type IssuedCode } from '../support/connection.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
 import type { Processes } from '../support/scale-out/processes.ts';
 
@@ -23,7 +23,7 @@ export function limitIsExact(processes: () => Processes): void {
     const granted = answers.filter(({ status }) => status === 200);
     expect(granted).to.have.length(LIMIT);
     for (const { body } of granted)
-      expect(await isLetIn(connector.link, body.access_token)).to.equal(true);
+      expect(await isAccepted(connector.link, body.access_token)).to.equal(true);
     const { uses, state } = await showConnector(processes(), connector.id);
     expect({ uses, state }).to.deep.equal({ uses: LIMIT, state: 'used-up' });
   }).timeout(120_000);
@@ -58,16 +58,16 @@ async function countApproved(system: Processes, connector: Link, count: number):
 /** As many people as that, each in a browser and with a client of their own; approving gives a code, or undefined when no use is left. */
 async function prepareApprovals(system: Processes, { link }: Link, count: number) {
   const { server } = await discover(link);
-  const prepared: (() => Promise<Unredeemed | undefined>)[] = [];
+  const prepared: (() => Promise<IssuedCode | undefined>)[] = [];
   const prepare = async (person: Person) => {
     const client = await registerClient(server);
     const browser = openBrowser(system.origins);
     const { url, verifier } = authorizeUrl(server, client, { resource: link });
     const page = await browser.openConsent(url, person);
-    if (!asksConsent(page)) return;
+    if (!isConsentPage(page)) return;
     prepared.push(async () => {
       const step = await browser.submit(page, { decision: 'approve' });
-      if (step.kind === 'left') return { link, server, client, callback: step.url, verifier };
+      if (step.kind === 'redirect') return { link, server, client, callback: step.url, verifier };
       expect(step.html, describePage(step)).to.include('used up');
       return undefined;
     });

@@ -3,8 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
-import { connect, type Connection, redeem, type Unredeemed } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { connect, type Connection, redeem, type IssuedCode } from '../support/connection.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
 import type { Processes } from '../support/scale-out/processes.ts';
 
@@ -29,7 +29,7 @@ export function racesAreFair(processes: () => Processes, rounds: number): void {
         winners.push(...(await raceToRedeem(code)));
     const { server, client, link } = connection;
     for (const winner of winners) {
-      expect(await isLetIn(link, winner.access_token)).to.equal(true);
+      expect(await isAccepted(link, winner.access_token)).to.equal(true);
       expect((await refresh(server, client, winner.refresh_token)).status).to.equal(200);
     }
   }).timeout(20_000 + rounds * ROUND_MS);
@@ -51,7 +51,7 @@ export function racesAreFair(processes: () => Processes, rounds: number): void {
 }
 
 /** Resolves to what the one winner was given, or to nothing when it took so long that what was given may be taken back. */
-async function raceToRedeem(code: Unredeemed) {
+async function raceToRedeem(code: IssuedCode) {
   const begun = performance.now();
   const answers = await times(REDEMPTIONS, () => redeem(code));
   const isInTime = performance.now() - begun < CODE_GRACE_MS;
@@ -75,7 +75,7 @@ async function raceToRefresh(family: Connection, token: string | undefined, ways
   expect(others).to.have.length(0);
   expect(successor).to.not.equal(token);
   const any = answers[Math.floor(Math.random() * ways)];
-  expect(await isLetIn(family.link, any?.body.access_token)).to.equal(true);
+  expect(await isAccepted(family.link, any?.body.access_token)).to.equal(true);
   return successor;
 }
 
@@ -88,8 +88,8 @@ async function obtainCodes(
   { origins }: Processes,
   { server, client, link }: Connection,
   count: number,
-): Promise<Unredeemed[]> {
-  const codes: Unredeemed[] = [];
+): Promise<IssuedCode[]> {
+  const codes: IssuedCode[] = [];
   const work = async () => {
     const browser = openBrowser(origins);
     while (codes.length < count) {

@@ -6,7 +6,7 @@ import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import { moveSlot, slotsOf } from '../support/scale-out/cluster-slots.ts';
-import { wrongAnswers } from '../support/scale-out/load.ts';
+import { unexpectedResponses } from '../support/scale-out/load.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';
 import { SOAK } from '../support/scale-out/soak.ts';
 import { nothingLeaks } from './discretion.ts';
@@ -63,7 +63,7 @@ describe('Three processes on a Redis Cluster', () => {
       await cluster.replica.raw.call('CLUSTER', 'FAILOVER');
       await until('the replica is the master', () => isMaster(cluster.replica), 20);
     });
-    expect(wrongAnswers(noted)).to.deep.equal([]);
+    expect(unexpectedResponses(noted)).to.deep.equal([]);
     expect(healedAfter).to.be.below(HEALED_SECONDS);
     const [first] = cluster.masters;
     await until('the master follows', async () => first && isInStep(first), 20);
@@ -76,7 +76,7 @@ describe('Three processes on a Redis Cluster', () => {
       await revokeConnector(processes(), id);
       await cluster.replica.stop();
     });
-    expect(wrongAnswers(noted)).to.deep.equal([]);
+    expect(unexpectedResponses(noted)).to.deep.equal([]);
     expect(healedAfter).to.be.within(0, HEALED_SECONDS);
     expect((await callTool(link, accessToken, 'club_overview')).status).to.equal(410);
   }).timeout(60_000);

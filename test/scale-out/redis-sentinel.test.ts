@@ -4,12 +4,12 @@ import { until } from '../store/condition.ts';
 import { startWatched, type RedisNode, type WatchedRedis } from '../store/redis-groups.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect, type Connection } from '../support/connection.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
-import { wrongAnswers } from '../support/scale-out/load.ts';
+import { unexpectedResponses } from '../support/scale-out/load.ts';
 import { type Processes, useProcesses } from '../support/scale-out/processes.ts';
 import { SOAK } from '../support/scale-out/soak.ts';
-import { askAboutToken } from '../support/token-endpoints.ts';
+import { postToken } from '../support/token-endpoints.ts';
 import { nothingLeaks } from './discretion.ts';
 import { racesAreFair } from './races.ts';
 import { revocationIsHeard } from './revocation.ts';
@@ -27,7 +27,7 @@ const refreshOf = ({ server, client, refreshToken }: Connection) =>
 type Revoke = (system: Processes, connector: string, connection: Connection) => Promise<unknown>;
 const revokeLink: Revoke = (system, connector) => revokeConnector(system, connector);
 const endAtClient: Revoke = (_system, _connector, { server, client, refreshToken }) =>
-  askAboutToken(server.revocation_endpoint, client, refreshToken);
+  postToken(server.revocation_endpoint, client, refreshToken);
 
 const acceptsFailover = ({ sentinel }: WatchedRedis) =>
   sentinel.raw.call('SENTINEL', 'FAILOVER', NAME).then(
@@ -90,7 +90,7 @@ describe('Three processes on Redis with Sentinel', () => {
           20,
         );
       });
-      expect(wrongAnswers(noted)).to.deep.equal([]);
+      expect(unexpectedResponses(noted)).to.deep.equal([]);
       expect(healedAfter).to.be.below(HEALED_SECONDS);
       servers = { master: servers.replica, replica: servers.master };
       await until('the other follows', async () => isInStep(servers.replica), 20);
@@ -125,7 +125,7 @@ describe('Three processes on Redis with Sentinel', () => {
     });
 
     it('clients are told nothing but to wait', () => {
-      expect(wrongAnswers(struck.noted)).to.deep.equal([]);
+      expect(unexpectedResponses(struck.noted)).to.deep.equal([]);
     });
     it('all is well within ten seconds', () => {
       expect(struck.healedAfter).to.be.within(0, HEALED_SECONDS);
@@ -133,7 +133,7 @@ describe('Three processes on Redis with Sentinel', () => {
     it('a refresh token that only the dead master knew is good', async () => {
       const { status, body } = await refreshOf({ ...idle, refreshToken: lost });
       expect(status).to.equal(200);
-      expect(await isLetIn(idle.link, body.access_token)).to.equal(true);
+      expect(await isAccepted(idle.link, body.access_token)).to.equal(true);
     });
     it('what was revoked stays revoked', async () => {
       for (const [{ link, accessToken }, status] of [

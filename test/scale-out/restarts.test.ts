@@ -5,7 +5,7 @@ import { expect } from 'chai';
 import { until } from '../store/condition.ts';
 import { createConnector } from '../support/management-api.ts';
 import { connect, type Connection } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import type { GatehouseProcess } from '../support/scale-out/gatehouse-process.ts';
 import { startLoad } from '../support/scale-out/load.ts';
 import { type Processes, useProcesses } from '../support/scale-out/processes.ts';
@@ -31,29 +31,31 @@ describe('Three processes under load', () => {
       const stopping = leaving.stop();
       do {
         const { link, accessToken } = await connect(processes(), connector);
-        expect(await isLetIn(link, accessToken)).to.equal(true);
+        expect(await isAccepted(link, accessToken)).to.equal(true);
       } while (leaving.isRunning());
       expect(await stopping).to.equal(0);
       await processes().add();
-      await load.goesOn();
+      await load.waitForProgress();
     }
     await load.stop();
-    expect(load.noted.filter(({ status }) => status !== 200)).to.deep.equal([]);
-    expect(processes().answers.filter(({ status }) => status >= 500)).to.deep.equal([]);
+    expect(load.responses.filter(({ status }) => status !== 200)).to.deep.equal([]);
+    expect(processes().responses.filter(({ status }) => status >= 500)).to.deep.equal([]);
   }).timeout(60_000);
 
   it('lose only what is under way at one that is killed', async () => {
     const load = startLoad(await connectClients(processes()));
-    await load.goesOn();
+    await load.waitForProgress();
     const [killed] = processes().running();
     await killed?.kill();
     const gone = performance.now();
-    await load.goesOn();
+    await load.waitForProgress();
     await processes().add();
-    await load.goesOn();
+    await load.waitForProgress();
     await load.stop();
-    const lost = load.noted.filter(({ status }) => status !== 200);
-    expect(lost.filter(({ status, begun }) => status !== 502 || begun > gone)).to.deep.equal([]);
+    const lost = load.responses.filter(({ status }) => status !== 200);
+    expect(
+      lost.filter(({ status, startedMs }) => status !== 502 || startedMs > gone),
+    ).to.deep.equal([]);
   }).timeout(40_000);
 });
 

@@ -5,11 +5,11 @@ import { mint, revoke } from '../minted-tokens/minting.ts';
 import { until } from '../store/condition.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import {
-  type EveryPath,
-  openEveryPath,
+  type AccessPaths,
+  prepareAccessPaths,
   type Outcome,
-  type Path,
-  PATHS,
+  type AccessPath,
+  ACCESS_PATHS,
 } from '../support/access-paths.ts';
 import type { Processes } from '../support/scale-out/processes.ts';
 
@@ -17,13 +17,13 @@ const TRIES = 30;
 const PAUSE_MS = 60;
 const IN_TIME_MS = 1000;
 
-type Noted = Outcome & { path: Path; begun: number };
+type Noted = Outcome & { path: AccessPath; begun: number };
 
 export function revocationHoldsUnderLoad(processes: () => Processes): void {
   it('CNX-01 nothing that begins a second after a revocation succeeds, under constant load on every path', async () => {
     const connector = await createConnector(processes());
     const minted = await mint(processes());
-    const every = await openEveryPath(processes(), connector, minted.token, TRIES);
+    const every = await prepareAccessPaths(processes(), connector, minted.token, TRIES);
     const load = startLoad(every);
     await load.reaches('every path succeeds', 0, ({ isSuccess }) => isSuccess);
     await Promise.all([revokeConnector(processes(), connector.id), revoke(processes(), minted.id)]);
@@ -38,20 +38,20 @@ export function revocationHoldsUnderLoad(processes: () => Processes): void {
 }
 
 /** Each path is tried again and again, beside the others. */
-function startLoad(every: EveryPath) {
+function startLoad(every: AccessPaths) {
   const noted: Noted[] = [];
   const stopped = new AbortController();
-  const work = async (path: Path) => {
+  const work = async (path: AccessPath) => {
     for (let n = 0; n < TRIES && !stopped.signal.aborted; n += 1) {
       const begun = performance.now();
       noted.push({ path, begun, ...(await every[path]()) });
       await delay(PAUSE_MS);
     }
   };
-  const working = Promise.all(PATHS.map(work));
+  const working = Promise.all(ACCESS_PATHS.map(work));
   working.catch(() => undefined);
   const reached = (after: number, isIt: (noted: Noted) => boolean) =>
-    PATHS.every((path) =>
+    ACCESS_PATHS.every((path) =>
       noted.some((each) => each.path === path && each.begun > after && isIt(each)),
     );
   return {

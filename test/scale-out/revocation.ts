@@ -6,7 +6,7 @@ import { connect } from '../support/connection.ts';
 import { refresh } from '../support/oauth.ts';
 import { statusesAt } from '../support/scale-out/direct-call.ts';
 import type { Processes } from '../support/scale-out/processes.ts';
-import { askAboutToken } from '../support/token-endpoints.ts';
+import { postToken } from '../support/token-endpoints.ts';
 
 /** Much less than the ten seconds after which every process reads again. */
 const AT_ONCE_SECONDS = 3;
@@ -31,7 +31,7 @@ export function revocationIsHeard(processes: () => Processes): void {
 
   it('a grant that its client ended is refused by all of them at once', async () => {
     const { server, client, refreshToken, refused } = await connected();
-    const { status } = await askAboutToken(server.revocation_endpoint, client, refreshToken);
+    const { status } = await postToken(server.revocation_endpoint, client, refreshToken);
     expect(status).to.equal(200);
     await until('every process answers 401', refused(401), AT_ONCE_SECONDS);
     const answers = [1, 2, 3].map(() => refresh(server, client, refreshToken));

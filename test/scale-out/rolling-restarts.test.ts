@@ -8,14 +8,14 @@ import {
 } from '../support/scale-out/constant-load.ts';
 import {
   type OpenIdProvider,
-  signingInAt,
+  openIdSettings,
   startOpenIdProvider,
 } from '../support/openid-provider.ts';
 import { NO_LIMITS } from '../support/no-limits.ts';
 import { type Processes, useProcesses } from '../support/scale-out/processes.ts';
 import { SOAK } from '../support/scale-out/soak.ts';
 import type { Upstream } from '../support/upstream/upstream-server.ts';
-import { startQuickUpstream } from '../support/upstream/fast-upstream.ts';
+import { startFastUpstream } from '../support/upstream/fast-upstream.ts';
 import { DECLARED } from '../support/upstream/upstream-tools.ts';
 
 /** As long as a balancer needs to see that a process is not ready. */
@@ -46,20 +46,20 @@ function claims(processes: () => Processes, load: Pick<LoadOptions, 'tool' | 'li
   it(`are told to stop and replaced, ${RESTARTS} times, and nobody is refused, cut off or disconnected`, async () => {
     const system = processes();
     const connector = await createConnector(system);
-    const options = { ...LOAD, ...load, deadline: DEADLINE_MS };
+    const options = { ...LOAD, ...load, maxMs: DEADLINE_MS };
     const working = await startConstantLoad(system, connector, options);
     try {
       const begun = performance.now();
       for (let n = 0; n < RESTARTS; n += 1) {
         await replace(system, n);
-        await working.goesOn(FLOWS_BETWEEN);
+        await working.waitForFlows(FLOWS_BETWEEN);
       }
       const seconds = (performance.now() - begun) / 1000;
       const report = await working.stop();
       if (SOAK) console.log(`      ${describeRates(report, seconds)}`);
-      const { wrong, done, people, atTheEnd } = report;
-      expect(wrong).to.deep.equal([]);
-      expect([atTheEnd.refreshes, atTheEnd.calls]).to.deep.equal([people, people]);
+      const { errors, done, people, afterStop } = report;
+      expect(errors).to.deep.equal([]);
+      expect([afterStop.refreshes, afterStop.calls]).to.deep.equal([people, people]);
       expect(done.streams).to.be.at.least(load.listeners === 0 ? 0 : load.listeners + 1);
     } finally {
       await working.close();
@@ -77,14 +77,14 @@ async function replace(system: Processes, turn: number): Promise<void> {
   expect(system.running()).to.have.length(KINDS.length * PROCESSES);
 }
 
-function describeRates({ asked, done, people }: Report, seconds: number): string {
-  const { flows, refreshes, calls, streams, putOff } = done;
+function describeRates({ due, done, people }: Report, seconds: number): string {
+  const { flows, refreshes, calls, streams, retries } = done;
   const rates = Object.entries({ flows, refreshes, calls }).map(
     ([what, count]) => `${(count / seconds).toFixed(1)} ${what}/s`,
   );
   const load = `${rates.join(', ')} and ${streams} streams for ${seconds.toFixed(0)} s`;
-  const kept = `${flows} of ${asked.flows} flows and ${calls} of ${asked.calls} calls that were asked for`;
-  return `${RESTARTS} restarts under ${load}: ${kept}, ${putOff} put off; ${people} people are connected`;
+  const kept = `${flows} of ${due.flows} flows and ${calls} of ${due.calls} calls that were asked for`;
+  return `${RESTARTS} restarts under ${load}: ${kept}, ${retries} put off; ${people} people are connected`;
 }
 
 describe(`${PROCESSES} authorization servers and ${PROCESSES} resource servers on one Redis`, () => {
@@ -93,11 +93,11 @@ describe(`${PROCESSES} authorization servers and ${PROCESSES} resource servers o
   let provider: OpenIdProvider;
   before(async () => {
     provider = await startOpenIdProvider();
-    provider.behave({ claims: { name: 'Somebody', email: 'somebody@example.com' } });
+    provider.setBehaviour({ claims: { name: 'Somebody', email: 'somebody@example.com' } });
   });
   after(() => provider.stop());
   const running = (file = {}) => {
-    const signingIn = signingInAt(provider, { ...settings, ...file });
+    const signingIn = openIdSettings(provider, { ...settings, ...file });
     return { ...signingIn, store: 'redis' as const, count: PROCESSES, kinds: KINDS };
   };
 
@@ -112,10 +112,10 @@ describe(`${PROCESSES} authorization servers and ${PROCESSES} resource servers o
   describe('before the MCP server of an operator', () => {
     let upstream: Upstream | undefined;
     const processes = useProcesses(async () => {
-      upstream = await startQuickUpstream();
+      upstream = await startFastUpstream();
       return running({ resourceServer: { upstream: { url: upstream.url, tools: DECLARED } } });
     });
-    before(() => upstream?.trust(processes().auth));
+    before(() => upstream?.trustIssuer(processes().auth));
     after(() => upstream?.close());
     claims(processes, { tool: { name: 'whoami', given: {} }, listeners: 3 });
   });

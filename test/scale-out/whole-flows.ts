@@ -1,9 +1,9 @@
 // From the connect link to the last call, every step at another process: claims for every kind of Redis.
 import { expect } from 'chai';
 import { createConnector, showConnector } from '../support/management-api.ts';
-import { asksConsent, openBrowser, type Person } from '../support/browser.ts';
+import { isConsentPage, openBrowser, type Person } from '../support/browser.ts';
 import { connect, redeem, registerClient } from '../support/connection.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { statusesAt } from '../support/scale-out/direct-call.ts';
@@ -16,10 +16,10 @@ const FORMS = 16;
 export function flowsAreWhole(processes: () => Processes): void {
   it('an authorization goes from process to process with every step, and its tokens are good at each', async () => {
     const connector = await createConnector(processes());
-    const before = processes().answers.length;
+    const before = processes().responses.length;
     const connection = await connect(processes(), connector);
     const steps = processes()
-      .answers.slice(before)
+      .responses.slice(before)
       .filter(({ host, path }) => host === 'AUTH' && /^\/(interaction|oauth)\//.test(path))
       .map(({ by }) => by);
     expect(steps.length).to.be.at.least(STEPS);
@@ -30,7 +30,7 @@ export function flowsAreWhole(processes: () => Processes): void {
     const statuses = await statusesAt(processes().running(), link, accessToken);
     expect(statuses).to.deep.equal([200, 200, 200]);
     const refreshed = await refresh(server, client, refreshToken);
-    expect(await isLetIn(link, refreshed.body.access_token)).to.equal(true);
+    expect(await isAccepted(link, refreshed.body.access_token)).to.equal(true);
   });
 
   it('whoever signed in at one process is known to the others', async () => {
@@ -39,7 +39,7 @@ export function flowsAreWhole(processes: () => Processes): void {
     for (let n = 0; n < 4; n += 1) {
       const { url } = authorizeUrl(server, client, { resource: link });
       const page = await browser.visit(url);
-      expect(page.kind === 'page' && asksConsent(page)).to.equal(true);
+      expect(page.kind === 'page' && isConsentPage(page)).to.equal(true);
     }
   });
 
@@ -64,7 +64,7 @@ export function flowsAreWhole(processes: () => Processes): void {
     const { uses, state } = await showConnector(processes(), connector.id);
     expect({ uses, state }).to.deep.equal({ uses: 5, state: 'used-up' });
     for (const answer of connected)
-      expect(await isLetIn(connector.link, answer?.body.access_token)).to.equal(true);
+      expect(await isAccepted(connector.link, answer?.body.access_token)).to.equal(true);
   }).timeout(60_000);
 
   it('CON-18 a person who approves and denies at once, at different processes, has denied', async () => {
@@ -80,7 +80,7 @@ export function flowsAreWhole(processes: () => Processes): void {
         decisions.map((decision) => browser.submit(page, { decision })),
       );
       for (const step of steps)
-        if (step.kind === 'left' && step.url.searchParams.has('code')) {
+        if (step.kind === 'redirect' && step.url.searchParams.has('code')) {
           const { body } = await redeem({ link, server, client, callback: step.url, verifier });
           expect(body.error).to.equal('invalid_grant');
         }

@@ -61,7 +61,7 @@ onEachStore(
         authorizations: AUTHORIZATIONS,
         registrations: REGISTRATIONS,
         authorizeUrl: url,
-        pace: AS_FAST_AS_CAN_BE,
+        requestsPerSecond: AS_FAST_AS_CAN_BE,
       });
       expect(Object.keys(statuses)).to.include.members(SOAK ? ['429'] : ['201', '303']);
       const { 503: late = 0 } = statuses;
@@ -103,13 +103,13 @@ describe('During a flood of anonymous requests', () => {
     await quiet(3);
     const before = median(await quiet(FLOWS));
     let isOver = false;
-    const { over } = await startFlood({
+    const { finished } = await startFlood({
       authorizations: AUTHORIZATIONS,
       registrations: REGISTRATIONS,
       authorizeUrl: url,
-      pace: PACE,
+      requestsPerSecond: PACE,
     });
-    const flooding = over.finally(() => (isOver = true));
+    const flooding = finished.finally(() => (isOver = true));
     const meanwhile = await flowTimes(connectOnce, () => !isOver);
     await flooding;
     // The machine may have become busier with other things.
@@ -134,7 +134,7 @@ onEachStore(
         authorizations: 0,
         registrations: count,
         authorizeUrl: url,
-        pace: AS_FAST_AS_CAN_BE,
+        requestsPerSecond: AS_FAST_AS_CAN_BE,
       });
       expect(found).to.deep.equal({ 201: count });
       expect((await countStoredKeys(system())).client).to.be.above(0);

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, type Connector, revokeConnector } from '../support/management-api.ts';
-import { asksWho, openBrowser, requirePage } from '../support/browser.ts';
+import { isSignInPage, openBrowser, requirePage } from '../support/browser.ts';
 import {
   connect,
   obtainCode,
@@ -69,7 +69,7 @@ describe('The resource of a request', () => {
 
   it('AUD-03 may be written in every equal way, at both endpoints, with one audience', async () => {
     for (const asked of writings(connector))
-      expect(asksWho(await pageFor(asked)), String(asked)).to.equal(true);
+      expect(isSignInPage(await pageFor(asked)), String(asked)).to.equal(true);
     const audiences = new Set();
     for (const told of [undefined, ...writings(connector)]) {
       const code = await obtainCode(system(), connector, {

@@ -5,11 +5,11 @@ import { publish } from '../authorization-server/metadata-documents/document-hos
 import { usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
 import { createConnector } from '../support/management-api.ts';
 import {
-  asksConsent,
+  isConsentPage,
   type Browser,
   describePage,
   openBrowser,
-  requireDeparture,
+  requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
@@ -17,7 +17,7 @@ import { registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import {
   type OpenIdProvider,
-  signingInAt,
+  openIdSettings,
   startOpenIdProvider,
 } from '../support/openid-provider.ts';
 import { startSystem, type System } from '../support/system.ts';
@@ -37,7 +37,7 @@ describe('A published client that changes while the page is open', () => {
     const page = await browser.openConsent(
       authorizeUrl(server, client, { resource: connector.link }).url,
     );
-    expect(asksConsent(page), describePage(page)).to.equal(true);
+    expect(isConsentPage(page), describePage(page)).to.equal(true);
     host.answer = publish(changes);
     advanceClock(KEPT);
     await visit(client);
@@ -48,7 +48,7 @@ describe('A published client that changes while the page is open', () => {
     const { browser, page } = await changed({ redirect_uris: ['http://localhost/callback'] });
     const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
     expect(answer.status).to.equal(400);
-    expect(asksConsent(answer)).to.equal(false);
+    expect(isConsentPage(answer)).to.equal(false);
   });
 
   it('CON-07 under another name is shown again, and approved only then', async () => {
@@ -56,13 +56,13 @@ describe('A published client that changes while the page is open', () => {
     const again = requirePage(await browser.submit(page, { decision: 'approve' }));
     expect(again.status).to.equal(409);
     expect(again.html).to.include('Somebody else').and.include('id="changed"');
-    const callback = requireDeparture(await browser.submit(again, { decision: 'approve' }));
+    const callback = requireExternalRedirect(await browser.submit(again, { decision: 'approve' }));
     expect(callback.searchParams.has('code')).to.equal(true);
   });
 
   it('CON-07 in nothing that is shown is approved as it was', async () => {
     const { browser, page } = await changed({ software_version: '2.0' });
-    const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    const callback = requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
     expect(callback.searchParams.has('code')).to.equal(true);
   });
 });
@@ -76,7 +76,7 @@ describe('A person who changes while the page is open', () => {
       { match: { group: 'owners' }, level: 'full' },
       { match: { group: 'staff' }, level: 'operations' },
     ];
-    system = await startSystem(signingInAt(provider, { entitlements }));
+    system = await startSystem(openIdSettings(provider, { entitlements }));
   });
   afterEach(restoreClock);
   after(async () => {
@@ -85,8 +85,8 @@ describe('A person who changes while the page is open', () => {
   });
 
   async function signIn(browser: Browser, url: URL, claims: JWTPayload) {
-    provider.behave({ claims: { name: 'Ada', email: 'ada@example.com', ...claims } });
-    const departure = requireDeparture(await browser.visit(url));
+    provider.setBehaviour({ claims: { name: 'Ada', email: 'ada@example.com', ...claims } });
+    const departure = requireExternalRedirect(await browser.visit(url));
     return requirePage(await browser.visit(provider.approve(departure)));
   }
 
@@ -126,7 +126,7 @@ describe('A person who changes while the page is open', () => {
     const page = await signIn(browser, start(), { groups: ['owners'] });
     advanceClock(5);
     await signIn(browser, start({ prompt: 'login' }), { groups: ['owners', 'staff'] });
-    const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    const callback = requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
     expect(callback.searchParams.has('code')).to.equal(true);
   });
 });

@@ -6,29 +6,29 @@ import {
   readAudit,
   showConnector,
   showGrant,
-  type Wanted,
+  type ConnectorOptions,
 } from '../support/management-api.ts';
 import {
   describePage,
   openBrowser,
-  requireDeparture,
+  requireExternalRedirect,
   requirePage,
   type Step,
 } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import { redeem, registerClient } from '../support/connection.ts';
-import type { Filling } from '../support/html-forms.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
-import { authorizeUrl, discover, refresh, type TokenAnswer } from '../support/oauth.ts';
+import type { FormValues } from '../support/html-forms.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
+import { authorizeUrl, discover, refresh, type TokenResponse } from '../support/oauth.ts';
 import { onEachStore, type System } from '../support/system.ts';
 
-const DENY: Filling = { decision: 'deny' };
+const DENY: FormValues = { decision: 'deny' };
 
-function approve(level: string, stay = true): Filling {
+function approve(level: string, stay = true): FormValues {
   return { decision: 'approve', level, stay: stay ? 'on' : false };
 }
 
-async function openConsent(system: System, wanted: Wanted = {}) {
+async function openConsent(system: System, wanted: ConnectorOptions = {}) {
   const connector = await createConnector(system, { level: 'full', ...wanted });
   const { link } = connector;
   const { server } = await discover(link);
@@ -42,14 +42,14 @@ async function openConsent(system: System, wanted: Wanted = {}) {
     browser,
     page,
     state,
-    decide: (filling: Filling) => browser.submit(page, filling),
+    decide: (filling: FormValues) => browser.submit(page, filling),
     redeem: (callback: URL) => redeem({ link, server, client, callback, verifier }),
-    refresh: ({ body }: TokenAnswer) => refresh(server, client, body.refresh_token),
+    refresh: ({ body }: TokenResponse) => refresh(server, client, body.refresh_token),
     again: () => authorizeUrl(server, client, { resource: link }).url,
   };
 }
 
-function grantOf({ body }: TokenAnswer): string {
+function grantOf({ body }: TokenResponse): string {
   return String(decodeJwt(String(body.access_token)).grant_id);
 }
 
@@ -74,14 +74,14 @@ function expectApproved(step: Step, level: string): void {
 onEachStore('A person who answers the consent page twice', (system) => {
   it('CON-18 who denies after approving takes the code back, and the app is told', async () => {
     const { decide, redeem: exchange, state, again, browser } = await openConsent(system());
-    const callback = requireDeparture(await decide(approve('full')));
+    const callback = requireExternalRedirect(await decide(approve('full')));
     const denied = await decide(DENY);
-    requireDeparture(denied);
+    requireExternalRedirect(denied);
     expectDenied(denied, state);
     const { status, body } = await exchange(callback);
     expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
     const repeated = await decide(DENY);
-    expect(requireDeparture(repeated).href).to.equal(requireDeparture(denied).href);
+    expect(requireExternalRedirect(repeated).href).to.equal(requireExternalRedirect(denied).href);
     // The person is still signed in.
     expect(requirePage(await browser.visit(again())).html).to.include('Ada Lovelace');
   });
@@ -89,11 +89,11 @@ onEachStore('A person who answers the consent page twice', (system) => {
   it('CON-18 who denies after the app fetched its tokens ends them', async () => {
     const opened = await openConsent(system());
     const { link, decide } = opened;
-    const tokens = await opened.redeem(requireDeparture(await decide(approve('full'))));
-    expect(await isLetIn(link, tokens.body.access_token)).to.equal(true);
+    const tokens = await opened.redeem(requireExternalRedirect(await decide(approve('full'))));
+    expect(await isAccepted(link, tokens.body.access_token)).to.equal(true);
     const page = requirePage(await decide(DENY));
     expect(page.html).to.include('You have denied this').and.not.include('denied this already');
-    expect(await isLetIn(link, tokens.body.access_token)).to.equal(false);
+    expect(await isAccepted(link, tokens.body.access_token)).to.equal(false);
     expect((await opened.refresh(tokens)).body.error).to.equal('invalid_grant');
     const grantId = grantOf(tokens);
     const grant = await showGrant(system(), grantId);
@@ -108,7 +108,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
 
   it('CON-18 who denies after approving gives the use of the link back', async () => {
     const { connector, decide } = await openConsent(system(), { maxUses: 1 });
-    requireDeparture(await decide(approve('full')));
+    requireExternalRedirect(await decide(approve('full')));
     expect((await showConnector(system(), connector.id)).state).to.equal('used-up');
     await decide(DENY);
     const { state, uses } = await showConnector(system(), connector.id);
@@ -118,7 +118,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
   it('CON-18 who approves a lower level afterwards gets a code for that level', async () => {
     const opened = await openConsent(system());
     const { link, decide } = opened;
-    const callback = requireDeparture(await decide(approve('full')));
+    const callback = requireExternalRedirect(await decide(approve('full')));
     expectApproved(await decide(approve('analytics')), 'analytics');
     const tokens = await opened.redeem(callback);
     expect(tokens.body.scope).to.equal('analytics offline_access');
@@ -129,12 +129,12 @@ onEachStore('A person who answers the consent page twice', (system) => {
   it('CON-18 who approves a lower level after the app fetched its tokens lowers them', async () => {
     const opened = await openConsent(system());
     const { link, decide } = opened;
-    const tokens = await opened.redeem(requireDeparture(await decide(approve('full'))));
+    const tokens = await opened.redeem(requireExternalRedirect(await decide(approve('full'))));
     expectApproved(await decide(approve('operations')), 'operations');
-    expect(await isLetIn(link, tokens.body.access_token)).to.equal(false);
+    expect(await isAccepted(link, tokens.body.access_token)).to.equal(false);
     const refreshed = await opened.refresh(tokens);
     expect(refreshed.body.scope).to.equal('operations offline_access');
-    expect(await isLetIn(link, refreshed.body.access_token)).to.equal(true);
+    expect(await isAccepted(link, refreshed.body.access_token)).to.equal(true);
     const { level } = await showGrant(system(), grantOf(tokens));
     expect(level).to.equal('operations');
     const events = (await readAudit(system())).filter(
@@ -145,7 +145,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
 
   it('CON-18 who lowers the level and then denies has denied', async () => {
     const opened = await openConsent(system());
-    const callback = requireDeparture(await opened.decide(approve('full')));
+    const callback = requireExternalRedirect(await opened.decide(approve('full')));
     await opened.decide(approve('analytics'));
     expectDenied(await opened.decide(DENY));
     expect((await opened.redeem(callback)).body.error).to.equal('invalid_grant');
@@ -153,8 +153,8 @@ onEachStore('A person who answers the consent page twice', (system) => {
 
   it('CON-18 who unticks staying connected afterwards gives no refresh token', async () => {
     const opened = await openConsent(system());
-    const first = requireDeparture(await opened.decide(approve('admin')));
-    const second = requireDeparture(await opened.decide(approve('admin', false)));
+    const first = requireExternalRedirect(await opened.decide(approve('admin')));
+    const second = requireExternalRedirect(await opened.decide(approve('admin', false)));
     expect(second.href).to.equal(first.href);
     const { body } = await opened.redeem(first);
     expect([body.scope, body.refresh_token]).to.deep.equal(['admin', undefined]);
@@ -162,25 +162,29 @@ onEachStore('A person who answers the consent page twice', (system) => {
 
   it('CON-18 who unticks staying connected after the app fetched its tokens ends the refresh token only', async () => {
     const opened = await openConsent(system());
-    const tokens = await opened.redeem(requireDeparture(await opened.decide(approve('admin'))));
+    const tokens = await opened.redeem(
+      requireExternalRedirect(await opened.decide(approve('admin'))),
+    );
     await opened.decide(approve('admin', false));
     expect((await opened.refresh(tokens)).body.error).to.equal('invalid_grant');
-    expect(await isLetIn(opened.link, tokens.body.access_token)).to.equal(true);
+    expect(await isAccepted(opened.link, tokens.body.access_token)).to.equal(true);
     advanceClock(600);
-    expect(await isLetIn(opened.link, tokens.body.access_token)).to.equal(true);
+    expect(await isAccepted(opened.link, tokens.body.access_token)).to.equal(true);
     const grant = await showGrant(system(), grantOf(tokens));
     expect([grant.state, grant.refusals]).to.deep.equal(['active', []]);
   });
 
   it('CON-18 who unticks staying connected after a refresh keeps the access token until it expires', async () => {
     const opened = await openConsent(system());
-    const tokens = await opened.redeem(requireDeparture(await opened.decide(approve('admin'))));
+    const tokens = await opened.redeem(
+      requireExternalRedirect(await opened.decide(approve('admin'))),
+    );
     advanceClock(3);
     const refreshed = await opened.refresh(tokens);
     await opened.decide(approve('admin', false));
     expect((await opened.refresh(refreshed)).body.error).to.equal('invalid_grant');
     advanceClock(600);
-    expect(await isLetIn(opened.link, refreshed.body.access_token)).to.equal(true);
+    expect(await isAccepted(opened.link, refreshed.body.access_token)).to.equal(true);
     advanceClock(4000);
     const grant = await showGrant(system(), grantOf(tokens));
     expect([grant.state, grant.reason]).to.deep.equal(['ended', 'not_renewable']);
@@ -188,16 +192,16 @@ onEachStore('A person who answers the consent page twice', (system) => {
 
   it('CON-19 who denies and then approves has denied', async () => {
     const { decide, page, browser } = await openConsent(system());
-    const denied = requireDeparture(await decide(DENY));
+    const denied = requireExternalRedirect(await decide(DENY));
     const later = requirePage(await decide(approve('analytics')));
     expectDenied(later);
-    expect(requireDeparture(await decide(DENY)).href).to.equal(denied.href);
+    expect(requireExternalRedirect(await decide(DENY)).href).to.equal(denied.href);
     expectDenied(requirePage(await browser.visit(page.url)));
   });
 
   it('CON-19 who denies after approving and then approves again has denied', async () => {
     const opened = await openConsent(system());
-    const callback = requireDeparture(await opened.decide(approve('full')));
+    const callback = requireExternalRedirect(await opened.decide(approve('full')));
     await opened.decide(DENY);
     expectDenied(requirePage(await opened.decide(approve('full'))));
     expect((await opened.redeem(callback)).body.error).to.equal('invalid_grant');
@@ -205,7 +209,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
 
   it('CON-19 who approves a higher level afterwards has granted the lower one, and is told so', async () => {
     const opened = await openConsent(system());
-    const callback = requireDeparture(await opened.decide(approve('analytics', false)));
+    const callback = requireExternalRedirect(await opened.decide(approve('analytics', false)));
     const later = await opened.decide(approve('full'));
     expectApproved(later, 'analytics');
     expect(requirePage(later).html).to.not.include('>full<');
@@ -215,8 +219,8 @@ onEachStore('A person who answers the consent page twice', (system) => {
 
   it('CON-19 who ticks staying connected afterwards gives no refresh token', async () => {
     const opened = await openConsent(system());
-    const first = requireDeparture(await opened.decide(approve('admin', false)));
-    const second = requireDeparture(await opened.decide(approve('admin')));
+    const first = requireExternalRedirect(await opened.decide(approve('admin', false)));
+    const second = requireExternalRedirect(await opened.decide(approve('admin')));
     expect(second.href).to.equal(first.href);
     const { body } = await opened.redeem(first);
     expect([body.scope, body.refresh_token]).to.deep.equal(['admin', undefined]);
@@ -224,7 +228,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
 
   it('CON-19 who lowered the level and approves the higher one again has granted the lower one', async () => {
     const opened = await openConsent(system());
-    const callback = requireDeparture(await opened.decide(approve('full')));
+    const callback = requireExternalRedirect(await opened.decide(approve('full')));
     await opened.decide(approve('analytics'));
     expectApproved(await opened.decide(approve('full')), 'analytics');
     expect((await opened.redeem(callback)).body.scope).to.equal('analytics offline_access');
@@ -232,18 +236,20 @@ onEachStore('A person who answers the consent page twice', (system) => {
 
   it('CON-18 who answers differently after 15 seconds is told what was decided, and changes nothing', async () => {
     const opened = await openConsent(system());
-    const tokens = await opened.redeem(requireDeparture(await opened.decide(approve('admin'))));
+    const tokens = await opened.redeem(
+      requireExternalRedirect(await opened.decide(approve('admin'))),
+    );
     advanceClock(16);
     for (const filling of [DENY, approve('analytics'), approve('admin', false), approve('admin')])
       expectApproved(await opened.decide(filling), 'admin');
     const refreshed = await opened.refresh(tokens);
     expect(refreshed.body.scope).to.equal('admin offline_access');
-    expect(await isLetIn(opened.link, tokens.body.access_token)).to.equal(true);
+    expect(await isAccepted(opened.link, tokens.body.access_token)).to.equal(true);
   });
 
   it('CON-18 who asks for another account after answering is told what was decided', async () => {
     const opened = await openConsent(system());
-    const callback = requireDeparture(await opened.decide(approve('admin')));
+    const callback = requireExternalRedirect(await opened.decide(approve('admin')));
     expectApproved(await opened.decide({ decision: 'switch' }), 'admin');
     expect((await opened.redeem(callback)).body.scope).to.equal('admin offline_access');
   });
@@ -251,7 +257,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
   it('CON-06 CON-18 no form of another flow, browser or site changes what was decided', async () => {
     const opened = await openConsent(system());
     const other = await openConsent(system());
-    const callback = requireDeparture(await opened.decide(approve('admin')));
+    const callback = requireExternalRedirect(await opened.decide(approve('admin')));
     const { action } = opened.page.forms.find(({ method }) => method === 'POST') ?? {};
     if (!action) throw new Error('the page has no form');
     const form = (token: string) => new URLSearchParams({ decision: 'deny', token });
@@ -298,11 +304,11 @@ onEachStore('A person who answers the consent page twice', (system) => {
     for (const filling of [DENY, approve('full', false), approve('analytics')]) {
       for (let round = 0; round < 4; round += 1) {
         const opened = await openConsent(system());
-        const callback = requireDeparture(await opened.decide(approve('full')));
+        const callback = requireExternalRedirect(await opened.decide(approve('full')));
         const [tokens] = await Promise.all([opened.redeem(callback), opened.decide(filling)]);
         const { access_token: token, refresh_token: refreshToken } = tokens.body;
         const what = JSON.stringify([filling, tokens.status, tokens.body.scope]);
-        if (filling === DENY) expect(await isLetIn(opened.link, token), what).to.equal(false);
+        if (filling === DENY) expect(await isAccepted(opened.link, token), what).to.equal(false);
         if (refreshToken === undefined) continue;
         const { status, body } = await opened.refresh(tokens);
         if (filling.level === 'analytics')
@@ -319,9 +325,9 @@ onEachStore('A person who answers the consent page twice', (system) => {
         ['full', 'analytics', 'admin'].map((level) => opened.decide(approve(level))),
       );
       const callback = steps.find(
-        (step) => step.kind === 'left' && step.url.searchParams.has('code'),
+        (step) => step.kind === 'redirect' && step.url.searchParams.has('code'),
       );
-      if (callback?.kind !== 'left') throw new Error('nothing led to the app');
+      if (callback?.kind !== 'redirect') throw new Error('nothing led to the app');
       expect((await opened.redeem(callback.url)).body.scope).to.equal('analytics offline_access');
     }
   });

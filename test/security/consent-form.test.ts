@@ -1,26 +1,27 @@
 // The form of the consent page (RFC 9700 section 4.16): belongs to one flow of one browser, and ends after one page.
 import { expect } from 'chai';
 import {
-  asksConsent,
-  asksWho,
+  isConsentPage,
+  isSignInPage,
   type Browser,
   describePage,
-  requireDeparture,
+  requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
 import { redeem } from '../support/connection.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
-import type { Filling } from '../support/html-forms.ts';
-import { approval, useConsent } from '../support/consent.ts';
+import type { FormValues } from '../support/html-forms.ts';
+import { approvalForm, useConsent } from '../support/consent.ts';
 
 describe('Consent', () => {
-  const { system, place, newClient, start, newBrowser, opened } = useConsent();
+  const { system, target, newClient, startAuthorization, newBrowser, openConsentPage } =
+    useConsent();
 
   it('CON-06 takes no form of another flow, site or nobody, and goes on', async () => {
-    const { browser, page } = await opened();
-    const other = requirePage(await browser.visit(start(await newClient()).url));
-    const { action, body } = approval(page);
-    const foreign = approval(other).body;
+    const { browser, page } = await openConsentPage();
+    const other = requirePage(await browser.visit(startAuthorization(await newClient()).url));
+    const { action, body } = approvalForm(page);
+    const foreign = approvalForm(other).body;
     const cookie = cookieHeader(browser.jar, action);
     const attempts: [string, URLSearchParams, Record<string, string>][] = [
       ['of another flow', foreign, {}],
@@ -43,7 +44,7 @@ describe('Consent', () => {
         });
         expect(answer.status, `${decision} ${what}`).to.equal(403);
       }
-    const callback = requireDeparture(await browser.post(page, action, body));
+    const callback = requireExternalRedirect(await browser.post(page, action, body));
     expect(callback.searchParams.has('code')).to.equal(true);
     for (const [what, sent, headers] of attempts.slice(2)) {
       const answer = await fetch(action, {
@@ -57,37 +58,37 @@ describe('Consent', () => {
   });
 
   it('CON-06 takes the form of a page that was loaded twice, from either copy', async () => {
-    const { browser, page } = await opened();
+    const { browser, page } = await openConsentPage();
     const again = requirePage(await browser.visit(page.url));
-    expect(approval(again).body.get('token')).to.equal(approval(page).body.get('token'));
-    const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    expect(approvalForm(again).body.get('token')).to.equal(approvalForm(page).body.get('token'));
+    const callback = requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
     expect(callback.searchParams.has('code')).to.equal(true);
   });
 
   it('CON-12 belongs to the browser that started it, and to one flow of that', async () => {
-    const { browser, page } = await opened();
+    const { browser, page } = await openConsentPage();
     const uid = page.url.pathname.split('/').at(-1) ?? '';
     const stranger = newBrowser();
-    await stranger.authorize(start(await newClient()).url, { person: 'grace' });
+    await stranger.authorize(startAuthorization(await newClient()).url, { person: 'grace' });
     for (const path of [`/interaction/${uid}`, `/oauth/authorize/${uid}`]) {
       const answer = requirePage(await stranger.visit(system().auth + path));
       expect(answer.status, path).to.equal(400);
     }
-    const stolen = requirePage(await stranger.post(page, page.url, approval(page).body));
+    const stolen = requirePage(await stranger.post(page, page.url, approvalForm(page).body));
     expect(stolen.status).to.equal(400);
     // The cookie of one flow, sent to the address of another.
-    const second = requirePage(await browser.visit(start(await newClient()).url));
+    const second = requirePage(await browser.visit(startAuthorization(await newClient()).url));
     const answer = await fetch(second.url, {
       redirect: 'manual',
       headers: { cookie: cookieHeader(browser.jar, page.url) },
     });
     expect(answer.status).to.equal(400);
-    requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
   });
 
   it('CON-12 gets no answer from a flow of another browser, whose cookie was sent to its address', async () => {
-    const [stranger, person] = [await opened(), await opened()];
-    const { action, body } = approval(stranger.page);
+    const [stranger, person] = [await openConsentPage(), await openConsentPage()];
+    const { action, body } = approvalForm(stranger.page);
     const { headers } = await fetch(action, {
       method: 'POST',
       redirect: 'manual',
@@ -100,7 +101,7 @@ describe('Consent', () => {
     const elsewhere = resumed.href.replace(/[^/]+$/, pathname.split('/').at(-1) ?? '');
     const answer = await fetch(elsewhere, { redirect: 'manual', headers: { cookie } });
     expect([answer.status, answer.headers.get('location')]).to.deep.equal([400, null]);
-    const callback = requireDeparture(
+    const callback = requireExternalRedirect(
       await person.browser.submit(person.page, { decision: 'approve' }),
     );
     expect(callback.searchParams.get('state')).to.equal(person.state);
@@ -113,9 +114,9 @@ describe('Consent', () => {
       const tabs = { x: await tab(browser), y: await tab(browser) };
       for (const step of order) await tabs[step.toLowerCase() as 'x' | 'y'].go();
       for (const { state, client, verifier, page } of Object.values(tabs)) {
-        if (page.kind !== 'left') throw new Error(describePage(page));
+        if (page.kind !== 'redirect') throw new Error(describePage(page));
         expect(page.url.searchParams.get('state')).to.equal(state);
-        const { server, connector } = place();
+        const { server, connector } = target();
         const code = { link: connector.link, server, client, callback: page.url, verifier };
         expect((await redeem(code)).status).to.equal(200);
       }
@@ -125,7 +126,7 @@ describe('Consent', () => {
   /** One authorization in a tab of its own: `go` signs in, and then approves. */
   async function tab(browser: Browser) {
     const client = await newClient();
-    const { url, state, verifier } = start(client);
+    const { url, state, verifier } = startAuthorization(client);
     const self = {
       client,
       state,
@@ -133,7 +134,9 @@ describe('Consent', () => {
       page: await browser.visit(url),
       async go() {
         const page = requirePage(self.page);
-        const filling: Filling = asksWho(page) ? { person: 'ada' } : { decision: 'approve' };
+        const filling: FormValues = isSignInPage(page)
+          ? { person: 'ada' }
+          : { decision: 'approve' };
         self.page = await browser.submit(page, filling);
       },
     };
@@ -152,8 +155,8 @@ describe('Consent', () => {
       { prompt: 'login', max_age: '0' },
     ]) {
       const browser = newBrowser();
-      const page = await browser.openConsent(start(client, more).url);
-      const { searchParams } = requireDeparture(
+      const page = await browser.openConsent(startAuthorization(client, more).url);
+      const { searchParams } = requireExternalRedirect(
         await browser.submit(page, { decision: 'approve' }),
       );
       expect(searchParams.has('code'), JSON.stringify(more)).to.equal(true);
@@ -162,13 +165,15 @@ describe('Consent', () => {
 
   it('CON-17 ends for a person who may hold nothing, however often they try', async () => {
     const browser = newBrowser();
-    const page = await browser.openConsent(start(await newClient()).url, 'alan');
-    const { action, body } = approval(page);
+    const page = await browser.openConsent(startAuthorization(await newClient()).url, 'alan');
+    const { action, body } = approvalForm(page);
     for (let time = 0; time < 3; time += 1) {
       const answer = requirePage(await browser.post(page, action, body));
-      expect([answer.status, asksConsent(answer)]).to.deep.equal([403, false]);
+      expect([answer.status, isConsentPage(answer)]).to.deep.equal([403, false]);
     }
-    const { searchParams } = requireDeparture(await browser.submit(page, { decision: 'deny' }));
+    const { searchParams } = requireExternalRedirect(
+      await browser.submit(page, { decision: 'deny' }),
+    );
     expect(searchParams.get('error')).to.equal('access_denied');
   });
 });

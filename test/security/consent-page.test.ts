@@ -1,19 +1,27 @@
 // The consent page (RFC 6749 section 10.2): asked every time, says what is so, and shows nothing that a client could misuse.
 import { expect } from 'chai';
-import { asksConsent, asksWho, type Page, requirePage } from '../support/browser.ts';
+import { isConsentPage, isSignInPage, type Page, requirePage } from '../support/browser.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { useConsent } from '../support/consent.ts';
 
 describe('Consent', () => {
-  const { system, place, newClient, start, newBrowser, kinds, registerNamed, opened } =
-    useConsent();
+  const {
+    system,
+    target,
+    newClient,
+    startAuthorization,
+    newBrowser,
+    clientsOfEachKind,
+    registerNamed,
+    openConsentPage,
+  } = useConsent();
 
   it('CON-01 is asked every time of every kind of client, wherever the link was clicked', async () => {
-    for (const [kind, client] of await kinds()) {
+    for (const [kind, client] of await clientsOfEachKind()) {
       const browser = newBrowser();
-      await browser.authorize(start(client).url);
+      await browser.authorize(startAuthorization(client).url);
       for (const site of ['', 'none', 'same-origin', 'cross-site']) {
-        const { url } = start(client, { prompt: undefined });
+        const { url } = startAuthorization(client, { prompt: undefined });
         const headers = {
           cookie: cookieHeader(browser.jar, url),
           accept: 'text/html',
@@ -22,20 +30,23 @@ describe('Consent', () => {
         const answer = await fetch(url, { headers, redirect: 'manual' });
         expect(answer.headers.get('location'), `${kind} ${site}`).to.match(/^\/interaction\//);
       }
-      expect(asksConsent(requirePage(await browser.visit(start(client).url))), kind).to.equal(true);
+      expect(
+        isConsentPage(requirePage(await browser.visit(startAuthorization(client).url))),
+        kind,
+      ).to.equal(true);
     }
   });
 
   it('CON-02 CON-03 says who asks, where the answer goes, what for, as whom and for how long', async () => {
-    for (const [kind, client] of await kinds()) {
-      const { page } = await opened(client);
+    for (const [kind, client] of await clientsOfEachKind()) {
+      const { page } = await openConsentPage(client);
       const text = describeAll(page);
       expect(text, kind).to.match(new RegExp(kind, 'i'));
       const { host } = new URL(client.redirectUri);
       for (const fact of [
         host,
         'Club figures',
-        place().connector.link,
+        target().connector.link,
         'Ada Lovelace',
         'operations',
       ])
@@ -62,7 +73,7 @@ describe('Consent', () => {
       ['Claude\n(verified)', /Claude ?\(verified\)/, /Claude\n/],
     ];
     for (const [client_name, shown, hidden] of names) {
-      const { page } = await opened(await registerNamed({ client_name }));
+      const { page } = await openConsentPage(await registerNamed({ client_name }));
       expect(page.html, client_name.slice(0, 40))
         .to.match(shown)
         .and.match(/not verified/i);
@@ -79,7 +90,7 @@ describe('Consent', () => {
         ),
       ),
     );
-    const { page } = await opened(client);
+    const { page } = await openConsentPage(client);
     expect(page.html).to.not.include('spy.example');
     expect(page.html).to.not.match(/(?:src|href)="(?:https?:)?\/\//);
     expect(page.headers.get('content-security-policy')).to.match(/img-src 'self'(;|$)/);
@@ -88,10 +99,12 @@ describe('Consent', () => {
   it('CON-15 comes after a fresh sign-in when the app asks for one', async () => {
     const browser = newBrowser();
     const client = await newClient();
-    await browser.authorize(start(client).url);
+    await browser.authorize(startAuthorization(client).url);
     browser.visited.length = 0;
-    const page = requirePage(await browser.visit(start(client, { prompt: 'login' }).url));
-    expect(asksWho(page)).to.equal(true);
+    const page = requirePage(
+      await browser.visit(startAuthorization(client, { prompt: 'login' }).url),
+    );
+    expect(isSignInPage(page)).to.equal(true);
     const idp = new URL(String(system().origins[2]));
     const asked = browser.visited.filter(({ host }) => host === idp.host);
     expect(asked.some(({ searchParams }) => searchParams.get('prompt') === 'login')).to.equal(true);
@@ -110,7 +123,7 @@ describe('Consent', () => {
     const client = await newClient();
     for (const injection of INJECTIONS) {
       const query = encodeURI(injection);
-      const { browser, page } = await opened(client);
+      const { browser, page } = await openConsentPage(client);
       const same = requirePage(await browser.visit(`${page.url.href}?${query}`));
       expect(same.status, injection).to.equal(200);
       expect(same.html).to.equal(page.html);

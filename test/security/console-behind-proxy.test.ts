@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { freePorts } from '../support/free-ports.ts';
 import {
   type OpenIdProvider,
-  signingInAt,
+  openIdSettings,
   startOpenIdProvider,
 } from '../support/openid-provider.ts';
 import { rawRequest } from '../support/raw-request.ts';
@@ -16,7 +16,7 @@ describe('The console behind a proxy that ends TLS', () => {
   let host: string;
   before(async () => {
     provider = await startOpenIdProvider();
-    provider.behave({ claims: { name: 'Ada', email: 'ada@example.com' } });
+    provider.setBehaviour({ claims: { name: 'Ada', email: 'ada@example.com' } });
     const [publicPort, port] = await freePorts(2);
     host = `localhost:${publicPort}`;
     listener = `http://127.0.0.1:${port}`;
@@ -28,7 +28,7 @@ describe('The console behind a proxy that ends TLS', () => {
       entitlements: [{ match: { anyone: true }, level: 'full' }],
       management: { administrators: [{ subject: 'subject-1' }] },
     };
-    system = await startSystem(signingInAt(provider, file, addresses));
+    system = await startSystem(openIdSettings(provider, file, addresses));
   });
   after(async () => {
     await system?.stop();
@@ -69,7 +69,7 @@ describe('The console behind a proxy that ends TLS', () => {
 
   it('CSL-09 shows what the identity provider calls people as text', async () => {
     const name = `<script>alert(1)</script>"><b>Ada`;
-    provider.behave({ claims: { name, email: `"<i>"@example.com` } });
+    provider.setBehaviour({ claims: { name, email: `"<i>"@example.com` } });
     const { session } = await signIn();
     for (const path of ['/console/connectors', '/console/accounts', '/console/audit']) {
       const { status, body } = await visit(path, { cookie: pairOf(session) });
@@ -80,7 +80,7 @@ describe('The console behind a proxy that ends TLS', () => {
   });
 
   it('CSL-01 lets nobody in whose identity is another, whatever they are called', async () => {
-    provider.behave({ claims: { sub: 'subject-2', name: 'subject-1', email: 'subject-1' } });
+    provider.setBehaviour({ claims: { sub: 'subject-2', name: 'subject-1', email: 'subject-1' } });
     const { session, back } = await signIn();
     expect(back.status).to.equal(403);
     expect(session).to.equal('');

@@ -7,18 +7,18 @@ import { gatehouse, type Outcome } from '../management/command-line.ts';
 import { createConnector } from '../support/management-api.ts';
 import { type Browser, openBrowser, type Page, requirePage } from '../support/browser.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
-import { openAccount } from '../support/account-page.ts';
+import { openAccountPage } from '../support/account-page.ts';
 import { runServerWhile } from '../support/main-process.ts';
 import { callTool } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
 import { startRedis } from '../support/redis-server.ts';
-import { openPlace, type Place, type System } from '../support/system.ts';
+import { createDeployment, type Deployment, type System } from '../support/system.ts';
 
 const STORE_PASSWORD = 'password-of-the-store-0123456789';
 const GREETING = /is running\./;
 
 /** Consent, account page and console, by Ada. Returns every value that is nobody else's business. */
-async function usePages(place: Place): Promise<Canaries> {
+async function usePages(place: Deployment): Promise<Canaries> {
   const system: System = { ...place.facts, signalStore: () => {}, stop: async () => {} };
   const canaries: Canaries = new Map(
     Object.entries({
@@ -60,7 +60,7 @@ async function usePages(place: Place): Promise<Canaries> {
   notePage(
     await browser.openConsent(authorizeUrl(server, client, { resource: connector.link }).url),
   );
-  notePage(await openAccount(system, browser));
+  notePage(await openAccountPage(system, browser));
   for (const path of ['connectors', 'tokens', 'grants', 'accounts', 'clients', 'audit', 'health']) {
     const page = requirePage(await browser.visit(`${system.management}/console/${path}`));
     expect(page.status, path).to.equal(200);
@@ -90,7 +90,7 @@ describe('With DEBUG=*', () => {
     await admin.config('SET', 'requirepass', STORE_PASSWORD);
     admin.disconnect();
     const storeAddress = redis.url.replace('//', `//:${STORE_PASSWORD}@`);
-    const place = await openPlace({ storeAddress });
+    const place = await createDeployment({ storeAddress });
     try {
       let canaries: Canaries = new Map();
       const environment = {

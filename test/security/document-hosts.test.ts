@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { isIdentifiedByHost } from '../../src/authorization-server/engine/shared-hosts.ts';
 import { DOMAIN } from '../authorization-server/metadata-documents/document-host.ts';
 import { wrongSettings } from '../settings/settings-file.ts';
-import { openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
+import { openBrowser, requireExternalRedirect, requirePage } from '../support/browser.ts';
 import { authorizeUrl, discover, exchange } from '../support/oauth.ts';
 import { isAsked, usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
 
@@ -129,7 +129,7 @@ describe('Documents of chosen hosts', () => {
     expect(page.html)
       .to.match(/not verified/i)
       .and.not.match(/identified by this address/i);
-    const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    const callback = requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
     await exchange(server, client, { callback, verifier });
     const { html } = requirePage(await browser.visit(`${system.auth}/account`));
     expect(html)

@@ -1,7 +1,12 @@
 // With several identity providers, addresses of a domain count only when the owner of the domain asserts them, and organizations by their id.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { asksConsent, openBrowser, requireDeparture, requirePage } from '../support/browser.ts';
+import {
+  isConsentPage,
+  openBrowser,
+  requireExternalRedirect,
+  requirePage,
+} from '../support/browser.ts';
 import { registerClient } from '../support/connection.ts';
 import {
   type Github,
@@ -13,7 +18,7 @@ import { authorizeUrl, discover } from '../support/oauth.ts';
 import {
   OPENID_CLIENT,
   type OpenIdProvider,
-  signingInAt,
+  openIdSettings,
   startOpenIdProvider,
 } from '../support/openid-provider.ts';
 import { startSystem, type System } from '../support/system.ts';
@@ -28,7 +33,7 @@ describe('With several identity providers', () => {
   before(async () => {
     [example, partners] = await Promise.all([startOpenIdProvider(), startOpenIdProvider()]);
     github = await startGithub();
-    const { file, settings } = signingInAt(example, {
+    const { file, settings } = openIdSettings(example, {
       identityProvider: undefined,
       identityProviders: [
         {
@@ -58,9 +63,10 @@ describe('With several identity providers', () => {
   type Id = keyof ReturnType<typeof providers>;
 
   function behave(id: Id, { email, ...claims }: Person) {
-    if (id === 'github') github.behave({ emails: [{ email, primary: true, verified: true }] });
+    if (id === 'github')
+      github.setBehaviour({ emails: [{ email, primary: true, verified: true }] });
     else
-      providers()[id].behave({
+      providers()[id].setBehaviour({
         claims: { sub: `${id} ${email}`, name: 'The CEO', email, email_verified: true, ...claims },
       });
   }
@@ -72,10 +78,10 @@ describe('With several identity providers', () => {
     const browser = openBrowser([system.auth]);
     const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
     const choice = requirePage(await browser.visit(url));
-    const departure = requireDeparture(await browser.submit(choice, { provider: id }));
+    const departure = requireExternalRedirect(await browser.submit(choice, { provider: id }));
     const page = requirePage(await browser.visit(providers()[id].approve(departure)));
     expect(page.status).to.be.oneOf([200, 403]);
-    expect(asksConsent(page)).to.equal(page.status === 200);
+    expect(isConsentPage(page)).to.equal(page.status === 200);
     return page.forms.flatMap(({ controls }) =>
       controls.flatMap(({ name, value }) => (name === 'level' ? [String(value)] : [])),
     );
@@ -84,7 +90,7 @@ describe('With several identity providers', () => {
   async function consoleStatus(id: Id, person: Person): Promise<number> {
     behave(id, person);
     const browser = openBrowser([system.management]);
-    const departure = requireDeparture(
+    const departure = requireExternalRedirect(
       await browser.visit(new URL(`${system.management}/console/sign-in/${id}`)),
     );
     return requirePage(await browser.visit(providers()[id].approve(departure))).status;
@@ -152,13 +158,15 @@ describe('An organization of GitHub', () => {
   });
 
   async function highestFor(user: number, organization: object): Promise<string | undefined> {
-    const answers: GithubBehaviour['answers'] = { '/api/v3/user/orgs': { body: [organization] } };
-    github.behave({ user: { id: user, login: `user-${user}` }, answers });
+    const responses: GithubBehaviour['responses'] = {
+      '/api/v3/user/orgs': { body: [organization] },
+    };
+    github.setBehaviour({ user: { id: user, login: `user-${user}` }, responses });
     const { link } = await createConnector(system, { level: 'full' });
     const { server } = await discover(link);
     const browser = openBrowser([system.auth]);
     const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
-    const departure = requireDeparture(await browser.visit(url));
+    const departure = requireExternalRedirect(await browser.visit(url));
     const page = requirePage(await browser.visit(github.approve(departure)));
     expect(page.status).to.be.oneOf([200, 403]);
     return page.forms

@@ -8,7 +8,7 @@ import {
   REDIRECT_URI,
   registerClient,
 } from '../support/connection.ts';
-import { callTool, isLetIn } from '../support/mcp.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { discover, refresh, type Client } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 import { until } from '../store/condition.ts';
@@ -71,7 +71,7 @@ describe('Wrong tokens', () => {
     for (let n = 0; n < 8; n += 1)
       found.push(await ask(n % 2 ? connector.link : `${system().resource}/mcp`, forged));
     expect(found).to.deep.equal([401, 401, 401, 401, 401, 429, 429, 429]);
-    expect(await isLetIn(connector.link, accessToken)).to.equal(true);
+    expect(await isAccepted(connector.link, accessToken)).to.equal(true);
     expect(await ask(connector.link, ended.accessToken)).to.equal(401);
   });
 });

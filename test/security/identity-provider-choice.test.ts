@@ -1,26 +1,33 @@
 // The choice among several identity providers: who is asked, what is remembered of it, and what it says when one is away or fails.
 import { expect } from 'chai';
 import {
-  asksConsent,
+  isConsentPage,
   type Browser,
   describePage,
-  requireDeparture,
+  requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
 import type { OpenIdProvider } from '../support/openid-provider.ts';
 import type { System } from '../support/system.ts';
-import { isChoice, useIdentityProviders } from '../support/identity-providers.ts';
+import { isProviderChoicePage, useIdentityProviders } from '../support/identity-providers.ts';
 
 const COOKIE = 'gatehouse-provider';
 
 describe('Several identity providers', () => {
-  const { now, newBrowser, arrive, choose, comeBack, signIn, expectRefused } =
-    useIdentityProviders();
+  const {
+    setup,
+    newBrowser,
+    startAuthorization,
+    chooseProvider,
+    callbackFrom,
+    signIn,
+    expectRefused,
+  } = useIdentityProviders();
   let example: OpenIdProvider;
   let partners: OpenIdProvider;
   let system: System;
   before(() => {
-    ({ example, partners, system } = now());
+    ({ example, partners, system } = setup());
   });
 
   const remembered = ({ jar }: Browser) => jar.find(({ name }) => name === COOKIE)?.value;
@@ -28,11 +35,11 @@ describe('Several identity providers', () => {
   it('are a choice, in the order of the settings, and each has a callback of its own', async () => {
     for (const id of ['example', 'partners', 'github']) {
       const browser = newBrowser();
-      const page = requirePage((await arrive(browser)).step);
+      const page = requirePage((await startAuthorization(browser)).step);
       const names = [...page.html.matchAll(/name="provider" value="(\w+)"/g)].map(([, n]) => n);
       expect(names).to.deep.equal(['example', 'partners', 'github', 'away']);
       expect(page.headers.get('cache-control')).to.equal('no-store');
-      const { searchParams } = requireDeparture(await choose(browser, page, id));
+      const { searchParams } = requireExternalRedirect(await chooseProvider(browser, page, id));
       expect(searchParams.get('redirect_uri')).to.equal(
         `${system.auth}/interaction/callback/${id}`,
       );
@@ -46,15 +53,15 @@ describe('Several identity providers', () => {
       ['github', 'GitHub'],
     ] as const) {
       const { page } = await signIn(newBrowser(), id);
-      expect(asksConsent(page), describePage(page)).to.equal(true);
+      expect(isConsentPage(page), describePage(page)).to.equal(true);
       expect(page.html).to.match(new RegExp(`ada@example\\.com.*${name}`));
     }
   });
 
   it('are not asked about when the app names an address at one of them, who is told', async () => {
     const browser = newBrowser();
-    const departure = requireDeparture(
-      (await arrive(browser, { login_hint: 'Ada@EXAMPLE.com' })).step,
+    const departure = requireExternalRedirect(
+      (await startAuthorization(browser, { login_hint: 'Ada@EXAMPLE.com' })).step,
     );
     expect(departure.origin).to.equal(example.issuer);
     expect(departure.searchParams.get('login_hint')).to.equal('Ada@EXAMPLE.com');
@@ -66,20 +73,28 @@ describe('Several identity providers', () => {
       'a'.repeat(999),
     ])
       expect(
-        isChoice(requirePage((await arrive(newBrowser(), { login_hint: hint })).step)),
+        isProviderChoicePage(
+          requirePage((await startAuthorization(newBrowser(), { login_hint: hint })).step),
+        ),
       ).to.equal(true);
   });
 
   it('are told of an address only when it may be theirs', async () => {
     const browser = newBrowser();
-    const page = requirePage((await arrive(browser, { login_hint: 'ada@example.org' })).step);
-    const atGithub = requireDeparture(await choose(browser, page, 'github'));
+    const page = requirePage(
+      (await startAuthorization(browser, { login_hint: 'ada@example.org' })).step,
+    );
+    const atGithub = requireExternalRedirect(await chooseProvider(browser, page, 'github'));
     expect(atGithub.searchParams.get('login')).to.equal('ada@example.org');
-    const away = requirePage((await arrive(newBrowser(), { login_hint: 'x@away.example' })).step);
+    const away = requirePage(
+      (await startAuthorization(newBrowser(), { login_hint: 'x@away.example' })).step,
+    );
     const other = newBrowser();
-    const again = requirePage((await arrive(other, { login_hint: 'x@away.example' })).step);
-    expect(isChoice(away)).to.equal(true);
-    const atPartners = requireDeparture(await choose(other, again, 'partners'));
+    const again = requirePage(
+      (await startAuthorization(other, { login_hint: 'x@away.example' })).step,
+    );
+    expect(isProviderChoicePage(away)).to.equal(true);
+    const atPartners = requireExternalRedirect(await chooseProvider(other, again, 'partners'));
     expect(atPartners.searchParams.has('login_hint')).to.equal(false);
   });
 
@@ -87,28 +102,28 @@ describe('Several identity providers', () => {
     const browser = newBrowser();
     await signIn(browser, 'partners');
     expect(remembered(browser)).to.equal('partners');
-    const { step } = await arrive(browser, { prompt: 'login' });
+    const { step } = await startAuthorization(browser, { prompt: 'login' });
     const page = requirePage(step);
     const marked = (html: string) => /value="(\w+)"(?:(?!<\/button>)[^])*Used last time/.exec(html);
     expect(page.html.match(/Used last time/g)).to.have.length(1);
     expect(marked(page.html.slice(page.html.indexOf('value="partners"')))?.[1]).to.equal(
       'partners',
     );
-    const departure = requireDeparture(await choose(browser, page, 'example'));
+    const departure = requireExternalRedirect(await chooseProvider(browser, page, 'example'));
     expect(departure.searchParams.get('prompt')).to.equal('login');
-    requirePage(await browser.visit(comeBack('example', departure)));
+    requirePage(await browser.visit(callbackFrom('example', departure)));
     expect(remembered(browser)).to.equal('example');
   });
 
   it('are not remembered when the sign-in there failed, and nothing is made of a forged cookie', async () => {
     const browser = newBrowser();
-    const page = requirePage((await arrive(browser)).step);
-    await choose(browser, page, 'away');
+    const page = requirePage((await startAuthorization(browser)).step);
+    await chooseProvider(browser, page, 'away');
     expect(remembered(browser)).to.equal(undefined);
     await signIn(browser, 'partners');
     for (const value of ['nobody', '%3Cscript%3E', '']) {
       for (const cookie of browser.jar) if (cookie.name === COOKIE) cookie.value = value;
-      const again = requirePage((await arrive(browser, { prompt: 'login' })).step);
+      const again = requirePage((await startAuthorization(browser, { prompt: 'login' })).step);
       expect(again.status).to.equal(200);
       expect(again.html).to.not.match(/Used last time|<script/);
     }
@@ -119,57 +134,66 @@ describe('Several identity providers', () => {
     const { page } = await signIn(browser, 'example');
     const choice = requirePage(await browser.submit(page, { decision: 'switch' }));
     expect(choice.url.pathname).to.match(/^\/interaction\/[^/]+\/sign-in$/);
-    const departure = requireDeparture(await choose(browser, choice, 'github'));
+    const departure = requireExternalRedirect(await chooseProvider(browser, choice, 'github'));
     expect(departure.searchParams.get('prompt')).to.equal('select_account');
-    const consent = requirePage(await browser.visit(comeBack('github', departure)));
-    expect(asksConsent(consent), describePage(consent)).to.equal(true);
+    const consent = requirePage(await browser.visit(callbackFrom('github', departure)));
+    expect(isConsentPage(consent), describePage(consent)).to.equal(true);
     expect(consent.html).to.include('GitHub');
   });
 
   it('IDP-10 of which one is away: the choice says so, and the others work', async () => {
     const browser = newBrowser();
-    const page = requirePage((await arrive(browser)).step);
-    const told = requirePage(await choose(browser, page, 'away'));
+    const page = requirePage((await startAuthorization(browser)).step);
+    const told = requirePage(await chooseProvider(browser, page, 'away'));
     expect(told.status).to.equal(503);
     expect(told.headers.get('retry-after')).to.match(/^\d+$/);
     expect(told.html).to.match(/Away<\/[^>]+> ?cannot be reached|Away.{0,40}cannot be reached/);
-    const departure = requireDeparture(await choose(browser, told, 'github'));
-    const consent = requirePage(await browser.visit(comeBack('github', departure)));
-    expect(asksConsent(consent)).to.equal(true);
+    const departure = requireExternalRedirect(await chooseProvider(browser, told, 'github'));
+    const consent = requirePage(await browser.visit(callbackFrom('github', departure)));
+    expect(isConsentPage(consent)).to.equal(true);
   });
 
   it('IDP-06 of which one failed or was left on the way back: the choice says so, in our words', async () => {
     const browser = newBrowser();
-    const page = requirePage((await arrive(browser)).step);
-    const stopped = comeBack('partners', requireDeparture(await choose(browser, page, 'partners')));
+    const page = requirePage((await startAuthorization(browser)).step);
+    const stopped = callbackFrom(
+      'partners',
+      requireExternalRedirect(await chooseProvider(browser, page, 'partners')),
+    );
     stopped.searchParams.delete('code');
     stopped.searchParams.set('error', 'access_denied');
     stopped.searchParams.set('error_description', '<script>canary');
     const told = requirePage(await browser.visit(stopped));
-    expect([told.status, isChoice(told)]).to.deep.equal([400, true]);
+    expect([told.status, isProviderChoicePage(told)]).to.deep.equal([400, true]);
     expect(told.html)
       .to.include('was not completed')
       .and.to.not.match(/canary|<script/);
-    const next = comeBack('partners', requireDeparture(await choose(browser, told, 'partners')));
-    partners.behave({ tokenStatus: 503 });
+    const next = callbackFrom(
+      'partners',
+      requireExternalRedirect(await chooseProvider(browser, told, 'partners')),
+    );
+    partners.setBehaviour({ tokenStatus: 503 });
     const failed = requirePage(await browser.visit(next));
-    expect([failed.status, isChoice(failed)]).to.deep.equal([503, true]);
-    const last = comeBack('example', requireDeparture(await choose(browser, failed, 'example')));
-    expect(asksConsent(requirePage(await browser.visit(last)))).to.equal(true);
+    expect([failed.status, isProviderChoicePage(failed)]).to.deep.equal([503, true]);
+    const last = callbackFrom(
+      'example',
+      requireExternalRedirect(await chooseProvider(browser, failed, 'example')),
+    );
+    expect(isConsentPage(requirePage(await browser.visit(last)))).to.equal(true);
   });
 
   it('are chosen for the connected apps, too', async () => {
     const browser = newBrowser();
     const page = requirePage(await browser.visit(`${system.auth}/account`));
-    const departure = requireDeparture(await choose(browser, page, 'github'));
-    const back = comeBack('github', departure);
+    const departure = requireExternalRedirect(await chooseProvider(browser, page, 'github'));
+    const back = callbackFrom('github', departure);
     const foreign = new URL(back.href.replace('/callback/github', '/callback/partners'));
     await expectRefused(browser, foreign, 400);
     const apps = requirePage(await browser.visit(back));
     expect([apps.status, apps.url.pathname]).to.deep.equal([200, '/account']);
     expect(apps.html).to.include('GitHub');
     const switching = requirePage(await browser.visit(`${system.auth}/account/sign-in`));
-    const asked = requireDeparture(await choose(browser, switching, 'github'));
+    const asked = requireExternalRedirect(await chooseProvider(browser, switching, 'github'));
     expect(asked.searchParams.get('prompt')).to.equal('select_account');
   });
 });

@@ -3,12 +3,12 @@ import type { ServerResponse } from 'node:http';
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import {
-  asksConsent,
+  isConsentPage,
   type Browser,
   describePage,
   openBrowser,
   type Page,
-  requireDeparture,
+  requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
 import { registerClient } from '../support/connection.ts';
@@ -19,7 +19,7 @@ import { authorizeUrl, discover } from '../support/oauth.ts';
 import {
   OPENID_CLIENT,
   type OpenIdProvider,
-  signingInAt,
+  openIdSettings,
   startOpenIdProvider,
 } from '../support/openid-provider.ts';
 import { until } from '../store/condition.ts';
@@ -43,7 +43,7 @@ function refusing({ status, body = {}, headers = {} }: Answer) {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
   const answer = (_req: unknown, res: ServerResponse) =>
     void res.writeHead(status, { 'content-type': type, ...headers }).end(text);
-  return { claims: PERSON, answers: { '/token': answer } };
+  return { claims: PERSON, responses: { '/token': answer } };
 }
 
 const WRONG_SECRET: Answer = {
@@ -65,10 +65,10 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
   before(async () => {
     provider = await startOpenIdProvider();
     const file = { entitlements: ENTITLEMENTS, management: CONSOLE };
-    system = await startSystem({ ...signingInAt(provider, file), log });
+    system = await startSystem({ ...openIdSettings(provider, file), log });
   });
   beforeEach(() => {
-    provider.behave({ claims: PERSON });
+    provider.setBehaviour({ claims: PERSON });
     log.length = 0;
   });
   after(async () => {
@@ -95,7 +95,7 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
     start: URL,
     answer: Record<string, string> = {},
   ): Promise<Page> {
-    const callback = provider.approve(requireDeparture(await browser.visit(start)));
+    const callback = provider.approve(requireExternalRedirect(await browser.visit(start)));
     if (Object.keys(answer).length > 0) callback.searchParams.delete('code');
     for (const [name, value] of Object.entries(answer)) callback.searchParams.set(name, value);
     return requirePage(await browser.visit(callback));
@@ -105,7 +105,7 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
 
   for (const [where, start] of Object.entries(STARTS)) {
     it(`IDP-11 the page of a sign-in ${where} says that it is not set up and whom to ask, not to wait`, async () => {
-      provider.behave(refusing(WRONG_SECRET));
+      provider.setBehaviour(refusing(WRONG_SECRET));
       const page = await signIn(newBrowser(), await start());
       expect(page.status, describePage(page)).to.equal(500);
       expect(page.headers.get('retry-after')).to.equal(null);
@@ -154,7 +154,7 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
   };
   for (const [what, [answer, logged]] of Object.entries(REFUSALS)) {
     it(`IDP-11 ${what} is a fault of the set-up, and the log says ${logged}`, async () => {
-      provider.behave(refusing(answer));
+      provider.setBehaviour(refusing(answer));
       const page = await signIn(newBrowser(), await startOfApp());
       expect(page.status, describePage(page)).to.equal(500);
       expect(page.html).to.include('not set up correctly');
@@ -174,12 +174,12 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
       { status: 400, body: { error: 'server_error' } },
     ];
     for (const answer of temporary) {
-      provider.behave(refusing(answer));
+      provider.setBehaviour(refusing(answer));
       const page = await signIn(newBrowser(), await startOfApp());
       expect(page.status, describePage(page)).to.equal(503);
       expect(page.html).to.include('Wait a minute');
     }
-    provider.behave(refusing({ status: 400, body: { error: 'invalid_grant' } }));
+    provider.setBehaviour(refusing({ status: 400, body: { error: 'invalid_grant' } }));
     const page = await signIn(newBrowser(), await startOfApp());
     expect([page.status, page.html.includes('not completed')]).to.deep.equal([400, true]);
   });
@@ -219,10 +219,13 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
   }
 
   it('IDP-11 the page names the contact of the settings instead', async () => {
-    const options = signingInAt(provider, { entitlements: ENTITLEMENTS, supportContact: CONTACT });
+    const options = openIdSettings(provider, {
+      entitlements: ENTITLEMENTS,
+      supportContact: CONTACT,
+    });
     const other = await startSystem(options);
     try {
-      provider.behave(refusing(WRONG_SECRET));
+      provider.setBehaviour(refusing(WRONG_SECRET));
       const browser = openBrowser([other.auth]);
       const page = await signIn(browser, new URL(`${other.auth}/account`));
       expect(page.html).to.match(new RegExp(`Tell <bdi[^>]*>${CONTACT}`));
@@ -234,7 +237,7 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
 
   it('IDP-11 one of several providers is told in the choice, with the reference, and the others still work', async () => {
     const [second, github] = await Promise.all([startOpenIdProvider(), startGithub()]);
-    second.behave({ claims: PERSON });
+    second.setBehaviour({ claims: PERSON });
     const listed = [
       { id: 'one', name: 'One', issuer: provider.issuer, ...OPENID_CLIENT },
       { id: 'two', name: 'Two', issuer: second.issuer, ...OPENID_CLIENT },
@@ -260,16 +263,18 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
       const browser = openBrowser([other.auth]);
       const { url } = authorizeUrl(server, client, { resource: link });
       const choice = requirePage(await browser.visit(url));
-      const toGithub = requireDeparture(await browser.submit(choice, { provider: 'github' }));
+      const toGithub = requireExternalRedirect(
+        await browser.submit(choice, { provider: 'github' }),
+      );
       const told = requirePage(await browser.visit(github.approve(toGithub)));
       expect(told.status, describePage(told)).to.equal(500);
       expect(told.html).to.match(/Signing in at .{0,60}GitHub.{0,60} is not set up correctly/);
       await until('it is logged', () => errorsIn(lines).length > 0);
       expect(errorsIn(lines)[0]?.message).to.include('incorrect_client_credentials (no)');
       expect(errorsIn(lines)[0]?.requestId).to.equal(referenceIn(told));
-      const toTwo = requireDeparture(await browser.submit(told, { provider: 'two' }));
+      const toTwo = requireExternalRedirect(await browser.submit(told, { provider: 'two' }));
       const consent = requirePage(await browser.visit(second.approve(toTwo)));
-      expect(asksConsent(consent), describePage(consent)).to.equal(true);
+      expect(isConsentPage(consent), describePage(consent)).to.equal(true);
     } finally {
       await other.stop();
       await Promise.all([second.stop(), github.stop()]);
@@ -306,8 +311,8 @@ describe('At its start, Gatehouse', () => {
   };
   for (const [what, client] of Object.entries(DECLINED)) {
     it(`SUP-07 warns once of ${what}, with the code of the provider and without any secret`, async () => {
-      provider.behave(refusing(WRONG_SECRET));
-      const { settings = {}, file } = signingInAt(provider, { entitlements: ENTITLEMENTS });
+      provider.setBehaviour(refusing(WRONG_SECRET));
+      const { settings = {}, file } = openIdSettings(provider, { entitlements: ENTITLEMENTS });
       const identityProvider = { issuer: provider.issuer, ...client };
       const [warning, ...more] = await warningsWith(
         { settings, file: { ...file, identityProvider } },
@@ -328,14 +333,14 @@ describe('At its start, Gatehouse', () => {
   }
 
   it('SUP-07 tries its client with the callback that sign-ins use', async () => {
-    const ofOne = signingInAt(provider, { entitlements: ENTITLEMENTS });
+    const ofOne = openIdSettings(provider, { entitlements: ENTITLEMENTS });
     const two = { id: 'two', name: 'Two', issuer: provider.issuer, ...OPENID_CLIENT };
     const ofList = { ...ofOne, file: { ...SEVERAL, identityProviders: [two] } };
     for (const [options, path] of [
       [ofOne, '/interaction/callback'],
       [ofList, '/interaction/callback/two'],
     ] as const) {
-      provider.behave({});
+      provider.setBehaviour({});
       const before = provider.exchanges.length;
       const system = await startSystem(options);
       try {
@@ -356,9 +361,9 @@ describe('At its start, Gatehouse', () => {
   };
   for (const [what, [answer, advice]] of Object.entries(LASTING)) {
     it(`SUP-07 warns of a provider ${what}, and of what to do about that`, async () => {
-      provider.behave(refusing(answer));
+      provider.setBehaviour(refusing(answer));
       const [warning] = await warningsWith(
-        signingInAt(provider, { entitlements: ENTITLEMENTS }),
+        openIdSettings(provider, { entitlements: ENTITLEMENTS }),
         (log) => log.some(({ level }) => level === 40),
       );
       expect(warning).to.include({ what: provider.issuer, reason: `HTTP ${answer.status}` });
@@ -368,7 +373,7 @@ describe('At its start, Gatehouse', () => {
 
   it('SUP-07 warns of a provider that is away, starts all the same, and is silent about one that knows it', async () => {
     const [nobodyThere = 0] = await freePorts(1);
-    provider.behave(refusing({ status: 400, body: { error: 'invalid_grant' } }));
+    provider.setBehaviour(refusing({ status: 400, body: { error: 'invalid_grant' } }));
     const listed = [
       { id: 'here', name: 'Here', issuer: provider.issuer, ...OPENID_CLIENT },
       { id: 'away', name: 'Away', issuer: `http://127.0.0.1:${nobodyThere}`, ...OPENID_CLIENT },

@@ -2,10 +2,10 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import {
-  asksConsent,
+  isConsentPage,
   type Browser,
   openBrowser,
-  requireDeparture,
+  requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
 import { registerClient } from '../support/connection.ts';
@@ -13,7 +13,7 @@ import { authorizeUrl, discover } from '../support/oauth.ts';
 import {
   type Behaviour,
   type OpenIdProvider,
-  signingInAt,
+  openIdSettings,
   startOpenIdProvider,
 } from '../support/openid-provider.ts';
 import { startSystem, type System } from '../support/system.ts';
@@ -21,8 +21,8 @@ import { PERSON } from '../support/identity-provider.ts';
 
 describe('An identity provider that answers badly', () => {
   const huge = 'x'.repeat(11 * 1024 * 1024);
-  const at = (path: string, answer: NonNullable<Behaviour['answers']>[string]) => ({
-    answers: { [path]: answer },
+  const at = (path: string, answer: NonNullable<Behaviour['responses']>[string]) => ({
+    responses: { [path]: answer },
   });
   const DISCOVERY = '/.well-known/openid-configuration';
   const MISPLACED: Record<string, (other: string) => Behaviour> = {
@@ -54,7 +54,7 @@ describe('An identity provider that answers badly', () => {
   before(async () => {
     provider = await startOpenIdProvider();
     const entitlements = [{ match: { anyone: true }, level: 'full' }];
-    system = await startSystem(signingInAt(provider, { entitlements }));
+    system = await startSystem(openIdSettings(provider, { entitlements }));
   });
   after(async () => {
     await system?.stop();
@@ -72,7 +72,7 @@ describe('An identity provider that answers badly', () => {
   for (const [what, behaviour] of Object.entries(DAYS)) {
     it(`IDP-10 and ${what} is away: a page says to try again, in time`, async () => {
       const other = await startOpenIdProvider();
-      provider.behave(behaviour(other.issuer));
+      provider.setBehaviour(behaviour(other.issuer));
       const started = performance.now();
       const page = requirePage(await visit(openBrowser([system.auth])));
       expect(page.status).to.equal(503);
@@ -86,7 +86,7 @@ describe('An identity provider that answers badly', () => {
   for (const [what, behaviour] of Object.entries(MISPLACED)) {
     it(`IDP-11 and ${what} is a fault of the set-up: a page says so, and nothing is asked elsewhere`, async () => {
       const other = await startOpenIdProvider();
-      provider.behave(behaviour(other.issuer));
+      provider.setBehaviour(behaviour(other.issuer));
       const page = requirePage(await visit(openBrowser([system.auth])));
       expect(page.status).to.equal(500);
       expect(page.html).to.include('Signing in is not set up correctly');
@@ -96,7 +96,7 @@ describe('An identity provider that answers badly', () => {
   }
 
   it('IDP-10 and has megabytes of keys signs nobody in, and does when it is well again', async () => {
-    provider.behave({
+    provider.setBehaviour({
       claims: PERSON,
       ...at('/jwks', (_req, res) => {
         res.setHeader('content-type', 'application/json');
@@ -105,11 +105,11 @@ describe('An identity provider that answers badly', () => {
     });
     const browser = openBrowser([system.auth]);
     const signIn = async () => {
-      const departure = requireDeparture(await visit(browser));
+      const departure = requireExternalRedirect(await visit(browser));
       return requirePage(await browser.visit(provider.approve(departure)));
     };
     expect((await signIn()).status).to.equal(503);
-    provider.behave({ claims: PERSON });
-    expect(asksConsent(await signIn())).to.equal(true);
+    provider.setBehaviour({ claims: PERSON });
+    expect(isConsentPage(await signIn())).to.equal(true);
   });
 });

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import type { Connector } from '../support/management-api.ts';
-import { requireDeparture, requirePage } from '../support/browser.ts';
+import { requireExternalRedirect, requirePage } from '../support/browser.ts';
 import { redeem } from '../support/connection.ts';
 import type { Client, Server } from '../support/oauth.ts';
 import type { Behaviour, OpenIdProvider } from '../support/openid-provider.ts';
@@ -12,14 +12,15 @@ import type { System } from '../support/system.ts';
 import { PERSON, useIdentityProvider } from '../support/identity-provider.ts';
 
 describe('What comes back from the identity provider', () => {
-  const { now, newBrowser, leave, expectRefused, isSignedIn } = useIdentityProvider();
+  const { setup, newBrowser, redirectToProvider, expectRefused, isSignedIn } =
+    useIdentityProvider();
   let provider: OpenIdProvider;
   let system: System;
   let connector: Connector;
   let server: Server;
   let client: Client;
   before(() => {
-    ({ provider, system, connector, server, client } = now());
+    ({ provider, system, connector, server, client } = setup());
   });
 
   const past = Math.floor(Date.now() / 1000) - 600;
@@ -44,9 +45,9 @@ describe('What comes back from the identity provider', () => {
   for (const [what, behaviour] of Object.entries(FORGERIES)) {
     it(`IDP-02 signs nobody in with an ID token ${what}`, async () => {
       const browser = newBrowser();
-      const { callback } = await leave(browser);
+      const { callback } = await redirectToProvider(browser);
       const { account: accounts, session: sessions } = await countStoredKeys(system);
-      provider.behave({ ...behaviour, claims: { ...PERSON, ...behaviour.claims } });
+      provider.setBehaviour({ ...behaviour, claims: { ...PERSON, ...behaviour.claims } });
       await expectRefused(browser, callback);
       const after = await countStoredKeys(system);
       expect([after.account, after.session]).to.deep.equal([accounts, sessions]);
@@ -56,11 +57,11 @@ describe('What comes back from the identity provider', () => {
 
   /** The subject of a token for whoever the claims say. */
   async function subjectOf(claims: object): Promise<unknown> {
-    provider.behave({ claims: { ...PERSON, ...claims } });
+    provider.setBehaviour({ claims: { ...PERSON, ...claims } });
     const browser = newBrowser();
-    const { callback, verifier } = await leave(browser);
+    const { callback, verifier } = await redirectToProvider(browser);
     const page = requirePage(await browser.visit(callback));
-    const answer = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    const answer = requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
     const code = { link: connector.link, server, client, callback: answer, verifier };
     const { body } = await redeem(code);
     return decodeJwt(body.access_token ?? '').sub;
@@ -75,11 +76,11 @@ describe('What comes back from the identity provider', () => {
 
   it('IDP-05 leaves none of its tokens with us or the app', async () => {
     const canaries = { access_token: 'canary-access-token', refresh_token: 'canary-refresh-token' };
-    provider.behave({ claims: PERSON, tokens: canaries });
+    provider.setBehaviour({ claims: PERSON, tokens: canaries });
     const browser = newBrowser();
-    const { callback, verifier } = await leave(browser);
+    const { callback, verifier } = await redirectToProvider(browser);
     const page = requirePage(await browser.visit(callback));
-    const answer = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    const answer = requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
     const code = { link: connector.link, server, client, callback: answer, verifier };
     const { body } = await redeem(code);
     const stored = await readStoredBytes(system.storeAddress);
@@ -95,9 +96,9 @@ describe('What comes back from the identity provider', () => {
       { sub: 'y', email_verified: false },
       { sub: 'z', email: 'ada@example.com.evil.example' },
     ]) {
-      provider.behave({ claims: { ...PERSON, ...claims } });
+      provider.setBehaviour({ claims: { ...PERSON, ...claims } });
       const browser = newBrowser();
-      await expectRefused(browser, (await leave(browser)).callback, 403);
+      await expectRefused(browser, (await redirectToProvider(browser)).callback, 403);
     }
   });
 });

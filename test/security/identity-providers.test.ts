@@ -2,10 +2,10 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import {
-  asksConsent,
+  isConsentPage,
   describePage,
   openBrowser,
-  requireDeparture,
+  requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
 import { redeem } from '../support/connection.ts';
@@ -15,24 +15,33 @@ import type { System } from '../support/system.ts';
 import { PERSON, useIdentityProviders } from '../support/identity-providers.ts';
 
 describe('Several identity providers', () => {
-  const { now, newBrowser, arrive, choose, comeBack, signIn, expectRefused } =
-    useIdentityProviders();
+  const {
+    setup,
+    newBrowser,
+    startAuthorization,
+    chooseProvider,
+    callbackFrom,
+    signIn,
+    expectRefused,
+  } = useIdentityProviders();
   let example: OpenIdProvider;
   let partners: OpenIdProvider;
   let github: Github;
   let system: System;
   before(() => {
-    ({ example, partners, github, system } = now());
+    ({ example, partners, github, system } = setup());
   });
 
   async function tokenOf(id: string) {
     const browser = newBrowser();
     const { page, verifier } = await signIn(browser, id);
-    expect(asksConsent(page), describePage(page)).to.equal(true);
+    expect(isConsentPage(page), describePage(page)).to.equal(true);
     const controls = page.forms.flatMap((form) => form.controls);
     const level = controls.findLast(({ name }) => name === 'level')?.value ?? '';
-    const callback = requireDeparture(await browser.submit(page, { decision: 'approve', level }));
-    const { connector, server, client } = now();
+    const callback = requireExternalRedirect(
+      await browser.submit(page, { decision: 'approve', level }),
+    );
+    const { connector, server, client } = setup();
     const { body } = await redeem({ link: connector.link, server, client, callback, verifier });
     return decodeJwt(body.access_token ?? '');
   }
@@ -47,8 +56,8 @@ describe('Several identity providers', () => {
 
   it('IDP-08 are believed about their own groups only', async () => {
     for (const provider of [example, partners])
-      provider.behave({ claims: { ...PERSON, groups: ['analysts'] } });
-    github.behave({ organizations: ['analysts'] });
+      provider.setBehaviour({ claims: { ...PERSON, groups: ['analysts'] } });
+    github.setBehaviour({ organizations: ['analysts'] });
     const levels = [];
     for (const id of ['example', 'partners', 'github']) levels.push((await tokenOf(id)).scope);
     expect(levels).to.deep.equal(['operations', 'full', 'operations']);
@@ -56,9 +65,9 @@ describe('Several identity providers', () => {
 
   it('IDP-03 get no code of another: an answer at another’s callback is refused, and the right one still counts', async () => {
     const browser = newBrowser();
-    const page = requirePage((await arrive(browser)).step);
-    const departure = requireDeparture(await choose(browser, page, 'example'));
-    const right = comeBack('example', departure);
+    const page = requirePage((await startAuthorization(browser)).step);
+    const departure = requireExternalRedirect(await chooseProvider(browser, page, 'example'));
+    const right = callbackFrom('example', departure);
     const exchanged = [example, partners, github].map(({ exchanges }) => exchanges.length);
     for (const [path, status] of [
       ['/interaction/callback/partners', 400],
@@ -77,28 +86,31 @@ describe('Several identity providers', () => {
     expect([example, partners, github].map(({ exchanges }) => exchanges.length)).to.deep.equal(
       exchanged,
     );
-    expect(asksConsent(requirePage(await browser.visit(right)))).to.equal(true);
+    expect(isConsentPage(requirePage(await browser.visit(right)))).to.equal(true);
   });
 
   it('IDP-03 are refused when the answer names the issuer of another', async () => {
     for (const id of ['example', 'github']) {
       const browser = newBrowser();
-      const page = requirePage((await arrive(browser)).step);
-      const callback = comeBack(id, requireDeparture(await choose(browser, page, id)));
+      const page = requirePage((await startAuthorization(browser)).step);
+      const callback = callbackFrom(
+        id,
+        requireExternalRedirect(await chooseProvider(browser, page, id)),
+      );
       callback.searchParams.set('iss', partners.issuer);
       await expectRefused(browser, callback, 400);
     }
   });
 
   it('IDP-02 sign nobody in with the ID token of another', async () => {
-    partners.behave({ claims: { ...PERSON, iss: example.issuer } });
+    partners.setBehaviour({ claims: { ...PERSON, iss: example.issuer } });
     const { page } = await signIn(newBrowser(), 'partners');
-    expect([page.status, asksConsent(page)]).to.deep.equal([400, false]);
+    expect([page.status, isConsentPage(page)]).to.deep.equal([400, false]);
   });
 
   it('IDP-07 take no callback, and no provider, from a form of elsewhere or of nobody', async () => {
     const browser = newBrowser();
-    const page = requirePage((await arrive(browser)).step);
+    const page = requirePage((await startAuthorization(browser)).step);
     const [form] = page.forms;
     for (const [body, status] of [
       [{ provider: 'nobody' }, 404],
@@ -121,10 +133,10 @@ describe('Several identity providers', () => {
       const browser = openBrowser([system.management]);
       const choice = requirePage(await browser.visit(`${system.management}/console`));
       expect(choice.html).to.include(`href="/console/sign-in/${id}"`);
-      const departure = requireDeparture(
+      const departure = requireExternalRedirect(
         await browser.visit(`${system.management}/console/sign-in/${id}`),
       );
-      const back = comeBack(id, departure);
+      const back = callbackFrom(id, departure);
       expect(back.origin + back.pathname).to.equal(`${system.management}/console/callback/${id}`);
       expect(requirePage(await browser.visit(back)).status).to.equal(status);
     }

@@ -1,15 +1,22 @@
 // Where answers may go (RFC 6749 section 3.1.2, RFC 8252 section 7.3, RFC 9700 section 4.1): exact strings, and none that is made to be misread.
 import { expect } from 'chai';
-import { asksWho, describePage, openBrowser, requirePage } from '../support/browser.ts';
+import { isSignInPage, describePage, openBrowser, requirePage } from '../support/browser.ts';
 import { REDIRECT_URI } from '../support/connection.ts';
 import type { Client } from '../support/oauth.ts';
-import { CLI, MIXED, published, SCHEME, useRedirects } from '../support/redirects.ts';
+import { CLI, MIXED, publishedClient, SCHEME, useRedirects } from '../support/redirects.ts';
 
 const HOSTED = 'https://claude.ai/api/mcp/auth_callback';
 
 describe('A redirect address', () => {
-  const { system, newClient, address, answerTo, expectPage, registered, expectUnregistrable } =
-    useRedirects();
+  const {
+    system,
+    newClient,
+    authorizationUrl,
+    fetchWithoutRedirects,
+    expectErrorPage,
+    registerRedirects,
+    expectUnregistrable,
+  } = useRedirects();
 
   const spellings = (uri: string) => {
     const { origin, host, pathname } = new URL(uri);
@@ -39,27 +46,29 @@ describe('A redirect address', () => {
     const kinds: [Client, string][] = [
       [self, HOSTED],
       [{ id: 'reports', method: 'none', redirectUri: '' }, 'https://c.example/cb'],
-      [published(MIXED), 'https://mixed.example/cb'],
+      [publishedClient(MIXED), 'https://mixed.example/cb'],
     ];
     for (const [client, uri] of kinds) {
-      const { response } = await answerTo(address(client, { redirect_uri: uri }));
+      const { response } = await fetchWithoutRedirects(
+        authorizationUrl(client, { redirect_uri: uri }),
+      );
       expect(response.status, uri).to.equal(303);
       for (const spelling of spellings(uri))
-        await expectPage(address(client, { redirect_uri: spelling }));
+        await expectErrorPage(authorizationUrl(client, { redirect_uri: spelling }));
     }
   });
 
   it('RED-02 of this computer matches any port, and nothing else about it', async () => {
-    const client = published(CLI);
+    const client = publishedClient(CLI);
     for (const uri of [
       'http://localhost:51763/callback',
       'http://127.0.0.1:1/callback',
       'http://[::1]:65535/callback',
     ]) {
       const page = requirePage(
-        await openBrowser(system().origins).visit(address(client, { redirect_uri: uri })),
+        await openBrowser(system().origins).visit(authorizationUrl(client, { redirect_uri: uri })),
       );
-      expect(asksWho(page), describePage(page)).to.equal(true);
+      expect(isSignInPage(page), describePage(page)).to.equal(true);
     }
     for (const uri of [
       'http://localhost:51763/other',
@@ -74,12 +83,14 @@ describe('A redirect address', () => {
       'http://localhost:x/callback',
       'http://localhost:99999/callback',
     ])
-      await expectPage(address(client, { redirect_uri: uri }));
+      await expectErrorPage(authorizationUrl(client, { redirect_uri: uri }));
   });
 
   it('RED-03 is never plain http elsewhere, registered or published', async () => {
     await expectUnregistrable(['http://attacker.example/cb']);
-    await expectPage(address(published(MIXED), { redirect_uri: 'http://remote.example/cb' }));
+    await expectErrorPage(
+      authorizationUrl(publishedClient(MIXED), { redirect_uri: 'http://remote.example/cb' }),
+    );
   });
 
   it('RED-04 with a scheme of its own is one that the operator allowed', async () => {
@@ -98,7 +109,7 @@ describe('A redirect address', () => {
       'CURSOR://anysphere.cursor-mcp/oauth/callback',
     ])
       await expectUnregistrable([uri], { application_type: 'native' });
-    const { status, body } = await registered([SCHEME]);
+    const { status, body } = await registerRedirects([SCHEME]);
     expect([status, body.redirect_uris]).to.deep.equal([201, [SCHEME]]);
   });
 
@@ -146,7 +157,7 @@ describe('A redirect address', () => {
       '%63ode',
     ])
       await expectUnregistrable([`http://127.0.0.1:7070/cb?keep=1&${name}=evil`]);
-    const { body } = await registered([REDIRECT_URI, `${REDIRECT_URI}?error=evil`]);
+    const { body } = await registerRedirects([REDIRECT_URI, `${REDIRECT_URI}?error=evil`]);
     expect(body.redirect_uris).to.deep.equal([REDIRECT_URI]);
   });
 });

@@ -1,14 +1,15 @@
 // What is sent to a redirect address (RFC 9700 section 4.11): nothing before a person acted, and a code in the query.
 import { expect } from 'chai';
-import { describePage, openBrowser, requireDeparture } from '../support/browser.ts';
+import { describePage, openBrowser, requireExternalRedirect } from '../support/browser.ts';
 import { REDIRECT_URI } from '../support/connection.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
-import { fillIn } from '../support/html-forms.ts';
+import { fillForm } from '../support/html-forms.ts';
 import { authorizeUrl, type Parameters } from '../support/oauth.ts';
-import { published, useRedirects } from '../support/redirects.ts';
+import { publishedClient, useRedirects } from '../support/redirects.ts';
 
 describe('A redirect address', () => {
-  const { system, place, newClient, address, expectPage, registered } = useRedirects();
+  const { system, target, newClient, authorizationUrl, expectErrorPage, registerRedirects } =
+    useRedirects();
 
   const MISTAKES: [string, Parameters][] = [
     ['that may not ask anything', { prompt: 'none' }],
@@ -28,27 +29,27 @@ describe('A redirect address', () => {
     const client = await newClient();
     for (const [, mistake] of [['', {}] as const, ...MISTAKES]) {
       const evil = { redirect_uri: 'https://evil.example/cb', ...mistake };
-      await expectPage(address(client, evil));
-      await expectPage(address({ ...client, id: 'nobody' }, evil));
-      await expectPage(address(published('https://nobody.invalid/'), evil));
+      await expectErrorPage(authorizationUrl(client, evil));
+      await expectErrorPage(authorizationUrl({ ...client, id: 'nobody' }, evil));
+      await expectErrorPage(authorizationUrl(publishedClient('https://nobody.invalid/'), evil));
     }
   });
 
   it('RED-08 of a stranger is sent no mistake before the person acted, signed in or not', async () => {
     const client = await newClient();
     const browser = openBrowser(system().origins);
-    await browser.authorize(address(client));
-    const cookie = cookieHeader(browser.jar, address(client));
+    await browser.authorize(authorizationUrl(client));
+    const cookie = cookieHeader(browser.jar, authorizationUrl(client));
     expect(cookie).to.include('session');
     for (const [, mistake] of MISTAKES.filter(([, { scope }]) => scope === undefined)) {
-      await expectPage(address(client, mistake));
-      await expectPage(address(client, mistake), cookie);
+      await expectErrorPage(authorizationUrl(client, mistake));
+      await expectErrorPage(authorizationUrl(client, mistake), cookie);
     }
   });
 
   it('RED-08 of a stranger is told of a refusal once the person pressed Deny', async () => {
-    const { url, state } = authorizeUrl(place().server, await newClient(), {
-      resource: place().connector.link,
+    const { url, state } = authorizeUrl(target().server, await newClient(), {
+      resource: target().connector.link,
     });
     const denied = await openBrowser(system().origins).authorize(url, { decision: 'deny' });
     expect(Object.fromEntries(denied.searchParams)).to.include({
@@ -62,7 +63,7 @@ describe('A redirect address', () => {
     const client = await newClient();
     for (const decision of ['approve', 'deny', 'switch'] as const) {
       const browser = openBrowser(system().origins);
-      const page = await browser.openConsent(address(client));
+      const page = await browser.openConsent(authorizationUrl(client));
       const form = page.forms.find(({ controls }) =>
         controls.some(({ name, value }) => name === 'decision' && value === decision),
       );
@@ -71,7 +72,7 @@ describe('A redirect address', () => {
         method: 'POST',
         redirect: 'manual',
         headers: { cookie: cookieHeader(browser.jar, form.action) },
-        body: fillIn(form, { decision }),
+        body: fillForm(form, { decision }),
       });
       expect(status, decision).to.equal(303);
     }
@@ -88,8 +89,10 @@ describe('A redirect address', () => {
       code_challenge_method: 'S256',
     };
     for (const [name, value] of Object.entries(once)) {
-      await expectPage(address(client, { [name]: [value, value] }));
-      await expectPage(address(client, { [name]: [value, 'https://evil.example/cb'] }));
+      await expectErrorPage(authorizationUrl(client, { [name]: [value, value] }));
+      await expectErrorPage(
+        authorizationUrl(client, { [name]: [value, 'https://evil.example/cb'] }),
+      );
     }
   });
 
@@ -97,8 +100,10 @@ describe('A redirect address', () => {
     const uri = 'http://127.0.0.1:7070/cb?tenant=1&decode=x';
     const client = await newClient('none', uri);
     const browser = openBrowser(system().origins);
-    const page = await browser.openConsent(address(client, { state: 'ours' }));
-    const { searchParams } = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+    const page = await browser.openConsent(authorizationUrl(client, { state: 'ours' }));
+    const { searchParams } = requireExternalRedirect(
+      await browser.submit(page, { decision: 'approve' }),
+    );
     const names = ['tenant', 'decode', 'code', 'state', 'iss'];
     expect([...searchParams.keys()]).to.have.members(names);
     expect([...searchParams.entries()]).to.deep.include.members([
@@ -118,13 +123,13 @@ describe('A redirect address', () => {
         response_mode,
       })),
     ])
-      await expectPage(address(client, more));
-    const { status, body } = await registered([REDIRECT_URI], {
+      await expectErrorPage(authorizationUrl(client, more));
+    const { status, body } = await registerRedirects([REDIRECT_URI], {
       response_types: ['id_token', 'token'],
       grant_types: ['implicit'],
     });
     expect([status, body.response_types]).to.deep.equal([201, ['code']]);
-    expect(place().server.response_types_supported).to.deep.equal(['code']);
-    expect(place().server.response_modes_supported).to.deep.equal(['query']);
+    expect(target().server.response_types_supported).to.deep.equal(['code']);
+    expect(target().server.response_modes_supported).to.deep.equal(['query']);
   });
 });

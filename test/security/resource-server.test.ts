@@ -3,8 +3,8 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, type Connector } from '../support/management-api.ts';
 import { connect, type Connection } from '../support/connection.ts';
-import { call, callTool, isLetIn } from '../support/mcp.ts';
-import { signAnew } from '../support/resign-token.ts';
+import { call, callTool, isAccepted } from '../support/mcp.ts';
+import { resignToken } from '../support/resign-token.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { useSystem } from '../support/system.ts';
 
@@ -29,7 +29,7 @@ describe('A token of our own signature', () => {
   });
 
   const statusOf = async (claims: Claims, header: Claims = {}) => {
-    const token = await signAnew(system(), connection.accessToken, claims, header);
+    const token = await resignToken(system(), connection.accessToken, claims, header);
     return (await call(own.link, token, LIST)).status;
   };
 
@@ -101,14 +101,14 @@ describe('A token of our own signature', () => {
 
   it('RSV-07 gives no more than the person approved, whatever level it names', async () => {
     const low = await connect(system(), own, { level: 'analytics' });
-    const raised = await signAnew(system(), low.accessToken, { scope: 'operations' });
+    const raised = await resignToken(system(), low.accessToken, { scope: 'operations' });
     expect((await callTool(own.link, raised, 'find_members')).status).to.equal(401);
   });
 
   it('DOS-06 of more than 8 kB is refused unread, and one of less is not', async () => {
     const long = (length: number) =>
-      signAnew(system(), connection.accessToken, { padding: 'x'.repeat(length) });
-    expect(await isLetIn(own.link, await long(3000))).to.equal(true);
+      resignToken(system(), connection.accessToken, { padding: 'x'.repeat(length) });
+    expect(await isAccepted(own.link, await long(3000))).to.equal(true);
     const { status } = await call(own.link, await long(6200), LIST);
     expect(status).to.equal(401);
   });
@@ -224,7 +224,7 @@ describe('What one caller has', () => {
         expect((await fetch(connector.link, { method, headers: sent })).status).to.equal(405);
       }
     }
-    expect(await isLetIn(connector.link, high.accessToken)).to.equal(true);
+    expect(await isAccepted(connector.link, high.accessToken)).to.equal(true);
   });
 
   it('RSV-11 is not taken over by a token of another person for the same link', async () => {
@@ -232,9 +232,9 @@ describe('What one caller has', () => {
     const one = await connect(system(), connector, { person: 'ada' });
     const two = await connect(system(), connector, { person: 'grace' });
     const claims = decodeJwt(two.accessToken);
-    const mixed = await signAnew(system(), one.accessToken, { grant_id: claims.grant_id });
-    expect(await isLetIn(connector.link, mixed)).to.equal(false);
-    const client = await signAnew(system(), one.accessToken, { client_id: claims.client_id });
-    expect(await isLetIn(connector.link, client)).to.equal(false);
+    const mixed = await resignToken(system(), one.accessToken, { grant_id: claims.grant_id });
+    expect(await isAccepted(connector.link, mixed)).to.equal(false);
+    const client = await resignToken(system(), one.accessToken, { client_id: claims.client_id });
+    expect(await isAccepted(connector.link, client)).to.equal(false);
   });
 });

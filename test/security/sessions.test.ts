@@ -2,8 +2,8 @@
 import { expect } from 'chai';
 import { createConnector, type Connector } from '../support/management-api.ts';
 import {
-  asksConsent,
-  asksWho,
+  isConsentPage,
+  isSignInPage,
   type Browser,
   openBrowser,
   requirePage,
@@ -14,7 +14,7 @@ import { freePorts } from '../support/free-ports.ts';
 import { authorizeUrl, type Client, discover, type Server } from '../support/oauth.ts';
 import {
   type OpenIdProvider,
-  signingInAt,
+  openIdSettings,
   startOpenIdProvider,
 } from '../support/openid-provider.ts';
 import { rawRequest } from '../support/raw-request.ts';
@@ -37,7 +37,7 @@ describe('A session', () => {
 
   async function signedIn(person: 'ada' | 'grace'): Promise<Browser> {
     const browser = newBrowser();
-    expect(asksConsent(await browser.openConsent(start().url, person))).to.equal(true);
+    expect(isConsentPage(await browser.openConsent(start().url, person))).to.equal(true);
     return browser;
   }
 
@@ -51,7 +51,7 @@ describe('A session', () => {
   it('SES-02 the session id is rotated at every sign-in, and the old one becomes invalid', async () => {
     const attacker = await signedIn('grace');
     const planted = attacker.jar.map((cookie) => ({ ...cookie }));
-    expect(asksConsent(await pageWith(planted))).to.equal(true);
+    expect(isConsentPage(await pageWith(planted))).to.equal(true);
     const victim = newBrowser();
     victim.jar.push(...planted.map((cookie) => ({ ...cookie })));
     const page = requirePage(await victim.visit(start({ prompt: 'login' }).url));
@@ -59,8 +59,8 @@ describe('A session', () => {
     expect(after.html).to.include('Ada Lovelace');
     expect(sessionIn(victim)?.value).to.not.equal(sessionIn(attacker)?.value);
     const replayed = await pageWith(planted);
-    expect(asksWho(replayed)).to.equal(true);
-    expect(asksConsent(await pageWith(victim.jar))).to.equal(true);
+    expect(isSignInPage(replayed)).to.equal(true);
+    expect(isConsentPage(await pageWith(victim.jar))).to.equal(true);
   });
 
   it('SES-02 a session id that a visitor made up is not accepted', async () => {
@@ -69,14 +69,14 @@ describe('A session', () => {
     const made = { host, path: '/', secure: false, expiresAt: Infinity };
     browser.jar.push({ ...made, name: 'gatehouse-session', value: 'x'.repeat(43) });
     const page = requirePage(await browser.visit(start().url));
-    expect(asksWho(page)).to.equal(true);
+    expect(isSignInPage(page)).to.equal(true);
     await browser.submit(page, { person: 'ada' });
     expect(sessionIn(browser)?.value).to.not.equal('x'.repeat(43));
   });
 
   it('SES-03 a session cookie with a changed value or signature is ignored', async () => {
     const { jar } = await signedIn('ada');
-    expect(asksConsent(await pageWith(jar))).to.equal(true);
+    expect(isConsentPage(await pageWith(jar))).to.equal(true);
     for (const name of ['gatehouse-session', 'gatehouse-session.sig'])
       for (const change of [
         (value: string) => (value.startsWith('A') ? 'B' : 'A') + value.slice(1),
@@ -86,10 +86,10 @@ describe('A session', () => {
         const changed = jar.map((cookie) =>
           cookie.name === name ? { ...cookie, value: change(cookie.value) } : cookie,
         );
-        expect(asksWho(await pageWith(changed)), `${name} ${change}`).to.equal(true);
+        expect(isSignInPage(await pageWith(changed)), `${name} ${change}`).to.equal(true);
       }
     const unsigned = jar.filter(({ name }) => !name.endsWith('.sig'));
-    expect(asksWho(await pageWith(unsigned))).to.equal(true);
+    expect(isSignInPage(await pageWith(unsigned))).to.equal(true);
   });
 
   it('SES-05 neither a link nor a cross-site form can end a session', async () => {
@@ -105,7 +105,7 @@ describe('A session', () => {
         expect(status, `${method} ${path}`).to.equal(404);
         expect(headers.has('location') || headers.has('set-cookie')).to.equal(false);
       }
-    expect(asksConsent(requirePage(await browser.visit(start().url)))).to.equal(true);
+    expect(isConsentPage(requirePage(await browser.visit(start().url)))).to.equal(true);
   });
 });
 
@@ -116,7 +116,7 @@ describe('Behind a proxy that ends TLS, a cookie', () => {
   let auth: string;
   before(async () => {
     provider = await startOpenIdProvider();
-    provider.behave({ claims: { name: 'Ada', email: 'ada@example.com' } });
+    provider.setBehaviour({ claims: { name: 'Ada', email: 'ada@example.com' } });
     const [publicPort, port] = await freePorts(2);
     auth = `https://localhost:${publicPort}`;
     listener = `http://127.0.0.1:${port}`;
@@ -125,7 +125,7 @@ describe('Behind a proxy that ends TLS, a cookie', () => {
       GATEHOUSE_AUTH_URL: auth,
       GATEHOUSE_AUTH_LISTEN: `127.0.0.1:${port}`,
     };
-    system = await startSystem(signingInAt(provider, { entitlements }, addresses));
+    system = await startSystem(openIdSettings(provider, { entitlements }, addresses));
   });
   after(async () => {
     await system?.stop();

@@ -4,12 +4,12 @@ import type { JWTPayload } from 'jose';
 import type { Account } from '../../src/accounts/account.ts';
 import type { AccountResource, GrantResource } from '../../src/management/api/resources.ts';
 import { gatehouse } from '../management/command-line.ts';
-import { createConnector, manage } from '../support/management-api.ts';
+import { createConnector, requestManagement } from '../support/management-api.ts';
 import {
-  asksConsent,
+  isConsentPage,
   describePage,
   openBrowser,
-  requireDeparture,
+  requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
 import { connect, redeem, registerClient } from '../support/connection.ts';
@@ -19,7 +19,7 @@ import { authorizeUrl, discover } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import {
   type OpenIdProvider,
-  signingInAt,
+  openIdSettings,
   startOpenIdProvider,
 } from '../support/openid-provider.ts';
 import { startSystem, type System } from '../support/system.ts';
@@ -33,7 +33,7 @@ describe('An e-mail address that is not verified', () => {
   before(async () => {
     provider = await startOpenIdProvider();
     const entitlements = [{ match: { group: 'staff' }, level: 'operations' }];
-    system = await startSystem(signingInAt(provider, { entitlements }));
+    system = await startSystem(openIdSettings(provider, { entitlements }));
   });
   after(async () => {
     await system?.stop();
@@ -42,16 +42,16 @@ describe('An e-mail address that is not verified', () => {
 
   async function signIn(claims: JWTPayload) {
     const all = { name: 'Ada Lovelace', email: ADDRESS, groups: ['staff'], ...claims };
-    provider.behave({ claims: all });
+    provider.setBehaviour({ claims: all });
     const { link } = await createConnector(system);
     const { server } = await discover(link);
     const client = await registerClient(server);
     const browser = openBrowser([system.auth]);
     const { url, verifier } = authorizeUrl(server, client, { resource: link });
-    const departure = requireDeparture(await browser.visit(url));
+    const departure = requireExternalRedirect(await browser.visit(url));
     const page = requirePage(await browser.visit(provider.approve(departure)));
     const approve = async () => {
-      const callback = requireDeparture(await browser.submit(page, { decision: 'approve' }));
+      const callback = requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
       await redeem({ link, server, client, callback, verifier });
       return requirePage(await browser.visit(new URL('/account', system.auth)));
     };
@@ -71,7 +71,7 @@ describe('An e-mail address that is not verified', () => {
 
   async function documentsOf(subject: string) {
     const list = async <Item>(path: string) =>
-      ((await manage(system, 'GET', `/${path}`)) as { items: Item[] }).items;
+      ((await requestManagement(system, 'GET', `/${path}`)) as { items: Item[] }).items;
     const accounts = await list<AccountResource>('accounts');
     const account = accounts.find((item) => item.subject === subject);
     if (!account) throw new Error(`nobody has the subject ${subject}`);
@@ -86,7 +86,7 @@ describe('An e-mail address that is not verified', () => {
   ] as const) {
     it(`CON-21 is marked on the consent page and the account page (the provider says ${said})`, async () => {
       const { page, approve } = await signIn({ sub: `marked ${said}`, ...claims });
-      expect(asksConsent(page), describePage(page)).to.equal(true);
+      expect(isConsentPage(page), describePage(page)).to.equal(true);
       expect(textOf(page)).to.include(MARKED);
       expect(textOf(await approve())).to.include(MARKED);
     });
@@ -160,7 +160,9 @@ describe('An e-mail address that is not verified, in the console', () => {
 
   it('CON-21 is marked in the list of people, and names nobody elsewhere', async () => {
     await connect(system(), await createConnector(system()), { person: 'grace' });
-    const { items } = (await manage(system(), 'GET', '/accounts')) as { items: AccountResource[] };
+    const { items } = (await requestManagement(system(), 'GET', '/accounts')) as {
+      items: AccountResource[];
+    };
     const grace = items.find(({ name }) => name === 'Grace Hopper');
     const { store } = await openSystemStore(system());
     await store.update<Account>(`account:${grace?.id}`, (account) => {
@@ -170,7 +172,7 @@ describe('An e-mail address that is not verified, in the console', () => {
     await store.close();
     const people = textOf((await signIn('/accounts')).page);
     expect(people).to.match(/E-mail, not verified\s+grace@example\.com/);
-    await manage(system(), 'POST', `/accounts/${grace?.id}/disable`);
+    await requestManagement(system(), 'POST', `/accounts/${grace?.id}/disable`);
     for (const path of ['/grants', '/audit']) {
       const shown = textOf((await signIn(path)).page);
       expect(shown).to.include('Grace Hopper').and.not.include('grace@example.com');

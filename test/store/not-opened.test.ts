@@ -1,15 +1,15 @@
 import { expect } from 'chai';
 import { freePorts } from '../support/free-ports.ts';
 import { runServer } from '../support/main-process.ts';
-import { openPlace, type Place } from '../support/system.ts';
+import { createDeployment, type Deployment } from '../support/system.ts';
 
 describe('A server that cannot open its store', () => {
-  let place: Place;
+  let place: Deployment;
   afterEach(() => place.release());
 
   it('a server whose store is unreachable prints only the reason and exits with 1', async () => {
     const [port] = await freePorts(1);
-    place = await openPlace({ storeAddress: `redis://127.0.0.1:${port}` });
+    place = await createDeployment({ storeAddress: `redis://127.0.0.1:${port}` });
     const { code, stdout, stderr } = await runServer(place.environment);
     expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
     expect(stderr).to.match(
@@ -18,7 +18,7 @@ describe('A server that cannot open its store', () => {
   });
 
   it('a server whose store was written with another secret prints only the reason and exits with 1', async () => {
-    place = await openPlace();
+    place = await createDeployment();
     await runServer({ ...place.environment, GATEHOUSE_SECRET: 'a'.repeat(32) }, /Ctrl-C/);
     const second = { ...place.environment, GATEHOUSE_SECRET: 'b'.repeat(32) };
     const { code, stderr } = await runServer(second);

@@ -140,9 +140,9 @@ describe('The store on Redis with Sentinel', () => {
 
     it('the store reconnects although ioredis stops reconnecting', async () => {
       const named = once(listener, 'message');
-      proxy.rule(({ name }) => (name === 'sentinel' ? 'hold reply' : 'pass'));
+      proxy.setRule(({ name }) => (name === 'sentinel' ? 'hold reply' : 'pass'));
       await watched.master.raw.call('CLIENT', 'KILL', 'TYPE', 'normal');
-      await proxy.held();
+      await proxy.whenHeld();
       await until('the failover is accepted', () => failOver(watched));
       await named;
       // It takes the way that the news took to the store, after it.

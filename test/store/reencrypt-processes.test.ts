@@ -8,7 +8,7 @@ import { loadSettings } from '../../src/settings/load.ts';
 import { createConnector, showConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
-import { isLetIn } from '../support/mcp.ts';
+import { isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import type { System } from '../support/system.ts';
 import { until } from './condition.ts';
@@ -85,7 +85,7 @@ describe('Root secret rotation of a running system', () => {
     const after = await restart(NEW);
     assert.equal((await showConnector(after, connector.id)).name, 'Of the first day');
     assert.deepEqual(await publishedKeys(after), keys);
-    assert.isTrue(await isLetIn(link, accessToken));
+    assert.isTrue(await isAccepted(link, accessToken));
     assert.equal((await refresh(server, client, body.refresh_token)).status, 200);
     assert.isString((await connect(after, connector, { as: { client } })).accessToken);
   });

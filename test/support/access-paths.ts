@@ -1,25 +1,32 @@
 // Every path on which a connect link or a minted token gives something, each ready to be tried again and again by one person and their client.
-import { asksConsent } from './browser.ts';
+import { isConsentPage } from './browser.ts';
 import { connect, obtainCode, redeem } from './connection.ts';
 import { callTool } from './mcp.ts';
 import { authorizeUrl, refresh } from './oauth.ts';
 import type { System } from './system.ts';
 
-export const PATHS = ['authorize', 'approve', 'exchange', 'refresh', 'call', 'minted'] as const;
-export type Path = (typeof PATHS)[number];
+export const ACCESS_PATHS = [
+  'authorize',
+  'approve',
+  'exchange',
+  'refresh',
+  'call',
+  'minted',
+] as const;
+export type AccessPath = (typeof ACCESS_PATHS)[number];
 
 /** `said`: the OAuth error, or of a call the text. */
-export type Outcome = { isSuccess: boolean; status: number; said: string };
+export type Outcome = { isSuccess: boolean; status: number; detail: string };
 
-export type EveryPath = Record<Path, () => Promise<Outcome>>;
+export type AccessPaths = Record<AccessPath, () => Promise<Outcome>>;
 
 /** `tries`: how often approving and exchanging can be tried, because each takes a page or a code that is made now. */
-export async function openEveryPath(
+export async function prepareAccessPaths(
   system: System,
   { link }: { link: string },
   minted: string,
   tries: number,
-): Promise<EveryPath> {
+): Promise<AccessPaths> {
   const connection = await connect(system, { link });
   const { browser, server, client, accessToken } = connection;
   let { refreshToken } = connection;
@@ -34,32 +41,32 @@ export async function openEveryPath(
   }
   const called = async (address: string, token: string): Promise<Outcome> => {
     const { status, text } = await callTool(address, token, 'club_overview');
-    return { isSuccess: status === 200 && text.includes('members'), status, said: text };
+    return { isSuccess: status === 200 && text.includes('members'), status, detail: text };
   };
   return {
     async authorize() {
       const step = await browser.visit(asking());
-      if (step.kind === 'left') return { isSuccess: true, status: 303, said: '' };
-      return { isSuccess: asksConsent(step), status: step.status, said: step.html };
+      if (step.kind === 'redirect') return { isSuccess: true, status: 303, detail: '' };
+      return { isSuccess: isConsentPage(step), status: step.status, detail: step.html };
     },
     async approve() {
       const step = await browser.submit(next(pages), { decision: 'approve' });
-      if (step.kind === 'page') return { isSuccess: false, status: step.status, said: step.html };
+      if (step.kind === 'page') return { isSuccess: false, status: step.status, detail: step.html };
       const { searchParams } = step.url;
       return {
         isSuccess: searchParams.has('code'),
         status: 303,
-        said: searchParams.get('error') ?? '',
+        detail: searchParams.get('error') ?? '',
       };
     },
     async exchange() {
       const { status, body } = await redeem(next(codes));
-      return { isSuccess: status === 200, status, said: body.error ?? '' };
+      return { isSuccess: status === 200, status, detail: body.error ?? '' };
     },
     async refresh() {
       const { status, body } = await refresh(server, client, refreshToken);
       refreshToken = body.refresh_token ?? refreshToken;
-      return { isSuccess: status === 200, status, said: body.error ?? '' };
+      return { isSuccess: status === 200, status, detail: body.error ?? '' };
     },
     call: () => called(link, accessToken),
     minted: () => called(`${system.resource}/mcp`, minted),

@@ -1,29 +1,38 @@
 // The page of connected apps, as people open it and press its buttons.
 import { decodeJwt } from 'jose';
-import { asksWho, type Browser, type Page, type Person, requirePage } from './browser.ts';
+import { isSignInPage, type Browser, type Page, type Person, requirePage } from './browser.ts';
 import type { Family } from '../grants/family.ts';
 import type { System } from './system.ts';
 
-export type Choice = { decision?: string; grant?: string; level?: string; token?: string };
+export type AccountFormValues = {
+  decision?: string;
+  grant?: string;
+  level?: string;
+  token?: string;
+};
 
 export const claimOf = ({ accessToken }: Pick<Family, 'accessToken'>, name: string) =>
   String(decodeJwt(accessToken)[name]);
-export const grantOf = (family: Pick<Family, 'accessToken'>) => claimOf(family, 'grant_id');
-export const tokenOf = ({ html }: Page) => /name="token" value="([^"]+)"/.exec(html)?.[1] ?? '';
+export const grantIdOf = (family: Pick<Family, 'accessToken'>) => claimOf(family, 'grant_id');
+export const formTokenOf = ({ html }: Page) => /name="token" value="([^"]+)"/.exec(html)?.[1] ?? '';
 export const textOf = ({ html }: Page) => html.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
 
 /** As the form does that has this button. */
-export async function press(browser: Browser, page: Page, choice: Choice): Promise<Page> {
-  const body = new URLSearchParams({ token: tokenOf(page), ...choice });
+export async function submitAccountForm(
+  browser: Browser,
+  page: Page,
+  choice: AccountFormValues,
+): Promise<Page> {
+  const body = new URLSearchParams({ token: formTokenOf(page), ...choice });
   return requirePage(await browser.post(page, new URL('/account', page.url), body));
 }
 
 /** The page as `person`, who signs in when they are asked. */
-export async function openAccount(
+export async function openAccountPage(
   system: System,
   browser: Browser,
   person: Person = 'ada',
 ): Promise<Page> {
   const page = requirePage(await browser.visit(new URL('/account', system.auth)));
-  return asksWho(page) ? requirePage(await browser.submit(page, { person })) : page;
+  return isSignInPage(page) ? requirePage(await browser.submit(page, { person })) : page;
 }

@@ -5,8 +5,8 @@ import type { Flood, Statuses } from './anonymous-flood.ts';
 import { REDIRECT_URI } from './connection.ts';
 
 const ADDRESSES = 1000;
-const AT_ONCE = 8;
-const SLICE_SECONDS = 0.05;
+const CONCURRENCY = 8;
+const PAUSE_SECONDS = 0.05;
 
 const REGISTRATION = JSON.stringify({
   client_name: 'Nobody uses this',
@@ -15,7 +15,7 @@ const REGISTRATION = JSON.stringify({
 });
 
 async function flood(wanted: Flood): Promise<Statuses> {
-  const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE });
+  const agent = new Agent({ keepAlive: true, maxSockets: CONCURRENCY });
   const { authorizations, registrations } = wanted;
   const url = new URL(wanted.authorizeUrl);
   const every = Math.ceil((authorizations + registrations) / Math.max(1, registrations));
@@ -29,11 +29,11 @@ async function flood(wanted: Flood): Promise<Statuses> {
       const status = await send(agent, url, addressOf(number), isRegistration);
       if (Object.keys(found).length === 0) console.log('begun');
       found[status] = (found[status] ?? 0) + 1;
-      while (sent / wanted.pace > (performance.now() - began) / 1000)
-        await delay(SLICE_SECONDS * 1000);
+      while (sent / wanted.requestsPerSecond > (performance.now() - began) / 1000)
+        await delay(PAUSE_SECONDS * 1000);
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, sendAll));
+  await Promise.all(Array.from({ length: CONCURRENCY }, sendAll));
   agent.destroy();
   return found;
 }

@@ -9,7 +9,7 @@ export type Flood = {
   /** Of any client that is registered. */
   authorizeUrl: URL;
   /** Requests in a second, at most. */
-  pace: number;
+  requestsPerSecond: number;
 };
 
 /** How many answers there were of each status. */
@@ -18,7 +18,7 @@ export type Statuses = Record<number, number>;
 const SENDER = join(import.meta.dirname, 'anonymous-flood-process.ts');
 
 /** From a process of its own, so that the server is not slowed by the sending; it ends by itself when the server is gone. Resolves at the first answer. */
-export async function startFlood(wanted: Flood): Promise<{ over: Promise<Statuses> }> {
+export async function startFlood(wanted: Flood): Promise<{ finished: Promise<Statuses> }> {
   const child = spawn(process.execPath, [SENDER, JSON.stringify(wanted)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -29,10 +29,10 @@ export async function startFlood(wanted: Flood): Promise<{ over: Promise<Statuse
     return value;
   };
   await next();
-  return { over: next().then((statuses) => JSON.parse(statuses)) };
+  return { finished: next().then((statuses) => JSON.parse(statuses)) };
 }
 
 export async function flood(wanted: Flood): Promise<Statuses> {
-  const { over } = await startFlood(wanted);
-  return over;
+  const { finished } = await startFlood(wanted);
+  return finished;
 }

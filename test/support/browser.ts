@@ -1,7 +1,7 @@
 // A scripted browser over fetch: cookies, redirects one by one, forms; it stops where the system under test sends it away.
 import type { Level } from '../../src/permission-level.ts';
 import { cookieHeader, storeCookies, type CookieJar } from './cookie-jar.ts';
-import { fillIn, formsIn, type Filling, type Form } from './html-forms.ts';
+import { fillForm, parseForms, type FormValues, type Form } from './html-forms.ts';
 
 export type Page = {
   kind: 'page';
@@ -13,9 +13,9 @@ export type Page = {
 };
 
 /** The system redirected to another origin; nobody went there. */
-export type Departure = { kind: 'left'; url: URL };
+export type ExternalRedirect = { kind: 'redirect'; url: URL };
 
-export type Step = Page | Departure;
+export type Step = Page | ExternalRedirect;
 
 export type Person = 'ada' | 'grace' | 'alan';
 
@@ -23,7 +23,7 @@ export type Person = 'ada' | 'grace' | 'alan';
  * `switch` leaves the account that is signed in, signs in as `person` and approves. Without `level` and `stay` the page's own
  * choices are sent.
  */
-export type Wishes = {
+export type AuthorizeOptions = {
   person?: Person;
   level?: Level;
   decision?: 'approve' | 'deny' | 'switch';
@@ -36,16 +36,16 @@ export type Browser = {
   visited: URL[];
   visit(url: URL | string): Promise<Step>;
   /** Fills in the form that has every control named, and sends it. */
-  submit(page: Page, filling: Filling): Promise<Step>;
+  submit(page: Page, filling: FormValues): Promise<Step>;
   /** Sends a form body of any content, as if from `page`. */
   post(page: Page, action: URL, body: URLSearchParams): Promise<Step>;
   /** Up to the consent page, or whatever page comes in its place. */
   openConsent(url: URL | string, person?: Person): Promise<Page>;
   /** From the authorization URL to the redirect that answers the client. */
-  authorize(url: URL | string, wishes?: Wishes): Promise<URL>;
+  authorize(url: URL | string, wishes?: AuthorizeOptions): Promise<URL>;
 };
 
-const MOST_REDIRECTS = 20;
+const MAX_REDIRECTS = 20;
 
 /**
  * `origins` are those of the system: it follows redirects among them and stops at any other. `address` is where it is, as a proxy would pass
@@ -54,17 +54,17 @@ const MOST_REDIRECTS = 20;
 export function openBrowser(origins: readonly string[], address?: string): Browser {
   const jar: CookieJar = [];
   const visited: URL[] = [];
-  const going = { jar, visited, origins, address };
+  const state = { jar, visited, origins, address };
   const browser: Browser = {
     jar,
     visited,
-    visit: (url) => travel(going, new URL(url), { method: 'GET' }),
+    visit: (url) => followRedirects(state, new URL(url), { method: 'GET' }),
     submit: (page, filling) => {
       const form = requireForm(page, Object.keys(filling));
-      return browser.post(page, form.action, fillIn(form, filling));
+      return browser.post(page, form.action, fillForm(form, filling));
     },
     post: (page, action, body) =>
-      travel(going, action, { method: 'POST', body, headers: headersFrom(page, action) }),
+      followRedirects(state, action, { method: 'POST', body, headers: headersFrom(page, action) }),
     openConsent: (url, person) => openConsent(browser, url, person),
     authorize: (url, wishes) => authorize(browser, url, wishes),
   };
@@ -73,24 +73,28 @@ export function openBrowser(origins: readonly string[], address?: string): Brows
 
 async function openConsent(browser: Browser, url: URL | string, person: Person = 'ada') {
   let page = requirePage(await browser.visit(url));
-  if (asksWho(page)) page = requirePage(await browser.submit(page, { person }));
+  if (isSignInPage(page)) page = requirePage(await browser.submit(page, { person }));
   return page;
 }
 
-async function authorize(browser: Browser, url: URL | string, wishes: Wishes = {}): Promise<URL> {
+async function authorize(
+  browser: Browser,
+  url: URL | string,
+  wishes: AuthorizeOptions = {},
+): Promise<URL> {
   const { person, level, decision = 'approve', stay } = wishes;
   let step = await browser.visit(url);
-  if (step.kind === 'page' && asksWho(step))
+  if (step.kind === 'page' && isSignInPage(step))
     step = await browser.submit(step, { person: person ?? 'ada' });
   else if (step.kind === 'page' && decision === 'switch')
     step = await changeAccount(browser, step, person);
-  if (step.kind === 'left') return step.url;
+  if (step.kind === 'redirect') return step.url;
   const answer = await browser.submit(step, {
     decision: decision === 'deny' ? 'deny' : 'approve',
     ...(level ? { level } : {}),
     ...(stay === undefined ? {} : { stay: stay ? 'on' : false }),
   });
-  if (answer.kind === 'left') return answer.url;
+  if (answer.kind === 'redirect') return answer.url;
   throw new Error(`${decision} ended at a page: ${describePage(answer)}`);
 }
 
@@ -99,11 +103,11 @@ async function changeAccount(browser: Browser, page: Page, person: Person = 'ada
   return browser.submit(signIn, { person });
 }
 
-export function asksWho(page: Page): boolean {
-  return hasControls(page, ['person']);
+export function isSignInPage(page: Page): boolean {
+  return hasFormWith(page, ['person']);
 }
 
-export function asksConsent(page: Page): boolean {
+export function isConsentPage(page: Page): boolean {
   return page.forms.some((form) =>
     form.controls.some(({ name, value }) => name === 'decision' && value === 'approve'),
   );
@@ -114,22 +118,22 @@ export function requirePage(step: Step): Page {
   throw new Error(`left for ${step.url.href} instead of showing a page`);
 }
 
-export function requireDeparture(step: Step): URL {
-  if (step.kind === 'left') return step.url;
+export function requireExternalRedirect(step: Step): URL {
+  if (step.kind === 'redirect') return step.url;
   throw new Error(`stayed at a page: ${describePage(step)}`);
 }
 
 function requireForm(page: Page, names: string[]): Form {
-  const form = page.forms.find((candidate) => offers(candidate, names));
+  const form = page.forms.find((candidate) => hasFields(candidate, names));
   if (form) return form;
   throw new Error(`no form with ${names.join(', ')} at: ${describePage(page)}`);
 }
 
-function hasControls(page: Page, names: string[]): boolean {
-  return page.forms.some((form) => offers(form, names));
+function hasFormWith(page: Page, names: string[]): boolean {
+  return page.forms.some((form) => hasFields(form, names));
 }
 
-function offers(form: Form, names: string[]): boolean {
+function hasFields(form: Form, names: string[]): boolean {
   return names.every((name) => form.controls.some((control) => control.name === name));
 }
 
@@ -148,36 +152,36 @@ function headersFrom(page: Page, target: URL): Record<string, string> {
   };
 }
 
-type Going = {
+type BrowserState = {
   jar: CookieJar;
   visited: URL[];
   origins: readonly string[];
   address: string | undefined;
 };
-type Journey = { method: string; body?: URLSearchParams; headers?: Record<string, string> };
+type PageRequest = { method: string; body?: URLSearchParams; headers?: Record<string, string> };
 
-async function travel(
-  { jar, visited, origins, address }: Going,
+async function followRedirects(
+  { jar, visited, origins, address }: BrowserState,
   start: URL,
-  journey: Journey,
+  journey: PageRequest,
 ): Promise<Step> {
   let url = start;
   const from: Record<string, string> = address === undefined ? {} : { 'x-forwarded-for': address };
-  let leg = journey;
-  for (let redirects = 0; redirects < MOST_REDIRECTS; redirects += 1) {
-    if (!origins.includes(url.origin)) return { kind: 'left', url };
+  let next = journey;
+  for (let redirects = 0; redirects < MAX_REDIRECTS; redirects += 1) {
+    if (!origins.includes(url.origin)) return { kind: 'redirect', url };
     visited.push(url);
-    const response = await load(jar, url, { ...leg, headers: { ...from, ...leg.headers } });
+    const response = await load(jar, url, { ...next, headers: { ...from, ...next.headers } });
     const location = response.headers.get('location');
     if (response.status < 300 || response.status > 399 || !location) return readPage(url, response);
     await response.body?.cancel();
     url = new URL(location, url);
-    if (response.status !== 307 && response.status !== 308) leg = { method: 'GET' };
+    if (response.status !== 307 && response.status !== 308) next = { method: 'GET' };
   }
-  throw new Error(`redirected more than ${MOST_REDIRECTS} times, last to ${url.href}`);
+  throw new Error(`redirected more than ${MAX_REDIRECTS} times, last to ${url.href}`);
 }
 
-async function load(jar: CookieJar, url: URL, { method, body, headers }: Journey) {
+async function load(jar: CookieJar, url: URL, { method, body, headers }: PageRequest) {
   const cookie = cookieHeader(jar, url);
   const response = await fetch(url, {
     method,
@@ -192,5 +196,5 @@ async function load(jar: CookieJar, url: URL, { method, body, headers }: Journey
 async function readPage(url: URL, response: Response): Promise<Page> {
   const html = await response.text();
   const { status, headers } = response;
-  return { kind: 'page', url, status, headers, html, forms: formsIn(html, url) };
+  return { kind: 'page', url, status, headers, html, forms: parseForms(html, url) };
 }

@@ -1,5 +1,5 @@
 // A client that went all the way: registered, a person signed in and approved, the code redeemed.
-import { openBrowser, type Browser, type Wishes } from './browser.ts';
+import { openBrowser, type Browser, type AuthorizeOptions } from './browser.ts';
 import {
   authorizeUrl,
   discover,
@@ -9,7 +9,7 @@ import {
   type Client,
   type Parameters,
   type Server,
-  type TokenAnswer,
+  type TokenResponse,
 } from './oauth.ts';
 import type { System } from './system.ts';
 
@@ -47,7 +47,7 @@ export type Connection = {
   scope: string | undefined;
 };
 
-export type ConnectionWishes = Wishes & {
+export type ConnectOptions = AuthorizeOptions & {
   /** An earlier one: the same browser, and the same client, connect again. */
   as?: { browser?: Browser; client?: Client };
   method?: AuthMethod;
@@ -58,7 +58,7 @@ export type ConnectionWishes = Wishes & {
 export async function connect(
   system: System,
   { link }: { link: string },
-  wishes: ConnectionWishes = {},
+  wishes: ConnectOptions = {},
 ): Promise<Connection> {
   const browser = wishes.as?.browser ?? openBrowser(system.origins);
   const code = await obtainCode(system, { link }, { ...wishes, as: { ...wishes.as, browser } });
@@ -70,7 +70,7 @@ export async function connect(
 }
 
 /** A code that nobody redeemed yet. */
-export type Unredeemed = {
+export type IssuedCode = {
   link: string;
   server: Server;
   client: Client;
@@ -81,8 +81,8 @@ export type Unredeemed = {
 export async function obtainCode(
   system: System,
   { link }: { link: string },
-  wishes: ConnectionWishes = {},
-): Promise<Unredeemed> {
+  wishes: ConnectOptions = {},
+): Promise<IssuedCode> {
   const { server } = await discover(link);
   const client = wishes.as?.client ?? (await registerClient(server, wishes.method));
   const browser = wishes.as?.browser ?? openBrowser(system.origins);
@@ -91,8 +91,8 @@ export async function obtainCode(
 }
 
 export function redeem(
-  { server, client, callback, verifier }: Unredeemed,
+  { server, client, callback, verifier }: IssuedCode,
   more: Parameters = {},
-): Promise<TokenAnswer> {
+): Promise<TokenResponse> {
   return exchange(server, client, { callback, verifier }, more);
 }

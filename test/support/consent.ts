@@ -32,16 +32,16 @@ export function useConsent() {
 
   const PRE_REGISTERED: Client = { id: 'reports', method: 'none', redirectUri: HOSTED };
   const PUBLISHED: Client = { id: DOCUMENT, method: 'none', redirectUri: HOSTED };
-  const place = () => {
+  const target = () => {
     if (!connector || !server) throw new Error('the system runs only while a claim does');
     return { connector, server };
   };
-  const newClient = () => registerClient(place().server);
-  const start = (client: Client, more = {}) =>
-    authorizeUrl(place().server, client, { resource: place().connector.link, ...more });
+  const newClient = () => registerClient(target().server);
+  const startAuthorization = (client: Client, more = {}) =>
+    authorizeUrl(target().server, client, { resource: target().connector.link, ...more });
   const newBrowser = () => openBrowser(system().origins);
 
-  async function kinds(): Promise<[string, Client][]> {
+  async function clientsOfEachKind(): Promise<[string, Client][]> {
     return [
       ['added by an administrator', PRE_REGISTERED],
       ['identified by this address', PUBLISHED],
@@ -50,7 +50,7 @@ export function useConsent() {
   }
 
   async function registerNamed(metadata: object): Promise<Client> {
-    const { body } = await register(place().server, {
+    const { body } = await register(target().server, {
       redirect_uris: [REDIRECT_URI],
       token_endpoint_auth_method: 'none',
       ...metadata,
@@ -59,18 +59,27 @@ export function useConsent() {
   }
 
   /** A fresh person at the page, and what its form would send. */
-  async function opened(client?: Client) {
+  async function openConsentPage(client?: Client) {
     const browser = newBrowser();
-    const authorization = start(client ?? (await newClient()));
+    const authorization = startAuthorization(client ?? (await newClient()));
     const page = await browser.openConsent(authorization.url);
     return { browser, page, ...authorization };
   }
 
-  return { system, place, newClient, start, newBrowser, kinds, registerNamed, opened };
+  return {
+    system,
+    target,
+    newClient,
+    startAuthorization,
+    newBrowser,
+    clientsOfEachKind,
+    registerNamed,
+    openConsentPage,
+  };
 }
 
 /** What the form of the page sends to approve. */
-export function approval(page: Page): { action: URL; body: URLSearchParams } {
+export function approvalForm(page: Page): { action: URL; body: URLSearchParams } {
   const form = page.forms.find(({ method }) => method === 'POST');
   if (!form) throw new Error(describePage(page));
   const body = new URLSearchParams({ decision: 'approve', level: 'operations' });

@@ -8,10 +8,10 @@ export function useConsole() {
   const system = useSystem();
 
   const origins = () => [...system().origins, system().management];
-  const at = (path: string) => `${system().management}/console${path}`;
+  const consoleUrl = (path: string) => `${system().management}/console${path}`;
 
   async function open(browser: Browser, path = '', person: Person = 'ada'): Promise<Page> {
-    const page = requirePage(await browser.visit(at(path)));
+    const page = requirePage(await browser.visit(consoleUrl(path)));
     if (!page.forms.some(({ controls }) => controls.some(({ name }) => name === 'person')))
       return page;
     return requirePage(await browser.submit(page, { person }));
@@ -23,17 +23,19 @@ export function useConsole() {
   }
 
   async function send(browser: Browser, page: Page, path: string, fields: Record<string, string>) {
-    return requirePage(await browser.post(page, new URL(at(path)), new URLSearchParams(fields)));
+    return requirePage(
+      await browser.post(page, new URL(consoleUrl(path)), new URLSearchParams(fields)),
+    );
   }
 
   const audited = async (event: string) =>
     (await readAudit(system())).filter((item) => item.event === event);
 
-  return { system, origins, at, open, signIn, send, audited };
+  return { system, origins, consoleUrl, open, signIn, send, audited };
 }
 
 /** The token of the forms of a page. */
-export function tokenIn(page: Page): string {
+export function formTokenIn(page: Page): string {
   const controls = page.forms.flatMap((form) => form.controls);
   return String(controls.find(({ name }) => name === 'token')?.value);
 }

@@ -9,14 +9,14 @@ import {
   type JWK,
   SignJWT,
 } from 'jose';
-import { type ConnectionWishes, obtainCode, type Unredeemed } from './connection.ts';
-import { type Call, call, type RpcAnswer } from './mcp.ts';
+import { type ConnectOptions, obtainCode, type IssuedCode } from './connection.ts';
+import { type CallOptions, call, type RpcResponse } from './mcp.ts';
 import {
   type Client,
   type Parameters,
   requestToken,
   type Server,
-  type TokenAnswer,
+  type TokenResponse,
 } from './oauth.ts';
 import type { System } from './system.ts';
 
@@ -29,20 +29,20 @@ export type ProofKey = {
 };
 
 /** What is said in place of the truth; undefined leaves it out. */
-export type Lies = { header?: Record<string, unknown>; claims?: Record<string, unknown> };
+export type ProofOverrides = { header?: Record<string, unknown>; claims?: Record<string, unknown> };
 
-export type Proven = { method?: string; url: string; token?: string | undefined };
+export type ProvenRequest = { method?: string; url: string; token?: string | undefined };
 
-export async function openProofKey(alg = 'ES256'): Promise<ProofKey> {
+export async function generateProofKey(alg = 'ES256'): Promise<ProofKey> {
   const { publicKey, privateKey } = await generateKeyPair(alg, { extractable: true });
   const jwk = await exportJWK(publicKey);
   return { alg, jwk, privateKey, thumbprint: await calculateJwkThumbprint(jwk) };
 }
 
-export function proofOf(
+export function createProof(
   { alg, jwk, privateKey }: ProofKey,
-  { method = 'POST', url, token }: Proven,
-  { header = {}, claims = {} }: Lies = {},
+  { method = 'POST', url, token }: ProvenRequest,
+  { header = {}, claims = {} }: ProofOverrides = {},
 ): Promise<string> {
   const truth = {
     jti: randomBytes(16).toString('base64url'),
@@ -63,16 +63,16 @@ export async function requestBound(
   client: Client,
   parameters: Parameters,
   proof?: string,
-): Promise<TokenAnswer> {
-  const dpop = proof ?? (await proofOf(key, { url: server.token_endpoint }));
+): Promise<TokenResponse> {
+  const dpop = proof ?? (await createProof(key, { url: server.token_endpoint }));
   return requestToken(server, client, parameters, { dpop });
 }
 
 export function redeemBound(
   key: ProofKey,
-  { server, client, callback, verifier }: Unredeemed,
+  { server, client, callback, verifier }: IssuedCode,
   proof?: string,
-): Promise<TokenAnswer> {
+): Promise<TokenResponse> {
   const parameters = {
     grant_type: 'authorization_code',
     code: callback.searchParams.get('code') ?? undefined,
@@ -95,9 +95,9 @@ export type BoundConnection = {
 export async function connectBound(
   system: System,
   { link }: { link: string },
-  wishes: ConnectionWishes & { key?: ProofKey } = {},
+  wishes: ConnectOptions & { key?: ProofKey } = {},
 ): Promise<BoundConnection> {
-  const key = wishes.key ?? (await openProofKey());
+  const key = wishes.key ?? (await generateProofKey());
   const code = await obtainCode(system, { link }, wishes);
   const { body } = await redeemBound(key, code);
   if (body.token_type !== 'DPoP' || !body.access_token) throw new Error(JSON.stringify(body));
@@ -110,17 +110,17 @@ export async function connectBound(
 export function refreshBound(
   { key, server, client, refreshToken }: BoundConnection,
   { proof, token = refreshToken }: { proof?: string; token?: string | undefined } = {},
-): Promise<TokenAnswer> {
+): Promise<TokenResponse> {
   const parameters = { grant_type: 'refresh_token', refresh_token: token };
   return requestBound(key, server, client, parameters, proof);
 }
 
 /** The claim of the access token that says which key it is bound to. */
-export function boundTo({ body }: TokenAnswer): unknown {
+export function confirmationOf({ body }: TokenResponse): unknown {
   return decodeJwt(body.access_token ?? '').cnf;
 }
 
-export function outcome({ status, body }: TokenAnswer): [number, string | undefined] {
+export function statusAndError({ status, body }: TokenResponse): [number, string | undefined] {
   return [status, body.error];
 }
 
@@ -129,11 +129,11 @@ const PING = { jsonrpc: '2.0', id: 1, method: 'ping' };
 /** A call with the token as DPoP and a fresh proof; `lies` are about the proof, `more` replaces headers. */
 export async function callBound(
   { key, link, accessToken }: Pick<BoundConnection, 'key' | 'link' | 'accessToken'>,
-  { lies = {}, more = {} }: { lies?: Lies; more?: Record<string, string> } = {},
+  { lies = {}, more = {} }: { lies?: ProofOverrides; more?: Record<string, string> } = {},
   message: object = PING,
-  { method = 'POST' }: Call = {},
-): Promise<RpcAnswer> {
-  const dpop = await proofOf(key, { method, url: link, token: accessToken }, lies);
+  { method = 'POST' }: CallOptions = {},
+): Promise<RpcResponse> {
+  const dpop = await createProof(key, { method, url: link, token: accessToken }, lies);
   const headers = { authorization: `DPoP ${accessToken}`, dpop, ...more };
   return call(link, undefined, message, { method, headers });
 }

@@ -3,18 +3,18 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 
 // Below the ports that the system gives to outgoing connections and to whoever listens on port 0, which would take them any time.
-const LOWEST = 11_000;
-const EACH = 9000;
+const FIRST_PORT = 11_000;
+const PORTS_PER_WORKER = 9000;
 
 /** Every worker of a run has a range of its own and goes through it from somewhere, so that a port is not given again soon. */
 const worker = Number(process.env.MOCHA_WORKER_ID ?? 0) % 2;
-let next = Math.floor(Math.random() * EACH);
+let next = Math.floor(Math.random() * PORTS_PER_WORKER);
 
 /** `count` different ports. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = [];
   while (ports.length < count) {
-    const port = LOWEST + worker * EACH + (next++ % EACH);
+    const port = FIRST_PORT + worker * PORTS_PER_WORKER + (next++ % PORTS_PER_WORKER);
     if (await isFree(port)) ports.push(port);
   }
   return ports;

@@ -4,11 +4,11 @@ import { text } from 'node:stream/consumers';
 import { calculatePKCECodeChallenge } from 'openid-client';
 import { listenOnLoopback } from './loopback-server.ts';
 
-type Answer = { status?: number; body?: unknown };
+type GithubResponse = { status?: number; body?: unknown };
 
 export type GithubBehaviour = {
   /** In place of the right answer at a path, without the query. */
-  answers?: Record<string, Answer>;
+  responses?: Record<string, GithubResponse>;
   user?: object;
   emails?: { email: string; primary: boolean; verified: boolean }[];
   organizations?: string[];
@@ -16,7 +16,7 @@ export type GithubBehaviour = {
 
 export type Github = {
   issuer: string;
-  behave: (behaviour: GithubBehaviour) => void;
+  setBehaviour: (behaviour: GithubBehaviour) => void;
   /** Signs the person in: where the browser goes back to. */
   approve: (authorization: URL) => URL;
   /** The paths asked for, with the query. */
@@ -41,7 +41,7 @@ export async function startGithub(port = 0): Promise<Github> {
   let behaviour: GithubBehaviour = {};
 
   /** What it does not like it says with status 200, too. */
-  async function exchange(sent: URLSearchParams): Promise<Answer> {
+  async function exchange(sent: URLSearchParams): Promise<GithubResponse> {
     exchanges.push(sent);
     const asked = codes.get(sent.get('code') ?? '');
     codes.delete(sent.get('code') ?? '');
@@ -55,7 +55,7 @@ export async function startGithub(port = 0): Promise<Github> {
     return { body: { access_token: TOKEN, token_type: 'bearer', scope: 'read:user,user:email' } };
   }
 
-  function api(path: string, query: URLSearchParams, req: IncomingMessage): Answer {
+  function api(path: string, query: URLSearchParams, req: IncomingMessage): GithubResponse {
     if (path === '/login/oauth/authorize') return { body: 'the page for signing in' };
     if (req.headers.authorization !== `Bearer ${TOKEN}` || !req.headers['user-agent'])
       return { status: 401 };
@@ -73,7 +73,7 @@ export async function startGithub(port = 0): Promise<Github> {
     requests.push(url.pathname + url.search);
     const sent = new URLSearchParams(await text(req));
     const answer =
-      behaviour.answers?.[url.pathname] ??
+      behaviour.responses?.[url.pathname] ??
       (url.pathname === '/login/oauth/access_token'
         ? await exchange(sent)
         : api(url.pathname, url.searchParams, req));
@@ -85,7 +85,7 @@ export async function startGithub(port = 0): Promise<Github> {
     issuer: origin,
     requests,
     exchanges,
-    behave: (next) => {
+    setBehaviour: (next) => {
       behaviour = next;
     },
     approve({ searchParams }) {

@@ -10,14 +10,14 @@ export type Control = {
 export type Form = { action: URL; method: 'GET' | 'POST'; controls: Control[] };
 
 /** Values to send by control name: a string picks or types it, false leaves a box unticked. */
-export type Filling = Record<string, string | false>;
+export type FormValues = Record<string, string | false>;
 
 const TAG = /<(input|button)\b((?:[^>"']|"[^"]*"|'[^']*')*)>/gi;
 const SELECT = /<select\b([^>]*)>([\s\S]*?)<\/select>/gi;
 const OPTION = /<option\b[^>]*>/gi;
 const ATTRIBUTE = /([\w-]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?/g;
 
-export function formsIn(html: string, page: URL): Form[] {
+export function parseForms(html: string, page: URL): Form[] {
   return [...html.matchAll(/<form\b((?:[^>"']|"[^"]*"|'[^']*')*)>([\s\S]*?)<\/form>/gi)].map(
     ([, head = '', content = '']) => {
       const attributes = attributesIn(head);
@@ -42,7 +42,7 @@ function withoutSelects(html: string): string {
 }
 
 /** What is sent when the person fills in `filling` and presses the button it names. Throws when the form does not offer that. */
-export function fillIn(form: Form, filling: Filling): URLSearchParams {
+export function fillForm(form: Form, filling: FormValues): URLSearchParams {
   for (const [name, value] of Object.entries(filling)) requireOffered(form, name, value);
   const sent = new URLSearchParams();
   for (const control of form.controls) {

@@ -7,7 +7,7 @@ import { listenOnLoopback } from './loopback-server.ts';
 
 type Members = { [name: string]: unknown };
 
-export type VouchingIssuer = {
+export type IdJagIssuer = {
   issuer: string;
   jwksUri: string;
   /** The key that it signs with. */
@@ -20,16 +20,16 @@ export type VouchingIssuer = {
 };
 
 /** `claimsFor`: what its assertions say for a token exchange. */
-export async function startVouchingIssuer(
+export async function startIdJagIssuer(
   claimsFor: (exchange: URLSearchParams) => Members = () => ({}),
-): Promise<VouchingIssuer> {
+): Promise<IdJagIssuer> {
   let key = await makeKey();
   const sign = (claims: Members, header: Members = {}) =>
     new SignJWT(claims)
       .setProtectedHeader({ alg: 'ES256', kid: key.jwk.kid, typ: 'oauth-id-jag+jwt', ...header })
       .sign(key.privateKey);
   const exchanged = async (sent: URLSearchParams) => {
-    const assertion = await sign({ ...rightClaims(issuer), ...claimsFor(sent) });
+    const assertion = await sign({ ...validClaims(issuer), ...claimsFor(sent) });
     const type = 'urn:ietf:params:oauth:token-type:id-jag';
     return { access_token: assertion, issued_token_type: type, token_type: 'N_A', expires_in: 300 };
   };
@@ -58,7 +58,7 @@ async function makeKey() {
 }
 
 /** What every assertion needs but audience, client and resource. */
-export function rightClaims(issuer: string) {
+export function validClaims(issuer: string) {
   const now = Math.floor(Date.now() / 1000);
   return { iss: issuer, sub: 'person-1', jti: randomUUID(), iat: now, exp: now + 300 };
 }

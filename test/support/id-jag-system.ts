@@ -2,10 +2,16 @@
 import { decodeJwt } from 'jose';
 import { type Connector, createConnector } from './management-api.ts';
 import { restoreClock } from './clock.ts';
-import { type Client, discover, type Parameters, requestToken, type TokenAnswer } from './oauth.ts';
+import {
+  type Client,
+  discover,
+  type Parameters,
+  requestToken,
+  type TokenResponse,
+} from './oauth.ts';
 import { openSystemStore } from './system-store.ts';
 import { startSystem, type System } from './system.ts';
-import { rightClaims, startVouchingIssuer, type VouchingIssuer } from './id-jag-issuer.ts';
+import { validClaims, startIdJagIssuer, type IdJagIssuer } from './id-jag-issuer.ts';
 
 export const GRANT_TYPE = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 const REDIRECT = 'https://app.example.com/callback';
@@ -25,24 +31,24 @@ export const UNVOUCHED = client('unvouched');
 export type Claims = { [name: string]: unknown };
 
 /** As settings have it. */
-export function inSettings({ id, secret }: Client) {
+export function preRegistered({ id, secret }: Client) {
   return { id, secret, name: `The ${id}`, redirectUris: [REDIRECT] };
 }
 
-export type Vouching = {
+export type IdJagSystem = {
   system: System;
   /** Its keys are in the settings. */
-  idp: VouchingIssuer;
+  idp: IdJagIssuer;
   /** Its keys are fetched. */
-  second: VouchingIssuer;
+  second: IdJagIssuer;
   connector: Connector;
 };
 
 /** One for all claims of the `describe` around it; use what it returns while a claim runs. */
-export function useVouching() {
-  let running: Vouching | undefined;
+export function useIdJag() {
+  let running: IdJagSystem | undefined;
   before(async () => {
-    const [idp, second] = await Promise.all([startVouchingIssuer(), startVouchingIssuer()]);
+    const [idp, second] = await Promise.all([startIdJagIssuer(), startIdJagIssuer()]);
     const system = await startSystem({ file: settings(idp, second) });
     running = { system, idp, second, connector: await createConnector(system) };
   });
@@ -51,30 +57,34 @@ export function useVouching() {
     await running?.system.stop();
     await Promise.all([running?.idp.stop(), running?.second.stop()]);
   });
-  const now = (): Vouching => {
+  const setup = (): IdJagSystem => {
     if (!running) throw new Error('the system runs only while a claim does');
     return running;
   };
 
   /** The claims of an assertion of the first issuer that is good. */
   function claimsFor(sub: string, more: Claims = {}): Claims {
-    const { system, idp, connector } = now();
+    const { system, idp, connector } = setup();
     const parties = { aud: system.auth, client_id: APP.id, resource: connector.link };
-    return { ...rightClaims(idp.issuer), ...parties, sub, groups: ['staff'], ...more };
+    return { ...validClaims(idp.issuer), ...parties, sub, groups: ['staff'], ...more };
   }
 
-  async function present(assertion: string, as = APP, more: Parameters = {}): Promise<TokenAnswer> {
-    const { server } = await discover(now().connector.link);
+  async function presentAssertion(
+    assertion: string,
+    as = APP,
+    more: Parameters = {},
+  ): Promise<TokenResponse> {
+    const { server } = await discover(setup().connector.link);
     return requestToken(server, as, { grant_type: GRANT_TYPE, assertion, ...more });
   }
 
-  async function vouch(sub: string, more: Claims = {}, parameters: Parameters = {}) {
-    return present(await now().idp.sign(claimsFor(sub, more)), APP, parameters);
+  async function signAndPresent(sub: string, more: Claims = {}, parameters: Parameters = {}) {
+    return presentAssertion(await setup().idp.sign(claimsFor(sub, more)), APP, parameters);
   }
 
   /** Throws when it is refused. */
-  async function obtain(sub: string, more: Claims = {}, parameters: Parameters = {}) {
-    const { body } = await vouch(sub, more, parameters);
+  async function obtainToken(sub: string, more: Claims = {}, parameters: Parameters = {}) {
+    const { body } = await signAndPresent(sub, more, parameters);
     if (!body.access_token) throw new Error(JSON.stringify(body));
     const claims = decodeJwt(body.access_token);
     return { body, token: body.access_token, grantId: String(claims.grant_id), claims };
@@ -82,13 +92,13 @@ export function useVouching() {
 
   /** As when the process died before it was noted that the assertion was used, and before `also` was written. */
   async function forgetUse({ iss, jti }: Claims, ...also: string[]): Promise<void> {
-    const { store } = await openSystemStore(now().system);
+    const { store } = await openSystemStore(setup().system);
     const keys = [`assertion:${String(iss)}\n${String(jti)}`, ...also];
     await Promise.all(keys.map((key) => store.delete(key)));
     await store.close();
   }
 
-  return { now, claimsFor, present, vouch, obtain, forgetUse };
+  return { setup, claimsFor, presentAssertion, signAndPresent, obtainToken, forgetUse };
 }
 
 /** Of a trusted issuer, unless the settings give it another. */
@@ -96,7 +106,7 @@ export function idOf(issuer: string): string {
   return new URL(issuer).host;
 }
 
-function settings(idp: VouchingIssuer, second: VouchingIssuer) {
+function settings(idp: IdJagIssuer, second: IdJagIssuer) {
   const clients = [APP.id, OTHER.id, FORBIDDEN.id];
   return {
     entitlements: [
@@ -106,7 +116,7 @@ function settings(idp: VouchingIssuer, second: VouchingIssuer) {
         { match: { emailDomain: 'example.com', provider: idOf(issuer) }, level: 'admin' },
       ]),
     ],
-    clients: { preRegistered: [APP, OTHER, FORBIDDEN, UNVOUCHED].map(inSettings) },
+    clients: { preRegistered: [APP, OTHER, FORBIDDEN, UNVOUCHED].map(preRegistered) },
     authorization: {
       trustedIssuers: [
         { issuer: idp.issuer, jwks: { keys: [idp.jwk()] }, clients },

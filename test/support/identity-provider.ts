@@ -2,18 +2,18 @@
 import { expect } from 'chai';
 import { createConnector, type Connector } from './management-api.ts';
 import {
-  asksConsent,
+  isConsentPage,
   type Browser,
   describePage,
   openBrowser,
   type Page,
-  requireDeparture,
+  requireExternalRedirect,
   requirePage,
 } from './browser.ts';
 import { restoreClock } from './clock.ts';
 import { registerClient } from './connection.ts';
 import { authorizeUrl, type Client, discover, type Server } from './oauth.ts';
-import { type OpenIdProvider, signingInAt, startOpenIdProvider } from './openid-provider.ts';
+import { type OpenIdProvider, openIdSettings, startOpenIdProvider } from './openid-provider.ts';
 import { startSystem, type System } from './system.ts';
 
 export const PERSON = {
@@ -36,29 +36,29 @@ export function useIdentityProvider() {
   before(async () => {
     const provider = await startOpenIdProvider();
     const entitlements = [{ match: { emailDomain: 'example.com' }, level: 'full' }];
-    const system = await startSystem(signingInAt(provider, { entitlements }));
+    const system = await startSystem(openIdSettings(provider, { entitlements }));
     const connector = await createConnector(system);
     const { server } = await discover(connector.link);
     running = { provider, system, connector, server, client: await registerClient(server) };
   });
-  beforeEach(() => running?.provider.behave({ claims: PERSON }));
+  beforeEach(() => running?.provider.setBehaviour({ claims: PERSON }));
   afterEach(restoreClock);
   after(async () => {
     await running?.system.stop();
     await running?.provider.stop();
   });
 
-  const now = (): Running => {
+  const setup = (): Running => {
     if (!running) throw new Error('the system runs only while a claim does');
     return running;
   };
-  const newBrowser = () => openBrowser([now().system.auth]);
+  const newBrowser = () => openBrowser([setup().system.auth]);
 
   /** To the identity provider; `callback` is where it sends the browser afterwards. */
-  async function leave(browser: Browser, more: Record<string, string> = {}) {
-    const { provider, server, client, connector } = now();
+  async function redirectToProvider(browser: Browser, more: Record<string, string> = {}) {
+    const { provider, server, client, connector } = setup();
     const { url, verifier } = authorizeUrl(server, client, { resource: connector.link });
-    const departure = requireDeparture(await browser.visit(url));
+    const departure = requireExternalRedirect(await browser.visit(url));
     const callback = provider.approve(departure);
     for (const [name, value] of Object.entries(more)) callback.searchParams.set(name, value);
     const flow = browser.visited.at(-1)?.href ?? '';
@@ -68,16 +68,16 @@ export function useIdentityProvider() {
   async function expectRefused(browser: Browser, callback: URL, status = 400): Promise<Page> {
     const page = requirePage(await browser.visit(callback));
     expect(page.status, describePage(page)).to.equal(status);
-    expect(asksConsent(page)).to.equal(false);
+    expect(isConsentPage(page)).to.equal(false);
     return page;
   }
 
   /** Whether the browser would go to the identity provider again. */
   async function isSignedIn(browser: Browser): Promise<boolean> {
-    const { server, client, connector } = now();
+    const { server, client, connector } = setup();
     const { url } = authorizeUrl(server, client, { resource: connector.link });
     return (await browser.visit(url)).kind === 'page';
   }
 
-  return { now, newBrowser, leave, expectRefused, isSignedIn };
+  return { setup, newBrowser, redirectToProvider, expectRefused, isSignedIn };
 }

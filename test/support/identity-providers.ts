@@ -2,12 +2,12 @@
 import { expect } from 'chai';
 import { createConnector, type Connector } from './management-api.ts';
 import {
-  asksConsent,
+  isConsentPage,
   type Browser,
   describePage,
   openBrowser,
   type Page,
-  requireDeparture,
+  requireExternalRedirect,
   requirePage,
   type Step,
 } from './browser.ts';
@@ -48,14 +48,14 @@ export function useIdentityProviders() {
     const client = await registerClient(server);
     running = { example, partners, github, system, connector, server, client };
   });
-  const now = (): Running => {
+  const setup = (): Running => {
     if (!running) throw new Error('the system runs only while a claim does');
     return running;
   };
   beforeEach(() => {
-    const { example, partners, github } = now();
-    for (const provider of [example, partners]) provider.behave({ claims: PERSON });
-    github.behave({});
+    const { example, partners, github } = setup();
+    for (const provider of [example, partners]) provider.setBehaviour({ claims: PERSON });
+    github.setBehaviour({});
   });
   after(async () => {
     if (!running) return;
@@ -64,25 +64,25 @@ export function useIdentityProviders() {
     await Promise.all([example, partners, github].map((provider) => provider.stop()));
   });
 
-  const newBrowser = () => openBrowser([now().system.auth]);
+  const newBrowser = () => openBrowser([setup().system.auth]);
 
   /** `more` are parameters of the authorization request. */
-  async function arrive(browser: Browser, more: Record<string, string> = {}) {
-    const { server, client, connector } = now();
+  async function startAuthorization(browser: Browser, more: Record<string, string> = {}) {
+    const { server, client, connector } = setup();
     const parameters = { resource: connector.link, scope: 'full' };
     const { url, verifier } = authorizeUrl(server, client, parameters);
     for (const [name, value] of Object.entries(more)) url.searchParams.set(name, value);
     return { step: await browser.visit(url), verifier };
   }
 
-  async function choose(browser: Browser, page: Page, id: string): Promise<Step> {
-    expect(isChoice(page), describePage(page)).to.equal(true);
+  async function chooseProvider(browser: Browser, page: Page, id: string): Promise<Step> {
+    expect(isProviderChoicePage(page), describePage(page)).to.equal(true);
     return browser.submit(page, { provider: id });
   }
 
   /** Where the provider sends the browser back to. */
-  function comeBack(id: string, departure: URL): URL {
-    const { example, partners, github } = now();
+  function callbackFrom(id: string, departure: URL): URL {
+    const { example, partners, github } = setup();
     if (id === 'github') return github.approve(departure);
     // An ID token of the other one would be for this sign-in, too.
     partners.approve(departure);
@@ -90,22 +90,30 @@ export function useIdentityProviders() {
   }
 
   async function signIn(browser: Browser, id: string) {
-    const { step, verifier } = await arrive(browser);
-    const departure = requireDeparture(await choose(browser, requirePage(step), id));
-    return { page: requirePage(await browser.visit(comeBack(id, departure))), verifier };
+    const { step, verifier } = await startAuthorization(browser);
+    const departure = requireExternalRedirect(await chooseProvider(browser, requirePage(step), id));
+    return { page: requirePage(await browser.visit(callbackFrom(id, departure))), verifier };
   }
 
   async function expectRefused(browser: Browser, url: URL, status: number) {
     const page = requirePage(await browser.visit(url));
     expect(page.status, describePage(page)).to.equal(status);
-    expect(asksConsent(page)).to.equal(false);
+    expect(isConsentPage(page)).to.equal(false);
     return page;
   }
 
-  return { now, newBrowser, arrive, choose, comeBack, signIn, expectRefused };
+  return {
+    setup,
+    newBrowser,
+    startAuthorization,
+    chooseProvider,
+    callbackFrom,
+    signIn,
+    expectRefused,
+  };
 }
 
-export function isChoice(page: Page): boolean {
+export function isProviderChoicePage(page: Page): boolean {
   return /name="provider"/.test(page.html);
 }
 

@@ -1,12 +1,12 @@
 // The server as a process that ends: by itself, or when it has said what was waited for.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { argumentsFor } from './node-arguments.ts';
+import { nodeArguments } from './node-arguments.ts';
 
-export type Ended = { code: number | null; stdout: string; stderr: string };
+export type ExitResult = { code: number | null; stdout: string; stderr: string };
 
 /** Runs the server until it ends by itself, or has printed `last` and was told to stop. */
-export function runServer(environment: Record<string, string>, last = /$^/): Promise<Ended> {
+export function runServer(environment: Record<string, string>, last = /$^/): Promise<ExitResult> {
   return runServerWhile(environment, last, async () => {});
 }
 
@@ -15,8 +15,8 @@ export async function runServerWhile(
   environment: Record<string, string>,
   ready: RegExp,
   use: () => Promise<void>,
-): Promise<Ended> {
-  const child = spawn(process.execPath, argumentsFor('main.ts'), { env: environment });
+): Promise<ExitResult> {
+  const child = spawn(process.execPath, nodeArguments('main.ts'), { env: environment });
   let [stdout, stderr] = ['', ''];
   let used: Promise<void> | undefined;
   child.stdout.on('data', (text) => {

@@ -27,7 +27,7 @@ export type Connector = z.output<typeof connector>;
 export type AuditItem = z.output<typeof auditItem>;
 
 /** `expiresAt` is ISO 8601. */
-export type Wanted = {
+export type ConnectorOptions = {
   name?: string;
   level?: Level;
   suggestedLevel?: Level;
@@ -35,22 +35,25 @@ export type Wanted = {
   expiresAt?: string;
 };
 
-export async function createConnector(system: System, wanted: Wanted = {}): Promise<Connector> {
+export async function createConnector(
+  system: System,
+  wanted: ConnectorOptions = {},
+): Promise<Connector> {
   const body = { name: 'Club figures', level: 'operations', ...wanted };
-  return connector.parse(await manage(system, 'POST', '/connectors', body));
+  return connector.parse(await requestManagement(system, 'POST', '/connectors', body));
 }
 
 export async function showConnector(system: System, id: string): Promise<Connector> {
-  return connector.parse(await manage(system, 'GET', `/connectors/${id}`));
+  return connector.parse(await requestManagement(system, 'GET', `/connectors/${id}`));
 }
 
 export async function revokeConnector(system: System, id: string): Promise<void> {
-  await manage(system, 'DELETE', `/connectors/${id}`);
+  await requestManagement(system, 'DELETE', `/connectors/${id}`);
 }
 
 /** Of a connector that is revoked or expired. */
 export async function deleteConnector(system: System, id: string): Promise<void> {
-  await manage(system, 'POST', `/connectors/${id}/delete`);
+  await requestManagement(system, 'POST', `/connectors/${id}/delete`);
 }
 
 export async function changeAccount(
@@ -58,7 +61,7 @@ export async function changeAccount(
   id: string,
   change: 'disable' | 'enable' | 'forget',
 ): Promise<void> {
-  await manage(system, 'POST', `/accounts/${id}/${change}`);
+  await requestManagement(system, 'POST', `/accounts/${id}/${change}`);
 }
 
 const grant = z.looseObject({
@@ -74,23 +77,25 @@ const grant = z.looseObject({
 export type Grant = z.output<typeof grant>;
 
 export async function showGrant(system: System, id: string): Promise<Grant> {
-  return grant.parse(await manage(system, 'GET', `/grants/${id}`));
+  return grant.parse(await requestManagement(system, 'GET', `/grants/${id}`));
 }
 
 /** The first page; `query` as the management API takes it. */
 export async function listGrants(system: System, query: Record<string, string>) {
   const page = z.object({ items: z.array(grant), next: z.string().optional() });
-  return page.parse(await manage(system, 'GET', `/grants?${new URLSearchParams(query)}`));
+  return page.parse(
+    await requestManagement(system, 'GET', `/grants?${new URLSearchParams(query)}`),
+  );
 }
 
 /** Oldest first, at most a thousand. */
 export async function readAudit(system: System): Promise<AuditItem[]> {
   const page = z.object({ items: z.array(auditItem) });
-  return page.parse(await manage(system, 'GET', '/audit?limit=1000')).items;
+  return page.parse(await requestManagement(system, 'GET', '/audit?limit=1000')).items;
 }
 
 /** A request to the management API; throws when it is refused. */
-export async function manage(
+export async function requestManagement(
   system: System,
   method: string,
   path: string,

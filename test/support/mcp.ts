@@ -13,7 +13,7 @@ const rpcBody = z.looseObject({
   error: z.looseObject({ code: z.number(), message: z.string() }).optional(),
 });
 
-export type RpcAnswer = {
+export type RpcResponse = {
   status: number;
   headers: Headers;
   text: string;
@@ -21,15 +21,15 @@ export type RpcAnswer = {
   rpc: z.output<typeof rpcBody> | undefined;
 };
 
-export type Call = { method?: string; headers?: Record<string, string> };
+export type CallOptions = { method?: string; headers?: Record<string, string> };
 
 /** POSTs one JSON-RPC message with the token as bearer; `token` undefined sends none. */
 export async function call(
   link: string,
   token: string | undefined,
   message: object,
-  { method = 'POST', headers = {} }: Call = {},
-): Promise<RpcAnswer> {
+  { method = 'POST', headers = {} }: CallOptions = {},
+): Promise<RpcResponse> {
   const response = await fetch(link, {
     method,
     headers: {
@@ -50,19 +50,19 @@ export function callTool(
   token: string | undefined,
   name: string,
   given: Record<string, unknown> = {},
-): Promise<RpcAnswer> {
+): Promise<RpcResponse> {
   const params = { name, arguments: given };
   return call(link, token, { jsonrpc: '2.0', id: 1, method: 'tools/call', params });
 }
 
 /** True when the token is let in and the tool that everyone may call answers. */
-export async function isLetIn(link: string, token: string | undefined): Promise<boolean> {
+export async function isAccepted(link: string, token: string | undefined): Promise<boolean> {
   const { status, rpc } = await callTool(link, token, 'club_overview');
   return status === 200 && rpc?.result !== undefined && rpc.result.isError !== true;
 }
 
 /** The body itself, or the data of the last event when the answer is a stream. */
-function readMessage(text: string): RpcAnswer['rpc'] {
+function readMessage(text: string): RpcResponse['rpc'] {
   const data = text
     .match(/^data: ?(.+)$/gm)
     ?.at(-1)

@@ -4,6 +4,6 @@ import { join } from 'node:path';
 const SOURCE = join(import.meta.dirname, '../../src');
 
 /** The arguments of Node; `name` is that of a file of the source. Compiling takes most of the time of a short command. */
-export function argumentsFor(name: string): string[] {
+export function nodeArguments(name: string): string[] {
   return ['--import', join(SOURCE, 'compile-cache.js'), join(SOURCE, name)];
 }

@@ -40,9 +40,9 @@ const registrationBody = z.looseObject({
   error: z.string().optional(),
 });
 
-export type Answer<Body> = { status: number; headers: Headers; body: Body };
-export type TokenAnswer = Answer<z.output<typeof tokenBody>>;
-export type RegistrationAnswer = Answer<z.output<typeof registrationBody>>;
+export type JsonResponse<Body> = { status: number; headers: Headers; body: Body };
+export type TokenResponse = JsonResponse<z.output<typeof tokenBody>>;
+export type RegistrationResponse = JsonResponse<z.output<typeof registrationBody>>;
 export type Server = z.output<typeof serverMetadata>;
 export type Discovery = {
   challenge: string;
@@ -67,7 +67,7 @@ export async function discover(link: string): Promise<Discovery> {
   return { challenge, resource, server: serverMetadata.parse(await metadata.json()) };
 }
 
-export async function register(server: Server, metadata: unknown): Promise<RegistrationAnswer> {
+export async function register(server: Server, metadata: unknown): Promise<RegistrationResponse> {
   const response = await fetch(server.registration_endpoint, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -111,7 +111,7 @@ export function exchange(
   client: Client,
   { callback, verifier }: { callback: URL; verifier: string },
   more: Parameters = {},
-): Promise<TokenAnswer> {
+): Promise<TokenResponse> {
   return requestToken(server, client, {
     grant_type: 'authorization_code',
     code: callback.searchParams.get('code') ?? undefined,
@@ -126,7 +126,7 @@ export function refresh(
   client: Client,
   refreshToken: string | undefined,
   more: Parameters = {},
-): Promise<TokenAnswer> {
+): Promise<TokenResponse> {
   return requestToken(server, client, {
     grant_type: 'refresh_token',
     refresh_token: refreshToken,
@@ -140,7 +140,7 @@ export async function requestToken(
   client: Client,
   parameters: Parameters,
   more: Record<string, string> = {},
-): Promise<TokenAnswer> {
+): Promise<TokenResponse> {
   const { headers, body } = authenticated(client, parameters);
   const response = await fetch(server.token_endpoint, {
     method: 'POST',
@@ -177,7 +177,7 @@ function form(parameters: Parameters): URLSearchParams {
 async function answer<Schema extends z.ZodType>(
   response: Response,
   schema: Schema,
-): Promise<Answer<z.output<Schema>>> {
+): Promise<JsonResponse<z.output<Schema>>> {
   const text = await response.text();
   const { status, headers } = response;
   try {

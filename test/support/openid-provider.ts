@@ -15,12 +15,12 @@ export type Behaviour = {
   /** Over the members of the token answer. */
   tokens?: object;
   /** In place of the right answer at a path. */
-  answers?: Record<string, RequestListener>;
+  responses?: Record<string, RequestListener>;
 };
 
 export type OpenIdProvider = {
   issuer: string;
-  behave: (behaviour: Behaviour) => void;
+  setBehaviour: (behaviour: Behaviour) => void;
   /** Signs the person in: where the browser goes back to. */
   approve: (authorization: URL) => URL;
   requests: string[];
@@ -35,7 +35,7 @@ export const OPENID_CLIENT = {
 };
 
 /** Settings with which people sign in there, and nowhere else; `file` and `settings` come on top. */
-export function signingInAt(
+export function openIdSettings(
   { issuer }: OpenIdProvider,
   file: object,
   settings: Record<string, string> = {},
@@ -92,7 +92,7 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
   const server = createServer(async (req, res) => {
     const path = new URL(req.url ?? '/', 'http://provider').pathname;
     requests.push(path);
-    const own = behaviour.answers?.[path];
+    const own = behaviour.responses?.[path];
     if (own) return own(req, res);
     const sent = new URLSearchParams(await text(req));
     if (path === '/token') exchanges.push(sent);
@@ -104,7 +104,7 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
     issuer,
     requests,
     exchanges,
-    behave: (next) => {
+    setBehaviour: (next) => {
       behaviour = next;
     },
     approve: (authorization) => approveAs('subject-1', authorization),

@@ -5,17 +5,17 @@ import { join } from 'node:path';
 import { startGatehouse } from '../../src/gatehouse.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { freePorts } from './free-ports.ts';
-import { rawRequest, type RawAnswer, type RawRequest } from './raw-request.ts';
+import { rawRequest, type RawResponse, type RawRequest } from './raw-request.ts';
 
-export const AUTH = 'https://auth.example.com';
-export const RESOURCE = 'https://mcp.example.com';
-export const KEY = 'management-key-of-the-tests-0123456789';
+export const AUTH_URL = 'https://auth.example.com';
+export const RESOURCE_URL = 'https://mcp.example.com';
+export const MANAGEMENT_KEY = 'management-key-of-the-tests-0123456789';
 
 export type HostName = 'auth' | 'resource' | 'management';
 
 export type Production = {
   /** As a proxy passes it on, with the host's own name unless the headers have another. */
-  ask(host: HostName, request?: RawRequest): Promise<RawAnswer>;
+  request(host: HostName, request?: RawRequest): Promise<RawResponse>;
   /** The path of a connect link. */
   createLink(): Promise<string>;
   stop(): Promise<void>;
@@ -28,8 +28,8 @@ export async function startProduction(file: Record<string, unknown> = {}): Promi
   const config = join(dataDir, 'settings.yaml');
   const managementUrl = `http://127.0.0.1:${management}`;
   const settings = {
-    authUrl: AUTH,
-    resourceUrl: RESOURCE,
+    authUrl: AUTH_URL,
+    resourceUrl: RESOURCE_URL,
     managementUrl,
     listen: { auth: `127.0.0.1:${auth}`, resource: `127.0.0.1:${resource}` },
     identityProvider: { issuer: 'https://login.example.com', clientId: 'gatehouse' },
@@ -43,27 +43,27 @@ export async function startProduction(file: Record<string, unknown> = {}): Promi
       GATEHOUSE_CONFIG: config,
       GATEHOUSE_DATA_DIR: dataDir,
       GATEHOUSE_SECRET: 'a-root-secret-that-is-long-enough',
-      GATEHOUSE_MANAGEMENT_KEY: KEY,
+      GATEHOUSE_MANAGEMENT_KEY: MANAGEMENT_KEY,
       GATEHOUSE_LOG_LEVEL: 'silent',
     }),
   );
   const hosts = {
-    auth: { port: auth, host: new URL(AUTH).host },
-    resource: { port: resource, host: new URL(RESOURCE).host },
+    auth: { port: auth, host: new URL(AUTH_URL).host },
+    resource: { port: resource, host: new URL(RESOURCE_URL).host },
     management: { port: management, host: new URL(managementUrl).host },
   };
-  const ask: Production['ask'] = (name, request = {}) => {
+  const request: Production['request'] = (name, options = {}) => {
     const { port, host } = hosts[name];
-    const headers = { host, ...request.headers };
-    return rawRequest(`http://127.0.0.1:${port}`, { ...request, headers });
+    const headers = { host, ...options.headers };
+    return rawRequest(`http://127.0.0.1:${port}`, { ...options, headers });
   };
   return {
-    ask,
+    request,
     async createLink() {
-      const { status, body } = await ask('management', {
+      const { status, body } = await request('management', {
         method: 'POST',
         path: '/api/v1/connectors',
-        headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
+        headers: { authorization: `Bearer ${MANAGEMENT_KEY}`, 'content-type': 'application/json' },
         chunks: [JSON.stringify({ name: 'Club figures', level: 'operations' })],
       });
       if (status !== 201) throw new Error(`${status} ${body}`);

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { request, type IncomingHttpHeaders } from 'node:http';
 
-export type RawAnswer = { status: number; headers: IncomingHttpHeaders; body: string };
+export type RawResponse = { status: number; headers: IncomingHttpHeaders; body: string };
 
 export type RawRequest = {
   method?: string;
@@ -15,7 +15,7 @@ export type RawRequest = {
 };
 
 /** `base` says where to connect; on loopback addresses only. */
-export async function rawRequest(base: string, options: RawRequest = {}): Promise<RawAnswer> {
+export async function rawRequest(base: string, options: RawRequest = {}): Promise<RawResponse> {
   const { hostname, port } = new URL(base);
   const { method = 'GET', path = '/', headers = {}, chunks = [], signal } = options;
   const framing = chunks.length > 0 ? { 'transfer-encoding': 'chunked' } : {};

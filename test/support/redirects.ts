@@ -42,17 +42,17 @@ export function useRedirects() {
     ({ server } = await discover(connector.link));
   });
 
-  const place = () => {
+  const target = () => {
     if (!connector || !server) throw new Error('the system runs only while a claim does');
     return { connector, server };
   };
   const newClient = (...more: [method?: Client['method'], redirectUri?: string]) =>
-    registerClient(place().server, ...more);
-  const address = (client: Client, more: Parameters = {}) =>
-    authorizeUrl(place().server, client, { resource: place().connector.link, ...more }).url;
+    registerClient(target().server, ...more);
+  const authorizationUrl = (client: Client, more: Parameters = {}) =>
+    authorizeUrl(target().server, client, { resource: target().connector.link, ...more }).url;
 
   /** One answer, not followed: what a stranger's link makes the server do. */
-  async function answerTo(url: URL, cookie = '') {
+  async function fetchWithoutRedirects(url: URL, cookie = '') {
     const response = await fetch(url, {
       redirect: 'manual',
       headers: { accept: 'text/html', cookie },
@@ -60,37 +60,37 @@ export function useRedirects() {
     return { response, html: await response.text(), what: `${response.status} ${url.search}` };
   }
 
-  async function expectPage(url: URL, cookie = ''): Promise<void> {
-    const { response, html, what } = await answerTo(url, cookie);
+  async function expectErrorPage(url: URL, cookie = ''): Promise<void> {
+    const { response, html, what } = await fetchWithoutRedirects(url, cookie);
     expect(response.status, what).to.equal(400);
     expect(response.headers.has('location'), what).to.equal(false);
     expect(response.headers.get('content-type'), what).to.match(/^text\/html/);
     expect(html, what).to.not.match(/http-equiv|<script/i);
   }
 
-  const registered = (uris: unknown[], more: object = {}) =>
-    register(place().server, { redirect_uris: uris, token_endpoint_auth_method: 'none', ...more });
+  const registerRedirects = (uris: unknown[], more: object = {}) =>
+    register(target().server, { redirect_uris: uris, token_endpoint_auth_method: 'none', ...more });
 
   async function expectUnregistrable(uris: unknown[], more: object = {}): Promise<void> {
-    const { status, body } = await registered(uris, more);
+    const { status, body } = await registerRedirects(uris, more);
     const answer = { status, error: body.error };
     expect(answer, String(uris)).to.deep.equal({ status: 400, error: 'invalid_redirect_uri' });
   }
 
   return {
     system,
-    place,
+    target,
     newClient,
-    address,
-    answerTo,
-    expectPage,
-    registered,
+    authorizationUrl,
+    fetchWithoutRedirects,
+    expectErrorPage,
+    registerRedirects,
     expectUnregistrable,
   };
 }
 
 /** The client with a document at `id`. */
-export const published = (id: string): Client => ({
+export const publishedClient = (id: string): Client => ({
   id,
   method: 'none',
   redirectUri: REDIRECT_URI,

@@ -18,8 +18,8 @@ export type RedisServer = {
   kill(signal: NodeJS.Signals): void;
 };
 
-const STARTING_MS = 10_000;
-const PORTS_TRIED = 5;
+const START_TIMEOUT_MS = 10_000;
+const MAX_ATTEMPTS = 5;
 
 export type RedisOptions = {
   /** Come first, because that is where a configuration file goes. */
@@ -27,7 +27,7 @@ export type RedisOptions = {
   /** A free one unless given. */
   port?: number;
   /** Every write is appended to a file here, and the next server with this folder starts with it. */
-  keepIn?: string;
+  dataDir?: string;
 };
 
 /** Resolves when PING is answered. */
@@ -38,15 +38,15 @@ export async function startRedis(options: RedisOptions = {}): Promise<RedisServe
       return await startOn(options.port ?? free, options);
     } catch (error) {
       // Another process may take a free port before Redis does.
-      if (options.port || attempt === PORTS_TRIED) throw error;
+      if (options.port || attempt === MAX_ATTEMPTS) throw error;
     }
   }
 }
 
-async function startOn(port: number, { args = [], keepIn }: RedisOptions): Promise<RedisServer> {
-  const dir = keepIn ?? (await mkdtemp(join(tmpdir(), 'redis-')));
+async function startOn(port: number, { args = [], dataDir }: RedisOptions): Promise<RedisServer> {
+  const dir = dataDir ?? (await mkdtemp(join(tmpdir(), 'redis-')));
   const listen = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir];
-  const kept = ['--save', '', '--appendonly', keepIn === undefined ? 'no' : 'yes'];
+  const kept = ['--save', '', '--appendonly', dataDir === undefined ? 'no' : 'yes'];
   const child = spawn(requireProgram(REDIS), [...args, ...listen, ...kept], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -59,7 +59,7 @@ async function startOn(port: number, { args = [], keepIn }: RedisOptions): Promi
   const stop: RedisServer['stop'] = async (signal = 'SIGKILL') => {
     process.off('exit', killAtExit);
     await end(child, signal);
-    if (keepIn === undefined) await rm(dir, { recursive: true, force: true });
+    if (dataDir === undefined) await rm(dir, { recursive: true, force: true });
   };
   const failed = once(child, 'error').then(([error]) => Promise.reject(error));
   try {
@@ -86,7 +86,7 @@ async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
 }
 
 async function untilPong(child: ChildProcess, port: number, output: () => string): Promise<void> {
-  const deadline = Date.now() + STARTING_MS;
+  const deadline = Date.now() + START_TIMEOUT_MS;
   while (!(await answersPing(port))) {
     if (child.exitCode !== null || Date.now() > deadline) {
       throw new Error(`redis-server did not start on port ${port}:\n${output()}`);

@@ -7,7 +7,7 @@ import type { System } from './system.ts';
 type Claims = { [name: string]: unknown };
 
 /** As `token`, with other claims and another header; undefined leaves a member out. */
-export async function signAnew(
+export async function resignToken(
   system: System,
   token: string,
   claims: Claims,

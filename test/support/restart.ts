@@ -2,24 +2,24 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { until } from '../store/condition.ts';
-import { startAt, type Place, type System } from './system.ts';
+import { startDeployment, type Deployment, type System } from './system.ts';
 
 /** `file` replaces top-level settings of the place's own file. Whatever ran there must have stopped. */
-export async function startAgainAt(
-  place: Place,
+export async function restartSystem(
+  place: Deployment,
   file: Record<string, unknown>,
   settings: Record<string, string> = {},
 ): Promise<System> {
   const first = JSON.parse(readFileSync(String(place.environment.GATEHOUSE_CONFIG), 'utf8'));
   const path = join(place.facts.dataDir, 'settings-again.yaml');
   writeFileSync(path, JSON.stringify({ ...first, ...file }));
-  const system = await startAt(place, { GATEHOUSE_CONFIG: path, ...settings });
-  await answersAgain(system);
+  const system = await startDeployment(place, { GATEHOUSE_CONFIG: path, ...settings });
+  await untilReachable(system);
   return system;
 }
 
 /** `fetch` finds out only with its next request that connections from before are closed. */
-async function answersAgain({ origins, management }: System): Promise<void> {
+async function untilReachable({ origins, management }: System): Promise<void> {
   for (const origin of [...origins, management])
     await until(`${origin} to answer`, async () => {
       const answer = await fetch(`${origin}/livez`).catch(() => undefined);

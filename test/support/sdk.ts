@@ -13,7 +13,7 @@ import {
 } from '@modelcontextprotocol/sdk/client/auth.js';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import type { Browser, Wishes } from './browser.ts';
+import type { Browser, AuthorizeOptions } from './browser.ts';
 import type { AuthMethod } from './oauth.ts';
 
 export type SdkClient = {
@@ -31,7 +31,7 @@ export type SdkClient = {
 export type SdkOptions = {
   browser: Pick<Browser, 'authorize'>;
   method: AuthMethod;
-  wishes?: Wishes;
+  authorize?: AuthorizeOptions;
   /** Where the application publishes its metadata document; without one it registers. */
   clientMetadataUrl?: string;
   /** Its key, with which version 2 proves who it is. */
@@ -49,7 +49,7 @@ export const REDIRECT_URL = 'http://127.0.0.1:7171/callback';
 
 /** Goes on until the SDK says it is connected. */
 export async function connectSdkV1(link: string, options: SdkOptions): Promise<SdkClient> {
-  const person = openPerson<DiscoveryV1>(options);
+  const person = createAuthProvider<DiscoveryV1>(options);
   const openTransport = () => new TransportV1(new URL(link), { authProvider: person.provider });
   const first = openTransport();
   await expectSignIn(() => new ClientV1(INFO).connect(first), UnauthorizedV1);
@@ -73,7 +73,7 @@ export async function connectSdkV2(
   mode: VersionNegotiationMode,
   options: SdkOptions,
 ): Promise<SdkClient> {
-  const person = openPerson<DiscoveryV2>(options);
+  const person = createAuthProvider<DiscoveryV2>(options);
   const openClient = () => new ClientV2(INFO, { versionNegotiation: { mode } });
   const openTransport = () => new TransportV2(new URL(link), { authProvider: person.provider });
   const first = openTransport();
@@ -129,8 +129,8 @@ type Tokens = { access_token: string; token_type: string; refresh_token?: string
 type Information = { client_id: string; client_secret?: string };
 
 /** What both versions ask of an application, kept in memory. */
-function openPerson<Discovery>(options: SdkOptions) {
-  const { browser, method, wishes, clientMetadataUrl, dpop } = options;
+function createAuthProvider<Discovery>(options: SdkOptions) {
+  const { browser, method, authorize, clientMetadataUrl, dpop } = options;
   let information: Information | undefined;
   let tokens: Tokens | undefined;
   let discovery: Discovery | undefined;
@@ -164,7 +164,7 @@ function openPerson<Discovery>(options: SdkOptions) {
     },
     redirectToAuthorization: async (url: URL) => {
       signIns += 1;
-      callback = await browser.authorize(url, wishes);
+      callback = await browser.authorize(url, authorize);
     },
   };
   return {

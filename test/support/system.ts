@@ -29,7 +29,7 @@ export type SystemOptions = {
 export type LogLine = Record<string, unknown>;
 
 /** Where a system is and how to get at it; the same however often it is stopped and started there. */
-export type Facts = {
+export type SystemInfo = {
   auth: string;
   resource: string;
   management: string;
@@ -41,15 +41,15 @@ export type Facts = {
   storeAddress: string;
 };
 
-export type System = Facts & {
+export type System = SystemInfo & {
   /** Stalls the database, and lets it go on: connections stay, nothing answers. Only with Redis. */
   signalStore(signal: 'SIGSTOP' | 'SIGCONT'): void;
   stop(): Promise<void>;
 };
 
 /** Addresses, data directory and store of a system that does not run yet, or not any more. */
-export type Place = {
-  facts: Facts;
+export type Deployment = {
+  facts: SystemInfo;
   environment: Record<string, string>;
   /** Removes the data directory, and the store when it came with the place. */
   release(): Promise<void>;
@@ -60,9 +60,9 @@ const DEVELOPMENT_FILE = join(import.meta.dirname, '../../config/development.yam
 const MANAGEMENT_KEY = 'management-key-of-the-tests-0123456789';
 
 export async function startSystem(options: SystemOptions = {}): Promise<System> {
-  const place = await openPlace(options);
+  const place = await createDeployment(options);
   try {
-    const system = await startAt(place, options.settings, options.log);
+    const system = await startDeployment(place, options.settings, options.log);
     const stop = async () => {
       await system.stop();
       await place.release();
@@ -75,8 +75,8 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
 }
 
 /** In this process; `stop` leaves data and store where they are. */
-export async function startAt(
-  { facts, environment, signalStore }: Place,
+export async function startDeployment(
+  { facts, environment, signalStore }: Deployment,
   settings: Record<string, string> = {},
   log?: LogLine[],
 ): Promise<System> {
@@ -88,7 +88,9 @@ export async function startAt(
   return { ...facts, signalStore, stop };
 }
 
-export async function openPlace(options: Omit<SystemOptions, 'settings'> = {}): Promise<Place> {
+export async function createDeployment(
+  options: Omit<SystemOptions, 'settings'> = {},
+): Promise<Deployment> {
   const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-test-'));
   const redis = options.store === 'redis' ? await startRedis() : undefined;
   const embedded = `sqlite:${join(dataDir, 'gatehouse.sqlite')}`;

@@ -2,15 +2,15 @@
 import type { Client } from './oauth.ts';
 
 export type Credentials = Pick<Client, 'id' | 'secret' | 'method'>;
-export type RawAnswer = { status: number; headers: Headers; text: string };
+export type TokenEndpointResponse = { status: number; headers: Headers; text: string };
 
 /** Without a client there is no authentication at all. */
-export async function askAboutToken(
+export async function postToken(
   endpoint: string,
   client: Credentials | undefined,
   token: string | undefined,
   hint?: string,
-): Promise<RawAnswer> {
+): Promise<TokenEndpointResponse> {
   const body = new URLSearchParams();
   if (token !== undefined) body.set('token', token);
   if (hint !== undefined) body.set('token_type_hint', hint);

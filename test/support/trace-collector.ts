@@ -24,7 +24,7 @@ export type TraceCollector = {
   bodies: readonly string[];
   requests: readonly { path: string; headers: IncomingHttpHeaders }[];
   /** From now on every delivery is answered like this; undefined: as it should be. */
-  answer: (listener: RequestListener | undefined) => void;
+  respondWith: (listener: RequestListener | undefined) => void;
   /** Waits for a span like this, or for as many as `count`. */
   find: (like: (span: ReceivedSpan) => boolean, what: string) => Promise<ReceivedSpan>;
   /** Everything of a trace whose request is over. */
@@ -33,7 +33,9 @@ export type TraceCollector = {
 };
 
 /** Settings with which traces are on and come here soon. */
-export function tracedBy({ endpoint }: Pick<TraceCollector, 'endpoint'>): Record<string, string> {
+export function traceSettings({
+  endpoint,
+}: Pick<TraceCollector, 'endpoint'>): Record<string, string> {
   return {
     GATEHOUSE_TRACES: 'true',
     OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
@@ -62,7 +64,7 @@ export async function startTraceCollector(port = 0): Promise<TraceCollector> {
     spans: () => received,
     bodies,
     requests,
-    answer: (listener) => void (misbehave = listener),
+    respondWith: (listener) => void (misbehave = listener),
     find: (like, what) => until(what, () => received.find(like)),
     traceOf: ({ traceId }) => received.filter((span) => span.traceId === traceId),
     stop,

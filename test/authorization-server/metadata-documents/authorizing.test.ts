@@ -3,11 +3,11 @@ import { expect } from 'chai';
 import type { RequestListener } from 'node:http';
 import { startGatehouse } from '../../../src/gatehouse.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
-import { asksWho, describePage, requirePage, type Step } from '../../support/browser.ts';
+import { isSignInPage, describePage, requirePage, type Step } from '../../support/browser.ts';
 import { advanceClock } from '../../support/clock.ts';
 import { connect } from '../../support/connection.ts';
 import { refresh } from '../../support/oauth.ts';
-import { openPlace } from '../../support/system.ts';
+import { createDeployment } from '../../support/system.ts';
 import { answerWith, DOMAIN, hangUp, publish, startDocumentHost } from './document-host.ts';
 import { usePublishing } from './publishing.ts';
 
@@ -16,7 +16,7 @@ const DAY = 24 * HOUR;
 
 function expectSignIn(step: Step): void {
   const page = requirePage(step);
-  expect(asksWho(page), describePage(page)).to.equal(true);
+  expect(isSignInPage(page), describePage(page)).to.equal(true);
 }
 
 function expectUnreadable(step: Step): void {
@@ -213,7 +213,7 @@ describe('An authorization that leads to an address inside', () => {
 
 describe('A Gatehouse whose guard does not hold', () => {
   it('CIM-03 refuses to start', async () => {
-    const place = await openPlace();
+    const place = await createDeployment();
     const host = await startDocumentHost('127.0.0.1');
     try {
       const network = { ...host.network, isAllowed: () => true };

@@ -4,9 +4,9 @@ import type { RequestListener } from 'node:http';
 import { documentCopies } from '../../../src/authorization-server/engine/document-copies.ts';
 import { StoreUnavailable } from '../../../src/store/store.ts';
 import { connect, type Connection, obtainCode, redeem } from '../../support/connection.ts';
-import { asksConsent, describePage, openBrowser, requirePage } from '../../support/browser.ts';
+import { isConsentPage, describePage, openBrowser, requirePage } from '../../support/browser.ts';
 import { advanceClock } from '../../support/clock.ts';
-import { authorizeUrl, refresh, requestToken, type TokenAnswer } from '../../support/oauth.ts';
+import { authorizeUrl, refresh, requestToken, type TokenResponse } from '../../support/oauth.ts';
 import { answerWith, hangUp, publish } from './document-host.ts';
 import { usePublishing } from './publishing.ts';
 
@@ -33,7 +33,7 @@ const BAD_DAYS: Record<string, RequestListener> = {
   }),
 };
 
-function refreshAgain({ server, client, refreshToken }: Connection): Promise<TokenAnswer> {
+function refreshAgain({ server, client, refreshToken }: Connection): Promise<TokenResponse> {
   return refresh(server, client, refreshToken);
 }
 
@@ -65,7 +65,7 @@ describe('A person who is connected, when the document’s host', () => {
     const browser = openBrowser(system.origins);
     const { url, verifier } = authorizeUrl(connection.server, client, { resource: connector.link });
     const page = await browser.openConsent(url, 'ada');
-    expect(asksConsent(page), describePage(page)).to.equal(true);
+    expect(isConsentPage(page), describePage(page)).to.equal(true);
     host.answer = publish({ redirect_uris: ['https://elsewhere.example/callback'] });
     advanceClock(400);
     const answer = await browser.submit(page, { decision: 'approve' });
@@ -113,7 +113,7 @@ describe('A person who is connected, when the store stalls', () => {
       const connection = await connect(system, connector, { as: { client: newClient() } });
       advanceClock(since);
       system.signalStore('SIGSTOP');
-      let stalled: TokenAnswer;
+      let stalled: TokenResponse;
       try {
         stalled = await refreshAgain(connection);
       } finally {
@@ -150,7 +150,7 @@ describe('A person who is connected, when the store stalls', () => {
     const { system, connector, newClient } = publishing();
     const code = await obtainCode(system, connector, { as: { client: newClient() } });
     system.signalStore('SIGSTOP');
-    let stalled: TokenAnswer;
+    let stalled: TokenResponse;
     try {
       stalled = await redeem(code);
     } finally {

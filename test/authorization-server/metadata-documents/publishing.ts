@@ -4,10 +4,10 @@ import { startGatehouse } from '../../../src/gatehouse.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { createConnector, type Connector } from '../../support/management-api.ts';
-import { asksWho, openBrowser, requirePage, type Step } from '../../support/browser.ts';
+import { isSignInPage, openBrowser, requirePage, type Step } from '../../support/browser.ts';
 import { restoreClock } from '../../support/clock.ts';
 import { authorizeUrl, type Client, discover } from '../../support/oauth.ts';
-import { openPlace, type StoreKind, type System } from '../../support/system.ts';
+import { createDeployment, type StoreKind, type System } from '../../support/system.ts';
 import { DOMAIN, type DocumentHost, publish, startDocumentHost } from './document-host.ts';
 
 export type Publishing = {
@@ -26,7 +26,7 @@ export const KEPT = 400;
 
 /** Whether the document was taken, so that the person is asked who they are. */
 export function isAsked(step: Step): boolean {
-  return asksWho(requirePage(step));
+  return isSignInPage(requirePage(step));
 }
 
 let clients = 0;
@@ -68,7 +68,7 @@ async function open(
   file: Record<string, unknown>,
   settings: Record<string, string>,
 ): Promise<Publishing> {
-  const place = await openPlace({ store: kind, file });
+  const place = await createDeployment({ store: kind, file });
   const host = await startDocumentHost();
   const running = await startGatehouse(loadSettings({ ...place.environment, ...settings }), {
     documentFetching: fetching(host),

@@ -1,10 +1,11 @@
 // How a person agrees on pages with forms: picks who they are if asked, and presses the button that approves.
-import { asksConsent, asksWho, type Browser } from '../../support/browser.ts';
+import { isConsentPage, isSignInPage, type Browser } from '../../support/browser.ts';
 import type { Arrival } from './implementation.ts';
 
 export async function agreeInForms(browser: Browser, url: URL): Promise<Arrival> {
   let step = await browser.visit(url);
-  if (step.kind === 'page' && asksWho(step)) step = await browser.submit(step, { person: 'ada' });
-  if (step.kind === 'left' || !asksConsent(step)) return { step, asked: false };
+  if (step.kind === 'page' && isSignInPage(step))
+    step = await browser.submit(step, { person: 'ada' });
+  if (step.kind === 'redirect' || !isConsentPage(step)) return { step, asked: false };
   return { step: await browser.submit(step, { decision: 'approve' }), asked: true };
 }

@@ -10,7 +10,7 @@ import {
   refresh,
   register,
   type Server,
-  type TokenAnswer,
+  type TokenResponse,
 } from '../../support/oauth.ts';
 import { serverMetadata } from '../client.ts';
 import { TOOL_CALL } from '../tool-calls.ts';
@@ -82,7 +82,7 @@ export function redeem(
   { server }: Session,
   { client, link, callback, verifier }: Code,
   more: Parameters = {},
-): Promise<TokenAnswer> {
+): Promise<TokenResponse> {
   return exchange(server, client, { callback, verifier }, { resource: link, ...more });
 }
 
@@ -91,7 +91,10 @@ export async function connect(session: Session, wishes: Wishes = {}): Promise<Co
   return connectionFrom(code, await redeem(session, code));
 }
 
-export function connectionFrom({ client, link }: Code, { status, body }: TokenAnswer): Connection {
+export function connectionFrom(
+  { client, link }: Code,
+  { status, body }: TokenResponse,
+): Connection {
   const { access_token: accessToken, refresh_token: refreshToken } = body;
   if (!accessToken || !refreshToken)
     throw new Error(`no tokens, but ${status} ${JSON.stringify(body)}`);
@@ -103,22 +106,24 @@ export function refreshOnce(
   { server }: Session,
   { client, link, refreshToken }: Connection,
   more: Parameters = {},
-): Promise<TokenAnswer> {
+): Promise<TokenResponse> {
   return refresh(server, client, refreshToken, { resource: link, ...more });
 }
 
-export function isGranted({ status, body }: TokenAnswer): boolean {
+export function isGranted({ status, body }: TokenResponse): boolean {
   return status === 200 && body.access_token !== undefined;
 }
 
 /** Throws at an answer that is neither: a server that cannot answer has refused nothing. */
-export function isRefused(answer: TokenAnswer): boolean {
+export function isRefused(answer: TokenResponse): boolean {
   if (isGranted(answer) || [400, 401, 403].includes(answer.status)) return !isGranted(answer);
   throw new Error(`neither granted nor refused: ${answer.status} ${JSON.stringify(answer.body)}`);
 }
 
 /** The good ones; an answer that is not even JSON is none of them. */
-export async function grantedAmong(tries: readonly Promise<TokenAnswer>[]): Promise<TokenAnswer[]> {
+export async function grantedAmong(
+  tries: readonly Promise<TokenResponse>[],
+): Promise<TokenResponse[]> {
   const settled = await Promise.allSettled(tries);
   return settled
     .flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
@@ -126,7 +131,7 @@ export async function grantedAmong(tries: readonly Promise<TokenAnswer>[]): Prom
 }
 
 /** The token that comes after an answer that must be good. */
-export function requireRefreshToken({ status, body }: TokenAnswer): string {
+export function requireRefreshToken({ status, body }: TokenResponse): string {
   if (status === 200 && body.refresh_token) return body.refresh_token;
   throw new Error(`no refresh token, but ${status} ${JSON.stringify(body)}`);
 }

@@ -6,11 +6,11 @@ import { connect } from '../../support/connection.ts';
 import { call } from '../../support/mcp.ts';
 import { connectV1 } from '../../support/upstream/sdk-clients.ts';
 import {
-  answerTo,
+  resultFor,
   echo,
   json,
   PING,
-  startScripted,
+  startScriptedUpstream,
   stream,
   toolCall,
 } from '../../support/upstream/scripted-upstream.ts';
@@ -20,17 +20,17 @@ import { connectPerson, useUpstream } from '../../support/upstream/system.ts';
 const INITIALIZE = { jsonrpc: '2.0', id: 1, method: 'initialize', params: {} };
 
 describe('A session at the MCP server behind Gatehouse', () => {
-  const behind = useUpstream(startScripted);
+  const behind = useUpstream(startScriptedUpstream);
   const id = randomUUID();
-  afterEach(() => behind().upstream.answer(echo));
+  afterEach(() => behind().upstream.respondWith(echo));
 
   async function begin(link: string, token: string): Promise<string> {
-    behind().upstream.answer((_req, res) => {
+    behind().upstream.respondWith((_req, res) => {
       res.setHeader('mcp-session-id', id);
-      json(res, answerTo(INITIALIZE));
+      json(res, resultFor(INITIALIZE));
     });
     const session = (await call(link, token, INITIALIZE)).headers.get('mcp-session-id') ?? '';
-    behind().upstream.answer(echo);
+    behind().upstream.respondWith(echo);
     return session;
   }
 
@@ -107,7 +107,7 @@ describe('A session at the MCP server behind Gatehouse', () => {
       as: connection,
     });
     const narrowed = lower.accessToken;
-    behind().upstream.answer((_req, res) => {
+    behind().upstream.respondWith((_req, res) => {
       stream(res, 'id: one\ndata: \n\n');
       res.end();
     });
@@ -127,12 +127,12 @@ describe('A session at the MCP server behind Gatehouse', () => {
 
   it('RSV-11 has events that only its owner can go on from', async () => {
     const { link, token, connection, connector } = await behind().connected('operations');
-    behind().upstream.answer((_req, res) => {
+    behind().upstream.respondWith((_req, res) => {
       stream(res, 'id: one\ndata: \n\n');
       res.end();
     });
     const [, event = ''] = /^id: (.*)$/m.exec((await call(link, token, PING)).text) ?? [];
-    behind().upstream.answer((_req, res) => {
+    behind().upstream.respondWith((_req, res) => {
       stream(res);
       res.end();
     });
@@ -156,14 +156,14 @@ describe('A session at the MCP server behind Gatehouse', () => {
 });
 
 describe('The state that a client sends back to the MCP server behind Gatehouse', () => {
-  const behind = useUpstream(startScripted);
-  afterEach(() => behind().upstream.answer(echo));
+  const behind = useUpstream(startScriptedUpstream);
+  afterEach(() => behind().upstream.respondWith(echo));
 
   async function askedFor(link: string, token: string): Promise<string> {
     const result = { resultType: 'input_required', requestState: 'opaque', inputRequests: {} };
-    behind().upstream.answer((_req, res) => json(res, answerTo(PING, result)));
+    behind().upstream.respondWith((_req, res) => json(res, resultFor(PING, result)));
     const { text } = await call(link, token, toolCall('whoami'));
-    behind().upstream.answer(echo);
+    behind().upstream.respondWith(echo);
     return JSON.parse(text).result.requestState;
   }
 

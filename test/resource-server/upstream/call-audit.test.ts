@@ -3,11 +3,11 @@ import { expect } from 'chai';
 import { readAudit } from '../../support/management-api.ts';
 import { call, callTool } from '../../support/mcp.ts';
 import {
-  answerTo,
+  resultFor,
   echo,
   json,
   PING,
-  startScripted,
+  startScriptedUpstream,
   toolCall,
 } from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
@@ -20,10 +20,10 @@ const READ = {
 };
 
 describe('A call with the level full, in front of an MCP server,', () => {
-  const behind = useUpstream(startScripted, { system: { store: 'redis' } });
+  const behind = useUpstream(startScriptedUpstream, { system: { store: 'redis' } });
   afterEach(() => {
     behind().system.signalStore('SIGCONT');
-    behind().upstream.answer(echo);
+    behind().upstream.respondWith(echo);
   });
 
   const recorded = async () =>
@@ -32,9 +32,9 @@ describe('A call with the level full, in front of an MCP server,', () => {
   it('is on record when the server hears of it: who, with what, through which link, which tool', async () => {
     const { link, token, connector, connection } = await behind().connected('full');
     let onRecord: Awaited<ReturnType<typeof recorded>> = [];
-    behind().upstream.answer(async (_req, res) => {
+    behind().upstream.respondWith(async (_req, res) => {
       onRecord = await recorded();
-      json(res, answerTo(PING));
+      json(res, resultFor(PING));
     });
     await callTool(link, token, 'cards', { member: 'M1' });
     expect(onRecord.at(-1)).to.deep.include({

@@ -5,12 +5,12 @@ import { loadSigningKeys } from '../../../src/keys/signing-keys.ts';
 import { advanceClock } from '../../support/clock.ts';
 import { call, callTool } from '../../support/mcp.ts';
 import { openSystemStore } from '../../support/system-store.ts';
-import { askAboutToken } from '../../support/token-endpoints.ts';
-import { PING, startScripted } from '../../support/upstream/scripted-upstream.ts';
+import { postToken } from '../../support/token-endpoints.ts';
+import { PING, startScriptedUpstream } from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
 
 describe('The caller header', () => {
-  const behind = useUpstream(startScripted);
+  const behind = useUpstream(startScriptedUpstream);
 
   async function headerOf(level: 'analytics' | 'operations', ceiling = level): Promise<string> {
     const { link, token } = await behind().connected(level, ceiling);
@@ -50,7 +50,7 @@ describe('The caller header', () => {
     for (const at of [link, `${behind().system.resource}/mcp`])
       expect((await call(at, header, PING)).status).to.equal(401);
     const { client, server } = connection;
-    await askAboutToken(server.revocation_endpoint, client, header);
+    await postToken(server.revocation_endpoint, client, header);
     expect((await call(link, connection.accessToken, PING)).status).to.equal(200);
   });
 

@@ -5,7 +5,12 @@ import { listOf } from '../../../src/resource-server/upstream/discovery.ts';
 import { until } from '../../store/condition.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { listenOnLoopback } from '../../support/loopback-server.ts';
-import { type LogLine, openPlace, type Place, startAt } from '../../support/system.ts';
+import {
+  type LogLine,
+  createDeployment,
+  type Deployment,
+  startDeployment,
+} from '../../support/system.ts';
 import type { Upstream } from '../../support/upstream/upstream-server.ts';
 import { startUpstreamV1 } from '../../support/upstream/sdk-v1.ts';
 import { startUpstreamV2 } from '../../support/upstream/sdk-v2.ts';
@@ -13,14 +18,14 @@ import { DECLARED } from '../../support/upstream/upstream-tools.ts';
 
 const warnings = (log: LogLine[]) => log.filter(({ level }) => level === 40);
 
-async function placeBehind(url: string, tools: readonly object[] = DECLARED): Promise<Place> {
-  return openPlace({ file: { resourceServer: { upstream: { url, tools } } } });
+async function placeBehind(url: string, tools: readonly object[] = DECLARED): Promise<Deployment> {
+  return createDeployment({ file: { resourceServer: { upstream: { url, tools } } } });
 }
 
 /** What is logged until `isDone`, while the system is ready. */
-async function startAndWatch(place: Place, isDone: (log: LogLine[]) => boolean) {
+async function startAndWatch(place: Deployment, isDone: (log: LogLine[]) => boolean) {
   const log: LogLine[] = [];
-  const system = await startAt(place, {}, log);
+  const system = await startDeployment(place, {}, log);
   try {
     expect((await fetch(`${system.resource}/readyz`)).status).to.equal(200);
     await until('it was looked at', () => isDone(log));
@@ -44,7 +49,7 @@ describe('At its start, Gatehouse in front of an MCP server', () => {
       it('SUP-08 warns once of tools that the settings name and that are not there', async () => {
         const tools = [...DECLARED, { name: 'Cards', level: 'full' }];
         const place = await placeBehind(upstream.url, tools);
-        upstream.trust(place.facts.auth);
+        upstream.trustIssuer(place.facts.auth);
         const log = await startAndWatch(place, (lines) => warnings(lines).length > 0);
         expect(warnings(log)).to.have.length(1);
         expect(warnings(log)[0]).to.include({
@@ -60,7 +65,7 @@ describe('At its start, Gatehouse in front of an MCP server', () => {
       it('SUP-08 says nothing when all of them are there, and asks as gatehouse', async () => {
         const before = upstream.discoveries.length;
         const place = await placeBehind(upstream.url);
-        upstream.trust(place.facts.auth);
+        upstream.trustIssuer(place.facts.auth);
         const listed = () =>
           upstream.discoveries
             .slice(before)

@@ -1,13 +1,13 @@
 // With an MCP server behind it, a bound token and its proof stay here, each call is proven once, and a stream needs no second proof (RFC 9449).
 import { expect } from 'chai';
 import { createConnector } from '../../support/management-api.ts';
-import { type BoundConnection, callBound, connectBound, proofOf } from '../../support/dpop.ts';
+import { type BoundConnection, callBound, connectBound, createProof } from '../../support/dpop.ts';
 import {
   echo,
   event,
   json,
   PING,
-  startScripted,
+  startScriptedUpstream,
   stream,
   toolCall,
 } from '../../support/upstream/scripted-upstream.ts';
@@ -18,18 +18,18 @@ const EVENTS = 25;
 const BETWEEN_EVENTS_MS = 100;
 
 describe('For a client with a key, the MCP server behind Gatehouse', () => {
-  const behind = useUpstream(startScripted);
+  const behind = useUpstream(startScriptedUpstream);
   let connection: BoundConnection;
   before(async () => {
     const { system } = behind();
     const connector = await createConnector(system, { level: 'admin' });
     connection = await connectBound(system, connector, { level: 'analytics' });
   });
-  afterEach(() => behind().upstream.answer(echo));
+  afterEach(() => behind().upstream.respondWith(echo));
 
   it('RSV-06 is told who calls, and gets neither the token nor the proof nor what they are called', async () => {
     const { key, link: url, accessToken: token } = connection;
-    const dpop = await proofOf(key, { url, token });
+    const dpop = await createProof(key, { url, token });
     const more = { dpop, 'mcp-param-proof': `x${dpop}`, 'mcp-param-token': token };
     expect((await callBound(connection, { more }, PING)).status).to.equal(200);
     const { upstream } = behind();
@@ -49,7 +49,7 @@ describe('For a client with a key, the MCP server behind Gatehouse', () => {
   });
 
   it('sends nothing of its own answer about proofs to the client', async () => {
-    behind().upstream.answer((_req, res) => {
+    behind().upstream.respondWith((_req, res) => {
       res.setHeader('DPoP-Nonce', 'canary');
       res.setHeader('WWW-Authenticate', 'DPoP error="use_dpop_nonce"');
       json(res, { jsonrpc: '2.0', id: 1, result: {} });
@@ -63,7 +63,7 @@ describe('For a client with a key, the MCP server behind Gatehouse', () => {
   it('streams for longer than a proof is new', async () => {
     const notice = event({ jsonrpc: '2.0', method: 'notifications/message', params: {} });
     let timer: NodeJS.Timeout | undefined;
-    behind().upstream.answer((_req, res) => {
+    behind().upstream.respondWith((_req, res) => {
       stream(res, notice);
       let left = EVENTS;
       timer = setInterval(() => {

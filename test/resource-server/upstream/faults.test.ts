@@ -3,15 +3,15 @@ import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { expect } from 'chai';
-import { call, type RpcAnswer } from '../../support/mcp.ts';
-import type { Handle } from '../../support/upstream/upstream-server.ts';
+import { call, type RpcResponse } from '../../support/mcp.ts';
+import type { UpstreamHandler } from '../../support/upstream/upstream-server.ts';
 import {
-  answerTo,
+  resultFor,
   echo,
   event,
   json,
   PING,
-  startScripted,
+  startScriptedUpstream,
   stream,
 } from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
@@ -20,7 +20,7 @@ import { until } from '../../store/condition.ts';
 const CANARY = 'at /srv/app/secret-canary.js:42';
 const SETTINGS = { timeout: '1s', silence: '1s', maxAnswerBytes: 2000 };
 
-function expectFailure({ status, text, rpc, headers }: RpcAnswer, expected: number): void {
+function expectFailure({ status, text, rpc, headers }: RpcResponse, expected: number): void {
   expect(status, text).to.equal(expected);
   expect(rpc).to.include({ jsonrpc: '2.0', id: 1 });
   expect(rpc?.error?.message).to.match(/the MCP server behind this address/);
@@ -29,10 +29,10 @@ function expectFailure({ status, text, rpc, headers }: RpcAnswer, expected: numb
 }
 
 describe('When the MCP server behind it', () => {
-  const behind = useUpstream(startScripted, { settings: SETTINGS });
-  afterEach(() => behind().upstream.answer(echo));
+  const behind = useUpstream(startScriptedUpstream, { settings: SETTINGS });
+  afterEach(() => behind().upstream.respondWith(echo));
 
-  const ANSWERS: Record<string, [status: number, handle: Handle]> = {
+  const ANSWERS: Record<string, [status: number, handle: UpstreamHandler]> = {
     'closes the connection': [502, (req) => req.socket.destroy()],
     'resets the connection': [502, (req) => req.socket.resetAndDestroy()],
     'breaks off in the headers': [502, (req) => req.socket.end('HTTP/1.1 200 OK\r\nContent-Ty')],
@@ -62,7 +62,7 @@ describe('When the MCP server behind it', () => {
     'answers with nothing where an answer is due': [502, (_req, res) => res.writeHead(202).end()],
     'answers with more than is allowed': [
       502,
-      (_req, res) => json(res, answerTo(PING, { text: 'x'.repeat(3000) })),
+      (_req, res) => json(res, resultFor(PING, { text: 'x'.repeat(3000) })),
     ],
     'sends the caller elsewhere': [
       502,
@@ -83,21 +83,21 @@ describe('When the MCP server behind it', () => {
       502,
       (_req, res) => {
         res.setHeader('mcp-session-id', 'a canary');
-        json(res, answerTo(PING));
+        json(res, resultFor(PING));
       },
     ],
   };
   for (const [name, [status, handle]] of Object.entries(ANSWERS)) {
     it(`${name}, the answer is ${status}, and the next call works`, async () => {
       const { link, token } = await behind().connected('analytics');
-      behind().upstream.answer(handle);
+      behind().upstream.respondWith(handle);
       expectFailure(await call(link, token, PING), status);
-      behind().upstream.answer(echo);
+      behind().upstream.respondWith(echo);
       expect((await call(link, token, PING)).status).to.equal(200);
     });
   }
 
-  const STREAMS: Record<string, Handle> = {
+  const STREAMS: Record<string, UpstreamHandler> = {
     'ends a stream before it answered': (_req, res) => {
       stream(res, event({ jsonrpc: '2.0', method: 'notifications/message', params: {} }));
       res.end();
@@ -118,7 +118,7 @@ describe('When the MCP server behind it', () => {
   for (const [name, handle] of Object.entries(STREAMS)) {
     it(`${name}, the stream ends with an error for what was not answered`, async () => {
       const { link, token } = await behind().connected('analytics');
-      behind().upstream.answer(handle);
+      behind().upstream.respondWith(handle);
       const { status, text } = await call(link, token, PING);
       expect(status).to.equal(200);
       const data = /data: (.*)\n\n$/.exec(text)?.[1] ?? '';
@@ -131,7 +131,7 @@ describe('When the MCP server behind it', () => {
 
   it('breaks a stream that can be taken up again, the client is left to do that', async () => {
     const { link, token } = await behind().connected('analytics');
-    behind().upstream.answer((_req, res) => {
+    behind().upstream.respondWith((_req, res) => {
       stream(res, 'id: 1\nretry: 500\ndata: \n\n');
       res.end();
     });
@@ -141,7 +141,7 @@ describe('When the MCP server behind it', () => {
 
   it('answers with a stream that goes on for longer than the timeout, all of it arrives', async () => {
     const { link, token } = await behind().connected('analytics');
-    behind().upstream.answer((_req, res) => {
+    behind().upstream.respondWith((_req, res) => {
       stream(res);
       let count = 0;
       const timer = setInterval(() => {
@@ -149,7 +149,7 @@ describe('When the MCP server behind it', () => {
         res.write(': still here\n\n');
         if (count < 7) return;
         clearInterval(timer);
-        res.end(event(answerTo(PING)));
+        res.end(event(resultFor(PING)));
       }, 200);
     });
     const { text } = await call(link, token, PING);
@@ -160,7 +160,7 @@ describe('When the MCP server behind it', () => {
     const { link, token } = await behind().connected('analytics');
     const before = behind().upstream.received.length;
     const stop = new AbortController();
-    behind().upstream.answer((_req, res) => stream(res, ':\n\n'));
+    behind().upstream.respondWith((_req, res) => stream(res, ':\n\n'));
     const response = await fetch(link, {
       method: 'POST',
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
@@ -175,7 +175,7 @@ describe('When the MCP server behind it', () => {
   it('is left waiting by a client that goes away before the answer, it is told so', async () => {
     const { link, token } = await behind().connected('analytics');
     const before = behind().upstream.received.length;
-    behind().upstream.answer(() => undefined);
+    behind().upstream.respondWith(() => undefined);
     const stop = new AbortController();
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
     const body = JSON.stringify(PING);
@@ -190,9 +190,12 @@ describe('When the MCP server behind it', () => {
 
 describe('While the MCP server behind it', () => {
   const away = openNothing();
-  const behind = useUpstream(async () => ({ ...(await startScripted()), url: await away.open() }), {
-    settings: { timeout: '1s' },
-  });
+  const behind = useUpstream(
+    async () => ({ ...(await startScriptedUpstream()), url: await away.open() }),
+    {
+      settings: { timeout: '1s' },
+    },
+  );
   after(() => away.close());
 
   it('takes connections and does nothing, every call is 504; is away, 502; and is back, works again', async () => {
@@ -200,7 +203,7 @@ describe('While the MCP server behind it', () => {
     expectFailure(await call(link, token, PING), 504);
     await away.close();
     expectFailure(await call(link, token, PING), 502);
-    const back = createHttpServer((_req, res) => json(res, answerTo(PING)));
+    const back = createHttpServer((_req, res) => json(res, resultFor(PING)));
     back.listen(Number(new URL(away.address()).port), '127.0.0.1');
     await once(back, 'listening');
     expect((await call(link, token, PING)).status).to.equal(200);

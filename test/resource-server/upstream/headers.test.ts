@@ -4,11 +4,11 @@ import { request } from 'node:http';
 import { expect } from 'chai';
 import { call } from '../../support/mcp.ts';
 import {
-  answerTo,
+  resultFor,
   echo,
   json,
   PING,
-  startScripted,
+  startScriptedUpstream,
   toolCall,
 } from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
@@ -16,8 +16,8 @@ import { useUpstream } from '../../support/upstream/system.ts';
 const CANARY = 'canary-7f3a';
 
 describe('To the MCP server behind it, Gatehouse', () => {
-  const behind = useUpstream(startScripted);
-  afterEach(() => behind().upstream.answer(echo));
+  const behind = useUpstream(startScriptedUpstream);
+  afterEach(() => behind().upstream.respondWith(echo));
 
   /** Headers go out exactly as given, in this order, doubles included. */
   async function sendRaw(headers: [string, string][], path = ''): Promise<number> {
@@ -218,11 +218,11 @@ describe('To the MCP server behind it, Gatehouse', () => {
     };
     const region = { type: 'string', 'x-mcp-header': 'Region' };
     const inputSchema = { type: 'object', properties: { target, place: region } };
-    behind().upstream.answer((_req, res) =>
-      json(res, answerTo(PING, { tools: [{ name: 'wait', inputSchema }] })),
+    behind().upstream.respondWith((_req, res) =>
+      json(res, resultFor(PING, { tools: [{ name: 'wait', inputSchema }] })),
     );
     await call(link, token, { ...PING, method: 'tools/list' });
-    behind().upstream.answer(echo);
+    behind().upstream.respondWith(echo);
     const values = { target: { id: 'M1' }, place: 'eu', member: 'M2', region: 'us', dry: 'x' };
     const right = { 'mcp-param-member': 'M1', 'mcp-param-region': 'eu' };
     expect((await askWith({ ...right, 'mcp-param-dry': 'x' }, 'wait', values)).status).to.equal(
@@ -329,13 +329,13 @@ describe('To the MCP server behind it, Gatehouse', () => {
 });
 
 describe('Of the answer of the MCP server behind it, Gatehouse', () => {
-  const behind = useUpstream(startScripted);
-  afterEach(() => behind().upstream.answer(echo));
+  const behind = useUpstream(startScriptedUpstream);
+  afterEach(() => behind().upstream.respondWith(echo));
 
   it("passes on no header that is not its own or MCP's", async () => {
     const { link, token } = await behind().connected('analytics');
     const plain = await call(link, token, PING);
-    behind().upstream.answer((req, res, body, caller) => {
+    behind().upstream.respondWith((req, res, body, caller) => {
       const headers = {
         'set-cookie': `a=${CANARY}`,
         'access-control-allow-origin': CANARY,
@@ -367,11 +367,11 @@ describe('Of the answer of the MCP server behind it, Gatehouse', () => {
   it('passes on what a refusal says in the words of MCP, and else that it was one', async () => {
     const { link, token } = await behind().connected('analytics');
     const error = { code: -32_004, message: 'Unsupported', data: { supported: ['2025-11-25'] } };
-    behind().upstream.answer((_req, res) => json(res, { jsonrpc: '2.0', id: 1, error }, 400));
+    behind().upstream.respondWith((_req, res) => json(res, { jsonrpc: '2.0', id: 1, error }, 400));
     const known = await call(link, token, PING);
     expect(known.status).to.equal(400);
     expect(known.rpc).to.deep.equal({ jsonrpc: '2.0', id: 1, error });
-    behind().upstream.answer((_req, res) =>
+    behind().upstream.respondWith((_req, res) =>
       res.writeHead(405, { allow: `POST, ${CANARY}`, 'content-type': 'text/html' }).end(CANARY),
     );
     const foreign = await call(link, token, PING);

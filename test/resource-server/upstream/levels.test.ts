@@ -3,13 +3,13 @@ import { expect } from 'chai';
 import type { Level } from '../../../src/permission-level.ts';
 import { addressOf, mint } from '../../minted-tokens/minting.ts';
 import { call, callTool } from '../../support/mcp.ts';
-import type { Handle } from '../../support/upstream/upstream-server.ts';
+import type { UpstreamHandler } from '../../support/upstream/upstream-server.ts';
 import {
-  answerTo,
+  resultFor,
   echo,
   event,
   json,
-  startScripted,
+  startScriptedUpstream,
   stream,
   toolCall,
 } from '../../support/upstream/scripted-upstream.ts';
@@ -32,8 +32,8 @@ function namesIn(text: string): string[] {
 }
 
 describe('In front of an MCP server, a level', () => {
-  const behind = useUpstream(startScripted);
-  afterEach(() => behind().upstream.answer(echo));
+  const behind = useUpstream(startScriptedUpstream);
+  afterEach(() => behind().upstream.respondWith(echo));
 
   const sent = () => behind().upstream.received.length;
 
@@ -160,35 +160,36 @@ describe('In front of an MCP server, a level', () => {
     expect(sent()).to.equal(before);
   });
 
-  const WAYS: Record<string, Handle> = {
-    'as JSON': (_req, res) => json(res, answerTo({ id: 1 }, LISTS)),
+  const WAYS: Record<string, UpstreamHandler> = {
+    'as JSON': (_req, res) => json(res, resultFor({ id: 1 }, LISTS)),
     'as a stream': (_req, res) => {
-      stream(res, event(answerTo({ id: 1 }, LISTS)));
+      stream(res, event(resultFor({ id: 1 }, LISTS)));
       res.end();
     },
     'in pieces of a byte': (_req, res) => {
       stream(res);
-      for (const byte of Buffer.from(event(answerTo({ id: 1 }, LISTS)))) res.write(Buffer.of(byte));
+      for (const byte of Buffer.from(event(resultFor({ id: 1 }, LISTS))))
+        res.write(Buffer.of(byte));
       res.end();
     },
     'with other ends of lines': (_req, res) => {
-      stream(res, `data: ${JSON.stringify(answerTo({ id: 1 }, LISTS))}\r\n\r\n`);
+      stream(res, `data: ${JSON.stringify(resultFor({ id: 1 }, LISTS))}\r\n\r\n`);
       res.end();
     },
     'in several lines': (_req, res) => {
-      const lines = JSON.stringify(answerTo({ id: 1 }, LISTS), null, 1).split('\n');
+      const lines = JSON.stringify(resultFor({ id: 1 }, LISTS), null, 1).split('\n');
       stream(res, `${lines.map((line) => `data: ${line}`).join('\n')}\n\n`);
       res.end();
     },
-    'in a batch': (_req, res) => json(res, [answerTo({ id: 1 }, LISTS), answerTo({ id: 2 })]),
+    'in a batch': (_req, res) => json(res, [resultFor({ id: 1 }, LISTS), resultFor({ id: 2 })]),
     'under another id': (_req, res) => {
-      stream(res, event(answerTo({ id: 99 }, LISTS)), event(answerTo({ id: 1 })));
+      stream(res, event(resultFor({ id: 99 }, LISTS)), event(resultFor({ id: 1 })));
       res.end();
     },
   };
   for (const [way, handle] of Object.entries(WAYS)) {
     it(`decides what is listed, when the list comes ${way}`, async () => {
-      behind().upstream.answer(handle);
+      behind().upstream.respondWith(handle);
       const low = await attempt('analytics', 'analytics', ask('tools/list'));
       expect(namesIn(low.text)).to.deep.equal(['whoami', 'wait']);
       expect(low.text).to.not.include('report');
@@ -200,7 +201,7 @@ describe('In front of an MCP server, a level', () => {
   }
 
   it('decides what is listed on a stream of its own too, where a client takes up a broken one', async () => {
-    behind().upstream.answer(WAYS['as a stream'] ?? echo);
+    behind().upstream.respondWith(WAYS['as a stream'] ?? echo);
     const { link, token } = await behind().connected('analytics');
     const headers = { authorization: `Bearer ${token}`, accept: 'text/event-stream' };
     const text = await (await fetch(link, { headers })).text();
@@ -208,8 +209,8 @@ describe('In front of an MCP server, a level', () => {
   });
 
   it('makes a list one that caches do not share', async () => {
-    behind().upstream.answer((_req, res) =>
-      json(res, answerTo({ id: 1 }, { ...LISTS, ttlMs: 5000, cacheScope: 'public' })),
+    behind().upstream.respondWith((_req, res) =>
+      json(res, resultFor({ id: 1 }, { ...LISTS, ttlMs: 5000, cacheScope: 'public' })),
     );
     const { text } = await attempt('analytics', 'analytics', ask('tools/list'));
     expect(JSON.parse(text).result).to.include({ ttlMs: 5000, cacheScope: 'private' });
@@ -217,11 +218,11 @@ describe('In front of an MCP server, a level', () => {
 
   it('leaves every other answer as it was sent', async () => {
     const body = '{"jsonrpc":"2.0",  "id":1,"result":{"big":12345678901234567890,"content":[]}}';
-    behind().upstream.answer((_req, res) =>
+    behind().upstream.respondWith((_req, res) =>
       res.writeHead(200, { 'content-type': 'application/json; charset=utf-8' }).end(body),
     );
     expect((await attempt('analytics', 'analytics', toolCall('whoami'))).text).to.equal(body);
-    behind().upstream.answer((_req, res) => {
+    behind().upstream.respondWith((_req, res) => {
       stream(res, `data: ${body}\n\n`);
       res.end();
     });
@@ -231,8 +232,8 @@ describe('In front of an MCP server, a level', () => {
 });
 
 describe('In front of an MCP server that compares names loosely, a tool', () => {
-  const behind = useUpstream(startScripted, { settings: { defaultLevel: 'analytics' } });
-  afterEach(() => behind().upstream.answer(echo));
+  const behind = useUpstream(startScriptedUpstream, { settings: { defaultLevel: 'analytics' } });
+  afterEach(() => behind().upstream.respondWith(echo));
 
   const LOOKALIKES = [
     'Cards',
@@ -261,7 +262,7 @@ describe('In front of an MCP server that compares names loosely, a tool', () => 
 
   it('UPS-08 whose name only looks like a declared one is not listed', async () => {
     const tools = [...LOOKALIKES, 'cards', 'other'].map((name) => ({ name }));
-    behind().upstream.answer((_req, res) => json(res, answerTo({ id: 1 }, { tools })));
+    behind().upstream.respondWith((_req, res) => json(res, resultFor({ id: 1 }, { tools })));
     const { link, token } = await behind().connected('full');
     const { rpc } = await call(link, token, ask('tools/list'));
     expect(rpc?.result?.tools).to.deep.equal([{ name: 'cards' }, { name: 'other' }]);
@@ -275,7 +276,7 @@ describe('In front of an MCP server that compares names loosely, a tool', () => 
 });
 
 describe('In front of an MCP server, the default level', () => {
-  const behind = useUpstream(startScripted, { settings: { defaultLevel: 'operations' } });
+  const behind = useUpstream(startScriptedUpstream, { settings: { defaultLevel: 'operations' } });
 
   it('is what undeclared tools, resources and prompts need', async () => {
     const { link, token } = await behind().connected('operations');

@@ -4,10 +4,10 @@ import type { Level } from '../../../src/permission-level.ts';
 import { readAudit } from '../../support/management-api.ts';
 import { call } from '../../support/mcp.ts';
 import {
-  answerTo,
+  resultFor,
   echo,
   event,
-  startScripted,
+  startScriptedUpstream,
   stream,
 } from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
@@ -24,8 +24,8 @@ const listen = (notifications: unknown, id: unknown = 1) => ({
 const notice = (method: string, params: object = {}) => ({ jsonrpc: '2.0', method, params });
 
 describe('In front of an MCP server, a subscription', () => {
-  const behind = useUpstream(startScripted, { settings: { defaultLevel: 'operations' } });
-  afterEach(() => behind().upstream.answer(echo));
+  const behind = useUpstream(startScriptedUpstream, { settings: { defaultLevel: 'operations' } });
+  afterEach(() => behind().upstream.respondWith(echo));
 
   async function attempt(level: Level, ceiling: Level, message: object) {
     const { link, token } = await behind().connected(level, ceiling);
@@ -123,9 +123,9 @@ describe('In front of an MCP server, a subscription', () => {
   ] as [Level, Level, Name[], Name[]][]) {
     it(`UPS-05 brings what ${level} through a link of ${ceiling} may hear of, on every stream`, async () => {
       const { link, token } = await behind().connected(level, ceiling);
-      behind().upstream.answer((req, res) => {
+      behind().upstream.respondWith((req, res) => {
         stream(res, ...Object.values(NOTICES).map(event));
-        if (req.method === 'POST') res.write(event(answerTo({ id: 1 })));
+        if (req.method === 'POST') res.write(event(resultFor({ id: 1 })));
         res.end();
       });
       const headers = { authorization: `Bearer ${token}`, accept: 'text/event-stream' };
@@ -144,7 +144,7 @@ describe('In front of an MCP server, a subscription', () => {
 
   it('UPS-05 keeps the ids of events whose message is dropped, so that a client goes on after them', async () => {
     const { link, token } = await behind().connected('analytics');
-    behind().upstream.answer((_req, res) => {
+    behind().upstream.respondWith((_req, res) => {
       stream(res, `id: seven\n${event(NOTICES.updated)}`);
       res.end();
     });
@@ -157,11 +157,11 @@ describe('In front of an MCP server, a subscription', () => {
 
   it('UPS-05 brings batches without what the caller may not hear of', async () => {
     const { link, token } = await behind().connected('analytics');
-    behind().upstream.answer((_req, res) => {
-      stream(res, event([NOTICES.updated, NOTICES.tools, answerTo({ id: 1 })]));
+    behind().upstream.respondWith((_req, res) => {
+      stream(res, event([NOTICES.updated, NOTICES.tools, resultFor({ id: 1 })]));
       res.end();
     });
     const { text } = await call(link, token, { jsonrpc: '2.0', id: 1, method: 'ping' });
-    expect(text).to.include(JSON.stringify([NOTICES.tools, answerTo({ id: 1 })]));
+    expect(text).to.include(JSON.stringify([NOTICES.tools, resultFor({ id: 1 })]));
   });
 });

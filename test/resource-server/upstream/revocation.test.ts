@@ -3,17 +3,17 @@ import { expect } from 'chai';
 import { until } from '../../store/condition.ts';
 import { revokeConnector } from '../../support/management-api.ts';
 import { call } from '../../support/mcp.ts';
-import { PING, startScripted, stream } from '../../support/upstream/scripted-upstream.ts';
+import { PING, startScriptedUpstream, stream } from '../../support/upstream/scripted-upstream.ts';
 import { connectPerson, useUpstream } from '../../support/upstream/system.ts';
 
 describe('A call that is under way when its link is revoked', () => {
-  const behind = useUpstream(startScripted);
+  const behind = useUpstream(startScriptedUpstream);
 
   it('is answered with what a new one would be answered with, and ends there', async () => {
     const { system, upstream } = behind();
     const { link, token, connector } = await connectPerson(system, 'analytics');
     const before = upstream.received.length;
-    upstream.answer(() => undefined);
+    upstream.respondWith(() => undefined);
     const answer = call(link, token, PING);
     await until('the call is there', () => upstream.received.length > before);
     await revokeConnector(system, connector.id);
@@ -27,7 +27,7 @@ describe('A call that is under way when its link is revoked', () => {
     const { system, upstream } = behind();
     const { link, token, connector } = await connectPerson(system, 'analytics');
     const before = upstream.received.length;
-    upstream.answer((_req, res) => stream(res, ':\n\n'));
+    upstream.respondWith((_req, res) => stream(res, ':\n\n'));
     const answer = call(link, token, PING);
     await until('the call is there', () => upstream.received.length > before);
     await revokeConnector(system, connector.id);

@@ -4,23 +4,28 @@ import { rotateSigningKeys } from '../../../src/keys/signing-keys.ts';
 import { until } from '../../store/condition.ts';
 import { call } from '../../support/mcp.ts';
 import { openSystemStore } from '../../support/system-store.ts';
-import { openPlace, type Place, startAt, type System } from '../../support/system.ts';
+import {
+  createDeployment,
+  type Deployment,
+  startDeployment,
+  type System,
+} from '../../support/system.ts';
 import type { Upstream } from '../../support/upstream/upstream-server.ts';
-import { PING, startScripted } from '../../support/upstream/scripted-upstream.ts';
+import { PING, startScriptedUpstream } from '../../support/upstream/scripted-upstream.ts';
 import { connectPerson } from '../../support/upstream/system.ts';
 import { DECLARED } from '../../support/upstream/upstream-tools.ts';
 
 describe('A resource server apart from the authorization server', () => {
   let upstream: Upstream;
-  let place: Place;
+  let place: Deployment;
   let parts: System[] = [];
   before(async () => {
-    upstream = await startScripted();
+    upstream = await startScriptedUpstream();
     const file = { resourceServer: { upstream: { url: upstream.url, tools: DECLARED } } };
-    place = await openPlace({ store: 'redis', file });
+    place = await createDeployment({ store: 'redis', file });
     for (const roles of ['resource-server', 'authorization-server,management'])
-      parts.push(await startAt(place, { GATEHOUSE_ROLES: roles }));
-    upstream.trust(place.facts.auth);
+      parts.push(await startDeployment(place, { GATEHOUSE_ROLES: roles }));
+    upstream.trustIssuer(place.facts.auth);
   });
   after(async () => {
     for (const part of parts.splice(0).toReversed()) await part.stop();
@@ -41,7 +46,7 @@ describe('A resource server apart from the authorization server', () => {
       return (await call(before.link, before.token, PING)).status === 401;
     });
     // The verifier of the test keeps keys for a while: it starts anew, as one with a cold cache.
-    upstream.trust(place.facts.auth);
+    upstream.trustIssuer(place.facts.auth);
     const after = await connectPerson(system, 'operations');
     expect((await call(after.link, after.token, PING)).status).to.equal(200);
     expect(upstream.received.at(-1)?.caller).to.include({ connector: after.connector.id });

@@ -1,7 +1,7 @@
 // SDK clients that call a tool of an operator's MCP server above their level: they get there when the person agrees, and stop where nobody can.
 import { expect } from 'chai';
 import { createConnector } from '../../support/management-api.ts';
-import { openBrowser, type Wishes } from '../../support/browser.ts';
+import { openBrowser, type AuthorizeOptions } from '../../support/browser.ts';
 import { connectSdkV1, connectSdkV2, type SdkClient, type SdkOptions } from '../../support/sdk.ts';
 import { startUpstreamV1 } from '../../support/upstream/sdk-v1.ts';
 import { startUpstreamV2 } from '../../support/upstream/sdk-v2.ts';
@@ -10,7 +10,7 @@ import { useUpstream } from '../../support/upstream/system.ts';
 type Connect = (link: string, options: SdkOptions) => Promise<SdkClient>;
 
 // With a refresh token SDK v1 refreshes on `insufficient_scope`, and never asks the person.
-const CLIENTS: Record<string, [connect: Connect, wishes: Wishes]> = {
+const CLIENTS: Record<string, [connect: Connect, wishes: AuthorizeOptions]> = {
   'SDK v1': [connectSdkV1, { stay: false }],
   'SDK v2': [(link, options) => connectSdkV2(link, 'auto', options), {}],
 };
@@ -27,7 +27,7 @@ for (const [server, open] of Object.entries({
         const { system, upstream } = behind();
         const { link } = await createConnector(system, { level: 'admin' });
         const browser = openBrowser(system.origins);
-        const asked: (Wishes | undefined)[] = [{ ...wishes, level: 'analytics' }, wishes];
+        const asked: (AuthorizeOptions | undefined)[] = [{ ...wishes, level: 'analytics' }, wishes];
         const authorize = (url: URL | string) => browser.authorize(url, asked.shift());
         const client = await connect(link, { browser: { authorize }, method: 'none' });
         expect(await client.callTool('whoami')).to.nested.include({ 'caller.level': 'analytics' });

@@ -4,19 +4,19 @@ import { expect } from 'chai';
 import { addressOf, mint } from '../../minted-tokens/minting.ts';
 import { readAudit } from '../../support/management-api.ts';
 import { connect } from '../../support/connection.ts';
-import { openPlace, startAt } from '../../support/system.ts';
+import { createDeployment, startDeployment } from '../../support/system.ts';
 import { call } from '../../support/mcp.ts';
-import type { Handle } from '../../support/upstream/upstream-server.ts';
+import type { UpstreamHandler } from '../../support/upstream/upstream-server.ts';
 import {
-  answerTo,
+  resultFor,
   echo,
   event,
   json,
-  startScripted,
+  startScriptedUpstream,
 } from '../../support/upstream/scripted-upstream.ts';
 import { stream, toolCall } from '../../support/upstream/scripted-upstream.ts';
 import { connectPerson, useUpstream } from '../../support/upstream/system.ts';
-import { startAgainAt } from '../../support/restart.ts';
+import { restartSystem } from '../../support/restart.ts';
 
 const RELATED = 'io.modelcontextprotocol/related-task';
 const NOT_FOUND = -32_602;
@@ -32,7 +32,7 @@ const ask = (method: string, params: object = {}, id: unknown = 1) => ({
 });
 
 /** It gives every task to everybody who names it, and lists all of them. */
-function openCarelessServer(): Handle {
+function openCarelessServer(): UpstreamHandler {
   const tasks: string[] = [];
   const stateOf = (taskId: unknown) => ({ taskId, status: 'completed', ttl: 60_000 });
   return (req, res, body, caller) => {
@@ -44,21 +44,22 @@ function openCarelessServer(): Handle {
       tasks.push(id);
       const isModern = req.headers['mcp-protocol-version'] === '2026-07-28';
       const task = { ...stateOf(id), status: 'working' };
-      return json(res, answerTo(message, isModern ? { ...task, resultType: 'task' } : { task }));
+      return json(res, resultFor(message, isModern ? { ...task, resultType: 'task' } : { task }));
     }
-    if (method === 'tasks/list') return json(res, answerTo(message, { tasks: tasks.map(stateOf) }));
+    if (method === 'tasks/list')
+      return json(res, resultFor(message, { tasks: tasks.map(stateOf) }));
     if (method === 'tasks/result') {
       const result = { content: [], structuredContent: { secret: taskId } };
-      return json(res, answerTo(message, { ...result, _meta: { [RELATED]: { taskId } } }));
+      return json(res, resultFor(message, { ...result, _meta: { [RELATED]: { taskId } } }));
     }
-    if (method?.startsWith('tasks/')) return json(res, answerTo(message, stateOf(taskId)));
+    if (method?.startsWith('tasks/')) return json(res, resultFor(message, stateOf(taskId)));
     return echo(req, res, body, caller);
   };
 }
 
 describe('A task of the MCP server behind Gatehouse', () => {
-  const behind = useUpstream(startScripted, { settings: { defaultLevel: 'analytics' } });
-  beforeEach(() => behind().upstream.answer(openCarelessServer()));
+  const behind = useUpstream(startScriptedUpstream, { settings: { defaultLevel: 'analytics' } });
+  beforeEach(() => behind().upstream.respondWith(openCarelessServer()));
 
   const sent = () => behind().upstream.received.length;
 
@@ -149,8 +150,8 @@ describe('A task of the MCP server behind Gatehouse', () => {
 
   it('UPS-01 keeps the highest level when its id is given out again', async () => {
     const { system, upstream } = behind();
-    upstream.answer((_req, res, body) =>
-      json(res, answerTo(body as Message, { task: { taskId: 'same', status: 'working' } })),
+    upstream.respondWith((_req, res, body) =>
+      json(res, resultFor(body as Message, { task: { taskId: 'same', status: 'working' } })),
     );
     const { connector, connection, token } = await connectPerson(system, 'full');
     const lower = await connect(system, connector, { level: 'operations', as: connection });
@@ -204,13 +205,13 @@ describe('A task of the MCP server behind Gatehouse', () => {
     const { link, token } = await connectPerson(behind().system, 'full');
     const own = await create({ link, token });
     const tasks = [own, 'foreign'].map((taskId) => ({ taskId, status: 'working' }));
-    behind().upstream.answer((_req, res) => {
-      stream(res, event(answerTo({ id: 1 }, { tasks })));
+    behind().upstream.respondWith((_req, res) => {
+      stream(res, event(resultFor({ id: 1 }, { tasks })));
       res.end();
     });
     const streamed = await call(link, token, ask('tasks/list'));
     expect(streamed.text).to.include(own).and.not.include('foreign');
-    behind().upstream.answer((_req, res) => json(res, [answerTo({ id: 1 }, { tasks })]));
+    behind().upstream.respondWith((_req, res) => json(res, [resultFor({ id: 1 }, { tasks })]));
     const batch = await call(link, token, [ask('tasks/list')]);
     expect(batch.text).to.include(own).and.not.include('foreign');
   });
@@ -242,9 +243,9 @@ describe('A task of the MCP server behind Gatehouse', () => {
     it(`UPS-03 of somebody else is never spoken of: ${what}`, async () => {
       const { link, token } = await connectPerson(behind().system, 'operations');
       const own = await create({ link, token });
-      behind().upstream.answer((req, res) => {
+      behind().upstream.respondWith((req, res) => {
         stream(res, event(messageAbout('foreign')), event(messageAbout(own)));
-        if (req.method === 'POST') res.write(event(answerTo({ id: 1 })));
+        if (req.method === 'POST') res.write(event(resultFor({ id: 1 })));
         res.end();
       });
       const headers = { authorization: `Bearer ${token}`, accept: 'text/event-stream' };
@@ -260,7 +261,7 @@ describe('A task of the MCP server behind Gatehouse', () => {
       { taskId: 'foreign', status: 'completed', result: { content: [] } },
       { content: [], _meta: { [RELATED]: { taskId: 'foreign' } } },
     ]) {
-      behind().upstream.answer((_req, res) => json(res, answerTo({ id: 1 }, result)));
+      behind().upstream.respondWith((_req, res) => json(res, resultFor({ id: 1 }, result)));
       const { rpc, text } = await call(link, token, toolCall('whoami'));
       expect(rpc?.error?.code).to.equal(NOT_FOUND);
       expect(text).to.not.include('foreign');
@@ -299,24 +300,24 @@ describe('A task of the MCP server behind Gatehouse', () => {
 });
 
 describe('A task that cannot be recorded', () => {
-  const behind = useUpstream(startScripted, { system: { store: 'redis' } });
+  const behind = useUpstream(startScriptedUpstream, { system: { store: 'redis' } });
   afterEach(() => behind().system.signalStore('SIGCONT'));
 
   it('UPS-01 is not given to the caller, who is told to try again', async () => {
     const { link, token } = await behind().connected('analytics');
     const task = { taskId: randomUUID(), status: 'working' };
     const stall = () => behind().system.signalStore('SIGSTOP');
-    behind().upstream.answer((_req, res) => {
+    behind().upstream.respondWith((_req, res) => {
       stall();
-      json(res, answerTo({ id: 1 }, { task }));
+      json(res, resultFor({ id: 1 }, { task }));
     });
     const refused = await call(link, token, toolCall('whoami'));
     expect(refused.status).to.equal(503);
     expect(refused.text).to.not.include(task.taskId);
     behind().system.signalStore('SIGCONT');
-    behind().upstream.answer((_req, res) => {
+    behind().upstream.respondWith((_req, res) => {
       stall();
-      stream(res, event(answerTo({ id: 1 }, { task })));
+      stream(res, event(resultFor({ id: 1 }, { task })));
       res.end();
     });
     const broken = await call(link, token, toolCall('whoami'));
@@ -326,19 +327,19 @@ describe('A task that cannot be recorded', () => {
 
 describe('The tasks of a caller', () => {
   it('UPS-01 still work after a restart with another root secret', async () => {
-    const upstream = await startScripted();
+    const upstream = await startScriptedUpstream();
     const file = { resourceServer: { upstream: { url: upstream.url, defaultLevel: 'analytics' } } };
-    const place = await openPlace({ file });
+    const place = await createDeployment({ file });
     const [former, current] = ['1', '2'].map((digit) => digit.repeat(64));
-    let system = await startAt(place, { GATEHOUSE_SECRET: String(former) });
+    let system = await startDeployment(place, { GATEHOUSE_SECRET: String(former) });
     try {
-      upstream.trust(system.auth);
-      upstream.answer(openCarelessServer());
+      upstream.trustIssuer(system.auth);
+      upstream.respondWith(openCarelessServer());
       const { link, token } = await connectPerson(system, 'operations');
       const { text } = await call(link, token, toolCall('whoami'));
       const { taskId } = JSON.parse(text).result.task;
       await system.stop();
-      system = await startAgainAt(
+      system = await restartSystem(
         place,
         {},
         { GATEHOUSE_SECRET: String(current), GATEHOUSE_PREVIOUS_SECRET: String(former) },

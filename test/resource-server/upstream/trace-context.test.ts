@@ -1,11 +1,11 @@
 // What the operator's MCP server is told of the trace it is asked in (W3C Trace Context; MCP 2026-07-28, `_meta`): ours, or nothing.
 import { expect } from 'chai';
 import { call } from '../../support/mcp.ts';
-import { PING, startScripted, toolCall } from '../../support/upstream/scripted-upstream.ts';
+import { PING, startScriptedUpstream, toolCall } from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
 import {
   startTraceCollector,
-  tracedBy,
+  traceSettings,
   type TraceCollector,
 } from '../../support/trace-collector.ts';
 
@@ -27,9 +27,9 @@ describe('TRC-02 The MCP server behind it, where traces are on,', () => {
   let collector: TraceCollector;
   before(async () => {
     collector = await startTraceCollector();
-    Object.assign(settings, tracedBy(collector));
+    Object.assign(settings, traceSettings(collector));
   });
-  const behind = useUpstream(startScripted, { system: { settings } });
+  const behind = useUpstream(startScriptedUpstream, { system: { settings } });
   after(() => collector.stop());
 
   async function send(message: object, headers = {}) {
@@ -102,7 +102,7 @@ describe('TRC-02 The MCP server behind it, where traces are on,', () => {
 
   it('that fails makes its span an error', async () => {
     const { link, token } = await behind().connected('full');
-    behind().upstream.answer((_req, res) => res.writeHead(503).end());
+    behind().upstream.respondWith((_req, res) => res.writeHead(503).end());
     const { status, headers } = await call(link, token, PING);
     expect(status).to.equal(502);
     const id = headers.get('x-request-id');
@@ -119,7 +119,7 @@ describe('TRC-02 The MCP server behind it, where traces are on,', () => {
 });
 
 describe('TRC-03 The MCP server behind it, where traces are off,', () => {
-  const behind = useUpstream(startScripted);
+  const behind = useUpstream(startScriptedUpstream);
 
   it('gets no header of a trace, and of a message what its client wrote', async () => {
     const { link, token } = await behind().connected('full');

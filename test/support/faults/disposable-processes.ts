@@ -3,13 +3,13 @@ import { rawRequest } from '../raw-request.ts';
 import { type GatehouseProcess, startGatehouseProcess } from '../scale-out/gatehouse-process.ts';
 import { type RedisProxy, startRedisProxy } from './redis-proxy.ts';
 
-export type Victim = { proxy: RedisProxy; process: GatehouseProcess; host: string };
+export type DisposableProcess = { proxy: RedisProxy; process: GatehouseProcess; host: string };
 
 /** `environment` is that of the system which the process becomes a part of. */
-export async function startVictim(
+export async function startDisposableProcess(
   environment: Record<string, string>,
   redis: { port: number },
-): Promise<Victim> {
+): Promise<DisposableProcess> {
   const proxy = await startRedisProxy(redis);
   try {
     const process = await startGatehouseProcess({
@@ -24,17 +24,17 @@ export async function startVictim(
   }
 }
 
-async function close({ process, proxy }: Victim): Promise<void> {
+async function close({ process, proxy }: DisposableProcess): Promise<void> {
   await process.kill();
   await proxy.close();
 }
 
 /** `take` hands over a process that runs, and has the next one started meanwhile. */
-export async function useVictims(
-  start: () => Promise<Victim>,
-  use: (take: () => Promise<Victim>) => Promise<void>,
+export async function useDisposableProcesses(
+  start: () => Promise<DisposableProcess>,
+  use: (take: () => Promise<DisposableProcess>) => Promise<void>,
 ): Promise<void> {
-  const started: Promise<Victim>[] = [start()];
+  const started: Promise<DisposableProcess>[] = [start()];
   const take = () => {
     const next = started.at(-1) ?? start();
     started.push(start());
@@ -52,14 +52,14 @@ export async function useVictims(
  * Sends a token request and kills the process before its first command for Redis (`point` 0), or when Redis carried out the command of that
  * number and the answer is still on its way. Resolves to that command, or to undefined when the request needs fewer and was granted.
  */
-export async function killAt(
-  { proxy, process, host }: Victim,
+export async function killAtCommand(
+  { proxy, process, host }: DisposableProcess,
   point: number,
   form: URLSearchParams,
 ): Promise<string | undefined> {
   let number = 0;
   let reached = 'nothing';
-  proxy.rule(({ name, kind }) => {
+  proxy.setRule(({ name, kind }) => {
     if (!kind || ++number !== Math.max(point, 1)) return 'pass';
     if (point > 0) reached = `${name} ${kind}`;
     return point > 0 ? 'hold reply' : 'hold';
@@ -70,7 +70,7 @@ export async function killAt(
     headers: { host, 'content-type': 'application/x-www-form-urlencoded' },
     chunks: [form.toString()],
   }).catch(() => undefined);
-  const first = await Promise.race([proxy.held(), answered]);
+  const first = await Promise.race([proxy.whenHeld(), answered]);
   await process.kill();
   proxy.release();
   if (first === undefined) return reached;

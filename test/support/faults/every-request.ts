@@ -82,7 +82,7 @@ export async function prepareEveryRequest(
     async finish() {
       const step = await approve();
       const approved =
-        step.kind === 'left'
+        step.kind === 'redirect'
           ? await redeem({ link, server, client, callback: step.url, verifier })
           : undefined;
       return [(await redeem(code)).status, approved?.status ?? statusOf(step)];

@@ -11,10 +11,14 @@ export type Exchange = {
   form: URLSearchParams;
   bearer: string | undefined;
   /** Undefined when the connection broke before an answer came. */
-  answer: Answer | undefined;
+  answer: RecordedResponse | undefined;
 };
 
-export type Answer = { status: number; headers: Pick<Headers, 'get' | 'has'>; text: string };
+export type RecordedResponse = {
+  status: number;
+  headers: Pick<Headers, 'get' | 'has'>;
+  text: string;
+};
 
 export type History = {
   exchanges: readonly Exchange[];
@@ -29,7 +33,7 @@ export function recordHistory(origins: readonly string[]): History {
   const recording: typeof fetch = async (input, init) => {
     const request = new Request(input, init);
     const url = new URL(request.url);
-    if (!origins.includes(url.origin) || staysOpen(request)) return original(input, init);
+    if (!origins.includes(url.origin) || isStream(request)) return original(input, init);
     const sent = {
       began: performance.now(),
       at: Date.now() / 1000,
@@ -57,12 +61,12 @@ export function recordHistory(origins: readonly string[]): History {
 }
 
 /** Its answer has no end that could be waited for. */
-function staysOpen({ headers }: Request): boolean {
+function isStream({ headers }: Request): boolean {
   return headers.get('mcp-method') === 'subscriptions/listen';
 }
 
 /** The JSON of an answer; undefined when it is something else. */
-export function jsonOf(answer: Answer | undefined): Record<string, unknown> | undefined {
+export function jsonOf(answer: RecordedResponse | undefined): Record<string, unknown> | undefined {
   try {
     return answer && JSON.parse(answer.text);
   } catch {

@@ -1,45 +1,45 @@
 // What must be true of every history, whatever went wrong meanwhile: each function lists in words what was not.
 import {
   claimsOf,
-  type Families,
+  type TokenFamilies,
   familiesIn,
-  type Family,
+  type TokenFamily,
   isTokenRequest,
   presentedIn,
 } from './token-families.ts';
-import { type Answer, type Exchange, jsonOf } from './history.ts';
+import { type RecordedResponse, type Exchange, jsonOf } from './history.ts';
 
 export type Limits = {
   /** Milliseconds within which everything is answered. */
-  deadline?: number;
+  maxMs?: number;
   /** Whether connections may break, because the process was killed. */
-  mayBreak?: boolean;
+  connectionsMayBreak?: boolean;
 };
 
 /** Seconds after which a revoked token must be refused everywhere. */
-const REVOCATION_TAKES_AT_MOST = 60;
+const MAX_REVOCATION_SECONDS = 60;
 
 export function violations(
   exchanges: readonly Exchange[],
-  { deadline = 1500, mayBreak = false }: Limits = {},
+  { maxMs = 1500, connectionsMayBreak = false }: Limits = {},
 ): string[] {
   const families = familiesIn(exchanges);
   const found = exchanges.flatMap((exchange) => {
     const { answer, began, ended } = exchange;
-    if (!answer) return mayBreak ? [] : [`${describe(exchange)}: the connection broke`];
+    if (!answer) return connectionsMayBreak ? [] : [`${describe(exchange)}: the connection broke`];
     const took = ended - began;
     return [
-      ...(took > deadline ? [`${describe(exchange)}: took ${Math.round(took)} ms`] : []),
-      ...misshapenFault(exchange, answer),
-      ...undeservedRefusal(families, exchanges, exchange, answer),
-      ...givenAfterTheEnd(families, exchange, answer),
+      ...(took > maxMs ? [`${describe(exchange)}: took ${Math.round(took)} ms`] : []),
+      ...malformedServerError(exchange, answer),
+      ...wrongRefusal(families, exchanges, exchange, answer),
+      ...successAfterRevocation(families, exchange, answer),
     ];
   });
   return [...found, ...codesRedeemedTwice(exchanges)];
 }
 
 /** How a fault may look: 503 that says when to come back, in the form that whoever asked can read. */
-function misshapenFault(exchange: Exchange, answer: Answer): string[] {
+function malformedServerError(exchange: Exchange, answer: RecordedResponse): string[] {
   const { status, headers, text } = answer;
   const { pathname } = exchange.url;
   if (status < 500 || pathname === '/readyz') return [];
@@ -66,18 +66,18 @@ function isPage(path: string): boolean {
 }
 
 /** Of an OAuth error, or of one in JSON-RPC. */
-function codeIn(answer: Answer): unknown {
+function codeIn(answer: RecordedResponse): unknown {
   const { error } = jsonOf(answer) ?? {};
   if (typeof error !== 'object' || error === null || !('data' in error)) return error;
   return (error.data as Record<string, unknown>).error;
 }
 
 /** No client is told that something is wrong with what it holds, unless there is. */
-function undeservedRefusal(
-  families: Families,
+function wrongRefusal(
+  families: TokenFamilies,
   exchanges: readonly Exchange[],
   exchange: Exchange,
-  answer: Answer,
+  answer: RecordedResponse,
 ): string[] {
   const { status } = answer;
   if (status < 400 || status >= 500) return [];
@@ -87,7 +87,11 @@ function undeservedRefusal(
   return isDeserved ? [] : [`${describe(exchange)}: refused with ${String(codeIn(answer))}`];
 }
 
-function isUsedUp(families: Families, exchanges: readonly Exchange[], exchange: Exchange): boolean {
+function isUsedUp(
+  families: TokenFamilies,
+  exchanges: readonly Exchange[],
+  exchange: Exchange,
+): boolean {
   const presented = presentedIn(exchange);
   if (wasAskedToEnd(families.of(presented), exchange)) return true;
   return exchange.form.has('code') && exchanges.some((other) => mayHaveRedeemed(other, exchange));
@@ -103,28 +107,32 @@ function isCall({ url }: Exchange): boolean {
   return /^\/connect\/\w+\/mcp$/.test(url.pathname);
 }
 
-function mayBeRefused(families: Families, exchange: Exchange): boolean {
+function mayBeRefused(families: TokenFamilies, exchange: Exchange): boolean {
   const { bearer, at } = exchange;
   if (!bearer) return exchange.answer?.status === 401;
   const { exp = 0 } = claimsOf(bearer);
   return exp <= at || wasAskedToEnd(families.of(bearer), exchange);
 }
 
-function wasAskedToEnd(family: Family | undefined, { ended }: Exchange): boolean {
-  return family !== undefined && family.endAsked < ended;
+function wasAskedToEnd(family: TokenFamily | undefined, { ended }: Exchange): boolean {
+  return family !== undefined && family.endRequested < ended;
 }
 
 /** Token requests are judged by the store, so at once; calls by what was read of it a moment ago. */
-function givenAfterTheEnd(families: Families, exchange: Exchange, { status }: Answer): string[] {
+function successAfterRevocation(
+  families: TokenFamilies,
+  exchange: Exchange,
+  { status }: RecordedResponse,
+): string[] {
   if (status !== 200) return [];
   const isLate = isTokenRequest(exchange)
-    ? exchange.began > endOf(families, presentedIn(exchange)).endKnown
-    : exchange.at > endOf(families, exchange.bearer).endKnownAt + REVOCATION_TAKES_AT_MOST;
+    ? exchange.began > endOf(families, presentedIn(exchange)).endConfirmed
+    : exchange.at > endOf(families, exchange.bearer).endConfirmedAt + MAX_REVOCATION_SECONDS;
   return isLate ? [`${describe(exchange)}: answered after the end of its grant`] : [];
 }
 
-function endOf(families: Families, token: string | undefined) {
-  return families.of(token) ?? { endKnown: Infinity, endKnownAt: Infinity };
+function endOf(families: TokenFamilies, token: string | undefined) {
+  return families.of(token) ?? { endConfirmed: Infinity, endConfirmedAt: Infinity };
 }
 
 function codesRedeemedTwice(exchanges: readonly Exchange[]): string[] {
@@ -137,11 +145,11 @@ function codesRedeemedTwice(exchanges: readonly Exchange[]): string[] {
 }
 
 /** Refresh tokens that were answered and never presented, but for the newest of each family: past the grace none may work any more. */
-export function deadLeaves(exchanges: readonly Exchange[]): string[] {
+export function unusedRefreshTokens(exchanges: readonly Exchange[]): string[] {
   return familiesIn(exchanges)
     .all()
-    .flatMap(({ answered, presented }) =>
-      [...answered].slice(0, -1).filter((token) => !presented.has(token)),
+    .flatMap(({ issued, presented }) =>
+      [...issued].slice(0, -1).filter((token) => !presented.has(token)),
     );
 }
 

@@ -17,8 +17,8 @@ export type Load = {
 };
 
 const PAUSE_MS = 10;
-const SECONDS = 20;
-const SECONDS_EACH = 3;
+const BASE_TIMEOUT_SECONDS = 20;
+const ROUND_TIMEOUT_SECONDS = 3;
 
 /** `steady` are connections to refresh and to call with. */
 export function startLoad(
@@ -41,13 +41,13 @@ export function startLoad(
   const workers = [
     ...steady.map((connection, i) =>
       repeat(
-        () => renewAndCall(connection),
+        () => refreshAndCall(connection),
         () => void (rounds[i] = (rounds[i] ?? 0) + 1),
       ),
     ),
     repeat(async () => {
       const connection = await connect(system, connector);
-      await renewAndCall(connection);
+      await refreshAndCall(connection);
       connections.push(connection);
     }),
     repeat(async () => {
@@ -57,7 +57,7 @@ export function startLoad(
         await delay(PAUSE_MS);
       }
       revoked.push(connection);
-      await renewAndCall(connection);
+      await refreshAndCall(connection);
     }),
   ];
   return {
@@ -66,7 +66,7 @@ export function startLoad(
     async rounds(count) {
       const wanted = rounds.map((done) => done + count + 1);
       const isDone = () => rounds.every((done, i) => done >= (wanted[i] ?? 0));
-      await until(`${count} rounds`, isDone, SECONDS + count * SECONDS_EACH);
+      await until(`${count} rounds`, isDone, BASE_TIMEOUT_SECONDS + count * ROUND_TIMEOUT_SECONDS);
     },
     async stop() {
       stopped.abort();
@@ -76,7 +76,7 @@ export function startLoad(
 }
 
 /** As clients do: what was not answered with new tokens is tried again with the old ones. */
-export async function renewAndCall(connection: Connection): Promise<void> {
+export async function refreshAndCall(connection: Connection): Promise<void> {
   const { link, server, client } = connection;
   const { body } = await refresh(server, client, connection.refreshToken);
   connection.refreshToken = body.refresh_token ?? connection.refreshToken;

@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { type RedisServer, startRedis } from '../redis-server.ts';
 
-export type LastingRedis = {
+export type PersistentRedis = {
   url: string;
   port: number;
   /** Resolves when the process is gone. `SIGTERM` is the orderly way. */
-  end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>;
+  stop(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>;
   /** Resolves when it answers, with all its data. `args` are for this server only. */
   start(args?: string[]): Promise<void>;
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void;
@@ -18,16 +18,16 @@ export type LastingRedis = {
   close(): Promise<void>;
 };
 
-export async function startLastingRedis(): Promise<LastingRedis> {
-  const keepIn = await mkdtemp(join(tmpdir(), 'lasting-redis-'));
-  let server: RedisServer = await startRedis({ keepIn });
+export async function startPersistentRedis(): Promise<PersistentRedis> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'persistent-redis-'));
+  let server: RedisServer = await startRedis({ dataDir });
   const { url, port } = server;
   return {
     url,
     port,
-    end: (signal) => server.stop(signal),
+    stop: (signal) => server.stop(signal),
     async start(args = []) {
-      server = await startRedis({ keepIn, args, port });
+      server = await startRedis({ dataDir, args, port });
     },
     signal: (signal) => server.kill(signal),
     async command(name, ...words) {
@@ -41,7 +41,7 @@ export async function startLastingRedis(): Promise<LastingRedis> {
     },
     async close() {
       await server.stop();
-      await rm(keepIn, { recursive: true, force: true });
+      await rm(dataDir, { recursive: true, force: true });
     },
   };
 }

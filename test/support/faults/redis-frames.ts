@@ -5,7 +5,7 @@ const TEXTS = '$!=';
 const LISTS: Record<string, number> = { '*': 1, '~': 1, '>': 1, '%': 2 };
 
 /** Takes chunks as they come, and hands out complete values as their raw bytes. */
-export function openFrames(): (chunk: Buffer) => Buffer[] {
+export function createFrameParser(): (chunk: Buffer) => Buffer[] {
   let rest: Buffer = Buffer.alloc(0);
   return (chunk) => {
     rest = Buffer.concat([rest, chunk]);

@@ -1,7 +1,7 @@
 // A proxy in front of Redis that decides about every single command: pass it, cut the connection, hold it up, or lose it.
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { isPush, openFrames, wordsOf } from './redis-frames.ts';
+import { isPush, createFrameParser, wordsOf } from './redis-frames.ts';
 
 /** `kind` is what stands before the colon in the key, such as `grant`; empty for a command without a key of ours. */
 export type Command = { name: string; kind: string };
@@ -11,30 +11,30 @@ export type Command = { name: string; kind: string };
  * `hold`: it waits for `release` before it runs, with all that follows on the connection. `hold reply`: it runs, and its answer waits.
  * `drop`: from this command on nothing gets through, and the connection stays open.
  */
-export type Fate = 'pass' | 'cut' | 'cut reply' | 'hold' | 'hold reply' | 'drop';
+export type Action = 'pass' | 'cut' | 'cut reply' | 'hold' | 'hold reply' | 'drop';
 
-export type Rule = (command: Command) => Fate;
+export type Rule = (command: Command) => Action;
 
 export type RedisProxy = {
   url: string;
   /** Decides about every command from now on; without a rule all pass. */
-  rule(rule?: Rule): void;
+  setRule(rule?: Rule): void;
   /** Milliseconds that every answer is late from now on. */
-  delay(milliseconds: number): void;
+  delayReplies(milliseconds: number): void;
   /** Resolves when something is held up. */
-  held(): Promise<void>;
+  whenHeld(): Promise<void>;
   /** Lets go what is held up, also for a client that is gone by now. */
   release(): void;
   /** Ends every connection, and takes no new one until `restore`. */
-  sever(): void;
-  restore(): void;
+  disconnect(): void;
+  allowConnections(): void;
   close(): Promise<void>;
 };
 
 type State = {
   rule: Rule;
   delay: number;
-  isSevered: boolean;
+  isDisconnected: boolean;
   holding: (() => void)[];
   held: PromiseWithResolvers<void>;
 };
@@ -45,21 +45,25 @@ export async function startRedisProxy(target: { port: number }): Promise<RedisPr
   const state: State = {
     rule: pass,
     delay: 0,
-    isSevered: false,
+    isDisconnected: false,
     holding: [],
     held: Promise.withResolvers(),
   };
   const open = new Set<Socket>();
   const server = createServer((client) => {
-    if (state.isSevered) return client.destroy();
+    if (state.isDisconnected) return client.destroy();
     client.setNoDelay(true);
     open.add(client);
     client.on('close', () => open.delete(client));
-    return carry(state, client, connect({ port: target.port, host: '127.0.0.1', noDelay: true }));
+    return proxyConnection(
+      state,
+      client,
+      connect({ port: target.port, host: '127.0.0.1', noDelay: true }),
+    );
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const sever = () => {
-    state.isSevered = true;
+  const disconnect = () => {
+    state.isDisconnected = true;
     open.forEach((client) => client.destroy());
   };
   const release = () => {
@@ -69,15 +73,15 @@ export async function startRedisProxy(target: { port: number }): Promise<RedisPr
   };
   return {
     url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    rule: (rule = pass) => void (state.rule = rule),
-    delay: (milliseconds) => void (state.delay = milliseconds),
-    held: () => state.held.promise,
+    setRule: (rule = pass) => void (state.rule = rule),
+    delayReplies: (milliseconds) => void (state.delay = milliseconds),
+    whenHeld: () => state.held.promise,
     release,
-    sever,
-    restore: () => void (state.isSevered = false),
+    disconnect,
+    allowConnections: () => void (state.isDisconnected = false),
     async close() {
       release();
-      sever();
+      disconnect();
       server.close();
       await once(server, 'close');
     },
@@ -85,18 +89,18 @@ export async function startRedisProxy(target: { port: number }): Promise<RedisPr
 }
 
 /** Both directions of one connection. Where one is held up, what comes later waits in line. */
-function carry(state: State, client: Socket, upstream: Socket): void {
-  const toUpstream = openLine((bytes) => upstream.write(bytes));
-  const toClient = openLine((bytes) => client.write(bytes));
-  const toClientLate = openDelay(() => state.delay, toClient.send);
+function proxyConnection(state: State, client: Socket, upstream: Socket): void {
+  const toUpstream = openQueue((bytes) => upstream.write(bytes));
+  const toClient = openQueue((bytes) => client.write(bytes));
+  const toClientLate = delayed(() => state.delay, toClient.send);
   /** Of the commands whose answers are still to come. */
-  const fates: Fate[] = [];
+  const fates: Action[] = [];
   let isDropped = false;
   const end = () => {
     client.destroy();
     upstream.destroy();
   };
-  const hold = (line: Line) => {
+  const hold = (line: Queue) => {
     line.stop();
     state.holding.push(line.go);
     state.held.resolve();
@@ -119,8 +123,8 @@ function carry(state: State, client: Socket, upstream: Socket): void {
     if (fate === 'hold reply') hold(toClient);
     toClientLate(frame);
   };
-  const commands = openFrames();
-  const replies = openFrames();
+  const commands = createFrameParser();
+  const replies = createFrameParser();
   client.on('data', (chunk) => commands(chunk).forEach(decide));
   upstream.on('data', (chunk) => replies(chunk).forEach(answer));
   for (const socket of [client, upstream]) socket.on('error', () => undefined);
@@ -129,10 +133,10 @@ function carry(state: State, client: Socket, upstream: Socket): void {
   client.on('close', () => toUpstream.whenIdle(() => upstream.end()));
 }
 
-type Line = ReturnType<typeof openLine>;
+type Queue = ReturnType<typeof openQueue>;
 
 /** A queue that can be stopped. */
-function openLine(deliver: (bytes: Buffer) => void) {
+function openQueue(deliver: (bytes: Buffer) => void) {
   const queue: Buffer[] = [];
   let isStopped = false;
   let onIdle: (() => void) | undefined;
@@ -152,7 +156,7 @@ function openLine(deliver: (bytes: Buffer) => void) {
 }
 
 /** When a time is over the first in line is delivered, whosever it was: the delay may change, the order never does. */
-function openDelay(milliseconds: () => number, deliver: (bytes: Buffer) => void) {
+function delayed(milliseconds: () => number, deliver: (bytes: Buffer) => void) {
   const late: Buffer[] = [];
   const deliverFirst = () => late.splice(0, 1).forEach(deliver);
   return (bytes: Buffer) => {

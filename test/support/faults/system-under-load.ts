@@ -2,14 +2,14 @@
 import { createConnector, type Connector } from '../management-api.ts';
 import { connect } from '../connection.ts';
 import { type Exchange, recordHistory } from './history.ts';
-import { type LastingRedis, startLastingRedis } from './persistent-redis.ts';
+import { type PersistentRedis, startPersistentRedis } from './persistent-redis.ts';
 import { type Load, startLoad } from './load.ts';
 import { NO_LIMITS } from '../no-limits.ts';
 import { type RedisProxy, startRedisProxy } from './redis-proxy.ts';
 import { startSystem, type System } from '../system.ts';
 
-export type Scene = {
-  redis: LastingRedis;
+export type SystemUnderLoad = {
+  redis: PersistentRedis;
   proxy: RedisProxy;
   system: System;
   connector: Connector;
@@ -21,13 +21,13 @@ export type Scene = {
 
 const STEADY_CLIENTS = 2;
 
-export async function openScene(): Promise<Scene> {
+export async function startSystemUnderLoad(): Promise<SystemUnderLoad> {
   const closers: (() => unknown)[] = [];
   const close = async () => {
     for (const step of closers.splice(0).toReversed()) await step();
   };
   try {
-    const redis = await startLastingRedis();
+    const redis = await startPersistentRedis();
     closers.push(redis.close);
     const proxy = await startRedisProxy(redis);
     closers.push(proxy.close);

@@ -1,20 +1,24 @@
 // Arrivals at a constant rate, whatever the answers take, as people come who know nothing of each other.
 import { until } from '../../store/condition.ts';
 
-export type Paced = {
+export type Arrivals = {
   /** How many had to begin until now. */
-  asked(): number;
+  due(): number;
   /** Those of them that did not begin yet, because too many were under way. */
   behind(): number;
   /** No more arrivals; resolves when those that began are through. */
   stop(): Promise<void>;
 };
 
-const BETWEEN_LOOKS_MS = 5;
-const ENDING_SECONDS = 60;
+const INTERVAL_MS = 5;
+const STOP_TIMEOUT_SECONDS = 60;
 
 /** What could not begin begins as soon as it can. `arrive` must not throw. */
-export function pace(perSecond: number, atMost: number, arrive: () => Promise<void>): Paced {
+export function startArrivals(
+  perSecond: number,
+  atMost: number,
+  arrive: () => Promise<void>,
+): Arrivals {
   const origin = performance.now();
   let [due, begun, underWay] = [0, 0, 0];
   const look = () => {
@@ -24,13 +28,13 @@ export function pace(perSecond: number, atMost: number, arrive: () => Promise<vo
       void arrive().finally(() => (underWay -= 1));
     }
   };
-  const looking = setInterval(look, BETWEEN_LOOKS_MS);
+  const looking = setInterval(look, INTERVAL_MS);
   return {
-    asked: () => due,
+    due: () => due,
     behind: () => due - begun,
     async stop() {
       clearInterval(looking);
-      await until('all that began is through', () => underWay === 0, ENDING_SECONDS);
+      await until('all that began is through', () => underWay === 0, STOP_TIMEOUT_SECONDS);
     },
   };
 }

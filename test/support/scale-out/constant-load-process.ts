@@ -2,86 +2,86 @@
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { openListening } from '../../revocation/open-streams.ts';
-import { openBrowser, requireDeparture, requirePage } from '../browser.ts';
+import { openBrowser, requireExternalRedirect, requirePage } from '../browser.ts';
 import { type Connection, redeem, registerClient } from '../connection.ts';
 import { violations } from '../faults/invariants.ts';
 import { callTool } from '../mcp.ts';
 import { authorizeUrl, discover, refresh } from '../oauth.ts';
 import { approveAs } from '../openid-provider.ts';
-import type { Done, Progress, Said, Told } from './constant-load.ts';
+import type { LoadCounts, Progress, LoadMessage, LoadInput } from './constant-load.ts';
 import { openDirectFetch } from './direct-fetch.ts';
-import { pace, type Paced } from './arrivals.ts';
+import { startArrivals, type Arrivals } from './arrivals.ts';
 
 /** What somebody who is connected holds; `busy` while refreshing. */
 type Person = Omit<Connection, 'browser' | 'scope'> & { calls: number; busy: boolean };
 
-const AT_A_TIME = 16;
-const MOST_UNDER_WAY = 100;
-const BETWEEN_REPORTS_MS = 100;
-const WRONG_TOLD = 50;
+const CONCURRENCY = 16;
+const MAX_UNDER_WAY = 100;
+const REPORT_INTERVAL_MS = 100;
+const MAX_ERRORS = 50;
 
-const told: Told = JSON.parse(process.argv[2] ?? '');
-let { takers } = told;
-const direct = openDirectFetch(() => takers, told.deadline);
+const input: LoadInput = JSON.parse(process.argv[2] ?? '');
+let { readyPorts } = input;
+const direct = openDirectFetch(() => readyPorts, input.maxMs);
 globalThis.fetch = direct.fetch;
 const stopped = new AbortController();
-process.on('message', (message: 'stop' | Told['takers']) => {
+process.on('message', (message: 'stop' | LoadInput['readyPorts']) => {
   if (message === 'stop') stopped.abort();
-  else takers = message;
+  else readyPorts = message;
 });
 process.once('disconnect', () => process.exit());
 
 const wrong: string[] = [];
 const people: Person[] = [];
-let done = nothing();
-const say = (said: Said) => process.send?.(said);
+let done = noCounts();
+const report = (said: LoadMessage) => process.send?.(said);
 
 await work();
 
 async function work(): Promise<void> {
-  const { callers, listeners, deadline } = told;
-  await atATime([...Array(callers + listeners).keys()], connectAnew);
+  const { callers, listeners, maxMs } = input;
+  await inParallel([...Array(callers + listeners).keys()], connectAnew);
   const last = await untilStopped(people.slice(0, callers), people.slice(callers));
-  done = nothing();
-  await atATime(people, async (each) => {
-    await tried(() => refreshTokens(each))();
-    await tried(() => call(each))();
+  done = noCounts();
+  await inParallel(people, async (each) => {
+    await recordErrors(() => refreshTokens(each))();
+    await recordErrors(() => call(each))();
   });
-  wrong.push(...violations(direct.exchanges, { deadline }));
-  const first = wrong.slice(0, WRONG_TOLD);
-  say({ report: { ...last, people: people.length, atTheEnd: done, wrong: first } });
+  wrong.push(...violations(direct.exchanges, { maxMs }));
+  const first = wrong.slice(0, MAX_ERRORS);
+  report({ report: { ...last, people: people.length, afterStop: done, errors: first } });
 }
 
 async function untilStopped(callers: readonly Person[], listeners: readonly Person[]) {
-  done = nothing();
+  done = noCounts();
   let turn = 0;
   const next = () => callers[turn++ % callers.length] as Person;
-  const flows = pace(told.flowsPerSecond, MOST_UNDER_WAY, tried(connectAnew));
-  const callNext = tried(() => callInTurn(next()));
-  const calls = pace(told.callsPerSecond, MOST_UNDER_WAY, callNext);
-  const streams = listeners.map((each) => repeat(tried(() => listen(each))));
+  const flows = startArrivals(input.flowsPerSecond, MAX_UNDER_WAY, recordErrors(connectAnew));
+  const callNext = recordErrors(() => callInTurn(next()));
+  const calls = startArrivals(input.callsPerSecond, MAX_UNDER_WAY, callNext);
+  const streams = listeners.map((each) => repeat(recordErrors(() => listen(each))));
   const progress = () => progressOf(flows, calls);
-  const saying = setInterval(() => say({ progress: progress() }), BETWEEN_REPORTS_MS);
+  const saying = setInterval(() => report({ progress: progress() }), REPORT_INTERVAL_MS);
   await once(stopped.signal, 'abort');
   clearInterval(saying);
   await Promise.all([flows.stop(), calls.stop(), ...streams]);
   return progress();
 }
 
-function progressOf(flows: Paced, calls: Paced): Progress {
+function progressOf(flows: Arrivals, calls: Arrivals): Progress {
   return {
-    asked: { flows: flows.asked(), calls: calls.asked() },
+    due: { flows: flows.due(), calls: calls.due() },
     behind: flows.behind() + calls.behind(),
-    done: { ...done, putOff: direct.putOff() },
+    done: { ...done, retries: direct.retries() },
     people: people.length,
   };
 }
 
-function nothing(): Done {
-  return { flows: 0, refreshes: 0, calls: 0, streams: 0, putOff: 0 };
+function noCounts(): LoadCounts {
+  return { flows: 0, refreshes: 0, calls: 0, streams: 0, retries: 0 };
 }
 
-function tried(act: () => Promise<void>): () => Promise<void> {
+function recordErrors(act: () => Promise<void>): () => Promise<void> {
   return () => act().catch((error: unknown) => void wrong.push(String(error)));
 }
 
@@ -89,25 +89,25 @@ async function repeat(round: () => Promise<void>): Promise<void> {
   while (!stopped.signal.aborted) await round();
 }
 
-async function atATime<Item>(items: readonly Item[], act: (item: Item) => Promise<void>) {
+async function inParallel<Item>(items: readonly Item[], act: (item: Item) => Promise<void>) {
   const left = [...items];
   const go = async () => {
     for (let item = left.pop(); item !== undefined; item = left.pop()) await act(item);
   };
-  await Promise.all(Array.from({ length: AT_A_TIME }, go));
+  await Promise.all(Array.from({ length: CONCURRENCY }, go));
 }
 
 /** Somebody new, with a new app and a new browser, from the link to the first call. */
 async function connectAnew(): Promise<void> {
-  const { link, origins } = told;
+  const { link, origins } = input;
   const { server } = await discover(link);
   const client = await registerClient(server);
   const browser = openBrowser(origins);
   const { url, verifier } = authorizeUrl(server, client, { resource: link });
-  const departure = requireDeparture(await browser.visit(url));
+  const departure = requireExternalRedirect(await browser.visit(url));
   const consent = await browser.visit(approveAs(`subject of ${client.id}`, departure));
   const approved = await browser.submit(requirePage(consent), { decision: 'approve' });
-  const callback = requireDeparture(approved);
+  const callback = requireExternalRedirect(approved);
   const { status, body } = await redeem({ link, server, client, callback, verifier });
   const { access_token: accessToken, refresh_token: refreshToken } = body;
   if (!accessToken || !refreshToken) throw new Error(`exchange: ${status} ${body.error}`);
@@ -121,7 +121,7 @@ async function connectAnew(): Promise<void> {
 /** Each refreshes now and then, and calls with what it has meanwhile. */
 async function callInTurn(person: Person): Promise<void> {
   person.calls += 1;
-  if (person.calls % told.callsPerRefresh === 0 && !person.busy) {
+  if (person.calls % input.callsPerRefresh === 0 && !person.busy) {
     person.busy = true;
     await refreshTokens(person).finally(() => (person.busy = false));
   }
@@ -138,7 +138,7 @@ async function refreshTokens(person: Person): Promise<void> {
 }
 
 async function call({ link, accessToken }: Person): Promise<void> {
-  const { name, given } = told.tool;
+  const { name, given } = input.tool;
   const { status, rpc, text } = await callTool(link, accessToken, name, given);
   if (status !== 200 || !rpc?.result || rpc.result.isError)
     throw new Error(`call: ${status} ${text}`);

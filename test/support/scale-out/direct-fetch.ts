@@ -6,33 +6,33 @@ import { Agent, type buildConnector, type Dispatcher, request } from 'undici';
 import type { Exchange } from '../faults/history.ts';
 
 /** Where those that are ready listen, by the port of the public address. */
-export type Takers = Record<string, readonly number[]>;
+export type ReadyPorts = Record<string, readonly number[]>;
 
 export type DirectFetch = {
   fetch: typeof fetch;
   /** What a checker of histories could object to, and every redeemed code: whatever else was answered at once and granted is forgotten. */
   exchanges: readonly Exchange[];
   /** Answers of 503 with `Retry-After`, after which the same was asked again. */
-  putOff(): number;
+  retries(): number;
 };
 
 /** Connections come and go as people do, so that whoever just started gets its share. */
-const REQUESTS_PER_CONNECTION = 100;
+const MAX_REQUESTS_PER_CONNECTION = 100;
 /** Shorter than processes drain: a client that uses a connection again which was idle for longer may find it closed. */
-const KEPT_IDLE_MS = 500;
+const IDLE_TIMEOUT_MS = 500;
 
 /**
  * Only a refused connection is tried elsewhere. `slow` are the milliseconds from which on an answer is noted. What it resolves to has of a
  * `Response` what the clients of the tests use.
  */
-export function openDirectFetch(takers: () => Takers, slow: number): DirectFetch {
+export function openDirectFetch(readyPorts: () => ReadyPorts, slow: number): DirectFetch {
   const exchanges: Exchange[] = [];
   let putOff = 0;
   const dispatcher = new Agent({
-    connect: connectInTurn(takers),
-    maxRequestsPerClient: REQUESTS_PER_CONNECTION,
-    keepAliveTimeout: KEPT_IDLE_MS,
-    keepAliveMaxTimeout: KEPT_IDLE_MS,
+    connect: connectInTurn(readyPorts),
+    maxRequestsPerClient: MAX_REQUESTS_PER_CONNECTION,
+    keepAliveTimeout: IDLE_TIMEOUT_MS,
+    keepAliveMaxTimeout: IDLE_TIMEOUT_MS,
   });
   const ask = async (url: URL, init: RequestInit): Promise<Response> => {
     const { sent, options } = readRequest(url, init);
@@ -40,11 +40,11 @@ export function openDirectFetch(takers: () => Takers, slow: number): DirectFetch
       const data = await request(url, { dispatcher, ...options });
       const headers = readHeaders(data);
       const { statusCode: status, body } = data;
-      if (staysOpen(options.headers, headers))
+      if (isStream(options.headers, headers))
         return { status, headers, body } as unknown as Response;
       const text = await body.text();
       const exchange = { ...sent, ended: performance.now(), answer: { status, headers, text } };
-      if (isWorthKeeping(exchange, slow)) exchanges.push(exchange);
+      if (mustBeChecked(exchange, slow)) exchanges.push(exchange);
       const json = async () => JSON.parse(text);
       return { status, headers, url: url.href, text: async () => text, json } as Response;
     } catch (error) {
@@ -54,7 +54,7 @@ export function openDirectFetch(takers: () => Takers, slow: number): DirectFetch
   };
   return {
     exchanges,
-    putOff: () => putOff,
+    retries: () => putOff,
     async fetch(input, init = {}) {
       for (;;) {
         const response = await ask(new URL(String(input)), init);
@@ -67,12 +67,12 @@ export function openDirectFetch(takers: () => Takers, slow: number): DirectFetch
   };
 }
 
-function connectInTurn(takers: () => Takers): buildConnector.connector {
+function connectInTurn(readyPorts: () => ReadyPorts): buildConnector.connector {
   const turns = new Map<string, number>();
   return ({ port }, callback) => {
     const turn = turns.get(port) ?? 0;
     turns.set(port, turn + 1);
-    const targets = takers()[port] ?? [];
+    const targets = readyPorts()[port] ?? [];
     const first = turn % Math.max(targets.length, 1);
     open([...targets.slice(first), ...targets.slice(0, first)]).then(
       (socket) => callback(null, socket),
@@ -109,7 +109,7 @@ function readRequest(url: URL, { method = 'GET', headers, body, signal }: Reques
 }
 
 /** Its answer has no end that could be waited for. */
-function staysOpen(sent: Record<string, string>, answered: Headers): boolean {
+function isStream(sent: Record<string, string>, answered: Headers): boolean {
   const isStream = answered.get('content-type')?.startsWith('text/event-stream');
   return sent['mcp-method'] === 'subscriptions/listen' && isStream === true;
 }
@@ -123,7 +123,7 @@ function readHeaders({ headers }: Dispatcher.ResponseData): Headers {
 }
 
 /** Every flow begins with a challenge. */
-function isWorthKeeping({ began, ended, form, bearer, answer }: Exchange, slow: number): boolean {
+function mustBeChecked({ began, ended, form, bearer, answer }: Exchange, slow: number): boolean {
   if (!answer || ended - began > slow || form.has('code')) return true;
   return answer.status >= 400 && (answer.status !== 401 || bearer !== undefined);
 }

@@ -32,8 +32,8 @@ const ROLES: Record<string, readonly HostName[]> = {
 const SOURCE = join(import.meta.dirname, '../../../src');
 /** As `npm start` does: several that start at once keep the computer busy. */
 const START = ['--import', join(SOURCE, 'compile-cache.js'), join(SOURCE, 'main.ts')];
-const STARTING_SECONDS = 60;
-const OUTPUT_KEPT = 20_000;
+const START_TIMEOUT_SECONDS = 60;
+const MAX_OUTPUT_CHARACTERS = 20_000;
 
 /** Resolves when it is ready. It listens on free ports, except where `environment` says where. */
 export async function startGatehouseProcess(
@@ -54,7 +54,7 @@ export async function startGatehouseProcess(
   process.once('exit', killAtExit);
   let output = '';
   for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (text) => (output = (output + text).slice(-OUTPUT_KEPT)));
+    stream.on('data', (text) => (output = (output + text).slice(-MAX_OUTPUT_CHARACTERS)));
   const exited = once(child, 'exit');
   const isRunning = () => child.exitCode === null && child.signalCode === null;
   const end = async (signal: NodeJS.Signals) => {
@@ -75,7 +75,11 @@ export async function startGatehouseProcess(
     kill: async () => void (await end('SIGKILL')),
   };
   try {
-    await until('a process is ready', () => requireRunning(started).isReady(), STARTING_SECONDS);
+    await until(
+      'a process is ready',
+      () => requireRunning(started).isReady(),
+      START_TIMEOUT_SECONDS,
+    );
   } catch (cause) {
     await started.kill();
     throw new Error(`a process did not start:\n${output}`, { cause });

@@ -5,20 +5,20 @@ import type { Connection } from '../connection.ts';
 import { callTool } from '../mcp.ts';
 import { refresh } from '../oauth.ts';
 
-export type Noted = {
+export type LoadResponse = {
   what: 'refresh' | 'call';
   client: number;
   status: number;
   /** What was said besides the status. */
-  said: string;
+  detail: string;
   /** Milliseconds, as in `performance.now()`. */
-  begun: number;
+  startedMs: number;
 };
 
 export type Load = {
-  noted: readonly Noted[];
+  responses: readonly LoadResponse[];
   /** Resolves when every client had a refresh and a call answered with 200 that began after now. */
-  goesOn(seconds?: number): Promise<void>;
+  waitForProgress(seconds?: number): Promise<void>;
   /** Resolves when nothing is under way any more. */
   stop(): Promise<void>;
 };
@@ -26,21 +26,21 @@ export type Load = {
 const PAUSE_MS = 10;
 
 export function startLoad(connections: readonly Connection[]): Load {
-  const noted: Noted[] = [];
+  const responses: LoadResponse[] = [];
   const stopped = new AbortController();
   const work = async (connection: Connection, client: number) => {
     const { link, server } = connection;
     let { accessToken, refreshToken } = connection;
     while (!stopped.signal.aborted) {
-      let begun = performance.now();
+      let startedMs = performance.now();
       const { status, body } = await refresh(server, connection.client, refreshToken);
-      noted.push({ what: 'refresh', client, status, said: body.error ?? '', begun });
+      responses.push({ what: 'refresh', client, status, detail: body.error ?? '', startedMs });
       accessToken = body.access_token ?? accessToken;
       refreshToken = body.refresh_token ?? refreshToken;
-      begun = performance.now();
+      startedMs = performance.now();
       const answer = await callTool(link, accessToken, 'club_overview');
-      const said = answer.status === 200 ? '' : answer.text;
-      noted.push({ what: 'call', client, status: answer.status, said, begun });
+      const detail = answer.status === 200 ? '' : answer.text;
+      responses.push({ what: 'call', client, status: answer.status, detail, startedMs });
       await delay(PAUSE_MS);
     }
   };
@@ -49,10 +49,11 @@ export function startLoad(connections: readonly Connection[]): Load {
   working.catch(() => undefined);
 
   return {
-    noted,
-    async goesOn(seconds) {
+    responses,
+    async waitForProgress(seconds) {
       const now = performance.now();
-      const fine = () => noted.filter(({ status, begun }) => status === 200 && begun > now);
+      const fine = () =>
+        responses.filter(({ status, startedMs }) => status === 200 && startedMs > now);
       const done = () => new Set(fine().map(({ what, client }) => `${what} ${client}`)).size;
       await until('every client goes on', () => done() === 2 * connections.length, seconds);
     },
@@ -64,9 +65,9 @@ export function startLoad(connections: readonly Connection[]): Load {
 }
 
 /** What was neither granted nor put off with the words that make clients wait: a list to be empty. */
-export function wrongAnswers(noted: readonly Noted[]): Noted[] {
-  return noted.filter(({ what, status, said }) => {
+export function unexpectedResponses(responses: readonly LoadResponse[]): LoadResponse[] {
+  return responses.filter(({ what, status, detail }) => {
     if (status === 200) return false;
-    return status !== 503 || (what === 'refresh' && said !== 'temporarily_unavailable');
+    return status !== 503 || (what === 'refresh' && detail !== 'temporarily_unavailable');
   });
 }

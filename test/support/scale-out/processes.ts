@@ -1,22 +1,22 @@
 // Several Gatehouse processes that are one system: one store, one secret, one set of public addresses, requests taken in turn.
 import { setTimeout as delay } from 'node:timers/promises';
-import { openPlace, type System, type SystemOptions } from '../system.ts';
+import { createDeployment, type System, type SystemOptions } from '../system.ts';
 import {
   type GatehouseProcess,
   HOSTS,
   type HostName,
   startGatehouseProcess,
 } from './gatehouse-process.ts';
-import { type Answered, type Balancer, startBalancer } from './round-robin.ts';
+import { type BalancedResponse, type Balancer, startBalancer } from './round-robin.ts';
 
 export type Processes = System & {
   running(): GatehouseProcess[];
   /** Resolves when requests go to one more process, which may be told something else than the others. */
   add(settings?: Record<string, string>): Promise<GatehouseProcess>;
   /** Where a host listens at those that say they are ready; when none does at all, because somebody has to answer. */
-  takers(host: HostName): readonly number[];
+  readyPorts(host: HostName): readonly number[];
   /** Every answer that went through the balancers, oldest first. */
-  answers: readonly (Answered & { host: HostName })[];
+  responses: readonly (BalancedResponse & { host: HostName })[];
   output(): string;
 };
 
@@ -28,8 +28,8 @@ export type ProcessesOptions = SystemOptions & {
 };
 
 const SECRET = 'a root secret that all processes of the tests share';
-const BETWEEN_PROBES_MS = 100;
-const STARTING_MS = 120_000;
+const PROBE_INTERVAL_MS = 100;
+const START_TIMEOUT_MS = 120_000;
 
 /**
  * Resolves when all are ready. Each one plays every role, the development identity provider included, unless its kind says otherwise, on
@@ -37,15 +37,15 @@ const STARTING_MS = 120_000;
  */
 export async function startProcesses(options: ProcessesOptions = {}): Promise<Processes> {
   const { count = 3, settings = {}, kinds = [{}] } = options;
-  const place = await openPlace(options);
+  const place = await createDeployment(options);
   const environment: Record<string, string> = {
     ...place.environment,
     GATEHOUSE_SECRET: SECRET,
     GATEHOUSE_LOG_LEVEL: 'warn',
     ...settings,
   };
-  const { started, add, takers } = startingProcesses(environment);
-  const answers: (Answered & { host: HostName })[] = [];
+  const { started, add, readyPorts } = startingProcesses(environment);
+  const responses: (BalancedResponse & { host: HostName })[] = [];
   const balancers: Balancer[] = [];
   const stop = async () => {
     await Promise.all(balancers.map((balancer) => balancer.close()));
@@ -56,9 +56,9 @@ export async function startProcesses(options: ProcessesOptions = {}): Promise<Pr
     for (const host of HOSTS.filter((name) => !(`GATEHOUSE_${name}_LISTEN` in settings))) {
       const address = environment[`GATEHOUSE_${host}_URL`];
       if (!address) continue;
-      const note = (answered: Answered) => answers.push({ host, ...answered });
+      const note = (answered: BalancedResponse) => responses.push({ host, ...answered });
       const { port } = new URL(address);
-      balancers.push(await startBalancer(Number(port), () => takers(host), note));
+      balancers.push(await startBalancer(Number(port), () => readyPorts(host), note));
     }
     await Promise.all(kinds.flatMap((kind) => Array.from({ length: count }, () => add(kind))));
   } catch (error) {
@@ -68,7 +68,7 @@ export async function startProcesses(options: ProcessesOptions = {}): Promise<Pr
   const running = () => started.filter((each) => each.isRunning());
   const output = () => started.map((each) => each.output()).join('\n');
   const { facts, signalStore } = place;
-  return { ...facts, signalStore, running, add, takers, answers, output, stop };
+  return { ...facts, signalStore, running, add, readyPorts, responses, output, stop };
 }
 
 function startingProcesses(environment: Record<string, string>) {
@@ -76,7 +76,7 @@ function startingProcesses(environment: Record<string, string>) {
   const ready = new Set<GatehouseProcess>();
   const probe = async (each: GatehouseProcess) => {
     while (each.isRunning()) {
-      await delay(BETWEEN_PROBES_MS);
+      await delay(PROBE_INTERVAL_MS);
       if (await each.isReady()) ready.add(each);
       else ready.delete(each);
     }
@@ -91,7 +91,7 @@ function startingProcesses(environment: Record<string, string>) {
       void probe(each);
       return each;
     },
-    takers(host: HostName) {
+    readyPorts(host: HostName) {
       const running = started.filter((each) => each.isRunning() && each.hosts.includes(host));
       const willing = running.filter((each) => ready.has(each));
       return (willing.length > 0 ? willing : running).map(({ ports }) => ports[host]);
@@ -105,7 +105,7 @@ export function useProcesses(
 ): () => Processes {
   let processes: Processes | undefined;
   before(async function start() {
-    this.timeout(STARTING_MS);
+    this.timeout(START_TIMEOUT_MS);
     processes = await startProcesses(await open());
   });
   afterEach(function showOutput() {

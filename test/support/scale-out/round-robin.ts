@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 
-export type Answered = {
+export type BalancedResponse = {
   /** The port of the process that answered. */
   by: number;
   method: string;
@@ -19,14 +19,14 @@ const agent = new Agent({ keepAlive: true });
 // Clients of the tests must not find a connection closed that they kept.
 const KEEP_ALIVE_MS = 120_000;
 const BAD_GATEWAY = 502;
-const SAID_BY_REDIS =
+const REDIS_ERROR =
   /\b(CROSSSLOT|(MOVED|ASK) \d+|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|READONLY|LOADING|NOSCRIPT|ECONN\w+)\b.*/;
 
 /** Listens on `port` of this computer for as long as it is not closed. `ports` are those of the processes, in turn; more may come. */
 export async function startBalancer(
   port: number,
   ports: () => readonly number[],
-  onAnswer: (answered: Answered) => void,
+  onAnswer: (answered: BalancedResponse) => void,
 ): Promise<Balancer> {
   let turn = 0;
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (req, res) => {
@@ -50,19 +50,19 @@ async function pass(
   req: IncomingMessage,
   res: ServerResponse,
   targets: readonly number[],
-  onAnswer: (answered: Answered) => void,
+  onAnswer: (answered: BalancedResponse) => void,
 ): Promise<void> {
   const { method = 'GET', url: path = '/' } = req;
   try {
     const sent = await bodyOf(req);
-    const { by, answer } = await askInTurn(req, sent, targets);
+    const { by, answer } = await requestFirstReachable(req, sent, targets);
     const status = answer.statusCode ?? BAD_GATEWAY;
     if (answer.headers['content-type']?.startsWith('text/event-stream')) {
       onAnswer({ by, method, path, status });
       return await passStream(answer, res);
     }
     const body = await bodyOf(answer);
-    const [leak] = SAID_BY_REDIS.exec(body.toString('latin1')) ?? [];
+    const [leak] = REDIS_ERROR.exec(body.toString('latin1')) ?? [];
     onAnswer({ by, method, path, status, ...(leak === undefined ? {} : { leak }) });
     const { connection: _hop, 'transfer-encoding': _coding, ...headers } = answer.headers;
     res.writeHead(status, { ...headers, 'content-length': body.length }).end(body);
@@ -89,7 +89,7 @@ async function bodyOf(message: IncomingMessage): Promise<Buffer> {
 type Asked = { by: number; answer: IncomingMessage };
 
 /** A refused connection is the one failure after which nothing can have happened. */
-async function askInTurn(
+async function requestFirstReachable(
   req: IncomingMessage,
   body: Buffer,
   [by, ...others]: readonly number[],
@@ -99,7 +99,7 @@ async function askInTurn(
     return { by, answer: await ask(req, body, by) };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ECONNREFUSED') throw error;
-    return askInTurn(req, body, others);
+    return requestFirstReachable(req, body, others);
   }
 }
 

@@ -1,34 +1,34 @@
 // An MCP server of an operator that answers what a test tells it to.
 import type { ServerResponse } from 'node:http';
-import { type Handle, startUpstream, type Upstream } from './upstream-server.ts';
+import { type UpstreamHandler, startUpstream, type Upstream } from './upstream-server.ts';
 
-export type Scripted = Upstream & {
+export type ScriptedUpstream = Upstream & {
   /** From now on every request is answered like this. */
-  answer(handle: Handle): void;
+  respondWith(handle: UpstreamHandler): void;
 };
 
-export async function startScripted(): Promise<Scripted> {
-  let current: Handle = echo;
+export async function startScriptedUpstream(): Promise<ScriptedUpstream> {
+  let current: UpstreamHandler = echo;
   const upstream = await startUpstream(
     () =>
       (...call) =>
         // What Gatehouse asks for itself is answered as ever.
         (call[3].sub === 'gatehouse' ? echo : current)(...call),
   );
-  return { ...upstream, answer: (handle) => void (current = handle) };
+  return { ...upstream, respondWith: (handle) => void (current = handle) };
 }
 
 type Request = { id?: unknown; method?: string };
 
 /** Answers every request with nothing in particular, and the rest with 202. */
-export const echo: Handle = (_req, res, body) => {
+export const echo: UpstreamHandler = (_req, res, body) => {
   const requests = [body].flat().filter((message) => (message as Request)?.id !== undefined);
   if (requests.length === 0) return res.writeHead(202).end();
-  const answers = requests.map((message) => answerTo(message as Request));
+  const answers = requests.map((message) => resultFor(message as Request));
   return json(res, Array.isArray(body) ? answers : answers[0]);
 };
 
-export function answerTo({ id }: Request, result: object = {}): object {
+export function resultFor({ id }: Request, result: object = {}): object {
   return { jsonrpc: '2.0', id, result };
 }
 

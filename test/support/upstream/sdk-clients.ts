@@ -6,11 +6,11 @@ import {
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 
-export type Following = { onProgress?: (progress: number) => void; signal?: AbortSignal };
+export type CallOptions = { onProgress?: (progress: number) => void; signal?: AbortSignal };
 
 export type TokenClient = {
   listTools(): Promise<string[]>;
-  callTool(name: string, given?: Record<string, unknown>, following?: Following): Promise<Result>;
+  callTool(name: string, given?: Record<string, unknown>, following?: CallOptions): Promise<Result>;
   sessionId(): string | undefined;
   protocolVersion(): string | undefined;
   /** Tells the server that the session is over. */
@@ -28,7 +28,7 @@ export type ConnectWithToken = (link: string, token: string) => Promise<TokenCli
 const INFO = { name: 'token-client', version: '1.0.0' };
 
 /** Without undefined members, which exact optional types refuse. */
-function requestOptions({ onProgress, signal }: Following) {
+function requestOptions({ onProgress, signal }: CallOptions) {
   return {
     ...(onProgress
       ? { onprogress: ({ progress }: { progress: number }) => onProgress(progress) }

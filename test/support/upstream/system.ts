@@ -7,21 +7,21 @@ import { startSystem, type System, type SystemOptions } from '../system.ts';
 import type { Upstream } from './upstream-server.ts';
 import { DECLARED } from './upstream-tools.ts';
 
-export type Connected = {
+export type ConnectedPerson = {
   connector: Connector;
   connection: Connection;
   link: string;
   token: string;
 };
 
-export type Behind<Server extends Upstream = Upstream> = {
+export type UpstreamSystem<Server extends Upstream = Upstream> = {
   system: System;
   upstream: Server;
   /** Somebody who is connected at `level` through a link of the level `ceiling`: the same one whenever it is asked for. */
-  connected(level: Level, ceiling?: Level): Promise<Connected>;
+  connected(level: Level, ceiling?: Level): Promise<ConnectedPerson>;
 };
 
-export type BehindOptions = {
+export type UpstreamSystemOptions = {
   /** Of the upstream, besides its address and its tools. */
   settings?: Record<string, unknown>;
   system?: Omit<SystemOptions, 'file'>;
@@ -30,16 +30,16 @@ export type BehindOptions = {
 /** One of each for all claims of the `describe` around it. */
 export function useUpstream<Server extends Upstream>(
   open: () => Promise<Server>,
-  options: BehindOptions = {},
-): () => Behind<Server> {
-  let behind: Behind<Server> | undefined;
+  options: UpstreamSystemOptions = {},
+): () => UpstreamSystem<Server> {
+  let behind: UpstreamSystem<Server> | undefined;
   before(async () => {
     const upstream = await open();
     const settings = { url: upstream.url, tools: DECLARED, ...options.settings };
     const file = { resourceServer: { upstream: settings } };
     const system = await startSystem({ ...options.system, file });
-    upstream.trust(system.auth);
-    behind = { system, upstream, connected: rememberPeople(system) };
+    upstream.trustIssuer(system.auth);
+    behind = { system, upstream, connected: connectOncePerLevel(system) };
   });
   afterEach(restoreClock);
   after(async () => {
@@ -52,8 +52,8 @@ export function useUpstream<Server extends Upstream>(
   };
 }
 
-function rememberPeople(system: System): Behind['connected'] {
-  const people = new Map<string, Promise<Connected>>();
+function connectOncePerLevel(system: System): UpstreamSystem['connected'] {
+  const people = new Map<string, Promise<ConnectedPerson>>();
   return (level, ceiling = level) => {
     const name = `${level} ${ceiling}`;
     const person = people.get(name) ?? connectPerson(system, level, ceiling);
@@ -67,7 +67,7 @@ export async function connectPerson(
   system: System,
   level: Level,
   ceiling: Level = level,
-): Promise<Connected> {
+): Promise<ConnectedPerson> {
   const connector = await createConnector(system, { level: ceiling });
   const connection = await connect(system, connector, { level });
   return { connector, connection, link: connector.link, token: connection.accessToken };

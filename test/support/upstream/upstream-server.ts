@@ -26,11 +26,11 @@ export type Upstream = {
   /** Lets calls of `wait` that are under way end. */
   release(): void;
   /** Makes it believe this authorization server. */
-  trust(issuer: string): void;
+  trustIssuer(issuer: string): void;
   close(): Promise<void>;
 };
 
-export type Handle = (
+export type UpstreamHandler = (
   req: IncomingMessage,
   res: ServerResponse,
   body: unknown,
@@ -53,15 +53,15 @@ async function verifyCaller(
 
 export type Gate = { wait(signal: AbortSignal): Promise<void> };
 
-export type Memory = {
+export type UpstreamOptions = {
   /** It remembers nothing, because too much is coming. */
-  forgets?: boolean;
+  recordsNothing?: boolean;
 };
 
 /** `open` gets the gate at which calls of the tool `wait` stand. */
 export async function startUpstream(
-  open: (gate: Gate) => Handle,
-  { forgets = false }: Memory = {},
+  open: (gate: Gate) => UpstreamHandler,
+  { recordsNothing = false }: UpstreamOptions = {},
 ): Promise<Upstream> {
   const received: Received[] = [];
   const discoveries: Received[] = [];
@@ -72,7 +72,7 @@ export async function startUpstream(
   let keys: ReturnType<typeof createRemoteJWKSet> | undefined;
   const server = createServer(async (req, res) => {
     const text = await textOf(req);
-    if (!forgets) wire.push(JSON.stringify([req.method, req.url, req.rawHeaders]), text);
+    if (!recordsNothing) wire.push(JSON.stringify([req.method, req.url, req.rawHeaders]), text);
     try {
       if (!keys) throw new Error('nobody is trusted yet');
       const caller = await verifyCaller(req.headers['gatehouse-caller'], keys, {
@@ -81,7 +81,7 @@ export async function startUpstream(
       });
       const body: unknown = text === '' ? undefined : JSON.parse(text);
       const kept = caller.sub === 'gatehouse' ? discoveries : received;
-      if (!forgets) kept.push(receivedIn(req, res, body, caller));
+      if (!recordsNothing) kept.push(receivedIn(req, res, body, caller));
       await handle(req, res, body, caller);
     } catch (error) {
       if (!res.headersSent) res.writeHead(401).end(String(error));
@@ -97,7 +97,7 @@ export async function startUpstream(
     wire: () => wire.join('\n'),
     waiting: gate.waiting,
     release: gate.release,
-    trust(trusted) {
+    trustIssuer(trusted) {
       issuer = trusted;
       keys = createRemoteJWKSet(new URL(`${trusted}/oauth/jwks`));
     },
