@@ -8,7 +8,7 @@ import { RETRY_AFTER, tooManyRequests } from '../http/errors.ts';
 import { limitRate, type RateLimit, type RateLimits } from '../http/rate-limits.ts';
 import { isLoopback } from '../settings/addresses.ts';
 import { highestLevelIn, OFFLINE_ACCESS } from '../permission-level.ts';
-import { registrationAnswer } from './engine/registration.ts';
+import { registrationResponse } from './engine/registration.ts';
 import { ENDPOINTS } from './metadata.ts';
 import { requestContext } from '../http/request-context.ts';
 
@@ -136,5 +136,5 @@ const parseLargeBody: Koa.Middleware = async (ctx, next) => {
 
 const answerRegistration: Koa.Middleware = async (ctx, next) => {
   await next();
-  if (ctx.status === 201) ctx.body = registrationAnswer(ctx.body as Record<string, unknown>);
+  if (ctx.status === 201) ctx.body = registrationResponse(ctx.body as Record<string, unknown>);
 };

@@ -1,18 +1,35 @@
-// The clients that people connected with: what is known of each, and the ones that an administrator revoked.
+// Clients in the store: registered clients, copies of client ID metadata documents, and revoked client ids.
 import { KEEP, type Store } from '../store/store.ts';
-import {
-  CLIENT_ID,
-  clientKey,
-  type ClientMetadata,
-  documentKey,
-  type StoredClient,
-  type StoredDocument,
-} from './stored-clients.ts';
+
+/** `usedAt` in seconds since the epoch. Absent until the first consent. */
+export type Used = { usedAt?: number };
+
+/** Members of RFC 7591. */
+export type ClientMetadata = {
+  client_name?: string | undefined;
+  redirect_uris?: readonly string[] | undefined;
+};
+
+export type StoredClient<Metadata extends ClientMetadata = ClientMetadata> = Used & {
+  metadata: Metadata;
+};
+
+/** `freshUntil` in seconds since the epoch: later authorizations fetch the document again. */
+export type StoredDocument<Document extends ClientMetadata = ClientMetadata> = Used & {
+  document: Document;
+  freshUntil: number;
+};
+
+/** The ids of registered clients. Ids in the settings may have the same form and take precedence. */
+export const CLIENT_ID = /^[\w-]{16,64}$/;
+
+export const clientKey = (id: string) => `client:${id}`;
+export const documentKey = (url: string) => `metadata-document:${url}`;
 
 export const CLIENT_KINDS = ['self-registered', 'metadata-document', 'pre-registered'] as const;
 export type ClientKind = (typeof CLIENT_KINDS)[number];
 
-/** Times are seconds. Without a `name` and redirects: the registration or the copy of the document has run out. */
+/** Times are seconds since the epoch. The name and redirect URIs are missing if the registration or the copy of the document has expired. */
 export type Client = {
   id: string;
   kind: ClientKind;
@@ -22,7 +39,7 @@ export type Client = {
   revokedAt?: number;
 };
 
-/** What the settings say of clients. */
+/** The `clients` settings. */
 export type ClientSettings = {
   preRegistered: readonly { id: string; name: string; redirectUris: string[] }[];
   metadataDocuments: readonly { url: string; document: Record<string, unknown> }[];
@@ -38,7 +55,7 @@ export function clientKind(id: string, { preRegistered }: ClientSettings): Clien
   return id.startsWith('https://') ? 'metadata-document' : 'self-registered';
 }
 
-/** Undefined when nothing is known of it, not even that it was revoked. */
+/** Undefined if the client is unknown and not revoked. */
 export async function findClient(
   store: Store,
   id: string,
@@ -78,8 +95,8 @@ async function findMetadata(
 }
 
 /**
- * Refused from now on, for ever: an app that is merely forgotten would come back the next time somebody connects. True for the one
- * call that did it. Its grants are not touched.
+ * Refuses a client until `allowClient`. A deleted record would not suffice, because clients can register again. True for the one call that
+ * revoked it. Does not end its grants.
  */
 export async function revokeClient(store: Store, id: string, now: number): Promise<boolean> {
   await store.addMember(REVOKED, id, Infinity);
@@ -92,14 +109,14 @@ export async function revokeClient(store: Store, id: string, now: number): Promi
   return first;
 }
 
-/** People may connect with it again; what they had stays ended. True when it had been revoked. */
+/** Allows new connections; ended grants stay ended. True if the client was revoked. */
 export async function allowClient(store: Store, id: string): Promise<boolean> {
   const taken = await store.take<Revocation>(revocationKey(id));
   await store.removeMember(REVOKED, id);
   return taken !== undefined;
 }
 
-/** When it was revoked, in seconds; undefined while it may be used. */
+/** Seconds since the epoch. Undefined if the client is not revoked. */
 export async function revokedSince(store: Store, id: string): Promise<number | undefined> {
   return (await store.get<Revocation>(revocationKey(id)))?.value.revokedAt;
 }

@@ -13,18 +13,23 @@ export const REDIRECT_URI =
   'cursor://…, without user, fragment, wildcard or a parameter of an answer (code, error, state, iss …)';
 
 /** RFC 6749 sections 4.1.2 and 4.1.2.1, RFC 9207 section 2. */
-const ANSWER = ['code', 'error', 'error_description', 'error_uri', 'state', 'iss'];
+const RESPONSE_PARAMETERS = ['code', 'error', 'error_description', 'error_uri', 'state', 'iss'];
 
 /** A redirect URI with a response parameter in its query could forge a response. */
-export function looksAnswered(uri: string): boolean {
+export function hasResponseParameter(uri: string): boolean {
   const query = URL.parse(uri)?.searchParams;
-  return ANSWER.some((name) => query?.has(name));
+  return RESPONSE_PARAMETERS.some((name) => query?.has(name));
 }
 
 export function isRedirectUri(text: string): boolean {
   const url = URL.parse(text);
   // Accept only printable ASCII that all URL parsers read alike.
-  if (!url || looksAnswered(text) || /[^!-~]|[*#\\]/.test(text) || /^[^/?]*\/\/[^/?]*@/.test(text))
+  if (
+    !url ||
+    hasResponseParameter(text) ||
+    /[^!-~]|[*#\\]/.test(text) ||
+    /^[^/?]*\/\/[^/?]*@/.test(text)
+  )
     return false;
   if (!['http:', 'https:'].includes(url.protocol)) return !NEVER.has(url.protocol);
   if (!/^https?:\/\/[^/]/i.test(text)) return false;

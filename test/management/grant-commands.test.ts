@@ -3,7 +3,7 @@ import type { GrantRecord } from '../../src/grants/grant-record.ts';
 import { listGrant } from '../../src/grants/grant-lists.ts';
 import { createGrant, endGrant } from '../../src/grants/grants.ts';
 import { createConnector } from '../../src/connectors/connectors.ts';
-import { clientKey, documentKey } from '../../src/clients/stored-clients.ts';
+import { clientKey, documentKey } from '../../src/clients/clients.ts';
 import { gatehouse, accessTo } from './command-line.ts';
 import { LIFETIMES, type ManagementHost, openManagementHost } from './management-host.ts';
 

@@ -1,6 +1,6 @@
 // Metadata documents of chosen hosts only, where the operator wants it so, and how they are shown.
 import { expect } from 'chai';
-import { isIdentifiedByHost } from '../../src/authorization-server/engine/shared-hosts.ts';
+import { isIdentifiedByHost } from '../../src/authorization-server/engine/client-metadata-documents.ts';
 import { DOMAIN } from '../authorization-server/metadata-documents/document-host.ts';
 import { wrongSettings } from '../settings/settings-file.ts';
 import { openBrowser, requireExternalRedirect, requirePage } from '../support/browser.ts';
@@ -15,7 +15,7 @@ describe('Documents of chosen hosts', () => {
   });
   const publishing = usePublishing(
     'sqlite',
-    ({ network }) => ({ network, limits: { failureTime: 0, perMinute: Infinity } }),
+    ({ network }) => ({ network, limits: { minFailureSeconds: 0, maxPerMinutePerHost: Infinity } }),
     {
       clients: {
         metadataDocumentHosts: [`app.${DOMAIN}`, `shared.${DOMAIN}/acme/`],

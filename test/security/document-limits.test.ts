@@ -19,7 +19,7 @@ import {
 function useAskers(store: StoreKind, inAll: string) {
   const publishing = usePublishing(
     store,
-    ({ network }) => ({ network, limits: { failureTime: 0, perHost: 64 } }),
+    ({ network }) => ({ network, limits: { minFailureSeconds: 0, maxConcurrentPerHost: 64 } }),
     { proxies: 1, limits: { documents: { perAddress: '60/10m', inAll }, sharedNetworks: [] } },
   );
   /** What is answered to somebody at `address` who is sent to authorize `client`. */
@@ -102,7 +102,7 @@ describe('The documents of a host that too many ask for', () => {
 describe('The documents that one process fetches from a host', () => {
   const publishing = usePublishing('sqlite', ({ network }) => ({
     network,
-    limits: { failureTime: 0, perMinute: 30 },
+    limits: { minFailureSeconds: 0, maxPerMinutePerHost: 30 },
   }));
 
   it('CIM-06 are so many in a minute, and who is known is not kept out', async () => {

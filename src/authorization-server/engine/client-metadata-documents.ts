@@ -1,59 +1,57 @@
-// Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document): fetched for people who connect, remembered for those who did.
+// Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document): fetched for new authorizations and stored for connected clients.
+import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
+import { documentKey, type StoredDocument } from '../../clients/clients.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
-import { StoreUnavailable } from '../../store/store.ts';
-import { acceptedMetadata } from './client-metadata.ts';
-import {
-  type Asker,
-  type AttemptLimits,
-  limitedAttempts,
-  TooManyAttempts,
-} from './document-attempts.ts';
-import type { ClientDocument, DocumentCopies } from './document-copies.ts';
-import { isListedDocument } from './document-hosts.ts';
+import { requestContext } from '../../http/request-context.ts';
+import { type Store, StoreUnavailable } from '../../store/store.ts';
+import { type ClientLifetimes, clientRecords } from './clients.ts';
+import { temporarilyUnavailable, tooManyAttempts } from './errors.ts';
 import {
   DocumentRefused,
   DocumentUnreachable,
   fetchDocument,
   type Network,
+  TIMEOUT_SECONDS,
 } from './guarded-fetch.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
-import { temporarilyUnavailable, tooManyAttempts } from './errors.ts';
-import { requestContext } from '../../http/request-context.ts';
+import { acceptedMetadata, type StoredMetadata } from './registration.ts';
 
 /** A host name with a dot, no port, no query. */
 const CLIENT_ID_URL = /^https:\/\/([a-z0-9-]+\.)+[a-z][a-z0-9-]*\/[^\s?#@\\]+$/;
 const MAX_URL_LENGTH = 500;
-const MAX_HANDED_OVER = 1000;
+const MAX_FOUND = 1000;
+
+export type ClientDocument = StoredMetadata & { client_id: string };
 
 export type DocumentOptions = {
   copies: DocumentCopies;
   redirectPolicy: RedirectPolicy;
-  /** Copies pinned by the operator: never fetched. */
+  /** Documents in the settings. They are never fetched. */
   pinned: readonly { url: string; document: Record<string, unknown> }[];
-  /** Hosts, or hosts with the beginning of a path, whose documents are taken; undefined for all. */
+  /** Accepts only documents on these hosts, or on a host below a path. Undefined accepts all. */
   hosts: readonly string[] | undefined;
   network: Network;
-  limits: AttemptLimits;
-  /** How often strangers may have documents fetched that we have no copy of. */
+  limits: FetchLimits;
+  /** Limits how often an address causes fetches of documents that have no copy. */
   rateLimit: RateLimit;
   now: () => number;
 };
 
-/** How documents are fetched, where it is not as usual: for tests, which bring a network of their own. */
-export type DocumentFetching = { network?: Partial<Network>; limits?: Partial<AttemptLimits> };
+/** Replaces the network and the limits in tests. */
+export type DocumentFetching = { network?: Partial<Network>; limits?: Partial<FetchLimits> };
 
 export type ClientMetadataDocuments = ReturnType<typeof clientMetadataDocuments>;
 
 /**
- * The engine's `features.clientIdMetadataDocument` and its `fetch`. The engine calls any failure of `fetch` the client's fault, so documents
- * are found in `allowFetch`, whose errors it passes on, and `fetch` hands over what was found; it has no way to the network.
+ * The engine's `features.clientIdMetadataDocument` and its `fetch`. The engine reports every error of `fetch` as the client's fault, but
+ * passes on errors of `allowFetch`. So `allowFetch` finds the document, and `fetch` only returns what was found.
  */
 export function clientMetadataDocuments(options: DocumentOptions) {
-  const found = new LRUCache<string, ClientDocument>({ max: MAX_HANDED_OVER });
-  const fetchCurrent = limitedAttempts(
-    (url) => fetchAndKeep(options, url),
+  const found = new LRUCache<string, ClientDocument>({ max: MAX_FOUND });
+  const fetchCurrent = limitFetches(
+    (url) => fetchAndSave(options, url),
     options.limits,
     options.now,
   );
@@ -65,23 +63,23 @@ export function clientMetadataDocuments(options: DocumentOptions) {
         if (!CLIENT_ID_URL.test(url) || url.length > MAX_URL_LENGTH) return false;
         if (!isAcceptedUrl(options, url)) return false;
         const isNew = ctx?.oidc.route === 'authorization';
-        const asker = askerAt(options, ctx ? requestContext(ctx).address : '');
-        const current = (isKnown: boolean) => fetchCurrent(url, isKnown ? undefined : asker);
+        const quota = addressQuota(options, ctx ? requestContext(ctx).address : '');
+        const current = (isKnown: boolean) => fetchCurrent(url, isKnown ? undefined : quota);
         const document = await findDocument(options, url, isNew ? current : undefined).catch(
           (error: unknown) => {
-            throw refusalOf(error, ctx);
+            throw toEngineError(error, ctx);
           },
         );
         if (document) found.set(url, document);
         return document !== undefined;
       },
       allowClient: () => true,
-      // Copies are cached by us. A second cache would answer new authorizations with what connected people may still use.
+      // No cache in the engine: it would serve new authorizations a stale copy that only connected clients may use.
       cacheDuration: { min: 0, max: 0 },
     },
     fetch: async (input: string | URL): Promise<Response> => {
       const document = found.get(String(input));
-      if (!document) throw new Error('only documents that were found are handed to the engine');
+      if (!document) throw new Error('the engine fetched a document that allowFetch has not found');
       return Response.json(document);
     },
   };
@@ -92,14 +90,14 @@ function isAcceptedUrl({ hosts, pinned }: DocumentOptions, url: string): boolean
   return isListedDocument(hosts, url);
 }
 
-/** Without `fetchCurrent` only what is stored: people who are connected do not depend on the document's host. */
+/** Without `fetchCurrent`, reads only the store, so that connected clients do not depend on the document's host. */
 async function findDocument(
   options: DocumentOptions,
   url: string,
   fetchCurrent?: (isKnown: boolean) => Promise<ClientDocument>,
 ): Promise<ClientDocument | undefined> {
   const pinned = options.pinned.find((candidate) => candidate.url === url);
-  if (pinned) return checked(options, url, pinned.document);
+  if (pinned) return validDocument(options, url, pinned.document);
   const copy = await options.copies.find(url);
   if (!fetchCurrent || (copy && copy.freshUntil > options.now())) return copy?.document;
   return fetchCurrent(copy !== undefined).catch((error: unknown) => {
@@ -108,42 +106,41 @@ async function findDocument(
   });
 }
 
-/** Times that a failure counts: whoever makes addresses up soon waits, and a host that is full of failures still has room for others. */
-const FAILURE = 5;
+/** A failed fetch counts this many times, so that requests for made-up URLs soon reach the limit and leave the host to others. */
+const FAILURE_WEIGHT = 5;
 
-function askerAt({ rateLimit }: DocumentOptions, address: string): Asker {
+function addressQuota({ rateLimit }: DocumentOptions, address: string): FetchQuota {
   return {
     take: (host) => rateLimit.take(address, host),
-    failed: (host) => rateLimit.charge(address, host, FAILURE - 1),
+    chargeFailure: (host) => rateLimit.charge(address, host, FAILURE_WEIGHT - 1),
   };
 }
 
-async function fetchAndKeep(options: DocumentOptions, url: string): Promise<ClientDocument> {
+async function fetchAndSave(options: DocumentOptions, url: string): Promise<ClientDocument> {
   const { text, cacheControl } = await fetchDocument(url, options.network);
-  const document = checked(options, url, parse(text));
-  await options.copies.keep(document, maxAge(cacheControl));
+  const document = validDocument(options, url, parse(text));
+  await options.copies.save(document, maxAge(cacheControl));
   return document;
 }
 
-/** What the engine answers: a fault of ours is 503, and all that kept us from the document looks the same from outside. */
-function refusalOf(error: unknown, ctx: KoaContextWithOIDC | undefined): unknown {
-  if (ctx && error instanceof TooManyAttempts && error.seconds !== undefined)
+/** Store errors become 503. All fetch errors look the same to the client, which must not learn about our network. */
+function toEngineError(error: unknown, ctx: KoaContextWithOIDC | undefined): unknown {
+  if (ctx && error instanceof TooManyFetches && error.seconds !== undefined)
     return tooManyAttempts(ctx, error.seconds);
-  if (error instanceof StoreUnavailable || error instanceof TooManyAttempts)
+  if (error instanceof StoreUnavailable || error instanceof TooManyFetches)
     return temporarilyUnavailable(error);
-  if (error instanceof DocumentRefused || error instanceof DocumentUnreachable) {
-    return unusable('could not be fetched', error);
-  }
+  if (error instanceof DocumentRefused || error instanceof DocumentUnreachable)
+    return invalidClient('could not be fetched', error);
   if (error instanceof errors.InvalidClientMetadata)
-    return unusable(`cannot be used: ${error.error_description}`, error);
+    return invalidClient(`cannot be used: ${error.error_description}`, error);
   return error;
 }
 
-function unusable(why: string, cause: Error): Error {
-  return new errors.InvalidClient(`client_id metadata document ${why}`, { cause });
+function invalidClient(problem: string, cause: Error): Error {
+  return new errors.InvalidClient(`client_id metadata document ${problem}`, { cause });
 }
 
-function checked(
+function validDocument(
   options: DocumentOptions,
   url: string,
   document: Record<string, unknown>,
@@ -173,8 +170,246 @@ function parse(text: string): Record<string, unknown> {
   throw new errors.InvalidClientMetadata('the metadata document is not a JSON object');
 }
 
-/** Seconds (RFC 9111 section 5.2.2.1); 0 when it does not say. */
+/** In seconds (RFC 9111 section 5.2.2.1). 0 without a max-age. */
 function maxAge(cacheControl = ''): number {
   const [, seconds] = /\bmax-age=(\d{1,8})\b/.exec(cacheControl) ?? [];
   return Number(seconds ?? 0);
+}
+
+/** The last valid copy of each document, in the store and cached by this process for the time that the store is unavailable. */
+export type DocumentCopies = {
+  /** Rejects with StoreUnavailable if the store is unavailable and the cached copy is older than an hour. */
+  find: (url: string) => Promise<DocumentCopy | undefined>;
+  /** `freshFor` in seconds, limited to 5 minutes at least and a day at most. */
+  save: (document: ClientDocument, freshFor: number) => Promise<void>;
+  /** Call after consent and refreshes. */
+  touch: (url: string) => Promise<void>;
+};
+
+export type DocumentCopy = StoredDocument<ClientDocument>;
+
+const MIN_FRESH_SECONDS = 300;
+const MAX_FRESH_SECONDS = 86_400;
+const CACHE_SECONDS = 60;
+const STALE_IF_ERROR_SECONDS = 3600;
+/** The longest time from the authorization request to the code exchange. The copy must not expire meanwhile. */
+const AUTHORIZATION_SECONDS = 1900;
+
+export function documentCopies(
+  store: Store,
+  lifetimes: ClientLifetimes,
+  now: () => number,
+): DocumentCopies {
+  const records = clientRecords<DocumentCopy>(store, documentKey, lifetimes, {
+    freshFor: CACHE_SECONDS,
+    staleIfErrorFor: STALE_IF_ERROR_SECONDS,
+    now,
+  });
+  const { unusedClient, usedClient } = lifetimes;
+  const maxFresh = Math.max(
+    MIN_FRESH_SECONDS,
+    Math.min(MAX_FRESH_SECONDS, unusedClient - AUTHORIZATION_SECONDS),
+  );
+  const timeToLive = (usedAt: number | undefined) =>
+    usedAt === undefined
+      ? unusedClient
+      : Math.max(unusedClient, Math.ceil(usedAt + usedClient - now()));
+  return {
+    find: records.read,
+    touch: records.touch,
+    async save(document, freshFor) {
+      const url = document.client_id;
+      const freshUntil = now() + Math.min(maxFresh, Math.max(MIN_FRESH_SECONDS, freshFor));
+      await store.update<DocumentCopy>(documentKey(url), (earlier) => {
+        const usedAt = earlier?.usedAt;
+        const used = usedAt === undefined ? {} : { usedAt };
+        return { value: { document, freshUntil, ...used }, ttl: timeToLive(usedAt) };
+      });
+      records.drop(url);
+    },
+  };
+}
+
+/** Too many fetches, of this process or of this address. With the seconds to wait if it is the address. */
+export class TooManyFetches extends DocumentUnreachable {
+  readonly seconds: number | undefined;
+
+  constructor(message: string, seconds?: number) {
+    super(message);
+    this.seconds = seconds;
+  }
+}
+
+/** The rate limit of the client address that causes a fetch. */
+export type FetchQuota = {
+  /** Counts a fetch from this host. Resolves to the seconds to wait if it exceeds the limit. */
+  take: (host: string) => Promise<number | undefined>;
+  chargeFailure: (host: string) => Promise<void>;
+};
+
+/** Limits of this process, because anonymous requests choose what it fetches. */
+export type FetchLimits = {
+  maxConcurrent: number;
+  maxConcurrentPerHost: number;
+  maxPerMinutePerHost: number;
+  /** Failures take at least this long, so that their timing reveals nothing about our network. */
+  minFailureSeconds: number;
+  /** A failed fetch is not repeated for this long. */
+  failureCacheSeconds: number;
+};
+
+export const FETCH_LIMITS: FetchLimits = {
+  maxConcurrent: 64,
+  maxConcurrentPerHost: 4,
+  maxPerMinutePerHost: 300,
+  minFailureSeconds: TIMEOUT_SECONDS,
+  failureCacheSeconds: 60,
+};
+
+const MAX_CACHED_FAILURES = 5000;
+
+/**
+ * Wraps `fetch` with the limits. Concurrent fetches of one URL share a request. Rejects with TooManyFetches, or with the error of this or an
+ * earlier fetch.
+ */
+export function limitFetches<T>(
+  fetch: (url: string) => Promise<T>,
+  limits: FetchLimits,
+  now: () => number,
+): (url: string, quota?: FetchQuota) => Promise<T> {
+  const failures = new LRUCache<string, { error: unknown; at: number }>({
+    max: MAX_CACHED_FAILURES,
+  });
+  const inProgress = new Map<string, Promise<T>>();
+  const countFetch = hostCounter(limits.maxPerMinutePerHost, now);
+
+  const start = (url: string, quota?: FetchQuota) => {
+    const { host } = new URL(url);
+    requireCapacity(inProgress, host, limits);
+    countFetch(host);
+    const fetching = delayFailure(fetch(url), limits.minFailureSeconds, (error) => {
+      failures.set(url, { error, at: now() });
+      void quota?.chargeFailure(host);
+    }).finally(() => inProgress.delete(url));
+    inProgress.set(url, fetching);
+    return fetching;
+  };
+  const requireNoFailure = (url: string) => {
+    const failure = failures.get(url);
+    if (failure && now() - failure.at < limits.failureCacheSeconds) throw failure.error;
+  };
+
+  return async (url, quota) => {
+    requireNoFailure(url);
+    const fetching = inProgress.get(url);
+    if (fetching) return fetching;
+    const wait = await quota?.take(new URL(url).host);
+    if (wait !== undefined) throw new TooManyFetches('too many documents were asked for', wait);
+    requireNoFailure(url);
+    return inProgress.get(url) ?? start(url, quota);
+  };
+}
+
+function requireCapacity(
+  inProgress: ReadonlyMap<string, unknown>,
+  host: string,
+  { maxConcurrent, maxConcurrentPerHost }: FetchLimits,
+): void {
+  const sameHost = [...inProgress.keys()].filter((url) => new URL(url).host === host);
+  if (inProgress.size >= maxConcurrent || sameHost.length >= maxConcurrentPerHost)
+    throw new TooManyFetches('too many documents are being fetched');
+}
+
+const MINUTE_SECONDS = 60;
+const MAX_COUNTED_HOSTS = 5000;
+
+/** Counts fetches by host in fixed windows of a minute. */
+function hostCounter(maxPerMinute: number, now: () => number): (host: string) => void {
+  const counts = new LRUCache<string, { since: number; count: number }>({ max: MAX_COUNTED_HOSTS });
+  return (host) => {
+    const last = counts.get(host);
+    const current = last && now() - last.since < MINUTE_SECONDS ? last : { since: now(), count: 0 };
+    if (current.count >= maxPerMinute)
+      throw new TooManyFetches('too many documents were fetched from this host');
+    counts.set(host, { ...current, count: current.count + 1 });
+  };
+}
+
+/** Store errors are passed on at once, because they are not failures of the document. */
+async function delayFailure<T>(
+  fetching: Promise<T>,
+  seconds: number,
+  onFailure: (error: unknown) => void,
+): Promise<T> {
+  const startedAt = performance.now();
+  try {
+    return await fetching;
+  } catch (error) {
+    if (error instanceof StoreUnavailable) throw error;
+    await delay(Math.max(0, seconds * 1000 - (performance.now() - startedAt)));
+    onFailure(error);
+    throw error;
+  }
+}
+
+/** Path separators, dots and `%` (a second escape): servers decode these escapes differently. */
+const AMBIGUOUS_ESCAPE = /%(2f|5c|2e|25)/i;
+/** Excludes control characters, spaces, `;` (path parameters) and empty segments, which servers ignore, truncate or merge. */
+const PLAIN_PATH = /^(\/[\p{L}\p{M}\p{N}._~!$&'()*+,=:@-]+)+\/?$/u;
+/** Two dots are the parent folder; some servers ignore dots at the end of a name. */
+const DOT_SEGMENT = /(^|\/)\.+(\/|$)/;
+
+/** `hosts` are host names, or host names with a path that ends in a slash. Paths are compared decoded. */
+export function isListedDocument(hosts: readonly string[], url: string): boolean {
+  const { host, pathname } = new URL(url);
+  const path = plainPath(pathname);
+  return hosts.some((entry) => {
+    const slash = entry.indexOf('/');
+    const [listedHost, listedPath] =
+      slash < 0 ? [entry, '/'] : [entry.slice(0, slash), entry.slice(slash)];
+    if (host !== listedHost) return false;
+    return listedPath === '/' || path?.startsWith(listedPath) === true;
+  });
+}
+
+/** The decoded path. Undefined if a server could read it as another path. */
+function plainPath(pathname: string): string | undefined {
+  if (AMBIGUOUS_ESCAPE.test(pathname)) return undefined;
+  try {
+    const path = decodeURIComponent(pathname);
+    return PLAIN_PATH.test(path) && !DOT_SEGMENT.test(path) ? path : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Hosts where anyone can publish a document. */
+const SHARED_HOSTS = [
+  'bitbucket.org',
+  'cdn.jsdelivr.net',
+  'codeberg.org',
+  'docs.google.com',
+  'drive.google.com',
+  'dropbox.com',
+  'dropboxusercontent.com',
+  'firebasestorage.googleapis.com',
+  'github.com',
+  'githubusercontent.com',
+  'gitlab.com',
+  'huggingface.co',
+  'pastebin.com',
+  'storage.googleapis.com',
+  'unpkg.com',
+];
+/** S3 with the bucket in the path, including dual-stack and FIPS endpoints. */
+const SHARED_S3_HOST = /^s3[.-]([a-z0-9-]+\.)*amazonaws\.com(\.cn)?$/;
+
+/** Whether the host of the client id identifies the publisher of the client. */
+export function isIdentifiedByHost(clientId: string): boolean {
+  return clientId.startsWith('https://') && !isSharedHost(new URL(clientId).host);
+}
+
+function isSharedHost(host: string): boolean {
+  const isListed = SHARED_HOSTS.some((name) => host === name || host.endsWith(`.${name}`));
+  return isListed || SHARED_S3_HOST.test(host);
 }

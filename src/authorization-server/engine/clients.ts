@@ -1,29 +1,33 @@
-// Registered clients in the store. A client expires soon unless a person approves it, and later once it is no longer used.
+// The engine's Client model. A client expires soon unless a person approves it, and later once it is no longer used.
+import { createHash } from 'node:crypto';
 import type { Adapter, AdapterPayload } from 'oidc-provider';
-import { CLIENT_ID, clientKey, type StoredClient } from '../../clients/stored-clients.ts';
-import type { Store } from '../../store/store.ts';
-import { secretDigest } from './client-secrets.ts';
-import type { DocumentCopies } from './document-copies.ts';
-import { type ClientLifetimes, clientRecords } from './client-records.ts';
+import { CLIENT_ID, clientKey, type StoredClient, type Used } from '../../clients/clients.ts';
+import { cachedReader, type CachedReader, type CacheLifetimes } from '../../store/cached-reader.ts';
+import { KEEP, type Store } from '../../store/store.ts';
+
+/** In seconds. */
+export type ClientLifetimes = { unusedClient: number; usedClient: number };
 
 export type Clients = {
   model: Partial<Adapter>;
-  /** Called after consent and refreshes. Prolongs the client's record, at most once a day. */
+  /** Call after consent and refreshes. Extends the lifetime of the client's record, at most once a day. */
   touch: (clientId: string) => Promise<void>;
 };
 
-const CACHED_FOR = 5;
+const CACHE_SECONDS = 5;
+const DAY_SECONDS = 86_400;
 
+/** `touchDocument` extends the lifetime of the stored copy of a metadata document. */
 export function registeredClients(
   store: Store,
   lifetimes: ClientLifetimes,
   now: () => number,
-  copies: DocumentCopies,
+  touchDocument: (url: string) => Promise<void>,
   preRegistered: ReadonlySet<string>,
 ): Clients {
   const records = clientRecords<StoredClient<AdapterPayload>>(store, clientKey, lifetimes, {
-    freshFor: CACHED_FOR,
-    staleIfErrorFor: CACHED_FOR,
+    freshFor: CACHE_SECONDS,
+    staleIfErrorFor: CACHE_SECONDS,
     now,
   });
   return {
@@ -51,7 +55,45 @@ export function registeredClients(
     },
     async touch(id) {
       if (preRegistered.has(id)) return;
-      await (CLIENT_ID.test(id) ? records.touch(id) : copies.touch(id));
+      await (CLIENT_ID.test(id) ? records.touch(id) : touchDocument(id));
+    },
+  };
+}
+
+/** Only the digest of a client secret is stored. A plain hash suffices for 256 random bits (RFC 6819 section 5.1.4.1.3). */
+export function secretDigest(secret: string): string {
+  return createHash('sha256').update(secret).digest('base64url');
+}
+
+export type ClientRecords<T extends Used> = CachedReader<T> & {
+  /** Extends the lifetime of a record, if it exists, at most once a day or once per tenth of a shorter lifetime. */
+  touch: (id: string) => Promise<void>;
+};
+
+/** Reads records of registered clients or metadata documents through a cache. Their TTL depends on their last use. */
+export function clientRecords<T extends Used>(
+  store: Store,
+  keyOf: (id: string) => string,
+  lifetimes: ClientLifetimes,
+  { freshFor, staleIfErrorFor, now }: Required<CacheLifetimes>,
+): ClientRecords<T> {
+  const reader = cachedReader<T>(async (id) => (await store.get<T>(keyOf(id)))?.value, {
+    freshFor,
+    staleIfErrorFor,
+    now,
+  });
+  const interval = Math.min(DAY_SECONDS, lifetimes.usedClient / 10);
+  return {
+    ...reader,
+    async touch(id) {
+      const known = await reader.read(id);
+      if (!known || (known.usedAt !== undefined && now() - known.usedAt < interval)) return;
+      await store.update<T>(keyOf(id), (record) =>
+        record
+          ? { value: { ...record, usedAt: Math.floor(now()) }, ttl: lifetimes.usedClient }
+          : KEEP,
+      );
+      reader.drop(id);
     },
   };
 }

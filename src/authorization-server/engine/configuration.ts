@@ -7,7 +7,7 @@ import type { Account } from '../../accounts/account.ts';
 import { highestLevelIn, LEVELS, OFFLINE_ACCESS } from '../../permission-level.ts';
 import { CLIENT_AUTH_METHODS, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
-import { secretDigest } from './client-secrets.ts';
+import { secretDigest } from './clients.ts';
 import { ttlThatSetsValue } from './extensions.ts';
 import type { GrantModels } from './grant-models.ts';
 import { approvedGrantId, alwaysPrompt } from './interaction-policy.ts';

@@ -22,15 +22,17 @@ import { cachedReader } from '../../store/cached-reader.ts';
 import type { Store } from '../../store/store.ts';
 import { ENDPOINTS } from '../metadata.ts';
 import { createAdapter } from './adapter.ts';
-import { compareByDigest } from './client-secrets.ts';
-import { clientMetadataDocuments, type DocumentFetching } from './client-metadata-documents.ts';
+import {
+  clientMetadataDocuments,
+  documentCopies,
+  type DocumentFetching,
+  FETCH_LIMITS,
+} from './client-metadata-documents.ts';
 import { registeredClients } from './clients.ts';
 import { configuration } from './configuration.ts';
-import { ATTEMPT_LIMITS } from './document-attempts.ts';
-import { documentCopies } from './document-copies.ts';
 import { INTERNET, requireAddressGuard } from './guarded-fetch.ts';
 import { grantEvents, logRefusals } from './events.ts';
-import { presentJwtsAsOpaque } from './extensions.ts';
+import { compareByDigest, presentJwtsAsOpaque } from './extensions.ts';
 import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';
 import { idJagGrantType } from './id-jag.ts';
 import { introspection } from './introspection.ts';
@@ -79,7 +81,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   await requireAddressGuard(network);
   const copies = documentCopies(store, settings.lifetimes, now);
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
-  const clients = registeredClients(store, settings.lifetimes, now, copies, preRegistered);
+  const clients = registeredClients(store, settings.lifetimes, now, copies.touch, preRegistered);
   const uses = openUseRecorder(store, (error) =>
     logger.error({ err: error, what: 'use' }, 'a follow-up failed'),
   );
@@ -103,7 +105,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     pinned: settings.clients.metadataDocuments,
     hosts: settings.clients.metadataDocumentHosts,
     network,
-    limits: { ...ATTEMPT_LIMITS, ...options.documentFetching?.limits },
+    limits: { ...FETCH_LIMITS, ...options.documentFetching?.limits },
     rateLimit: options.documentLimit,
     now,
   });

@@ -1,5 +1,10 @@
-// Two extensions for which the engine has no documented hook. The tests named here fail if the engine changes.
-import type Provider from 'oidc-provider';
+// Extensions for which the engine has no documented hook. The tests named here fail if the engine changes.
+import { Provider } from 'oidc-provider';
+import { constantTimeEqual } from '../../constant-time.ts';
+import { requestContext } from '../../http/request-context.ts';
+import type { AttemptLimiter } from '../../http/failed-attempts.ts';
+import { secretDigest } from './clients.ts';
+import { tooManyAttempts } from './errors.ts';
 import type { GrantModels } from './grant-models.ts';
 
 type UnsavedToken = { jti?: string; grantId?: string };
@@ -7,7 +12,7 @@ type UnsavedToken = { jti?: string; grantId?: string };
 /**
  * Sets our values for codes and refresh tokens (`grants/opaque-token.ts`). The engine calls the documented `ttl` function in `save()`, just
  * before it generates a random value for a token that has none.
- * Test: "codes and refresh tokens are named after their grant".
+ * Test: flows/engine-extensions.test.ts.
  */
 export function ttlThatSetsValue(
   kind: 'AuthorizationCode' | 'RefreshToken',
@@ -23,7 +28,7 @@ export function ttlThatSetsValue(
 /**
  * The engine does not revoke or introspect JWTs. Its `findToken` asks each model for the presented value, so on these two routes we replace
  * the JWT by a value that looks opaque, which our AccessToken model resolves.
- * Test: "a client revokes its own access token".
+ * Test: flows/engine-extensions.test.ts.
  */
 export function presentJwtsAsOpaque(provider: Provider): void {
   const { prototype } = (provider as unknown as { OIDCContext: { prototype: object } }).OIDCContext;
@@ -52,4 +57,31 @@ export function presentedJwt(value: string): string | undefined {
   return value.startsWith(OPAQUE_PREFIX)
     ? value.slice(OPAQUE_PREFIX.length).replaceAll('~', '.')
     : undefined;
+}
+
+/**
+ * Replaces the method that compares client secrets, which the engine exposes for this purpose (its issue 631), because only digests are
+ * stored and configured: the engine's `clientSecret` is the digest. Also limits wrong guesses.
+ * Test: flows/token-endpoint.test.ts.
+ */
+export function compareByDigest(provider: Provider, limiter: AttemptLimiter): void {
+  provider.Client.prototype.compareClientSecret = async function compareDigests(
+    actual: string,
+  ): Promise<boolean> {
+    const stored = this.clientSecret ?? '';
+    const ctx = Provider.ctx;
+    if (!ctx) return isSecret(stored, actual);
+    const attempt = {
+      address: requestContext(ctx).address,
+      subject: this.clientId,
+      secret: actual,
+    };
+    const { isRight, wait } = await limiter(attempt, () => isSecret(stored, actual));
+    if (wait !== undefined) throw tooManyAttempts(ctx, wait);
+    return isRight;
+  };
+}
+
+function isSecret(digest: string, given: string): boolean {
+  return constantTimeEqual(digest, secretDigest(given));
 }

@@ -37,8 +37,8 @@ export class DocumentRefused extends Error {
 /** The name resolves to an address that is not public. Nothing was sent. */
 export class AddressRefused extends DocumentRefused {}
 
-/** Seconds, from the name to the last byte. */
-export const TIME_LIMIT = 2.5;
+/** From name resolution to the last byte. */
+export const TIMEOUT_SECONDS = 2.5;
 const MAX_BYTES = 5 * 1024;
 const MAX_HEADER_BYTES = 8 * 1024;
 const JSON_TYPE = /^application\/([\w.+-]+\+)?json\s*(;|$)/i;
@@ -52,7 +52,7 @@ export function fetchDocument(url: string, network: Network): Promise<FetchedDoc
 }
 
 async function fetchInTime(url: string, network: Network): Promise<FetchedDocument> {
-  const signal = AbortSignal.timeout(TIME_LIMIT * 1000);
+  const signal = AbortSignal.timeout(TIMEOUT_SECONDS * 1000);
   try {
     const addresses = await allowedAddresses(new URL(url).hostname, network, signal);
     return await readDocument(await open(url, addresses, network, signal));
@@ -62,7 +62,7 @@ async function fetchInTime(url: string, network: Network): Promise<FetchedDocume
   }
 }
 
-/** Throws unless this network refuses a name that leads to this computer: without the guard nobody may have us fetch anything. */
+/** Startup check: throws unless the network refuses a name that resolves to this computer. */
 export async function requireAddressGuard(network: Network): Promise<void> {
   const toThisComputer = { ...network, resolve: async () => ['127.0.0.1'] };
   const outcome = await fetchDocument('https://guard.invalid/self-test', toThisComputer).catch(
@@ -79,7 +79,7 @@ async function allowedAddresses(
   { resolve, isAllowed }: Network,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  // The system connects to a literal address without asking for what we looked up.
+  // Node connects to a literal address without calling `lookup`.
   if (isIP(host.replace(/^\[|\]$/g, '')) !== 0)
     throw new AddressRefused('the host is an address and not a name');
   const addresses = await resolve(host, signal);
@@ -89,7 +89,7 @@ async function allowedAddresses(
   return addresses;
 }
 
-/** Connects to the addresses that were checked and to no other, however often the name changes. Redirects are not followed. */
+/** Connects only to the checked addresses, even if the name resolves to others later. Does not follow redirects. */
 function open(
   url: string,
   addresses: readonly string[],

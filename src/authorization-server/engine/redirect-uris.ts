@@ -1,43 +1,43 @@
-// Which redirect addresses a client may have (RFC 6749 section 3.1.2, RFC 8252 section 7.3): exact strings of an allow-list, and loopback.
-import { looksAnswered } from '../../settings/redirect-uri.ts';
+// Accepted redirect URIs (RFC 6749 section 3.1.2, RFC 8252 section 7.3): an allow-list of exact strings, and loopback.
+import { hasResponseParameter } from '../../settings/redirect-uri.ts';
 
 const LOOPBACK = /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?([/?][!-~]*)?$/;
-/** A fragment (RFC 6749 section 3.1.2), and what URL parsers disagree about. */
-const MISREAD = /[#\\]/;
+/** Fragments (RFC 6749 section 3.1.2), and backslashes, which URL parsers read differently. */
+const FORBIDDEN = /[#\\]/;
 const MAX_LENGTH = 2000;
 
 export type RedirectPolicy = {
-  /** Hosted callbacks and what the operator added, compared as strings. */
+  /** Hosted callbacks and the operator's additions, compared as strings. */
   allowed: ReadonlySet<string>;
-  /** Our own origins: a redirect there would put codes into our own logs, or loop. */
+  /** A redirect to one of our origins would write codes to our logs, or loop. */
   ownOrigins: ReadonlySet<string>;
 };
 
-/** Loopback interface redirects, any port and path, with the host spelt as RFC 8252 does. */
+/** Accepts any port and path, and the hosts of RFC 8252. */
 export function isLoopbackRedirect(uri: string): boolean {
-  return LOOPBACK.test(uri) && !MISREAD.test(uri) && URL.canParse(uri);
+  return LOOPBACK.test(uri) && !FORBIDDEN.test(uri) && URL.canParse(uri);
 }
 
-/** `documentUrl` is the client's id when it is a client ID metadata document, whose own https origin is accepted too. */
+/** `documentUrl` is the id of a client with a metadata document. Redirects to its own https origin are accepted too. */
 export function isAcceptedRedirect(
   policy: RedirectPolicy,
   uri: unknown,
   documentUrl?: string,
 ): uri is string {
   if (typeof uri !== 'string' || uri.length > MAX_LENGTH) return false;
-  if (isOwnOrigin(policy, uri) || looksAnswered(uri)) return false;
+  if (isOwnOrigin(policy, uri) || hasResponseParameter(uri)) return false;
   return policy.allowed.has(uri) || isLoopbackRedirect(uri) || isOnOrigin(uri, documentUrl);
 }
 
 export function isOwnOrigin({ ownOrigins }: RedirectPolicy, uri: string): boolean {
   const url = URL.parse(uri);
   if (!url) return false;
-  return [...ownOrigins].some((own) => placeOf(new URL(own)) === placeOf(url));
+  return [...ownOrigins].some((own) => originOf(new URL(own)) === originOf(url));
 }
 
-/** The names of this computer are one place. */
-function placeOf({ protocol, hostname, port }: URL): string {
-  const host = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname) ? 'this computer' : hostname;
+/** All loopback hosts count as one. */
+function originOf({ protocol, hostname, port }: URL): string {
+  const host = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname) ? 'loopback' : hostname;
   return `${protocol}//${host}:${port}`;
 }
 
@@ -45,16 +45,16 @@ function isOnOrigin(uri: string, documentUrl: string | undefined): boolean {
   const document = documentUrl === undefined ? null : URL.parse(documentUrl);
   const url = URL.parse(uri);
   if (!document || url?.protocol !== 'https:') return false;
-  const isPlain = /^https:\/\/[!-~]+$/.test(uri) && !/[@*]/.test(uri) && !MISREAD.test(uri);
+  const isPlain = /^https:\/\/[!-~]+$/.test(uri) && !/[@*]/.test(uri) && !FORBIDDEN.test(uri);
   return isPlain && url.origin === document.origin;
 }
 
-/** The engine takes an address that ends its host with a colon for the one without a port. */
+/** The engine treats an empty port as no port. */
 export function hasEmptyPort(uri: string): boolean {
   return /^http:\/\/[^/?]*:([/?]|$)/i.test(uri);
 }
 
-/** What the person is told: host and port of an http(s) address, the scheme of an app's own. */
+/** Returns what pages show: host and port of an http(s) URI, the scheme of any other. */
 export function redirectDestination(uri: string): string {
   const url = URL.parse(uri);
   if (!url) return uri;

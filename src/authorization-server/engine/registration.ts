@@ -1,29 +1,12 @@
-// Dynamic client registration (RFC 7591): open, and tolerant: what is not kept is dropped, and the answer says what was kept.
+// Dynamic client registration (RFC 7591), and the client metadata that registrations and metadata documents may have. Unsupported metadata is
+// ignored, and the response shows what was stored.
 import { randomBytes } from 'node:crypto';
-import type { KoaContextWithOIDC } from 'oidc-provider';
-import { acceptedMetadata } from './client-metadata.ts';
-import type { RedirectPolicy } from './redirect-uris.ts';
-
-const ANSWERED = [
-  'client_id',
-  'client_id_issued_at',
-  'client_secret',
-  'client_secret_expires_at',
-  'client_name',
-  'client_uri',
-  'redirect_uris',
-  'grant_types',
-  'response_types',
-  'token_endpoint_auth_method',
-  'application_type',
-  'software_id',
-  'software_version',
-  'dpop_bound_access_tokens',
-];
+import { errors, type KoaContextWithOIDC } from 'oidc-provider';
+import { isAcceptedRedirect, type RedirectPolicy } from './redirect-uris.ts';
 
 /**
- * The engine's `features.registration`. Its id factory is called before the engine looks at the body, so this is where the body becomes
- * what we accept. Registrations cannot be read or changed later (RFC 7592): a client that wants another one registers again.
+ * The engine's `features.registration`. The engine calls the id factory before it validates the body, so the factory rewrites the body to
+ * what we accept. Registrations cannot be read or changed later (RFC 7592): a client registers again instead.
  */
 export function registration(policy: RedirectPolicy) {
   return {
@@ -41,11 +24,172 @@ export function registration(policy: RedirectPolicy) {
   };
 }
 
-/** RFC 7591 section 3.2.1: all that is stored, and nothing else: no null, no empty string, no wish that was not made. */
-export function registrationAnswer(metadata: Record<string, unknown>): Record<string, unknown> {
+const RESPONSE_MEMBERS = [
+  'client_id',
+  'client_id_issued_at',
+  'client_secret',
+  'client_secret_expires_at',
+  'client_name',
+  'client_uri',
+  'redirect_uris',
+  'grant_types',
+  'response_types',
+  'token_endpoint_auth_method',
+  'application_type',
+  'software_id',
+  'software_version',
+  'dpop_bound_access_tokens',
+];
+
+/** Returns the stored metadata (RFC 7591 section 3.2.1) without empty members and engine defaults. */
+export function registrationResponse(metadata: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
-    ANSWERED.map((name) => [name, metadata[name]]).filter(
+    RESPONSE_MEMBERS.map((name) => [name, metadata[name]]).filter(
       ([, value]) => value !== undefined && value !== null && value !== '' && value !== false,
     ),
   );
+}
+
+const AUTH_METHODS = new Set(['none', 'client_secret_basic', 'client_secret_post']);
+const MAX_REDIRECT_URIS = 20;
+/** Total characters of all redirect URIs, because a client is cached with all of them. */
+const MAX_REDIRECT_URIS_LENGTH = 8192;
+const MAX_NAME_LENGTH = 80;
+const UNNAMED = 'An app without a name';
+
+type Metadata = Record<string, unknown>;
+
+/** The stored metadata of a registered client or a metadata document. */
+export type StoredMetadata = {
+  client_name: string;
+  redirect_uris: string[];
+  token_endpoint_auth_method: string;
+  grant_types: string[];
+  response_types: string[];
+  application_type: 'native';
+  client_uri?: string;
+  software_id?: string;
+  software_version?: string;
+  dpop_bound_access_tokens?: true;
+};
+
+/**
+ * Returns the supported part of client metadata. `documentUrl` is set for a metadata document. Throws `invalid_redirect_uri` if no redirect
+ * URI is accepted (the engine derives this code from the start of the description), and `invalid_client_metadata` for an unsupported
+ * authentication method. With `native`, the engine matches loopback redirect URIs with any port.
+ */
+export function acceptedMetadata(
+  sent: Metadata,
+  policy: RedirectPolicy,
+  documentUrl?: string,
+): StoredMetadata {
+  return {
+    client_name: cleanName(sent.client_name),
+    redirect_uris: acceptedRedirects(sent.redirect_uris, policy, documentUrl),
+    token_endpoint_auth_method: documentUrl ? documentAuthMethod(sent) : registeredAuthMethod(sent),
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code'],
+    application_type: 'native',
+    ...optional('client_uri', sent.client_uri, isHttpsUrl),
+    ...optional('software_id', sent.software_id, isShortText),
+    ...optional('software_version', sent.software_version, isShortText),
+    // RFC 9449 section 5.2.
+    ...(sent.dpop_bound_access_tokens === true ? { dpop_bound_access_tokens: true } : {}),
+  };
+}
+
+function acceptedRedirects(sent: unknown, policy: RedirectPolicy, documentUrl?: string): string[] {
+  if (!Array.isArray(sent) || sent.length > MAX_REDIRECT_URIS) {
+    throw new errors.InvalidClientMetadata(
+      `redirect_uris must be an array of 1 to ${MAX_REDIRECT_URIS} addresses`,
+    );
+  }
+  const isAccepted = (uri: unknown) => isAcceptedRedirect(policy, uri, documentUrl);
+  const accepted: string[] = [...new Set(sent.filter(isAccepted))];
+  if (accepted.length === 0) {
+    throw new errors.InvalidClientMetadata(
+      'redirect_uris has no address that is accepted here: use http on localhost, 127.0.0.1 or [::1] with any port, or ask the operator to allow yours',
+    );
+  }
+  if (accepted.join('').length > MAX_REDIRECT_URIS_LENGTH) {
+    throw new errors.InvalidClientMetadata(
+      `redirect_uris must have at most ${MAX_REDIRECT_URIS_LENGTH} characters together`,
+    );
+  }
+  return accepted;
+}
+
+/** RFC 7591 section 2: absent means client_secret_basic. */
+function registeredAuthMethod({ token_endpoint_auth_method: sent }: Metadata): string {
+  if (sent === undefined || sent === null || sent === '') return 'client_secret_basic';
+  if (typeof sent === 'string' && AUTH_METHODS.has(sent)) return sent;
+  throw new errors.InvalidClientMetadata(
+    'token_endpoint_auth_method must be none, client_secret_basic or client_secret_post',
+  );
+}
+
+/** A document cannot contain a secret. A document that asks for another method is accepted only if it also supports `none`. */
+function documentAuthMethod(sent: Metadata): string {
+  const { token_endpoint_auth_method: method, token_endpoint_auth_methods_supported: methods } =
+    sent;
+  const offered = Array.isArray(methods) ? methods : [];
+  if (method === undefined || method === null || method === 'none' || offered.includes('none'))
+    return 'none';
+  throw new errors.InvalidClientMetadata(
+    'token_endpoint_auth_method of a metadata document must be none',
+  );
+}
+
+/** Control, formatting (bidirectional, zero-width) and line-breaking characters, unpaired surrogates, and blanks other than spaces. */
+const INVISIBLE =
+  /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800\u{1D159}]/gu;
+/** More combining marks would overlap the lines above and below. */
+const EXCESS_MARKS = /(\p{M}{4})\p{M}+/gu;
+/** Scripts with similar letters. A word that mixes them may imitate another word (UTS 39 section 5.1). */
+const CONFUSABLE_SCRIPTS = ['Latin', 'Cyrillic', 'Greek', 'Armenian', 'Cherokee', 'Coptic'].map(
+  (script) => new RegExp(`\\p{Script=${script}}`, 'u'),
+);
+const WORD = /[\p{L}\p{M}\p{N}]+/gu;
+/** Greek letters in units of measurement. */
+const UNITS = /[μΩ]/g;
+const VISIBLE = /[\p{L}\p{N}\p{P}\p{S}]/u;
+
+/**
+ * Returns the name in NFKC on one line, without invisible characters, with at most 80 characters and four combining marks in a row. Returns
+ * a placeholder if the name is empty or mixes confusable scripts.
+ */
+export function cleanName(sent: unknown): string {
+  if (typeof sent !== 'string') return UNNAMED;
+  const clean = sent
+    .slice(0, 1000)
+    .normalize('NFKC')
+    .replace(INVISIBLE, '')
+    .replace(EXCESS_MARKS, '$1')
+    .replace(/\s+/g, ' ')
+    .trim();
+  if (!VISIBLE.test(clean) || isConfusable(clean)) return UNNAMED;
+  return [...clean].slice(0, MAX_NAME_LENGTH).join('');
+}
+
+function isConfusable(name: string): boolean {
+  const words = name.replace(UNITS, '').match(WORD) ?? [];
+  return words.some((word) => CONFUSABLE_SCRIPTS.filter((script) => script.test(word)).length > 1);
+}
+
+function optional<K extends string>(
+  name: K,
+  value: unknown,
+  isValid: (text: string) => boolean,
+): { [key in K]?: string } {
+  return typeof value === 'string' && isValid(value)
+    ? ({ [name]: value } as { [key in K]?: string })
+    : {};
+}
+
+function isShortText(text: string): boolean {
+  return /^[\x21-\x7e][\x20-\x7e]{0,199}$/.test(text);
+}
+
+function isHttpsUrl(text: string): boolean {
+  return text.length <= 500 && /^https:\/\/[^\s@\\]+$/.test(text) && URL.canParse(text);
 }

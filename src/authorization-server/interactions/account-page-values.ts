@@ -4,7 +4,7 @@ import type { Connection } from '../../connections/connection.ts';
 import { type ConnectionOptions, listConnections } from '../../connections/connections.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { levelsUpTo } from '../../permission-level.ts';
-import { isIdentifiedByHost } from '../engine/shared-hosts.ts';
+import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
 import { accountValues } from './consent-page-values.ts';
 import type { IdentityProviders } from '../../identity-providers/provider.ts';
 

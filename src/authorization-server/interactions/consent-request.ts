@@ -20,7 +20,7 @@ import {
 import type { Entitlement } from '../../settings/entitlements.ts';
 import type { Store } from '../../store/store.ts';
 import { isOwnOrigin, type RedirectPolicy } from '../engine/redirect-uris.ts';
-import { isIdentifiedByHost } from '../engine/shared-hosts.ts';
+import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
 import type { Interaction, PageContent } from './interaction.ts';
 
 export type ConsentRequest = {

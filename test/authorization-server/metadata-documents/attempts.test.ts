@@ -1,11 +1,11 @@
 // How often strangers may have us fetch: failures are remembered and equally slow, and only so much goes on at once.
 import { expect } from 'chai';
 import {
-  ATTEMPT_LIMITS,
-  type AttemptLimits,
-  limitedAttempts,
-  TooManyAttempts,
-} from '../../../src/authorization-server/engine/document-attempts.ts';
+  FETCH_LIMITS,
+  type FetchLimits,
+  limitFetches,
+  TooManyFetches,
+} from '../../../src/authorization-server/engine/client-metadata-documents.ts';
 import {
   AddressRefused,
   fetchDocument,
@@ -20,7 +20,7 @@ import {
   startDocumentHost,
 } from './document-host.ts';
 
-const QUICK: AttemptLimits = { ...ATTEMPT_LIMITS, failureTime: 0 };
+const QUICK: FetchLimits = { ...FETCH_LIMITS, minFailureSeconds: 0 };
 
 describe('Attempts at documents', () => {
   let host: DocumentHost;
@@ -30,8 +30,8 @@ describe('Attempts at documents', () => {
   });
   afterEach(() => host.stop());
 
-  const attempts = (limits: AttemptLimits): ((url: string) => Promise<FetchedDocument>) =>
-    limitedAttempts(
+  const attempts = (limits: FetchLimits): ((url: string) => Promise<FetchedDocument>) =>
+    limitFetches(
       (url) => fetchDocument(url, host.network),
       limits,
       () => time,
@@ -57,12 +57,12 @@ describe('Attempts at documents', () => {
   });
 
   it('CIM-02 that fail take equally long, whatever answers where', async () => {
-    const failureTime = 0.6;
+    const minFailureSeconds = 0.6;
     const durations: number[] = [];
     const measure = async (network: DocumentHost['network']) => {
-      const fetch = limitedAttempts(
+      const fetch = limitFetches(
         (url) => fetchDocument(url, network),
-        { ...ATTEMPT_LIMITS, failureTime },
+        { ...FETCH_LIMITS, minFailureSeconds },
         () => time,
       );
       const startedAt = performance.now();
@@ -75,12 +75,12 @@ describe('Attempts at documents', () => {
     await measure({ ...host.network, resolve: () => Promise.reject(new Error('ENOTFOUND')) });
     await host.stop();
     await measure(host.network);
-    expect(Math.min(...durations)).to.be.at.least(failureTime * 1000 - 5);
-    expect(Math.max(...durations)).to.be.below(failureTime * 1000 + 400);
+    expect(Math.min(...durations)).to.be.at.least(minFailureSeconds * 1000 - 5);
+    expect(Math.max(...durations)).to.be.below(minFailureSeconds * 1000 + 400);
   });
 
   it('take at least as long to fail, as they may take to succeed, unless told otherwise', () => {
-    expect(ATTEMPT_LIMITS.failureTime).to.equal(2.5);
+    expect(FETCH_LIMITS.minFailureSeconds).to.equal(2.5);
   });
 
   it('at one document are one, for all who wait for it', async () => {
@@ -92,7 +92,7 @@ describe('Attempts at documents', () => {
   });
 
   it('CIM-05 are few at once, in all and from one host', async () => {
-    const fetch = attempts({ ...QUICK, inAll: 3, perHost: 2 });
+    const fetch = attempts({ ...QUICK, maxConcurrent: 3, maxConcurrentPerHost: 2 });
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     host.answer = (request, response) => void released.then(() => publish()(request, response));
     const waiting = ['one.', 'one.', 'two.'].map((name, at) =>
@@ -100,8 +100,8 @@ describe('Attempts at documents', () => {
     );
     const one = `https://one.${DOMAIN}/more`;
     const three = `https://three.${DOMAIN}/more`;
-    expect(await failureOf(fetch(one))).to.be.instanceOf(TooManyAttempts);
-    expect(await failureOf(fetch(three))).to.be.instanceOf(TooManyAttempts);
+    expect(await failureOf(fetch(one))).to.be.instanceOf(TooManyFetches);
+    expect(await failureOf(fetch(three))).to.be.instanceOf(TooManyFetches);
     release();
     await Promise.all(waiting);
     await Promise.all([fetch(one), fetch(three)]);
@@ -109,13 +109,13 @@ describe('Attempts at documents', () => {
   });
 
   it('leave room on a host for others, while one is full of failures', async () => {
-    const fetch = attempts({ ...ATTEMPT_LIMITS, failureTime: 0.3, perHost: 1 });
+    const fetch = attempts({ ...FETCH_LIMITS, minFailureSeconds: 0.3, maxConcurrentPerHost: 1 });
     host.answer = (request, response) => {
       const answer = request.url === '/a' ? answerWith(404) : publish();
       answer(request, response);
     };
     const failing = failureOf(fetch(`https://one.${DOMAIN}/a`));
-    expect(await failureOf(fetch(`https://one.${DOMAIN}/b`))).to.be.instanceOf(TooManyAttempts);
+    expect(await failureOf(fetch(`https://one.${DOMAIN}/b`))).to.be.instanceOf(TooManyFetches);
     await fetch(`https://two.${DOMAIN}/c`);
     await failing;
     await fetch(`https://one.${DOMAIN}/b`);
@@ -123,12 +123,12 @@ describe('Attempts at documents', () => {
 
   it('that fail because of our store are made again at once, and not slowed', async () => {
     let away = true;
-    const fetch = limitedAttempts(
+    const fetch = limitFetches(
       async (url) => {
         if (away) throw new StoreUnavailable(new Error('stalled'));
         return url;
       },
-      ATTEMPT_LIMITS,
+      FETCH_LIMITS,
       () => time,
     );
     const startedAt = performance.now();
@@ -140,7 +140,7 @@ describe('Attempts at documents', () => {
 
   it('remember what was refused for its address, too', async () => {
     let resolved = 0;
-    const fetch = limitedAttempts(
+    const fetch = limitFetches(
       (url) =>
         fetchDocument(url, {
           ...host.network,

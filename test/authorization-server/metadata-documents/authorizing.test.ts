@@ -201,7 +201,7 @@ describe('What is kept of a document', () => {
 describe('An authorization that leads to an address inside', () => {
   const publishing = usePublishing('sqlite', ({ network: { port } }) => ({
     network: { port, resolve: async () => ['127.0.0.77'] },
-    limits: { failureTime: 0 },
+    limits: { minFailureSeconds: 0 },
   }));
 
   it('CIM-02 CIM-14 is refused like any other document that cannot be had, and nothing is connected', async () => {

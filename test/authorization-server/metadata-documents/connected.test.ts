@@ -1,7 +1,7 @@
 // People who are connected do not depend on the host of their client's document, and faults of ours never cost them their tokens.
 import { expect } from 'chai';
 import type { RequestListener } from 'node:http';
-import { documentCopies } from '../../../src/authorization-server/engine/document-copies.ts';
+import { documentCopies } from '../../../src/authorization-server/engine/client-metadata-documents.ts';
 import { StoreUnavailable } from '../../../src/store/store.ts';
 import { connect, type Connection, obtainCode, redeem } from '../../support/connection.ts';
 import { isConsentPage, describePage, openBrowser, requirePage } from '../../support/browser.ts';

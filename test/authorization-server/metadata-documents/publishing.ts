@@ -39,7 +39,7 @@ export function usePublishing(
   store: StoreKind,
   fetching: (host: DocumentHost) => DocumentFetching = ({ network }) => ({
     network,
-    limits: { failureTime: 0, perMinute: Infinity },
+    limits: { minFailureSeconds: 0, maxPerMinutePerHost: Infinity },
   }),
   file: Record<string, unknown> = {},
   settings: Record<string, string> = {},

@@ -5,9 +5,9 @@ import type { AdapterPayload } from 'oidc-provider';
 import type { Account } from '../../../src/accounts/account.ts';
 import { findAccount, saveAccount } from '../../../src/accounts/accounts.ts';
 import { registeredClients } from '../../../src/authorization-server/engine/clients.ts';
-import { documentCopies } from '../../../src/authorization-server/engine/document-copies.ts';
+import { documentCopies } from '../../../src/authorization-server/engine/client-metadata-documents.ts';
 import { makeGrant } from '../../../src/authorization-server/engine/new-grant.ts';
-import { clientKey, type StoredClient } from '../../../src/clients/stored-clients.ts';
+import { clientKey, type StoredClient } from '../../../src/clients/clients.ts';
 import { connectLink } from '../../../src/connectors/connect-link.ts';
 import { createConnector } from '../../../src/connectors/connectors.ts';
 import { grantLifetimes } from '../../../src/grants/grant-lifetime.ts';
@@ -60,7 +60,7 @@ export async function openPeople(
   const tokenKeys = keyRing({ secret }, 'codes and refresh tokens');
   const clientLifetimes = { unusedClient: LIFETIMES.unusedClient, usedClient: NINETY_DAYS };
   const copies = documentCopies(store, clientLifetimes, now);
-  const clients = registeredClients(store, clientLifetimes, now, copies, new Set());
+  const clients = registeredClients(store, clientLifetimes, now, copies.touch, new Set());
   const connectors: Promise<string>[] = [];
   let count = 0;
   return async () => {

@@ -1,10 +1,7 @@
 // What a client says about itself, as far as it is kept: names that can be seen, and addresses of a bounded length.
 import { expect } from 'chai';
 import { errors } from 'oidc-provider';
-import {
-  acceptedMetadata,
-  cleanName,
-} from '../../src/authorization-server/engine/client-metadata.ts';
+import { acceptedMetadata, cleanName } from '../../src/authorization-server/engine/registration.ts';
 
 const UNNAMED = 'An app without a name';
 const POLICY = { allowed: new Set<string>(), ownOrigins: new Set<string>() };
