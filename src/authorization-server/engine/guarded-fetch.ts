@@ -2,7 +2,8 @@
 import { Resolver } from 'node:dns/promises';
 import type { IncomingMessage } from 'node:http';
 import { get } from 'node:https';
-import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { isIP, type LookupFunction } from 'node:net';
+import ipaddr from 'ipaddr.js';
 import { readBytes } from '../../http/body.ts';
 import { tracedRequest } from '../../observability/tracing.ts';
 
@@ -154,51 +155,19 @@ export async function resolveName(
   return addresses;
 }
 
-/** Addresses that are not on the public Internet (RFC 6890, IANA special-purpose address registries). */
-const SPECIAL_IPV4 = [
-  '0.0.0.0/8',
-  '10.0.0.0/8',
-  '100.64.0.0/10',
-  '127.0.0.0/8',
-  '169.254.0.0/16',
-  '172.16.0.0/12',
-  '192.0.0.0/24',
-  '192.0.2.0/24',
-  '192.31.196.0/24',
-  '192.52.193.0/24',
-  '192.88.99.0/24',
-  '192.168.0.0/16',
-  '192.175.48.0/24',
-  '198.18.0.0/15',
-  '198.51.100.0/24',
-  '203.0.113.0/24',
-  '224.0.0.0/4',
-  '240.0.0.0/4',
-  // Not registered, yet inside a cloud it is the host that a machine runs on (Azure).
-  '168.63.129.16/32',
-];
+/** `ipaddr.js` counts every address as unicast that no registry lists, so also those outside RFC 4291 section 2.4. */
+const GLOBAL_UNICAST_IPV6 = ipaddr.IPv6.parseCIDR('2000::/3');
+/** In no registry: inside Azure, it is the host of the virtual machine. */
+const AZURE_HOST = '168.63.129.16';
 
-/** Global unicast (RFC 4291 section 2.4). Excludes loopback, local, mapped, translated and multicast addresses. */
-const GLOBAL_IPV6 = ['2000::/3'];
-
-const SPECIAL_IPV6 = ['2001::/23', '2001:db8::/32', '2002::/16', '2620:4f:8000::/48', '3fff::/20'];
-
-const specialIpv4 = blockList(SPECIAL_IPV4, 'ipv4');
-const globalIpv6 = blockList(GLOBAL_IPV6, 'ipv6');
-const specialIpv6 = blockList(SPECIAL_IPV6, 'ipv6');
-
-/** Whether an address is on the public Internet. False if it is malformed or has a zone (RFC 4007 section 11). */
-export function isPublicAddress(address: string): boolean {
-  if (isIP(address) === 4) return !specialIpv4.check(address, 'ipv4');
-  if (isIP(address) !== 6 || address.includes('%')) return false;
-  return globalIpv6.check(address, 'ipv6') && !specialIpv6.check(address, 'ipv6');
-}
-
-function blockList(subnets: readonly string[], family: 'ipv4' | 'ipv6'): BlockList {
-  const list = new BlockList();
-  for (const subnet of subnets) {
-    const [network = '', prefix] = subnet.split('/');
-    list.addSubnet(network, Number(prefix), family);
-  }
-  return list;
+/**
+ * Whether an address is on the public Internet (IANA special-purpose address registries). False if it is malformed or has a zone (RFC 4007
+ * section 11).
+ */
+export function isPublicAddress(text: string): boolean {
+  // `ipaddr.js` accepts other notations, such as octal numbers.
+  if (isIP(text) === 0 || text.includes('%') || text === AZURE_HOST) return false;
+  const address = ipaddr.parse(text);
+  if (address.range() !== 'unicast') return false;
+  return address.kind() === 'ipv4' || address.match(GLOBAL_UNICAST_IPV6);
 }
