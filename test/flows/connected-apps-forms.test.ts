@@ -10,7 +10,7 @@ import {
 } from '../support/browser.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { useSystem } from '../support/system.ts';
-import { startFamily } from '../grants/family.ts';
+import { connectWithRefreshToken } from '../grants/token-family.ts';
 import {
   claimOf,
   grantIdOf,
@@ -35,7 +35,7 @@ describe('The forms of connected apps', () => {
     });
 
   it('forms from another site, or without this session’s token, are rejected', async () => {
-    const family = await startFamily(system());
+    const family = await connectWithRefreshToken(system());
     const browser = openBrowser(system().origins);
     const page = await open(browser);
     const grace = await open(openBrowser(system().origins), 'grace');
@@ -60,7 +60,7 @@ describe('The forms of connected apps', () => {
   });
 
   it('a form cannot change another person’s connection', async () => {
-    const family = await startFamily(system(), { person: 'grace' });
+    const family = await connectWithRefreshToken(system(), { person: 'grace' });
     const browser = openBrowser(system().origins);
     const page = await open(browser, 'ada');
     for (const choice of [{ decision: 'disconnect' }, { decision: 'lower', level: 'analytics' }]) {
@@ -109,7 +109,7 @@ describe('The forms of connected apps', () => {
   });
 
   it('a person whose account was disabled sees an explanation in place of the forms', async () => {
-    const family = await startFamily(system(), { person: 'grace' });
+    const family = await connectWithRefreshToken(system(), { person: 'grace' });
     const browser = openBrowser(system().origins);
     await open(browser, 'grace');
     await changeAccount(system(), claimOf(family, 'sub'), 'disable');

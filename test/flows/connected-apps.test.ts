@@ -16,7 +16,7 @@ import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
 import { until } from '../store/condition.ts';
-import { expectAlive, present, startFamily, rotate } from '../grants/family.ts';
+import { expectAlive, present, connectWithRefreshToken, rotate } from '../grants/token-family.ts';
 import {
   claimOf,
   grantIdOf,
@@ -32,8 +32,8 @@ onEachStore('The page of connected apps', (system) => {
 
   it('CON-14 asks who it is, and shows what that person connected, through which link, at which level', async () => {
     const connector = await createConnector(system(), { name: 'Yoga numbers', level: 'full' });
-    const family = await startFamily(system(), { level: 'admin' }, connector);
-    const other = await startFamily(system(), { person: 'grace' });
+    const family = await connectWithRefreshToken(system(), { level: 'admin' }, connector);
+    const other = await connectWithRefreshToken(system(), { person: 'grace' });
     const browser = openBrowser(system().origins);
     expect(isSignInPage(requirePage(await browser.visit(at())))).to.equal(true);
     const page = await open(browser);
@@ -47,7 +47,10 @@ onEachStore('The page of connected apps', (system) => {
   });
 
   it('CON-14 disconnecting an app takes effect at once, affects only that app, and is confirmed', async () => {
-    const [family, bystander] = [await startFamily(system()), await startFamily(system())];
+    const [family, bystander] = [
+      await connectWithRefreshToken(system()),
+      await connectWithRefreshToken(system()),
+    ];
     expect(await isAccepted(family.link, family.accessToken)).to.equal(true);
     const browser = openBrowser(system().origins);
     const choice = { decision: 'disconnect', grant: grantIdOf(family) };
@@ -67,7 +70,7 @@ onEachStore('The page of connected apps', (system) => {
   });
 
   it('lowering a level takes effect at once: the app refreshes with the lower level', async () => {
-    const family = await startFamily(system());
+    const family = await connectWithRefreshToken(system());
     const browser = openBrowser(system().origins);
     const lower = { decision: 'lower', grant: grantIdOf(family), level: 'analytics' };
     const page = await open(browser);
@@ -85,8 +88,8 @@ onEachStore('The page of connected apps', (system) => {
   });
 
   it('CON-14 disconnecting all apps affects only that person’s apps', async () => {
-    const own = [await startFamily(system()), await startFamily(system())];
-    const other = await startFamily(system(), { person: 'grace' });
+    const own = [await connectWithRefreshToken(system()), await connectWithRefreshToken(system())];
+    const other = await connectWithRefreshToken(system(), { person: 'grace' });
     const browser = openBrowser(system().origins);
     const answer = await submitAccountForm(browser, await open(browser), {
       decision: 'disconnect-all',
@@ -100,7 +103,7 @@ onEachStore('The page of connected apps', (system) => {
   });
 
   it('the activity list shows why each connection ended', async () => {
-    const family = await startFamily(system());
+    const family = await connectWithRefreshToken(system());
     const { refreshToken } = await rotate(family, family.refreshToken);
     await rotate(family, refreshToken);
     advanceClock(120);
@@ -130,7 +133,7 @@ onEachStore('The page of connected apps', (system) => {
   });
 
   it('after a sign-out the page asks for a sign-in, and an earlier form has no effect', async () => {
-    const family = await startFamily(system());
+    const family = await connectWithRefreshToken(system());
     const browser = openBrowser(system().origins);
     const page = await open(browser);
     const stolen = openBrowser(system().origins);

@@ -15,13 +15,19 @@ import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
 import { postToken } from '../support/token-endpoints.ts';
-import { type Family, present, startFamily, rotate } from '../grants/family.ts';
+import {
+  type TokenFamily,
+  present,
+  connectWithRefreshToken,
+  rotate,
+} from '../grants/token-family.ts';
 
 const DAY = 86_400;
 const claimOf = (token: string, name: string) => String(decodeJwt(token)[name]);
-const grantOf = ({ accessToken }: Pick<Family, 'accessToken'>) => claimOf(accessToken, 'grant_id');
+const grantOf = ({ accessToken }: Pick<TokenFamily, 'accessToken'>) =>
+  claimOf(accessToken, 'grant_id');
 
-type End = (system: System, family: Family) => Promise<unknown>;
+type End = (system: System, family: TokenFamily) => Promise<unknown>;
 
 /** With the event in the audit log of those that are recorded with the grant. */
 const ENDS: { reason: Reason; end: End; event?: string }[] = [
@@ -77,7 +83,7 @@ onEachStore('A connection that ended', (system) => {
   for (const { reason, end, event } of ENDS)
     it(`says that it was because of ${reason}, and the refresh is refused`, async () => {
       const person = reason === 'account_disabled' ? 'grace' : 'ada';
-      const family = await startFamily(system(), { person });
+      const family = await connectWithRefreshToken(system(), { person });
       expect(await showGrant(system(), grantOf(family))).to.include({ state: 'active' });
       await end(system(), family);
       const { status, body } = await present(family, family.refreshToken);
@@ -107,7 +113,7 @@ onEachStore('A connection that ended', (system) => {
   });
 
   it('says that it reached its longest time', async () => {
-    const family = await startFamily(system());
+    const family = await connectWithRefreshToken(system());
     let { refreshToken } = family;
     for (let month = 0; month < 3; month += 1) {
       advanceClock(29 * DAY);
@@ -127,7 +133,7 @@ describe('Why a connection ended', () => {
     ['idle', 'revoked_by_client'].includes(one.reason),
   ))
     it(`is told for 30 days and not longer (${reason})`, async () => {
-      const family = await startFamily(system());
+      const family = await connectWithRefreshToken(system());
       await end(system(), family);
       advanceClock(30 * DAY - 60);
       expect(await showGrant(system(), grantOf(family))).to.include({ state: 'ended', reason });
@@ -137,7 +143,7 @@ describe('Why a connection ended', () => {
     });
 
   it('names refreshes that were refused, once an hour for each reason, and keeps them after they ceased', async () => {
-    const family = await startFamily(system());
+    const family = await connectWithRefreshToken(system());
     await changeAccount(system(), claimOf(family.accessToken, 'sub'), 'disable');
     for (let attempt = 0; attempt < 3; attempt += 1)
       expect((await present(family, family.refreshToken)).body.error).to.equal('invalid_grant');

@@ -1,4 +1,4 @@
-// Whoever reads the database, what is sent to it, or the log, finds nothing there that opens anything or names anybody.
+// Looks for secrets and names in the database, in the commands sent to it, and in the log.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
@@ -11,19 +11,19 @@ import { loadSettings } from '../../src/settings/load.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { createDeployment, STORES, type Deployment, type StoreKind } from '../support/system.ts';
-import { findCanaries, writingsOf, type Canaries } from './canaries.ts';
-import { goThroughLife, type Life } from './whole-life.ts';
+import { findCanaries, encodingsOf, type Canaries } from './canaries.ts';
+import { collectPrivateValues, type PrivateValues } from './private-values.ts';
 
-type Eavesdropper = { heard: () => Buffer; stop: () => void };
+type CommandMonitor = { commands: () => Buffer; stop: () => void };
 
-/** Every command that is sent to Redis, also those whose effect is gone a moment later. */
-async function listenToRedis(url: string): Promise<Eavesdropper> {
+/** Records every command sent to Redis, also those whose effect is overwritten later. */
+async function monitorRedis(url: string): Promise<CommandMonitor> {
   const redis = new Redis(url);
   const monitor = await redis.monitor();
-  const heard: string[] = [];
-  monitor.on('monitor', (_time: string, args: string[]) => heard.push(args.join(' ')));
+  const commands: string[] = [];
+  monitor.on('monitor', (_time: string, args: string[]) => commands.push(args.join(' ')));
   return {
-    heard: () => Buffer.from(heard.join('\n')),
+    commands: () => Buffer.from(commands.join('\n')),
     stop() {
       monitor.disconnect();
       redis.disconnect();
@@ -31,28 +31,34 @@ async function listenToRedis(url: string): Promise<Eavesdropper> {
   };
 }
 
-/** The file, and what was written to it a moment ago. */
+/** The database file and its write-ahead log. */
 function readSqliteFiles(address: string): Buffer {
   const file = address.slice('sqlite:'.length);
   return Buffer.concat([readFileSync(file), readFileSync(`${file}-wal`)]);
 }
 
-type Witnessed = { life: Life; log: Buffer; written: Buffer; stored: Buffer; place: Deployment };
+type Recorded = {
+  life: PrivateValues;
+  log: Buffer;
+  written: Buffer;
+  stored: Buffer;
+  place: Deployment;
+};
 
-/** Everything a client and a person do, with the log at its most talkative, and all that was left or passed by. */
-async function witnessLife(store: StoreKind): Promise<Witnessed> {
+/** Uses every feature with the log level trace. Records the log, the commands and the stored bytes. */
+async function recordLife(store: StoreKind): Promise<Recorded> {
   const place = await createDeployment({ store });
   const { storeAddress } = place.facts;
-  const eavesdropper = store === 'redis' ? await listenToRedis(storeAddress) : undefined;
+  const monitor = store === 'redis' ? await monitorRedis(storeAddress) : undefined;
   const lines: string[] = [];
   const logger = createLogger('trace', { write: (line) => void lines.push(line) });
   const gatehouse = await startGatehouse(loadSettings(place.environment), { logger });
   const { signalStore, facts } = place;
-  const life = await goThroughLife({ ...facts, signalStore, stop: gatehouse.stop });
+  const life = await collectPrivateValues({ ...facts, signalStore, stop: gatehouse.stop });
   const records = await readStoredBytes(storeAddress);
-  const written = eavesdropper?.heard() ?? readSqliteFiles(storeAddress);
+  const written = monitor?.commands() ?? readSqliteFiles(storeAddress);
   await gatehouse.stop();
-  eavesdropper?.stop();
+  monitor?.stop();
   return {
     life,
     place,
@@ -63,46 +69,46 @@ async function witnessLife(store: StoreKind): Promise<Witnessed> {
 }
 
 for (const store of STORES)
-  describe(`After a whole life on ${store}`, () => {
-    let witnessed: Witnessed | undefined;
+  describe(`Stored and logged data after every kind of request (${store})`, () => {
+    let result: Recorded | undefined;
     before(async () => {
-      witnessed = await witnessLife(store);
+      result = await recordLife(store);
     });
-    after(() => witnessed?.place.release());
+    after(() => result?.place.release());
 
-    function known(): Witnessed {
-      if (!witnessed) throw new Error('nothing was witnessed');
-      return witnessed;
+    function recorded(): Recorded {
+      if (!result) throw new Error('nothing was recorded');
+      return result;
     }
 
-    it('what is looked for would be found, in any writing', () => {
-      const { life } = known();
+    it('the search finds every secret in every encoding', () => {
+      const { life } = recorded();
       expect(life.canaries.size).to.be.above(30);
       for (const [what, value] of life.canaries) {
         const one: Canaries = new Map([[what, value]]);
-        for (const written of Object.values(writingsOf(value)))
+        for (const written of Object.values(encodingsOf(value)))
           expect(findCanaries(one, Buffer.from(`x${written}y`, 'latin1')), what).to.not.deep.equal(
             [],
           );
       }
     });
 
-    it('no secret and no name is in the database', () => {
-      const { life, stored } = known();
+    it('the database contains no secret and no name', () => {
+      const { life, stored } = recorded();
       expect(stored.length).to.be.above(5000);
       for (const kind of ['grant:', 'client:', 'account:', 'session:', 'connector:', 'audit:'])
         expect(stored.includes(kind), kind).to.equal(true);
       expect(findCanaries(life.canaries, stored)).to.deep.equal([]);
     });
 
-    it('no secret and no name was ever sent to it', () => {
-      const { life, written } = known();
+    it('the commands sent to the database contain no secret and no name', () => {
+      const { life, written } = recorded();
       expect(written.includes('grant:')).to.equal(true);
       expect(findCanaries(life.canaries, written)).to.deep.equal([]);
     });
 
-    it('LOG-01 LOG-04 COD-06 no secret and no name is in the log, which says what happened', () => {
-      const { life, log } = known();
+    it('LOG-01 LOG-04 COD-06 the log contains no secret and no name, and has a reason for every refusal', () => {
+      const { life, log } = recorded();
       const lines = log.toString().trim().split('\n');
       const logged = lines.map((line) => JSON.parse(line));
       expect(logged.length).to.be.above(50);
@@ -112,8 +118,8 @@ for (const store of STORES)
       expect(findCanaries(life.canaries, log)).to.deep.equal([]);
     });
 
-    it('the root secret opens records with the digest of a client secret, and without any code or token', async () => {
-      const { life, place } = known();
+    it('decrypted records contain the digest of a client secret and no code or token', async () => {
+      const { life, place } = recorded();
       const { store: opened } = await openSystemStore(place.facts);
       const { client, accessToken, refreshToken, code } = life.connected;
       const clientRecord = await opened.get(`client:${client.id}`);

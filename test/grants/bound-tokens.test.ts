@@ -1,4 +1,4 @@
-// What is kept of bound tokens and their proofs, what can be asked about them, how they end, and what they cost (RFC 9449, RFC 7662, RFC 7009).
+// DPoP-bound tokens (RFC 9449): introspection, revocation, storage and cost.
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { decodeJwt } from 'jose';
@@ -31,8 +31,8 @@ const RESOURCE_SERVER = {
 } as const;
 const { id, secret } = RESOURCE_SERVER;
 const FILE = { authorization: { introspectionClients: [{ id, secret }] } };
-/** A thumbprint of 43 characters, twice, with its names. */
-const MOST_MORE_BYTES = 120;
+/** A thumbprint has 43 characters and is stored twice, with its member names. */
+const MAX_EXTRA_BYTES = 120;
 
 async function storedGrant(system: System, accessToken: string) {
   const { store } = await openSystemStore(system);
@@ -42,7 +42,7 @@ async function storedGrant(system: System, accessToken: string) {
 }
 
 onEachStore(
-  'Bound tokens',
+  'DPoP-bound tokens',
   (system) => {
     let connector: Connector;
     let key: ProofKey;
@@ -59,7 +59,7 @@ onEachStore(
       return JSON.parse((await postToken(endpoint, RESOURCE_SERVER, token)).text);
     }
 
-    it('are introspected with their key, and others without', async () => {
+    it('introspection returns the key of a bound token, and no key for a bearer token', async () => {
       const { accessToken, refreshToken } = connection;
       const cnf = { jkt: key.thumbprint };
       expect(await introspect(accessToken)).to.deep.include({
@@ -75,7 +75,7 @@ onEachStore(
     });
 
     for (const held of ['accessToken', 'refreshToken'] as const)
-      it(`are revoked by the client, which needs no proof for that: ${held}`, async () => {
+      it(`a client revokes a bound token without a proof (${held})`, async () => {
         const { server, client } = connection;
         expect((await callBound(connection)).status).to.equal(200);
         await postToken(server.revocation_endpoint, client, connection[held]);
@@ -84,7 +84,7 @@ onEachStore(
         expect(status).to.equal(held === 'accessToken' ? 200 : 400);
       });
 
-    it('leave nothing in the store that names a proof or a key', async () => {
+    it('the store contains no proof id and no key thumbprint in plain text', async () => {
       const proofs = async () => (await countStoredKeys(system()))['dpop-proof'] ?? 0;
       const before = await proofs();
       const { link, accessToken, server } = connection;
@@ -106,7 +106,7 @@ onEachStore(
       expect(findCanaries(canaries, bytes)).to.deep.equal([]);
     });
 
-    it('write no proof for requests that are refused', async () => {
+    it('refused requests store no proof', async () => {
       const proofs = async () => (await countStoredKeys(system()))['dpop-proof'] ?? 0;
       const before = await proofs();
       const thief = { ...connection, key: await generateProofKey() };
@@ -118,7 +118,7 @@ onEachStore(
       expect(await proofs()).to.equal(before);
     });
 
-    it('add to their grant the thumbprint, and nothing to the grants of others', async () => {
+    it('the grant of a bound token stores the thumbprint, and other grants store nothing more', async () => {
       const plain = await connect(system(), connector);
       const [bound, other] = [
         await storedGrant(system(), connection.accessToken),
@@ -127,10 +127,10 @@ onEachStore(
       expect(bound?.refresh?.payload.jkt).to.equal(key.thumbprint);
       expect(JSON.stringify(other)).to.not.match(/jkt/i);
       const more = JSON.stringify(bound).length - JSON.stringify(other).length;
-      expect(more).to.be.within(43, MOST_MORE_BYTES);
+      expect(more).to.be.within(43, MAX_EXTRA_BYTES);
     });
 
-    it('are not minted: a minted token is a bearer token', async () => {
+    it('a minted token is not accepted with the DPoP scheme', async () => {
       const { token } = await mint(system());
       const link = addressOf(system());
       const { status, headers, rpc } = await callBound({ key, link, accessToken: token });
@@ -142,28 +142,28 @@ onEachStore(
   { file: FILE },
 );
 
-describe('On Redis, bound tokens', () => {
+describe('DPoP-bound tokens on Redis', () => {
   const system = useSystem({ store: 'redis' });
 
-  /** What the commands are about that a request sends to Redis. */
+  /** The kinds of keys in the commands that a request sends to Redis. */
   async function commandsOf(request: () => Promise<unknown>): Promise<string[]> {
     const redis = new Redis(system().storeAddress);
     const monitor = await redis.monitor();
-    const heard: string[] = [];
+    const commands: string[] = [];
     monitor.on('monitor', (_time: string, args: string[], source: string) => {
-      // What a script does is part of the command that runs it.
-      if (source !== 'lua') heard.push(args.join(' '));
+      // Commands inside of a script belong to the command that runs it.
+      if (source !== 'lua') commands.push(args.join(' '));
     });
     await request();
-    await redis.echo('everything before was heard');
-    while (!heard.some((line) => line.includes('everything before was heard')))
+    await redis.echo('end of the commands');
+    while (!commands.some((line) => line.includes('end of the commands')))
       await new Promise((resolve) => monitor.once('monitor', resolve));
     monitor.disconnect();
     redis.disconnect();
-    return heard.flatMap((line) => /\b(grant|dpop-proof):/.exec(line)?.[1] ?? []);
+    return commands.flatMap((line) => /\b(grant|dpop-proof):/.exec(line)?.[1] ?? []);
   }
 
-  it('cost a refresh one command, and other tokens none', async () => {
+  it('a bound refresh sends one store command more than an unbound refresh', async () => {
     const connector = await createConnector(system());
     const bound = await connectBound(system(), connector);
     const { server, client, refreshToken } = await connect(system(), connector);
@@ -173,7 +173,7 @@ describe('On Redis, bound tokens', () => {
     expect(proven).to.deep.equal(['grant', 'dpop-proof', 'grant']);
   });
 
-  it('wait while it stalls, because nobody knows which proofs were used, and work afterwards', async () => {
+  it('bound tokens get 503 while Redis is stalled, because used proofs are unknown, and work afterwards', async () => {
     const connector = await createConnector(system());
     const bound = await connectBound(system(), connector);
     const plain = await connect(system(), connector);

@@ -1,25 +1,25 @@
-// Values that must stay secret, looked for in bytes that others may read, however they are written there.
+// Searches bytes for secret values in several encodings.
 
-/** What the value is, and the value. */
+/** Description and value of each secret. */
 export type Canaries = Map<string, string>;
 
-/** Shorter ones turn up by chance. */
-const LEAST_CHARACTERS = 8;
+/** Shorter values occur by chance. */
+const MIN_CHARACTERS = 8;
 
-/** Which of the canaries are in the bytes, and in what writing. */
+/** Description and encoding of every canary in `bytes`. */
 export function findCanaries(canaries: Canaries, bytes: Buffer): string[] {
   const text = bytes.toString('latin1');
   const found: string[] = [];
   for (const [what, value] of canaries) {
-    if (value.length < LEAST_CHARACTERS) throw new Error(`${what} is too short to be looked for`);
-    for (const [writing, written] of Object.entries(writingsOf(value)))
-      if (text.includes(written)) found.push(`${what}, ${writing}`);
+    if (value.length < MIN_CHARACTERS) throw new Error(`${what} is too short to search for`);
+    for (const [encoding, encoded] of Object.entries(encodingsOf(value)))
+      if (text.includes(encoded)) found.push(`${what}, ${encoding}`);
   }
   return found;
 }
 
-/** As it is, for URLs and forms, in hexadecimal, and in base64 wherever in a longer text it begins. */
-export function writingsOf(value: string): Record<string, string> {
+/** Plain, URL-encoded, hexadecimal, and base64 at each of the three alignments in a longer text. */
+export function encodingsOf(value: string): Record<string, string> {
   const bytes = Buffer.from(value);
   const base64 = [0, 1, 2].flatMap((start) => {
     const text = Buffer.concat([Buffer.alloc(start), bytes]).toString('base64');

@@ -13,7 +13,7 @@ function recordOf(scope: string): GrantRecord {
   return { version: 1, seed: 's', connector: 'k', client, createdAt: 1, grant };
 }
 
-/** Issues a code of the scope that was approved; `record` is what is stored by then. */
+/** Issues a code with the approved scope for a grant that is stored as `record`. */
 async function issue(record: GrantRecord): Promise<unknown> {
   let stored = record;
   const change = async (_id: string, next: (current: GrantRecord) => GrantRecord | typeof KEEP) => {
@@ -27,16 +27,16 @@ async function issue(record: GrantRecord): Promise<unknown> {
   return stored.code?.payload.scope;
 }
 
-describe('A code', () => {
-  it('has the scope that was approved', async () => {
+describe('The scope of a code', () => {
+  it('a code has the approved scope', async () => {
     expect(await issue(recordOf(APPROVED))).to.equal(APPROVED);
   });
 
   for (const [what, limit, left] of [
-    ['staying connected', { level: 'operations', stays: false }, 'analytics operations'],
-    ['a level', { level: 'analytics', stays: true }, 'analytics offline_access'],
+    ['the refresh token', { level: 'operations', stays: false }, 'analytics operations'],
+    ['the level', { level: 'analytics', stays: true }, 'analytics offline_access'],
   ] as const)
-    it(`CON-18 has only the remaining scope if the person takes back ${what} meanwhile`, async () => {
+    it(`CON-18 a code has the reduced scope if the person reduced ${what} before it was issued`, async () => {
       const record = narrowed(recordOf(APPROVED), limit);
       if (!record) throw new Error('nothing was taken back');
       expect(await issue(record)).to.equal(left);

@@ -8,11 +8,11 @@ import { isAccepted } from '../support/mcp.ts';
 import type { TokenResponse } from '../support/oauth.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore } from '../support/system.ts';
-import { auditOf, expectEnded, present, times } from './family.ts';
+import { auditOf, expectEnded, present, times } from './token-family.ts';
 
 const ROUNDS = 5;
-const AT_ONCE = 50;
-const BUSY_MACHINE_MS = 60_000;
+const CONCURRENT = 50;
+const TIMEOUT_MS = 60_000;
 
 const KINDS = [
   { title: 'with a refresh token', stay: true },
@@ -29,15 +29,15 @@ for (const { title, stay } of KINDS) {
     const newCode = async () =>
       obtainCode(system(), await createConnector(system(), { maxUses: 1 }), { stay });
 
-    /** What the code gave, which is a refresh token exactly when the person wished to stay connected. */
-    async function exchanged(code: IssuedCode) {
+    /** Redeems the code. Expects a refresh token exactly if the person chose to stay connected. */
+    async function exchange(code: IssuedCode) {
       const { status, body } = await redeem(code);
       expect(status).to.equal(200);
       expect(body.refresh_token !== undefined).to.equal(stay);
       return { accessToken: body.access_token ?? '', refreshToken: body.refresh_token };
     }
 
-    async function expectGood(
+    async function expectActive(
       code: IssuedCode,
       { accessToken, refreshToken }: { accessToken: string; refreshToken: string | undefined },
     ): Promise<void> {
@@ -46,7 +46,7 @@ for (const { title, stay } of KINDS) {
       expect(await auditOf(system(), accessToken)).to.deep.equal([]);
     }
 
-    async function expectTakenBack(
+    async function expectGrantEnded(
       code: IssuedCode,
       { accessToken, refreshToken }: { accessToken: string; refreshToken: string | undefined },
     ): Promise<void> {
@@ -57,47 +57,47 @@ for (const { title, stay } of KINDS) {
       expectReplay(code, accessToken, await auditOf(system(), accessToken));
     }
 
-    it(`redeemed ${AT_ONCE} times at once is redeemed once, and what it gave is good`, async () => {
-      // However long the requests take, none comes a second after the first.
+    it(`of ${CONCURRENT} concurrent exchanges of a code one succeeds, and its tokens work`, async () => {
+      // With a stopped clock, no exchange counts as a replay, however long the requests take.
       freezeClock();
       for (let round = 0; round < ROUNDS; round += 1) {
         const code = await newCode();
-        const answers = await times(AT_ONCE, () => redeem(code));
+        const answers = await times(CONCURRENT, () => redeem(code));
         const [winner, ...others] = answers.toSorted((a, b) => a.status - b.status);
         others.forEach(expectRefused);
         expect(winner?.status).to.equal(200);
         const { access_token: accessToken = '', refresh_token: refreshToken } = winner?.body ?? {};
-        await expectGood(code, { accessToken, refreshToken });
+        await expectActive(code, { accessToken, refreshToken });
       }
-    }).timeout(BUSY_MACHINE_MS);
+    }).timeout(TIMEOUT_MS);
 
-    it('sent twice within a second is refused the second time, without harm', async () => {
+    it('a second exchange within a second is refused, and the tokens stay valid', async () => {
       freezeClock();
       const code = await newCode();
-      const given = await exchanged(code);
+      const given = await exchange(code);
       expectRefused(await redeem(code));
-      await expectGood(code, given);
+      await expectActive(code, given);
     });
 
     for (const seconds of [2, 30, 63, 3000]) {
-      it(`replayed ${seconds} s later takes back all it gave, with one event`, async () => {
+      it(`a code replayed after ${seconds} s ends the grant with one audit event`, async () => {
         const code = await newCode();
-        const given = await exchanged(code);
+        const given = await exchange(code);
         advanceClock(seconds);
         expectRefused(await redeem(code));
-        await expectTakenBack(code, given);
+        await expectGrantEnded(code, given);
       });
     }
 
-    it('replayed eight times at once takes back all it gave, with one event', async () => {
+    it('eight concurrent replays of a code end the grant with one audit event', async () => {
       const code = await newCode();
-      const given = await exchanged(code);
+      const given = await exchange(code);
       advanceClock(2);
       (await times(8, () => redeem(code))).forEach(expectRefused);
-      await expectTakenBack(code, given);
+      await expectGrantEnded(code, given);
     });
 
-    it('PKC-05 in wrong hands or with wrong words is refused and not used up', async () => {
+    it('PKC-05 a refused exchange by another client or with wrong parameters does not use up the code', async () => {
       const code = await newCode();
       const { link: other } = await createConnector(system());
       const stored = () => readStoredBytes(system().storeAddress, 'grant:');
@@ -107,20 +107,20 @@ for (const { title, stay } of KINDS) {
         expect((await redeem(code, { resource })).body.error).to.equal('invalid_target');
       await misuse(code);
       expect(await stored()).to.deep.equal(before);
-      await expectGood(code, await exchanged(code));
+      await expectActive(code, await exchange(code));
     });
 
-    it('in wrong hands after it was redeemed takes nothing back', async () => {
+    it('a refused exchange by another client after redemption does not end the grant', async () => {
       const code = await newCode();
-      const given = await exchanged(code);
+      const given = await exchange(code);
       advanceClock(2);
       await misuse(code);
-      await expectGood(code, given);
+      await expectActive(code, given);
     });
   });
 }
 
-/** What somebody who caught the code can try without the verifier, and a client that confuses its own requests. */
+/** Presents the code with wrong parameters and as other clients. Expects refusals. */
 async function misuse(code: IssuedCode): Promise<void> {
   const wrong = [
     { code_verifier: 'x'.repeat(43) },
@@ -130,11 +130,11 @@ async function misuse(code: IssuedCode): Promise<void> {
   for (const parameters of wrong) expectRefused(await redeem(code, parameters));
   const missing = await redeem(code, { redirect_uri: undefined });
   expect([missing.status, missing.body.error]).to.deep.equal([400, 'invalid_request']);
-  const strangers = [
+  const otherClients = [
     await registerClient(code.server),
     await registerClient(code.server, 'client_secret_basic'),
   ];
-  for (const client of strangers) expectRefused(await redeem({ ...code, client }));
+  for (const client of otherClients) expectRefused(await redeem({ ...code, client }));
 }
 
 function expectReplay(code: IssuedCode, accessToken: string, items: AuditItem[]): void {

@@ -31,76 +31,82 @@ function refreshedAt(at: number): Partial<GrantRecord> {
   return { refresh: { payload: { iat: START }, generation: 1, turns: [[0, 0, at]] } };
 }
 
-const CASES: { what: string; record: GrantRecord; end: number; reason: Reason; kept: number }[] = [
+const CASES: {
+  what: string;
+  record: GrantRecord;
+  end: number;
+  reason: Reason;
+  retention: number;
+}[] = [
   {
-    what: 'approved without a code',
+    what: 'without a code',
     record: recordWith({}),
     end: START + 46,
     reason: 'never_used',
-    kept: 0,
+    retention: 0,
   },
   {
-    what: 'whose code nobody exchanged',
+    what: 'with an unused code',
     record: recordWith({ code }),
     end: START + 65,
     reason: 'never_used',
-    kept: 0,
+    retention: 0,
   },
   {
     what: 'without a refresh token',
     record: recordWith({ code: usedCode }),
     end: START + 3601,
     reason: 'not_renewable',
-    kept: 30 * DAY,
+    retention: 30 * DAY,
   },
   {
-    what: 'that nobody refreshed',
+    what: 'that was never refreshed',
     record: recordWith({ refresh: { payload: { iat: START }, generation: 0, turns: [] } }),
     end: START + 30 * DAY,
     reason: 'idle',
-    kept: 30 * DAY,
+    retention: 30 * DAY,
   },
   {
-    what: 'that was refreshed on its tenth day only',
+    what: 'refreshed on its tenth day only',
     record: recordWith(refreshedAt(START + 10 * DAY)),
     end: START + 40 * DAY,
     reason: 'idle',
-    kept: 30 * DAY,
+    retention: 30 * DAY,
   },
   {
-    what: 'that was refreshed to the end',
+    what: 'refreshed until its last day',
     record: recordWith(refreshedAt(START + 89 * DAY)),
     end: START + 90 * DAY,
     reason: 'absolute',
-    kept: 30 * DAY,
+    retention: 30 * DAY,
   },
   {
-    what: 'that was vouched for on its tenth day last',
+    what: 'last asserted on its tenth day',
     record: recordWith({ vouchedAt: START + 10 * DAY }),
     end: START + 40 * DAY,
     reason: 'idle',
-    kept: 30 * DAY,
+    retention: 30 * DAY,
   },
   {
-    what: 'that was vouched for to the end',
+    what: 'asserted until its last day',
     record: recordWith({ vouchedAt: START + 89 * DAY }),
     end: START + 90 * DAY,
     reason: 'absolute',
-    kept: 30 * DAY,
+    retention: 30 * DAY,
   },
 ];
 
-describe('A grant', () => {
-  for (const { what, record, end, reason, kept } of CASES)
-    it(`${what} is over to the second because of ${reason}, and is kept ${kept / DAY} days more`, () => {
+describe('The lifetime of a grant', () => {
+  for (const { what, record, end, reason, retention } of CASES)
+    it(`a grant ${what} ends at its exact second with ${reason} and is stored ${retention / DAY} days longer`, () => {
       expect(endReason(record, LIFETIMES, end - 1)).to.equal(undefined);
       expect(endReason(record, LIFETIMES, end)).to.deep.equal({ reason, at: end });
-      expect(isActive(record, LIFETIMES, end - 1)).to.equal(kept > 0);
+      expect(isActive(record, LIFETIMES, end - 1)).to.equal(retention > 0);
       expect(isActive(record, LIFETIMES, end)).to.equal(false);
-      expect(timeToLive(record, LIFETIMES, START)).to.equal(end - START + kept);
+      expect(timeToLive(record, LIFETIMES, START)).to.equal(end - START + retention);
     });
 
-  it('remembers a refusal once an hour, and the last five', () => {
+  it('a grant records each kind of refusal once an hour and keeps the last five', () => {
     const reasons: Reason[] = ['connector_revoked', 'account_disabled', 'not_entitled'];
     let record = recordWith({});
     for (let hour = 0; hour < 5; hour += 1)

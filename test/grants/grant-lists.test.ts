@@ -17,7 +17,7 @@ import { type ManagementHost, openManagementHost } from '../management/managemen
 import { openSystemStore } from '../support/system-store.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore, type System } from '../support/system.ts';
-import { type Family, startFamily, times, rotate } from './family.ts';
+import { type TokenFamily, connectWithRefreshToken, times, rotate } from './token-family.ts';
 
 const DAY = 86_400;
 const lifetime = 90 * DAY;
@@ -32,7 +32,7 @@ onEachStore('The lists of grants', (system) => {
   });
   after(() => store.close());
 
-  const ownersOf = ({ accessToken }: Family): Owner[] => {
+  const ownersOf = ({ accessToken }: TokenFamily): Owner[] => {
     const { sub = '', client_id: client, connector } = decodeJwt(accessToken);
     return [
       { kind: 'account', id: sub },
@@ -40,28 +40,28 @@ onEachStore('The lists of grants', (system) => {
       { kind: 'connector', id: String(connector) },
     ];
   };
-  const grantOf = ({ accessToken }: Family) => String(decodeJwt(accessToken).grant_id);
+  const grantOf = ({ accessToken }: TokenFamily) => String(decodeJwt(accessToken).grant_id);
   const idsOf = async (owner: Owner, now = seconds()) =>
     (await listedGrants(store, owner, { lifetime, now })).map(({ id }) => id);
 
-  it('have a grant that was approved under its account, its client and its connector', async () => {
-    const family = await startFamily(system());
+  it('an approved grant is listed under its account, its client and its connector', async () => {
+    const family = await connectWithRefreshToken(system());
     for (const owner of ownersOf(family)) expect(await idsOf(owner)).to.include(grantOf(family));
     const clients = await connectedClients(store, { lifetime, now: seconds() });
     expect(clients).to.include(family.client.id);
   });
 
-  it('have all grants of many who approve at the same time, once each, the oldest first', async () => {
+  it('concurrent approvals are each listed once', async () => {
     const connector = await createConnector(system());
-    const families = await times(20, () => startFamily(system(), {}, connector));
+    const families = await times(20, () => connectWithRefreshToken(system(), {}, connector));
     const ids = await idsOf({ kind: 'connector', id: connector.id });
     expect(ids).to.have.members(families.map(grantOf));
-    const later = await startFamily(system(), {}, connector);
+    const later = await connectWithRefreshToken(system(), {}, connector);
     expect(await idsOf({ kind: 'connector', id: connector.id })).to.include(grantOf(later));
   });
 
-  it('are not written when a client refreshes or calls', async () => {
-    const family = await startFamily(system());
+  it('refreshes and calls do not write the lists', async () => {
+    const family = await connectWithRefreshToken(system());
     const before = await storedLists(system());
     expect(before).to.not.deep.equal([]);
     const { accessToken } = await rotate(family, family.refreshToken);
@@ -69,19 +69,19 @@ onEachStore('The lists of grants', (system) => {
     expect(await storedLists(system())).to.deep.equal(before);
   });
 
-  it('have a grant once, however often its form was sent', async () => {
+  it('a grant that is listed twice appears once', async () => {
     const owners = { account: 'a', client: 'c', connector: 'form' };
     const now = seconds();
     for (const at of [now, now + 1])
-      await listGrant(store, 'grant-of-a-form-sent-twice', owners, { lifetime, now: at });
+      await listGrant(store, 'grant-listed-twice', owners, { lifetime, now: at });
     expect(await idsOf({ kind: 'connector', id: 'form' })).to.have.length(1);
   });
 
-  it('keep a member whose grant is about to be written, and drop it when that never came', async () => {
+  it('an entry without a grant is removed only after the grant should have been written', async () => {
     const owner: Owner = { kind: 'connector', id: 'crashed' };
     const now = seconds();
     const owners = { account: 'a', client: 'c', connector: 'crashed' };
-    await listGrant(store, 'a-grant-that-never-came', owners, { lifetime, now });
+    await listGrant(store, 'grant-that-was-not-written', owners, { lifetime, now });
     const find = async (at: number) => {
       const [listed] = await listedGrants(store, owner, { lifetime, now: at });
       if (listed) await findListed(store, owner, listed, { lifetimes, now: at });
@@ -92,8 +92,8 @@ onEachStore('The lists of grants', (system) => {
     expect(await find(now + 130)).to.equal(undefined);
   });
 
-  it('have what is left of a grant that ended', async () => {
-    const family = await startFamily(system());
+  it('an ended grant is listed with its tombstone', async () => {
+    const family = await connectWithRefreshToken(system());
     const [owner] = ownersOf(family);
     if (!owner) throw new Error('a grant has an account');
     await endGrant(store, grantOf(family), 'disconnected', seconds());
@@ -109,36 +109,36 @@ onEachStore('The lists of grants', (system) => {
     });
   });
 
-  it('reach back over the turn of every quarter for as long as a grant is remembered', async () => {
+  it('the lists include grants of earlier quarters for as long as they are stored', async () => {
     const start = 90 * DAY * 250 - 1;
     const owner: Owner = { kind: 'account', id: 'quarters' };
     const owners = { account: 'quarters', client: 'c', connector: 'k' };
-    await listGrant(store, 'a-grant-of-long-ago', owners, { lifetime, now: start });
-    await listGrant(store, 'a-grant-a-second-later', owners, { lifetime, now: start + 1 });
+    await listGrant(store, 'grant-of-the-earlier-quarter', owners, { lifetime, now: start });
+    await listGrant(store, 'grant-of-the-later-quarter', owners, { lifetime, now: start + 1 });
     for (const days of [0, 30, 89, 119])
       expect(await idsOf(owner, start + 1 + days * DAY)).to.deep.equal([
-        'a-grant-of-long-ago',
-        'a-grant-a-second-later',
+        'grant-of-the-earlier-quarter',
+        'grant-of-the-later-quarter',
       ]);
   });
 });
 
-describe('The lists of grants, when the settings give grants a shorter life,', () => {
+describe('The lists of grants after the lifetime was shortened', () => {
   let host: ManagementHost;
   before(async () => {
     host = await openManagementHost();
   });
   after(() => host.close());
 
-  it('have those from before for as long as these live', async () => {
+  it('the lists include earlier grants until their longer lifetime is over', async () => {
     const owners = { account: 'a', client: 'c', connector: 'shorter' };
     const now = Math.floor(seconds());
-    await listGrant(host.store, 'a-grant-of-ninety-days', owners, { lifetime, now });
-    await listGrant(host.store, 'a-grant-of-a-day-or-so', owners, { lifetime: DAY, now });
+    await listGrant(host.store, 'grant-of-ninety-days', owners, { lifetime, now });
+    await listGrant(host.store, 'grant-of-one-day', owners, { lifetime: DAY, now });
     host.clock.ahead = 89 * DAY;
     const range = { lifetime: DAY, now: now + host.clock.ahead };
     const listed = await listedGrants(host.store, { kind: 'client', id: 'c' }, range);
-    expect(listed.map(({ id }) => id)).to.include('a-grant-of-ninety-days');
+    expect(listed.map(({ id }) => id)).to.include('grant-of-ninety-days');
     expect(await connectedClients(host.store, range)).to.deep.equal(['c']);
   });
 });

@@ -1,4 +1,4 @@
-// The rules for refresh tokens against a model that remembers everything: whatever is presented, whenever, and whatever the store forgot.
+// Compares the refresh token rules with a model that stores every rotation.
 import { expect } from 'chai';
 import { array, assert, constantFrom, integer, nat, property, record } from 'fast-check';
 import {
@@ -9,7 +9,7 @@ import {
 } from '../../src/grants/grant-record.ts';
 
 const GRACE = 60;
-/** Rotation of the same few seconds count as the last of them. */
+/** Rotations within these seconds are recorded with the time of the last one. */
 const TOLERANCE = 5;
 const START = 1_800_000_000;
 
@@ -25,30 +25,30 @@ function newRecord(): GrantRecord {
   };
 }
 
-/** Presents a generation to the record as a refresh does: what it was, and the record afterwards. */
+/** Presents a generation as a refresh does. Returns its class and the resulting record. */
 function present(before: GrantRecord, generation: number, now: number) {
   const { refresh } = before;
-  if (!refresh) throw new Error('the record has lost its refresh tokens');
-  const verdict = classifyRefreshToken(refresh, generation, now, GRACE);
-  const stands = verdict === 'repeat' || verdict === 'replay';
-  const after = stands ? before : rotate(before, refresh, generation, now, GRACE);
-  return { verdict, after, current: after.refresh?.generation ?? -1 };
+  if (!refresh) throw new Error('the record has no refresh token');
+  const kind = classifyRefreshToken(refresh, generation, now, GRACE);
+  const isUnchanged = kind === 'repeat' || kind === 'replay';
+  const after = isUnchanged ? before : rotate(before, refresh, generation, now, GRACE);
+  return { kind, after, current: after.refresh?.generation ?? -1 };
 }
 
-/** All that ever happened: who is the newest, whose successor each is, and when each was last turned. */
-type Model = { newest: number; parent: number | undefined; turnedAt: Map<number, number> };
+/** The newest generation, its parent, and when each generation was last rotated. */
+type Model = { newest: number; parent: number | undefined; rotatedAt: Map<number, number> };
 
 function newModel(): Model {
-  return { newest: 0, parent: undefined, turnedAt: new Map() };
+  return { newest: 0, parent: undefined, rotatedAt: new Map() };
 }
 
-/** What contract and common sense allow to be said. In the seconds of tolerance either is right. */
+/** The permitted classes. Within the tolerance two are permitted. */
 function allowed(
-  { newest, parent, turnedAt }: Model,
+  { newest, parent, rotatedAt }: Model,
   presented: number,
   now: number,
 ): PresentedToken[] {
-  const at = turnedAt.get(presented);
+  const at = rotatedAt.get(presented);
   if (presented === newest) return ['current'];
   if (at === undefined) return ['replay'];
   const old: PresentedToken = presented === parent ? 'late' : 'replay';
@@ -57,18 +57,18 @@ function allowed(
 }
 
 function remember(model: Model, presented: number, now: number): Model {
-  const turnedAt = new Map(model.turnedAt).set(presented, now);
-  return { newest: model.newest + 1, parent: presented, turnedAt };
+  const rotatedAt = new Map(model.rotatedAt).set(presented, now);
+  return { newest: model.newest + 1, parent: presented, rotatedAt };
 }
 
-/** `back`: how many generations behind the newest; `wait`: seconds since the step before. */
+/** `back`: generations behind the newest. `wait`: seconds since the previous step. */
 const presentation = record({
   back: constantFrom(0, 0, 0, 0, 1, 1, 2, 3, 9, 60),
   wait: constantFrom(0, 0, 0.01, 0.2, 1, 4, 5, 6, 30, 59, 60, 61, 65, 66, 3600),
 });
 
-describe('The rules for refresh tokens', () => {
-  it('say what a model that forgets nothing says, until a replay ends the family', () => {
+describe('The refresh token rules', () => {
+  it('the rules agree with a model of the full history until a replay ends the family', () => {
     assert(
       property(array(presentation, { minLength: 1, maxLength: 120 }), (steps) => {
         let stored = newRecord();
@@ -77,11 +77,11 @@ describe('The rules for refresh tokens', () => {
         for (const { back, wait } of steps) {
           now += wait;
           const presented = Math.max(0, model.newest - back);
-          const { verdict, after, current } = present(stored, presented, now);
-          expect(allowed(model, presented, now)).to.include(verdict);
-          if (verdict === 'replay') return;
-          if (verdict !== 'repeat') model = remember(model, presented, now);
-          expect(current, 'what the client is given is the newest').to.equal(model.newest);
+          const { kind, after, current } = present(stored, presented, now);
+          expect(allowed(model, presented, now)).to.include(kind);
+          if (kind === 'replay') return;
+          if (kind !== 'repeat') model = remember(model, presented, now);
+          expect(current, 'the client gets the newest generation').to.equal(model.newest);
           stored = after;
         }
       }),
@@ -89,31 +89,31 @@ describe('The rules for refresh tokens', () => {
     );
   });
 
-  it('leave one live leaf: of all that were given out and not yet turned, only the newest is good', () => {
+  it('of all issued tokens that were not rotated, only the newest is valid', () => {
     assert(
       property(array(presentation, { maxLength: 60 }), (steps) => {
         let stored = newRecord();
         let now = START;
         let leaf = 0;
-        const unturned = new Set([leaf]);
+        const unrotated = new Set([leaf]);
         for (const { back, wait } of steps) {
           now += wait;
           const presented = Math.max(0, leaf - back);
-          const { verdict, after, current } = present(stored, presented, now);
-          if (verdict === 'current') unturned.delete(presented);
-          unturned.add(current);
+          const { kind, after, current } = present(stored, presented, now);
+          if (kind === 'current') unrotated.delete(presented);
+          unrotated.add(current);
           [stored, leaf] = [after, current];
         }
-        const good = [...unturned].filter(
-          (generation) => present(stored, generation, now).verdict !== 'replay',
+        const valid = [...unrotated].filter(
+          (generation) => present(stored, generation, now).kind !== 'replay',
         );
-        expect(good).to.deep.equal([leaf]);
+        expect(valid).to.deep.equal([leaf]);
       }),
       { numRuns: 500 },
     );
   });
 
-  it('refuse no client that races, however many there are', () => {
+  it('concurrent refreshes of any number of clients are never refused', () => {
     const race = array(record({ client: nat(49), wait: constantFrom(0, 0.001, 0.01, 0.1) }), {
       minLength: 1,
       maxLength: 400,
@@ -125,8 +125,8 @@ describe('The rules for refresh tokens', () => {
         const held = Array.from({ length: 50 }, () => 0);
         for (const { client, wait } of steps) {
           now += wait;
-          const { verdict, after, current } = present(stored, held[client] ?? 0, now);
-          expect(verdict).to.be.oneOf(['current', 'repeat']);
+          const { kind, after, current } = present(stored, held[client] ?? 0, now);
+          expect(kind).to.be.oneOf(['current', 'repeat']);
           held[client] = current;
           stored = after;
         }
@@ -135,7 +135,7 @@ describe('The rules for refresh tokens', () => {
     );
   });
 
-  it('refuse no client that comes within the minute, although all before it went on at once', () => {
+  it('a client that refreshes within a minute is not refused, although earlier clients already used the successor', () => {
     const queue = record({ clients: integer({ min: 2, max: 200 }), milliseconds: nat(299) });
     assert(
       property(queue, ({ clients, milliseconds }) => {
@@ -144,15 +144,14 @@ describe('The rules for refresh tokens', () => {
           const now = START + (client * milliseconds) / 1000;
           const first = present(stored, 0, now);
           const second = present(first.after, first.current, now);
-          for (const { verdict } of [first, second])
-            expect(verdict).to.be.oneOf(['current', 'repeat']);
+          for (const { kind } of [first, second]) expect(kind).to.be.oneOf(['current', 'repeat']);
           stored = second.after;
         }
       }),
     );
   });
 
-  it('refuse no client that races after the store lost the last writes', () => {
+  it('concurrent refreshes after the store lost its last writes are never refused', () => {
     const writes = record({
       before: integer({ min: 1, max: 30 }),
       lost: nat(30),
@@ -168,8 +167,8 @@ describe('The rules for refresh tokens', () => {
         let stored = states[Math.max(0, before - lost)] ?? newRecord();
         const now = START + before * 0.5 + 10;
         for (const back of holders) {
-          const { verdict, after } = present(stored, Math.max(0, before - back), now);
-          expect(verdict).to.not.be.oneOf(['late', 'replay']);
+          const { kind, after } = present(stored, Math.max(0, before - back), now);
+          expect(kind).to.not.be.oneOf(['late', 'replay']);
           stored = after;
         }
       }),
@@ -177,7 +176,7 @@ describe('The rules for refresh tokens', () => {
     );
   });
 
-  it('keep a dozen entries of the last minute, whatever happens in it', () => {
+  it('the record keeps at most fourteen rotations', () => {
     assert(
       property(array(presentation, { minLength: 100, maxLength: 400 }), (steps) => {
         let stored = newRecord();

@@ -1,4 +1,4 @@
-// Introspection (RFC 7662): the resource servers of the settings learn what a token is good for now; nobody else learns anything.
+// RFC 7662.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
@@ -12,9 +12,15 @@ import {
   type TokenEndpointResponse,
 } from '../support/token-endpoints.ts';
 import { until } from '../store/condition.ts';
-import { type Family, present, startFamily, tokensOf, rotate } from './family.ts';
+import {
+  type TokenFamily,
+  present,
+  connectWithRefreshToken,
+  tokensOf,
+  rotate,
+} from './token-family.ts';
 
-const HINTS = [undefined, 'access_token', 'refresh_token', 'unheard-of'];
+const HINTS = [undefined, 'access_token', 'refresh_token', 'unknown'];
 const METHODS: AuthMethod[] = ['none', 'client_secret_basic', 'client_secret_post'];
 const RESOURCE_SERVER: Credentials = {
   id: 'figures-api',
@@ -49,14 +55,14 @@ onEachStore(
 
     const isActive = async (token: string) => (await factsOf(token)).active;
 
-    /** Well before a record would be read again by itself, which is after ten seconds. */
+    /** Times out before the cached record expires, which is after ten seconds. */
     async function untilInactive(...tokens: string[]): Promise<void> {
       for (const token of tokens)
-        await until('the token is not active', async () => (await isActive(token)) === false, 3);
+        await until('the token to be inactive', async () => (await isActive(token)) === false, 3);
       for (const token of tokens) expect(await factsOf(token)).to.deep.equal({ active: false });
     }
 
-    it('is advertised with the ways to authenticate', async () => {
+    it('the metadata has the introspection endpoint and its authentication methods', async () => {
       const metadata = await fetch(`${system().auth}/.well-known/oauth-authorization-server`);
       expect(await metadata.json()).to.deep.include({
         introspection_endpoint: `${system().auth}/oauth/introspect`,
@@ -65,15 +71,15 @@ onEachStore(
           'client_secret_post',
         ],
       });
-      const { accessToken } = await startFamily(system());
+      const { accessToken } = await connectWithRefreshToken(system());
       for (const method of METHODS.slice(1)) {
         const { text } = await introspect(accessToken, { as: { ...RESOURCE_SERVER, method } });
         expect(JSON.parse(text).active).to.equal(true);
       }
     });
 
-    it('of an access token says what the token says', async () => {
-      const { accessToken, client, link } = await startFamily(system());
+    it('introspection of an access token returns its claims', async () => {
+      const { accessToken, client, link } = await connectWithRefreshToken(system());
       const { sub, iat, exp, jti } = decodeJwt(accessToken);
       for (const hint of HINTS)
         expect(await factsOf(accessToken, hint)).to.deep.equal({
@@ -90,8 +96,8 @@ onEachStore(
         });
     });
 
-    it('of a refresh token says whose it is and until when it is good', async () => {
-      const { refreshToken, accessToken, client } = await startFamily(system());
+    it('introspection of a refresh token returns its account, client and expiry', async () => {
+      const { refreshToken, accessToken, client } = await connectWithRefreshToken(system());
       for (const hint of HINTS) {
         const facts = await factsOf(refreshToken, hint);
         expect(facts).to.include({ active: true, client_id: client.id });
@@ -101,11 +107,11 @@ onEachStore(
       }
     });
 
-    it('says inactive, and nothing more, of what is no token or no longer one', async () => {
-      const family = await startFamily(system());
+    it('introspection of an invalid or expired token returns inactive and nothing else', async () => {
+      const family = await connectWithRefreshToken(system());
       const code = await obtainCode(system(), await createConnector(system()));
       const [grant, , mac] = family.refreshToken.split('~');
-      const no = [
+      const invalid = [
         'x',
         'a.b.c',
         `${family.accessToken}x`,
@@ -113,7 +119,7 @@ onEachStore(
         `${family.refreshToken}\n`,
         code.callback.searchParams.get('code') ?? '',
       ];
-      for (const token of no)
+      for (const token of invalid)
         for (const hint of HINTS)
           expect(await factsOf(token, hint), token).to.deep.equal({ active: false });
       advanceClock(3600);
@@ -123,8 +129,8 @@ onEachStore(
       expect(await factsOf(family.refreshToken)).to.deep.equal({ active: false });
     });
 
-    it('of an old refresh token asks no more of it than a look: inactive, and the family lives', async () => {
-      const family = await startFamily(system());
+    it('introspection of a rotated refresh token returns inactive and does not end the family', async () => {
+      const family = await connectWithRefreshToken(system());
       const second = await rotate(family, family.refreshToken);
       const third = await rotate(family, second.refreshToken);
       advanceClock(66);
@@ -132,8 +138,8 @@ onEachStore(
       expect((await present(family, third.refreshToken)).status).to.equal(200);
     });
 
-    it('of one revoked access token says inactive; the others stay active', async () => {
-      const family = await startFamily(system());
+    it('introspection of a revoked access token returns inactive, and other tokens stay active', async () => {
+      const family = await connectWithRefreshToken(system());
       const next = await rotate(family, family.refreshToken);
       await revoke(family, next.accessToken);
       await untilInactive(next.accessToken);
@@ -141,8 +147,8 @@ onEachStore(
       expect(await isActive(next.refreshToken)).to.equal(true);
     });
 
-    it('of all that an ended grant gave says inactive', async () => {
-      const family = await startFamily(system());
+    it('introspection returns inactive for every token of an ended grant', async () => {
+      const family = await connectWithRefreshToken(system());
       const next = tokensOf(await present(family, family.refreshToken));
       await revoke(family, next.refreshToken);
       await untilInactive(
@@ -153,17 +159,17 @@ onEachStore(
       );
     });
 
-    it('of all that a revoked connect link gave says inactive', async () => {
+    it('introspection returns inactive for every token of a revoked connect link', async () => {
       const connector = await createConnector(system());
-      const family = await startFamily(system(), {}, connector);
+      const family = await connectWithRefreshToken(system(), {}, connector);
       expect(await isActive(family.accessToken)).to.equal(true);
       await revokeConnector(system(), connector.id);
       await untilInactive(family.accessToken, family.refreshToken);
     });
 
-    it('of all that an expired connect link gave says inactive', async () => {
+    it('introspection returns inactive for every token of an expired connect link', async () => {
       const expiresAt = new Date(Date.now() + 600_000).toISOString();
-      const family = await startFamily(
+      const family = await connectWithRefreshToken(
         system(),
         {},
         await createConnector(system(), { expiresAt }),
@@ -173,9 +179,9 @@ onEachStore(
       await untilInactive(family.accessToken, family.refreshToken);
     });
 
-    it('AUD-12 tells other clients nothing, not even about their own tokens', async () => {
+    it('AUD-12 introspection by other clients returns inactive, even for their own tokens', async () => {
       for (const method of METHODS) {
-        const family = await startFamily(system(), { method });
+        const family = await connectWithRefreshToken(system(), { method });
         const other = await registerClient(family.server, method);
         for (const as of [family.client, other])
           for (const token of [family.accessToken, family.refreshToken, 'x']) {
@@ -185,8 +191,8 @@ onEachStore(
       }
     });
 
-    it('tells nobody anything who does not prove who it is', async () => {
-      const { accessToken } = await startFamily(system());
+    it('introspection without valid client authentication gets 401', async () => {
+      const { accessToken } = await connectWithRefreshToken(system());
       const impostors: Credentials[] = [
         { ...RESOURCE_SERVER, secret: 'wrong' },
         { ...RESOURCE_SERVER, method: 'none' },
@@ -204,8 +210,8 @@ onEachStore(
       expect(JSON.parse(anonymous.text)).to.not.have.property('active');
     });
 
-    it('is all that a resource server may do', async () => {
-      const family = await startFamily(system());
+    it('a resource server can neither refresh nor revoke tokens', async () => {
+      const family = await connectWithRefreshToken(system());
       for (const token of [family.accessToken, family.refreshToken]) {
         const endpoint = family.server.revocation_endpoint;
         expect((await postToken(endpoint, RESOURCE_SERVER, token)).status).to.equal(200);
@@ -222,22 +228,22 @@ onEachStore(
   SETTINGS,
 );
 
-describe('Without resource servers in the settings', () => {
+describe('Introspection without resource servers in the settings', () => {
   const system = useSystem();
 
-  it('there is no introspection, and none is advertised', async () => {
-    const { accessToken, client, server } = await startFamily(system(), {
+  it('the introspection endpoint gets 404 and is not in the metadata', async () => {
+    const { accessToken, client, server } = await connectWithRefreshToken(system(), {
       method: 'client_secret_basic',
     });
-    const advertised = Object.keys(server).filter((name) => name.startsWith('introspection'));
-    expect(advertised).to.deep.equal([]);
+    const members = Object.keys(server).filter((name) => name.startsWith('introspection'));
+    expect(members).to.deep.equal([]);
     const endpoint = `${system().auth}/oauth/introspect`;
     expect((await postToken(endpoint, client, accessToken)).status).to.equal(404);
     expect((await fetch(endpoint)).status).to.equal(404);
   });
 });
 
-async function revoke({ server, client }: Family, token: string): Promise<void> {
+async function revoke({ server, client }: TokenFamily, token: string): Promise<void> {
   const { status } = await postToken(server.revocation_endpoint, client, token);
   expect(status).to.equal(200);
 }

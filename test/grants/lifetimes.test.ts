@@ -8,21 +8,21 @@ import type { TokenResponse } from '../support/oauth.ts';
 import { freezeClockAt, freezeClock } from '../support/clock.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore, useSystem } from '../support/system.ts';
-import { expectEnded, present, startFamily, tokensOf, rotate } from './family.ts';
+import { expectEnded, present, connectWithRefreshToken, tokensOf, rotate } from './token-family.ts';
 
 const HOUR = 3600;
 const DAY = 24 * HOUR;
 const IDLE = 30 * DAY;
 const ABSOLUTE = 90 * DAY;
-const MOST_BYTES = 2048;
-const BUSY_MACHINE_MS = 60_000;
+const MAX_BYTES = 2048;
+const TIMEOUT_MS = 60_000;
 
 function expectExpired({ status, body }: TokenResponse): void {
   expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
 }
 
-onEachStore('To the second', (system) => {
-  it('a code lives for a minute', async () => {
+onEachStore('Token lifetimes', (system) => {
+  it('a code expires after a minute', async () => {
     const connector = await createConnector(system());
     const now = freezeClock();
     const [early, late] = [
@@ -35,9 +35,9 @@ onEachStore('To the second', (system) => {
     expectExpired(await redeem(late));
   });
 
-  it('an access token lives for an hour, and says so', async () => {
+  it('an access token expires after an hour, as expires_in says', async () => {
     const now = freezeClock();
-    const family = await startFamily(system());
+    const family = await connectWithRefreshToken(system());
     const { body } = await present(family, family.refreshToken);
     expect(body.expires_in).to.equal(HOUR);
     freezeClockAt(now + HOUR - 1);
@@ -46,9 +46,12 @@ onEachStore('To the second', (system) => {
     expect(await isAccepted(family.link, body.access_token)).to.equal(false);
   });
 
-  it('a refresh token that nobody uses lives for 30 days, and each use begins them again', async () => {
+  it('a refresh token expires 30 days after its last use', async () => {
     const now = freezeClock();
-    const [used, unused] = [await startFamily(system()), await startFamily(system())];
+    const [used, unused] = [
+      await connectWithRefreshToken(system()),
+      await connectWithRefreshToken(system()),
+    ];
     freezeClockAt(now + IDLE - 1);
     const once = await rotate(used, used.refreshToken);
     freezeClockAt(now + IDLE);
@@ -59,9 +62,9 @@ onEachStore('To the second', (system) => {
     expectExpired(await present(used, refreshToken));
   });
 
-  it('repeats do not make a refresh token live longer', async () => {
+  it('a repeated refresh does not extend the lifetime of a refresh token', async () => {
     const now = freezeClock();
-    const family = await startFamily(system());
+    const family = await connectWithRefreshToken(system());
     const { refreshToken } = await rotate(family, family.refreshToken);
     freezeClockAt(now + 59);
     expect((await present(family, family.refreshToken)).body.refresh_token).to.equal(refreshToken);
@@ -70,10 +73,10 @@ onEachStore('To the second', (system) => {
     expectExpired(await present(family, family.refreshToken));
   });
 
-  it('a connection lives for 90 days however often it is used, and no access token outlives it', async () => {
+  it('a grant expires after 90 days, and no access token expires later', async () => {
     const now = freezeClock();
     const end = now + ABSOLUTE;
-    const family = await startFamily(system());
+    const family = await connectWithRefreshToken(system());
     let token = family.refreshToken;
     for (const at of [...daysAfter(now, 10), end - HOUR - 1, end - HOUR + 1, end - 60, end - 1]) {
       freezeClockAt(at);
@@ -94,27 +97,27 @@ onEachStore('To the second', (system) => {
   });
 });
 
-/** Seconds: every so many days, short of the 90th. */
+/** Seconds since the epoch, every `step` days until before day 90. */
 function daysAfter(start: number, step: number): number[] {
   return Array.from({ length: 90 / step - 1 }, (_, number) => start + (number + 1) * step * DAY);
 }
 
-describe('The record of a grant', () => {
+describe('The grant record', () => {
   const system = useSystem({ store: 'redis' });
 
-  it('stays under 2 kB through a thousand refreshes', async () => {
+  it('the grant record stays under 2 kB through a thousand refreshes', async () => {
     const now = freezeClock();
-    const family = await startFamily(system());
+    const family = await connectWithRefreshToken(system());
     const [stored, ...others] = (await readStoredBytes(system().storeAddress, 'grant:')).slice(-1);
     expect(others).to.deep.equal([]);
-    expect(stored?.bytes.length).to.be.within(100, MOST_BYTES);
+    expect(stored?.bytes.length).to.be.within(100, MAX_BYTES);
     let token = family.refreshToken;
     for (let refreshes = 1; refreshes <= 1000; refreshes += 1) {
       freezeClockAt(now + refreshes / 10);
       token = (await rotate(family, token)).refreshToken;
       if (refreshes % 100 > 0) continue;
       for (const { bytes } of await readStoredBytes(system().storeAddress, 'grant:'))
-        expect(bytes.length, `after ${refreshes}`).to.be.below(MOST_BYTES);
+        expect(bytes.length, `after ${refreshes}`).to.be.below(MAX_BYTES);
     }
-  }).timeout(BUSY_MACHINE_MS);
+  }).timeout(TIMEOUT_MS);
 });

@@ -9,13 +9,13 @@ import { isAccepted } from '../support/mcp.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { onEachStore } from '../support/system.ts';
 import { until } from '../store/condition.ts';
-import { type Family, present, startFamily, rotate } from './family.ts';
+import { type TokenFamily, present, connectWithRefreshToken, rotate } from './token-family.ts';
 
 const lifetimes = grantLifetimes({ accessToken: 3600, refreshTokenIdle: 30 * 86_400 });
 const scopeOf = (token: string) => decodeJwt(token).scope;
 
-onEachStore('Lowering the level of a connection', (system) => {
-  async function lower({ accessToken }: Family, level: Level) {
+onEachStore('Lowering the level of a grant', (system) => {
+  async function lower({ accessToken }: TokenFamily, level: Level) {
     const { store } = await openSystemStore(system());
     const id = String(decodeJwt(accessToken).grant_id);
     const limit = { level, stays: true };
@@ -25,8 +25,8 @@ onEachStore('Lowering the level of a connection', (system) => {
     return narrowing?.isNarrower;
   }
 
-  it('gives the lower level at every refresh, also when more is asked for', async () => {
-    const family = await startFamily(
+  it('refreshes after lowering get the lower level, also when they request more', async () => {
+    const family = await connectWithRefreshToken(
       system(),
       { level: 'full' },
       await createConnector(system(), { level: 'full' }),
@@ -40,22 +40,26 @@ onEachStore('Lowering the level of a connection', (system) => {
     expect(await isAccepted(family.link, more.body.access_token)).to.equal(true);
   });
 
-  it('shuts out what was issued before at once, and lets in what a refresh narrowed already', async () => {
-    const family = await startFamily(system());
+  it('lowering invalidates access tokens of a higher level at once, and keeps those of the lower level', async () => {
+    const family = await connectWithRefreshToken(system());
     const { body } = await present(family, family.refreshToken, { scope: 'analytics' });
     for (const token of [family.accessToken, body.access_token])
       expect(await isAccepted(family.link, token)).to.equal(true);
     await lower(family, 'analytics');
-    // The resource server would read the grant again by itself after ten seconds.
-    await until('shut out', async () => !(await isAccepted(family.link, family.accessToken)), 3);
+    // Times out before the cached grant expires, which is after ten seconds.
+    await until(
+      'the token to be refused',
+      async () => !(await isAccepted(family.link, family.accessToken)),
+      3,
+    );
     expect(await isAccepted(family.link, body.access_token)).to.equal(true);
     const next = await rotate(family, String(body.refresh_token));
     expect(scopeOf(next.accessToken)).to.equal('analytics');
     expect(await isAccepted(family.link, next.accessToken)).to.equal(true);
   });
 
-  it('never raises it', async () => {
-    const family = await startFamily(system());
+  it('lowering to a higher level has no effect', async () => {
+    const family = await connectWithRefreshToken(system());
     expect(await lower(family, 'operations')).to.equal(false);
     expect(await lower(family, 'full')).to.equal(false);
     expect(await isAccepted(family.link, family.accessToken)).to.equal(true);

@@ -4,23 +4,23 @@ import { REASONS } from '../../src/grants/reasons.ts';
 import { openPages } from '../../src/pages/pages.ts';
 
 const LANGUAGES = ['de', 'en', 'es', 'fr', 'ja', 'pt'];
-const OWN_DOING = ['disconnected', 'revoked_by_client'];
+const WITHOUT_ADVICE = ['disconnected', 'revoked_by_client'];
 
-describe('The reasons why connections end', () => {
+describe('The texts for reasons why a grant ended', () => {
   const { speak } = openPages({ productName: 'Gatehouse' });
 
   for (const reason of Object.keys(REASONS))
-    it(`have a text on the page: ${reason}`, () => {
+    it(`the reason ${reason} has a text on the account page`, () => {
       expect(speak(['en']).has(`reasons.${reason}`)).to.equal(true);
     });
 
   for (const language of LANGUAGES)
-    it(`say what happened, and then what to do about it: ${language}`, () => {
+    it(`every text (${language}) says what happened, and what to do unless the person ended the grant`, () => {
       const { say } = speak([language]);
-      const silent = Object.keys(REASONS).filter((reason) => {
+      const oneSentence = Object.keys(REASONS).filter((reason) => {
         const sentences = say(`reasons.${reason}`).match(/[^.。]+[.。]/g) ?? [];
         return sentences.length < 2;
       });
-      expect(silent.sort()).to.deep.equal(OWN_DOING);
+      expect(oneSentence.sort()).to.deep.equal(WITHOUT_ADVICE);
     });
 });

@@ -1,4 +1,4 @@
-// Records in the oldest form that is still read, with no more than they must have; they change only when that form is given up.
+// Records in the oldest version that is still read. Change them only when support for that version ends.
 
 /** `now` in seconds. The account is Ada of the development identity provider. */
 export function recordsOfVersion1(now: number, { resource, issuer }: Addresses) {

@@ -1,4 +1,4 @@
-// What an older refresh token is good for depends on how old it is and on what became of its successor (RFC 9700 section 4.14.2).
+// RFC 9700 section 4.14.2.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { advanceClock, freezeClock, freezeClockAt } from '../support/clock.ts';
@@ -8,22 +8,22 @@ import {
   auditOf,
   expectAlive,
   expectEnded,
-  type Family,
+  type TokenFamily,
   present,
-  startFamily,
+  connectWithRefreshToken,
   times,
   tokensOf,
   rotate,
-} from './family.ts';
+} from './token-family.ts';
 
 const HOUR = 3600;
 const METHODS: AuthMethod[] = ['none', 'client_secret_basic'];
 
 for (const method of METHODS) {
-  onEachStore(`A refresh token (${method})`, (system) => {
-    const start = () => startFamily(system(), { method });
+  onEachStore(`Refresh token rotation (${method})`, (system) => {
+    const start = () => connectWithRefreshToken(system(), { method });
 
-    it('is replaced at every use, with an access token of its own each time', async () => {
+    it('each refresh returns a new refresh token and a new access token', async () => {
       const family = await start();
       const first = await rotate(family, family.refreshToken);
       const second = await rotate(family, first.refreshToken);
@@ -33,7 +33,7 @@ for (const method of METHODS) {
       await expectAlive(family, second);
     });
 
-    it('one or two generations old gives the current one for a minute', async () => {
+    it('for a minute, a token one or two generations old returns the current token', async () => {
       const now = freezeClock();
       const family = await start();
       const first = await rotate(family, family.refreshToken);
@@ -54,7 +54,7 @@ for (const method of METHODS) {
       [1, 'a second'],
       [8 * HOUR, 'eight hours'],
     ] as const) {
-      it(`whose answer was lost works again after ${time}`, async () => {
+      it(`a token whose response was lost works again after ${time}`, async () => {
         const family = await start();
         await rotate(family, family.refreshToken);
         advanceClock(seconds);
@@ -63,7 +63,7 @@ for (const method of METHODS) {
       });
     }
 
-    it('whose answer is lost again and again works again and again', async () => {
+    it('a token whose response is lost repeatedly works again each time', async () => {
       const family = await start();
       for (let loss = 0; loss < 5; loss += 1) {
         await rotate(family, family.refreshToken);
@@ -72,7 +72,7 @@ for (const method of METHODS) {
       await expectAlive(family, await rotate(family, family.refreshToken));
     });
 
-    it('whose successor was not used in a minute turns once more: that successor is dead and ends the family', async () => {
+    it('a token whose successor is unused after a minute is rotated again, and the first successor counts as replay', async () => {
       const now = freezeClock();
       const family = await start();
       const lost = await rotate(family, family.refreshToken);
@@ -89,7 +89,7 @@ for (const method of METHODS) {
       expect(await replaysOf(family)).to.have.length(1);
     });
 
-    it('whose successor was used, a minute later, ends the family with one event', async () => {
+    it('a token presented a minute after its successor was used ends the family with one audit event', async () => {
       const now = freezeClock();
       const family = await start();
       const first = await rotate(family, family.refreshToken);
@@ -104,7 +104,7 @@ for (const method of METHODS) {
       await expectOneReplay(family);
     });
 
-    it('stolen and replayed eight times at once ends the family with one event', async () => {
+    it('eight concurrent replays of a token end the family with one audit event', async () => {
       const family = await start();
       const first = await rotate(family, family.refreshToken);
       advanceClock(61);
@@ -119,12 +119,12 @@ for (const method of METHODS) {
       await expectOneReplay(family);
     });
 
-    async function replaysOf({ accessToken }: Family) {
+    async function replaysOf({ accessToken }: TokenFamily) {
       const items = await auditOf(system(), accessToken);
       return items.filter(({ event }) => event === 'refresh_replay');
     }
 
-    async function expectOneReplay(family: Family): Promise<void> {
+    async function expectOneReplay(family: TokenFamily): Promise<void> {
       const { sub } = decodeJwt(family.accessToken);
       const [replay, ...more] = await replaysOf(family);
       expect(more).to.deep.equal([]);

@@ -1,4 +1,4 @@
-// What a refresh is refused for costs nothing: the stored grant stays as it is, and the client goes on (RFC 6749 section 6, RFC 8707).
+// RFC 6749 section 6, RFC 8707.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
@@ -9,14 +9,14 @@ import { onEachStore } from '../support/system.ts';
 import {
   auditOf,
   expectAlive,
-  type Family,
+  type TokenFamily,
   present,
-  startFamily,
+  connectWithRefreshToken,
   tokensOf,
   rotate,
-} from './family.ts';
+} from './token-family.ts';
 
-/** `<grant>~<generation>~<MAC>`, with what an attacker who saw some of them could make of it. */
+/** Forged tokens from valid ones of the form `<grant>~<generation>~<MAC>`. */
 function forgeries(old: string, current: string, foreign: string): Record<string, string> {
   const [grant = '', generation = '', mac = ''] = current.split('~');
   const [, oldGeneration, oldMac] = old.split('~');
@@ -31,12 +31,12 @@ function forgeries(old: string, current: string, foreign: string): Record<string
     'the id of another grant': `${foreignGrant}~${generation}~${mac}`,
     'a generation with leading zeros': `${grant}~00${generation}~${mac}`,
     'an old generation with leading zeros': `${grant}~00${oldGeneration}~${oldMac}`,
-    'a generation to come': `${grant}~${Number(generation) + 1}~${mac}`,
+    'the next generation': `${grant}~${Number(generation) + 1}~${mac}`,
     'a generation far ahead': `${grant}~999999999~${mac}`,
-    'a generation beyond numbers': `${grant}~9007199254740993~${mac}`,
-    'a generation below zero': `${grant}~-1~${mac}`,
+    'a generation beyond safe integers': `${grant}~9007199254740993~${mac}`,
+    'a negative generation': `${grant}~-1~${mac}`,
     'no generation': `${grant}~${mac}`,
-    'another spelling of the MAC': `${grant}~${generation}~${mac.slice(0, -1)}${otherSpelling(mac)}`,
+    'another encoding of the MAC': `${grant}~${generation}~${mac.slice(0, -1)}${otherEncoding(mac)}`,
     'a padded MAC': `${current}=`,
     'a newline at the end': `${current}\n`,
     'a newline before': `\n${current}`,
@@ -47,17 +47,17 @@ function forgeries(old: string, current: string, foreign: string): Record<string
   };
 }
 
-/** 43 letters of base64url hold two bits more than 32 bytes do: the last letter has three twins. */
-function otherSpelling(mac: string): string {
+/** 43 base64url letters hold two bits more than 32 bytes, so four last letters decode to the same bytes. */
+function otherEncoding(mac: string): string {
   const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
   return letters[letters.indexOf(mac.slice(-1)) ^ 1] ?? '';
 }
 
-onEachStore('A refresh that is refused', (system) => {
+onEachStore('A refused refresh', (system) => {
   const storedGrants = () => readStoredBytes(system().storeAddress, 'grant:');
 
-  /** Refused with `error`, whoever asks and whatever for, without a trace in what is stored. */
-  async function expectNoHarm(
+  /** Expects a refusal with `error` that changes nothing in the store. */
+  async function expectRefusedUnchanged(
     what: string,
     error: string,
     attempt: () => Promise<TokenResponse>,
@@ -73,48 +73,50 @@ onEachStore('A refresh that is refused', (system) => {
     expect(await storedGrants(), what).to.deep.equal(before);
   }
 
-  async function expectUnmoved(family: Family, current: string): Promise<void> {
+  async function expectStillActive(family: TokenFamily, current: string): Promise<void> {
     await expectAlive(family, tokensOf(await present(family, current)));
     expect(await auditOf(system(), family.accessToken)).to.deep.equal([]);
   }
 
-  it('because the token was made up harms nobody, not even with the id of a real grant', async () => {
-    const family = await startFamily(system());
-    const foreign = await startFamily(system());
+  it('forged tokens are refused and change no grant, also with the id of a real grant', async () => {
+    const family = await connectWithRefreshToken(system());
+    const foreign = await connectWithRefreshToken(system());
     const { refreshToken: current } = await rotate(family, family.refreshToken);
     const forged = Object.entries(forgeries(family.refreshToken, current, foreign.refreshToken));
     for (const minutesLater of [0, 2]) {
       advanceClock(minutesLater * 60);
       for (const [what, token] of forged)
-        await expectNoHarm(what, 'invalid_grant', () => present(family, token));
+        await expectRefusedUnchanged(what, 'invalid_grant', () => present(family, token));
     }
-    await expectUnmoved(family, current);
-    await expectUnmoved(foreign, foreign.refreshToken);
+    await expectStillActive(family, current);
+    await expectStillActive(foreign, foreign.refreshToken);
   });
 
-  it('because another client asked harms nobody, with a current token and with an old one', async () => {
-    const family = await startFamily(system());
+  it("another client's refresh is refused and changes nothing, with a current and with an old token", async () => {
+    const family = await connectWithRefreshToken(system());
     const { refreshToken: parent } = await rotate(family, family.refreshToken);
     const { refreshToken: current } = await rotate(family, parent);
-    const strangers = [
+    const otherClients = [
       await registerClient(family.server),
       await registerClient(family.server, 'client_secret_basic'),
     ];
     for (const minutesLater of [0, 2]) {
       advanceClock(minutesLater * 60);
-      for (const client of strangers)
+      for (const client of otherClients)
         for (const token of [current, parent, family.refreshToken])
           for (const resource of [undefined, 'x'])
-            await expectNoHarm(`${client.method}, ${minutesLater} min`, 'invalid_grant', () =>
-              refresh(family.server, client, token, { resource }),
+            await expectRefusedUnchanged(
+              `${client.method}, ${minutesLater} min`,
+              'invalid_grant',
+              () => refresh(family.server, client, token, { resource }),
             );
     }
-    await expectUnmoved(family, current);
+    await expectStillActive(family, current);
   });
 
-  it('because the client did not prove who it is harms nobody', async () => {
+  it('a refresh with failed client authentication changes nothing', async () => {
     for (const method of ['client_secret_basic', 'client_secret_post'] as const) {
-      const family = await startFamily(system(), { method });
+      const family = await connectWithRefreshToken(system(), { method });
       const { refreshToken: parent } = await rotate(family, family.refreshToken);
       const { refreshToken: current } = await rotate(family, parent);
       const { client, server } = family;
@@ -126,15 +128,17 @@ onEachStore('A refresh that is refused', (system) => {
       advanceClock(61);
       for (const impostor of impostors)
         for (const token of [current, family.refreshToken])
-          await expectNoHarm(`${impostor.method}, ${impostor.secret}`, 'invalid_client', () =>
-            refresh(server, impostor, token),
+          await expectRefusedUnchanged(
+            `${impostor.method}, ${impostor.secret}`,
+            'invalid_client',
+            () => refresh(server, impostor, token),
           );
-      await expectUnmoved(family, current);
+      await expectStillActive(family, current);
     }
   });
 
-  it('because it names another resource uses nothing up', async () => {
-    const family = await startFamily(system());
+  it('a refresh that names another resource changes nothing', async () => {
+    const family = await connectWithRefreshToken(system());
     const { link: other } = await createConnector(system());
     const { refreshToken: current } = await rotate(family, family.refreshToken);
     const { resource } = system();
@@ -151,25 +155,25 @@ onEachStore('A refresh that is refused', (system) => {
       advanceClock(minutesLater * 60);
       for (const value of wrong)
         for (const token of [current, family.refreshToken])
-          await expectNoHarm(String(value), 'invalid_target', () =>
+          await expectRefusedUnchanged(String(value), 'invalid_target', () =>
             present(family, token, { resource: value }),
           );
     }
-    await expectUnmoved(family, current);
+    await expectStillActive(family, current);
   });
 });
 
-onEachStore('The scope of a refresh', (system) => {
-  it('narrows one access token, and the next one has all that was granted', async () => {
+onEachStore('The scope parameter of a refresh', (system) => {
+  it('a narrower scope applies to one access token, and the next has the full scope', async () => {
     const family = await connect(system(), await createConnector(system()));
     const wishes = [
       ['analytics', 'analytics offline_access'],
       [undefined, 'operations offline_access'],
       ['analytics offline_access', 'analytics offline_access'],
       ['operations', 'operations offline_access'],
-      ['analytics unheard-of', 'analytics offline_access'],
+      ['analytics unknown', 'analytics offline_access'],
       ['offline_access', 'operations offline_access'],
-      ['unheard-of', 'operations offline_access'],
+      ['unknown', 'operations offline_access'],
     ];
     let token = family.refreshToken;
     for (const [scope, given] of wishes) {
@@ -179,7 +183,7 @@ onEachStore('The scope of a refresh', (system) => {
     }
   });
 
-  it('that asks for more than was granted gets what was granted', async () => {
+  it('a scope beyond the grant gets the scope of the grant', async () => {
     const connector = await createConnector(system(), { level: 'full' });
     const family = await connect(system(), connector, { level: 'operations' });
     let token = family.refreshToken;

@@ -1,4 +1,4 @@
-// Revocation (RFC 7009): a refresh token takes the whole connection with it, an access token only itself, and nobody ends what is not theirs.
+// RFC 7009.
 import { expect } from 'chai';
 import type { GrantRecord } from '../../src/grants/grant-record.ts';
 import { findGrant } from '../../src/grants/grants.ts';
@@ -20,27 +20,27 @@ import {
   auditOf,
   expectAlive,
   expectEnded,
-  type Family,
+  type TokenFamily,
   present,
-  startFamily,
+  connectWithRefreshToken,
   times,
   tokensOf,
   rotate,
-} from './family.ts';
+} from './token-family.ts';
 
-const HINTS = [undefined, 'access_token', 'refresh_token', 'unheard-of'];
+const HINTS = [undefined, 'access_token', 'refresh_token', 'unknown'];
 const METHODS: AuthMethod[] = ['none', 'client_secret_basic', 'client_secret_post'];
 
 function revoke(
-  { server, client }: Pick<Family, 'server' | 'client'>,
+  { server, client }: Pick<TokenFamily, 'server' | 'client'>,
   token: string | undefined,
   { hint, as = client }: { hint?: string | undefined; as?: Credentials } = {},
 ): Promise<TokenEndpointResponse> {
   return postToken(server.revocation_endpoint, as, token, hint);
 }
 
-/** RFC 7009 section 2.2: whether it did anything is nobody's business. */
-function expectDone({ status, headers, text }: TokenEndpointResponse): void {
+/** RFC 7009 section 2.2: the response is the same whether or not a token was revoked. */
+function expectAccepted({ status, headers, text }: TokenEndpointResponse): void {
   expect([status, text]).to.deep.equal([200, '']);
   expect(headers.get('cache-control')).to.equal('no-store');
 }
@@ -53,60 +53,60 @@ function expectError(
   expect(headers.get('cache-control')).to.equal('no-store');
 }
 
-/** Well before a resource server would read the grant again by itself, which it does every ten seconds. */
-function untilShutOut({ link }: Family, token: string): Promise<true> {
+/** Times out before the cached grant expires, which is after ten seconds. */
+function untilRefused({ link }: TokenFamily, token: string): Promise<true> {
   return until(
-    'the token is no longer let in',
+    'the token to be refused',
     async () => !(await isAccepted(link, token)),
     3,
   ) as Promise<true>;
 }
 
-onEachStore('Revoking a refresh token', (system) => {
+onEachStore('Revocation of a refresh token', (system) => {
   for (const method of METHODS)
     for (const hint of method === 'none' ? HINTS : [undefined])
-      it(`ends the connection (${method}, hint ${hint ?? 'absent'})`, async () => {
-        const family = await startFamily(system(), { method });
+      it(`revoking a refresh token ends the grant (${method}, hint ${hint ?? 'absent'})`, async () => {
+        const family = await connectWithRefreshToken(system(), { method });
         const next = await rotate(family, family.refreshToken);
         for (const { accessToken } of [family, next])
           expect(await isAccepted(family.link, accessToken)).to.equal(true);
-        expectDone(await revoke(family, next.refreshToken, { hint }));
-        for (const { accessToken } of [family, next]) await untilShutOut(family, accessToken);
+        expectAccepted(await revoke(family, next.refreshToken, { hint }));
+        for (const { accessToken } of [family, next]) await untilRefused(family, accessToken);
         await expectEnded(family, {
           accessTokens: [],
           refreshTokens: [next.refreshToken, family.refreshToken],
         });
-        expectDone(await revoke(family, next.refreshToken, { hint }));
+        expectAccepted(await revoke(family, next.refreshToken, { hint }));
         const [ended, ...more] = await auditOf(system(), family.accessToken);
         expect(ended).to.include({ event: 'grant_ended', clientId: family.client.id });
         expect(more).to.deep.equal([]);
       });
 
-  it('of an older generation ends the connection too, repeated or late', async () => {
+  it('revoking a refresh token of an older generation ends the grant', async () => {
     for (const seconds of [0, 61]) {
-      const family = await startFamily(system());
+      const family = await connectWithRefreshToken(system());
       const next = await rotate(family, family.refreshToken);
       advanceClock(seconds);
-      expectDone(await revoke(family, family.refreshToken));
-      await untilShutOut(family, next.accessToken);
+      expectAccepted(await revoke(family, family.refreshToken));
+      await untilRefused(family, next.accessToken);
       await expectEnded(family, { accessTokens: [], refreshTokens: [next.refreshToken] });
     }
   });
 
-  it('ends the connection also when the token begins like a JWT', async () => {
-    const family = await startFamily(system());
+  it('revoking a refresh token that begins like a JWT ends the grant', async () => {
+    const family = await connectWithRefreshToken(system());
     const refreshToken = await renameGrant(family.refreshToken, (id) => `ey${id.slice(2)}`);
     const next = await rotate(family, refreshToken);
-    expectDone(await revoke(family, next.refreshToken));
+    expectAccepted(await revoke(family, next.refreshToken));
     await expectEnded(family, { accessTokens: [next.accessToken], refreshTokens: [refreshToken] });
   });
 
-  /** A copy of the grant under another id, as if that one had been drawn, and the refresh token for it. */
+  /** Stores a copy of the grant under another id. Returns the refresh token for the copy. */
   async function renameGrant(refreshToken: string, rename: (id: string) => string) {
     const { store, secret } = await openSystemStore(system());
     const [id = ''] = refreshToken.split('~');
     const found = await findGrant(store, id);
-    if (!found) throw new Error('the grant is not in the store');
+    if (!found) throw new Error('the grant was not found');
     const copy: GrantRecord = JSON.parse(JSON.stringify(found.value).replaceAll(id, rename(id)));
     await store.add(`grant:${rename(id)}`, copy, 3600);
     await store.close();
@@ -118,38 +118,38 @@ onEachStore('Revoking a refresh token', (system) => {
     );
   }
 
-  it('eight times at once is recorded once', async () => {
-    const family = await startFamily(system());
-    (await times(8, () => revoke(family, family.refreshToken))).forEach(expectDone);
+  it('eight concurrent revocations of a refresh token are recorded once', async () => {
+    const family = await connectWithRefreshToken(system());
+    (await times(8, () => revoke(family, family.refreshToken))).forEach(expectAccepted);
     expect(await auditOf(system(), family.accessToken)).to.have.length(1);
   });
 });
 
-onEachStore('Revoking an access token', (system) => {
+onEachStore('Revocation of an access token', (system) => {
   for (const hint of HINTS)
-    it(`ends that token and nothing else (hint ${hint ?? 'absent'})`, async () => {
-      const family = await startFamily(system());
+    it(`revoking an access token ends that token only (hint ${hint ?? 'absent'})`, async () => {
+      const family = await connectWithRefreshToken(system());
       const next = await rotate(family, family.refreshToken);
       expect(await isAccepted(family.link, next.accessToken)).to.equal(true);
-      expectDone(await revoke(family, next.accessToken, { hint }));
-      await untilShutOut(family, next.accessToken);
+      expectAccepted(await revoke(family, next.accessToken, { hint }));
+      await untilRefused(family, next.accessToken);
       expect(await isAccepted(family.link, family.accessToken)).to.equal(true);
       await expectAlive(family, tokensOf(await present(family, next.refreshToken)));
       expect(await isAccepted(family.link, next.accessToken)).to.equal(false);
       expect(await auditOf(system(), family.accessToken)).to.deep.equal([]);
     });
 
-  it('fifty times leaves the connection, and once more ends it', async () => {
-    const family = await startFamily(system());
+  it('revoking fifty access tokens keeps the grant, and revoking one more ends it', async () => {
+    const family = await connectWithRefreshToken(system());
     const { refreshToken } = await rotate(family, family.refreshToken);
     const revokeAnother = async () => {
       const { accessToken } = tokensOf(await present(family, family.refreshToken));
-      expectDone(await revoke(family, accessToken));
+      expectAccepted(await revoke(family, accessToken));
     };
     for (let count = 0; count < 50; count += 1) await revokeAnother();
     expect(await isAccepted(family.link, family.accessToken)).to.equal(true);
     await revokeAnother();
-    await untilShutOut(family, family.accessToken);
+    await untilRefused(family, family.accessToken);
     await expectEnded(family, { accessTokens: [], refreshTokens: [refreshToken] });
     const [ended, ...more] = await auditOf(system(), family.accessToken);
     expect(ended).to.include({ event: 'grant_ended', clientId: family.client.id });
@@ -157,23 +157,23 @@ onEachStore('Revoking an access token', (system) => {
   });
 });
 
-onEachStore('Revoking', (system) => {
-  it('what belongs to another client is answered like anything else and ends nothing', async () => {
-    const family = await startFamily(system());
-    const strangers = [
+onEachStore('The revocation endpoint', (system) => {
+  it('a token of another client gets 200 and is not revoked', async () => {
+    const family = await connectWithRefreshToken(system());
+    const otherClients = [
       await registerClient(family.server),
       await registerClient(family.server, 'client_secret_basic'),
     ];
     const next = await rotate(family, family.refreshToken);
-    for (const as of strangers)
+    for (const as of otherClients)
       for (const hint of HINTS)
         for (const token of [next.accessToken, next.refreshToken, family.refreshToken])
-          expectDone(await revoke(family, token, { as, hint }));
+          expectAccepted(await revoke(family, token, { as, hint }));
     await expectAlive(family, next);
   });
 
-  it('what is not a token is answered like anything else and ends nothing', async () => {
-    const family = await startFamily(system());
+  it('an invalid token gets 200 and ends no grant', async () => {
+    const family = await connectWithRefreshToken(system());
     const [grant, , mac] = family.refreshToken.split('~');
     const [header, payload, signature = ''] = family.accessToken.split('.');
     const forged = [
@@ -193,12 +193,12 @@ onEachStore('Revoking', (system) => {
       family.refreshToken + 'x'.repeat(5000),
     ];
     for (const token of forged)
-      for (const hint of HINTS) expectDone(await revoke(family, token, { hint }));
+      for (const hint of HINTS) expectAccepted(await revoke(family, token, { hint }));
     await expectAlive(family, family);
   });
 
-  it('without a token, or with two, is an invalid request', async () => {
-    const { server, client } = await startFamily(system());
+  it('a request without a token or with two gets invalid_request', async () => {
+    const { server, client } = await connectWithRefreshToken(system());
     expectError(await revoke({ server, client }, undefined), [400, 'invalid_request']);
     const response = await fetch(server.revocation_endpoint, {
       method: 'POST',
@@ -213,8 +213,8 @@ onEachStore('Revoking', (system) => {
   });
 
   for (const method of METHODS.slice(1))
-    it(`takes a confidential client (${method}) that proves who it is`, async () => {
-      const family = await startFamily(system(), { method });
+    it(`a confidential client (${method}) must authenticate to revoke a token`, async () => {
+      const family = await connectWithRefreshToken(system(), { method });
       const impostors: Credentials[] = [
         { ...family.client, method: 'none' },
         { ...family.client, secret: 'wrong' },

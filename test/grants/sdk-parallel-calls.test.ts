@@ -19,34 +19,34 @@ const SDKS: [name: string, connect: (link: string, options: SdkOptions) => Promi
 ];
 
 /**
- * While `run` runs, answers with 401 are handed over when `count` of them have come. So all calls find their token expired at once,
- * and each refreshes it: SDK v1 gives up on a call whose 401 comes in after another call has refreshed.
+ * While `run` runs, holds back responses with 401 until `count` have arrived, so that every call refreshes.
+ * SDK v1 fails a call whose 401 arrives after another call has refreshed.
  */
 async function with401sTogether<T>(count: number, run: () => Promise<T>): Promise<T> {
   const realFetch = globalThis.fetch;
-  const { promise: allCame, resolve } = Promise.withResolvers<void>();
-  let came = 0;
+  const { promise: allArrived, resolve } = Promise.withResolvers<void>();
+  let arrived = 0;
   globalThis.fetch = async (...given) => {
     const response = await realFetch(...given);
     if (response.status !== 401) return response;
-    came += 1;
-    if (came === count) resolve();
-    await allCame;
+    arrived += 1;
+    if (arrived === count) resolve();
+    await allArrived;
     return response;
   };
   try {
     const result = await run();
-    expect(came).to.equal(count);
+    expect(arrived).to.equal(count);
     return result;
   } finally {
     globalThis.fetch = realFetch;
   }
 }
 
-onEachStore('Five parallel calls with an expired access token', (system) => {
+onEachStore('Parallel calls of MCP SDK clients', (system) => {
   for (const [name, connect] of SDKS)
     for (const method of METHODS)
-      it(`succeed without a new sign-in, hour after hour (${name}, ${method})`, async () => {
+      it(`five parallel calls with an expired access token succeed without a new sign-in (${name}, ${method})`, async () => {
         const { link } = await createConnector(system());
         const client = await connect(link, { browser: openBrowser(system().origins), method });
         for (let hour = 0; hour < 2; hour += 1) {

@@ -15,7 +15,7 @@ import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, type Client, discover, exchange } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
 import { until } from '../store/condition.ts';
-import { expectAlive, present, startFamily, times } from '../grants/family.ts';
+import { expectAlive, present, connectWithRefreshToken, times } from '../grants/token-family.ts';
 
 const [DOCUMENT] = RECORDED_CLIENTS.map(documentOf).filter((document) => document !== undefined);
 if (!DOCUMENT) throw new Error('there is a document');
@@ -59,10 +59,18 @@ onEachStore(
 
       it(`DCR-09 revoking a client ends all its grants, refreshes and calls (${kind})`, async () => {
         const connectors = await times(2, () => createConnector(system()));
-        const bystander = await startFamily(system());
-        const first = await startFamily(system(), { ...wishes, person: 'ada' }, connectors[0]);
+        const bystander = await connectWithRefreshToken(system());
+        const first = await connectWithRefreshToken(
+          system(),
+          { ...wishes, person: 'ada' },
+          connectors[0],
+        );
         const again = { as: { client: first.client } };
-        const second = await startFamily(system(), { ...again, person: 'grace' }, connectors[1]);
+        const second = await connectWithRefreshToken(
+          system(),
+          { ...again, person: 'grace' },
+          connectors[1],
+        );
         for (const { link, accessToken } of [first, second])
           expect(await isAccepted(link, accessToken)).to.equal(true);
         expect(await change('revoke', first.client.id)).to.include({
@@ -92,7 +100,7 @@ onEachStore(
 
       it(`a revoked client gets no consent page until it is allowed again (${kind})`, async () => {
         const connector = await createConnector(system());
-        const family = await startFamily(system(), wishes, connector);
+        const family = await connectWithRefreshToken(system(), wishes, connector);
         await change('revoke', family.client.id);
         const { server } = await discover(connector.link);
         const { url } = authorizeUrl(server, family.client, { resource: connector.link });
@@ -139,7 +147,7 @@ onEachStore(
       it(`connected clients are listed (${kind})`, async () => {
         const { server } = await discover((await createConnector(system())).link);
         const unused = await registerClient(server);
-        const { client: used } = await startFamily(system(), wishes);
+        const { client: used } = await connectWithRefreshToken(system(), wishes);
         const { items } = await list();
         expect(items.filter(({ id }) => id === used.id)).to.have.length(1);
         expect(items.map(({ id }) => id)).to.not.include(unused.id);
@@ -151,7 +159,7 @@ onEachStore(
 
     it('approvals that race with the revocation of the client leave nobody connected', async () => {
       const connector = await createConnector(system());
-      const { server, client } = await startFamily(system(), {}, connector);
+      const { server, client } = await connectWithRefreshToken(system(), {}, connector);
       const asked = await times(10, async () => {
         const browser = openBrowser(system().origins);
         const { url, verifier } = authorizeUrl(server, client, { resource: connector.link });
@@ -184,7 +192,7 @@ onEachStore(
     });
 
     it('the pages of the list contain every client once', async () => {
-      await times(3, () => startFamily(system()));
+      await times(3, () => connectWithRefreshToken(system()));
       const all = (await list()).items.map(({ id }) => id);
       const first = (await requestManagement(system(), 'GET', '/clients?limit=2')) as Awaited<
         ReturnType<typeof list>

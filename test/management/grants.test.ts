@@ -9,9 +9,15 @@ import {
 import { isAccepted } from '../support/mcp.ts';
 import { onEachStore } from '../support/system.ts';
 import { until } from '../store/condition.ts';
-import { type Family, expectAlive, expectEnded, startFamily, times } from '../grants/family.ts';
+import {
+  type TokenFamily,
+  expectAlive,
+  expectEnded,
+  connectWithRefreshToken,
+  times,
+} from '../grants/token-family.ts';
 
-const claimOf = ({ accessToken }: Pick<Family, 'accessToken'>, name: string) =>
+const claimOf = ({ accessToken }: Pick<TokenFamily, 'accessToken'>, name: string) =>
   String(decodeJwt(accessToken)[name]);
 
 onEachStore('Grants over the management API', (system) => {
@@ -20,7 +26,7 @@ onEachStore('Grants over the management API', (system) => {
 
   it('a grant shows person, client, connector, level and times', async () => {
     const connector = await createConnector(system(), { name: 'Figures', level: 'admin' });
-    const family = await startFamily(system(), { level: 'analytics' }, connector);
+    const family = await connectWithRefreshToken(system(), { level: 'analytics' }, connector);
     const grant = await showGrant(system(), claimOf(family, 'grant_id'));
     expect(grant).to.deep.include({
       state: 'active',
@@ -41,9 +47,9 @@ onEachStore('Grants over the management API', (system) => {
 
   it('grants are filtered by connector, account, client and state, alone and combined', async () => {
     const [one, other] = await times(2, () => createConnector(system()));
-    const ada = await startFamily(system(), { person: 'ada' }, one);
-    const grace = await startFamily(system(), { person: 'grace' }, one);
-    const elsewhere = await startFamily(
+    const ada = await connectWithRefreshToken(system(), { person: 'ada' }, one);
+    const grace = await connectWithRefreshToken(system(), { person: 'grace' }, one);
+    const elsewhere = await connectWithRefreshToken(
       system(),
       { person: 'ada', as: { client: ada.client } },
       other,
@@ -69,7 +75,9 @@ onEachStore('Grants over the management API', (system) => {
     const connectors = await times(3, () => createConnector(system()));
     const families = (
       await Promise.all(
-        connectors.map((connector) => times(3, () => startFamily(system(), {}, connector))),
+        connectors.map((connector) =>
+          times(3, () => connectWithRefreshToken(system(), {}, connector)),
+        ),
       )
     ).flat();
     const pagesOf = async (query: Record<string, string>) => {
@@ -94,7 +102,7 @@ onEachStore('Grants over the management API', (system) => {
   });
 
   it('a revoked grant ends at once, and revoking it again changes nothing', async () => {
-    const [family, bystander] = await times(2, () => startFamily(system()));
+    const [family, bystander] = await times(2, () => connectWithRefreshToken(system()));
     if (!family || !bystander) throw new Error('two were started');
     expect(await isAccepted(family.link, family.accessToken)).to.equal(true);
     const path = `/grants/${claimOf(family, 'grant_id')}`;

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { createMetrics } from '../../src/observability/metrics.ts';
 import { findCanaries } from '../grants/canaries.ts';
-import { goThroughLife } from '../grants/whole-life.ts';
+import { collectPrivateValues } from '../grants/private-values.ts';
 import { until } from '../store/condition.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect, obtainCode, registerClient } from '../support/connection.ts';
@@ -118,7 +118,7 @@ describe('Privacy of metrics', () => {
     samples.map(({ name, labels }) => `${name} ${JSON.stringify(labels)}`).toSorted();
 
   it('the metrics contain no personal data and no secret', async () => {
-    const { canaries } = await goThroughLife(system());
+    const { canaries } = await collectPrivateValues(system());
     const text = await readMetricsText(system());
     expect(text).to.match(
       /^gatehouse_events_total\{event="refresh_replay",reason="[a-z_]+"\} [1-9]/m,

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { startGatehouse } from '../../src/gatehouse.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { goThroughLife } from '../grants/whole-life.ts';
+import { collectPrivateValues } from '../grants/private-values.ts';
 import { until } from '../store/condition.ts';
 import { createDeployment, type System } from '../support/system.ts';
 
@@ -75,7 +75,7 @@ describe('LOG-01 The request log', () => {
   });
 
   it('the log has only fields of the allow-list', async () => {
-    await goThroughLife(here());
+    await collectPrivateValues(here());
     expect(lines).to.have.length.above(100);
     for (const line of lines) {
       const allowed = line.msg === 'request' ? [...FIELDS, ...REQUEST_FIELDS] : FIELDS;

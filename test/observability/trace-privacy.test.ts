@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
 import { DOMAIN } from '../authorization-server/metadata-documents/document-host.ts';
 import { type Canaries, findCanaries } from '../grants/canaries.ts';
-import { goThroughLife } from '../grants/whole-life.ts';
+import { collectPrivateValues } from '../grants/private-values.ts';
 import { call } from '../support/mcp.ts';
 import { startSystem } from '../support/system.ts';
 import {
@@ -60,7 +60,7 @@ describe('TRC-04 Privacy of traces', () => {
 
   it('traces contain no people, clients, tokens, codes, secrets, sessions or ids', async () => {
     const system = await startSystem({ settings });
-    const { canaries } = await goThroughLife(system);
+    const { canaries } = await collectPrivateValues(system);
     await system.stop();
     expect(collector.spans()).to.have.length.above(500);
     expectNothingOf(collector, canaries);

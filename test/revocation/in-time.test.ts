@@ -15,17 +15,16 @@ import { openSystemStore } from '../support/system-store.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { SDKS, type SdkClient } from '../support/sdk.ts';
 import { startSystem, type System } from '../support/system.ts';
-import { lastSuccesses, tryAll, tryAt, type Tried } from './moved-clock.ts';
+import { lastSuccesses, tryAll, tryAt, type Attempt } from './attempts.ts';
 
-/** Seconds. */
-const READ_AGAIN = 10;
+const CACHE_SECONDS = 10;
 const MOMENTS = [0, 1, 5, 8.9, 10.1, 30, 44, 59];
 
-describe('After a revocation', () => {
+describe('A revocation', () => {
   let redis: RedisServer;
   let proxy: RedisProxy;
   let system: System;
-  /** Another process, with a way of its own to the database. */
+  /** Another process, which reaches the database without the proxy. */
   let elsewhere: Store;
   let raw: Redis;
   before(async () => {
@@ -49,8 +48,8 @@ describe('After a revocation', () => {
     const minted = await mint(system);
     const every = await prepareAccessPaths(system, connector, minted.token, MOMENTS.length + 2);
     const sdks = await connectSdks(connector.link);
-    // From here on time stands still, so that what was read a moment ago is of this very moment.
-    const start = Date.now() / 1000 + READ_AGAIN;
+    // The clock stops here, so that records are cached at exactly this time.
+    const start = Date.now() / 1000 + CACHE_SECONDS;
     const before = await tryAt(every, start, [0]);
     expect(before.filter(({ isSuccess }) => !isSuccess)).to.deep.equal([]);
     const revoke = async () => {
@@ -67,23 +66,23 @@ describe('After a revocation', () => {
     return Promise.all(clients);
   }
 
-  /** What the official clients make of it, whatever they are told. */
-  async function expectNoBrowser(clients: readonly SdkClient[], told: RegExp): Promise<void> {
+  /** Expects that calls of the SDK clients fail with `message` and open no browser. */
+  async function expectNoBrowser(clients: readonly SdkClient[], message: RegExp): Promise<void> {
     for (const client of clients) {
       const failure = await client.callTool('club_overview').then(
-        () => new Error('nothing'),
+        () => new Error('the call succeeded'),
         (error: unknown) => error,
       );
-      expect(String(failure)).to.match(told);
+      expect(String(failure)).to.match(message);
       expect(client.signIns()).to.equal(1);
     }
   }
 
-  async function expectOver(every: AccessPaths): Promise<void> {
+  async function expectAllRefused(every: AccessPaths): Promise<void> {
     expectRefused(await tryAll(every, 0));
   }
 
-  function expectRefused(tried: readonly Tried[]): void {
+  function expectRefused(tried: readonly Attempt[]): void {
     const statuses = { authorize: 400, approve: 400, exchange: 400, refresh: 400, call: 410 };
     for (const { path, status, detail, at } of tried) {
       expect(status, `${path} after ${at} s: ${detail}`).to.equal(
@@ -94,18 +93,18 @@ describe('After a revocation', () => {
     }
   }
 
-  it('CNX-01 nothing succeeds a second later, on any path, while messages flow', async () => {
+  it('CNX-01 a revocation takes effect on every path within a second while messages are delivered', async () => {
     const { every, sdks, revoke, start } = await connected();
     await revoke();
     const started = performance.now();
-    await until('a call is refused', async () => (await every.call()).status === 410);
-    await until('a minted token is refused', async () => (await every.minted()).status === 401);
+    await until('a call to be refused', async () => (await every.call()).status === 410);
+    await until('a minted token to be refused', async () => (await every.minted()).status === 401);
     expect(performance.now() - started).to.be.below(1000);
     expectRefused(await tryAt(every, start, MOMENTS));
     await expectNoBrowser(sdks, /410|fresh one/);
   });
 
-  it('CNX-07 an expired link is gone for the official clients too, and they ask nobody to sign in', async () => {
+  it('CNX-07 SDK clients get 410 for an expired link and open no browser', async () => {
     const expiresAt = new Date(Date.now() + 600_000).toISOString();
     const { link } = await createConnector(system, { expiresAt });
     const sdks = await connectSdks(link);
@@ -113,7 +112,7 @@ describe('After a revocation', () => {
     await expectNoBrowser(sdks, /410|fresh one/);
   });
 
-  it('CNX-02 nothing succeeds ten seconds later when messages are lost', async () => {
+  it('CNX-02 a revocation takes effect on every path within 10 s when messages are lost', async () => {
     const { every, sdks, revoke, start } = await connected();
     await raw.call('ACL', 'SETUSER', 'default', 'resetchannels');
     await raw.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
@@ -123,7 +122,7 @@ describe('After a revocation', () => {
       const tried = await tryAt(every, start, MOMENTS);
       const last = lastSuccesses(tried);
       for (const path of ACCESS_PATHS) expect(last[path] ?? 0, path).to.be.at.most(10);
-      // Otherwise the messages were not lost.
+      // Proves that the messages were lost.
       expect([last.call, last.minted]).to.deep.equal([8.9, 8.9]);
       expectRefused(tried.filter(({ at }) => at > 10));
       await expectNoBrowser(sdks, /410|fresh one/);
@@ -132,7 +131,7 @@ describe('After a revocation', () => {
     }
   });
 
-  it('CNX-02 nothing succeeds a minute later when the store is cut off, which is 503 and heals alone', async () => {
+  it('CNX-02 without the store every path gets 503 after 45 s at most, and recovers with the store', async () => {
     const { every, sdks, revoke, start } = await connected();
     proxy.disconnect();
     await revoke();
@@ -148,8 +147,8 @@ describe('After a revocation', () => {
     }
     await expectNoBrowser(sdks, /503|moment/);
     proxy.allowConnections();
-    await until('a call is gone', async () => (await every.call()).status === 410);
-    await expectOver(every);
+    await until('a call to get 410', async () => (await every.call()).status === 410);
+    await expectAllRefused(every);
     await expectNoBrowser(sdks, /410|fresh one/);
   });
 });

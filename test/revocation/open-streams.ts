@@ -1,20 +1,20 @@
-// Streams of MCP (Streamable HTTP) that stay open: in a session of the 2025 revisions, and a subscription of revision 2026-07-28.
+// Open MCP streams (Streamable HTTP): of a session of the 2025 revisions, and a subscription of revision 2026-07-28.
 import { until } from '../store/condition.ts';
 
 export type Streams = {
   areClosed(): boolean;
-  /** Whether each is closed and went on to the end of its answer: nothing was cut off. */
+  /** Whether every response ended properly and none was cut off. */
   areEnded(): boolean;
-  /** What came last in each: the data of an event. */
+  /** The data of the last event of each stream. */
   lastEvents(): unknown[];
-  /** The client goes away. */
-  leave(): Promise<void>;
+  /** Closes the streams as the client. */
+  abort(): Promise<void>;
 };
 
 type Opened = {
   text: () => string;
   state: () => 'open' | 'ended' | 'broken';
-  leave: () => void;
+  abort: () => void;
 };
 
 const SESSION_REVISION = '2025-11-25';
@@ -29,12 +29,12 @@ function headersFor(token: string, more: Record<string, string>): Record<string,
   };
 }
 
-/** Resolves when the answer begins. */
+/** Resolves when the response starts. */
 async function open(link: string, init: RequestInit): Promise<Opened> {
   const stop = new AbortController();
   const response = await fetch(link, { ...init, signal: stop.signal });
   if (!response.headers.get('content-type')?.startsWith('text/event-stream'))
-    throw new Error(`no stream but ${response.status} ${await response.text()}`);
+    throw new Error(`expected a stream, got ${response.status} ${await response.text()}`);
   let text = '';
   let state: ReturnType<Opened['state']> = 'open';
   const read = async () => {
@@ -45,7 +45,7 @@ async function open(link: string, init: RequestInit): Promise<Opened> {
     () => (state = 'ended'),
     () => (state = 'broken'),
   );
-  return { text: () => text, state: () => state, leave: () => stop.abort() };
+  return { text: () => text, state: () => state, abort: () => stop.abort() };
 }
 
 function together(streams: readonly Opened[]): Streams {
@@ -54,9 +54,9 @@ function together(streams: readonly Opened[]): Streams {
     areClosed,
     areEnded: () => streams.every(({ state }) => state() === 'ended'),
     lastEvents: () => streams.map(({ text }) => lastEventIn(text())),
-    async leave() {
-      for (const { leave } of streams) leave();
-      await until('the streams are left', areClosed);
+    async abort() {
+      for (const { abort } of streams) abort();
+      await until('the streams to close', areClosed);
     },
   };
 }
@@ -66,7 +66,7 @@ function lastEventIn(text: string): unknown {
   return data && JSON.parse(data.replace(/^data: ?/, ''));
 }
 
-/** Notifications (GET), and a call that is at its gate (POST). */
+/** Opens a stream of notifications (GET) and one of a call that waits in the upstream (POST). */
 export async function openSessionStreams(link: string, token: string): Promise<Streams> {
   const headers = headersFor(token, { 'mcp-protocol-version': SESSION_REVISION });
   const post = (message: object, more: Record<string, string> = {}): RequestInit => ({
@@ -74,7 +74,7 @@ export async function openSessionStreams(link: string, token: string): Promise<S
     headers: { ...headers, ...more },
     body: JSON.stringify({ jsonrpc: '2.0', ...message }),
   });
-  const begin = {
+  const initialize = {
     id: 1,
     method: 'initialize',
     params: {
@@ -83,9 +83,9 @@ export async function openSessionStreams(link: string, token: string): Promise<S
       clientInfo: { name: 'streams', version: '1' },
     },
   };
-  const begun = await fetch(link, post(begin));
-  const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') ?? '' };
-  await begun.text();
+  const response = await fetch(link, post(initialize));
+  const session = { 'mcp-session-id': response.headers.get('mcp-session-id') ?? '' };
+  await response.text();
   const initialized = { method: 'notifications/initialized' };
   await (await fetch(link, post(initialized, session))).text();
   const call = {
@@ -97,7 +97,9 @@ export async function openSessionStreams(link: string, token: string): Promise<S
     open(link, { headers: { ...headers, ...session, accept: 'text/event-stream' } }),
     open(link, post(call, session)),
   ]);
-  await until('the call is at its gate', () => streams[1]?.text().includes('"progress":2'));
+  await until('the call to wait in the upstream', () =>
+    streams[1]?.text().includes('"progress":2'),
+  );
   return together(streams);
 }
 
@@ -119,6 +121,6 @@ export async function openListening(link: string, token: string): Promise<Stream
     }),
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params }),
   });
-  await until('the subscription is acknowledged', () => stream.text().includes('data:'));
+  await until('the subscription to be acknowledged', () => stream.text().includes('data:'));
   return together([stream]);
 }

@@ -11,7 +11,7 @@ import { openListening, openSessionStreams, type Streams } from './open-streams.
 
 const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
 
-describe('RSV-10 A process that stops', () => {
+describe('Open streams of a process that stops', () => {
   let upstream: Upstream | undefined;
   afterEach(() => upstream?.close());
 
@@ -32,7 +32,7 @@ describe('RSV-10 A process that stops', () => {
     return { system, streams, behind };
   }
 
-  it('ends subscriptions with the answer that ends them, also those to the upstream', async () => {
+  it('RSV-10 a stopping process ends subscriptions with their final response, also in the upstream', async () => {
     const { system, streams, behind } = await streaming(startUpstreamV2, openListening);
     await system.stop();
     expect(streams.areEnded()).to.equal(true);
@@ -41,7 +41,7 @@ describe('RSV-10 A process that stops', () => {
     await Promise.all(behind.received.map(({ closed }) => closed));
   });
 
-  it('ends the notifications of a session, and waits for the answer of its call', async () => {
+  it('RSV-10 a stopping process ends notification streams and waits for calls', async () => {
     const { system, streams, behind } = await streaming(startUpstreamV1, openSessionStreams);
     const stopping = system.stop();
     behind.release();
@@ -50,7 +50,7 @@ describe('RSV-10 A process that stops', () => {
     expect(streams.lastEvents()[1]).to.have.nested.property('result.structuredContent');
   });
 
-  it('answers a call that takes too long with an error that says to try again', async () => {
+  it('RSV-10 a stopping process ends a call that takes too long with an error that says to retry', async () => {
     const { system, streams, behind } = await streaming(startUpstreamV1, openSessionStreams);
     await system.stop();
     expect(streams.areEnded()).to.equal(true);

@@ -22,21 +22,18 @@ import { startUpstreamV2 } from '../support/upstream/sdk-v2.ts';
 import { DECLARED } from '../support/upstream/upstream-tools.ts';
 import { openListening, openSessionStreams, type Streams } from './open-streams.ts';
 
-const AT_ONCE_SECONDS = 1;
-/** Beside the moved clock: streams are judged again every second. */
-const JUDGED_SECONDS = 3;
+const MESSAGE_SECONDS = 1;
+/** Real time for a revalidation, which runs every second. */
+const REVALIDATION_SECONDS = 3;
 const ACCESS_TOKEN_SECONDS = 3600;
 
 const KINDS = {
-  'a stream of notifications and one of a call, in a session': [
-    startUpstreamV1,
-    openSessionStreams,
-  ],
-  'a subscription of revision 2026-07-28': [startUpstreamV2, openListening],
+  'streams of a session': [startUpstreamV1, openSessionStreams],
+  'a subscription': [startUpstreamV2, openListening],
 } as const;
 
 for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
-  describe(`RSV-10 ${kind}`, () => {
+  describe(`Open streams: ${kind}`, () => {
     let redis: RedisServer;
     let proxy: RedisProxy;
     let upstream: Upstream;
@@ -74,8 +71,8 @@ for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
     }
 
     async function expectEnd({ areClosed }: Streams, seconds: number): Promise<void> {
-      await until('the streams end', areClosed, seconds);
-      // Neither is any left between Gatehouse and the upstream.
+      await until('the streams to end', areClosed, seconds);
+      // The streams between Gatehouse and the upstream end too.
       await Promise.all(upstream.received.map(({ closed }) => closed));
     }
 
@@ -84,75 +81,75 @@ for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
 
     const ENDS: Record<string, [(connection: Connection, id: string) => unknown, status: number]> =
       {
-        'its link is revoked': [(_, id) => administrator.revokeConnector(system, id), 410],
-        'its grant ends': [revoking('refreshToken'), 401],
-        'its token is revoked': [revoking('accessToken'), 401],
-        'its account is disabled': [
+        'the link is revoked': [(_, id) => administrator.revokeConnector(system, id), 410],
+        'the grant ends': [revoking('refreshToken'), 401],
+        'the token is revoked': [revoking('accessToken'), 401],
+        'the account is disabled': [
           ({ accessToken }) =>
             administrator.changeAccount(system, String(decodeJwt(accessToken).sub), 'disable'),
           401,
         ],
       };
     for (const [what, [end, status]] of Object.entries(ENDS)) {
-      it(`ends at once when ${what}, and a new call is answered with ${status}`, async () => {
-        // Whose account is disabled connects no more.
+      it(`RSV-10 ${kind} end at once when ${what}, and a new call gets ${status}`, async () => {
+        // A disabled account cannot connect in the tests that follow.
         const person = what.includes('account') ? 'grace' : 'ada';
         const { connector, connection, streams } = await streaming(person);
         expect(streams.areClosed()).to.equal(false);
         await end(connection, connector.id);
-        await expectEnd(streams, AT_ONCE_SECONDS);
+        await expectEnd(streams, MESSAGE_SECONDS);
         const answer = await callTool(connector.link, connection.accessToken, 'whoami');
         expect(answer.status).to.equal(status);
       });
     }
 
-    it('ends at once when its minted token is revoked', async () => {
+    it(`RSV-10 ${kind} end at once when their minted token is revoked`, async () => {
       const minted = await mint(system);
       const streams = await openStreams(`${system.resource}/mcp`, minted.token);
       expect(streams.areClosed()).to.equal(false);
       await revokeMinted(system, minted.id);
-      await expectEnd(streams, AT_ONCE_SECONDS);
+      await expectEnd(streams, MESSAGE_SECONDS);
     });
 
-    it('ends when its token expires', async () => {
+    it(`RSV-10 ${kind} end when their token expires`, async () => {
       const { streams } = await streaming();
       expect(streams.areClosed()).to.equal(false);
       advanceClock(ACCESS_TOKEN_SECONDS + 1);
-      await expectEnd(streams, JUDGED_SECONDS);
+      await expectEnd(streams, REVALIDATION_SECONDS);
     });
 
-    it('stays open for as long as nothing happens to what it stands on', async () => {
+    it(`RSV-10 ${kind} stay open while another connector is revoked`, async () => {
       const { streams } = await streaming();
       const { id } = await administrator.createConnector(system);
       advanceClock(ACCESS_TOKEN_SECONDS - 60);
       await administrator.revokeConnector(system, id);
       const call = await streaming();
       expect(streams.areClosed()).to.equal(false);
-      for (const each of [streams, call.streams]) await each.leave();
+      for (const each of [streams, call.streams]) await each.abort();
     });
 
-    it('ends within ten seconds when messages are lost', async () => {
+    it(`RSV-10 ${kind} end within 10 s of a revocation when messages are lost`, async () => {
       const { connector, streams } = await streaming();
       await raw.call('ACL', 'SETUSER', 'default', 'resetchannels');
       await raw.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
       await revokeConnector(elsewhere, connector.id, Date.now() / 1000);
       expect(streams.areClosed()).to.equal(false);
       advanceClock(9);
-      await expectEnd(streams, JUDGED_SECONDS);
+      await expectEnd(streams, REVALIDATION_SECONDS);
       await raw.call('ACL', 'SETUSER', 'default', 'allchannels');
     });
 
-    it('ends within a minute when the store is cut off, and then calls are told to wait', async () => {
+    it(`RSV-10 ${kind} end 45 s after the store is cut off, and calls get 503`, async () => {
       const { connector, connection, streams } = await streaming();
       proxy.disconnect();
       advanceClock(30);
       expect(streams.areClosed()).to.equal(false);
       advanceClock(16);
-      await expectEnd(streams, JUDGED_SECONDS);
+      await expectEnd(streams, REVALIDATION_SECONDS);
       const { status, headers } = await callTool(connector.link, connection.accessToken, 'whoami');
       expect([status, headers.has('www-authenticate')]).to.deep.equal([503, false]);
       proxy.allowConnections();
-      await until('calls are answered again', async () => {
+      await until('calls to succeed again', async () => {
         const answer = await callTool(connector.link, connection.accessToken, 'whoami');
         return ![401, 410, 503].includes(answer.status);
       });

@@ -1,4 +1,4 @@
-// What a token is for (RFC 8707, RFC 9068): one approved connect link however it is written, nobody's consent for another, and no other kind of token.
+// Resource indicators and audiences (RFC 8707, RFC 9068).
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, type Connector, revokeConnector } from '../support/management-api.ts';
@@ -28,7 +28,7 @@ describe('The resource of a request', () => {
     return requirePage(await openBrowser(system().origins).visit(url));
   }
 
-  it('AUD-02 is one of the links that work: what never was is told as what was revoked', async () => {
+  it('AUD-02 a resource that never existed gets the same error page as a revoked link', async () => {
     const revoked = await createConnector(system());
     await revokeConnector(system(), revoked.id);
     const never = connector.link.replace(connector.id, 'x'.repeat(22));
@@ -42,16 +42,16 @@ describe('The resource of a request', () => {
     expect(new Set(shown.slice(0, 2)).size).to.equal(1);
   });
 
-  /** The one thing that differs from page to page, and the link back, which carries the client's own state. */
+  /** Removes what differs between equal pages: the request id, and the link back with the client's state. */
   function withoutReference(html: string): string {
     return html.replace(/<code[^>]*>[^<]*<\/code>|href="[^"]*"/g, '').replace(/[\da-f]{12}/g, '');
   }
 
-  const writings = ({ link }: Connector) => {
+  const equivalents = ({ link }: Connector) => {
     const { origin, pathname } = new URL(link);
     return [link, `${link}/`, origin.toUpperCase() + pathname, [link, `${link}/`]];
   };
-  const strangers = ({ link, id }: Connector) => [
+  const lookalikes = ({ link, id }: Connector) => [
     `${link}/extra`,
     `${link}?x`,
     `${link}#f`,
@@ -67,11 +67,11 @@ describe('The resource of a request', () => {
     link.slice(0, -1),
   ];
 
-  it('AUD-03 may be written in every equal way, at both endpoints, with one audience', async () => {
-    for (const asked of writings(connector))
+  it('AUD-03 both endpoints accept every equivalent form of a resource and issue one audience', async () => {
+    for (const asked of equivalents(connector))
       expect(isSignInPage(await pageFor(asked)), String(asked)).to.equal(true);
     const audiences = new Set();
-    for (const told of [undefined, ...writings(connector)]) {
+    for (const told of [undefined, ...equivalents(connector)]) {
       const code = await obtainCode(system(), connector, {
         parameters: { resource: told ?? connector.link },
       });
@@ -84,22 +84,22 @@ describe('The resource of a request', () => {
     expect([...audiences]).to.deep.equal([connector.link]);
   });
 
-  it('AUD-03 is no other however alike, at both endpoints, and costs nothing', async () => {
+  it('AUD-03 both endpoints refuse lookalikes of a resource, and code and refresh token stay valid', async () => {
     const code = await obtainCode(system(), connector);
-    for (const other of strangers(connector)) {
+    for (const other of lookalikes(connector)) {
       expect((await pageFor(other)).status, other).to.equal(400);
       const { status, body } = await redeem(code, { resource: other });
       expect([status, body.error], other).to.deep.equal([400, 'invalid_target']);
     }
     const { body } = await redeem(code);
-    for (const other of strangers(connector)) {
+    for (const other of lookalikes(connector)) {
       const refused = await refresh(server, code.client, body.refresh_token, { resource: other });
       expect([refused.status, refused.body.error], other).to.deep.equal([400, 'invalid_target']);
     }
     expect((await refresh(server, code.client, body.refresh_token)).status).to.equal(200);
   });
 
-  it('AUD-05 is one: several are refused, and no token is for two', async () => {
+  it('AUD-05 a request for several resources is refused, and a token has one audience', async () => {
     const other = await createConnector(system());
     expect((await pageFor([connector.link, other.link])).status).to.equal(400);
     const code = await obtainCode(system(), connector);
@@ -110,10 +110,10 @@ describe('The resource of a request', () => {
   });
 });
 
-describe('A token', () => {
+describe('An access token', () => {
   const system = useSystem();
 
-  it('AUD-07 of another kind opens nothing: refresh token, code, the key of management, none at all', async () => {
+  it('AUD-07 the resource server refuses refresh tokens, codes, client ids and the management key', async () => {
     const connector = await createConnector(system());
     const { link, refreshToken, server, client } = await connect(system(), connector);
     const code = await obtainCode(system(), connector, { as: { client } });
@@ -125,7 +125,7 @@ describe('A token', () => {
       '',
     ])
       expect((await callTool(link, wrong, 'club_overview')).status).to.equal(401);
-    // There are no ID tokens that could be taken for access tokens.
+    // No ID token is issued that could be mistaken for an access token.
     const asked = await connect(system(), connector, {
       parameters: { scope: 'openid profile operations offline_access' },
     });
@@ -134,7 +134,7 @@ describe('A token', () => {
     expect(server.scopes_supported).to.not.include('openid');
   });
 
-  it('AUD-08 is about a person: no client gets one for itself', async () => {
+  it('AUD-08 a client cannot get a token for itself with client_credentials', async () => {
     const connector = await createConnector(system());
     const { server } = await discover(connector.link);
     const metadata = { redirect_uris: [REDIRECT_URI], grant_types: ['client_credentials'] };
@@ -156,7 +156,7 @@ describe('A token', () => {
     expect(decodeJwt(accessToken).sub).to.not.equal(client.id);
   });
 
-  it('AUD-09 is had by clients that register any scope, and says what was granted', async () => {
+  it('AUD-09 unknown scopes do not prevent a token, and its response names the granted scope', async () => {
     const connector = await createConnector(system());
     const { server } = await discover(connector.link);
     const { status, body } = await register(server, {
@@ -175,7 +175,7 @@ describe('A token', () => {
     }
   });
 
-  it('AUD-10 comes with the issuer of the metadata, byte for byte', async () => {
+  it('AUD-10 the authorization response has the issuer of the metadata, byte for byte', async () => {
     const connector = await createConnector(system());
     const { server, resource } = await discover(connector.link);
     const { callback } = await obtainCode(system(), connector);

@@ -1,4 +1,4 @@
-// Codes and their challenges (RFC 7636, RFC 6749 section 4.1.3): nobody but the client that asked redeems a code, and nobody else spoils one.
+// Authorization codes (RFC 6749 section 4.1.3) and PKCE (RFC 7636).
 import { expect } from 'chai';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
@@ -6,10 +6,10 @@ import { obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover, type Parameters } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 
-describe('A challenge', () => {
+describe('A code challenge', () => {
   const system = useSystem();
 
-  /** The page a person sees who is sent with such a request; throws when they are sent on. */
+  /** The page that answers the authorization request. Throws if the browser is redirected to the app. */
   async function pageFor(method: 'none' | 'client_secret_basic', more: Parameters) {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
@@ -21,7 +21,7 @@ describe('A challenge', () => {
   }
 
   for (const method of ['none', 'client_secret_basic'] as const) {
-    it(`PKC-01 PKC-04 is required of every client, so that no code is without one (${method})`, async () => {
+    it(`PKC-01 PKC-04 an authorization request without a valid code challenge is refused (${method})`, async () => {
       for (const more of [
         { code_challenge: undefined, code_challenge_method: undefined },
         { code_challenge: undefined },
@@ -32,12 +32,12 @@ describe('A challenge', () => {
     });
   }
 
-  it('PKC-02 is made with S256, and said to be', async () => {
+  it('PKC-02 an authorization request with any code challenge method except S256 is refused', async () => {
     for (const more of ['plain', 's256', 'S512', '', undefined])
       expect((await pageFor('none', { code_challenge_method: more })).status).to.equal(400);
   });
 
-  it('PKC-03 is answered with its verifier: wrong ones are refused and use nothing up', async () => {
+  it('PKC-03 a missing or wrong verifier is refused, and the code stays valid', async () => {
     const code = await obtainCode(system(), await createConnector(system()));
     const { verifier } = code;
     const wrong = [
@@ -60,10 +60,10 @@ describe('A challenge', () => {
   });
 });
 
-describe('A code', () => {
+describe('An authorization code', () => {
   const system = useSystem();
 
-  it('PKC-05 is not spoilt by other clients, nor by what only begins like it', async () => {
+  it('PKC-05 a code stays valid when other clients present it or similar codes are presented', async () => {
     const code = await obtainCode(system(), await createConnector(system()));
     const other = await registerClient(code.server);
     const value = code.callback.searchParams.get('code') ?? '';
@@ -84,7 +84,7 @@ describe('A code', () => {
     expect((await redeem(code)).status).to.equal(200);
   });
 
-  it('COD-03 is long, and bound to client, return address and resource', async () => {
+  it('COD-03 a code is long and bound to its client, redirect URI and resource', async () => {
     const connector = await createConnector(system());
     const other = await createConnector(system());
     const code = await obtainCode(system(), connector);
@@ -101,7 +101,7 @@ describe('A code', () => {
     expect((await redeem(code)).status).to.equal(200);
   });
 
-  it('COD-05 gives nothing when the link was revoked before it was redeemed', async () => {
+  it('COD-05 a code is refused when its connect link was revoked before the exchange', async () => {
     const connector = await createConnector(system());
     const code = await obtainCode(system(), connector);
     await revokeConnector(system(), connector.id);

@@ -22,14 +22,14 @@ import {
 } from '../support/openid-provider.ts';
 import { startSystem, type System } from '../support/system.ts';
 
-/** Longer than a document is kept unless it says so. */
-const KEPT = 400;
+/** Longer than a document is cached by default. */
+const CACHE_SECONDS = 400;
 
-describe('A published client that changes while the page is open', () => {
+describe('A consent page whose client metadata document changes', () => {
   const publishing = usePublishing('sqlite');
 
-  /** The page of one person; then `changes` are published, and somebody else has them fetched. */
-  async function changed(changes: Record<string, unknown>) {
+  /** Opens a consent page, publishes `changes`, and makes another person's request fetch them. */
+  async function openThenPublish(changes: Record<string, unknown>) {
     const { system, connector, host, newClient, visit } = publishing();
     const client = newClient();
     const { server } = await discover(connector.link);
@@ -39,20 +39,22 @@ describe('A published client that changes while the page is open', () => {
     );
     expect(isConsentPage(page), describePage(page)).to.equal(true);
     host.answer = publish(changes);
-    advanceClock(KEPT);
+    advanceClock(CACHE_SECONDS);
     await visit(client);
     return { browser, page };
   }
 
-  it('RED-10 is not sent a code at an address that it gave up', async () => {
-    const { browser, page } = await changed({ redirect_uris: ['http://localhost/callback'] });
+  it('RED-10 approving sends no code to a redirect URI that the document no longer lists', async () => {
+    const { browser, page } = await openThenPublish({
+      redirect_uris: ['http://localhost/callback'],
+    });
     const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
     expect(answer.status).to.equal(400);
     expect(isConsentPage(answer)).to.equal(false);
   });
 
-  it('CON-07 under another name is shown again, and approved only then', async () => {
-    const { browser, page } = await changed({ client_name: 'Somebody else' });
+  it('CON-07 approving a client that changed its name shows the page again before it takes effect', async () => {
+    const { browser, page } = await openThenPublish({ client_name: 'Somebody else' });
     const again = requirePage(await browser.submit(page, { decision: 'approve' }));
     expect(again.status).to.equal(409);
     expect(again.html).to.include('Somebody else').and.include('id="changed"');
@@ -60,14 +62,14 @@ describe('A published client that changes while the page is open', () => {
     expect(callback.searchParams.has('code')).to.equal(true);
   });
 
-  it('CON-07 in nothing that is shown is approved as it was', async () => {
-    const { browser, page } = await changed({ software_version: '2.0' });
+  it('CON-07 approving takes effect when the document changed in nothing that the page shows', async () => {
+    const { browser, page } = await openThenPublish({ software_version: '2.0' });
     const callback = requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
     expect(callback.searchParams.has('code')).to.equal(true);
   });
 });
 
-describe('A person who changes while the page is open', () => {
+describe('A consent page whose account changes', () => {
   let provider: OpenIdProvider;
   let system: System;
   before(async () => {
@@ -91,19 +93,15 @@ describe('A person who changes while the page is open', () => {
   }
 
   const LATER: [string, JWTPayload, RegExp][] = [
-    ['who may hold less', { groups: ['staff'] }, /id="changed"/],
-    ['under another name', { groups: ['owners'], name: 'Not Ada' }, /Not Ada/],
-    ['under another address', { groups: ['owners'], email: 'x@example.com' }, /x@example\.com/],
-    [
-      'with the same address, now verified',
-      { groups: ['owners'], email_verified: true },
-      /id="changed"/,
-    ],
-    ['who is another person', { groups: ['owners'], sub: 'subject-2', name: 'Eve' }, /again/i],
-    ['who may hold nothing', { groups: [] }, /signed in/i],
+    ['may grant less', { groups: ['staff'] }, /id="changed"/],
+    ['changed the name', { groups: ['owners'], name: 'Not Ada' }, /Not Ada/],
+    ['changed the address', { groups: ['owners'], email: 'x@example.com' }, /x@example\.com/],
+    ['verified the address', { groups: ['owners'], email_verified: true }, /id="changed"/],
+    ['is another person', { groups: ['owners'], sub: 'subject-2', name: 'Eve' }, /again/i],
+    ['may grant nothing', { groups: [] }, /signed in/i],
   ];
   for (const [who, claims, shown] of LATER) {
-    it(`CON-07 ${who} is asked again: nothing of the first page counts`, async () => {
+    it(`CON-07 approving the earlier page has no effect after a sign-in by a person who ${who}`, async () => {
       const { link } = await createConnector(system, { level: 'full' });
       const { server } = await discover(link);
       const client = await registerClient(server);
@@ -117,7 +115,7 @@ describe('A person who changes while the page is open', () => {
     });
   }
 
-  it('CON-07 in nothing that is shown approves what was shown', async () => {
+  it('CON-07 approving takes effect when the account changed in nothing that the page shows', async () => {
     const { link } = await createConnector(system, { level: 'full' });
     const { server } = await discover(link);
     const client = await registerClient(server);

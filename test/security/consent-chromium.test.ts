@@ -22,7 +22,7 @@ import { useSystem } from '../support/system.ts';
 const HOSTED = 'https://claude.ai/api/mcp/auth_callback';
 const SCHEME = 'cursor://anysphere.cursor-mcp/oauth/callback';
 
-describe('In a real browser, consent', function () {
+describe('Consent in Chromium', function () {
   this.timeout(40_000);
   const system = useSystem({ file: { clients: { allowedRedirects: [SCHEME] } } });
   let chromium: Browser;
@@ -62,7 +62,7 @@ describe('In a real browser, consent', function () {
     return (server.address() as AddressInfo).port;
   }
 
-  /** Another site, until the claim has run. */
+  /** Another site, closed after the test. */
   async function serve(port: number, answer: RequestListener): Promise<string> {
     const site = createPlainServer(answer);
     sites.push(site);
@@ -75,61 +75,59 @@ describe('In a real browser, consent', function () {
     return authorizeUrl(server, client, { resource: connector.link }).url.href;
   }
 
-  /** Every address the page set out for, and what its console said against it. */
+  /** Approves, and records every requested URL and console message. */
   async function approve(redirectUri: string) {
     const page = await context.newPage();
     const session = await context.newCDPSession(page);
     const asked: string[] = [];
-    const complaints: string[] = [];
+    const messages: string[] = [];
     await session.send('Network.enable');
     session.on('Network.requestWillBeSent', ({ request }) => asked.push(request.url));
-    page.on('console', (message) => complaints.push(message.text()));
+    page.on('console', (message) => messages.push(message.text()));
     await page.goto(await address(redirectUri));
     await page.getByRole('button', { name: 'Ada Lovelace' }).click();
     await page.getByRole('button', { name: 'Approve' }).click({ noWaitAfter: true });
     const arrived = (start: string) =>
-      until(`the browser to set out for ${start}`, async () =>
-        asked.some((url) => url.startsWith(start)),
-      );
+      until(`a request for ${start}`, async () => asked.some((url) => url.startsWith(start)));
     const codeAt = (start: string) =>
       new URL(asked.find((url) => url.startsWith(start)) ?? start).searchParams.get('code');
-    return { asked, complaints: () => complaints.join('\n'), arrived, codeAt };
+    return { asked, messages: () => messages.join('\n'), arrived, codeAt };
   }
 
-  it('CON-09 sends the answer to an https address and from there into a program', async () => {
+  it('CON-09 the response reaches an https redirect URI that redirects to a custom scheme', async () => {
     onward = 'claude://oauth/done?from=browser';
-    const { arrived, complaints } = await approve(HOSTED);
+    const { arrived, messages } = await approve(HOSTED);
     await arrived(onward);
     expect(callbacks[0]?.searchParams.get('code')).to.be.a('string');
-    expect(complaints()).to.not.match(/content security policy/i);
+    expect(messages()).to.not.match(/content security policy/i);
   });
 
-  it('CON-09 sends the answer to an https address and from there to this computer', async () => {
+  it('CON-09 the response reaches an https redirect URI that redirects to loopback', async () => {
     const at = await serve(0, (_req, res) => res.end('done'));
     onward = `${at}/done`;
-    const { arrived, complaints } = await approve(HOSTED);
+    const { arrived, messages } = await approve(HOSTED);
     await arrived(onward);
     expect(callbacks[0]?.searchParams.get('code')).to.be.a('string');
-    expect(complaints()).to.not.match(/content security policy/i);
+    expect(messages()).to.not.match(/content security policy/i);
   });
 
-  it('CON-09 sends the answer to a program by its own scheme', async () => {
-    const { arrived, codeAt, complaints } = await approve(SCHEME);
+  it('CON-09 the response reaches a redirect URI with a custom scheme', async () => {
+    const { arrived, codeAt, messages } = await approve(SCHEME);
     await arrived(`${SCHEME}?`);
     expect(codeAt(`${SCHEME}?`)).to.be.a('string');
-    expect(complaints()).to.not.match(/content security policy/i);
+    expect(messages()).to.not.match(/content security policy/i);
   });
 
-  it('CON-09 sends the answer to this computer', async () => {
+  it('CON-09 the response reaches a loopback redirect URI', async () => {
     const [port = 0] = await freePorts(1);
     const at = await serve(port, (_req, res) => res.end('done'));
-    const { arrived, codeAt, complaints } = await approve(`${at}/callback`);
+    const { arrived, codeAt, messages } = await approve(`${at}/callback`);
     await arrived(`${at}/callback?`);
     expect(codeAt(`${at}/callback?`)).to.be.a('string');
-    expect(complaints()).to.not.match(/content security policy/i);
+    expect(messages()).to.not.match(/content security policy/i);
   });
 
-  it('CON-08 is shown in no frame of another site, nor is any other page', async () => {
+  it('CON-08 no page of the authorization server is shown in a frame of another site', async () => {
     const targets = [await address(), `${system().auth}/`, `${system().auth}/oauth/authorize`];
     const frames = targets.map((src) => `<iframe src="${src.replaceAll('&', '&amp;')}"></iframe>`);
     const at = await serve(0, (_req, res) => {
@@ -147,12 +145,12 @@ describe('In a real browser, consent', function () {
     expect(shown.every((frame) => frame.url().startsWith('chrome-error://'))).to.equal(true);
   });
 
-  it('CON-11 does not begin with a page that is loaded ahead, and begins with the click', async () => {
+  it('CON-11 a prefetch starts no authorization, and the click does', async () => {
     const target = await address();
     const at = await serve(0, (_req, res) => {
       const href = target.replaceAll('&', '&amp;');
       res.setHeader('content-type', 'text/html');
-      const loaded = 'document.title = "loaded ahead"';
+      const loaded = 'document.title = "prefetched"';
       res.end(
         `<link rel="prefetch" href="${href}" onload='${loaded}' onerror='${loaded}'><a href="${href}">connect</a>`,
       );
@@ -160,13 +158,13 @@ describe('In a real browser, consent', function () {
     const { interaction: before } = await countStoredKeys(system());
     const page = await context.newPage();
     await page.goto(at);
-    await until('the page to be loaded ahead', async () => (await page.title()) === 'loaded ahead');
+    await until('the page to be prefetched', async () => (await page.title()) === 'prefetched');
     expect((await countStoredKeys(system())).interaction).to.equal(before);
     await page.getByText('connect').click();
     await page.getByRole('button', { name: 'Ada Lovelace' }).waitFor();
   });
 
-  it('CON-11 DOS-03 does not begin with pictures and frames of another site, which keep nobody from signing in', async () => {
+  it('CON-11 DOS-03 images and frames of another site start no authorization and do not prevent one', async () => {
     const target = await address();
     const src = target.replaceAll('&', '&amp;');
     const loads = Array.from(
@@ -185,7 +183,7 @@ describe('In a real browser, consent', function () {
     await page.getByRole('button', { name: 'Ada Lovelace' }).waitFor();
   });
 
-  it('CON-13 in two tabs at once reaches each app with its own answer', async () => {
+  it('CON-13 two authorizations in two tabs send each app its own response', async () => {
     const at = await serve(0, (req, res) => {
       callbacks.push(new URL(req.url ?? '/', 'http://127.0.0.1'));
       res.end('done');

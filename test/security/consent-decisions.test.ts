@@ -64,15 +64,15 @@ function expectDenied(step: Step, state?: string): void {
   if (state !== undefined) expect(searchParams.get('state')).to.equal(state);
 }
 
-/** A step that does not repeat the redirect, and says what was decided. */
+/** Expects a page that shows the decision, not a redirect to the app. */
 function expectApproved(step: Step, level: string): void {
   const page = requirePage(step);
   expect(page.html, describePage(page)).to.include('You have approved this already');
   expect(page.html).to.include(`>${level}<`);
 }
 
-onEachStore('A person who answers the consent page twice', (system) => {
-  it('CON-18 who denies after approving takes the code back, and the app is told', async () => {
+onEachStore('A consent page that is submitted twice', (system) => {
+  it('CON-18 denying after approving invalidates the code and tells the app', async () => {
     const { decide, redeem: exchange, state, again, browser } = await openConsent(system());
     const callback = requireExternalRedirect(await decide(approve('full')));
     const denied = await decide(DENY);
@@ -86,7 +86,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     expect(requirePage(await browser.visit(again())).html).to.include('Ada Lovelace');
   });
 
-  it('CON-18 who denies after the app fetched its tokens ends them', async () => {
+  it('CON-18 denying after the code exchange ends the grant and its tokens', async () => {
     const opened = await openConsent(system());
     const { link, decide } = opened;
     const tokens = await opened.redeem(requireExternalRedirect(await decide(approve('full'))));
@@ -106,7 +106,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     ]);
   });
 
-  it('CON-18 who denies after approving gives the use of the link back', async () => {
+  it('CON-18 denying after approving releases the use of the connector', async () => {
     const { connector, decide } = await openConsent(system(), { maxUses: 1 });
     requireExternalRedirect(await decide(approve('full')));
     expect((await showConnector(system(), connector.id)).state).to.equal('used-up');
@@ -115,7 +115,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     expect([state, uses]).to.deep.equal(['active', 0]);
   });
 
-  it('CON-18 who approves a lower level afterwards gets a code for that level', async () => {
+  it('CON-18 approving a lower level after approving makes the code one for the lower level', async () => {
     const opened = await openConsent(system());
     const { link, decide } = opened;
     const callback = requireExternalRedirect(await decide(approve('full')));
@@ -126,7 +126,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     expect((await opened.refresh(tokens)).body.scope).to.equal('analytics offline_access');
   });
 
-  it('CON-18 who approves a lower level after the app fetched its tokens lowers them', async () => {
+  it('CON-18 approving a lower level after the code exchange lowers the level of the grant', async () => {
     const opened = await openConsent(system());
     const { link, decide } = opened;
     const tokens = await opened.redeem(requireExternalRedirect(await decide(approve('full'))));
@@ -143,7 +143,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     expect(events.map(({ event }) => event)).to.deep.equal(['level_lowered']);
   });
 
-  it('CON-18 who lowers the level and then denies has denied', async () => {
+  it('CON-18 denying after lowering the level invalidates the code', async () => {
     const opened = await openConsent(system());
     const callback = requireExternalRedirect(await opened.decide(approve('full')));
     await opened.decide(approve('analytics'));
@@ -151,7 +151,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     expect((await opened.redeem(callback)).body.error).to.equal('invalid_grant');
   });
 
-  it('CON-18 who unticks staying connected afterwards gives no refresh token', async () => {
+  it('CON-18 unticking "stay connected" after approving issues no refresh token', async () => {
     const opened = await openConsent(system());
     const first = requireExternalRedirect(await opened.decide(approve('admin')));
     const second = requireExternalRedirect(await opened.decide(approve('admin', false)));
@@ -160,7 +160,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     expect([body.scope, body.refresh_token]).to.deep.equal(['admin', undefined]);
   });
 
-  it('CON-18 who unticks staying connected after the app fetched its tokens ends the refresh token only', async () => {
+  it('CON-18 unticking "stay connected" after the code exchange ends only the refresh token', async () => {
     const opened = await openConsent(system());
     const tokens = await opened.redeem(
       requireExternalRedirect(await opened.decide(approve('admin'))),
@@ -174,7 +174,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     expect([grant.state, grant.refusals]).to.deep.equal(['active', []]);
   });
 
-  it('CON-18 who unticks staying connected after a refresh keeps the access token until it expires', async () => {
+  it('CON-18 unticking "stay connected" after a refresh keeps the access token until it expires', async () => {
     const opened = await openConsent(system());
     const tokens = await opened.redeem(
       requireExternalRedirect(await opened.decide(approve('admin'))),
@@ -190,7 +190,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     expect([grant.state, grant.reason]).to.deep.equal(['ended', 'not_renewable']);
   });
 
-  it('CON-19 who denies and then approves has denied', async () => {
+  it('CON-19 approving after denying has no effect', async () => {
     const { decide, page, browser } = await openConsent(system());
     const denied = requireExternalRedirect(await decide(DENY));
     const later = requirePage(await decide(approve('analytics')));
@@ -199,7 +199,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     expectDenied(requirePage(await browser.visit(page.url)));
   });
 
-  it('CON-19 who denies after approving and then approves again has denied', async () => {
+  it('CON-19 approving again after approving and denying has no effect', async () => {
     const opened = await openConsent(system());
     const callback = requireExternalRedirect(await opened.decide(approve('full')));
     await opened.decide(DENY);
@@ -207,7 +207,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     expect((await opened.redeem(callback)).body.error).to.equal('invalid_grant');
   });
 
-  it('CON-19 who approves a higher level afterwards has granted the lower one, and is told so', async () => {
+  it('CON-19 approving a higher level after approving has no effect, and the page says so', async () => {
     const opened = await openConsent(system());
     const callback = requireExternalRedirect(await opened.decide(approve('analytics', false)));
     const later = await opened.decide(approve('full'));
@@ -217,7 +217,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     expect([body.scope, body.refresh_token]).to.deep.equal(['analytics', undefined]);
   });
 
-  it('CON-19 who ticks staying connected afterwards gives no refresh token', async () => {
+  it('CON-19 ticking "stay connected" after approving issues no refresh token', async () => {
     const opened = await openConsent(system());
     const first = requireExternalRedirect(await opened.decide(approve('admin', false)));
     const second = requireExternalRedirect(await opened.decide(approve('admin')));
@@ -226,7 +226,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     expect([body.scope, body.refresh_token]).to.deep.equal(['admin', undefined]);
   });
 
-  it('CON-19 who lowered the level and approves the higher one again has granted the lower one', async () => {
+  it('CON-19 approving the higher level again after lowering it grants the lower level', async () => {
     const opened = await openConsent(system());
     const callback = requireExternalRedirect(await opened.decide(approve('full')));
     await opened.decide(approve('analytics'));
@@ -234,7 +234,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     expect((await opened.redeem(callback)).body.scope).to.equal('analytics offline_access');
   });
 
-  it('CON-18 who answers differently after 15 seconds is told what was decided, and changes nothing', async () => {
+  it('CON-18 a different decision after 15 seconds has no effect, and the page shows the first one', async () => {
     const opened = await openConsent(system());
     const tokens = await opened.redeem(
       requireExternalRedirect(await opened.decide(approve('admin'))),
@@ -247,14 +247,14 @@ onEachStore('A person who answers the consent page twice', (system) => {
     expect(await isAccepted(opened.link, tokens.body.access_token)).to.equal(true);
   });
 
-  it('CON-18 who asks for another account after answering is told what was decided', async () => {
+  it('CON-18 switching accounts after approving has no effect, and the page shows the decision', async () => {
     const opened = await openConsent(system());
     const callback = requireExternalRedirect(await opened.decide(approve('admin')));
     expectApproved(await opened.decide({ decision: 'switch' }), 'admin');
     expect((await opened.redeem(callback)).body.scope).to.equal('admin offline_access');
   });
 
-  it('CON-06 CON-18 no form of another flow, browser or site changes what was decided', async () => {
+  it('CON-06 CON-18 a form of another authorization, browser or site does not change the decision', async () => {
     const opened = await openConsent(system());
     const other = await openConsent(system());
     const callback = requireExternalRedirect(await opened.decide(approve('admin')));
@@ -266,7 +266,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     const evil = { ...opened.page, url: new URL('https://evil.example/') };
     const attempts: [string, Promise<Step>][] = [
       ['without a token', opened.browser.post(opened.page, action, form(''))],
-      ['of another flow', opened.browser.post(opened.page, action, form(foreign))],
+      ['of another authorization', opened.browser.post(opened.page, action, form(foreign))],
       ['of another site', opened.browser.post(evil, action, form(own))],
       ['of another browser', other.browser.post(opened.page, action, form(own))],
     ];
@@ -281,7 +281,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     [approve('full'), DENY, approve('full'), DENY],
   ]) {
     const title = answers.map(({ decision }) => decision).join(', ');
-    it(`CON-18 CON-19 whose answers arrive together has denied (${title})`, async () => {
+    it(`CON-18 CON-19 concurrent decisions that include a denial deny (${title})`, async () => {
       for (let round = 0; round < 5; round += 1) {
         const opened = await openConsent(system(), { maxUses: 1 });
         const steps = await Promise.all(answers.map(opened.decide));
@@ -300,7 +300,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     });
   }
 
-  it('CON-18 who takes something back while the app exchanges the code leaves the app with less', async () => {
+  it('CON-18 a lower decision concurrent with the code exchange leaves the app with the lower grant', async () => {
     for (const filling of [DENY, approve('full', false), approve('analytics')]) {
       for (let round = 0; round < 4; round += 1) {
         const opened = await openConsent(system());
@@ -318,7 +318,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
     }
   });
 
-  it('CON-18 CON-19 whose levels arrive together has granted the lowest', async () => {
+  it('CON-18 CON-19 concurrent approvals of several levels grant the lowest', async () => {
     for (let round = 0; round < 5; round += 1) {
       const opened = await openConsent(system());
       const steps = await Promise.all(
@@ -327,7 +327,7 @@ onEachStore('A person who answers the consent page twice', (system) => {
       const callback = steps.find(
         (step) => step.kind === 'redirect' && step.url.searchParams.has('code'),
       );
-      if (callback?.kind !== 'redirect') throw new Error('nothing led to the app');
+      if (callback?.kind !== 'redirect') throw new Error('no redirect to the app has a code');
       expect((await opened.redeem(callback.url)).body.scope).to.equal('analytics offline_access');
     }
   });

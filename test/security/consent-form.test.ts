@@ -1,4 +1,4 @@
-// The form of the consent page (RFC 9700 section 4.16): belongs to one flow of one browser, and ends after one page.
+// CSRF protection of the consent form (RFC 9700 section 4.7).
 import { expect } from 'chai';
 import {
   isConsentPage,
@@ -13,24 +13,24 @@ import { cookieHeader } from '../support/cookie-jar.ts';
 import type { FormValues } from '../support/html-forms.ts';
 import { approvalForm, useConsent } from '../support/consent.ts';
 
-describe('Consent', () => {
+describe('The consent form', () => {
   const { system, target, newClient, startAuthorization, newBrowser, openConsentPage } =
     useConsent();
 
-  it('CON-06 takes no form of another flow, site or nobody, and goes on', async () => {
+  it('CON-06 forms of another authorization, another site or no known origin are refused, and the own form still works', async () => {
     const { browser, page } = await openConsentPage();
     const other = requirePage(await browser.visit(startAuthorization(await newClient()).url));
     const { action, body } = approvalForm(page);
     const foreign = approvalForm(other).body;
     const cookie = cookieHeader(browser.jar, action);
     const attempts: [string, URLSearchParams, Record<string, string>][] = [
-      ['of another flow', foreign, {}],
+      ['of another authorization', foreign, {}],
       ['without a token', new URLSearchParams({ decision: 'approve', level: 'operations' }), {}],
       ['from another origin', body, { origin: 'https://evil.example' }],
-      ['from nowhere', body, { origin: 'null' }],
+      ['from an opaque origin', body, { origin: 'null' }],
       ['from the resource server', body, { origin: system().resource }],
       ['across sites', body, { 'sec-fetch-site': 'cross-site' }],
-      ['from a neighbour', body, { 'sec-fetch-site': 'same-site' }],
+      ['from the same site', body, { 'sec-fetch-site': 'same-site' }],
     ];
     for (const decision of ['approve', 'deny', 'switch'])
       for (const [what, sent, headers] of attempts) {
@@ -57,7 +57,7 @@ describe('Consent', () => {
     }
   });
 
-  it('CON-06 takes the form of a page that was loaded twice, from either copy', async () => {
+  it('CON-06 a page that was loaded twice has one form token, and either copy can be submitted', async () => {
     const { browser, page } = await openConsentPage();
     const again = requirePage(await browser.visit(page.url));
     expect(approvalForm(again).body.get('token')).to.equal(approvalForm(page).body.get('token'));
@@ -65,7 +65,7 @@ describe('Consent', () => {
     expect(callback.searchParams.has('code')).to.equal(true);
   });
 
-  it('CON-12 belongs to the browser that started it, and to one flow of that', async () => {
+  it('CON-12 an authorization is refused in another browser and with the cookie of another authorization', async () => {
     const { browser, page } = await openConsentPage();
     const uid = page.url.pathname.split('/').at(-1) ?? '';
     const stranger = newBrowser();
@@ -76,7 +76,7 @@ describe('Consent', () => {
     }
     const stolen = requirePage(await stranger.post(page, page.url, approvalForm(page).body));
     expect(stolen.status).to.equal(400);
-    // The cookie of one flow, sent to the address of another.
+    // The cookie of one authorization, sent to the URL of another.
     const second = requirePage(await browser.visit(startAuthorization(await newClient()).url));
     const answer = await fetch(second.url, {
       redirect: 'manual',
@@ -86,7 +86,7 @@ describe('Consent', () => {
     requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
   });
 
-  it('CON-12 gets no answer from a flow of another browser, whose cookie was sent to its address', async () => {
+  it("CON-12 resuming an authorization with the cookie of another browser's authorization is refused", async () => {
     const [stranger, person] = [await openConsentPage(), await openConsentPage()];
     const { action, body } = approvalForm(stranger.page);
     const { headers } = await fetch(action, {
@@ -109,7 +109,7 @@ describe('Consent', () => {
 
   const ORDERS = ['xXyY', 'xyXY', 'xyYX', 'yxXY', 'yxYX', 'yYxX'];
   for (const order of ORDERS) {
-    it(`CON-13 of two apps in one browser reaches each its own (${order})`, async () => {
+    it(`CON-13 two authorizations in one browser send each app its own response (${order})`, async () => {
       const browser = newBrowser();
       const tabs = { x: await tab(browser), y: await tab(browser) };
       for (const step of order) await tabs[step.toLowerCase() as 'x' | 'y'].go();
@@ -123,7 +123,7 @@ describe('Consent', () => {
     });
   }
 
-  /** One authorization in a tab of its own: `go` signs in, and then approves. */
+  /** An authorization in its own tab. The first `go` signs in, the second approves. */
   async function tab(browser: Browser) {
     const client = await newClient();
     const { url, state, verifier } = startAuthorization(client);
@@ -143,7 +143,7 @@ describe('Consent', () => {
     return self;
   }
 
-  it('CON-17 ends after one page, whatever was asked', async () => {
+  it('CON-17 one submission of the form completes an authorization, whatever scope and prompt it requests', async () => {
     const client = await newClient();
     for (const more of [
       { scope: 'openid' },
@@ -163,7 +163,7 @@ describe('Consent', () => {
     }
   });
 
-  it('CON-17 ends for a person who may hold nothing, however often they try', async () => {
+  it('CON-17 a person without any level gets 403 for each approval, and can deny', async () => {
     const browser = newBrowser();
     const page = await browser.openConsent(startAuthorization(await newClient()).url, 'alan');
     const { action, body } = approvalForm(page);

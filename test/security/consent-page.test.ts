@@ -4,7 +4,7 @@ import { isConsentPage, isSignInPage, type Page, requirePage } from '../support/
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { useConsent } from '../support/consent.ts';
 
-describe('Consent', () => {
+describe('The consent page', () => {
   const {
     system,
     target,
@@ -16,7 +16,7 @@ describe('Consent', () => {
     openConsentPage,
   } = useConsent();
 
-  it('CON-01 is asked every time of every kind of client, wherever the link was clicked', async () => {
+  it('CON-01 the consent page is shown for every authorization of every kind of client, from any site', async () => {
     for (const [kind, client] of await clientsOfEachKind()) {
       const browser = newBrowser();
       await browser.authorize(startAuthorization(client).url);
@@ -37,7 +37,7 @@ describe('Consent', () => {
     }
   });
 
-  it('CON-02 CON-03 says who asks, where the answer goes, what for, as whom and for how long', async () => {
+  it('CON-02 CON-03 the consent page shows app, redirect host, connector, account, level and duration', async () => {
     for (const [kind, client] of await clientsOfEachKind()) {
       const { page } = await openConsentPage(client);
       const text = describeAll(page);
@@ -62,7 +62,7 @@ describe('Consent', () => {
     return html.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
   }
 
-  it('CON-04 shows a name as text of one line that nobody vouches for', async () => {
+  it('CON-04 the consent page shows a client name as one escaped line marked not verified', async () => {
     const names: [string, RegExp, RegExp][] = [
       ['Claude\u202e\u0000<img src=x onerror=1>', /Claude&lt;img src=x/, /<img|\u202e/],
       ['\u2066Claude\u2069 \u200bby\u00a0us', /Claude by us/, /[\u2066\u2069\u200b]/],
@@ -81,7 +81,7 @@ describe('Consent', () => {
     }
   });
 
-  it('CON-05 shows and loads nothing from addresses that a client gave', async () => {
+  it("CON-05 the consent page shows and loads no URL from the client's metadata", async () => {
     const spy = 'https://spy.example';
     const client = await registerNamed(
       Object.fromEntries(
@@ -96,7 +96,7 @@ describe('Consent', () => {
     expect(page.headers.get('content-security-policy')).to.match(/img-src 'self'(;|$)/);
   });
 
-  it('CON-15 comes after a fresh sign-in when the app asks for one', async () => {
+  it('CON-15 prompt=login reaches the identity provider before the consent page', async () => {
     const browser = newBrowser();
     const client = await newClient();
     await browser.authorize(startAuthorization(client).url);
@@ -119,7 +119,7 @@ describe('Consent', () => {
     'cache=1&filename=../../etc/passwd&page=1&title=%3Cb%3Eowned',
     'client=1&escapeFunction=process.exit(7)&localsName=page',
   ];
-  it('CON-16 renders its own templates with its own values, whatever the query says', async () => {
+  it('CON-16 query parameters change no template, option or value of a page', async () => {
     const client = await newClient();
     for (const injection of INJECTIONS) {
       const query = encodeURI(injection);

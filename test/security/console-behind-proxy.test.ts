@@ -9,7 +9,7 @@ import {
 import { rawRequest } from '../support/raw-request.ts';
 import { startSystem, type System } from '../support/system.ts';
 
-describe('The console behind a proxy that ends TLS', () => {
+describe('The console behind a proxy that terminates TLS', () => {
   let provider: OpenIdProvider;
   let system: System;
   let listener: string;
@@ -39,26 +39,27 @@ describe('The console behind a proxy that ends TLS', () => {
     rawRequest(listener, { path, headers: { host, accept: 'text/html', ...headers } });
   const pairOf = (cookie = '') => cookie.split(';', 1)[0] ?? '';
 
-  async function signIn(said: Record<string, string> = {}) {
-    const left = await visit('/console/connectors', said);
-    const [trip = ''] = left.headers['set-cookie'] ?? [];
-    const callback = provider.approve(new URL(left.headers.location ?? ''));
-    const back = await visit(callback.pathname + callback.search, {
-      ...said,
-      cookie: pairOf(trip),
+  async function signIn(headers: Record<string, string> = {}) {
+    const redirect = await visit('/console/connectors', headers);
+    const [loginState = ''] = redirect.headers['set-cookie'] ?? [];
+    const callback = provider.approve(new URL(redirect.headers.location ?? ''));
+    const response = await visit(callback.pathname + callback.search, {
+      ...headers,
+      cookie: pairOf(loginState),
     });
-    const kept = (back.headers['set-cookie'] ?? []).filter((cookie) => !/^[^=]+=;/.test(cookie));
-    return { trip, session: kept.at(-1) ?? '', back };
+    const setCookies = response.headers['set-cookie'] ?? [];
+    const session = setCookies.filter((cookie) => !/^[^=]+=;/.test(cookie)).at(-1) ?? '';
+    return { loginState, session, response };
   }
 
-  for (const said of [{}, { 'x-forwarded-proto': 'http' }, { forwarded: 'proto=http' }])
-    it(`CSL-03 sets cookies for this host only, over https, out of reach of scripts (${JSON.stringify(said)})`, async () => {
-      const { trip, session, back } = await signIn(said as Record<string, string>);
-      expect(back.status).to.equal(303);
-      expect(back.headers.location).to.equal('/console/connectors');
-      expect(trip).to.match(/^__Host-gatehouse-console-sign-in=/);
+  for (const forwarded of [{}, { 'x-forwarded-proto': 'http' }, { forwarded: 'proto=http' }])
+    it(`CSL-03 the cookies are __Host-, Secure, HttpOnly and SameSite=Lax (${JSON.stringify(forwarded)})`, async () => {
+      const { loginState, session, response } = await signIn(forwarded as Record<string, string>);
+      expect(response.status).to.equal(303);
+      expect(response.headers.location).to.equal('/console/connectors');
+      expect(loginState).to.match(/^__Host-gatehouse-console-sign-in=/);
       expect(session).to.match(/^__Host-gatehouse-console=/);
-      for (const cookie of [trip, session])
+      for (const cookie of [loginState, session])
         expect(cookie)
           .to.match(/; secure(;|$)/i)
           .and.match(/; httponly(;|$)/i)
@@ -67,7 +68,7 @@ describe('The console behind a proxy that ends TLS', () => {
           .and.not.match(/; domain=/i);
     });
 
-  it('CSL-09 shows what the identity provider calls people as text', async () => {
+  it('CSL-09 the console escapes names and addresses from the identity provider', async () => {
     const name = `<script>alert(1)</script>"><b>Ada`;
     provider.setBehaviour({ claims: { name, email: `"<i>"@example.com` } });
     const { session } = await signIn();
@@ -79,10 +80,10 @@ describe('The console behind a proxy that ends TLS', () => {
     }
   });
 
-  it('CSL-01 lets nobody in whose identity is another, whatever they are called', async () => {
+  it("CSL-01 a person whose name or address equals an administrator's subject is refused", async () => {
     provider.setBehaviour({ claims: { sub: 'subject-2', name: 'subject-1', email: 'subject-1' } });
-    const { session, back } = await signIn();
-    expect(back.status).to.equal(403);
+    const { session, response } = await signIn();
+    expect(response.status).to.equal(403);
     expect(session).to.equal('');
   });
 });

@@ -50,12 +50,12 @@ describe('The console', function () {
     return response;
   }
 
-  it('CSL-02 is not signed in to by the answer that belongs to somebody else', async () => {
+  it("CSL-02 a callback with another browser's state is refused and changes no session", async () => {
     const [mine, theirs] = [await signIn(), newBrowser()];
     const session = sessionIn(mine);
     await theirs.visit(at('/connectors'));
-    const trip = await ask('/connectors', newBrowser());
-    const foreign = new URL(trip.headers.get('location') ?? '').searchParams.get('state');
+    const redirect = await ask('/connectors', newBrowser());
+    const foreign = new URL(redirect.headers.get('location') ?? '').searchParams.get('state');
     for (const browser of [mine, newBrowser()]) {
       const { status, headers } = await ask(`/callback?code=x&state=${foreign}`, browser);
       expect(status).to.equal(400);
@@ -65,7 +65,7 @@ describe('The console', function () {
     expect(sessionIn(mine)).to.equal(session);
   });
 
-  it('CSL-02 can be signed in to although another page sent an answer of its own before', async () => {
+  it('CSL-02 forged callbacks do not prevent the sign-in that is in progress', async () => {
     const browser = newBrowser();
     const page = requirePage(await browser.visit(at('/connectors')));
     for (const query of ['', '?code=x', '?code=x&state=made-up', '?error=access_denied&state=x']) {
@@ -76,7 +76,7 @@ describe('The console', function () {
     expect(inside.url.pathname).to.equal('/console/connectors');
   });
 
-  it('CSL-03 takes no session that somebody else chose, and makes a new one at each sign-in', async () => {
+  it('CSL-03 each sign-in creates a new session id, and a planted or earlier one is not accepted', async () => {
     const browser = newBrowser();
     const host = new URL(system().management).hostname;
     const planted = 'P'.repeat(43);
@@ -86,18 +86,18 @@ describe('The console', function () {
     expect(first)
       .to.match(/^[\w-]{43}$/)
       .and.not.equal(planted);
-    const before = newBrowser();
-    before.jar.push(...browser.jar.map((cookie) => ({ ...cookie })));
+    const earlier = newBrowser();
+    earlier.jar.push(...browser.jar.map((cookie) => ({ ...cookie })));
     const page = requirePage(await browser.visit(at('/sign-in')));
     await browser.submit(page, { person: 'ada' });
     expect(sessionIn(browser))
       .to.match(/^[\w-]{43}$/)
       .and.not.equal(first);
     expect((await ask('/connectors', browser)).status).to.equal(200);
-    expect((await ask('/connectors', before)).status).to.equal(303);
+    expect((await ask('/connectors', earlier)).status).to.equal(303);
   });
 
-  it('CSL-03 keeps no session in a form that could be used', async () => {
+  it('CSL-03 the store does not contain the session id in plain text', async () => {
     const session = sessionIn(await signIn()) ?? '';
     const stored = await readStoredBytes(system().storeAddress);
     expect(stored).to.not.deep.equal([]);
@@ -105,7 +105,7 @@ describe('The console', function () {
       expect(`${name} ${bytes.toString('latin1')}`).not.to.include(session);
   });
 
-  it('CSL-05 changes nothing for who asks without sending a form', async () => {
+  it('CSL-05 requests to form URLs with methods other than POST are refused', async () => {
     const browser = await signIn();
     for (const path of FORMS)
       for (const method of ['GET', 'HEAD', 'PUT', 'DELETE', 'PATCH']) {
@@ -117,7 +117,7 @@ describe('The console', function () {
     expect((await ask('/connectors', browser)).status).to.equal(200);
   });
 
-  it('CSL-05 takes no form without the token of the session, whatever it is about', async () => {
+  it('CSL-05 every form without the form token of the session is refused', async () => {
     const browser = await signIn();
     for (const path of FORMS) {
       const { status } = await ask(path, browser, {}, 'POST');
@@ -126,7 +126,7 @@ describe('The console', function () {
     expect((await ask('/connectors', browser)).status).to.equal(200);
   });
 
-  it('CSL-08 leaves no token in the store', async () => {
+  it('CSL-08 the store does not contain a minted token', async () => {
     const browser = await signIn();
     const page = requirePage(await browser.visit(at('/tokens')));
     const minted = requirePage(await browser.submit(page, { name: 'Kept', level: 'analytics' }));
@@ -137,7 +137,7 @@ describe('The console', function () {
       expect(`${name} ${bytes.toString('latin1')}`).not.to.include(secretPart);
   });
 
-  it('CSL-09 shows names of connectors and apps as text', async () => {
+  it('CSL-09 the console escapes names of connectors and apps', async () => {
     const name = `"><script>alert(1)</script><img src=x onerror='x'>`;
     const connector = await createConnector(system(), { name });
     await register((await discover(connector.link)).server, {
@@ -154,7 +154,7 @@ describe('The console', function () {
     expect(html).to.include('&lt;script&gt;');
   });
 
-  it('CSL-12 starts no sign-in for what no person sees', async () => {
+  it('CSL-12 prefetches, images and frames start no sign-in', async () => {
     for (const path of ['/connectors', '/sign-in', '/callback?code=x&state=y'])
       for (const headers of [
         { 'sec-fetch-dest': 'image' },
@@ -168,10 +168,10 @@ describe('The console', function () {
   });
 });
 
-describe('The console, where sign-ins are limited', () => {
+describe('The sign-in limit of the console', () => {
   const system = useSystem({ file: { limits: { signIns: { perAddress: '5/10m' } } } });
 
-  it('CSL-12 tells who starts too many to wait, and nobody who is signed in', async () => {
+  it('CSL-12 too many sign-ins from one address get 429, and an existing session still works', async () => {
     const { management, origins } = system();
     const browser = openBrowser([...origins, management]);
     const page = requirePage(await browser.visit(`${management}/console/connectors`));

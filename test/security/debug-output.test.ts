@@ -17,7 +17,7 @@ import { createDeployment, type Deployment, type System } from '../support/syste
 const STORE_PASSWORD = 'password-of-the-store-0123456789';
 const GREETING = /is running\./;
 
-/** Consent, account page and console, by Ada. Returns every value that is nobody else's business. */
+/** Uses consent, account page and console as Ada. Returns every private value. */
 async function usePages(place: Deployment): Promise<Canaries> {
   const system: System = { ...place.facts, signalStore: () => {}, stop: async () => {} };
   const canaries: Canaries = new Map(
@@ -83,7 +83,7 @@ function noteBrowser(
   }
 }
 
-describe('With DEBUG=*', () => {
+describe('The output with DEBUG=*', () => {
   it('LOG-07 the server and the command line log no value of a page, a request or the store', async () => {
     const redis = await startRedis();
     const admin = new Redis(redis.url);

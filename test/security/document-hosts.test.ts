@@ -7,7 +7,7 @@ import { openBrowser, requireExternalRedirect, requirePage } from '../support/br
 import { authorizeUrl, discover, exchange } from '../support/oauth.ts';
 import { isAsked, usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
 
-describe('Documents of chosen hosts', () => {
+describe('The setting clients.metadataDocumentHosts', () => {
   const shared = 'https://raw.githubusercontent.com/somebody/client/main.json';
   const pinned = (url: string) => ({
     url,
@@ -24,7 +24,7 @@ describe('Documents of chosen hosts', () => {
     },
   );
 
-  it('CIM-10 are the only ones taken, down to the path, and no other is fetched', async () => {
+  it('CIM-10 only documents of listed hosts and paths are fetched, and others are refused', async () => {
     const { host, newClient, visit } = publishing();
     const client = newClient();
     for (const id of [client.id, `https://shared.${DOMAIN}/acme/x.json`])
@@ -43,7 +43,7 @@ describe('Documents of chosen hosts', () => {
     expect(host.connections()).to.equal(connections);
   });
 
-  it('CIM-15 a path that servers may read as another one is not below a listed path', async () => {
+  it('CIM-15 a path that servers may interpret differently is not below a listed path', async () => {
     const { host, newClient, visit } = publishing();
     const client = newClient();
     const connections = host.connections();
@@ -97,7 +97,7 @@ describe('Documents of chosen hosts', () => {
     expect(host.connections()).to.equal(connections);
   });
 
-  it('CIM-15 an escape that has one meaning is read as the character', async () => {
+  it('CIM-15 an unambiguous percent-encoding is compared decoded', async () => {
     const { newClient, visit } = publishing();
     const client = newClient();
     for (const path of [
@@ -119,7 +119,7 @@ describe('Documents of chosen hosts', () => {
       ).to.include('clients.metadataDocumentHosts[0]');
   });
 
-  it('CIM-10 where anybody may publish are shown as not verified', async () => {
+  it('CIM-10 a client of a host where anybody may publish is shown as not verified', async () => {
     const { system, connector } = publishing();
     const { server } = await discover(connector.link);
     const client = { id: shared, method: 'none', redirectUri: 'http://localhost:1/cb' } as const;
@@ -137,7 +137,7 @@ describe('Documents of chosen hosts', () => {
       .and.not.match(/identified by this address/i);
   });
 
-  it('CIM-10 a host that serves the buckets of everybody identifies no client', () => {
+  it("CIM-10 a host that serves many customers' buckets does not identify a client", () => {
     for (const host of [
       's3.amazonaws.com',
       's3-us-west-2.amazonaws.com',
@@ -151,7 +151,7 @@ describe('Documents of chosen hosts', () => {
       expect(isIdentifiedByHost(`https://${host}/app.json`), host).to.equal(true);
   });
 
-  it('CIM-14 are no addresses inside, whatever the settings say', () => {
+  it('CIM-14 settings with a private or local document host are refused', () => {
     for (const host of [
       'localhost',
       '127.0.0.1',

@@ -25,7 +25,7 @@ import { startSystem, type System } from '../support/system.ts';
 
 type Person = { email: string; email_verified?: boolean; groups?: string[] };
 
-describe('With several identity providers', () => {
+describe('Rules with email domains, with several identity providers', () => {
   let example: OpenIdProvider;
   let partners: OpenIdProvider;
   let github: Github;
@@ -71,7 +71,7 @@ describe('With several identity providers', () => {
       });
   }
 
-  async function offeredTo(id: Id, person: Person): Promise<string[]> {
+  async function offeredLevels(id: Id, person: Person): Promise<string[]> {
     behave(id, person);
     const { link } = await createConnector(system, { level: 'full' });
     const { server } = await discover(link);
@@ -96,13 +96,13 @@ describe('With several identity providers', () => {
     return requirePage(await browser.visit(providers()[id].approve(departure))).status;
   }
 
-  it('ENT-03 an address of a domain counts when the owner of the domain asserts it', async () => {
-    expect((await offeredTo('example', { email: 'CEO@example.com' })).at(-1)).to.equal('full');
-    expect((await offeredTo('example', { email: 'ada@EXAMPLE.com' })).at(-1)).to.equal(
+  it('ENT-03 a rule matches a verified address when the owner of its domain asserts it', async () => {
+    expect((await offeredLevels('example', { email: 'CEO@example.com' })).at(-1)).to.equal('full');
+    expect((await offeredLevels('example', { email: 'ada@EXAMPLE.com' })).at(-1)).to.equal(
       'operations',
     );
     expect(
-      await offeredTo('example', { email: 'ceo@example.com', email_verified: false }),
+      await offeredLevels('example', { email: 'ceo@example.com', email_verified: false }),
     ).to.deep.equal([]);
   });
 
@@ -113,22 +113,22 @@ describe('With several identity providers', () => {
       'ceo@example.com.',
       'x@mail.example.com',
     ]) {
-      it(`ENT-03 ${email} gives nobody anything when ${id} asserts it`, async () => {
-        expect(await offeredTo(id, { email })).to.deep.equal([]);
+      it(`ENT-03 ${email} matches no rule when ${id} asserts it`, async () => {
+        expect(await offeredLevels(id, { email })).to.deep.equal([]);
       });
     }
 
-    it(`ENT-03 the address of an administrator opens no console when ${id} asserts it`, async () => {
+    it(`ENT-03 the console refuses the address of an administrator when ${id} asserts it`, async () => {
       expect(await consoleStatus(id, { email: 'ceo@example.com' })).to.equal(403);
     });
   }
 
-  it('ENT-03 the address of an administrator opens the console when the owner asserts it', async () => {
+  it("ENT-03 the console accepts the address of an administrator when the domain's owner asserts it", async () => {
     expect(await consoleStatus('example', { email: 'ceo@example.com' })).to.equal(200);
   });
 });
 
-describe('An organization of GitHub', () => {
+describe('Rules with a GitHub organization', () => {
   let github: Github;
   let system: System;
   before(async () => {
@@ -175,24 +175,36 @@ describe('An organization of GitHub', () => {
       .at(-1);
   }
 
-  const cases: [what: string, organization: object, level: string | undefined][] = [
-    ['its members', { login: 'acme-corp', id: 4711 }, 'full'],
-    ['its members after it was renamed', { login: 'acme-inc', id: 4711 }, 'full'],
-    ['nobody of another that took its login', { login: 'acme-corp', id: 666 }, undefined],
+  const cases: [title: string, organization: object, level: string | undefined][] = [
+    ['a rule with id and login matches the organization', { login: 'acme-corp', id: 4711 }, 'full'],
     [
-      'nobody of one whose login looks like the rule',
+      'a rule with id and login matches the organization after it was renamed',
+      { login: 'acme-inc', id: 4711 },
+      'full',
+    ],
+    [
+      'a rule with id and login does not match another organization with that login',
+      { login: 'acme-corp', id: 666 },
+      undefined,
+    ],
+    [
+      'a rule with id and login does not match an organization whose login is the text of the rule',
       { login: 'acme-corp#4711', id: 666 },
       undefined,
     ],
     [
-      'whoever is in one with that login, without an id',
+      'a rule with a login alone matches any organization with that login',
       { login: 'By-Login', id: 5 },
       'operations',
     ],
-    ['whoever is in one with that login, as a group', { login: 'as-group', id: 6 }, 'analytics'],
+    [
+      'a group rule with a login alone matches any organization with that login',
+      { login: 'as-group', id: 6 },
+      'analytics',
+    ],
   ];
-  for (const [index, [what, organization, level]] of cases.entries()) {
-    it(`ENT-06 lets in ${what}`, async () => {
+  for (const [index, [title, organization, level]] of cases.entries()) {
+    it(`ENT-06 ${title}`, async () => {
       expect(await highestFor(1000 + index, organization)).to.equal(level);
     });
   }

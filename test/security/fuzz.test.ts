@@ -1,4 +1,4 @@
-// Nonsense of every kind, for a few seconds here and for minutes with `npm run fuzz`: no 5xx, no hang, no unescaped echo, nothing stored by what was refused.
+// Sends random malformed requests for FUZZ_SECONDS (6 by default; `npm run fuzz` sets 270).
 import { expect } from 'chai';
 import * as fc from 'fast-check';
 import type { Arbitrary } from 'fast-check';
@@ -8,13 +8,13 @@ import { authorizeUrl, refresh } from '../support/oauth.ts';
 import { rawRequest, type RawRequest } from '../support/raw-request.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
 import { useSystem } from '../support/system.ts';
-import { headers, MARKUP, mcpBody, parameters, path, registrationBody } from './nonsense.ts';
+import { headers, MARKUP, mcpBody, parameters, path, registrationBody } from './malformed-input.ts';
 
 const SECONDS = Number(process.env.FUZZ_SECONDS ?? 6);
-const CLAIMS = 6;
-const LONGEST_ANSWER_MS = 5000;
+const TESTS = 6;
+const MAX_RESPONSE_MS = 5000;
 const UNLIMITED = { perAddress: '99999999/1m', inAll: '99999999/1m' };
-const KINDS = [
+const LIMITS = [
   'registrations',
   'authorizations',
   'signIns',
@@ -27,10 +27,10 @@ const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 const JSON_BODY = { 'content-type': 'application/json' };
 const COMMON = ['accept', 'content-type', 'cookie', 'origin', 'x-forwarded-for', 'forwarded'];
 
-describe('Nonsense', function () {
+describe('Malformed requests', function () {
   this.timeout(SECONDS * 1000 + 60_000);
   const system = useSystem({
-    file: { limits: Object.fromEntries(KINDS.map((kind) => [kind, UNLIMITED])) },
+    file: { limits: Object.fromEntries(LIMITS.map((limit) => [limit, UNLIMITED])) },
   });
   let connection: Connection;
   let stored: Record<string, number> = {};
@@ -38,48 +38,49 @@ describe('Nonsense', function () {
     connection = await connect(system(), await createConnector(system()));
   });
 
+  /** Expects no 5xx, no injected header, no unescaped markup, and no new record after a refusal. */
   async function expectHarmless(base: string, request: RawRequest): Promise<void> {
-    const signal = AbortSignal.timeout(LONGEST_ANSWER_MS);
+    const signal = AbortSignal.timeout(MAX_RESPONSE_MS);
     const all = { host: new URL(base).host, ...request.headers };
     const {
       status,
-      headers: said,
+      headers: responseHeaders,
       body,
     } = await rawRequest(base, { ...request, headers: all, signal });
     expect(status, body).to.be.within(200, 499);
-    expect(said).to.not.have.property('x-injected');
-    expect(said['x-content-type-options']).to.equal('nosniff');
-    if (/html/.test(said['content-type'] ?? ''))
+    expect(responseHeaders).to.not.have.property('x-injected');
+    expect(responseHeaders['x-content-type-options']).to.equal('nosniff');
+    if (/html/.test(responseHeaders['content-type'] ?? ''))
       for (const markup of MARKUP) expect(body).to.not.include(markup);
     const before = stored;
     stored = await countStoredKeys(system());
-    // Some of what was stored ends by itself meanwhile.
+    // Other records expire meanwhile.
     const grown = Object.keys(stored).filter((kind) => (stored[kind] ?? 0) > (before[kind] ?? 0));
     if (status >= 400) expect(grown, body).to.deep.equal([]);
   }
 
-  /** Until this claim's share of the time is over; a failure says with which seed it comes again. */
-  async function tryOut<T>(
-    nonsense: Arbitrary<T>,
+  /** Runs for this test's share of the time. A failure names the seed that reproduces it. */
+  async function fuzz<T>(
+    malformed: Arbitrary<T>,
     attempt: (sent: T) => Promise<void>,
   ): Promise<void> {
     stored = await countStoredKeys(system());
-    await fc.assert(fc.asyncProperty(nonsense, attempt), {
+    await fc.assert(fc.asyncProperty(malformed, attempt), {
       numRuns: Infinity,
-      interruptAfterTimeLimit: (SECONDS / CLAIMS) * 1000,
+      interruptAfterTimeLimit: (SECONDS / TESTS) * 1000,
     });
   }
 
-  it('in a registration is refused or cleaned', async () => {
-    const right = {
+  it('a malformed registration never causes a server error or unescaped output', async () => {
+    const valid = {
       client_name: 'Fuzz',
       redirect_uris: [REDIRECT_URI],
       grant_types: ['authorization_code'],
       response_types: ['code'],
       token_endpoint_auth_method: 'none',
     };
-    const request = fc.tuple(registrationBody(right), headers(JSON_BODY, COMMON));
-    await tryOut(request, ([body, sent]) =>
+    const request = fc.tuple(registrationBody(valid), headers(JSON_BODY, COMMON));
+    await fuzz(request, ([body, sent]) =>
       expectHarmless(system().auth, {
         method: 'POST',
         path: '/oauth/register',
@@ -89,10 +90,10 @@ describe('Nonsense', function () {
     );
   });
 
-  it('in an authorization request ends at a page', async () => {
+  it('a malformed authorization request never causes a server error or unescaped output', async () => {
     const { server, client, link } = connection;
     const { url } = authorizeUrl(server, client, { resource: link, scope: 'operations' });
-    const right = Object.fromEntries(url.searchParams);
+    const valid = Object.fromEntries(url.searchParams);
     const more = [
       'prompt',
       'response_mode',
@@ -109,13 +110,13 @@ describe('Nonsense', function () {
       'code',
       'iss',
     ];
-    const request = fc.tuple(parameters(right, more), headers({ accept: 'text/html' }, COMMON));
-    await tryOut(request, ([query, sent]) =>
+    const request = fc.tuple(parameters(valid, more), headers({ accept: 'text/html' }, COMMON));
+    await fuzz(request, ([query, sent]) =>
       expectHarmless(system().auth, { path: `${url.pathname}?${query}`, headers: sent }),
     );
   });
 
-  it('in a token request is refused, and leaves the refresh token good', async () => {
+  it('malformed token requests never cause a server error, and the refresh token stays valid', async () => {
     const { client, link, refreshToken = '', server } = connection;
     const code = await obtainCode(system(), { link }, { as: { client } });
     const exchanging = {
@@ -148,7 +149,7 @@ describe('Nonsense', function () {
       headers(FORM, [...COMMON, 'authorization', 'dpop']),
       fc.constantFrom('/oauth/token', '/oauth/token', '/oauth/revoke'),
     );
-    await tryOut(request, ([body, sent, at]) =>
+    await fuzz(request, ([body, sent, at]) =>
       expectHarmless(new URL(server.token_endpoint).origin, {
         method: 'POST',
         path: at,
@@ -159,9 +160,9 @@ describe('Nonsense', function () {
     expect((await refresh(server, client, refreshToken)).status).to.equal(200);
   });
 
-  it('in a call is refused or answered as MCP says', async () => {
+  it('a malformed MCP request never causes a server error', async () => {
     const { link, accessToken } = connection;
-    const right = {
+    const valid = {
       ...JSON_BODY,
       accept: 'application/json, text/event-stream',
       authorization: `Bearer ${accessToken}`,
@@ -178,16 +179,16 @@ describe('Nonsense', function () {
     ];
     const request = fc.tuple(
       mcpBody(),
-      headers(right, more),
+      headers(valid, more),
       fc.constantFrom('POST', 'POST', 'POST', 'GET', 'DELETE', 'PUT', 'OPTIONS'),
       fc.constantFrom(new URL(link).pathname, new URL(link).pathname, '/mcp'),
     );
-    await tryOut(request, ([body, sent, method, at]) =>
+    await fuzz(request, ([body, sent, method, at]) =>
       expectHarmless(system().resource, { method, path: at, headers: sent, chunks: [body] }),
     );
   });
 
-  it('on the pages of a sign-in starts nothing', async () => {
+  it('a malformed request to an interaction stores nothing', async () => {
     const form = parameters({ decision: 'approve', level: 'full', token: 'x.y' }, [
       'stay',
       'state',
@@ -200,25 +201,25 @@ describe('Nonsense', function () {
       fc.boolean(),
       path,
     );
-    await tryOut(request, ([sent, said, posted, at]) => {
+    await fuzz(request, ([sent, sentHeaders, posted, at]) => {
       const target = `/interaction${at}`;
       return expectHarmless(
         system().auth,
         posted
-          ? { method: 'POST', path: target, headers: said, chunks: [sent] }
-          : { path: `${target}?${sent}`, headers: said },
+          ? { method: 'POST', path: target, headers: sentHeaders, chunks: [sent] }
+          : { path: `${target}?${sent}`, headers: sentHeaders },
       );
     });
   });
 
-  it('in a path finds nothing, on any host', async () => {
+  it('a malformed path never causes a server error on any host', async () => {
     const request = fc.tuple(
       path,
       fc.constantFrom('GET', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'HEAD', 'PATCH', 'PROPFIND'),
       headers({}, COMMON),
       fc.constantFrom('auth', 'resource', 'management'),
     );
-    await tryOut(request, ([at, method, sent, host]) =>
+    await fuzz(request, ([at, method, sent, host]) =>
       expectHarmless(system()[host as 'auth'], { method, path: at, headers: sent }),
     );
   });

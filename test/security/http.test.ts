@@ -12,14 +12,14 @@ import { useSystem } from '../support/system.ts';
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 const JSON_BODY = { 'content-type': 'application/json' };
 
-describe('An answer', () => {
+describe('A response', () => {
   const system = useSystem();
   let connector: Connector;
   before(async () => {
     connector = await createConnector(system());
   });
 
-  /** Whether any page may read it, and what a person alone may. */
+  /** `isOpen`: pages of any origin may read the response. */
   const routes = (): [base: string, path: string, isOpen: boolean][] => {
     const { auth, resource, management } = system();
     const link = new URL(connector.link).pathname;
@@ -39,7 +39,7 @@ describe('An answer', () => {
     ];
   };
 
-  it('HDR-04 is open to other sites where clients need it, and nowhere with a person’s cookies', async () => {
+  it('HDR-04 CORS allows any origin where clients need it, and never allows credentials', async () => {
     for (const [base, path, isOpen] of routes())
       for (const origin of ['https://evil.example', 'null', 'http://localhost:1', system().auth])
         for (const method of ['GET', 'POST', 'OPTIONS']) {
@@ -61,7 +61,7 @@ describe('An answer', () => {
         }
   });
 
-  it('HDR-06 to a machine is JSON, whatever it says it accepts and whatever is wrong', async () => {
+  it('HDR-06 responses of OAuth endpoints are JSON, whatever the Accept header and the error', async () => {
     const { auth } = system();
     const long = 'x'.repeat(70_000);
     const asked: [string, string, Record<string, string>, string, number][] = [
@@ -92,7 +92,7 @@ describe('An answer', () => {
     }
   });
 
-  it('HDR-08 to every form of a well-known address that is not served is 404 as JSON', async () => {
+  it('HDR-08 every form of a well-known URL that is not served gets 404 as JSON', async () => {
     const { auth, resource, management, origins } = system();
     const link = new URL(connector.link).pathname;
     const unknown = `/connect/${'x'.repeat(22)}/mcp`;
@@ -150,7 +150,7 @@ describe('An answer', () => {
     for (const [base, known] of Object.entries(served))
       for (const path of forms.filter((form) => !known.includes(form)))
         for (const method of ['GET', 'HEAD', 'POST', 'DELETE', 'OPTIONS', 'PROPFIND']) {
-          // A preflight of a browser asks what the form allows, not whether the link exists.
+          // A preflight response does not depend on whether the link exists.
           if (method === 'OPTIONS' && path === preflighted) continue;
           const { host } = new URL(base);
           const answer = await rawRequest(base, {
@@ -165,7 +165,7 @@ describe('An answer', () => {
         }
   });
 
-  /** Exactly these bytes; whatever comes back until the connection ends. */
+  /** Sends exactly these bytes. Returns what arrives until the connection ends. */
   async function send(bytes: (string | Buffer)[], base = system().auth): Promise<string> {
     const { hostname, port } = new URL(base);
     const socket = createConnection(Number(port), hostname);
@@ -176,13 +176,13 @@ describe('An answer', () => {
   const request = (line: string, ...headers: string[]) =>
     `${[line, `Host: ${new URL(system().auth).host}`, 'Connection: close', ...headers].join('\r\n')}\r\n\r\n`;
 
-  it('HDR-07 to an odd request is a refusal, and nothing is stored', async () => {
+  it('HDR-07 malformed HTTP requests are refused and store nothing', async () => {
     const before = await countStoredKeys(system());
     const packed = gzipSync('{"redirect_uris":["http://localhost/cb"]}');
     const json = 'Content-Type: application/json';
     const odd: [string, (string | Buffer)[]][] = [
       [
-        'a packed body',
+        'a compressed body',
         [
           request(
             'POST /oauth/register HTTP/1.1',
@@ -205,9 +205,9 @@ describe('An answer', () => {
         ],
       ],
       ['a NUL in the path', ['GET /oauth/\u0000token HTTP/1.1\r\nHost: x\r\n\r\n']],
-      ['bytes that are no UTF-8', [request('GET /oauth/authorize?client_id=%ff%fe HTTP/1.1')]],
+      ['invalid UTF-8', [request('GET /oauth/authorize?client_id=%ff%fe HTTP/1.1')]],
       ['an unknown method', [request('BREW /oauth/token HTTP/1.1')]],
-      ['another address in the first line', [request('GET http://evil.example/ HTTP/1.1')]],
+      ['an absolute URL of another host', [request('GET http://evil.example/ HTTP/1.1')]],
       ['no host', ['GET / HTTP/1.1\r\nConnection: close\r\n\r\n']],
       ['two hosts', [request('GET / HTTP/1.1', 'Host: other.example')]],
       ['the same host twice', [request('GET / HTTP/1.1', `Host: ${new URL(system().auth).host}`)]],
@@ -220,7 +220,7 @@ describe('An answer', () => {
     expect(await countStoredKeys(system())).to.deep.equal(before);
   });
 
-  it('HDR-07 HDR-03 to a first line that is no path is JSON with the headers of every answer', async () => {
+  it('HDR-07 HDR-03 a request target that is not a path gets JSON with the usual headers', async () => {
     const { auth, resource, management } = system();
     for (const base of [auth, resource, management])
       for (const target of ['http://[::1/', 'http://[/livez', 'https://', '*', `${base}/livez`]) {
@@ -246,7 +246,7 @@ describe('The management API', () => {
       headers: { host: new URL(base).host, authorization: `Bearer ${token}` },
     });
 
-  it('ADM-01 is at its own address, and at no other with the right key', async () => {
+  it('ADM-01 the management API is served on its own listener only', async () => {
     const { auth, resource, management, managementKey } = system();
     const paths = ['/api/v1/connectors', '/api/v1/audit', '/API/v1/connectors', '//api/v1/tokens'];
     for (const base of [auth, resource])
@@ -255,7 +255,7 @@ describe('The management API', () => {
     expect((await at(management, '/api/v1/connectors', managementKey)).status).to.equal(200);
   });
 
-  it('ADM-05 takes its key, and nothing that the authorization server gave', async () => {
+  it('ADM-05 the management API refuses tokens and ids of the authorization server', async () => {
     const connector = await createConnector(system(), { level: 'full' });
     const { accessToken, refreshToken = '', client } = await connect(system(), connector);
     for (const token of [accessToken, refreshToken, client.id, connector.id]) {

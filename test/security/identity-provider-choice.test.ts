@@ -13,7 +13,7 @@ import { isProviderChoicePage, useIdentityProviders } from '../support/identity-
 
 const COOKIE = 'gatehouse-provider';
 
-describe('Several identity providers', () => {
+describe('The choice among several identity providers', () => {
   const {
     setup,
     newBrowser,
@@ -32,7 +32,7 @@ describe('Several identity providers', () => {
 
   const remembered = ({ jar }: Browser) => jar.find(({ name }) => name === COOKIE)?.value;
 
-  it('are a choice, in the order of the settings, and each has a callback of its own', async () => {
+  it('the choice lists providers in the order of the settings, and each has its own callback', async () => {
     for (const id of ['example', 'partners', 'github']) {
       const browser = newBrowser();
       const page = requirePage((await startAuthorization(browser)).step);
@@ -46,7 +46,7 @@ describe('Several identity providers', () => {
     }
   });
 
-  it('each sign people in, whom the consent page tells which it was', async () => {
+  it('each provider signs people in, and the consent page names it', async () => {
     for (const [id, name] of [
       ['example', 'Example Corp'],
       ['partners', 'Partners'],
@@ -58,7 +58,7 @@ describe('Several identity providers', () => {
     }
   });
 
-  it('are not asked about when the app names an address at one of them, who is told', async () => {
+  it('a login_hint in a domain of a provider skips the choice and is passed on', async () => {
     const browser = newBrowser();
     const departure = requireExternalRedirect(
       (await startAuthorization(browser, { login_hint: 'Ada@EXAMPLE.com' })).step,
@@ -79,26 +79,23 @@ describe('Several identity providers', () => {
       ).to.equal(true);
   });
 
-  it('are told of an address only when it may be theirs', async () => {
+  it('a login_hint is not passed on to a provider that owns other domains', async () => {
     const browser = newBrowser();
     const page = requirePage(
       (await startAuthorization(browser, { login_hint: 'ada@example.org' })).step,
     );
     const atGithub = requireExternalRedirect(await chooseProvider(browser, page, 'github'));
     expect(atGithub.searchParams.get('login')).to.equal('ada@example.org');
-    const away = requirePage(
-      (await startAuthorization(newBrowser(), { login_hint: 'x@away.example' })).step,
-    );
     const other = newBrowser();
-    const again = requirePage(
+    const choice = requirePage(
       (await startAuthorization(other, { login_hint: 'x@away.example' })).step,
     );
-    expect(isProviderChoicePage(away)).to.equal(true);
-    const atPartners = requireExternalRedirect(await chooseProvider(other, again, 'partners'));
+    expect(isProviderChoicePage(choice)).to.equal(true);
+    const atPartners = requireExternalRedirect(await chooseProvider(other, choice, 'partners'));
     expect(atPartners.searchParams.has('login_hint')).to.equal(false);
   });
 
-  it('are remembered by a cookie with the name of the last one and nothing else', async () => {
+  it('a cookie holds the id of the last provider, and the choice marks it', async () => {
     const browser = newBrowser();
     await signIn(browser, 'partners');
     expect(remembered(browser)).to.equal('partners');
@@ -115,7 +112,7 @@ describe('Several identity providers', () => {
     expect(remembered(browser)).to.equal('example');
   });
 
-  it('are not remembered when the sign-in there failed, and nothing is made of a forged cookie', async () => {
+  it('a failed sign-in is not remembered, and a forged cookie has no effect', async () => {
     const browser = newBrowser();
     const page = requirePage((await startAuthorization(browser)).step);
     await chooseProvider(browser, page, 'away');
@@ -129,7 +126,7 @@ describe('Several identity providers', () => {
     }
   });
 
-  it('may be changed by whoever wants another account', async () => {
+  it('switching accounts shows the choice again', async () => {
     const browser = newBrowser();
     const { page } = await signIn(browser, 'example');
     const choice = requirePage(await browser.submit(page, { decision: 'switch' }));
@@ -141,7 +138,7 @@ describe('Several identity providers', () => {
     expect(consent.html).to.include('GitHub');
   });
 
-  it('IDP-10 of which one is away: the choice says so, and the others work', async () => {
+  it('IDP-10 the choice says that a provider is unreachable, and the other providers work', async () => {
     const browser = newBrowser();
     const page = requirePage((await startAuthorization(browser)).step);
     const told = requirePage(await chooseProvider(browser, page, 'away'));
@@ -153,7 +150,7 @@ describe('Several identity providers', () => {
     expect(isConsentPage(consent)).to.equal(true);
   });
 
-  it('IDP-06 of which one failed or was left on the way back: the choice says so, in our words', async () => {
+  it('IDP-06 the choice says that a sign-in failed or was cancelled, without text of the provider', async () => {
     const browser = newBrowser();
     const page = requirePage((await startAuthorization(browser)).step);
     const stopped = callbackFrom(
@@ -182,7 +179,7 @@ describe('Several identity providers', () => {
     expect(isConsentPage(requirePage(await browser.visit(last)))).to.equal(true);
   });
 
-  it('are chosen for the connected apps, too', async () => {
+  it('the account page offers the same choice', async () => {
     const browser = newBrowser();
     const page = requirePage(await browser.visit(`${system.auth}/account`));
     const departure = requireExternalRedirect(await chooseProvider(browser, page, 'github'));

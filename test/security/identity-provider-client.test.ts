@@ -27,7 +27,7 @@ import { type LogLine, startSystem, type System } from '../support/system.ts';
 
 const CONTACT = 'it-help@example.com';
 const ENTITLEMENTS = [{ match: { anyone: true }, level: 'full' }];
-/** Where there are several providers. */
+/** Settings for several providers. */
 const SEVERAL = {
   developmentIdp: undefined,
   entitlements: [{ match: { emailDomain: 'example.com' }, level: 'full' }],
@@ -37,7 +37,7 @@ const CONSOLE = { administrators: [{ email: PERSON.email }] };
 
 type Answer = { status: number; body?: object | string; headers?: Record<string, string> };
 
-/** At the token endpoint. */
+/** A provider whose token endpoint responds with this error. */
 function refusing({ status, body = {}, headers = {} }: Answer) {
   const type = typeof body === 'string' ? 'text/html' : 'application/json';
   const text = typeof body === 'string' ? body : JSON.stringify(body);
@@ -58,7 +58,7 @@ const errorsIn = (log: LogLine[]) =>
     .filter(({ level }) => level === 50)
     .map(({ err, requestId }) => ({ ...(err as { message: string }), requestId }));
 
-describe('An identity provider that refuses Gatehouse as its client', () => {
+describe('A sign-in at an identity provider that refuses Gatehouse as a client', () => {
   let provider: OpenIdProvider;
   let system: System;
   const log: LogLine[] = [];
@@ -85,11 +85,11 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
   }
   const STARTS: Record<string, () => Promise<URL> | URL> = {
     'for an app': startOfApp,
-    'to the page of connected apps': () => new URL(`${system.auth}/account`),
+    'to the account page': () => new URL(`${system.auth}/account`),
     'to the console': () => new URL(`${system.management}/console/connectors`),
   };
 
-  /** To the provider and back; `answer` is put into the query of the callback. */
+  /** Visits the provider and then the callback, with `answer` in its query instead of the code. */
   async function signIn(
     browser: Browser,
     start: URL,
@@ -104,7 +104,7 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
   const referenceIn = ({ html }: Page) => /<dd class="code">([\w-]{12})<\/dd>/.exec(html)?.[1];
 
   for (const [where, start] of Object.entries(STARTS)) {
-    it(`IDP-11 the page of a sign-in ${where} says that it is not set up and whom to ask, not to wait`, async () => {
+    it(`IDP-11 the error page of a sign-in ${where} says that the setup is wrong and whom to ask`, async () => {
       provider.setBehaviour(refusing(WRONG_SECRET));
       const page = await signIn(newBrowser(), await start());
       expect(page.status, describePage(page)).to.equal(500);
@@ -113,7 +113,7 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
         .to.include('Signing in is not set up correctly')
         .and.include('administrator')
         .and.not.match(/wait a minute|invalid_client|secret/i);
-      await until('it is logged', () => errorsIn(log).length > 0);
+      await until('the error to be logged', () => errorsIn(log).length > 0);
       const [error, ...more] = errorsIn(log);
       expect(more).to.deep.equal([]);
       expect(error?.requestId).to.equal(referenceIn(page));
@@ -125,23 +125,23 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
   }
 
   const REFUSALS: Record<string, [Answer, logged: string]> = {
-    'a client that is disabled': [
+    'a disabled client': [
       { status: 400, body: { error: 'unauthorized_client' } },
       'unauthorized_client',
     ],
-    'a missing client secret, as Google says it': [
+    "Google's error for a missing client secret": [
       {
         status: 400,
         body: { error: 'invalid_request', error_description: 'client_secret is missing.' },
       },
       'invalid_request (client_secret is missing.)',
     ],
-    'a wrong client secret, as Auth0 says it': [
+    "Auth0's error for a wrong client secret": [
       { status: 401, body: { error: 'access_denied', error_description: 'Unauthorized' } },
       'access_denied (Unauthorized)',
     ],
-    'a token endpoint that is not there': [{ status: 404, body: '<h1>Not found</h1>' }, 'HTTP 404'],
-    'a description that repeats the secret and moves the cursor': [
+    'a missing token endpoint': [{ status: 404, body: '<h1>Not found</h1>' }, 'HTTP 404'],
+    'an error description with the secret and control characters': [
       {
         status: 401,
         body: {
@@ -153,12 +153,12 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
     ],
   };
   for (const [what, [answer, logged]] of Object.entries(REFUSALS)) {
-    it(`IDP-11 ${what} is a fault of the set-up, and the log says ${logged}`, async () => {
+    it(`IDP-11 ${what} gets the page for a wrong setup, and the log says ${logged}`, async () => {
       provider.setBehaviour(refusing(answer));
       const page = await signIn(newBrowser(), await startOfApp());
       expect(page.status, describePage(page)).to.equal(500);
       expect(page.html).to.include('not set up correctly');
-      await until('it is logged', () => errorsIn(log).length > 0);
+      await until('the error to be logged', () => errorsIn(log).length > 0);
       const [error] = errorsIn(log);
       expect(error?.message).to.include(logged);
       expect(JSON.stringify(log)).to.not.include(OPENID_CLIENT.clientSecret);
@@ -166,7 +166,7 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
     });
   }
 
-  it('IDP-11 faults that pass are still told as such, and a code that the provider does not know too', async () => {
+  it('IDP-11 temporary errors of the token endpoint get 503, and an unknown code gets 400', async () => {
     const temporary: Answer[] = [
       { status: 503, body: { error: 'temporarily_unavailable' } },
       { status: 500, body: { error: 'invalid_client' } },
@@ -199,7 +199,7 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
     another_error: [400, 'was not completed'],
   };
   for (const [error, [status, says]] of Object.entries(ANSWERS)) {
-    it(`IDP-11 the callback with the error ${error} has a page that says “${says}”`, async () => {
+    it(`IDP-11 a callback with the error ${error} gets a page that says “${says}”`, async () => {
       const page = await signIn(newBrowser(), await startOfApp(), {
         error,
         error_description: '<script>canary',
@@ -208,7 +208,7 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
       expect(page.html)
         .to.include(says)
         .and.not.match(/canary|<script/);
-      await until('it is logged', () =>
+      await until('the error to be logged', () =>
         log.some(({ requestId }) => requestId === referenceIn(page)),
       );
       const line = log.find(({ requestId }) => requestId === referenceIn(page));
@@ -218,7 +218,7 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
     });
   }
 
-  it('IDP-11 the page names the contact of the settings instead', async () => {
+  it('IDP-11 the error page names supportContact if it is set', async () => {
     const options = openIdSettings(provider, {
       entitlements: ENTITLEMENTS,
       supportContact: CONTACT,
@@ -235,7 +235,7 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
     }
   });
 
-  it('IDP-11 one of several providers is told in the choice, with the reference, and the others still work', async () => {
+  it('IDP-11 the choice names the provider that refuses Gatehouse, and the other providers work', async () => {
     const [second, github] = await Promise.all([startOpenIdProvider(), startGithub()]);
     second.setBehaviour({ claims: PERSON });
     const listed = [
@@ -266,13 +266,13 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
       const toGithub = requireExternalRedirect(
         await browser.submit(choice, { provider: 'github' }),
       );
-      const told = requirePage(await browser.visit(github.approve(toGithub)));
-      expect(told.status, describePage(told)).to.equal(500);
-      expect(told.html).to.match(/Signing in at .{0,60}GitHub.{0,60} is not set up correctly/);
-      await until('it is logged', () => errorsIn(lines).length > 0);
+      const refused = requirePage(await browser.visit(github.approve(toGithub)));
+      expect(refused.status, describePage(refused)).to.equal(500);
+      expect(refused.html).to.match(/Signing in at .{0,60}GitHub.{0,60} is not set up correctly/);
+      await until('the error to be logged', () => errorsIn(lines).length > 0);
       expect(errorsIn(lines)[0]?.message).to.include('incorrect_client_credentials (no)');
-      expect(errorsIn(lines)[0]?.requestId).to.equal(referenceIn(told));
-      const toTwo = requireExternalRedirect(await browser.submit(told, { provider: 'two' }));
+      expect(errorsIn(lines)[0]?.requestId).to.equal(referenceIn(refused));
+      const toTwo = requireExternalRedirect(await browser.submit(refused, { provider: 'two' }));
       const consent = requirePage(await browser.visit(second.approve(toTwo)));
       expect(isConsentPage(consent), describePage(consent)).to.equal(true);
     } finally {
@@ -282,7 +282,7 @@ describe('An identity provider that refuses Gatehouse as its client', () => {
   });
 });
 
-describe('At its start, Gatehouse', () => {
+describe('The startup check of identity providers', () => {
   const WARNING = 'the identity provider refuses Gatehouse: nobody can sign in there';
   let provider: OpenIdProvider;
   before(async () => {
@@ -298,7 +298,7 @@ describe('At its start, Gatehouse', () => {
     const system = await startSystem({ ...options, log });
     try {
       expect((await fetch(`${system.auth}/readyz`)).status).to.equal(200);
-      await until('it was looked at', () => isDone(log));
+      await until('the check to finish', () => isDone(log));
     } finally {
       await system.stop();
     }
@@ -306,11 +306,11 @@ describe('At its start, Gatehouse', () => {
   }
 
   const DECLINED: Record<string, object> = {
-    'a client secret that is wrong': OPENID_CLIENT,
-    'no client secret where the provider wants one': { clientId: OPENID_CLIENT.clientId },
+    'a wrong client secret': OPENID_CLIENT,
+    'a missing client secret': { clientId: OPENID_CLIENT.clientId },
   };
   for (const [what, client] of Object.entries(DECLINED)) {
-    it(`SUP-07 warns once of ${what}, with the code of the provider and without any secret`, async () => {
+    it(`SUP-07 the startup check warns once about ${what}, with the provider's error code and no secret`, async () => {
       provider.setBehaviour(refusing(WRONG_SECRET));
       const { settings = {}, file } = openIdSettings(provider, { entitlements: ENTITLEMENTS });
       const identityProvider = { issuer: provider.issuer, ...client };
@@ -332,7 +332,7 @@ describe('At its start, Gatehouse', () => {
     });
   }
 
-  it('SUP-07 tries its client with the callback that sign-ins use', async () => {
+  it('SUP-07 the startup check sends the redirect URI that sign-ins use', async () => {
     const ofOne = openIdSettings(provider, { entitlements: ENTITLEMENTS });
     const two = { id: 'two', name: 'Two', issuer: provider.issuer, ...OPENID_CLIENT };
     const ofList = { ...ofOne, file: { ...SEVERAL, identityProviders: [two] } };
@@ -344,7 +344,7 @@ describe('At its start, Gatehouse', () => {
       const before = provider.exchanges.length;
       const system = await startSystem(options);
       try {
-        await until('it is tried', () => provider.exchanges.length > before);
+        await until('the token request', () => provider.exchanges.length > before);
         expect(provider.exchanges.at(-1)?.get('redirect_uri')).to.equal(system.auth + path);
       } finally {
         await system.stop();
@@ -353,14 +353,14 @@ describe('At its start, Gatehouse', () => {
   });
 
   const LASTING: Record<string, [Answer, advice: RegExp]> = {
-    'whose token endpoint redirects': [
+    redirects: [
       { status: 308, headers: { location: 'https://elsewhere.example.com/token' } },
       /^compare the registration/,
     ],
-    'whose token endpoint fails': [{ status: 503 }, /^check that the identity provider is up/],
+    fails: [{ status: 503 }, /^check that the identity provider is up/],
   };
   for (const [what, [answer, advice]] of Object.entries(LASTING)) {
-    it(`SUP-07 warns of a provider ${what}, and of what to do about that`, async () => {
+    it(`SUP-07 the startup check warns about a token endpoint that ${what}, with a remedy`, async () => {
       provider.setBehaviour(refusing(answer));
       const [warning] = await warningsWith(
         openIdSettings(provider, { entitlements: ENTITLEMENTS }),
@@ -371,12 +371,12 @@ describe('At its start, Gatehouse', () => {
     });
   }
 
-  it('SUP-07 warns of a provider that is away, starts all the same, and is silent about one that knows it', async () => {
-    const [nobodyThere = 0] = await freePorts(1);
+  it('SUP-07 the startup check warns about an unreachable provider only, and the server starts', async () => {
+    const [unusedPort = 0] = await freePorts(1);
     provider.setBehaviour(refusing({ status: 400, body: { error: 'invalid_grant' } }));
     const listed = [
       { id: 'here', name: 'Here', issuer: provider.issuer, ...OPENID_CLIENT },
-      { id: 'away', name: 'Away', issuer: `http://127.0.0.1:${nobodyThere}`, ...OPENID_CLIENT },
+      { id: 'away', name: 'Away', issuer: `http://127.0.0.1:${unusedPort}`, ...OPENID_CLIENT },
     ];
     const before = provider.exchanges.length;
     const exchanged = provider.requests.filter((path) => path === '/token').length;
@@ -390,6 +390,6 @@ describe('At its start, Gatehouse', () => {
         provider.requests.filter((path) => path === '/token').length > exchanged,
     );
     expect(provider.exchanges).to.have.length(before);
-    expect(warnings.map(({ what }) => what)).to.deep.equal([`http://127.0.0.1:${nobodyThere}`]);
+    expect(warnings.map(({ what }) => what)).to.deep.equal([`http://127.0.0.1:${unusedPort}`]);
   });
 });

@@ -19,31 +19,30 @@ import {
 import { startSystem, type System } from '../support/system.ts';
 import { PERSON } from '../support/identity-provider.ts';
 
-describe('An identity provider that answers badly', () => {
+describe('A sign-in at a faulty identity provider', () => {
   const huge = 'x'.repeat(11 * 1024 * 1024);
   const at = (path: string, answer: NonNullable<Behaviour['responses']>[string]) => ({
     responses: { [path]: answer },
   });
   const DISCOVERY = '/.well-known/openid-configuration';
-  const MISPLACED: Record<string, (other: string) => Behaviour> = {
+  const MISCONFIGURED: Record<string, (other: string) => Behaviour> = {
     'names another issuer': (other) =>
       at(DISCOVERY, (_req, res) => {
         const endpoints = { authorization_endpoint: `${other}/a`, token_endpoint: `${other}/t` };
         res.setHeader('content-type', 'application/json');
         res.end(JSON.stringify({ issuer: other, jwks_uri: `${other}/jwks`, ...endpoints }));
       }),
-    'has no description at its issuer': () =>
-      at(DISCOVERY, (_req, res) => res.writeHead(404).end()),
-    'sends us elsewhere': (other) =>
+    'has no discovery document': () => at(DISCOVERY, (_req, res) => res.writeHead(404).end()),
+    'redirects its discovery document': (other) =>
       at(DISCOVERY, (_req, res) => res.writeHead(302, { location: other + DISCOVERY }).end()),
   };
-  const DAYS: Record<string, (other: string) => Behaviour> = {
-    'describes itself in megabytes': () =>
+  const UNAVAILABLE: Record<string, (other: string) => Behaviour> = {
+    'has a discovery document of 11 MB': () =>
       at(DISCOVERY, (_req, res) => {
         res.setHeader('content-type', 'application/json');
         res.end(JSON.stringify({ issuer: huge }));
       }),
-    'never finishes describing itself': () =>
+    'never finishes its discovery document': () =>
       at(DISCOVERY, (_req, res) => {
         res.setHeader('content-type', 'application/json');
         res.write('{');
@@ -69,8 +68,8 @@ describe('An identity provider that answers badly', () => {
     );
   }
 
-  for (const [what, behaviour] of Object.entries(DAYS)) {
-    it(`IDP-10 and ${what} is away: a page says to try again, in time`, async () => {
+  for (const [what, behaviour] of Object.entries(UNAVAILABLE)) {
+    it(`IDP-10 a provider that ${what} gets a 503 page within nine seconds`, async () => {
       const other = await startOpenIdProvider();
       provider.setBehaviour(behaviour(other.issuer));
       const started = performance.now();
@@ -83,8 +82,8 @@ describe('An identity provider that answers badly', () => {
     });
   }
 
-  for (const [what, behaviour] of Object.entries(MISPLACED)) {
-    it(`IDP-11 and ${what} is a fault of the set-up: a page says so, and nothing is asked elsewhere`, async () => {
+  for (const [what, behaviour] of Object.entries(MISCONFIGURED)) {
+    it(`IDP-11 a provider that ${what} gets the page for a wrong setup and no request to another host`, async () => {
       const other = await startOpenIdProvider();
       provider.setBehaviour(behaviour(other.issuer));
       const page = requirePage(await visit(openBrowser([system.auth])));
@@ -95,7 +94,7 @@ describe('An identity provider that answers badly', () => {
     });
   }
 
-  it('IDP-10 and has megabytes of keys signs nobody in, and does when it is well again', async () => {
+  it('IDP-10 a provider with 11 MB of keys gets a 503 page, and sign-in works after it recovers', async () => {
     provider.setBehaviour({
       claims: PERSON,
       ...at('/jwks', (_req, res) => {

@@ -1,4 +1,4 @@
-// The ID tokens of the identity provider (OpenID Connect Core section 3.1.3.7): which are refused, whom they sign in, and that they stay nowhere.
+// OpenID Connect Core section 3.1.3.7.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import type { Connector } from '../support/management-api.ts';
@@ -11,7 +11,7 @@ import { countStoredKeys } from '../support/stored-keys.ts';
 import type { System } from '../support/system.ts';
 import { PERSON, useIdentityProvider } from '../support/identity-provider.ts';
 
-describe('What comes back from the identity provider', () => {
+describe('An ID token of the identity provider', () => {
   const { setup, newBrowser, redirectToProvider, expectRefused, isSignedIn } =
     useIdentityProvider();
   let provider: OpenIdProvider;
@@ -28,22 +28,22 @@ describe('What comes back from the identity provider', () => {
     'with another nonce': { claims: { nonce: 'another' } },
     'without a nonce': { claims: { nonce: undefined } },
     'for another client': { claims: { aud: 'another' } },
-    'for us and another, at the other’s request': {
+    'for Gatehouse and another client, authorized for the other': {
       claims: { aud: ['gatehouse', 'another'], azp: 'another' },
     },
-    'at another’s request': { claims: { azp: 'another' } },
+    'authorized for another client': { claims: { azp: 'another' } },
     'from another issuer': { claims: { iss: 'https://evil.example' } },
-    'that expired': { claims: { exp: past, iat: past - 300 } },
-    'without an end': { claims: { exp: undefined } },
+    'that has expired': { claims: { exp: past, iat: past - 300 } },
+    'without an expiry': { claims: { exp: undefined } },
     'without a subject': { claims: { sub: undefined } },
     'without a signature': { signature: 'none' },
     'signed by another key': { signature: 'stranger' },
-    'signed with our secret': { signature: 'secret' },
-    'that is no token': { tokens: { id_token: 'x.y.z' } },
-    'that is not there': { tokens: { id_token: undefined } },
+    'signed with the client secret': { signature: 'secret' },
+    'that is not a JWT': { tokens: { id_token: 'x.y.z' } },
+    'that is missing': { tokens: { id_token: undefined } },
   };
   for (const [what, behaviour] of Object.entries(FORGERIES)) {
-    it(`IDP-02 signs nobody in with an ID token ${what}`, async () => {
+    it(`IDP-02 an ID token ${what} is refused`, async () => {
       const browser = newBrowser();
       const { callback } = await redirectToProvider(browser);
       const { account: accounts, session: sessions } = await countStoredKeys(system);
@@ -55,7 +55,7 @@ describe('What comes back from the identity provider', () => {
     });
   }
 
-  /** The subject of a token for whoever the claims say. */
+  /** The subject of an access token of the person with these claims. */
   async function subjectOf(claims: object): Promise<unknown> {
     provider.setBehaviour({ claims: { ...PERSON, ...claims } });
     const browser = newBrowser();
@@ -67,14 +67,14 @@ describe('What comes back from the identity provider', () => {
     return decodeJwt(body.access_token ?? '').sub;
   }
 
-  it('IDP-04 makes one account of a subject, never of an address', async () => {
+  it('IDP-04 a subject has one account, whatever its address', async () => {
     const one = await subjectOf({ sub: 'one' });
     expect(await subjectOf({ sub: 'one', email: 'new@example.com' })).to.equal(one);
     expect(await subjectOf({ sub: 'two' })).to.not.equal(one);
     expect(String(one)).to.not.match(/one|ada/);
   });
 
-  it('IDP-05 leaves none of its tokens with us or the app', async () => {
+  it("IDP-05 the provider's tokens are neither stored nor sent to the browser or the app", async () => {
     const canaries = { access_token: 'canary-access-token', refresh_token: 'canary-refresh-token' };
     provider.setBehaviour({ claims: PERSON, tokens: canaries });
     const browser = newBrowser();
@@ -90,7 +90,7 @@ describe('What comes back from the identity provider', () => {
     expect(decodeJwt(body.access_token ?? '')).to.not.have.any.keys('email', 'name');
   });
 
-  it('IDP-08 lets in nobody whom no rule names', async () => {
+  it('IDP-08 a person whom no rule matches is refused', async () => {
     for (const claims of [
       { sub: 'x', email: 'ada@other.example' },
       { sub: 'y', email_verified: false },

@@ -1,4 +1,4 @@
-// What comes back from the identity provider (OpenID Connect Core section 3.1.3.7, RFC 9700 section 4.7): counts in one browser, once.
+// RFC 9700 section 4.7.
 import { expect } from 'chai';
 import {
   isConsentPage,
@@ -14,7 +14,7 @@ import { countStoredKeys } from '../support/stored-keys.ts';
 import type { System } from '../support/system.ts';
 import { useIdentityProvider } from '../support/identity-provider.ts';
 
-describe('What comes back from the identity provider', () => {
+describe('The callback from the identity provider', () => {
   const { setup, newBrowser, redirectToProvider, expectRefused, isSignedIn } =
     useIdentityProvider();
   let provider: OpenIdProvider;
@@ -23,7 +23,7 @@ describe('What comes back from the identity provider', () => {
     ({ provider, system } = setup());
   });
 
-  it('IDP-01 IDP-09 counts only in the browser that left, whoever is signed in elsewhere', async () => {
+  it('IDP-01 IDP-09 a callback works only in the browser that started the sign-in, and changes no other', async () => {
     const attacker = newBrowser();
     const { callback, departure } = await redirectToProvider(attacker);
     const victim = newBrowser();
@@ -40,7 +40,7 @@ describe('What comes back from the identity provider', () => {
     expect(isConsentPage(requirePage(await attacker.visit(callback)))).to.equal(true);
   });
 
-  it('IDP-01 counts once, one of two at a time, and for ten minutes', async () => {
+  it('IDP-01 a callback is single-use and expires after ten minutes', async () => {
     const browser = newBrowser();
     const { callback } = await redirectToProvider(browser);
     const exchanged = provider.exchanges.length;
@@ -51,13 +51,13 @@ describe('What comes back from the identity provider', () => {
     expect(provider.exchanges).to.have.length(exchanged + 1);
 
     const late = newBrowser();
-    const trip = await redirectToProvider(late);
+    const expired = await redirectToProvider(late);
     advanceClock(601);
-    await expectRefused(late, trip.callback);
+    await expectRefused(late, expired.callback);
     expect(provider.exchanges).to.have.length(exchanged + 1);
   });
 
-  it('IDP-01 is waited for in one record of each flow, however often its page is loaded', async () => {
+  it('IDP-01 an interaction has one login state record of bounded size, however often its page is loaded', async () => {
     const browser = newBrowser();
     const { flow } = await redirectToProvider(browser);
     const before = await countStoredKeys(system);
@@ -74,7 +74,7 @@ describe('What comes back from the identity provider', () => {
     expect(sizes.at(-1)).to.be.lessThan(Number(sizes[6]) + 50);
   });
 
-  it('IDP-01 is waited for in one record of each browser outside of flows, in each of its tabs', async () => {
+  it('IDP-01 a browser has one login state record for the account page, and it works in every tab', async () => {
     const browser = newBrowser();
     const first = requireExternalRedirect(await browser.visit(`${system.auth}/account`));
     const before = await countStoredKeys(system);
@@ -86,7 +86,7 @@ describe('What comes back from the identity provider', () => {
     expect(page.status).to.equal(200);
   });
 
-  it('IDP-01 counts in the tab from before a reload too, once, and for its own ten minutes', async () => {
+  it('IDP-01 a callback started before a reload works once, until its own ten minutes are over', async () => {
     const browser = newBrowser();
     const { departure, flow } = await redirectToProvider(browser);
     requireExternalRedirect(await browser.visit(flow));
@@ -105,7 +105,7 @@ describe('What comes back from the identity provider', () => {
     expect(isConsentPage(requirePage(await patient.visit(late)))).to.equal(true);
   });
 
-  it('IDP-01 has a state that nobody guesses', async () => {
+  it('IDP-01 a callback with a guessed state is refused', async () => {
     const states = [];
     for (let time = 0; time < 3; time += 1)
       states.push(
@@ -122,7 +122,7 @@ describe('What comes back from the identity provider', () => {
     }
   });
 
-  it('IDP-03 is refused when it names another issuer, before any code is sent there', async () => {
+  it('IDP-03 a callback that names another issuer is refused before the code is sent', async () => {
     const browser = newBrowser();
     const exchanged = provider.exchanges.length;
     await expectRefused(
@@ -134,7 +134,7 @@ describe('What comes back from the identity provider', () => {
     expect(isConsentPage(requirePage(await browser.visit(right.callback)))).to.equal(true);
   });
 
-  it('IDP-06 that is an error is told in our words, and may be tried again', async () => {
+  it('IDP-06 an error of the provider is shown without its text, and the sign-in can be repeated', async () => {
     const browser = newBrowser();
     const { callback, flow } = await redirectToProvider(browser);
     callback.searchParams.delete('code');
@@ -146,7 +146,7 @@ describe('What comes back from the identity provider', () => {
     expect(requireExternalRedirect(await browser.visit(flow)).origin).to.equal(provider.issuer);
   });
 
-  it('IDP-07 comes to the address of the settings, whatever a request said', async () => {
+  it('IDP-07 the redirect URI comes from the settings, whatever the request headers are', async () => {
     const browser = newBrowser();
     const { callback } = await redirectToProvider(browser);
     const { status } = await rawRequest(system.auth, {

@@ -1,4 +1,4 @@
-// Several identity providers, seen from outside (RFC 9700 section 4.4): no answer counts for another provider, and none is believed about others.
+// Mix-up of several identity providers (RFC 9700 section 4.4).
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import {
@@ -46,7 +46,7 @@ describe('Several identity providers', () => {
     return decodeJwt(body.access_token ?? '');
   }
 
-  it('IDP-04 have accounts of their own: the same subject and address at two is two people', async () => {
+  it('IDP-04 the same subject and address at two providers are two accounts', async () => {
     const subjects = [];
     for (const id of ['example', 'partners', 'github', 'example'])
       subjects.push((await tokenOf(id)).sub);
@@ -54,7 +54,7 @@ describe('Several identity providers', () => {
     expect(subjects[3]).to.equal(subjects[0]);
   });
 
-  it('IDP-08 are believed about their own groups only', async () => {
+  it('IDP-08 a group rule matches only groups of the provider that it names', async () => {
     for (const provider of [example, partners])
       provider.setBehaviour({ claims: { ...PERSON, groups: ['analysts'] } });
     github.setBehaviour({ organizations: ['analysts'] });
@@ -63,7 +63,7 @@ describe('Several identity providers', () => {
     expect(levels).to.deep.equal(['operations', 'full', 'operations']);
   });
 
-  it('IDP-03 get no code of another: an answer at another’s callback is refused, and the right one still counts', async () => {
+  it("IDP-03 a response at another provider's callback is refused, and the right callback still works", async () => {
     const browser = newBrowser();
     const page = requirePage((await startAuthorization(browser)).step);
     const departure = requireExternalRedirect(await chooseProvider(browser, page, 'example'));
@@ -89,7 +89,7 @@ describe('Several identity providers', () => {
     expect(isConsentPage(requirePage(await browser.visit(right)))).to.equal(true);
   });
 
-  it('IDP-03 are refused when the answer names the issuer of another', async () => {
+  it("IDP-03 a response that names another provider's issuer is refused", async () => {
     for (const id of ['example', 'github']) {
       const browser = newBrowser();
       const page = requirePage((await startAuthorization(browser)).step);
@@ -102,13 +102,13 @@ describe('Several identity providers', () => {
     }
   });
 
-  it('IDP-02 sign nobody in with the ID token of another', async () => {
+  it("IDP-02 an ID token with another provider's issuer is refused", async () => {
     partners.setBehaviour({ claims: { ...PERSON, iss: example.issuer } });
     const { page } = await signIn(newBrowser(), 'partners');
     expect([page.status, isConsentPage(page)]).to.deep.equal([400, false]);
   });
 
-  it('IDP-07 take no callback, and no provider, from a form of elsewhere or of nobody', async () => {
+  it('IDP-07 a choice of an unknown provider or from another site is refused', async () => {
     const browser = newBrowser();
     const page = requirePage((await startAuthorization(browser)).step);
     const [form] = page.forms;
@@ -125,7 +125,7 @@ describe('Several identity providers', () => {
     expect(requirePage(await browser.post(evil, form!.action, sent)).status).to.equal(403);
   });
 
-  it('IDP-08 make an administrator of the person whom the rule means, and not of the same subject elsewhere', async () => {
+  it('IDP-08 the console accepts an administrator from the provider of the rule only', async () => {
     for (const [id, status] of [
       ['github', 200],
       ['partners', 403],

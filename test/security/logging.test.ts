@@ -8,8 +8,8 @@ import { connect, obtainCode, redeem, registerClient } from '../support/connecti
 import { refresh, requestToken } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 
-describe('A line of the log', () => {
-  it('LOG-02 is one line of JSON, whatever is in it', () => {
+describe('A log entry', () => {
+  it('LOG-02 a log entry is one line of JSON without control characters, whatever it contains', () => {
     const written = new PassThrough();
     const evil = 'a\n{"level":60,"msg":"forged"}\r\n\u001b[2J\u0000\u2028';
     const error = Object.assign(new Error(evil), { token: 'canary' });
@@ -21,10 +21,10 @@ describe('A line of the log', () => {
   });
 });
 
-describe('An answer about', () => {
+describe('Responses that could disclose details', () => {
   const system = useSystem();
 
-  it('LOG-03 a code or refresh token that is not good is the same whatever the reason', async () => {
+  it('LOG-03 the error response for an invalid code or refresh token is the same for every reason', async () => {
     const connector = await createConnector(system());
     const used = await obtainCode(system(), connector);
     const { server, client } = used;
@@ -54,7 +54,7 @@ describe('An answer about', () => {
     expect(JSON.stringify(answers[0]?.body)).to.not.match(/detail|stack/);
   });
 
-  it('LOG-06 health says that and nothing more, and there are no figures in public', async () => {
+  it('LOG-06 the health endpoints return a status only, and public hosts serve no metrics', async () => {
     const { auth, resource } = system();
     for (const base of [auth, resource]) {
       for (const path of ['/livez', '/readyz'])

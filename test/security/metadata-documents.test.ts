@@ -1,4 +1,4 @@
-// Clients that publish themselves (draft-ietf-oauth-client-id-metadata-document): only documents that are what they should be.
+// draft-ietf-oauth-client-id-metadata-document
 import { expect } from 'chai';
 import {
   answerWith,
@@ -23,18 +23,18 @@ describe('A metadata document', () => {
   const MALFORMED: Record<string, unknown> = {
     'of another client': { client_id: `https://app.${DOMAIN}/other.json` },
     'without a client_id': { client_id: undefined },
-    'with a client_id that is no text': { client_id: 7 },
-    'without return addresses': { redirect_uris: undefined },
-    'with no return address': { redirect_uris: [] },
-    'with return addresses that are one text': { redirect_uris: accepted[0] },
-    'with return addresses that are objects': { redirect_uris: [{ uri: accepted[0] }] },
-    'with more return addresses than anybody needs': {
+    'with a client_id that is not a string': { client_id: 7 },
+    'without redirect_uris': { redirect_uris: undefined },
+    'with empty redirect_uris': { redirect_uris: [] },
+    'with redirect_uris that are a string': { redirect_uris: accepted[0] },
+    'with redirect_uris that are objects': { redirect_uris: [{ uri: accepted[0] }] },
+    'with 21 redirect_uris': {
       redirect_uris: Array.from({ length: 21 }, (_, n) => `http://127.0.0.1/${n}`),
     },
     'with a secret': { client_secret: 'x'.repeat(40) },
-    'that authenticates with a secret': { token_endpoint_auth_method: 'client_secret_basic' },
-    'that authenticates with keys only': { token_endpoint_auth_method: 'private_key_jwt' },
-    'with a method that is no text': { token_endpoint_auth_method: ['none'] },
+    'with client_secret_basic': { token_endpoint_auth_method: 'client_secret_basic' },
+    'with private_key_jwt only': { token_endpoint_auth_method: 'private_key_jwt' },
+    'with an authentication method that is not a string': { token_endpoint_auth_method: ['none'] },
   };
   const BODIES = ['null', '[]', '"text"', '7', '{', '', '<html></html>', '{"client_id":'];
 
@@ -47,13 +47,13 @@ describe('A metadata document', () => {
   }
 
   for (const [what, changes] of Object.entries(MALFORMED)) {
-    it(`CIM-11 ${what} is refused, and nothing of it kept`, async () => {
+    it(`CIM-11 a document ${what} is refused and not stored`, async () => {
       publishing().host.answer = publish(changes as Record<string, unknown>);
       await expectRefused(what);
     });
   }
 
-  it('CIM-11 that is no JSON object, or does not say that it is JSON, is refused', async () => {
+  it('CIM-11 a document that is not a JSON object or not served as JSON is refused', async () => {
     for (const body of BODIES) {
       publishing().host.answer = answerWith(200, {}, body);
       await expectRefused(body);
@@ -64,7 +64,7 @@ describe('A metadata document', () => {
     }
   });
 
-  it('CIM-11 may say anything else, and keys never matter', async () => {
+  it('CIM-11 a document with other members is accepted, and its keys are not fetched', async () => {
     const { host, newClient, visit } = publishing();
     host.answer = publish({
       jwks: { keys: [{ kty: 'oct', k: 'c2VjcmV0' }] },
@@ -77,7 +77,7 @@ describe('A metadata document', () => {
     expect(host.requests.every((path) => path.endsWith('.json'))).to.equal(true);
   });
 
-  it('that prefers keys and can do without them is taken, and works without', async () => {
+  it('a document that prefers private_key_jwt and supports none is accepted as a public client', async () => {
     const { system, connector, host, newClient } = publishing();
     host.answer = publish({
       token_endpoint_auth_method: 'private_key_jwt',
@@ -89,7 +89,7 @@ describe('A metadata document', () => {
     expect((await refresh(server, client, refreshToken)).status).to.equal(200);
   });
 
-  it('CIM-12 may name return addresses of its own origin, of this computer, and no others', async () => {
+  it('CIM-12 redirect URIs of other origins are refused; those of its own origin and loopback are accepted', async () => {
     const { host, newClient, visit, system, connector } = publishing();
     const own = `https://app.${DOMAIN}/cb`;
     const foreign = ['https://evil.example/cb', `https://app.${DOMAIN}.evil.example/cb`];
@@ -108,7 +108,7 @@ describe('A metadata document', () => {
     expect(html).to.include(`app.${DOMAIN}`).and.not.include('id="local-warning"');
   });
 
-  it('CIM-09 that takes an address back has it refused from the next time it is read', async () => {
+  it('CIM-09 a redirect URI that was removed from a document is refused after the next fetch', async () => {
     const { host, newClient, visit } = publishing();
     const client = newClient();
     expect(isAsked(await visit(client))).to.equal(true);
@@ -119,7 +119,7 @@ describe('A metadata document', () => {
     expect(isAsked(await visit(moved))).to.equal(true);
   });
 
-  it('CIM-08 is not forgotten because of many others', async () => {
+  it('CIM-08 a document stays cached after many others were fetched', async () => {
     const { host, newClient, visit } = publishing();
     const client = newClient();
     await visit(client);

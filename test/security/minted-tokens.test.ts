@@ -7,7 +7,7 @@ import { useSystem } from '../support/system.ts';
 describe('A minted token', () => {
   const system = useSystem();
 
-  it('STK-01 is signed, as long as its key is, and its id is not to be guessed', async () => {
+  it('STK-01 a minted token has an ES256 signature and a random id', async () => {
     const minted = await Promise.all(Array.from({ length: 20 }, () => mint(system())));
     for (const { id, token } of minted) {
       expect(token.split('.')[2]).to.have.lengthOf(86);

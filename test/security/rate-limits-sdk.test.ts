@@ -16,7 +16,7 @@ const VERSIONS: Record<string, (link: string, options: SdkOptions) => Promise<Sd
   'version 2': (link, options) => connectSdkV2(link, 'auto', options),
 };
 
-describe('The official client that is told to wait', () => {
+describe('A rate limited MCP SDK client', () => {
   const system = useSystem({
     file: {
       lifetimes: { accessToken: '1h', refreshTokenIdle: '1h' },
@@ -25,7 +25,7 @@ describe('The official client that is told to wait', () => {
   });
 
   for (const [version, connect] of Object.entries(VERSIONS)) {
-    it(`DOS-03 keeps its tokens and asks nobody to sign in, ${version}`, async () => {
+    it(`DOS-03 an SDK client that gets 429 keeps its tokens and does not sign in again (${version})`, async () => {
       const { link } = await createConnector(system());
       const { server } = await discover(link);
       const browser = openBrowser(system().origins);

@@ -1,4 +1,4 @@
-// What is sent to a redirect address (RFC 9700 section 4.11): nothing before a person acted, and a code in the query.
+// Open redirects (RFC 9700 section 4.11).
 import { expect } from 'chai';
 import { describePage, openBrowser, requireExternalRedirect } from '../support/browser.ts';
 import { REDIRECT_URI } from '../support/connection.ts';
@@ -7,47 +7,47 @@ import { fillForm } from '../support/html-forms.ts';
 import { authorizeUrl, type Parameters } from '../support/oauth.ts';
 import { publishedClient, useRedirects } from '../support/redirects.ts';
 
-describe('A redirect address', () => {
+describe('A redirect to the client', () => {
   const { system, target, newClient, authorizationUrl, expectErrorPage, registerRedirects } =
     useRedirects();
 
-  const MISTAKES: [string, Parameters][] = [
-    ['that may not ask anything', { prompt: 'none' }],
-    ['for another kind of answer', { response_type: 'bogus' }],
+  const ERRORS: [string, Parameters][] = [
+    ['with prompt=none', { prompt: 'none' }],
+    ['with an unknown response type', { response_type: 'bogus' }],
     ['for a token', { response_type: 'token' }],
     ['with quotes in the scope', { scope: '"' }],
-    ['for a resource that is nothing', { resource: 'https://evil.example/x' }],
+    ['for an unknown resource', { resource: 'https://evil.example/x' }],
     ['without a resource', { resource: undefined }],
     ['without a challenge', { code_challenge: undefined, code_challenge_method: undefined }],
     ['with a request object', { request: 'e30.e30.' }],
-    ['with a request object elsewhere', { request_uri: 'https://evil.example/request' }],
+    ['with a request object by reference', { request_uri: 'https://evil.example/request' }],
     ['with two states', { state: ['a', 'b'] }],
-    ['with an answer in the fragment', { response_mode: 'fragment' }],
+    ['with response_mode=fragment', { response_mode: 'fragment' }],
   ];
 
-  it('RED-07 of nobody is sent nothing, whatever else is wrong', async () => {
+  it('RED-07 an unknown client or redirect URI gets an error page and no redirect, whatever other errors there are', async () => {
     const client = await newClient();
-    for (const [, mistake] of [['', {}] as const, ...MISTAKES]) {
-      const evil = { redirect_uri: 'https://evil.example/cb', ...mistake };
+    for (const [, error] of [['', {}] as const, ...ERRORS]) {
+      const evil = { redirect_uri: 'https://evil.example/cb', ...error };
       await expectErrorPage(authorizationUrl(client, evil));
       await expectErrorPage(authorizationUrl({ ...client, id: 'nobody' }, evil));
       await expectErrorPage(authorizationUrl(publishedClient('https://nobody.invalid/'), evil));
     }
   });
 
-  it('RED-08 of a stranger is sent no mistake before the person acted, signed in or not', async () => {
+  it('RED-08 a self-registered client is sent no error before the person acts, signed in or not', async () => {
     const client = await newClient();
     const browser = openBrowser(system().origins);
     await browser.authorize(authorizationUrl(client));
     const cookie = cookieHeader(browser.jar, authorizationUrl(client));
     expect(cookie).to.include('session');
-    for (const [, mistake] of MISTAKES.filter(([, { scope }]) => scope === undefined)) {
-      await expectErrorPage(authorizationUrl(client, mistake));
-      await expectErrorPage(authorizationUrl(client, mistake), cookie);
+    for (const [, error] of ERRORS.filter(([, { scope }]) => scope === undefined)) {
+      await expectErrorPage(authorizationUrl(client, error));
+      await expectErrorPage(authorizationUrl(client, error), cookie);
     }
   });
 
-  it('RED-08 of a stranger is told of a refusal once the person pressed Deny', async () => {
+  it('RED-08 a self-registered client is sent access_denied after the person denies', async () => {
     const { url, state } = authorizeUrl(target().server, await newClient(), {
       resource: target().connector.link,
     });
@@ -59,7 +59,7 @@ describe('A redirect address', () => {
     });
   });
 
-  it('RED-09 is never reached by passing on a form: every form is answered with 303', async () => {
+  it('RED-09 every consent form is answered with 303, which does not forward the form', async () => {
     const client = await newClient();
     for (const decision of ['approve', 'deny', 'switch'] as const) {
       const browser = openBrowser(system().origins);
@@ -78,7 +78,7 @@ describe('A redirect address', () => {
     }
   });
 
-  it('RED-11 is not changed by a parameter sent twice', async () => {
+  it('RED-11 an authorization request with a repeated parameter gets an error page', async () => {
     const client = await newClient();
     const once: Record<string, string> = {
       redirect_uri: client.redirectUri,
@@ -96,7 +96,7 @@ describe('A redirect address', () => {
     }
   });
 
-  it('RED-11 keeps its own query, and gets ours once', async () => {
+  it('RED-11 the redirect URI keeps its query, and each response parameter is added once', async () => {
     const uri = 'http://127.0.0.1:7070/cb?tenant=1&decode=x';
     const client = await newClient('none', uri);
     const browser = openBrowser(system().origins);
@@ -113,7 +113,7 @@ describe('A redirect address', () => {
     ]);
   });
 
-  it('RED-12 is answered with a code in its query, and in no other way', async () => {
+  it('RED-12 the only response type is a code in the query', async () => {
     const client = await newClient();
     for (const more of [
       ...['id_token', 'token', 'none', 'code id_token', 'code token'].map((response_type) => ({

@@ -6,7 +6,7 @@ import { countStoredKeys } from '../support/stored-keys.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
 import { statuses, times } from '../support/repeated-requests.ts';
 
-/** As a proxy passes on what a client at this address sent. */
+/** The header that a proxy adds for a client at this address. */
 const from = (address: string) => ({ 'x-forwarded-for': address });
 
 function tryToRegister(
@@ -24,7 +24,7 @@ function tryToRegister(
   });
 }
 
-async function expectToldToWait(response: Response, seconds: number): Promise<void> {
+async function expectRateLimited(response: Response, seconds: number): Promise<void> {
   expect(response.status).to.equal(429);
   expect(response.headers.get('content-type')).to.match(/^application\/json/);
   expect(response.headers.get('cache-control')).to.equal('no-store');
@@ -35,37 +35,37 @@ async function expectToldToWait(response: Response, seconds: number): Promise<vo
 }
 
 onEachStore(
-  'Registering too often',
+  'The limits of registrations',
   (system) => {
-    it('DCR-03 DOS-03 is told to wait, by address, and stores nothing', async () => {
+    it('DCR-03 DOS-03 too many registrations from one address get 429 and store nothing', async () => {
       const register = () => tryToRegister(system(), '203.0.113.1');
       expect(await statuses(times(5, register))).to.deep.equal(Array(5).fill(201));
       const before = await countStoredKeys(system());
-      await expectToldToWait(await register(), 600);
+      await expectRateLimited(await register(), 600);
       expect(await statuses(times(20, register))).to.deep.equal(Array(20).fill(429));
       expect(await countStoredKeys(system())).to.deep.equal(before);
       const answer = await tryToRegister(system(), '203.0.113.2');
       expect(answer.status).to.equal(201);
     });
 
-    it('DCR-07 by pages that somebody visits keeps out no program and no page of their computer', async () => {
+    it('DCR-07 registrations by web pages do not use up the limit of programs and loopback pages at the same address', async () => {
       const page = (origin: string) => () =>
         tryToRegister(system(), '203.0.113.7', { origin, 'sec-fetch-site': 'cross-site' });
       expect(await statuses(times(5, page('https://evil.example')))).to.deep.equal(
         Array(5).fill(201),
       );
       for (const origin of ['https://evil.example', 'https://other.example', 'null'])
-        await expectToldToWait(await page(origin)(), 600);
+        await expectRateLimited(await page(origin)(), 600);
       const program = () => tryToRegister(system(), '203.0.113.7');
       const tool = () =>
         tryToRegister(system(), '203.0.113.7', { origin: 'http://localhost:6274' });
       expect(await statuses([program, tool, program, tool, program])).to.deep.equal(
         Array(5).fill(201),
       );
-      await expectToldToWait(await program(), 600);
+      await expectRateLimited(await program(), 600);
     });
 
-    it('DCR-07 with what a page may send unasked counts for nothing', async () => {
+    it('DCR-07 requests that a page may send without a preflight are refused and not counted', async () => {
       const unasked = (type: string) => () =>
         tryToRegister(system(), '203.0.113.8', { 'content-type': type });
       for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data'])
@@ -74,18 +74,18 @@ onEachStore(
       expect(await statuses(times(5, register))).to.deep.equal(Array(5).fill(201));
     });
 
-    it('HDR-02 is not helped by headers, spellings, ports or addresses of one network', async () => {
+    it('HDR-02 forged headers, address spellings, ports and addresses of one /64 do not raise the limit', async () => {
       const sent: [string, (n: number) => string][] = [
         ['198.51.100.1', (n) => `10.0.0.${n}, 192.0.2.${n}, 198.51.100.1`],
         ['198.51.100.2', (n) => `198.51.100.2:${5000 + n}`],
         ['198.51.100.3', (n) => ['::ffff:198.51.100.3', '198.51.100.3'][n % 2] ?? ''],
         ['2001:db8:1:1::1', () => `2001:db8:1:1:${randomBytes(2).toString('hex')}::1`],
         ['2001:db8:1:2::1', (n) => ['2001:DB8:1:2::a', '2001:0db8:0001:0002:0::b'][n % 2] ?? ''],
-        ['nonsense', (n) => `nonsense-${n}`],
+        ['invalid', (n) => `invalid-${n}`],
       ];
-      for (const [who, address] of sent) {
+      for (const [name, address] of sent) {
         const found = await statuses(times(8, (n) => tryToRegister(system(), address(n))));
-        expect(found, who).to.deep.equal([...Array(5).fill(201), ...Array(3).fill(429)]);
+        expect(found, name).to.deep.equal([...Array(5).fill(201), ...Array(3).fill(429)]);
       }
     });
   },
@@ -100,7 +100,7 @@ onEachStore(
   },
 );
 
-describe('Many who register, each a few times', () => {
+describe('The limit of registrations in all', () => {
   const system = useSystem({
     store: 'redis',
     file: {
@@ -112,7 +112,7 @@ describe('Many who register, each a few times', () => {
     },
   });
 
-  it('DCR-03 are told to wait when they are too many, and others still get in', async () => {
+  it('DCR-03 at the limit in all, addresses that registered get 429, and new addresses may still register', async () => {
     const first = times(12, (n) => tryToRegister(system(), `203.0.113.${n % 4}`));
     expect(await statuses(first)).to.deep.equal(Array(12).fill(201));
     const again = times(4, (n) => tryToRegister(system(), `203.0.113.${n}`));
@@ -122,7 +122,7 @@ describe('Many who register, each a few times', () => {
     expect(found).to.deep.equal([...Array(104).fill(201), ...Array(4).fill(429)]);
   });
 
-  it('DCR-03 from networks that many people share have room of their own', async () => {
+  it('DCR-03 shared networks have their own limit of registrations', async () => {
     const hosted = times(15, (n) =>
       tryToRegister(system(), n % 2 ? '160.79.106.10' : '2001:db8:5::1'),
     );
@@ -130,7 +130,7 @@ describe('Many who register, each a few times', () => {
   });
 });
 
-describe('Pages that have their visitors register', () => {
+describe('The limit of registrations by web pages', () => {
   const system = useSystem({
     file: {
       proxies: 1,
@@ -138,7 +138,7 @@ describe('Pages that have their visitors register', () => {
     },
   });
 
-  it('DCR-07 are told to wait long before programs are', async () => {
+  it('DCR-07 web pages use up their own limit and not the limit of programs', async () => {
     const origin = 'https://evil.example';
     const visitors = times(30, (n) => tryToRegister(system(), `192.0.2.${n}`, { origin }));
     const found = await statuses(visitors);
@@ -148,13 +148,13 @@ describe('Pages that have their visitors register', () => {
   });
 });
 
-describe('Registering while the store is stalled', () => {
+describe('The limit of registrations while the store is stalled', () => {
   const system = useSystem({
     store: 'redis',
     file: { proxies: 1, limits: { registrations: { perAddress: '5/10m' } } },
   });
 
-  it('DOS-03 is still limited, and is answered in time', async () => {
+  it('DOS-03 registrations are still limited, and refused within three seconds', async () => {
     system().signalStore('SIGSTOP');
     try {
       const found = await Promise.all(

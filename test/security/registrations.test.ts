@@ -1,4 +1,4 @@
-// What a stranger gets out of registering: a client of the plain kind, small, without power over anything (RFC 7591, RFC 7592).
+// RFC 7591, RFC 7592.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -23,12 +23,12 @@ async function register({ auth }: System, metadata: object | string) {
 }
 
 const PLAIN = { redirect_uris: [REDIRECT_URI], token_endpoint_auth_method: 'none' };
-const MOST_STORED = 1200;
+const MAX_STORED_BYTES = 1200;
 
-onEachStore('A stranger who registers', (system) => {
+onEachStore('The record of a registration', (system) => {
   const clients = () => readStoredBytes(system().storeAddress, 'client:');
 
-  it('DCR-01 leaves little behind, however much is sent', async () => {
+  it('DCR-01 a registered client is stored in at most 1200 bytes, and long or unknown members are cut or dropped', async () => {
     const name = `Big ${'x'.repeat(40_000)}`;
     const { status, body } = await register(system(), {
       ...PLAIN,
@@ -39,10 +39,10 @@ onEachStore('A stranger who registers', (system) => {
     expect(status).to.equal(201);
     expect(body.client_name).to.equal(name.slice(0, 80));
     expect(body).to.not.have.any.keys('contacts', 'software_id');
-    for (const { bytes } of await clients()) expect(bytes.length).to.be.below(MOST_STORED);
+    for (const { bytes } of await clients()) expect(bytes.length).to.be.below(MAX_STORED_BYTES);
   });
 
-  it('DCR-01 may send up to 64 kB, also without saying how much beforehand', async () => {
+  it('DCR-01 a registration of up to 64 kB is accepted, also with a chunked body', async () => {
     const text = JSON.stringify({ ...PLAIN, x: 'x'.repeat(62_000) });
     expect((await register(system(), text)).status).to.equal(201);
     const { status } = await rawRequest(system().auth, {
@@ -54,7 +54,7 @@ onEachStore('A stranger who registers', (system) => {
     expect(status).to.equal(201);
   });
 
-  it('DCR-01 changes nothing with names that programs stumble over', async () => {
+  it('DCR-01 members such as __proto__ have no effect', async () => {
     const sent = `{"redirect_uris":["${REDIRECT_URI}",null,7,{}],"token_endpoint_auth_method":"none",
       "__proto__":{"admin":true},"constructor":{"prototype":{"admin":true}},"toString":"x"}`;
     const { status, body } = await register(system(), sent);
@@ -64,8 +64,11 @@ onEachStore('A stranger who registers', (system) => {
     expect(body).to.not.have.any.keys('admin', 'toString', 'constructor');
   });
 
-  it('DCR-04 gets an id and a secret of ours, and the store holds neither in the open', async () => {
-    const wish = { client_id: 'chosen-by-a-stranger', client_secret: 'secret-of-a-stranger' };
+  it('DCR-04 client id and secret are generated, and the store does not contain them in plain text', async () => {
+    const wish = {
+      client_id: 'chosen-by-the-client',
+      client_secret: 'secret-chosen-by-the-client',
+    };
     const { body } = await register(system(), { redirect_uris: [REDIRECT_URI], ...wish });
     expect(body.client_id).to.not.equal(wish.client_id);
     const secret = String(body['client_secret']);
@@ -79,10 +82,10 @@ onEachStore('A stranger who registers', (system) => {
   });
 });
 
-describe('A stranger who registers', () => {
+describe('A registration', () => {
   const system = useSystem();
 
-  it('DCR-02 gets no grant, response type or method beyond those there are, and is told so', async () => {
+  it('DCR-02 a registration gets the supported grant and response types only, and the response says so', async () => {
     const { body } = await register(system(), {
       ...PLAIN,
       grant_types: ['implicit', 'client_credentials', 'password', 'authorization_code'],
@@ -100,7 +103,7 @@ describe('A stranger who registers', () => {
     }
   });
 
-  it('DCR-05 cannot read, change or remove a registration, and gets no token for it', async () => {
+  it('DCR-05 a registration cannot be read, changed or removed, and its response has no management token', async () => {
     const { body } = await register(system(), PLAIN);
     expect(body).to.not.have.any.keys('registration_access_token', 'registration_client_uri');
     for (const method of ['GET', 'PUT', 'DELETE', 'PATCH', 'POST']) {
@@ -113,7 +116,7 @@ describe('A stranger who registers', () => {
     }
   });
 
-  it('DCR-06 has us fetch nothing, at registration or later', async () => {
+  it('DCR-06 no URL of a registration is fetched', async () => {
     let hits = 0;
     const host = createServer((_req, res) => {
       hits += 1;
@@ -136,7 +139,7 @@ describe('A stranger who registers', () => {
     expect(hits).to.equal(0);
   });
 
-  it('DCR-07 may do so from any page, without credentials, by POST alone', async () => {
+  it('DCR-07 CORS allows registration from any origin, with POST only and without credentials', async () => {
     const response = await fetch(`${system().auth}/oauth/register`, {
       method: 'OPTIONS',
       headers: {
@@ -152,7 +155,7 @@ describe('A stranger who registers', () => {
     expect(headers.has('access-control-allow-credentials')).to.equal(false);
   });
 
-  it('DCR-08 is not believed a statement about software', async () => {
+  it('DCR-08 a software statement is ignored', async () => {
     const claims = { client_name: 'A great company', redirect_uris: ['https://evil.example/cb'] };
     const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
     const statement = `${part({ alg: 'none' })}.${part(claims)}.`;

@@ -1,4 +1,4 @@
-// The resource server against tokens of the right signature and the wrong content, against addresses in disguise, and against what others left behind (RFC 9068, RFC 8707).
+// RFC 9068, RFC 8707.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, type Connector } from '../support/management-api.ts';
@@ -15,17 +15,17 @@ const JSON_HEADERS = {
 };
 type Claims = Record<string, unknown>;
 
-describe('A token of our own signature', () => {
+describe('A token with a valid signature', () => {
   const system = useSystem();
   let own: Connector;
   let other: Connector;
   let connection: Connection;
-  let strange: Connection;
+  let foreign: Connection;
   before(async () => {
     own = await createConnector(system());
     other = await createConnector(system());
     connection = await connect(system(), own);
-    strange = await connect(system(), other);
+    foreign = await connect(system(), other);
   });
 
   const statusOf = async (claims: Claims, header: Claims = {}) => {
@@ -33,14 +33,14 @@ describe('A token of our own signature', () => {
     return (await call(own.link, token, LIST)).status;
   };
 
-  it('is good with the content that it was given', async () => {
+  it('a token that is signed again with its original claims is accepted', async () => {
     expect(await statusOf({})).to.equal(200);
   });
 
-  it('RSV-01 is refused when one claim or header is not as it must be', async () => {
+  it('RSV-01 a token with one wrong claim or header is refused', async () => {
     const now = Math.floor(Date.now() / 1000);
     const { link } = own;
-    const grant = decodeJwt(strange.accessToken).grant_id;
+    const grant = decodeJwt(foreign.accessToken).grant_id;
     const wrong: Claims[] = [
       { aud: other.link },
       { aud: `${link}/` },
@@ -69,7 +69,7 @@ describe('A token of our own signature', () => {
       { jti: '' },
       { sub: undefined },
       { sub: '' },
-      { sub: decodeJwt(strange.accessToken).jti },
+      { sub: decodeJwt(foreign.accessToken).jti },
       { client_id: undefined },
       { client_id: 7 },
       { grant_id: undefined },
@@ -83,7 +83,7 @@ describe('A token of our own signature', () => {
       expect(await statusOf({}, { typ }), `typ ${typ}`).to.equal(401);
   });
 
-  it('RSV-07 opens nothing without exactly one level, not even the list of tools', async () => {
+  it('RSV-07 a token without exactly one level is refused', async () => {
     for (const scope of [
       undefined,
       '',
@@ -99,13 +99,13 @@ describe('A token of our own signature', () => {
       expect(await statusOf({ scope }), JSON.stringify(scope)).to.equal(401);
   });
 
-  it('RSV-07 gives no more than the person approved, whatever level it names', async () => {
+  it('RSV-07 a token with a higher level than its grant is refused', async () => {
     const low = await connect(system(), own, { level: 'analytics' });
     const raised = await resignToken(system(), low.accessToken, { scope: 'operations' });
     expect((await callTool(own.link, raised, 'find_members')).status).to.equal(401);
   });
 
-  it('DOS-06 of more than 8 kB is refused unread, and one of less is not', async () => {
+  it('DOS-06 a valid token of more than 8 kB is refused, and a smaller one is accepted', async () => {
     const long = (length: number) =>
       resignToken(system(), connection.accessToken, { padding: 'x'.repeat(length) });
     expect(await isAccepted(own.link, await long(3000))).to.equal(true);
@@ -114,7 +114,7 @@ describe('A token of our own signature', () => {
   });
 });
 
-describe('The address that a token is judged for', () => {
+describe('The resource that a token is verified for', () => {
   const system = useSystem();
   let own: Connector;
   let other: Connector;
@@ -134,7 +134,7 @@ describe('The address that a token is judged for', () => {
   };
   const pathOf = ({ id }: Connector) => `/connect/${id}/mcp`;
 
-  it('RSV-02 is that of the path, in its one spelling', async () => {
+  it('RSV-02 the resource is that of the canonical path, and other spellings get 404', async () => {
     expect(await post(pathOf(own))).to.equal(200);
     expect(await post(pathOf(other))).to.equal(401);
     expect(await post('/mcp')).to.equal(401);
@@ -157,7 +157,7 @@ describe('The address that a token is judged for', () => {
     ]);
   });
 
-  it('RSV-02 is not moved by a query or by any header', async () => {
+  it('RSV-02 no query parameter or header changes the resource', async () => {
     const elsewhere = [pathOf(other), other.link, new URL(other.link).host, other.id];
     const names = [
       'x-original-url',
@@ -182,13 +182,13 @@ describe('The address that a token is judged for', () => {
       expect(await post(`${pathOf(other)}?${name}=${own.id}`)).to.equal(401);
   });
 
-  it('RSV-02 RSV-08 is nothing under another name of the host', async () => {
+  it('RSV-02 RSV-08 requests for another host get 421', async () => {
     const { port } = new URL(system().resource);
     for (const host of ['evil.example', `evil.example:${port}`, 'localhost', `127.0.0.1:${port}`])
       expect(await post(pathOf(own), { host }), host).to.equal(421);
   });
 
-  it('RSV-08 takes JSON only, so that no form of a page gets through', async () => {
+  it('RSV-08 a request whose content type is not JSON gets 415', async () => {
     for (const type of [
       'text/plain',
       'application/x-www-form-urlencoded',
@@ -199,10 +199,10 @@ describe('The address that a token is judged for', () => {
   });
 });
 
-describe('What one caller has', () => {
+describe("A caller's session and grant", () => {
   const system = useSystem();
 
-  it('RSV-11 is of no use to another: no session is opened, and the id of one changes nothing', async () => {
+  it('RSV-11 the sample opens no session, and a session id in a request has no effect', async () => {
     const connector = await createConnector(system(), { level: 'full' });
     const high = await connect(system(), connector, { person: 'ada' });
     const low = await connect(system(), connector, { person: 'grace', level: 'analytics' });
@@ -227,7 +227,7 @@ describe('What one caller has', () => {
     expect(await isAccepted(connector.link, high.accessToken)).to.equal(true);
   });
 
-  it('RSV-11 is not taken over by a token of another person for the same link', async () => {
+  it("RSV-11 a token that names another person's grant or client is refused", async () => {
     const connector = await createConnector(system());
     const one = await connect(system(), connector, { person: 'ada' });
     const two = await connect(system(), connector, { person: 'grace' });

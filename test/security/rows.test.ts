@@ -33,7 +33,7 @@ const filesOf = ({ shown }: Row) =>
   [...shown.matchAll(/`([\w/.-]+\.test\.ts)`/g)].map(([, f = '']) => f);
 
 describe('The threat table', () => {
-  it('has every row of its groups, once and in order', () => {
+  it('the threat table has every row of its groups, once and in order', () => {
     expect(groups).to.not.deep.equal([]);
     for (const { prefix, first, last, rows } of groups) {
       const expected = Array.from(
@@ -45,7 +45,7 @@ describe('The threat table', () => {
   });
 
   for (const row of groups.flatMap(({ rows }) => rows)) {
-    it(`names tests of ${row.id}, or says why there is none`, () => {
+    it(`the threat table names tests of ${row.id}, or says why there is none`, () => {
       const files = filesOf(row);
       if (files.length === 0) expect(row.shown).to.match(/^none: .{20}/);
       for (const file of files) {

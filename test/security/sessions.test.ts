@@ -1,4 +1,4 @@
-// The browser's session (RFC 6265bis section 4.1.3, RFC 9700): cookies that no neighbour can plant or read, a new one with every sign-in, and an end.
+// RFC 6265bis section 4.1.3, RFC 9700.
 import { expect } from 'chai';
 import { createConnector, type Connector } from '../support/management-api.ts';
 import {
@@ -41,7 +41,7 @@ describe('A session', () => {
     return browser;
   }
 
-  /** The page of a fresh authorization in a browser that has these cookies at the authorization server only. */
+  /** The first page of an authorization in a browser with these session cookies and no others. */
   async function pageWith(jar: CookieJar) {
     const browser = newBrowser();
     browser.jar.push(...jar.filter(({ name }) => name.startsWith('gatehouse-session')));
@@ -109,7 +109,7 @@ describe('A session', () => {
   });
 });
 
-describe('Behind a proxy that ends TLS, a cookie', () => {
+describe('Cookies behind a proxy that terminates TLS', () => {
   let provider: OpenIdProvider;
   let system: System;
   let listener: string;
@@ -132,20 +132,20 @@ describe('Behind a proxy that ends TLS, a cookie', () => {
     await provider.stop();
   });
 
-  /** As a proxy passes it on; `said` is what it, or a client through it, adds. */
-  async function pass(url: URL, jar: CookieJar, said: Record<string, string> = {}) {
+  /** Sends a request as the proxy does, with headers that the proxy or the client adds. */
+  async function forward(url: URL, jar: CookieJar, forwarded: Record<string, string> = {}) {
     const cookie = cookieHeader(jar, url);
     const { status, headers } = await rawRequest(listener, {
       path: url.pathname + url.search,
-      headers: { host: url.host, accept: 'text/html', ...(cookie ? { cookie } : {}), ...said },
+      headers: { host: url.host, accept: 'text/html', ...(cookie ? { cookie } : {}), ...forwarded },
     });
     const set = headers['set-cookie'] ?? [];
     storeCookies(jar, url, set);
     return { status, set, location: headers.location ?? '' };
   }
 
-  /** All the cookies that are set from the first request to the consent page. */
-  async function cookiesOfSignIn(said: Record<string, string>): Promise<string[]> {
+  /** All cookies that are set from the first request to the consent page. */
+  async function cookiesOfSignIn(forwarded: Record<string, string>): Promise<string[]> {
     const { link } = await createConnector(system);
     const jar: CookieJar = [];
     const all: string[] = [];
@@ -155,14 +155,14 @@ describe('Behind a proxy that ends TLS, a cookie', () => {
     const endpoints = { authorization_endpoint: `${auth}/oauth/authorize` } as Server;
     let { url } = authorizeUrl(endpoints, client, { resource: link });
     for (let step = 0; step < 10; step += 1) {
-      const { status, set, location } = await pass(url, jar, said);
+      const { status, set, location } = await forward(url, jar, forwarded);
       all.push(...set);
       if (status === 200) return all;
       expect(status, url.pathname).to.equal(303);
       url = new URL(location, url);
       if (url.origin === provider.issuer) url = provider.approve(url);
     }
-    throw new Error(`never came to the page, last to ${url.href}`);
+    throw new Error(`the redirects did not end at a page, the last was ${url.href}`);
   }
 
   async function registerThrough(redirectUri: string) {
@@ -177,9 +177,9 @@ describe('Behind a proxy that ends TLS, a cookie', () => {
     return { body: JSON.parse(body) as { client_id: string } };
   }
 
-  for (const said of [{}, { 'x-forwarded-proto': 'http' }, { forwarded: 'proto=http' }]) {
-    it(`SES-01 is for this host, over https, out of reach of scripts (${JSON.stringify(said)})`, async () => {
-      const cookies = await cookiesOfSignIn(said as Record<string, string>);
+  for (const forwarded of [{}, { 'x-forwarded-proto': 'http' }, { forwarded: 'proto=http' }]) {
+    it(`SES-01 cookies are Secure, HttpOnly and SameSite=Lax with a __Host- or __Secure- prefix (${JSON.stringify(forwarded)})`, async () => {
+      const cookies = await cookiesOfSignIn(forwarded as Record<string, string>);
       const kept = cookies.filter((cookie) => !/^[^=]+=;/.test(cookie));
       expect(kept.some((cookie) => cookie.startsWith('__Host-gatehouse-session='))).to.equal(true);
       for (const cookie of kept) {

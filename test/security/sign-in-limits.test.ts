@@ -8,7 +8,7 @@ import { countStoredKeys } from '../support/stored-keys.ts';
 import { useSystem } from '../support/system.ts';
 import { statuses, times } from '../support/repeated-requests.ts';
 
-describe('Being sent to sign in too often', () => {
+describe('The limits of authorizations and sign-ins', () => {
   const system = useSystem({
     file: {
       limits: {
@@ -18,7 +18,7 @@ describe('Being sent to sign in too often', () => {
     },
   });
 
-  it('DOS-02 is answered with a page that says to wait, and nothing is stored', async () => {
+  it('DOS-02 too many authorization requests get a 429 page and store nothing', async () => {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
     const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
@@ -33,7 +33,7 @@ describe('Being sent to sign in too often', () => {
     expect(await countStoredKeys(system())).to.deep.equal(before);
   });
 
-  it('DOS-02 holds for the pages of a sign-in and the answers of the identity provider too', async () => {
+  it('DOS-02 too many requests to interactions and callbacks get 429', async () => {
     const { auth } = system();
     const visit = (n: number) =>
       fetch(`${auth}/interaction/${n % 2 ? 'callback?state=x' : 'x'}`, { redirect: 'manual' });
@@ -41,16 +41,17 @@ describe('Being sent to sign in too often', () => {
   });
 });
 
-describe('Being sent to sign in by the page of connected apps', () => {
+describe('The limit of sign-ins on the account page', () => {
   const system = useSystem({ file: { limits: { authorizations: { perAddress: '5/10m' } } } });
 
-  it('DOS-02 counts as being sent by an app, because as much is stored, and keeps out nobody who is signed in', async () => {
+  it('DOS-02 sign-ins on the account page count as authorizations, and a signed-in person is not limited', async () => {
     const account = `${system().auth}/account`;
     const browser = openBrowser(system().origins);
     const people = requirePage(await browser.visit(account));
     expect((await browser.submit(people, { person: 'ada' })).kind).to.equal('page');
-    const leave = (n: number) => fetch(account + (n % 2 ? '' : '/sign-in'), { redirect: 'manual' });
-    expect(await statuses(times(6, leave))).to.deep.equal([303, 303, 303, 303, 429, 429]);
+    const startSignIn = (n: number) =>
+      fetch(account + (n % 2 ? '' : '/sign-in'), { redirect: 'manual' });
+    expect(await statuses(times(6, startSignIn))).to.deep.equal([303, 303, 303, 303, 429, 429]);
     expect(requirePage(await browser.visit(account)).status).to.equal(200);
   });
 });

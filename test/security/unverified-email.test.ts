@@ -1,4 +1,4 @@
-// An e-mail address that the identity provider does not call verified may be somebody else's: nothing shows it as known.
+// An address that is not verified may belong to another person.
 import { expect } from 'chai';
 import type { JWTPayload } from 'jose';
 import type { Account } from '../../src/accounts/account.ts';
@@ -27,7 +27,7 @@ import { startSystem, type System } from '../support/system.ts';
 const ADDRESS = 'ada@example.com';
 const MARKED = 'ada@example.com (not verified)';
 
-describe('An e-mail address that is not verified', () => {
+describe('An unverified e-mail address', () => {
   let provider: OpenIdProvider;
   let system: System;
   before(async () => {
@@ -74,31 +74,31 @@ describe('An e-mail address that is not verified', () => {
       ((await requestManagement(system, 'GET', `/${path}`)) as { items: Item[] }).items;
     const accounts = await list<AccountResource>('accounts');
     const account = accounts.find((item) => item.subject === subject);
-    if (!account) throw new Error(`nobody has the subject ${subject}`);
+    if (!account) throw new Error(`no account has the subject ${subject}`);
     const grants = await list<GrantResource>(`grants?account=${account.id}`);
     return { account, grants };
   }
 
-  for (const [said, claims] of [
+  for (const [value, claims] of [
     ['false', { email_verified: false }],
-    ['nothing', {}],
+    ['missing', {}],
     ['a string', { email_verified: 'true' }],
   ] as const) {
-    it(`CON-21 is marked on the consent page and the account page (the provider says ${said})`, async () => {
-      const { page, approve } = await signIn({ sub: `marked ${said}`, ...claims });
+    it(`CON-21 an unverified address is marked on the consent and account pages (email_verified is ${value})`, async () => {
+      const { page, approve } = await signIn({ sub: `marked ${value}`, ...claims });
       expect(isConsentPage(page), describePage(page)).to.equal(true);
       expect(textOf(page)).to.include(MARKED);
       expect(textOf(await approve())).to.include(MARKED);
     });
   }
 
-  it('CON-21 is marked on the page that offers nothing', async () => {
+  it('CON-21 an unverified address is marked on the page for a person without any level', async () => {
     const { page } = await signIn({ sub: 'nothing offered', email_verified: false, groups: [] });
     expect(page.status).to.equal(403);
     expect(textOf(page)).to.include(MARKED);
   });
 
-  it('CON-21 is not marked when it is verified', async () => {
+  it('CON-21 a verified address is not marked', async () => {
     const { page, approve } = await signIn({ sub: 'verified', email_verified: true });
     for (const shown of [page, await approve()])
       expect(textOf(shown)).to.include(ADDRESS).and.not.include('(not verified)');
@@ -108,7 +108,7 @@ describe('An e-mail address that is not verified', () => {
     expect(await run('grant', 'list', '--account', account.id)).to.include(ADDRESS);
   });
 
-  it('CON-21 is marked in the management API, and names nobody in the command line', async () => {
+  it('CON-21 the management API marks an unverified address, and the command line does not use it as a name', async () => {
     const { approve } = await signIn({ sub: 'managed', email_verified: false });
     await approve();
     const { account, grants } = await documentsOf('managed');
@@ -129,12 +129,12 @@ describe('An e-mail address that is not verified', () => {
   });
 
   for (const [how, claims] of [
-    ['as a name', { name: ADDRESS }],
-    ['as a name with a sign that looks like an at sign', { name: 'ada＠example.com' }],
-    ['as a user name', { name: '', preferred_username: ADDRESS }],
-    ['in place of a name', { name: '' }],
+    ['in the name claim', { name: ADDRESS }],
+    ['in the name claim with a lookalike at sign', { name: 'ada＠example.com' }],
+    ['in preferred_username', { name: '', preferred_username: ADDRESS }],
+    ['without a name claim', { name: '' }],
   ] as const) {
-    it(`CON-21 is not the name of a person (${how})`, async () => {
+    it(`CON-21 an unverified address is not used as a name (${how})`, async () => {
       const sub = `named ${how}`;
       const { page } = await signIn({ sub, ...claims });
       const account = /id="account">([\s\S]*?)<\/dd>/.exec(page.html)?.[1] ?? '';
@@ -143,22 +143,22 @@ describe('An e-mail address that is not verified', () => {
     });
   }
 
-  it('CON-21 is not the name of a person who has another verified address', async () => {
+  it('CON-21 an address in the name claim is not used as a name when another address is verified', async () => {
     const email = 'x@other.example';
     await signIn({ sub: 'other address', name: ADDRESS, email, email_verified: true });
     expect((await documentsOf('other address')).account.name).to.equal(email);
   });
 
-  it('CON-21 is the name of a person when it is verified', async () => {
+  it('CON-21 a verified address in the name claim is used as a name', async () => {
     await signIn({ sub: 'own name', name: ADDRESS, email_verified: true });
     expect((await documentsOf('own name')).account.name).to.equal(ADDRESS);
   });
 });
 
-describe('An e-mail address that is not verified, in the console', () => {
+describe('An unverified e-mail address in the console', () => {
   const { system, signIn } = useConsole();
 
-  it('CON-21 is marked in the list of people, and names nobody elsewhere', async () => {
+  it('CON-21 the console marks an unverified address in the list of people and shows it on no other page', async () => {
     await connect(system(), await createConnector(system()), { person: 'grace' });
     const { items } = (await requestManagement(system(), 'GET', '/accounts')) as {
       items: AccountResource[];
@@ -166,7 +166,7 @@ describe('An e-mail address that is not verified, in the console', () => {
     const grace = items.find(({ name }) => name === 'Grace Hopper');
     const { store } = await openSystemStore(system());
     await store.update<Account>(`account:${grace?.id}`, (account) => {
-      if (!account) throw new Error('the account is not there');
+      if (!account) throw new Error('the account was not found');
       return { value: { ...account, emailVerified: false }, ttl: 86_400 };
     });
     await store.close();

@@ -1,7 +1,7 @@
 // The page of connected apps, as people open it and press its buttons.
 import { decodeJwt } from 'jose';
 import { isSignInPage, type Browser, type Page, type Person, requirePage } from './browser.ts';
-import type { Family } from '../grants/family.ts';
+import type { TokenFamily } from '../grants/token-family.ts';
 import type { System } from './system.ts';
 
 export type AccountFormValues = {
@@ -11,9 +11,9 @@ export type AccountFormValues = {
   token?: string;
 };
 
-export const claimOf = ({ accessToken }: Pick<Family, 'accessToken'>, name: string) =>
+export const claimOf = ({ accessToken }: Pick<TokenFamily, 'accessToken'>, name: string) =>
   String(decodeJwt(accessToken)[name]);
-export const grantIdOf = (family: Pick<Family, 'accessToken'>) => claimOf(family, 'grant_id');
+export const grantIdOf = (family: Pick<TokenFamily, 'accessToken'>) => claimOf(family, 'grant_id');
 export const formTokenOf = ({ html }: Page) => /name="token" value="([^"]+)"/.exec(html)?.[1] ?? '';
 export const textOf = ({ html }: Page) => html.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
 

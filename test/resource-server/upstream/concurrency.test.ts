@@ -18,7 +18,7 @@ describe('Calls and streams that are open at once', function () {
   const open: Streams[] = [];
   afterEach(async () => {
     behind().upstream.release();
-    for (const streams of open.splice(0)) await streams.leave();
+    for (const streams of open.splice(0)) await streams.abort();
     await until('nothing is under way', () => behind().upstream.waiting() === 0);
   });
 
@@ -73,7 +73,7 @@ describe('Calls and streams that are open at once', function () {
     behind().upstream.release();
     expect((await long).status).to.equal(200);
     expect((await callTool(second.link, second.token, 'whoami')).status).to.equal(200);
-    await open.shift()?.leave();
+    await open.shift()?.abort();
     await until('there is room again', async () => {
       const again = await openListening(first.link, first.token).catch(() => undefined);
       if (again) open.push(again);
@@ -115,10 +115,10 @@ describe('Calls and streams that are open at once', function () {
     }
     for (let n = 0; n < 8; n += 1) {
       await listen(holder, 1);
-      await open.pop()?.leave();
+      await open.pop()?.abort();
       await until('nobody is there', async () => {
         const streams = await openListening(holder.link, holder.token).catch(() => undefined);
-        await streams?.leave();
+        await streams?.abort();
         return streams !== undefined;
       });
     }

@@ -150,6 +150,6 @@ async function listen({ link, accessToken }: Person): Promise<void> {
   const stream = await openListening(link, accessToken);
   done.streams += 1;
   while (!stream.areClosed() && !stopped.signal.aborted) await delay(20);
-  if (stopped.signal.aborted) await stream.leave();
+  if (stopped.signal.aborted) await stream.abort();
   else if (!stream.areEnded()) wrong.push('a stream was cut off');
 }

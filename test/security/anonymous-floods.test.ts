@@ -1,4 +1,4 @@
-// What strangers leave behind is bounded and goes away by itself, and who comes meanwhile notices nothing (SOAK: all of it, for minutes).
+// Floods of anonymous requests. SOAK=1 sends ten times as many or more and takes minutes.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { flood, startFlood } from '../support/anonymous-flood.ts';
@@ -11,17 +11,16 @@ import { countStoredKeys } from '../support/stored-keys.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
 import { until } from '../store/condition.ts';
 
-/** However many requests come from a thousand addresses, with the limits of production. */
-const MOST_BYTES = 40_000_000;
-const MOST_BYTES_EACH = 1000;
-/** Accepted, redirected to sign in, or told to wait: by the limits, or now and then on a busy machine for the store. */
-const TOLD = /^(201|303|429|503)$/;
-const [AUTHORIZATIONS, REGISTRATIONS, FLOWS] = SOAK ? [100_000, 10_000, 60] : [1000, 100, 10];
-/** Requests in a second: what leaves a core of a busy machine some room. */
+const MAX_BYTES = 40_000_000;
+const MAX_BYTES_PER_REQUEST = 1000;
+/** Registered, redirected to sign in, or rate limited. On a busy machine a store command can time out. */
+const EXPECTED_STATUS = /^(201|303|429|503)$/;
+const [AUTHORIZATIONS, REGISTRATIONS, CONNECTIONS] = SOAK ? [100_000, 10_000, 60] : [1000, 100, 10];
+/** Requests per second. A core of a busy machine can still do other work. */
 const PACE = SOAK ? 250 : 150;
-const AS_FAST_AS_CAN_BE = 100_000;
+const UNTHROTTLED = 100_000;
 
-/** As in production; what is set holds as it is. */
+/** The production limits. Settings override the test defaults. */
 const LIMITS = {
   registrations: { perAddress: '30/10m', inAll: '500/10m' },
   authorizations: { perAddress: '300/10m', inAll: '20000/10m' },
@@ -37,10 +36,13 @@ function median(times: number[]): number {
   return times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0;
 }
 
-/** Of whole flows, from authorization to tokens, in milliseconds, as long as it goes on. */
-async function flowTimes(connectOnce: () => Promise<unknown>, goesOn: (done: number) => boolean) {
+/** Durations in milliseconds, from authorization request to tokens, measured while `continues` is true. */
+async function connectionTimes(
+  connectOnce: () => Promise<unknown>,
+  continues: (done: number) => boolean,
+) {
   const times: number[] = [];
-  while (goesOn(times.length)) {
+  while (continues(times.length)) {
     const started = performance.now();
     await connectOnce();
     times.push(performance.now() - started);
@@ -51,7 +53,7 @@ async function flowTimes(connectOnce: () => Promise<unknown>, goesOn: (done: num
 onEachStore(
   'A flood of anonymous requests',
   (system) => {
-    it('DOS-02 DCR-03 grows the store by less than is said', async function () {
+    it('DOS-02 DCR-03 a flood grows the store by at most 1000 bytes per request and 40 MB in all', async function () {
       this.timeout(SOAK ? 1_800_000 : 120_000);
       const { link } = await createConnector(system());
       const { server } = await discover(link);
@@ -61,31 +63,31 @@ onEachStore(
         authorizations: AUTHORIZATIONS,
         registrations: REGISTRATIONS,
         authorizeUrl: url,
-        requestsPerSecond: AS_FAST_AS_CAN_BE,
+        requestsPerSecond: UNTHROTTLED,
       });
       expect(Object.keys(statuses)).to.include.members(SOAK ? ['429'] : ['201', '303']);
       const { 503: late = 0 } = statuses;
-      expect(late, 'a store that is late').to.be.at.most((AUTHORIZATIONS + REGISTRATIONS) / 1000);
-      for (const status of Object.keys(statuses)) expect(status).to.match(TOLD);
+      expect(late, 'store timeouts').to.be.at.most((AUTHORIZATIONS + REGISTRATIONS) / 1000);
+      for (const status of Object.keys(statuses)) expect(status).to.match(EXPECTED_STATUS);
       expect((await storedBytes(system())) - before).to.be.below(
-        Math.min(MOST_BYTES, (AUTHORIZATIONS + REGISTRATIONS) * MOST_BYTES_EACH),
+        Math.min(MAX_BYTES, (AUTHORIZATIONS + REGISTRATIONS) * MAX_BYTES_PER_REQUEST),
       );
     });
   },
   { file: { proxies: 1, limits: LIMITS } },
 );
 
-/** Of a person: each is somewhere else. */
+/** A different IP address for each person. */
 function addressOf(person: number): string {
   return `10.2.${Math.floor(person / 250)}.${person % 250}`;
 }
 
-describe('During a flood of anonymous requests', () => {
+describe('Authorizations during a flood of anonymous requests', () => {
   const system = useSystem({ store: 'redis', file: { proxies: 1, limits: LIMITS } });
 
   const claim = SOAK
-    ? 'DOS-02 ordinary flows succeed and take at most twice as long as usually'
-    : 'DOS-02 ordinary flows succeed';
+    ? 'DOS-02 authorizations during a flood succeed and take at most twice the usual time'
+    : 'DOS-02 authorizations during a flood succeed';
 
   it(claim, async function () {
     this.timeout(SOAK ? 1_800_000 : 120_000);
@@ -99,9 +101,9 @@ describe('During a flood of anonymous requests', () => {
       const browser = openBrowser(system().origins, addressOf(people));
       return connect(system(), connector, { as: { client, browser } });
     };
-    const quiet = (count: number) => flowTimes(connectOnce, (done) => done < count);
-    await quiet(3);
-    const before = median(await quiet(FLOWS));
+    const withoutFlood = (count: number) => connectionTimes(connectOnce, (done) => done < count);
+    await withoutFlood(3);
+    const before = median(await withoutFlood(CONNECTIONS));
     let isOver = false;
     const { finished } = await startFlood({
       authorizations: AUTHORIZATIONS,
@@ -110,20 +112,20 @@ describe('During a flood of anonymous requests', () => {
       requestsPerSecond: PACE,
     });
     const flooding = finished.finally(() => (isOver = true));
-    const meanwhile = await flowTimes(connectOnce, () => !isOver);
+    const meanwhile = await connectionTimes(connectOnce, () => !isOver);
     await flooding;
-    // The machine may have become busier with other things.
-    const usual = Math.max(before, median(await quiet(FLOWS)));
-    expect(meanwhile.length).to.be.above(FLOWS / 2);
-    // Other tests that run at the same time would decide this one.
+    // The machine may have become busier meanwhile.
+    const usual = Math.max(before, median(await withoutFlood(CONNECTIONS)));
+    expect(meanwhile.length).to.be.above(CONNECTIONS / 2);
+    // Outside a soak, tests that run in parallel distort the times.
     if (SOAK) expect(median(meanwhile)).to.be.below(2 * usual);
   });
 });
 
 onEachStore(
-  'Registrations that nobody uses',
+  'Unused registrations',
   (system) => {
-    it('DCR-03 leave nothing when their time is over', async function () {
+    it('DCR-03 unused registrations leave nothing in the store after they expire', async function () {
       this.timeout(60_000);
       const { link } = await createConnector(system());
       const { server } = await discover(link);
@@ -134,14 +136,14 @@ onEachStore(
         authorizations: 0,
         registrations: count,
         authorizeUrl: url,
-        requestsPerSecond: AS_FAST_AS_CAN_BE,
+        requestsPerSecond: UNTHROTTLED,
       });
       expect(found).to.deep.equal({ 201: count });
       expect((await countStoredKeys(system())).client).to.be.above(0);
-      const isOver = async () =>
+      const allExpired = async () =>
         (await countStoredKeys(system())).client === undefined &&
         (await storedBytes(system())) <= before;
-      await until('all are gone', isOver, 30);
+      await until('all registrations to expire', allExpired, 30);
     });
   },
   {

@@ -7,23 +7,23 @@ import { isAccepted } from '../support/mcp.ts';
 import { refresh, type Parameters, type TokenResponse } from '../support/oauth.ts';
 import type { System } from '../support/system.ts';
 
-/** A connection that stays. */
-export type Family = Connection & { refreshToken: string };
+/** A connection with a refresh token. */
+export type TokenFamily = Connection & { refreshToken: string };
 
-/** On a connector of its own, unless one is given. */
-export async function startFamily(
+/** Connects to `connector`, by default to a new one. */
+export async function connectWithRefreshToken(
   system: System,
   wishes: ConnectOptions = {},
   connector?: { link: string },
-): Promise<Family> {
+): Promise<TokenFamily> {
   const connection = await connect(system, connector ?? (await createConnector(system)), wishes);
   const { refreshToken } = connection;
-  if (refreshToken === undefined) throw new Error('the client was given no refresh token');
+  if (refreshToken === undefined) throw new Error('the client got no refresh token');
   return { ...connection, refreshToken };
 }
 
 export function present(
-  { server, client }: Pick<Family, 'server' | 'client'>,
+  { server, client }: Pick<TokenFamily, 'server' | 'client'>,
   token: string | undefined,
   more: Parameters = {},
 ): Promise<TokenResponse> {
@@ -32,8 +32,8 @@ export function present(
 
 export type Tokens = { accessToken: string; refreshToken: string };
 
-/** What a refresh gave. Throws when it was refused. */
-export async function rotate(family: Family, token: string): Promise<Tokens> {
+/** Refreshes. Throws if the refresh is refused. */
+export async function rotate(family: TokenFamily, token: string): Promise<Tokens> {
   return tokensOf(await present(family, token));
 }
 
@@ -43,9 +43,9 @@ export function tokensOf({ status, body }: TokenResponse): Tokens {
   return { accessToken, refreshToken };
 }
 
-/** Neither the access tokens nor the refresh tokens given are good for anything. */
+/** Expects that every access token and refresh token is refused. */
 export async function expectEnded(
-  family: Pick<Family, 'link' | 'server' | 'client'>,
+  family: Pick<TokenFamily, 'link' | 'server' | 'client'>,
   { accessTokens, refreshTokens }: { accessTokens: string[]; refreshTokens: string[] },
 ): Promise<void> {
   for (const token of accessTokens) expect(await isAccepted(family.link, token)).to.equal(false);
@@ -55,14 +55,14 @@ export async function expectEnded(
   }
 }
 
-/** The tokens work; the grant goes on. */
-export async function expectAlive(family: Family, tokens: Tokens): Promise<void> {
+/** Expects that the tokens work and can be rotated. */
+export async function expectAlive(family: TokenFamily, tokens: Tokens): Promise<void> {
   expect(await isAccepted(family.link, tokens.accessToken)).to.equal(true);
   const next = await rotate(family, tokens.refreshToken);
   expect(await isAccepted(family.link, next.accessToken)).to.equal(true);
 }
 
-/** The audit items about the grant of this access token, whatever they say. */
+/** The audit items of the grant of this access token. */
 export async function auditOf(system: System, accessToken: string): Promise<AuditItem[]> {
   const { grant_id: grantId } = decodeJwt(accessToken);
   return (await readAudit(system)).filter((item) => item.grantId === grantId);

@@ -1,4 +1,4 @@
-// Where answers may go (RFC 6749 section 3.1.2, RFC 8252 section 7.3, RFC 9700 section 4.1): exact strings, and none that is made to be misread.
+// RFC 6749 section 3.1.2, RFC 8252 section 7.3, RFC 9700 section 4.1.
 import { expect } from 'chai';
 import { isSignInPage, describePage, openBrowser, requirePage } from '../support/browser.ts';
 import { REDIRECT_URI } from '../support/connection.ts';
@@ -7,7 +7,7 @@ import { CLI, MIXED, publishedClient, SCHEME, useRedirects } from '../support/re
 
 const HOSTED = 'https://claude.ai/api/mcp/auth_callback';
 
-describe('A redirect address', () => {
+describe('A redirect URI', () => {
   const {
     system,
     newClient,
@@ -41,7 +41,7 @@ describe('A redirect address', () => {
     ];
   };
 
-  it('RED-01 is compared as it is written, for every kind of client', async () => {
+  it('RED-01 redirect URIs of every kind of client are compared as exact strings', async () => {
     const self = await newClient('none', HOSTED);
     const kinds: [Client, string][] = [
       [self, HOSTED],
@@ -58,7 +58,7 @@ describe('A redirect address', () => {
     }
   });
 
-  it('RED-02 of this computer matches any port, and nothing else about it', async () => {
+  it('RED-02 a loopback redirect URI matches any port and no other difference', async () => {
     const client = publishedClient(CLI);
     for (const uri of [
       'http://localhost:51763/callback',
@@ -86,14 +86,14 @@ describe('A redirect address', () => {
       await expectErrorPage(authorizationUrl(client, { redirect_uri: uri }));
   });
 
-  it('RED-03 is never plain http elsewhere, registered or published', async () => {
+  it('RED-03 registration and metadata documents cannot have http redirect URIs except loopback', async () => {
     await expectUnregistrable(['http://attacker.example/cb']);
     await expectErrorPage(
       authorizationUrl(publishedClient(MIXED), { redirect_uri: 'http://remote.example/cb' }),
     );
   });
 
-  it('RED-04 with a scheme of its own is one that the operator allowed', async () => {
+  it('RED-04 a redirect URI with a custom scheme is accepted only if the settings allow it', async () => {
     for (const uri of [
       'ms-msdt:/x',
       'search-ms:q',
@@ -113,7 +113,7 @@ describe('A redirect address', () => {
     expect([status, body.redirect_uris]).to.deep.equal([201, [SCHEME]]);
   });
 
-  it('RED-05 that is made to be misread is refused', async () => {
+  it('RED-05 a redirect URI that people or parsers can misread is refused', async () => {
     for (const uri of [
       'https://claude.ai@evil.example/cb',
       'https://user:pw@claude.ai/api/mcp/auth_callback',
@@ -136,7 +136,7 @@ describe('A redirect address', () => {
     await expectUnregistrable(Array.from({ length: 21 }, (_, n) => `http://localhost/${n}`));
   });
 
-  it('RED-06 is never at an address of our own', async () => {
+  it('RED-06 a redirect URI on an origin of Gatehouse is refused', async () => {
     const { auth, resource, management, origins } = system();
     for (const own of [...origins, auth, resource, management]) {
       await expectUnregistrable([`${own}/interaction/callback`]);
@@ -146,7 +146,7 @@ describe('A redirect address', () => {
     }
   });
 
-  it('RED-11 that could be taken for an answer is not registered', async () => {
+  it('RED-11 a redirect URI with a response parameter in its query is not registered', async () => {
     for (const name of [
       'code',
       'state',

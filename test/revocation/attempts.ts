@@ -1,4 +1,4 @@
-// All paths tried at chosen moments after a revocation, by a clock that stands still at each of them.
+// Requests on every path at chosen times after a revocation, with a stopped clock.
 import {
   type AccessPaths,
   type Outcome,
@@ -8,29 +8,29 @@ import {
 import { freezeClockAt } from '../support/clock.ts';
 
 /** `at`: seconds since the revocation. */
-export type Tried = Outcome & { path: AccessPath; at: number };
+export type Attempt = Outcome & { path: AccessPath; at: number };
 
-/** All paths side by side. */
-export async function tryAll(every: AccessPaths, at: number): Promise<Tried[]> {
+/** Tries all paths concurrently. */
+export async function tryAll(every: AccessPaths, at: number): Promise<Attempt[]> {
   return Promise.all(ACCESS_PATHS.map(async (path) => ({ path, at, ...(await every[path]()) })));
 }
 
-/** At each of the moments after `start`, seconds since the epoch. */
+/** Tries all paths at each of `moments`, in seconds after `start` (seconds since the epoch). */
 export async function tryAt(
   every: AccessPaths,
   start: number,
   moments: readonly number[],
-): Promise<Tried[]> {
-  const tried: Tried[] = [];
+): Promise<Attempt[]> {
+  const attempts: Attempt[] = [];
   for (const at of moments) {
     freezeClockAt(start + at);
-    tried.push(...(await tryAll(every, at)));
+    attempts.push(...(await tryAll(every, at)));
   }
-  return tried;
+  return attempts;
 }
 
 /** Seconds from the revocation to the last success of each path; undefined for a path without one. */
-export function lastSuccesses(tried: readonly Tried[]): Partial<Record<AccessPath, number>> {
-  const successes = tried.filter(({ isSuccess }) => isSuccess);
+export function lastSuccesses(attempts: readonly Attempt[]): Partial<Record<AccessPath, number>> {
+  const successes = attempts.filter(({ isSuccess }) => isSuccess);
   return Object.fromEntries(successes.map(({ path, at }) => [path, at]));
 }

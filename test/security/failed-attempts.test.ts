@@ -13,7 +13,7 @@ import { discover, refresh, type Client } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 import { until } from '../store/condition.ts';
 
-describe('Wrong tokens', () => {
+describe('The limit of wrong tokens', () => {
   const system = useSystem({
     file: {
       limits: { wrongTokens: { perAddress: '5/10m' }, wrongSecrets: { perAddress: '1000/10m' } },
@@ -25,7 +25,7 @@ describe('Wrong tokens', () => {
     return { status, error: body.error, wait: headers.get('retry-after') };
   }
 
-  it('DOS-04 DOS-03 of a client are told to wait, and its good ones, and those of others, are answered', async () => {
+  it('DOS-04 DOS-03 too many wrong refresh tokens of a client get 429, and its valid tokens and other clients still work', async () => {
     const connector = await createConnector(system());
     const first = await connect(system(), connector);
     const code = await obtainCode(system(), connector, { as: { client: first.client } });
@@ -43,7 +43,7 @@ describe('Wrong tokens', () => {
     expect((await tokenStatus(other.client, server, 'guess')).error).to.equal('invalid_grant');
   });
 
-  it('DOS-04 of clients that nobody knows count together', async () => {
+  it('DOS-04 wrong tokens of unknown clients share one limit', async () => {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
     const unknown = (n: number): Client => ({
@@ -56,7 +56,7 @@ describe('Wrong tokens', () => {
     expect(found).to.deep.equal([401, 401, 401, 401, 401, 429, 429, 429]);
   });
 
-  it('STK-06 DOS-04 at the resource server are told to wait, good ones and those that have ended are not', async () => {
+  it('STK-06 DOS-04 too many forged access tokens get 429, and valid and ended tokens do not', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
     const ended = await connect(system(), connector, { person: 'grace' });
@@ -76,32 +76,32 @@ describe('Wrong tokens', () => {
   });
 });
 
-describe('Wrong secrets', () => {
+describe('The limit of wrong secrets', () => {
   const system = useSystem({ file: { limits: { wrongSecrets: { perAddress: '5/2s' } } } });
 
   for (const method of ['client_secret_basic', 'client_secret_post'] as const) {
-    it(`DOS-04 of a client are not heard after a few, with ${method}, until the time is over`, async () => {
+    it(`DOS-04 a client gets 429 after five wrong secrets with ${method}, until the time of the limit is over`, async () => {
       const { link } = await createConnector(system());
       const { server } = await discover(link);
       const client = await registerClient(server, method);
       const wrong = { ...client, secret: 'w'.repeat(43) };
       const ask = async (as: Client) => (await refresh(server, as, 'x')).status;
-      // Counting may begin anew in between.
-      await until('wrong ones are not heard', async () => (await ask(wrong)) === 429);
+      // A new period of the limit may start in between.
+      await until('a wrong secret to get 429', async () => (await ask(wrong)) === 429);
       const { status, body, headers } = await refresh(server, client, 'x');
       expect([status, body.error]).to.deep.equal([429, 'temporarily_unavailable']);
       expect(Number(headers.get('retry-after'))).to.be.within(1, 2);
-      await until('the right one is heard again', async () => (await ask(client)) === 400);
+      await until('the right secret to be accepted', async () => (await ask(client)) === 400);
     });
   }
 
-  it('DOS-04 keep out nobody who uses the right one', async () => {
+  it('DOS-04 wrong secrets from an address do not block a client that authenticated from it', async () => {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
     const client = await registerClient(server, 'client_secret_basic');
     const wrong = { ...client, secret: 'w'.repeat(43) };
     expect((await refresh(server, client, 'x')).status).to.equal(400);
-    await until('wrong ones are not heard', async () => {
+    await until('a wrong secret to get 429', async () => {
       const { status } = await refresh(server, wrong, 'x');
       expect((await refresh(server, client, 'x')).body.error).to.equal('invalid_grant');
       return status === 429;
@@ -111,7 +111,7 @@ describe('Wrong secrets', () => {
     expect((await refresh(server, another, 'x')).body.error).to.equal('invalid_grant');
   });
 
-  it('ADM-02 of the management API are not heard after a few, and keep out nobody who has the right one', async () => {
+  it('ADM-02 too many wrong management keys get 429, and the right key still works', async () => {
     const { management, managementKey } = system();
     const ask = async (key: string) => {
       const headers = { authorization: `Bearer ${key}` };
@@ -119,7 +119,7 @@ describe('Wrong secrets', () => {
       return { status: response.status, body: (await response.json()) as { error?: string } };
     };
     expect((await ask(managementKey)).status).to.equal(200);
-    const { body } = await until('wrong ones are not heard', async () => {
+    const { body } = await until('a wrong key to get 429', async () => {
       const answer = await ask('w'.repeat(40));
       return answer.status === 429 && answer;
     });

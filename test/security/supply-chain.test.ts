@@ -6,26 +6,26 @@ import { expect } from 'chai';
 const read = (path: string) => readFileSync(join(import.meta.dirname, '../..', path), 'utf8');
 const { dependencies, devDependencies } = JSON.parse(read('package.json'));
 
-describe('What it is made of', () => {
-  it('SUP-01 is an exact version of every dependency, and of Node', () => {
+describe('The supply chain', () => {
+  it('SUP-01 every dependency has an exact version, and Node is version 24', () => {
     for (const [name, version] of Object.entries({ ...dependencies, ...devDependencies }))
       expect(version, name).to.match(/^\d+\.\d+\.\d+(-[\w.]+)?$/);
     expect(devDependencies.node).to.match(/^24\./);
     expect(read('Dockerfile')).to.match(/^FROM node:24-/m);
   });
 
-  it('SUP-02 is known by its digest', () => {
+  it('SUP-02 every package in the lock file has a SHA-512 digest', () => {
     const { packages } = JSON.parse(read('package-lock.json')) as {
       packages: Record<string, { integrity?: string }>;
     };
-    const unknown = Object.entries(packages).filter(
+    const withoutDigest = Object.entries(packages).filter(
       ([name, { integrity = '' }]) => name !== '' && !integrity.startsWith('sha512-'),
     );
-    expect(unknown.map(([name]) => name)).to.deep.equal([]);
+    expect(withoutDigest.map(([name]) => name)).to.deep.equal([]);
     expect(read('Dockerfile')).to.match(/npm ci\b/);
   });
 
-  it('SUP-06 runs in its image as nobody in particular', () => {
+  it('SUP-06 the image runs as the user node', () => {
     const users = [...read('Dockerfile').matchAll(/^USER (.+)$/gm)];
     expect(users.at(-1)?.[1]).to.equal('node');
     expect(read('Dockerfile').slice(users.at(-1)?.index)).to.match(/^CMD /m);

@@ -1,15 +1,15 @@
-// What nobody should send, made at random around what clients do send: for the claims of fuzz.test.ts.
+// Generators of malformed requests: valid requests with members that are replaced, omitted or added.
 import * as fc from 'fast-check';
 import type { Arbitrary } from 'fast-check';
 
-/** Found in a page, one of these was not escaped. */
+/** A page that contains one of these has unescaped output. */
 export const MARKUP = [
   '<img src=x onerror=fuzz>',
   '"><script>fuzz</script>',
   "'><svg onload=fuzz>",
 ];
 
-const NASTY = [
+const HOSTILE = [
   ...MARKUP,
   '',
   ' ',
@@ -49,7 +49,7 @@ const NASTY = [
 ];
 
 export const text: Arbitrary<string> = fc.oneof(
-  fc.constantFrom(...NASTY),
+  fc.constantFrom(...HOSTILE),
   fc.string({ unit: 'binary', maxLength: 60 }),
   fc.string({ unit: 'grapheme-ascii', maxLength: 200 }),
 );
@@ -62,17 +62,17 @@ const json: Arbitrary<unknown> = fc.oneof(
   fc.constantFrom(null, true, 0, -1, 1e308, [], {}, [[]], [null], '__proto__'),
 );
 
-/** The right members with some replaced, left out, or added. */
-function around<T>(
-  right: Record<string, T>,
+/** The valid members with some replaced, omitted or added. */
+function mutated<T>(
+  valid: Record<string, T>,
   wrong: Arbitrary<T>,
   more: readonly string[] = [],
 ): Arbitrary<Record<string, T>> {
-  const names = [...Object.keys(right), ...more];
+  const names = [...Object.keys(valid), ...more];
   const changes = fc.dictionary(fc.oneof(fc.constantFrom(...names), text), wrong, { maxKeys: 4 });
-  const omitted = fc.subarray(Object.keys(right), { maxLength: 2 });
+  const omitted = fc.subarray(Object.keys(valid), { maxLength: 2 });
   return fc.tuple(changes, omitted).map(([changed, without]) => {
-    const sent = { ...right, ...changed };
+    const sent = { ...valid, ...changed };
     for (const name of without) delete sent[name];
     return sent;
   });
@@ -83,26 +83,26 @@ const REGISTRATION_MEMBERS =
     ' ',
   );
 
-export function registrationBody(right: Record<string, unknown>): Arbitrary<string> {
+export function registrationBody(valid: Record<string, unknown>): Arbitrary<string> {
   return fc.oneof(
     {
       weight: 8,
-      arbitrary: around(right, json, REGISTRATION_MEMBERS).map((body) => JSON.stringify(body)),
+      arbitrary: mutated(valid, json, REGISTRATION_MEMBERS).map((body) => JSON.stringify(body)),
     },
     { weight: 1, arbitrary: json.map((body) => JSON.stringify(body)) },
     { weight: 1, arbitrary: text },
   );
 }
 
-/** A query or form: some parameters twice, some not encoded as they should be. */
+/** A query or form. Some parameters are repeated or wrongly encoded. */
 export function parameters(
-  right: Record<string, string>,
+  valid: Record<string, string>,
   more: readonly string[],
 ): Arbitrary<string> {
   const encoded = fc
     .tuple(
-      around(right, text, more),
-      fc.subarray([...Object.keys(right), ...more], { maxLength: 1 }),
+      mutated(valid, text, more),
+      fc.subarray([...Object.keys(valid), ...more], { maxLength: 1 }),
     )
     .map(([sent, twice]) => {
       const form = new URLSearchParams(wellFormed(sent));
@@ -126,16 +126,16 @@ function wellFormed(sent: Record<string, string>): [string, string][] {
   return Object.entries(sent).map(([name, value]) => [name.toWellFormed(), value.toWellFormed()]);
 }
 
-/** As much of a text as HTTP lets through in a header. */
+/** The characters that HTTP allows in a header value. */
 const headerText = text.map((value) => value.replace(/[^\t -~\u0080-\u00ff]/g, '').slice(0, 2000));
 
 export function headers(
-  right: Record<string, string>,
+  valid: Record<string, string>,
   more: readonly string[],
 ): Arbitrary<Record<string, string>> {
-  const names = [...Object.keys(right), ...more];
+  const names = [...Object.keys(valid), ...more];
   const changes = fc.dictionary(fc.constantFrom(...names), headerText, { maxKeys: 3 });
-  return changes.map((changed) => ({ ...right, ...changed }));
+  return changes.map((changed) => ({ ...valid, ...changed }));
 }
 
 const METHODS = [
@@ -148,7 +148,7 @@ const METHODS = [
 ];
 
 export function mcpBody(): Arbitrary<string> {
-  const right: Record<string, unknown> = {
+  const valid: Record<string, unknown> = {
     jsonrpc: '2.0',
     id: 1,
     method: 'tools/list',
@@ -160,7 +160,7 @@ export function mcpBody(): Arbitrary<string> {
     arguments: json,
   });
   const message = fc
-    .tuple(around(right, json), method, fc.oneof(called, json))
+    .tuple(mutated(valid, json), method, fc.oneof(called, json))
     .map(([sent, name, params]) => ({ ...sent, method: name, params }));
   return fc.oneof(
     { weight: 6, arbitrary: message.map((body) => JSON.stringify(body)) },
@@ -173,7 +173,7 @@ export function mcpBody(): Arbitrary<string> {
   );
 }
 
-/** A path as it may go on the wire: printable, and without what would end it. */
+/** A path that can be sent: printable ASCII without spaces. */
 export const path: Arbitrary<string> = fc
   .array(
     fc.oneof(

@@ -1,4 +1,4 @@
-// All that clients and people do with Gatehouse, rightly and wrongly, and every value in it that is nobody else's business.
+// Uses every feature correctly and incorrectly, and collects every private value that occurs.
 import { decodeJwt } from 'jose';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser, type Browser } from '../support/browser.ts';
@@ -16,21 +16,21 @@ import {
 import type { System } from '../support/system.ts';
 import { postToken } from '../support/token-endpoints.ts';
 import type { Canaries } from './canaries.ts';
-import { present, tokensOf, type Tokens } from './family.ts';
+import { present, tokensOf, type Tokens } from './token-family.ts';
 
-/** A connection that goes on at the end. */
+/** A connection that is still active at the end. */
 type Connected = Tokens & { client: Client; code: string };
 
-export type Life = { canaries: Canaries; clientName: string; connected: Connected };
+export type PrivateValues = { canaries: Canaries; clientName: string; connected: Connected };
 
 const CLIENT_NAME = 'Canary assistant';
 const CONNECTOR_NAME = 'Canary figures';
-/** Of config/development.yaml. */
+/** A person of config/development.yaml. */
 const PERSON = { name: 'Ada Lovelace', 'e-mail address': 'ada@example.com' };
-const GUESS = 'Canary-that-somebody-guessed-0123456789-0123456789';
+const GUESS = 'Canary-guessed-by-an-attacker-0123456789-0123456789';
 const SECRET_PARAMETERS = ['code', 'state', 'nonce', 'code_challenge'];
 
-export async function goThroughLife(system: System): Promise<Life> {
+export async function collectPrivateValues(system: System): Promise<PrivateValues> {
   const canaries: Canaries = new Map(Object.entries(PERSON));
   canaries.set('client name', CLIENT_NAME);
   canaries.set('connector name', CONNECTOR_NAME);
@@ -38,10 +38,10 @@ export async function goThroughLife(system: System): Promise<Life> {
   const { link } = await createConnector(system, { name: CONNECTOR_NAME });
   const { server } = await discover(link);
   const connectAs = (method: AuthMethod, title: string) =>
-    connectWatched(system, canaries, { server, link, method, title });
+    connectAndRecord(system, canaries, { server, link, method, title });
   for (const method of ['none', 'client_secret_basic', 'client_secret_post'] as const) {
-    const watched = await connectAs(method, method);
-    await misbehave(watched, await goOn(watched, canaries), canaries);
+    const connection = await connectAs(method, method);
+    await attack(connection, await callAndRefresh(connection, canaries), canaries);
   }
   await replayCode(await connectAs('none', 'the replayed code'));
   await disconnect(await connectAs('client_secret_post', 'the disconnected client'));
@@ -51,14 +51,14 @@ export async function goThroughLife(system: System): Promise<Life> {
 }
 
 type Wanted = { server: Server; link: string; method: AuthMethod; title: string };
-type Watched = { code: IssuedCode; tokens: Tokens; title: string };
+type RecordedConnection = { code: IssuedCode; tokens: Tokens; title: string };
 
-/** Registration, sign-in, consent and exchange, every value of them noted. */
-async function connectWatched(
+/** Registers, signs in, consents and redeems the code, and records every value. */
+async function connectAndRecord(
   system: System,
   canaries: Canaries,
   { server, link, method, title }: Wanted,
-): Promise<Watched> {
+): Promise<RecordedConnection> {
   const note = (what: string, value: string | undefined) =>
     value === undefined || canaries.set(`${what} of ${title}`, value);
   const { body } = await register(server, {
@@ -94,19 +94,22 @@ function noteTokens(note: Note, which: string, { accessToken, refreshToken }: To
   note('grant id', String(decodeJwt(accessToken).grant_id));
 }
 
-/** Cookies, and what went through the address bar between the parties. */
+/** Notes cookies and every URL that the browser visited. */
 function noteBrowser(note: Note, { jar, visited }: Browser): void {
   for (const { name, value } of jar) if (value.length > 8) note(`cookie ${name}`, value);
   for (const [number, { pathname, searchParams }] of visited.entries()) {
-    const [, flow] = /\/interaction\/([\w-]{16,})/.exec(pathname) ?? [];
-    note(`flow ${number}`, flow);
+    const [, uid] = /\/interaction\/([\w-]{16,})/.exec(pathname) ?? [];
+    note(`interaction ${number}`, uid);
     for (const name of SECRET_PARAMETERS)
       note(`${name} in address ${number}`, searchParams.get(name) ?? undefined);
   }
 }
 
-/** Calls, refreshes and a single revocation. Returns the newest tokens. */
-async function goOn({ code, tokens, title }: Watched, canaries: Canaries): Promise<Tokens> {
+/** Calls, refreshes and revokes one access token. Returns the newest tokens. */
+async function callAndRefresh(
+  { code, tokens, title }: RecordedConnection,
+  canaries: Canaries,
+): Promise<Tokens> {
   let newest = tokens;
   for (const which of ['second', 'third']) {
     await callTool(code.link, newest.accessToken, 'club_overview');
@@ -117,15 +120,15 @@ async function goOn({ code, tokens, title }: Watched, canaries: Canaries): Promi
   return newest;
 }
 
-/** Mistakes and attacks: what is refused must not be quoted anywhere either. Ends with a stolen refresh token. */
-async function misbehave(
-  { code, tokens }: Watched,
+/** Sends requests that are refused, with values that must not be logged. Ends with a replayed refresh token. */
+async function attack(
+  { code, tokens }: RecordedConnection,
   { accessToken, refreshToken }: Tokens,
   canaries: Canaries,
 ): Promise<void> {
   const { server, client, link } = code;
   const impostor: Client = { ...client, secret: GUESS, method: 'client_secret_post' };
-  canaries.set('what somebody guessed', GUESS);
+  canaries.set('the guess', GUESS);
   await present({ server, client: impostor }, refreshToken);
   await present(code, `${refreshToken}${GUESS}`);
   await present(code, refreshToken, { resource: `${link}/${GUESS}`, scope: GUESS });
@@ -133,7 +136,7 @@ async function misbehave(
   await redeem(code, { code: GUESS, redirect_uri: `http://localhost/${GUESS}` });
   await callTool(link, `${accessToken}${GUESS}`, GUESS);
   await register(server, { client_name: GUESS, redirect_uris: [`https://${GUESS}.example/`] });
-  await strayThrough(new URL(server.token_endpoint).origin, {
+  await visitAll(new URL(server.token_endpoint).origin, {
     cookie: `gatehouse-session=${GUESS}`,
     authorization: `Bearer ${accessToken}`,
     paths: [
@@ -151,19 +154,19 @@ async function misbehave(
   restoreClock();
 }
 
-type Stray = { paths: string[]; cookie: string; authorization: string };
+type Visits = { paths: string[]; cookie: string; authorization: string };
 
-async function strayThrough(origin: string, { paths, ...headers }: Stray): Promise<void> {
+async function visitAll(origin: string, { paths, ...headers }: Visits): Promise<void> {
   for (const path of paths)
     await (await fetch(origin + path, { headers, redirect: 'manual' })).text();
 }
 
-async function replayCode({ code }: Watched): Promise<void> {
+async function replayCode({ code }: RecordedConnection): Promise<void> {
   advanceClock(2);
   await redeem(code);
   restoreClock();
 }
 
-async function disconnect({ code, tokens }: Watched): Promise<void> {
+async function disconnect({ code, tokens }: RecordedConnection): Promise<void> {
   await postToken(code.server.revocation_endpoint, code.client, tokens.refreshToken);
 }
