@@ -1,4 +1,4 @@
-# The image of a deployment: Node 24, the dependencies of production, and the TypeScript as it is; there is nothing to build.
+# Node 24 runs the TypeScript source directly, so there is no build.
 FROM node:24-bookworm-slim
 
 ENV NODE_ENV=production
@@ -10,12 +10,12 @@ RUN npm ci --omit=dev && npm cache clean --force
 COPY src/ src/
 COPY views/ views/
 
-# Generated secrets and the embedded store; with a Redis store and every secret given, nothing here has to last.
+# Generated secrets and the embedded store. With Redis and configured secrets, it need not be persistent.
 RUN install --directory --owner=node --group=node --mode=0700 /data
 VOLUME /data
 
-# Compiled once for every start, which takes half the time and some 20 MB less. Node keeps compiled code for the user who runs it, and under the flags
-# it runs with; nobody can write there afterwards.
+# Compiled code halves the start time and saves 20 MB of memory. Node looks it up by user and flags, so both must equal those of CMD. The
+# directory becomes read-only, because the code is executed.
 ENV NODE_COMPILE_CACHE=/var/cache/gatehouse
 RUN install --directory --owner=node --group=node /var/cache/gatehouse
 USER node
@@ -23,7 +23,7 @@ RUN ["node", "--max-semi-space-size=8", "--max-old-space-size=768", "--eval", "i
 USER root
 RUN chown --recursive root:root /var/cache/gatehouse && chmod --recursive a=rX /var/cache/gatehouse
 
-# The settings file is mounted; what is set here takes precedence over it.
+# Mount the settings file. These variables take precedence over it.
 ENV GATEHOUSE_CONFIG=/etc/gatehouse.yaml \
     GATEHOUSE_DATA_DIR=/data \
     GATEHOUSE_AUTH_LISTEN=0.0.0.0:4000 \
@@ -32,7 +32,7 @@ EXPOSE 4000 4001
 
 USER node
 
-# The authorization server, or what else this process plays: every listener answers.
+# Every listener of a process serves /livez, and the roles decide which of the three ports are open.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
   CMD ["node", "-e", "Promise.any([4000, 4001, 4002].map((port) => fetch(`http://127.0.0.1:${port}/livez`))).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 
