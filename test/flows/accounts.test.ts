@@ -1,4 +1,4 @@
-// A disabled account (RFC 6749 sections 5.2 and 10): nothing that a person signed in to or granted is honoured, and it does not come back with the account.
+// RFC 6749 sections 5.2 and 10.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { changeAccount, createConnector, readAudit } from '../support/management-api.ts';
@@ -9,8 +9,8 @@ import { callTool, isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
 
-onEachStore('A disabled account', (system) => {
-  // What is enabled in a second honours nothing of that second.
+onEachStore('Disabling an account', (system) => {
+  // An account that is enabled within one second rejects what was issued in that second.
   let elapsed = 0;
   beforeEach(() => advanceClock((elapsed += 60)));
 
@@ -24,7 +24,7 @@ onEachStore('A disabled account', (system) => {
     expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
   }
 
-  it('RTK-08 gets nothing more: no call, no refresh, no token for its code', async () => {
+  it("RTK-08 a disabled account's calls, refreshes and code exchanges are rejected", async () => {
     const connector = await createConnector(system());
     const ada = await connect(system(), connector);
     const grace = await connect(system(), connector, { person: 'grace' });
@@ -41,7 +41,7 @@ onEachStore('A disabled account', (system) => {
     await changeAccount(system(), accountOf(ada), 'enable');
   });
 
-  it('SES-07 is asked nothing with the session it had, nor after a new sign-in, and approves nothing', async () => {
+  it('SES-07 a disabled account sees no consent page and cannot approve, in its old session or after a new sign-in', async () => {
     const connector = await createConnector(system());
     const ada = await connect(system(), connector);
     const open = requirePage(await askAgain(ada));
@@ -58,7 +58,7 @@ onEachStore('A disabled account', (system) => {
     await changeAccount(system(), accountOf(ada), 'enable');
   });
 
-  it('SES-07 that is enabled again approves nothing on a page from before without a new sign-in', async () => {
+  it('SES-07 an account that was enabled again must sign in again before it can approve an old page', async () => {
     const ada = await connect(system(), await createConnector(system()));
     const other = openBrowser(system().origins);
     const { url } = authorizeUrl(ada.server, ada.client, { resource: ada.link });
@@ -73,7 +73,7 @@ onEachStore('A disabled account', (system) => {
     expect(trip.some((path) => path.endsWith('/callback'))).to.equal(true);
   });
 
-  it('SES-07 that a clock ahead of ours enabled is told to try again, and is not sent round in circles', async () => {
+  it('SES-07 an account whose enabling lies in the future is told to retry and is not redirected in a loop', async () => {
     const connector = await createConnector(system());
     const ada = await connect(system(), connector);
     advanceClock(30);
@@ -88,7 +88,7 @@ onEachStore('A disabled account', (system) => {
     elapsed += 60;
   });
 
-  it('that is enabled again signs in again and connects again, and what it had before stays over', async () => {
+  it('an account that was enabled again can sign in and connect, and its earlier connections are not restored', async () => {
     const connector = await createConnector(system());
     const before = await connect(system(), connector);
     const account = accountOf(before);

@@ -1,4 +1,3 @@
-// The hosts answer for one name and one spelling of every path, and nothing a request says changes the addresses they give out.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { rawRequest } from '../support/raw-request.ts';
@@ -6,11 +5,11 @@ import { useSystem } from '../support/system.ts';
 
 const SERVER_METADATA = '/.well-known/oauth-authorization-server';
 
-describe('A host', () => {
+describe('The canonical host and path', () => {
   const system = useSystem();
   const hostOf = (url: string) => new URL(url).host;
 
-  it('HDR-01 says the same, byte for byte, whatever proxies are said to stand before it', async () => {
+  it('HDR-01 proxy headers do not change any response', async () => {
     const { link } = await createConnector(system());
     const { auth, resource } = system();
     for (const [base, path] of [
@@ -36,7 +35,7 @@ describe('A host', () => {
     }
   });
 
-  it('RSV-04 gives the same challenge whatever the request says', async () => {
+  it('RSV-04 the challenge does not depend on the request', async () => {
     const { link } = await createConnector(system());
     const { resource } = system();
     const answer = await rawRequest(resource, {
@@ -46,7 +45,7 @@ describe('A host', () => {
     expect(answer.headers['www-authenticate']).to.include(`${resource}/.well-known`);
   });
 
-  it('HDR-01 RSV-08 is misdirected when it is asked for another name, except about its health', async () => {
+  it('HDR-01 RSV-08 a request for another host name is 421, except health checks', async () => {
     for (const base of [system().auth, system().resource, system().management]) {
       for (const host of ['evil.example', `evil.example:${new URL(base).port}`, 'localhost']) {
         const answer = await rawRequest(base, { path: SERVER_METADATA, headers: { host } });
@@ -59,7 +58,7 @@ describe('A host', () => {
     }
   });
 
-  it('HDR-05 does not know paths that are not in their one spelling', async () => {
+  it('HDR-05 a path that is not in its canonical spelling is 404', async () => {
     const { link, id } = await createConnector(system());
     const { pathname } = new URL(link);
     const { auth, resource } = system();

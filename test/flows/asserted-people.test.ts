@@ -1,4 +1,4 @@
-// Who may assert what about people: a rule accepts the party that it means, also where one issuer is a sign-in provider and a trusted issuer.
+// An entitlement rule accepts only the provider it names, also if one issuer is both a sign-in provider and a trusted issuer.
 import { expect } from 'chai';
 import { decodeJwt, type JWTPayload } from 'jose';
 import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
@@ -29,13 +29,13 @@ import { postToken } from '../support/token-endpoints.ts';
 import { validClaims, startIdJagIssuer, type IdJagIssuer } from '../support/id-jag-issuer.ts';
 import { APP, type Claims, GRANT_TYPE, idOf, preRegistered } from '../support/id-jag-system.ts';
 
-/** Longer than a process remembers an account. */
+/** Longer than a process caches an account. */
 const REMEMBERED = 15;
 const READER = { id: 'reader', secret: 'the-secret-of-the-reader-that-is-long-enough' };
 
 type Rule = { match: object; level: Level };
 
-describe('A rule about people', () => {
+describe('Entitlement rules for assertions', () => {
   let partner: IdJagIssuer;
   let company: OpenIdProvider;
   const running: System[] = [];
@@ -48,7 +48,7 @@ describe('A rule about people', () => {
   });
   after(() => Promise.all([partner.stop(), company.stop()]));
 
-  /** `issuer`: whose assertions are trusted; the partner signs them. */
+  /** `issuer`: the trusted issuer; the partner signs its assertions. */
   async function start(entitlements: Rule[], more: object = {}, issuer = partner.issuer) {
     const trusted = { issuer, jwks: { keys: [partner.jwk()] }, clients: [APP.id] };
     const system = await startSystem({
@@ -101,7 +101,7 @@ describe('A rule about people', () => {
     });
   }
 
-  it('ENT-02 a rule that names a trusted issuer is satisfied by what this issuer asserts', async () => {
+  it("ENT-02 a rule that names a trusted issuer is satisfied by that issuer's assertions", async () => {
     const anyone = rulesAt(idOf(partner.issuer)).slice(-1);
     expect((await (await start(anyone)).present({})).body.scope).to.equal('full');
     const { present } = await start(rulesAt(idOf(partner.issuer)).slice(0, -1));
@@ -110,7 +110,7 @@ describe('A rule about people', () => {
       expect((await present(claims)).body.scope, JSON.stringify(match)).to.equal('full');
   });
 
-  describe('where one issuer signs people in and vouches for them', () => {
+  describe('one issuer for sign-ins and assertions', () => {
     let own: Awaited<ReturnType<typeof start>>;
     let connector: Connector;
     let browser: Browser;
@@ -155,7 +155,7 @@ describe('A rule about people', () => {
 
     const VOUCHED = { sub: 'ada', groups: ['staff', 'owners'], ...MAIL };
 
-    it('ENT-04 an assertion raises no connection that the person made by signing in', async () => {
+    it('ENT-04 an assertion does not raise a connection that the person approved after a sign-in', async () => {
       const { client, approve } = await arrive({ sub: 'ada', groups: ['analysts'] });
       const signedIn = await approve();
       expect(signedIn.body.scope).to.equal('analytics offline_access');
@@ -168,7 +168,7 @@ describe('A rule about people', () => {
       advanceClock(REMEMBERED);
       const refreshed = await refresh(own.server, client, signedIn.body.refresh_token);
       expect(refreshed.body.scope).to.equal('analytics offline_access');
-      // The person is still signed in, so that the record decides.
+      // The person is still signed in, so the account record decides.
       expect(offered((await arrive()).page)).to.deep.equal(['analytics']);
       const { items } = await listGrants(own.system, { connector: connector.id });
       expect(items.map(({ state, level }) => [state, level])).to.have.deep.members([
@@ -177,7 +177,7 @@ describe('A rule about people', () => {
       ]);
     });
 
-    it('ENT-04 the groups of a sign-in do not count for an assertion', async () => {
+    it('ENT-04 groups from a sign-in do not apply to an assertion', async () => {
       await (await arrive({ sub: 'ada', groups: ['owners', 'staff'], ...MAIL })).approve();
       const { status } = await own.present({ sub: 'ada' });
       expect(status).to.equal(400);
@@ -186,13 +186,13 @@ describe('A rule about people', () => {
       );
     });
 
-    it('ENT-04 the groups of an assertion do not count for a sign-in', async () => {
+    it('ENT-04 groups from an assertion do not apply to a sign-in', async () => {
       expect((await own.present(VOUCHED)).status).to.equal(200);
       const { page } = await arrive({ sub: 'ada', groups: [] });
       expect([page.status, offered(page)]).to.deep.equal([403, []]);
     });
 
-    it('a token from an assertion stays active when a later sign-in gives the person nothing', async () => {
+    it('a token from an assertion stays active if a later sign-in entitles the person to nothing', async () => {
       const { body } = await own.present(VOUCHED);
       expect((await arrive({ sub: 'ada', groups: [] })).page.status).to.equal(403);
       advanceClock(REMEMBERED);

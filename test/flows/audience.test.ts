@@ -1,4 +1,4 @@
-// Consent for one connect link never becomes access to another (RFC 8707, RFC 9068 section 4).
+// RFC 8707, RFC 9068 section 4.
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { createConnector } from '../support/management-api.ts';
@@ -15,7 +15,7 @@ async function twoConnectors(system: System) {
 }
 
 onEachStore('The audience of an access token', (system) => {
-  it('AUD-06 is the connect link, as one string', async () => {
+  it('AUD-06 the access token has one audience, the connect link', async () => {
     const { own } = await twoConnectors(system());
     const { accessToken, client } = await connect(system(), own);
     expect(decodeProtectedHeader(accessToken)).to.include({ typ: 'at+jwt', alg: 'ES256' });
@@ -32,7 +32,7 @@ onEachStore('The audience of an access token', (system) => {
     expect(sub).to.not.match(/ada/i);
   });
 
-  it('RSV-01 is the only address the token opens', async () => {
+  it('RSV-01 the access token is accepted only at its own connect link', async () => {
     const { own, other } = await twoConnectors(system());
     const { accessToken } = await connect(system(), own);
     expect(await isAccepted(own.link, accessToken)).to.equal(true);
@@ -46,7 +46,7 @@ onEachStore('The audience of an access token', (system) => {
   });
 });
 
-onEachStore('Consent', (system) => {
+onEachStore('Consent for several connect links', (system) => {
   const attempts: Parameters[] = [
     {},
     { scope: 'openid' },
@@ -55,7 +55,7 @@ onEachStore('Consent', (system) => {
     { scope: '' },
   ];
   for (const attempt of attempts) {
-    it(`AUD-01 is asked for another link after the first was approved (${JSON.stringify(attempt)})`, async () => {
+    it(`AUD-01 consent for one link does not cover another link (${JSON.stringify(attempt)})`, async () => {
       const { own, other } = await twoConnectors(system());
       const { server, client, browser } = await connect(system(), own);
       const { url } = authorizeUrl(server, client, { ...attempt, resource: other.link });
@@ -64,7 +64,7 @@ onEachStore('Consent', (system) => {
       expect(page.html).to.include('Other link').and.not.include('Own link');
     });
 
-    it(`CON-01 is asked again for the same link (${JSON.stringify(attempt)})`, async () => {
+    it(`CON-01 a second authorization of the same link asks for consent again (${JSON.stringify(attempt)})`, async () => {
       const { own } = await twoConnectors(system());
       const { server, client, browser } = await connect(system(), own);
       const { url } = authorizeUrl(server, client, { ...attempt, resource: own.link });
@@ -72,7 +72,7 @@ onEachStore('Consent', (system) => {
     });
   }
 
-  it('cannot be skipped with prompt=none', async () => {
+  it('prompt=none does not skip consent', async () => {
     const { own, other } = await twoConnectors(system());
     const { server, client, browser } = await connect(system(), own);
     for (const { link } of [own, other]) {
@@ -84,7 +84,7 @@ onEachStore('Consent', (system) => {
     }
   });
 
-  it('AUD-05 is for one link at a time', async () => {
+  it('AUD-05 an authorization request has exactly one connect link', async () => {
     const { own, other } = await twoConnectors(system());
     const { server, client, browser } = await connect(system(), own);
     const { url } = authorizeUrl(server, client, { resource: [own.link, other.link] });
@@ -93,7 +93,7 @@ onEachStore('Consent', (system) => {
     expect(isConsentPage(page)).to.equal(false);
   });
 
-  it('CON-13 in two tabs is kept apart', async () => {
+  it('CON-13 two tabs keep their connect links and codes apart', async () => {
     const { own, other } = await twoConnectors(system());
     const { server, client, browser } = await connect(system(), own);
     const first = authorizeUrl(server, client, { resource: own.link });
@@ -112,7 +112,7 @@ onEachStore('Consent', (system) => {
     }
   });
 
-  it('for one link, sent to the page of another, approves neither', async () => {
+  it('a consent form that is sent to the page of another link approves neither link', async () => {
     const { own, other } = await twoConnectors(system());
     const { server, client, browser } = await connect(system(), own);
     const pages = [];
@@ -133,8 +133,8 @@ onEachStore('Consent', (system) => {
   });
 });
 
-onEachStore('A code or refresh token', (system) => {
-  it('COD-04 is not redeemed for another link, and still works for its own', async () => {
+onEachStore('The resource of a token request', (system) => {
+  it('COD-04 a code exchange for another link fails, and the code still works for its own link', async () => {
     const { own, other } = await twoConnectors(system());
     const code = await obtainCode(system(), own);
     const wrong = [other.link, `${system().resource}/mcp`, system().resource, 'urn:x', 'x'];
@@ -147,7 +147,7 @@ onEachStore('A code or refresh token', (system) => {
     expect(decodeJwt(body.access_token ?? '').aud).to.equal(own.link);
   });
 
-  it('is not refreshed for another link, and still works for its own', async () => {
+  it('a refresh for another link fails, and the token still works for its own link', async () => {
     const { own, other } = await twoConnectors(system());
     const { server, client, refreshToken } = await connect(system(), own);
     for (const resource of [other.link, `${system().resource}/mcp`, [own.link, other.link]]) {
@@ -159,7 +159,7 @@ onEachStore('A code or refresh token', (system) => {
     expect(decodeJwt(body.access_token ?? '').aud).to.equal(own.link);
   });
 
-  it('works for its own link however that is written, or left out', async () => {
+  it('a token request may spell its link differently or omit it', async () => {
     const { own } = await twoConnectors(system());
     const { origin, pathname } = new URL(own.link);
     for (const resource of [
@@ -174,7 +174,7 @@ onEachStore('A code or refresh token', (system) => {
     }
   });
 
-  it('belongs to the client it was given to', async () => {
+  it('a code or refresh token is rejected for another client', async () => {
     const { own } = await twoConnectors(system());
     const code = await obtainCode(system(), own);
     const stranger = await connect(system(), own, {

@@ -1,4 +1,4 @@
-// The consent page says what is asked, and what the person decides there is what happens, once (RFC 6749 section 4.1.2).
+// RFC 6749 section 4.1.2.
 import { expect } from 'chai';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import {
@@ -88,7 +88,7 @@ describe('The consent page', () => {
     expect((await redeem(redeemed)).body.error).to.equal('invalid_grant');
   });
 
-  /** What the form of the page would send on approval, to be tampered with. */
+  /** The fields that the consent form sends on approval. */
   function approval(page: Page): { action: URL; body: URLSearchParams } {
     const form = page.forms.find(({ method }) => method === 'POST');
     if (!form) throw new Error('the page has no form');

@@ -1,4 +1,4 @@
-// A bad authorization request ends at a page that says why, never at a redirect nobody asked for (RFC 6749 section 4.1.2.1).
+// RFC 6749 section 4.1.2.1.
 import { expect } from 'chai';
 import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
 import {
@@ -13,14 +13,14 @@ import { connect, registerClient } from '../support/connection.ts';
 import { authorizeUrl, challengeOf, discover, type Parameters } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 
-describe('An authorization request', () => {
+describe('A bad authorization request', () => {
   const system = useSystem();
   let connector: Connector;
   before(async () => {
     connector = await createConnector(system());
   });
 
-  /** The page a fresh browser ends at; throws when it is sent away. */
+  /** The page at which a fresh browser ends; throws if it is redirected to another origin. */
   async function pageFor(parameters: Parameters, { link } = connector): Promise<Page> {
     const { server } = await discover(connector.link);
     const client = await registerClient(server);
@@ -32,7 +32,7 @@ describe('An authorization request', () => {
     expect(page.status).to.equal(400);
     expect(page.headers.get('content-type')).to.match(/^text\/html/);
     expect(isSignInPage(page) || isConsentPage(page)).to.equal(false);
-    // Whose fault it is decides what the person does next.
+    // The page tells the person whether to retry or to fix the app, so it must not blame the server.
     expect(page.html).to.not.include('on our side');
   }
 
@@ -42,35 +42,35 @@ describe('An authorization request', () => {
     ['without a challenge method', { code_challenge_method: undefined }],
     ['with the method plain', { code_challenge_method: 'plain' }],
     ['with another method', { code_challenge_method: 's256' }],
-    ['with a challenge that is no digest', { code_challenge: 'short' }],
+    ['with a malformed challenge', { code_challenge: 'short' }],
     ['with two challenges', { code_challenge: [challengeOf('a'), challengeOf('b')] }],
     ['of an unknown client', { client_id: 'nobody' }],
     ['without a client', { client_id: undefined }],
     ['without a redirect address', { redirect_uri: undefined }],
-    ['with the redirect address of another', { redirect_uri: 'https://evil.example/cb' }],
+    ['with the redirect address of another client', { redirect_uri: 'https://evil.example/cb' }],
     ['with another loopback host', { redirect_uri: 'http://localhost:7070/callback' }],
     ['with another path', { redirect_uri: 'http://127.0.0.1:7070/callback/' }],
     ['with another query', { redirect_uri: 'http://127.0.0.1:7070/callback?x=1' }],
     ['for a token', { response_type: 'token' }],
     ['for a code and a token', { response_type: 'code token' }],
     ['without a response type', { response_type: undefined }],
-    ['with an answer in the fragment', { response_mode: 'fragment' }],
-    ['with an answer that is posted', { response_mode: 'form_post' }],
+    ['with the response mode fragment', { response_mode: 'fragment' }],
+    ['with the response mode form_post', { response_mode: 'form_post' }],
     ['with two prompts', { prompt: ['none', 'login'] }],
     ['with prompt=none', { prompt: 'none' }],
     ['without a resource', { resource: undefined }],
     ['for an empty resource', { resource: '' }],
-    ['for a resource that is no address', { resource: 'urn:x' }],
+    ['for a resource that is not a URL', { resource: 'urn:x' }],
   ];
   for (const [what, parameters] of bad) {
-    it(`${what} is refused at a page`, async () => {
+    it(`an authorization request ${what} is refused with a page`, async () => {
       expectRefusal(await pageFor(parameters));
     });
   }
 
-  it('that would be answered at our own address is refused at a page', async () => {
+  it('a redirect address on our own hosts is refused with a page', async () => {
     const { server } = await discover(connector.link);
-    // Loopback addresses match any port, so this one would match ours.
+    // Loopback addresses match any port, so this registered address would match our own.
     for (const host of ['localhost', '127.0.0.1']) {
       const redirectUri = `http://${host}/oauth/token`;
       const client = await registerClient(server, 'none', redirectUri);
@@ -83,7 +83,7 @@ describe('An authorization request', () => {
     }
   });
 
-  it('for an address that is no connect link is refused at a page', async () => {
+  it('a resource that is not a connect link is refused with a page', async () => {
     const { resource, auth } = system();
     const { link } = connector;
     for (const wrong of [
@@ -103,7 +103,7 @@ describe('An authorization request', () => {
     }
   });
 
-  it('for its link in another spelling is accepted', async () => {
+  it('a connect link in another spelling is accepted', async () => {
     const { link } = connector;
     const { origin, pathname } = new URL(link);
     for (const resource of [`${link}/`, origin.toUpperCase() + pathname, [link, `${link}/`]]) {
@@ -111,7 +111,7 @@ describe('An authorization request', () => {
     }
   });
 
-  it('for a revoked or expired link is refused at a page', async () => {
+  it('a revoked or expired connect link is refused with a page', async () => {
     const revoked = await createConnector(system());
     await revokeConnector(system(), revoked.id);
     expectRefusal(await pageFor({}, revoked));
@@ -122,7 +122,7 @@ describe('An authorization request', () => {
     expectRefusal(await pageFor({}, expiring));
   });
 
-  it('for a link that is used up is refused after sign-in, in words', async () => {
+  it('a connect link without uses left is refused with an explanation after sign-in', async () => {
     const once = await createConnector(system(), { maxUses: 1 });
     await connect(system(), once);
     const { server } = await discover(once.link);
@@ -143,7 +143,7 @@ describe('An authorization request', () => {
     expect(step.url.searchParams.get('error_description')).to.match(/used up/);
   });
 
-  it('is not echoed as markup', async () => {
+  it('values from the request are escaped in the page', async () => {
     const markup = '"><script>alert(1)</script>';
     for (const name of [
       'client_id',
@@ -158,7 +158,7 @@ describe('An authorization request', () => {
     }
   });
 
-  it('COD-06 CON-08 ends at pages that nobody may frame, keep or script', async () => {
+  it('COD-06 CON-08 interaction pages cannot be framed or cached and contain no script', async () => {
     const { server } = await discover(connector.link);
     const client = await registerClient(server);
     const browser = openBrowser(system().origins);
@@ -182,7 +182,7 @@ describe('An authorization request without a resource', () => {
   const name = 'the default link';
   const system = useSystem({ settings: { GATEHOUSE_DEFAULT_CONNECTOR: name } });
 
-  it('is for the default connector, when there is one', async () => {
+  it('a request without a resource is for the default connector if one is set', async () => {
     const { link } = await createConnector(system(), { name });
     const { accessToken } = await connect(
       system(),

@@ -1,4 +1,4 @@
-// What a client asks for, the link allows, the person may hold and the person picks: the least of them is granted (RFC 6749 section 3.3).
+// RFC 6749 section 3.3.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import {
@@ -35,7 +35,7 @@ function controls(page: Page, name: string) {
   return page.forms.flatMap((form) => form.controls.filter((control) => control.name === name));
 }
 
-describe('The scope', () => {
+describe('The granted scope', () => {
   const system = useSystem();
 
   const cases: [Asked, Level][] = [
@@ -55,7 +55,7 @@ describe('The scope', () => {
     [{ level: 'full', scope: 'analytics', person: 'grace' }, 'analytics'],
   ];
   for (const [asked, most] of cases) {
-    it(`AUD-09 ${JSON.stringify(asked)} can be granted up to ${most}`, async () => {
+    it(`AUD-09 the consent page offers levels up to ${most} for ${JSON.stringify(asked)}`, async () => {
       const { page, approve } = await openConsent(system(), asked);
       const offered = controls(page, 'level').map(({ value }) => value);
       expect(offered).to.deep.equal(levelsUpTo(most));
@@ -65,7 +65,7 @@ describe('The scope', () => {
   }
 
   for (const level of LEVELS) {
-    it(`is what the person picked: ${level}`, async () => {
+    it(`the granted level is the one the person picks: ${level}`, async () => {
       const { link, server, client, approve } = await openConsent(system(), { level: 'full' });
       const { body } = await approve({ level });
       expect(body.scope).to.equal(`${level} offline_access`);
@@ -76,7 +76,7 @@ describe('The scope', () => {
     });
   }
 
-  it('is narrowed by a refresh that asks for less, for that access token only', async () => {
+  it('a refresh with a narrower scope narrows only that access token', async () => {
     const { server, client, approve } = await openConsent(system(), { level: 'admin' });
     const { body } = await approve();
     const less = await refresh(server, client, body.refresh_token, { scope: 'analytics' });
@@ -85,7 +85,7 @@ describe('The scope', () => {
     expect(all.body.scope).to.equal('admin offline_access');
   });
 
-  it('is stated with every member of a token answer, and with none empty', async () => {
+  it('the token response states the scope, and no member of it is empty', async () => {
     const { approve } = await openConsent(system(), { level: 'operations' });
     const { headers, body } = await approve();
     expect(headers.get('cache-control')).to.equal('no-store');
@@ -101,11 +101,11 @@ describe('The scope', () => {
   });
 });
 
-describe('Staying connected', () => {
+describe('The stay connected box', () => {
   const system = useSystem();
 
   for (const scope of [undefined, 'operations', 'operations offline_access']) {
-    it(`is ticked at first, and what the person leaves is what happens (${scope})`, async () => {
+    it(`the box is ticked at first, and the person's choice decides whether there is a refresh token (${scope})`, async () => {
       const ticked = await openConsent(system(), { level: 'operations', scope });
       expect(controls(ticked.page, 'stay')).to.have.length(1);
       expect(controls(ticked.page, 'stay')[0]?.checked).to.equal(true);
@@ -120,7 +120,7 @@ describe('Staying connected', () => {
   }
 });
 
-describe('Staying connected on request', () => {
+describe('The setting consent.stayConnected: on-request', () => {
   const system = useSystem({ file: { consent: { stayConnected: 'on-request' } } });
 
   for (const [scope, stays] of [
@@ -130,7 +130,7 @@ describe('Staying connected on request', () => {
     ['operations', false],
     ['claudeai', false],
   ] as const) {
-    it(`is ${stays ? 'granted' : 'withheld'} for the scope ${scope}, without a box`, async () => {
+    it(`the refresh token is ${stays ? 'granted' : 'withheld'} for the scope ${scope}, and the page has no box`, async () => {
       const code = await obtainCode(system(), await createConnector(system()), {
         parameters: { scope },
       });
@@ -144,7 +144,7 @@ describe('Staying connected on request', () => {
     });
   }
 
-  it('is granted to nobody who did not ask, whatever a form says', async () => {
+  it('a form field cannot add a refresh token that the client did not request', async () => {
     const asked = { level: 'operations', scope: 'operations' } as const;
     const { page, browser, redeemAt } = await openConsent(system(), asked);
     const [form] = page.forms.filter(({ method }) => method === 'POST').slice(-1);

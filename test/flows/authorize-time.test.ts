@@ -1,4 +1,3 @@
-// Sign-in, consent and codes last as long as they should and no longer.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { isConsentPage, isSignInPage, openBrowser, requirePage } from '../support/browser.ts';
@@ -9,7 +8,7 @@ import { useSystem } from '../support/system.ts';
 
 const HOUR = 3600;
 
-describe('Over time', () => {
+describe('Lifetimes during authorization', () => {
   const system = useSystem();
 
   it('an interaction without a decision expires, and its page says so', async () => {
@@ -64,7 +63,7 @@ describe('Over time', () => {
     expect((await redeem(late)).body.error).to.equal('invalid_grant');
   });
 
-  it('PKC-03 COD-03 a code is bound to its verifier and redirect address, and survives a wrong try', async () => {
+  it('PKC-03 COD-03 a code is bound to its verifier and redirect address, and a failed exchange does not consume it', async () => {
     const connector = await createConnector(system());
     const code = await obtainCode(system(), connector);
     const wrong = [

@@ -1,4 +1,4 @@
-// The MCP conformance suite for servers, through a proxy that adds the token: what it finds wrong is what the analytics sample does not offer, and nothing else.
+// Runs the MCP conformance suite for servers through a proxy that adds the access token.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { type Check, runServerSuite } from '../support/conformance.ts';
@@ -6,7 +6,7 @@ import { connect } from '../support/connection.ts';
 import { useSystem } from '../support/system.ts';
 import { openTokenProxy, type TokenProxy } from '../support/token-proxy.ts';
 
-/** What must pass, with nothing left out. */
+/** Scenarios that must pass completely. */
 const APPLY = {
   '2025-06-18': ['server-initialize', 'ping', 'tools-list'],
   '2025-11-25': ['server-initialize', 'ping', 'tools-list', 'dns-rebinding-protection'],
@@ -21,7 +21,7 @@ const APPLY = {
   ],
 } as const;
 
-/** The scenarios that fail, why, and what the suite has to say about each failure for this to be why. */
+/** Scenarios that fail, the reason, and a pattern for the suite's error message. */
 const NOT_OFFERED = [
   {
     why: 'they call tools that a server has only to be tested; the sample has the tools of a club',
@@ -71,7 +71,7 @@ describe('The MCP conformance suite for servers', function () {
     ['2025-11-25', ['--requirements', '2025-11-25']],
     ['2026-07-28', ['--requirements', '2026-07-28']],
   ] as const) {
-    it(`finds nothing wrong with what there is, at revision ${revision}`, async () => {
+    it(`every applicable scenario passes at revision ${revision}`, async () => {
       const found = await runSuite(arguments_);
       for (const scenario of APPLY[revision]) {
         const own = found.filter((check) => check.scenario === scenario);
@@ -90,7 +90,7 @@ describe('The MCP conformance suite for servers', function () {
     });
   }
 
-  it('finds the server stateless, but for what takes tools that exist to be tested', async () => {
+  it('the server is stateless, except for checks that need test-only tools', async () => {
     const found = await runSuite([
       '--scenario',
       'server-stateless',

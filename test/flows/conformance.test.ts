@@ -1,13 +1,12 @@
-// The MCP conformance suite for authorization servers passes every check, for the stable and the newest revision.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { runAuthorizationSuite } from '../support/conformance.ts';
 import { useSystem } from '../support/system.ts';
 
-/** The suite names no resource. */
+/** The suite sends no resource parameter. */
 const DEFAULT_CONNECTOR = 'for clients without a resource';
 
-describe('The MCP conformance suite', function () {
+describe('The MCP conformance suite for authorization servers', function () {
   this.timeout(60_000);
   const system = useSystem({ settings: { GATEHOUSE_DEFAULT_CONNECTOR: DEFAULT_CONNECTOR } });
   let link = '';
@@ -16,7 +15,7 @@ describe('The MCP conformance suite', function () {
   });
 
   for (const more of [[], ['--spec-version', '2026-07-28'], ['--resource']]) {
-    it(`SUP-05 passes with no failure (${more.join(' ') || 'as it comes'})`, async () => {
+    it(`SUP-05 the authorization server passes every check (${more.join(' ') || 'default options'})`, async () => {
       const arguments_ = more.includes('--resource') ? [...more, link] : more;
       const { code, output } = await runAuthorizationSuite(system(), link, arguments_);
       expect(output).to.match(/^Total: [3-9] passed, 0 failed$/m);

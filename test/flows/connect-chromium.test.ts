@@ -1,4 +1,3 @@
-// A person with a real browser connects an app: the cookies, redirects and page policies work outside of scripts, too.
 import { once } from 'node:events';
 import { createServer, type Server as HttpServer } from 'node:http';
 import { expect } from 'chai';
@@ -17,7 +16,7 @@ for (const [looks, file] of [
   ['', {}],
   [', in the example theme', { theme: 'config/example-theme' }],
 ] as const)
-  describe(`In a real browser${looks}`, function () {
+  describe(`Connecting in Chromium${looks}`, function () {
     this.timeout(40_000);
     const system = useSystem({ file });
     let chromium: Browser;
@@ -43,7 +42,7 @@ for (const [looks, file] of [
       app.close();
     });
 
-    /** The app's own address sends the browser on to another origin, as hosted clients do on the way to their program. */
+    /** Redirects to another origin, as hosted clients do on the way to their desktop app. */
     async function listen(port: number): Promise<HttpServer> {
       const server = createServer((req, res) => {
         const url = new URL(req.url ?? '/', redirectUri);
@@ -79,7 +78,7 @@ for (const [looks, file] of [
       expect(await isAccepted(started.link, body.access_token)).to.equal(true);
     });
 
-    it('a lower level, not to stay connected and another account are a click each', async () => {
+    it('a lower level, no refresh token and another account take one click each', async () => {
       const page = await context.newPage();
       const { state, ...started } = await start(page);
       await page.getByRole('button', { name: 'Grace Hopper' }).click();
@@ -96,7 +95,7 @@ for (const [looks, file] of [
       expect(body).to.not.have.property('refresh_token');
     });
 
-    it('a double click on Approve connects the app, however slowly it answers', async () => {
+    it("a double click on Approve connects the app, also if the app's callback is slow", async () => {
       const page = await context.newPage();
       const { state: _state, ...started } = await start(page);
       await page.getByRole('button', { name: 'Ada Lovelace' }).click();
@@ -110,7 +109,7 @@ for (const [looks, file] of [
       expect(await isAccepted(started.link, body.access_token)).to.equal(true);
     });
 
-    it('CON-10 denying tells the app, and whoever goes back is told that it is over', async () => {
+    it('CON-10 denying redirects to the app with an error, and going back shows that the request is finished', async () => {
       const page = await context.newPage();
       await start(page);
       await page.getByRole('button', { name: 'Ada Lovelace' }).click();
@@ -122,7 +121,7 @@ for (const [looks, file] of [
       await page.getByText('You have denied this already').waitFor();
     });
 
-    it('CON-13 two tabs are approved each for its own link', async () => {
+    it('CON-13 two tabs each approve their own connect link', async () => {
       const tabs = [];
       for (const person of ['Ada Lovelace', undefined]) {
         const page = await context.newPage();

@@ -1,4 +1,4 @@
-// mcp-remote, the bridge that clients without OAuth start as a process, gets from the connect link to a tool result over stdio.
+// mcp-remote bridges clients without OAuth over stdio.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { freePorts } from '../support/free-ports.ts';
 import { useSystem } from '../support/system.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-/** The opener splits this at spaces, so the path is relative to the folder the process starts in. */
+/** The browser opener splits this at spaces, so the path is relative to the working directory. */
 const BROWSER = 'node test/support/open-url.ts';
 
 describe('mcp-remote', function () {
@@ -22,13 +22,13 @@ describe('mcp-remote', function () {
   });
   after(() => rm(configDir, { recursive: true, force: true }));
 
-  /** What `club_overview` answers through a bridge of its own; `browser` is the command that opens addresses. */
+  /** The result of `club_overview` through a new bridge process; `browser` is the command that opens URLs. */
   async function callThroughBridge(link: string, port: number, browser: string) {
     const transport = new StdioClientTransport({
       command: process.execPath,
       args: ['node_modules/.bin/mcp-remote', link, String(port)],
       cwd: ROOT,
-      // Nothing of the desktop: there the opener would not look at $BROWSER.
+      // Without desktop variables, so that the opener uses $BROWSER.
       env: {
         PATH: process.env.PATH ?? '',
         HOME: configDir,
@@ -45,7 +45,7 @@ describe('mcp-remote', function () {
     return structuredContent;
   }
 
-  it('reaches a tool result, and again later without anybody signing in', async () => {
+  it('mcp-remote reaches a tool result, and a later run needs no sign-in', async () => {
     const { link } = await createConnector(system());
     const [port = 0] = await freePorts(1);
     const result = await callThroughBridge(link, port, BROWSER);

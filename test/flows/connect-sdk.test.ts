@@ -1,4 +1,3 @@
-// The official SDK clients get from nothing but the connect link to tool results, and stay connected.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
@@ -18,7 +17,7 @@ async function connected(system: System, sdk: Sdk, method: AuthMethod): Promise<
 onEachStore('An official SDK client', (system) => {
   for (const sdk of SDKS) {
     for (const method of METHODS) {
-      it(`gets from the link to a tool result (${sdk.name}, ${method})`, async () => {
+      it(`the client gets from the link to a tool result (${sdk.name}, ${method})`, async () => {
         const client = await connected(system(), sdk, method);
         expect(await client.callTool('club_overview')).to.have.property('members');
         expect(client.protocolVersion()).to.match(sdk.version);
@@ -27,7 +26,7 @@ onEachStore('An official SDK client', (system) => {
       });
     }
 
-    it(`goes on without a new sign-in when its access token has expired (${sdk.name})`, async () => {
+    it(`the client refreshes an expired access token without a new sign-in (${sdk.name})`, async () => {
       const client = await connected(system(), sdk, 'none');
       const before = client.accessToken();
       advanceClock(ACCESS_TOKEN_SECONDS + 1);
@@ -37,10 +36,10 @@ onEachStore('An official SDK client', (system) => {
       await client.close();
     });
 
-    it(`signs nobody out by five parallel calls with an expired token (${sdk.name})`, async () => {
+    it(`five parallel calls with an expired token sign nobody out (${sdk.name})`, async () => {
       const client = await connected(system(), sdk, 'none');
       advanceClock(ACCESS_TOKEN_SECONDS + 1);
-      // SDK v1 gives up on a call whose 401 comes in after another call has refreshed; the tokens stay good.
+      // SDK v1 fails a call whose 401 arrives after another call has refreshed; the tokens stay valid.
       await Promise.allSettled(Array.from({ length: 5 }, () => client.callTool('club_overview')));
       const calls = Array.from({ length: 5 }, () => client.callTool('club_overview'));
       expect(await Promise.all(calls)).to.have.length(5);

@@ -1,4 +1,3 @@
-// The forms of the page of connected apps: whose they are, what they refuse, and who gets to see them.
 import { expect } from 'chai';
 import { changeAccount, showGrant } from '../support/management-api.ts';
 import {
@@ -20,7 +19,7 @@ import {
   formTokenOf,
 } from '../support/account-page.ts';
 
-describe('The forms of connected apps', () => {
+describe('The forms of the connected apps page', () => {
   const system = useSystem();
   const at = (path = '/account') => new URL(path, system().auth);
 

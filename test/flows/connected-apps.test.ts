@@ -1,4 +1,3 @@
-// The page of connected apps: a person signs in, sees what is connected and why something ended, lowers a level, disconnects, signs out.
 import { expect } from 'chai';
 import { createConnector, readAudit, showGrant } from '../support/management-api.ts';
 import {
@@ -25,12 +24,12 @@ import {
   textOf,
 } from '../support/account-page.ts';
 
-onEachStore('The page of connected apps', (system) => {
+onEachStore('The connected apps page', (system) => {
   const at = (path = '/account') => new URL(path, system().auth);
 
   const open = (browser: Browser, person?: Person) => openAccountPage(system(), browser, person);
 
-  it('CON-14 asks who it is, and shows what that person connected, through which link, at which level', async () => {
+  it("CON-14 the page asks for a sign-in, and lists the person's connections with link and level", async () => {
     const connector = await createConnector(system(), { name: 'Yoga numbers', level: 'full' });
     const family = await connectWithRefreshToken(system(), { level: 'admin' }, connector);
     const other = await connectWithRefreshToken(system(), { person: 'grace' });
@@ -142,7 +141,7 @@ onEachStore('The page of connected apps', (system) => {
     expect([answer.status, answer.url.pathname]).to.deep.equal([200, '/account/signed-out']);
     for (const one of [stolen, browser]) {
       const before = one.visited.length;
-      // The identity provider remembers the person; the session here is another one.
+      // The identity provider still remembers the person; our session is a new one.
       await submitAccountForm(one, page, { decision: 'disconnect', grant: grantIdOf(family) });
       const since = one.visited.slice(before).map(({ pathname }) => pathname);
       expect(since).to.include('/account/callback');

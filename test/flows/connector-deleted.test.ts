@@ -1,4 +1,3 @@
-// A deleted connect link is unknown everywhere, everything under it is dead, and nothing brings its id back.
 import { expect } from 'chai';
 import {
   createConnector,
@@ -14,7 +13,7 @@ import { onEachStore } from '../support/system.ts';
 
 type Body = { items?: { id: string }[]; error?: string; error_description?: string };
 
-onEachStore('A connect link that was deleted', (system) => {
+onEachStore('A deleted connector', (system) => {
   async function manage(method: string, path: string, body?: object) {
     const { management, managementKey } = system();
     const answer = await fetch(`${management}/api/v1/connectors${path}`, {
@@ -35,7 +34,7 @@ onEachStore('A connect link that was deleted', (system) => {
     return { ...connection, connector, code };
   }
 
-  it('CNX-03 is not found anywhere, with or without what it gave', async () => {
+  it("CNX-03 a deleted connector's link, tokens and grants are rejected everywhere", async () => {
     const { connector, link, accessToken, refreshToken, server, client, browser, code } =
       await deleted();
     const { origin, pathname } = new URL(link);
@@ -67,7 +66,7 @@ onEachStore('A connect link that was deleted', (system) => {
     ]);
   });
 
-  it('CNX-03 comes back with no connector made later, and none can be made with its id', async () => {
+  it('CNX-03 no later connector gets the id of a deleted one', async () => {
     const { connector, accessToken, server, client, refreshToken } = await deleted();
     const { id, name, level } = connector;
     const again = await createConnector(system());
@@ -80,7 +79,7 @@ onEachStore('A connect link that was deleted', (system) => {
     expect((await refresh(server, client, refreshToken)).body.error).to.equal('invalid_grant');
   });
 
-  it('was revoked or had expired before: one that works is left as it is', async () => {
+  it('a connector must be revoked or expired before it can be deleted', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
     const { status, body } = await manage('POST', `/${connector.id}/delete`);
@@ -89,7 +88,7 @@ onEachStore('A connect link that was deleted', (system) => {
     expect(await isAccepted(connector.link, accessToken)).to.equal(true);
   });
 
-  it('was deleted once, by however many administrators at once', async () => {
+  it('concurrent deletions of one connector delete it once', async () => {
     const { id } = await createConnector(system());
     await revokeConnector(system(), id);
     const deleting = Array.from({ length: 10 }, () => manage('POST', `/${id}/delete`));

@@ -1,11 +1,10 @@
-// Somebody who knows nothing, with a real browser: creates a connector in the console, connects an app with it, and disconnects it, by what the pages say.
 import { expect } from 'chai';
 import type { Browser, Page } from 'playwright-core';
 import { launchChromium } from '../pages/chromium.ts';
 import { connectSdkV1, REDIRECT_URL } from '../support/sdk.ts';
 import { useSystem } from '../support/system.ts';
 
-describe('In a real browser, the console', function () {
+describe('The console in Chromium', function () {
   this.timeout(60_000);
   const system = useSystem();
   let chromium: Browser;
@@ -17,7 +16,7 @@ describe('In a real browser, the console', function () {
   const press = (page: Page, name: string) =>
     page.getByRole('button', { name, exact: true }).click();
 
-  it('leads from nothing to a connected app, and the pages on to its end', async () => {
+  it('a new administrator can create a connector, connect an app and end the connection', async () => {
     const page = await chromium.newPage();
     const said: string[] = [];
     page.on('console', (message) => said.push(message.text()));
@@ -71,7 +70,7 @@ describe('In a real browser, the console', function () {
     await page.close();
   });
 
-  /** The app opens the browser, and its callback is not there: where the browser was sent is what counts. */
+  /** Opens the authorization URL as the app does. Nothing listens at the callback; only the redirect matters. */
   async function approve(page: Page, url: URL | string): Promise<URL> {
     let back: URL | undefined;
     await page.route(`${REDIRECT_URL}**`, async (route) => {

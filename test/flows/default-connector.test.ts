@@ -1,4 +1,4 @@
-// Clients that name no resource get the connector of the setting, by its id or its name, and no other (RFC 8707 section 2).
+// RFC 8707 section 2.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
@@ -16,7 +16,7 @@ import {
 
 const NAME = 'The default link';
 
-describe('A request without a resource', () => {
+describe('The default connector', () => {
   let place: Deployment;
   let system: System;
   let revoked: Connector;
@@ -41,7 +41,7 @@ describe('A request without a resource', () => {
     system = await restartSystem(place, {}, { GATEHOUSE_DEFAULT_CONNECTOR: defaultConnector });
   }
 
-  /** What a person meets who is sent by a client that names no resource, or an empty one. */
+  /** The result of an authorization by a client that sends no resource, or an empty one. */
   async function pageWithout(resource?: ''): Promise<Page> {
     const { server } = await discover(chosen.link);
     const client = await registerClient(server);
@@ -55,7 +55,7 @@ describe('A request without a resource', () => {
     return decodeJwt(String(body.access_token)).aud;
   }
 
-  it('AUD-04 is refused when there is no default, and told what to do', async () => {
+  it('AUD-04 a request without a resource is refused with an explanation if no default is set', async () => {
     for (const resource of [undefined, ''] as const) {
       const page = await pageWithout(resource);
       expect(page.status).to.equal(400);
@@ -63,24 +63,24 @@ describe('A request without a resource', () => {
     }
   });
 
-  it('is for the connector with the id that is set', async () => {
+  it('a request without a resource is for the connector whose id is set', async () => {
     await restartWith(other.id);
     expect(await audienceWithout()).to.equal(other.link);
   });
 
-  it('is for the connector with the name that is set, the one of that name that works', async () => {
+  it('a request without a resource is for the active connector whose name is set', async () => {
     await restartWith(NAME);
     expect(await audienceWithout()).to.equal(chosen.link);
     expect(isSignInPage(await pageWithout(''))).to.equal(true);
   });
 
-  it('says nothing about requests that name one', async () => {
+  it('the default does not affect requests that name a resource', async () => {
     await restartWith(chosen.id);
     const { accessToken } = await connect(system, other);
     expect(decodeJwt(accessToken).aud).to.equal(other.link);
   });
 
-  it('is refused when the connector that is set was revoked, or never was', async () => {
+  it('a request without a resource is refused if the default connector is revoked or does not exist', async () => {
     for (const setting of [revoked.id, 'No such link']) {
       await restartWith(setting);
       expect((await pageWithout()).status, setting).to.equal(400);

@@ -1,4 +1,4 @@
-// The documents that clients read first say what the contract says, byte for byte, whoever asks and however (RFC 9728, RFC 8414).
+// RFC 9728, RFC 8414.
 import { expect } from 'chai';
 import { createConnector, revokeConnector, showConnector } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
@@ -14,10 +14,10 @@ async function load(url: string, options: RequestInit = {}) {
   return { status: response.status, headers: response.headers, text };
 }
 
-describe('Discovery', () => {
+describe('Discovery documents', () => {
   const system = useSystem();
 
-  it('RSV-05 finds a connect link, with the levels up to its own', async () => {
+  it('RSV-05 the metadata of a connect link lists the levels up to its own', async () => {
     const { id, link } = await createConnector(system(), { name: 'Ops & more', level: 'admin' });
     const { status, headers, text } = await load(
       `${system().resource}${RESOURCE_METADATA}/connect/${id}/mcp`,
@@ -34,7 +34,7 @@ describe('Discovery', () => {
     });
   });
 
-  it('finds the resource server as a whole, with every level', async () => {
+  it('the metadata of the resource server lists every level', async () => {
     const { status, text } = await load(`${system().resource}${RESOURCE_METADATA}`);
     expect(status).to.equal(200);
     expect(JSON.parse(text)).to.deep.equal({
@@ -47,7 +47,7 @@ describe('Discovery', () => {
     });
   });
 
-  it('PKC-02 CIM-13 finds the authorization server, and promises nothing more than there is', async () => {
+  it('PKC-02 CIM-13 the authorization server metadata promises exactly what is supported', async () => {
     const { auth } = system();
     const { status, headers, text } = await load(`${auth}${SERVER_METADATA}`);
     expect(status).to.equal(200);
@@ -76,7 +76,7 @@ describe('Discovery', () => {
     });
   });
 
-  it('advertises addresses that all answer', async () => {
+  it('every advertised endpoint answers', async () => {
     const { auth } = system();
     const metadata = JSON.parse((await load(`${auth}${SERVER_METADATA}`)).text);
     const expected: [string, string, number][] = [
@@ -93,7 +93,7 @@ describe('Discovery', () => {
     }
   });
 
-  it('publishes public keys only', async () => {
+  it('the JWKS contains public keys only', async () => {
     const { keys } = JSON.parse((await load(`${system().auth}/oauth/jwks`)).text);
     expect(keys).to.be.an('array').with.length.above(0);
     for (const key of keys) {
@@ -102,7 +102,7 @@ describe('Discovery', () => {
     }
   });
 
-  it('may be read by any page, and kept for five minutes', async () => {
+  it('discovery documents allow any origin and are cached for five minutes', async () => {
     const { link } = await createConnector(system());
     const { pathname } = new URL(link);
     for (const url of [
@@ -118,7 +118,7 @@ describe('Discovery', () => {
     }
   });
 
-  it('answers the preflight of a browser that sends MCP-Protocol-Version', async () => {
+  it('discovery documents answer a preflight with MCP-Protocol-Version', async () => {
     const { link } = await createConnector(system());
     const { auth, resource } = system();
     for (const url of [
@@ -143,13 +143,13 @@ describe('Discovery', () => {
     }
   });
 
-  it('RSV-05 still finds a link that is used up, and no longer one that was revoked', async () => {
+  it('RSV-05 the metadata of a used-up link is available, and that of a revoked link is 404', async () => {
     const connector = await createConnector(system(), { maxUses: 1 });
     const { id } = connector;
     const url = `${system().resource}${RESOURCE_METADATA}/connect/${id}/mcp`;
     await connect(system(), connector);
     expect((await showConnector(system(), id)).state).to.equal('used-up');
-    // Nothing is remembered from before for so long.
+    // Longer than any process caches the connector.
     advanceClock(60);
     const used = await load(url);
     expect(used.status).to.equal(200);
@@ -162,10 +162,10 @@ describe('Discovery', () => {
   });
 });
 
-describe('Every other well-known address', () => {
+describe('Other well-known addresses', () => {
   const system = useSystem();
 
-  it('is 404 in JSON', async () => {
+  it('another well-known address is 404 in JSON', async () => {
     const { link } = await createConnector(system());
     const { pathname } = new URL(link);
     const { auth, resource } = system();

@@ -1,4 +1,4 @@
-// Clients that prove a key by themselves (RFC 9449): MCP's SDK v2 and openid-client, from the connect link to calls, refreshes and step-up.
+// RFC 9449 with MCP's SDK v2 and openid-client.
 import { DpopSession } from '@modelcontextprotocol/client';
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
@@ -17,18 +17,18 @@ import {
   useSystem,
 } from '../support/system.ts';
 
-/** RFC 8414 in place of OpenID Connect, and plain http, because this is one computer. */
+/** Metadata by RFC 8414 rather than OpenID Connect, and plain http on loopback. */
 const OPTIONS: library.DiscoveryRequestOptions = {
   algorithm: 'oauth2',
   execute: [library.allowInsecureRequests],
 };
 
-describe('SDK v2 with a key', () => {
+describe('SDK v2 with DPoP', () => {
   const system = useSystem();
 
   for (const mode of ['legacy', 'auto'] as const)
     for (const method of ['none', 'client_secret_basic'] as const)
-      it(`connects, calls and refreshes with bound tokens, asking nobody twice: ${mode}, ${method}`, async () => {
+      it(`the client connects, calls and refreshes with bound tokens after one sign-in: ${mode}, ${method}`, async () => {
         const { link } = await createConnector(system());
         const dpop = await DpopSession.create();
         const browser = openBrowser(system().origins);
@@ -45,7 +45,7 @@ describe('SDK v2 with a key', () => {
         await client.close();
       });
 
-  it('steps up when a tool needs more, and is told so in its own scheme', async () => {
+  it('the client steps up if a tool needs a higher level, and the challenge uses the DPoP scheme', async () => {
     const { link } = await createConnector(system(), { level: 'admin' });
     const browser = openBrowser(system().origins);
     const wanted = { level: 'analytics' as 'analytics' | 'admin' };
@@ -67,14 +67,14 @@ describe('SDK v2 with a key', () => {
   });
 });
 
-/** On two origins, and on one, where nonces of the one server are also sent to the other. */
+/** Two origins, and one origin, where nonces of one server are also sent to the other. */
 const PLACES: [string, (environment: Deployment['environment']) => Record<string, string>][] = [
   ['two origins', () => ({})],
   ['one origin', ({ GATEHOUSE_AUTH_URL: auth = '' }) => ({ GATEHOUSE_RESOURCE_URL: auth })],
 ];
 
 for (const [title, more] of PLACES)
-  describe(`openid-client with a key, on ${title}`, () => {
+  describe(`openid-client with DPoP, on ${title}`, () => {
     let place: Deployment;
     let system: System;
     before(async () => {
@@ -90,7 +90,7 @@ for (const [title, more] of PLACES)
     });
 
     for (const off of [0, -4000, 4000])
-      it(`connects, calls and refreshes with a clock that is ${off} s off`, async () => {
+      it(`the client connects, calls and refreshes with a clock that is ${off} s off`, async () => {
         const { link } = await createConnector(system);
         const client = await openClient(link, off);
         const tokens = await signIn(client, system, link);
@@ -105,7 +105,7 @@ for (const [title, more] of PLACES)
         );
         expect([tokens.token_type, refreshed.token_type]).to.deep.equal(['dpop', 'dpop']);
         await ping(client, link, refreshed.access_token);
-        // One more for a nonce of each server, before and after the hour, or one for both where they share an origin.
+        // One extra request for a nonce of each server, before and after the hour; on one origin one nonce serves both.
         const forNonces = title === 'one origin' ? 2 : 4;
         expect(client.requests).to.have.length(4 + (off === 0 ? 0 : forNonces));
       });
@@ -114,7 +114,7 @@ for (const [title, more] of PLACES)
 type KeyClient = {
   configuration: library.Configuration;
   DPoP: library.DPoPHandle;
-  /** Where to, each time. */
+  /** Paths requested, in order. */
   requests: string[];
 };
 

@@ -1,4 +1,4 @@
-// What the token endpoint makes of proofs of a key: which it refuses, without using anything up, and what it binds (RFC 9449).
+// RFC 9449.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
@@ -25,7 +25,7 @@ import { confirmationOf, statusAndError } from '../support/dpop.ts';
 
 const now = () => Math.floor(Date.now() / 1000);
 
-describe('The token endpoint', () => {
+describe('DPoP at the token endpoint', () => {
   const system = useSystem();
   let connection: BoundConnection;
   before(async () => {
@@ -52,7 +52,7 @@ describe('The token endpoint', () => {
   }
 
   for (const [what, lies] of wrong)
-    it(`refuses a proof with ${what}, and uses nothing up`, async () => {
+    it(`a proof with ${what} is rejected, and the refresh token is not consumed`, async () => {
       const answer = await tried(connection.key, await lies());
       expect(statusAndError(answer)).to.deep.equal([400, 'invalid_dpop_proof']);
       expect(answer.body.error_description).to.match(/DPoP/);
@@ -61,7 +61,7 @@ describe('The token endpoint', () => {
       expect([good.status, refreshToken]).to.deep.equal([200, connection.refreshToken]);
     });
 
-  it('refuses algorithms that are not in its list, two proofs, and what is no proof', async () => {
+  it('unsupported algorithms, two proofs and malformed proofs are rejected', async () => {
     const rsa = await generateProofKey('RS256');
     expect(statusAndError(await tried(rsa))).to.deep.equal([400, 'invalid_dpop_proof']);
     const good = await createProof(connection.key, { url: connection.server.token_endpoint });
@@ -72,7 +72,7 @@ describe('The token endpoint', () => {
     expect((await refreshBound(connection, { proof: good })).status).to.equal(200);
   });
 
-  it('takes no address from headers', async () => {
+  it('the expected htu does not depend on request headers', async () => {
     const { server, client, refreshToken, key } = connection;
     const proof = await createProof(key, { url: 'https://evil.example/oauth/token' });
     const { headers, body } = authenticated(client, {
@@ -94,7 +94,7 @@ describe('The token endpoint', () => {
     expect([answer.status, error]).to.deep.equal([400, 'invalid_dpop_proof']);
   });
 
-  it('asks a client whose clock is wrong for a nonce, which browsers may read, and nobody else', async () => {
+  it('a client with a wrong clock is asked for a nonce in a header that browsers may read, and others are not', async () => {
     const right = await tried(connection.key);
     expect([right.status, right.headers.has('dpop-nonce')]).to.deep.equal([200, false]);
     for (const off of [-4000, 4000]) {
@@ -110,7 +110,7 @@ describe('The token endpoint', () => {
     expect(statusAndError(strange)).to.deep.equal([400, 'use_dpop_nonce']);
   });
 
-  it('remembers a used proof for as long as its time is good', async () => {
+  it('a used proof is remembered until it expires', async () => {
     const lies = about({ iat: now() + 290 });
     const proof = await createProof(
       connection.key,
@@ -123,7 +123,7 @@ describe('The token endpoint', () => {
     expect(statusAndError(again)).to.deep.equal([400, 'invalid_dpop_proof']);
   });
 
-  it('answers preflights of browsers that send a proof', async () => {
+  it('a preflight with a DPoP header is answered', async () => {
     const { headers } = await fetch(connection.server.token_endpoint, {
       method: 'OPTIONS',
       headers: { origin: 'https://app.example', 'access-control-request-headers': 'dpop' },
@@ -131,7 +131,7 @@ describe('The token endpoint', () => {
     expect(headers.get('access-control-allow-headers')).to.match(/\bDPoP\b/);
   });
 
-  it('lets a client with a secret refresh with any key or none: its refresh token is bound to the secret', async () => {
+  it('a confidential client may refresh with any key or none, because its refresh token is bound to the secret', async () => {
     const { link } = await createConnector(system());
     const bound = await connectBound(system(), { link }, { method: 'client_secret_basic' });
     const other = await generateProofKey();
@@ -141,7 +141,7 @@ describe('The token endpoint', () => {
     expect([plain.status, plain.body.token_type]).to.deep.equal([200, 'Bearer']);
   });
 
-  it('gives a client that was connected before bound access tokens once it proves a key', async () => {
+  it('an existing client gets bound access tokens once it sends a proof', async () => {
     const connector = await createConnector(system());
     const { refreshToken, ...before } = await connect(system(), connector);
     const key = await generateProofKey();
@@ -151,7 +151,7 @@ describe('The token endpoint', () => {
     expect([plain.status, plain.body.token_type]).to.deep.equal([200, 'Bearer']);
   });
 
-  it('gives a client that registered for bound tokens no others', async () => {
+  it('a client that registered dpop_bound_access_tokens gets no bearer tokens', async () => {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
     const metadata = { redirect_uris: ['http://127.0.0.1:7070/callback'] };
@@ -170,7 +170,7 @@ describe('The token endpoint', () => {
     }
   });
 
-  it('refuses to authorize with a dpop_jkt that is no thumbprint', async () => {
+  it('an authorization request with a malformed dpop_jkt is refused', async () => {
     const { link } = await createConnector(system());
     const parameters = { dpop_jkt: 'x' };
     const refused = await obtainCode(system(), { link }, { parameters }).catch(String);

@@ -1,4 +1,4 @@
-// A client that proves a key gets tokens that are bound to it, and whoever does not have the key can do nothing with them (RFC 9449).
+// RFC 9449.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, readAudit } from '../support/management-api.ts';
@@ -26,10 +26,10 @@ async function endings(system: System): Promise<string[]> {
   return (await readAudit(system)).map(({ event }) => event).filter((e) => /replay|ended/.test(e));
 }
 
-describe('A client without a key', () => {
+describe('A client without DPoP', () => {
   const system = useSystem();
 
-  it('AUD-11 gets bearer tokens, hears of no nonce, and is told in the metadata what it could do', async () => {
+  it('AUD-11 a client without a proof gets bearer tokens and no nonce, and the metadata lists the DPoP algorithms', async () => {
     const connector = await createConnector(system());
     const code = await obtainCode(system(), connector);
     expect(code.server.dpop_signing_alg_values_supported).to.deep.equal([
@@ -48,8 +48,8 @@ describe('A client without a key', () => {
   });
 });
 
-onEachStore('A client that proves a key', (system) => {
-  it('gets an access token and a refresh token that are bound to it, and goes on with them', async () => {
+onEachStore('A client with DPoP', (system) => {
+  it("the access token and the refresh token are bound to the client's key, and refreshing works", async () => {
     const connection = await boundConnection(system());
     const { key, accessToken } = connection;
     expect(decodeJwt(accessToken).cnf).to.deep.equal({ jkt: key.thumbprint });
@@ -61,7 +61,7 @@ onEachStore('A client that proves a key', (system) => {
     expect((await callBound(later)).status).to.equal(200);
   });
 
-  it('gets the same successor for a refresh that races, is repeated or is late', async () => {
+  it('a concurrent, repeated or late refresh returns the same successor', async () => {
     const connection = await boundConnection(system());
     const racing = await Promise.all(Array.from({ length: 10 }, () => refreshBound(connection)));
     racing.push(await refreshBound(connection));
@@ -74,7 +74,7 @@ onEachStore('A client that proves a key', (system) => {
     expect(await endings(system())).to.deep.equal([]);
   });
 
-  it('AUD-11 loses nothing to somebody with its refresh token and another key, or none, whenever that is', async () => {
+  it('AUD-11 a refresh token with another key or none is rejected and does not affect the grant', async () => {
     const connection = await boundConnection(system());
     const thief = { ...connection, key: await generateProofKey() };
     const { server, client, refreshToken } = connection;
@@ -93,13 +93,13 @@ onEachStore('A client that proves a key', (system) => {
     await attempt(refreshToken);
     const third = (await refreshBound(connection, { token: second })).body.refresh_token;
     advanceClock(61);
-    // From here on the first token is a replay, which ends the family when it comes with the key.
+    // From here on the first token is a replay, which ends the grant if it comes with the key.
     await attempt(refreshToken);
     expect(await endings(system())).to.deep.equal([]);
     expect((await refreshBound(connection, { token: third })).status).to.equal(200);
   });
 
-  it('ends its own family with a replay, as without a key', async () => {
+  it('a replay of a bound refresh token ends the grant', async () => {
     const connection = await boundConnection(system());
     const before = await endings(system());
     const second = (await refreshBound(connection)).body.refresh_token;
@@ -111,7 +111,7 @@ onEachStore('A client that proves a key', (system) => {
     expect(statusAndError(after)).to.deep.equal([400, 'invalid_grant']);
   });
 
-  it('uses each proof once, and keeps its refresh token when it sends one again', async () => {
+  it('a reused proof is rejected and does not consume the refresh token', async () => {
     const connection = await boundConnection(system());
     const proof = await createProof(connection.key, { url: connection.server.token_endpoint });
     const answers = await Promise.all(
@@ -125,7 +125,7 @@ onEachStore('A client that proves a key', (system) => {
     expect((await refreshBound(connection)).status).to.equal(200);
   });
 
-  it('keeps its code when it sends a proof again, and redeems it with a new one, once', async () => {
+  it('a reused proof is rejected without consuming the code, and a new proof redeems the code once', async () => {
     const earlier = await boundConnection(system());
     const { key, client, server, link } = earlier;
     for (const stay of [true, false]) {
@@ -143,7 +143,7 @@ onEachStore('A client that proves a key', (system) => {
     }
   });
 
-  it('binds a code to a key before there is one, and the code is redeemed with that key only', async () => {
+  it('a code that is bound by dpop_jkt can be redeemed only with that key', async () => {
     const { link } = await createConnector(system());
     for (const offline of [true, false]) {
       const key = await generateProofKey();
@@ -159,7 +159,7 @@ onEachStore('A client that proves a key', (system) => {
       expect([answer.status, answer.body.token_type]).to.deep.equal([200, 'DPoP']);
       expect(answer.body.refresh_token !== undefined).to.equal(offline);
       advanceClock(2);
-      // A second use ends what the code gave, but not without the key.
+      // A second use with the key ends the grant; without the key it does not.
       await redeem(code);
       await redeemBound(other, code);
       const bound = { key, link, accessToken: answer.body.access_token ?? '' };

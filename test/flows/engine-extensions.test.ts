@@ -1,4 +1,4 @@
-// What the engine has no documented hook for (src/authorization-server/engine/extensions.ts): these fail when a new engine changes it.
+// Tests of src/authorization-server/engine/extensions.ts: they fail if a new engine version changes what it relies on.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector } from '../support/management-api.ts';
@@ -6,10 +6,10 @@ import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';
 
-describe('The engine, extended', () => {
+describe("The engine's extensions", () => {
   const system = useSystem();
 
-  it('SUP-04 codes and refresh tokens are named after their grant', async () => {
+  it('SUP-04 codes and refresh tokens contain their grant id', async () => {
     const connector = await createConnector(system());
     const obtained = await obtainCode(system(), connector);
     const { body } = await redeem(obtained);
@@ -20,7 +20,7 @@ describe('The engine, extended', () => {
     expect(body.refresh_token).to.match(new RegExp(`^${grantId}~0~[\\w-]{43}$`));
   });
 
-  it('SUP-04 a client revokes its own access token', async () => {
+  it('SUP-04 a client can revoke its own access token', async () => {
     const connector = await createConnector(system());
     const { link, client, accessToken } = await connect(system(), connector);
     expect(await isAccepted(link, accessToken)).to.equal(true);

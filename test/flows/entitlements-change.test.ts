@@ -1,4 +1,3 @@
-// Who may hold less than before gets less, or nothing, with the next code or refresh, and what they hold is not used up (RFC 6749 section 6).
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import type { RuleInFile } from '../../src/settings/schema.ts';
@@ -23,7 +22,7 @@ const FULL: RuleInFile[] = [
 ];
 const LOWER: RuleInFile[] = [{ match: { subject: 'ada' }, level: 'operations' }];
 const OTHERS: RuleInFile[] = [{ match: { subject: 'grace' }, level: 'full' }];
-/** Longer than a process remembers an account. */
+/** Longer than a process caches an account. */
 const REMEMBERED = 15;
 
 function expectRefused({ status, body }: TokenResponse): void {
@@ -31,7 +30,7 @@ function expectRefused({ status, body }: TokenResponse): void {
   expect(body).to.not.have.any.keys('access_token', 'refresh_token');
 }
 
-describe('What a person may hold', () => {
+describe('Changed entitlement rules', () => {
   let place: Deployment;
   let system: System | undefined;
   beforeEach(async () => {
@@ -49,7 +48,7 @@ describe('What a person may hold', () => {
     return system;
   };
 
-  /** Where it was, with the same data, under other rules. */
+  /** Restarts the system with the same data and other rules. */
   async function restart(entitlements: RuleInFile[]): Promise<void> {
     await system?.stop();
     system = undefined;
@@ -69,7 +68,7 @@ describe('What a person may hold', () => {
   const renew = ({ connection }: Awaited<ReturnType<typeof prepare>>, token?: string) =>
     refresh(connection.server, connection.client, token ?? connection.refreshToken);
 
-  it('CNX-08 ends with the last rule for them, at code and refresh, and comes back with the rule', async () => {
+  it('CNX-08 a person without a rule is refused at code exchange and refresh, and accepted once a rule is back', async () => {
     const prepared = await prepare();
     for (const rules of [OTHERS, [{ match: { group: 'owners' }, level: 'full' } as const]]) {
       await restart(rules);
@@ -88,7 +87,7 @@ describe('What a person may hold', () => {
     }
   });
 
-  it('is no more than the rules of today give, at code and refresh', async () => {
+  it('the granted level is limited by the current rules at code exchange and refresh', async () => {
     const prepared = await prepare();
     await restart(LOWER);
     const answers = [
@@ -110,14 +109,14 @@ describe('What a person may hold', () => {
     expect(again.body.scope).to.equal('full offline_access');
   });
 
-  it('is never more than they approved, however high the rules go', async () => {
+  it('the granted level never exceeds what the person approved', async () => {
     const prepared = await prepare({ person: 'grace' });
     await restart(OTHERS);
     for (const answer of [await renew(prepared), await redeem(prepared.staying)])
       expect(answer.body.scope).to.equal('operations offline_access');
   });
 
-  it('COD-05 is nothing while they are disabled, at code and refresh', async () => {
+  it('COD-05 a disabled account is refused at code exchange and refresh', async () => {
     const prepared = await prepare();
     const id = String(decodeJwt(prepared.connection.accessToken).sub);
     const { store } = await openSystemStore(running());

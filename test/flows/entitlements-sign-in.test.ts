@@ -1,4 +1,3 @@
-// What the company's identity provider says of a person decides what they may hold: at consent at once, at refresh from the next sign-in on.
 import { expect } from 'chai';
 import type { JWTPayload } from 'jose';
 import { createConnector, type Connector } from '../support/management-api.ts';
@@ -21,7 +20,7 @@ import {
 import { startSystem, type System } from '../support/system.ts';
 import { levelsUpTo, type Level } from '../../src/permission-level.ts';
 
-/** Longer than a process remembers an account. */
+/** Longer than a process caches an account. */
 const REMEMBERED = 15;
 
 const ENTITLEMENTS = [
@@ -31,7 +30,7 @@ const ENTITLEMENTS = [
   { match: { group: 'owners' }, level: 'full' },
 ];
 
-describe('The identity provider', () => {
+describe('Claims of the identity provider', () => {
   let provider: OpenIdProvider;
   let system: System;
   let connector: Connector;
@@ -46,7 +45,7 @@ describe('The identity provider', () => {
     await provider.stop();
   });
 
-  /** The page after signing in as whoever the claims say. */
+  /** The page after a sign-in with these claims. */
   async function signIn(browser: Browser, url: URL, claims: JWTPayload): Promise<Page> {
     provider.setBehaviour({ claims: { name: 'Ada Lovelace', ...claims } });
     const departure = requireExternalRedirect(await browser.visit(url));
@@ -85,7 +84,7 @@ describe('The identity provider', () => {
     [{ email: 'ada@mail.example.com', email_verified: true }, undefined],
   ];
   for (const [claims, level] of cases) {
-    it(`IDP-04 IDP-08 that says ${JSON.stringify(claims)} gives ${level ?? 'nothing'}`, async () => {
+    it(`IDP-04 IDP-08 the claims ${JSON.stringify(claims)} give ${level ?? 'nothing'}`, async () => {
       const { page, approve } = await open({ sub: JSON.stringify(claims), ...claims });
       if (!level) {
         expect(page.status).to.equal(403);
@@ -97,7 +96,7 @@ describe('The identity provider', () => {
     });
   }
 
-  it('that takes a person out of a group lowers what they hold already, or ends it', async () => {
+  it('losing a group lowers or ends existing connections after the next sign-in', async () => {
     const person = { sub: 'leaver', email: 'leaver@example.com', email_verified: true };
     const first = await open({ ...person, groups: ['owners'] });
     const { body } = await first.approve('full');

@@ -1,4 +1,4 @@
-// What no person sees starts nothing: HEAD, and pages that a browser loads ahead or inside of others, are refused on the pages of a sign-in (RFC 9110 section 9.2.1).
+// HEAD, prefetches and embedded pages are refused during an authorization (RFC 9110 section 9.2.1).
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import {
@@ -27,10 +27,10 @@ const UNSEEN: RequestInit[] = [
   { method: 'HEAD', headers: { 'sec-purpose': 'prefetch' } },
 ];
 
-describe('A request that no person sees', () => {
+describe('A request that shows no page to a person', () => {
   const system = useSystem();
 
-  /** Up to the identity provider, with what the browser has there and on the way. */
+  /** Goes to the identity provider; returns the cookies of each step. */
   async function start() {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
@@ -42,7 +42,7 @@ describe('A request that no person sees', () => {
     return { browser, signIn, page };
   }
 
-  /** Each kind of unseen request, with the cookies of the browser, is refused and leaves everything as it was. */
+  /** Sends each kind of such a request with the browser's cookies, and expects a refusal without side effects. */
   async function expectNothingHappens(browser: Browser, url: URL): Promise<void> {
     const stored = () => readStoredBytes(system().storeAddress);
     const before = await stored();
@@ -63,7 +63,7 @@ describe('A request that no person sees', () => {
     }
   }
 
-  it('CON-11 starts no sign-in, and the one that was started goes on', async () => {
+  it('CON-11 the request starts no sign-in, and a sign-in in progress can finish', async () => {
     const { browser, page } = await start();
     const { 'sign-in': before = 0 } = await countStoredKeys(system());
     await expectNothingHappens(browser, page);
@@ -71,7 +71,7 @@ describe('A request that no person sees', () => {
     expect((await countStoredKeys(system()))['sign-in']).to.equal(before);
   });
 
-  it('CON-11 uses up no answer of the identity provider, and shows no consent page', async () => {
+  it("CON-11 the request does not consume the identity provider's response and shows no consent page", async () => {
     const { browser, signIn, page } = await start();
     const elsewhere = openBrowser([signIn.origin]);
     const people = requirePage(await elsewhere.visit(signIn));
@@ -86,14 +86,14 @@ describe('A request that no person sees', () => {
     expect(answer.searchParams.has('code')).to.equal(true);
   });
 
-  it('CON-11 starts no authorization', async () => {
+  it('CON-11 the request starts no authorization', async () => {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
     const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
     await expectNothingHappens(openBrowser([system().auth]), url);
   });
 
-  it('CON-11 ends no authorization, though it comes with the cookies of one', async () => {
+  it('CON-11 the request ends no authorization, even with its cookies', async () => {
     const { browser, page } = await start();
     const resumed = new URL(page.pathname.replace('/interaction/', '/oauth/authorize/'), page);
     await expectNothingHappens(browser, resumed);

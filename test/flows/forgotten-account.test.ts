@@ -1,4 +1,3 @@
-// A person who is forgotten: nothing of theirs works any more, nothing says who they were, and what they had does not come back with them.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import type { Account } from '../../src/accounts/account.ts';
@@ -29,7 +28,7 @@ async function readRecord(system: System, id: string): Promise<Account | undefin
   }
 }
 
-onEachStore('A forgotten account', (system) => {
+onEachStore('Forgetting an account', (system) => {
   let elapsed = 0;
   beforeEach(() => advanceClock((elapsed += 60)));
 
@@ -38,7 +37,7 @@ onEachStore('A forgotten account', (system) => {
   const isRefused = async ({ server, client, refreshToken }: Connection) =>
     (await refresh(server, client, refreshToken)).body.error === 'invalid_grant';
 
-  it('LOG-05 gets nothing more, and an id that says nothing is all that is left', async () => {
+  it('LOG-05 a forgotten account loses all access, and only an opaque id remains', async () => {
     const connector = await createConnector(system());
     const grace = await connect(system(), connector, { person: 'grace' });
     const ada = await connect(system(), connector);
@@ -73,7 +72,7 @@ onEachStore('A forgotten account', (system) => {
     expect(events.filter(({ event }) => event === 'account_forgotten')).to.have.length(1);
   });
 
-  it('LOG-05 is somebody new when they sign in again: no session, page or connection of before counts', async () => {
+  it('LOG-05 a forgotten person who signs in again gets a new account without sessions or connections', async () => {
     const connector = await createConnector(system());
     const before = await connect(system(), connector, { person: 'grace' });
     const other = openBrowser(system().origins);
@@ -96,7 +95,7 @@ onEachStore('A forgotten account', (system) => {
     expect(trip.some((path) => path.endsWith('/callback'))).to.equal(true);
   });
 
-  it('LOG-05 that was disabled stays so, and can be let in again', async () => {
+  it('LOG-05 a disabled account that is forgotten stays disabled, and can be enabled', async () => {
     const connector = await createConnector(system());
     const id = accountOf(await connect(system(), connector, { person: 'grace' }));
     await changeAccount(system(), id, 'disable');
@@ -112,7 +111,7 @@ onEachStore('A forgotten account', (system) => {
     expect(accountOf(after)).to.equal(id);
   });
 
-  it('LOG-05 is forgotten once, however often that is asked, and nobody unknown', async () => {
+  it('LOG-05 forgetting is idempotent, and an unknown account is 404', async () => {
     const connector = await createConnector(system());
     const id = accountOf(await connect(system(), connector, { person: 'grace' }));
     const count = async () =>
@@ -127,11 +126,11 @@ onEachStore('A forgotten account', (system) => {
   });
 });
 
-// Redis has a clock of its own, which no test moves.
-describe('Somebody who never comes back', () => {
+// Redis has its own clock, which the tests cannot move.
+describe('An account that is not used any more', () => {
   const system = useSystem();
 
-  it('LOG-05 is forgotten by themselves after the lifetimes of the settings', async () => {
+  it('LOG-05 the account is deleted after the lifetimes in the settings', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector, { person: 'grace' });
     const id = String(decodeJwt(accessToken).sub);

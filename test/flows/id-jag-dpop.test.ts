@@ -1,4 +1,4 @@
-// An app that an identity provider vouches for may prove a key, too: its access token is then bound to it (RFC 9449 section 5).
+// RFC 9449 section 5.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { advanceClock } from '../support/clock.ts';
@@ -17,7 +17,7 @@ import {
 import { discover, requestToken, type TokenResponse } from '../support/oauth.ts';
 import { APP, GRANT_TYPE, useIdJag } from '../support/id-jag-system.ts';
 
-describe('An app with an assertion and a key', () => {
+describe('An ID-JAG request with a DPoP proof', () => {
   const { setup, claimsFor } = useIdJag();
   let key: ProofKey;
   before(async () => {
@@ -34,7 +34,7 @@ describe('An app with an assertion and a key', () => {
   const prove = (lies: ProofOverrides = {}) =>
     createProof(key, { url: `${setup().system.auth}/oauth/token` }, lies);
 
-  it('gets a bound access token, which is good with the key', async () => {
+  it("the access token is bound to the proof's key", async () => {
     const { status, body } = await present(await prove());
     expect([status, body.token_type]).to.deep.equal([200, 'DPoP']);
     const accessToken = body.access_token ?? '';
@@ -45,7 +45,7 @@ describe('An app with an assertion and a key', () => {
     expect((await callBound({ key: other, link, accessToken })).status).to.equal(401);
   });
 
-  it('is refused with a wrong or used proof, and may present the assertion again with a good one', async () => {
+  it('a wrong or reused proof is rejected, and the assertion can be presented again with a good proof', async () => {
     const assertion = await setup().idp.sign(claimsFor('grace'));
     const used = await prove();
     expect((await present(used)).status).to.equal(200);
@@ -63,7 +63,7 @@ describe('An app with an assertion and a key', () => {
     expect((await present(good, assertion)).status).to.equal(200);
   });
 
-  /** Requests of three grant types, each with a credential of its own; all are good but for the proof. */
+  /** Requests of three grant types, each with its own valid credential. */
   async function requests(): Promise<Record<string, (proof: string) => Promise<TokenResponse>>> {
     const { system, connector } = setup();
     const earlier = await connectBound(system, connector, { key, as: { client: APP } });
@@ -77,7 +77,7 @@ describe('An app with an assertion and a key', () => {
   }
 
   for (const first of ['authorization_code', 'refresh_token', 'jwt-bearer'])
-    it(`AUD-13 a proof that was used for ${first} counts as used for every grant type`, async () => {
+    it(`AUD-13 a proof that was used for ${first} is rejected for every grant type`, async () => {
       const { [first]: use, ...others } = await requests();
       const proof = await prove();
       expect((await use?.(proof))?.status).to.equal(200);
@@ -89,14 +89,14 @@ describe('An app with an assertion and a key', () => {
       }
     });
 
-  it('AUD-13 of requests of every grant type at the same moment, one proof serves one', async () => {
+  it('AUD-13 of concurrent requests of every grant type with one proof, one succeeds', async () => {
     const racing = Object.values(await requests());
     const proof = await prove();
     const answers = await Promise.all(racing.map((request) => request(proof)));
     expect(answers.map(({ status }) => status).toSorted()).to.deep.equal([200, 400, 400]);
   });
 
-  it('AUD-13 a proof that one client used is used for every client', async () => {
+  it('AUD-13 a proof that one client used is rejected for every client', async () => {
     const { system, connector } = setup();
     const proof = await prove();
     const mine = await connectBound(system, connector, { key });
@@ -108,7 +108,7 @@ describe('An app with an assertion and a key', () => {
     ]);
   });
 
-  it('AUD-13 a proof for the token endpoint serves no call, and one for a connect link no token request', async () => {
+  it('AUD-13 a proof for the token endpoint is rejected for a call, and a proof for a connect link at the token endpoint', async () => {
     const { system, connector } = setup();
     const bound = await connectBound(system, connector, { key });
     const { link } = connector;
@@ -126,7 +126,7 @@ describe('An app with an assertion and a key', () => {
     expect((await callBound(bound, { more: { dpop: forCall } })).status).to.equal(401);
   });
 
-  it('is asked for a nonce when its clock is wrong', async () => {
+  it('a client with a wrong clock is asked for a nonce', async () => {
     const assertion = await setup().idp.sign(claimsFor('alan'));
     const iat = Math.floor(Date.now() / 1000) - 4000;
     const asked = await present(await prove({ claims: { iat } }), assertion);

@@ -1,4 +1,3 @@
-// What becomes of the grant that an identity provider vouched for: renewed, lowered, limited, ended, recorded once.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
@@ -23,7 +22,7 @@ import type { IdJagIssuer } from '../support/id-jag-issuer.ts';
 import { APP, OTHER, useIdJag } from '../support/id-jag-system.ts';
 import { until } from '../store/condition.ts';
 
-describe('An identity provider that vouches for people', () => {
+describe('A grant from an ID-JAG', () => {
   const { setup, claimsFor, presentAssertion, signAndPresent, obtainToken, forgetUse } = useIdJag();
   let system: System;
   let idp: IdJagIssuer;
@@ -32,7 +31,7 @@ describe('An identity provider that vouches for people', () => {
     ({ system, idp, connector } = setup());
   });
 
-  it('renews one grant, however often it vouches', async () => {
+  it('further assertions for one person and client renew one grant', async () => {
     const first = await obtainToken('often');
     advanceClock(5 * 86_400);
     const second = await obtainToken('often');
@@ -43,21 +42,21 @@ describe('An identity provider that vouches for people', () => {
     expect(await isAccepted(connector.link, second.token)).to.equal(true);
   });
 
-  it('stops being good for a grant that nobody used for a month: the next one is new', async () => {
+  it('an assertion after a month without use creates a new grant', async () => {
     const first = await obtainToken('rare');
     advanceClock(31 * 86_400);
     expect(await showGrant(system, first.grantId)).to.include({ state: 'ended', reason: 'idle' });
     expect((await obtainToken('rare')).grantId).to.not.equal(first.grantId);
   });
 
-  it('does not raise what the person lowered', async () => {
+  it('an assertion does not raise a level that the person lowered', async () => {
     const { grantId, token } = await obtainToken('lowerer');
     const { store } = await openSystemStore(system);
     const lifetimes = grantLifetimes({ accessToken: 3600, refreshTokenIdle: 30 * 86_400 });
     const limit = { level: 'analytics', stays: true } as const;
     await narrowGrant(store, grantId, limit, { lifetimes, now: Date.now() / 1000 });
     await store.close();
-    // Longer than a process goes by what it read.
+    // Longer than a process caches the record.
     advanceClock(15);
     expect(await isAccepted(connector.link, token)).to.equal(false);
     const next = await obtainToken('lowerer');
@@ -65,7 +64,7 @@ describe('An identity provider that vouches for people', () => {
     expect(await isAccepted(connector.link, next.token)).to.equal(true);
   });
 
-  it('takes one use for one person with one client', async () => {
+  it('one person with one client takes one use of the connector', async () => {
     const { id, link } = await createConnector(system, { maxUses: 2 });
     await Promise.all([1, 2, 3].map(() => obtainToken('first', { resource: link })));
     await obtainToken('second', { resource: link });
@@ -77,7 +76,7 @@ describe('An identity provider that vouches for people', () => {
     expect((await showConnector(system, id)).uses).to.equal(2);
   });
 
-  it('is in the audit log once for each grant, with whom it vouched for', async () => {
+  it('each grant has one audit event, which names the person', async () => {
     const { grantId, claims } = await obtainToken('audited');
     await obtainToken('audited');
     const items = (await readAudit(system)).filter((item) => item.grantId === grantId);
@@ -93,7 +92,7 @@ describe('An identity provider that vouches for people', () => {
     });
   });
 
-  it('EMA-05 cannot keep alive what an administrator ends, and may vouch again', async () => {
+  it('EMA-05 an assertion cannot renew a grant that an administrator ended, and a new assertion creates a new grant', async () => {
     const { token, grantId } = await obtainToken('ended');
     await requestManagement(system, 'DELETE', `/grants/${grantId}`);
     expect(await isAccepted(connector.link, token)).to.equal(false);
@@ -103,7 +102,7 @@ describe('An identity provider that vouches for people', () => {
     expect(await isAccepted(connector.link, again.token)).to.equal(true);
   });
 
-  it('gives tokens that their client revokes, and nobody else', async () => {
+  it('a client can revoke only its own access token', async () => {
     const { token } = await obtainToken('revoker');
     const { server } = await discover(connector.link);
     await postToken(server.revocation_endpoint, OTHER, token);
@@ -112,7 +111,7 @@ describe('An identity provider that vouches for people', () => {
     await until('it is refused', async () => !(await isAccepted(connector.link, token)));
   });
 
-  it('EMA-03 is asked again for each token: of one assertion sent often at once one is good', async () => {
+  it('EMA-03 of concurrent requests with one assertion, one succeeds', async () => {
     const { id, link } = await createConnector(system);
     const assertion = await idp.sign(claimsFor('racer', { resource: link }));
     const answers = await Promise.all(
@@ -131,7 +130,7 @@ describe('An identity provider that vouches for people', () => {
     expect(recorded.filter(({ event }) => event === 'grant_vouched')).to.have.lengthOf(1);
   });
 
-  it('may be asked again with the same assertion when we stopped before it was used up', async () => {
+  it('an assertion can be presented again if the process stopped before recording its use', async () => {
     const { id, link } = await createConnector(system, { maxUses: 1 });
     const claims = claimsFor('repeater', { resource: link });
     const assertion = await idp.sign(claims);

@@ -1,4 +1,3 @@
-// Every reason for which an assertion that vouches for a person is refused, over the wire, with its error, its words, and nothing changed.
 import { expect } from 'chai';
 import { decodeJwt, SignJWT, UnsecuredJWT } from 'jose';
 import {
@@ -25,7 +24,7 @@ import {
   useIdJag,
 } from '../support/id-jag-system.ts';
 
-describe('EMA-01 EMA-02 EMA-03 EMA-05 An assertion that vouches for a person is refused', () => {
+describe('EMA-01 EMA-02 EMA-03 EMA-05 A refused ID-JAG', () => {
   const { setup, claimsFor, presentAssertion, obtainToken, forgetUse } = useIdJag();
   let system: System;
   let idp: IdJagIssuer;
@@ -97,7 +96,7 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 An assertion that vouches for a person is 
       expect((await presentAssertion(assertion)).body.error).to.equal('invalid_grant');
       expect(await isAccepted(connector.link, token)).to.equal(false);
       await changeAccount(system, String(claims.sub), 'enable');
-      // Made before, so it is over with all the rest.
+      // Issued before the revocation, so it ended with the other tokens.
       return presentAssertion(
         await idp.sign(claimsFor('disabled', { iat: Number(claims.iat) - 10 })),
       );
@@ -129,7 +128,7 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 An assertion that vouches for a person is 
   };
 
   for (const [reason, refused] of Object.entries(cases)) {
-    it(`because of ${reason}, and nothing changes`, async () => {
+    it(`an assertion is refused because of ${reason}, and nothing changes`, async () => {
       const { status, body, headers } = await refused();
       const { error, description } = ID_JAG_ERRORS[reason as IdJagErrorCode];
       expect([status, body]).to.deep.equal([400, { error, error_description: description }]);
@@ -141,7 +140,7 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 An assertion that vouches for a person is 
     });
   }
 
-  it('when it is not signed at all', async () => {
+  it('an unsigned assertion is refused', async () => {
     const unsigned = new UnsecuredJWT(claimsFor('refused')).encode();
     expect((await presentAssertion(unsigned)).body.error).to.equal('invalid_grant');
   });

@@ -1,4 +1,3 @@
-// Version 2 of the official SDK gets from a connect link to tool calls with its client for enterprise-managed authorization: no browser.
 import { expect } from 'chai';
 import {
   Client,
@@ -70,7 +69,7 @@ describe('SDK v2 with cross-app access', () => {
     });
   }
 
-  /** `person` stands for the ID token of whoever signed in to the app. */
+  /** `person` stands for the ID token of the person who signed in to the app. */
   function openProvider(person: string) {
     return new CrossAppAccessProvider({
       ...APP,
@@ -81,7 +80,7 @@ describe('SDK v2 with cross-app access', () => {
   }
 
   for (const mode of MODES) {
-    it(`connects and calls tools, speaking ${JSON.stringify(mode)}`, async () => {
+    it(`the client connects and calls tools, with protocol version ${JSON.stringify(mode)}`, async () => {
       const authProvider = openProvider(`ada ${JSON.stringify(mode)}`);
       const client = new Client(
         { name: 'assistant', version: '1.0.0' },
@@ -98,7 +97,7 @@ describe('SDK v2 with cross-app access', () => {
     });
   }
 
-  it('gets a fresh token by itself when an administrator ended what it had', async () => {
+  it('the client gets a new token by itself after an administrator ended its grant', async () => {
     const authProvider = openProvider('grace');
     const client = new Client({ name: 'assistant', version: '1.0.0' });
     await client.connect(
@@ -112,7 +111,7 @@ describe('SDK v2 with cross-app access', () => {
     await client.close();
   });
 
-  it('exchanges an assertion that an app fetched itself, with either way to authenticate', async () => {
+  it('an app can exchange an assertion it fetched itself, with either client authentication', async () => {
     const { server } = await discover(connector.link);
     for (const authMethod of ['client_secret_basic', 'client_secret_post'] as const) {
       const { jwtAuthGrant } = await requestGrant('alan', server.issuer, connector.link);

@@ -1,4 +1,3 @@
-// Enterprise-managed authorization: an identity provider vouches for a person and an app, and the app gets an access token without a browser.
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
@@ -10,7 +9,7 @@ import { startSystem, type System } from '../support/system.ts';
 import { startIdJagIssuer, type IdJagIssuer } from '../support/id-jag-issuer.ts';
 import { APP, type Claims, GRANT_TYPE, preRegistered, useIdJag } from '../support/id-jag-system.ts';
 
-describe('An identity provider that vouches for people', () => {
+describe('Access tokens for ID-JAGs', () => {
   const { setup, claimsFor, presentAssertion, signAndPresent, obtainToken } = useIdJag();
   let system: System;
   let idp: IdJagIssuer;
@@ -20,7 +19,7 @@ describe('An identity provider that vouches for people', () => {
     ({ system, idp, second: silent, connector } = setup());
   });
 
-  it('EMA-06 gives an app an access token for the connect link, and no refresh token', async () => {
+  it('EMA-06 an app gets an access token for the connect link, and no refresh token', async () => {
     const { body, token, claims } = await obtainToken('ada');
     expect(Object.keys(body).sort()).to.deep.equal(
       ['access_token', 'expires_in', 'scope', 'token_type'].sort(),
@@ -38,7 +37,7 @@ describe('An identity provider that vouches for people', () => {
     expect(await isAccepted(connector.link, token)).to.equal(true);
   });
 
-  it('EMA-07 is declared, and who it is is not', async () => {
+  it('EMA-07 the metadata advertises the grant type, and does not name the trusted issuers', async () => {
     const { server } = await discover(connector.link);
     expect(server).to.deep.include({
       grant_types_supported: ['authorization_code', 'refresh_token', GRANT_TYPE],
@@ -48,15 +47,30 @@ describe('An identity provider that vouches for people', () => {
   });
 
   const levels: [string, Claims, Parameters, string][] = [
-    ['what the rules give', { email: 'a@example.com', email_verified: true }, {}, 'admin'],
-    ['no more for an address that nobody verified', { email: 'b@example.com' }, {}, 'operations'],
-    ['what the scope of the assertion allows', { scope: 'analytics openid' }, {}, 'analytics'],
-    ['what the app asks for', {}, { scope: 'analytics' }, 'analytics'],
-    ['no more than the rules, whatever is asked', {}, { scope: 'full' }, 'operations'],
-    ['no more than the assertion', { scope: 'analytics' }, { scope: 'admin' }, 'analytics'],
+    [
+      'what the entitlement rules give',
+      { email: 'a@example.com', email_verified: true },
+      {},
+      'admin',
+    ],
+    ['not raised by an unverified email address', { email: 'b@example.com' }, {}, 'operations'],
+    ['limited by the scope of the assertion', { scope: 'analytics openid' }, {}, 'analytics'],
+    ['limited by the requested scope', {}, { scope: 'analytics' }, 'analytics'],
+    [
+      'limited by the entitlement rules, whatever is requested',
+      {},
+      { scope: 'full' },
+      'operations',
+    ],
+    [
+      'limited by the assertion, whatever is requested',
+      { scope: 'analytics' },
+      { scope: 'admin' },
+      'analytics',
+    ],
   ];
   for (const [what, claims, parameters, level] of levels) {
-    it(`EMA-04 gets ${what}`, async () => {
+    it(`EMA-04 the granted level is ${what}`, async () => {
       const { link } = await createConnector(system, { level: 'admin' });
       const { body } = await obtainToken(
         `level of ${what}`,
@@ -67,19 +81,19 @@ describe('An identity provider that vouches for people', () => {
     });
   }
 
-  it('EMA-04 gets no more than the level of the connect link', async () => {
+  it('EMA-04 the level does not exceed that of the connect link', async () => {
     const { link } = await createConnector(system, { level: 'analytics' });
     expect((await obtainToken('low', { resource: link })).body.scope).to.equal('analytics');
   });
 
-  it('is held to what it said of a person until it says otherwise', async () => {
+  it('an assertion without groups or email keeps the values of the last one that had them', async () => {
     await obtainToken('mover');
     expect((await obtainToken('mover', { groups: undefined })).body.scope).to.equal('operations');
     const { body } = await signAndPresent('mover', { groups: [] });
     expect(body.error).to.equal('invalid_grant');
   });
 
-  it('need not say again that an address is verified, until it is another one', async () => {
+  it('an unchanged email address stays verified, and a changed one does not', async () => {
     const { link } = await createConnector(system, { level: 'admin' });
     const levelWith = async (claims: Claims) =>
       (await obtainToken('verified', { resource: link, ...claims })).body.scope;
@@ -89,12 +103,12 @@ describe('An identity provider that vouches for people', () => {
     expect(await levelWith({ email: 'v@example.com' })).to.equal('operations');
   });
 
-  it('EMA-01 signs with another key from one day to the next, and what the old one signed is refused', async () => {
+  it('EMA-01 the issuer can replace its signing key, and assertions signed with the old one are refused', async () => {
     const claims = (sub: string) => claimsFor(sub, { iss: silent.issuer });
     const old = await silent.sign(claims('before'));
     expect((await presentAssertion(await silent.sign(claims('before')))).status).to.equal(200);
     await silent.rotate();
-    // Longer than we wait between two looks for a key that we do not know.
+    // Longer than the wait between two fetches for an unknown key.
     advanceClock(11);
     expect((await presentAssertion(await silent.sign(claims('after')))).status).to.equal(200);
     expect((await presentAssertion(old)).body.error_description).to.equal(
@@ -102,7 +116,7 @@ describe('An identity provider that vouches for people', () => {
     );
   });
 
-  it('EMA-01 is one issuer of several, and the same subject at another is somebody else', async () => {
+  it('EMA-01 the same subject at two issuers is two accounts', async () => {
     const mine = await obtainToken('twin');
     const theirs = await presentAssertion(
       await silent.sign(claimsFor('twin', { iss: silent.issuer })),
@@ -111,7 +125,7 @@ describe('An identity provider that vouches for people', () => {
     expect(decodeJwt(theirs.body.access_token ?? '').sub).to.not.equal(mine.claims.sub);
   });
 
-  it('is waited for while its keys cannot be had, with 503', async () => {
+  it("a request is 503 while the issuer's keys cannot be fetched", async () => {
     const away = await startIdJagIssuer();
     await away.stop();
     const own = await startSystem({
@@ -137,7 +151,7 @@ describe('An identity provider that vouches for people', () => {
     }
   });
 
-  it('EMA-02 vouches for nobody to a client that is not named, or without its secret', async () => {
+  it('EMA-02 an assertion is refused for a client that is not listed for the issuer, or without the client secret', async () => {
     const assertion = await idp.sign(claimsFor('nobody', { client_id: 'dynamic' }));
     const { server } = await discover(connector.link);
     const body = JSON.stringify({
@@ -159,8 +173,8 @@ describe('An identity provider that vouches for people', () => {
   });
 });
 
-describe('Without an identity provider that vouches for people', () => {
-  it('the grant type is neither there nor declared', async () => {
+describe('Without trusted issuers', () => {
+  it('the JWT bearer grant type is neither supported nor advertised', async () => {
     const system = await startSystem({
       file: {
         clients: {

@@ -1,4 +1,4 @@
-// Signing keys are rotated without one failed call, and replaced at once when one leaked (RFC 7517, RFC 9068).
+// RFC 7517, RFC 9068.
 import { expect } from 'chai';
 import { createRemoteJWKSet, jwtVerify } from 'jose';
 import { listKeys, publishedIds, readJwks, rotateKeys, signedBy } from '../keys/published-keys.ts';
@@ -15,14 +15,14 @@ import { connectSdkV1 } from '../support/sdk.ts';
 import { type StoreKind, startSystem, STORES, type System } from '../support/system.ts';
 
 const MINUTE = 60;
-/** What config/development.yaml leaves at its default. */
+/** The defaults of config/development.yaml. */
 const TOKEN_LIFETIME = 60 * MINUTE;
 const WAITS = 10 * MINUTE;
 
 type Arrangement = {
   title?: string;
   store: StoreKind;
-  /** The roles of the system itself; `beside` and `process` play the others. */
+  /** The roles of the system itself; `beside` and `process` run the others. */
   roles?: string;
   beside?: string;
   process?: string;
@@ -39,7 +39,7 @@ const WITH_PROCESSES: Arrangement[] = [
   { ...APART, title: 'with a resource server in another process', process: 'resource-server' },
 ];
 
-/** A system for each claim, because rotations and a moved clock leave keys of the future behind. */
+/** Starts a system for each test, because rotations and a moved clock leave keys of the future behind. */
 function useArrangement({ store, roles, beside, process }: Arrangement): () => System {
   let system: System | undefined;
   let others: Process[] = [];
@@ -72,10 +72,10 @@ async function freshToken(connection: Connection): Promise<string | undefined> {
 }
 
 for (const arrangement of WITH_MOVED_CLOCK) {
-  describe(`Rotation, ${arrangement.title}`, () => {
+  describe(`Rotation of the signing key, ${arrangement.title}`, () => {
     const system = useArrangement(arrangement);
 
-    it('fails no call and no refresh: the new key is published, signs, and the old one goes', async () => {
+    it('a rotation fails no call and no refresh: the new key is published, then signs, then the old key is removed', async () => {
       const [old] = await publishedIds(system());
       const traffic = startTraffic(await newConnection(system()));
       try {
@@ -106,7 +106,7 @@ for (const arrangement of WITH_MOVED_CLOCK) {
       }
     });
 
-    it('takes nothing from a token that the old key signed, until it expires', async () => {
+    it('a token that the old key signed is valid until it expires', async () => {
       const connection = await newConnection(system());
       await rotateKeys(system());
       advanceClock(WAITS - MINUTE);
@@ -121,7 +121,7 @@ for (const arrangement of WITH_MOVED_CLOCK) {
       expect(await isAccepted(connection.link, await freshToken(connection))).to.equal(true);
     });
 
-    it('is seen in time by a verifier elsewhere that read the keys just before', async () => {
+    it('a verifier in another process that has just read the keys learns the new key in time', async () => {
       const connection = await newConnection(system());
       const elsewhere = createRemoteJWKSet(new URL(`${system().auth}/oauth/jwks`));
       await jwtVerify(connection.accessToken, elsewhere);
@@ -133,7 +133,7 @@ for (const arrangement of WITH_MOVED_CLOCK) {
       expect(signedBy(await freshToken(connection))).to.equal(next?.id);
     });
 
-    it('ten times in a row, as soon as each is allowed, fails no call and no refresh', async () => {
+    it('ten rotations in a row fail no call and no refresh', async () => {
       const traffic = startTraffic(await newConnection(system()));
       try {
         for (let rotation = 0; rotation < 10; rotation += 1) {
@@ -152,10 +152,10 @@ for (const arrangement of WITH_MOVED_CLOCK) {
 }
 
 for (const arrangement of WITH_PROCESSES) {
-  describe(`Rotation at once, ${arrangement.title}`, () => {
+  describe(`Immediate rotation of the signing key, ${arrangement.title}`, () => {
     const system = useArrangement(arrangement);
 
-    it('ends every token from before, and a refresh gives one that works', async () => {
+    it('an immediate rotation invalidates every earlier access token, and a refresh returns a valid one', async () => {
       const connection = await newConnection(system());
       const { link, accessToken } = connection;
       expect(await isAccepted(link, accessToken)).to.equal(true);
@@ -172,7 +172,7 @@ for (const arrangement of WITH_PROCESSES) {
       expect(await isAccepted(link, accessToken)).to.equal(false);
     });
 
-    it('costs a real client one refresh, and nobody signs in again', async () => {
+    it('an immediate rotation costs a real client one refresh and no sign-in', async () => {
       const { link } = await createConnector(system());
       const browser = openBrowser(system().origins);
       const client = await connectSdkV1(link, { browser, method: 'none' });
@@ -189,7 +189,7 @@ for (const arrangement of WITH_PROCESSES) {
       }
     });
 
-    it('also replaces a key that was waiting', async () => {
+    it('an immediate rotation also replaces a key that does not sign yet', async () => {
       const [waiting, signing] = await rotateKeys(system());
       const [key] = await rotateKeys(system(), { atOnce: true });
       expect([waiting?.id, signing?.id]).to.not.include(key?.id);
@@ -208,11 +208,11 @@ for (const arrangement of WITH_PROCESSES) {
   });
 }
 
-describe('Signing keys in other processes', () => {
+describe('Signing keys in several processes', () => {
   const system = useArrangement({ store: 'redis', roles: 'management' });
   const start = () => startProcess(system(), 'authorization-server,resource-server', system().auth);
 
-  it('are told of a rotation, and outlive a restart with the tokens they signed', async () => {
+  it('other processes learn of a rotation, and keys and tokens survive a restart', async () => {
     let servers = await start();
     try {
       const { link, accessToken } = await newConnection(system());

@@ -1,4 +1,3 @@
-// The language of the pages goes with the person through an authorization; what programs read stays English.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { isConsentPage, isSignInPage, openBrowser, requirePage } from '../support/browser.ts';
@@ -8,7 +7,7 @@ import { useSystem } from '../support/system.ts';
 
 const languageOf = (html: string) => /<html lang="([^"]*)"/.exec(html)?.[1];
 
-describe('The language', () => {
+describe('The language of the pages', () => {
   const system = useSystem();
 
   async function start(uiLocales: string) {
@@ -25,7 +24,7 @@ describe('The language', () => {
     return { headers: response.headers, html: await response.text() };
   }
 
-  it('that the app asks for holds from the sign-in to the last error', async () => {
+  it('ui_locales applies from the sign-in to the last error page', async () => {
     const browser = openBrowser(system().origins);
     const signIn = requirePage(await browser.visit(await start('xx de-AT en')));
     expect(isSignInPage(signIn)).to.equal(true);
@@ -43,7 +42,7 @@ describe('The language', () => {
     expect(wrong.html).to.include('Das kam nicht von dieser Seite');
   });
 
-  it('of a refused request is the one that it asks for', async () => {
+  it("a refused request's page uses the request's ui_locales", async () => {
     const url = new URL(await start('ja'));
     url.searchParams.set('client_id', 'nobody');
     const page = requirePage(await openBrowser(system().origins).visit(url));
@@ -51,7 +50,7 @@ describe('The language', () => {
     expect(page.html).to.include('このアプリは登録されていません');
   });
 
-  it('is otherwise the best of what the browser understands', async () => {
+  it('without ui_locales the pages use the best match of Accept-Language', async () => {
     for (const [accepted, language] of [
       ['fr-CH, fr;q=0.9, en;q=0.8', 'fr'],
       ['nl, es;q=0.5, de;q=0.7', 'de'],
@@ -69,7 +68,7 @@ describe('The language', () => {
     }
   });
 
-  it('is the asked one rather than the understood one, and anything may be asked', async () => {
+  it('ui_locales precedes Accept-Language, and unknown values are accepted', async () => {
     const german = await home({ 'accept-language': 'fr' }, '/?ui_locales=de');
     expect(languageOf(german.html)).to.equal('de');
     for (const wish of [
@@ -82,7 +81,7 @@ describe('The language', () => {
       expect(languageOf((await home({}, `/?ui_locales=${wish}`)).html), wish).to.equal('en');
   });
 
-  it('of what programs read is English', async () => {
+  it('JSON responses are in English', async () => {
     const response = await fetch(`${system().auth}/oauth/token`, {
       method: 'POST',
       headers: { 'accept-language': 'de' },

@@ -1,4 +1,3 @@
-// Lifetimes are those of the settings: of access tokens, refresh tokens, sign-ins and registrations, and the consent page says so.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector } from '../support/management-api.ts';
@@ -18,7 +17,7 @@ import { useSystem } from '../support/system.ts';
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 
-describe('With lifetimes of their own', () => {
+describe('Lifetimes in the settings', () => {
   const system = useSystem({
     file: {
       lifetimes: {
@@ -39,7 +38,7 @@ describe('With lifetimes of their own', () => {
     return requirePage(await (browser ?? openBrowser(system().origins)).visit(url));
   }
 
-  it('access tokens say theirs, and end with it', async () => {
+  it('access tokens state the configured lifetime and expire after it', async () => {
     const now = freezeClock();
     const { link, server, client, accessToken, refreshToken } = await connect(
       system(),
@@ -55,7 +54,7 @@ describe('With lifetimes of their own', () => {
     expect(body.expires_in).to.equal(10 * MINUTE);
   });
 
-  it('refresh tokens end when nobody used them for that long', async () => {
+  it('refresh tokens expire after the configured time without use', async () => {
     const now = freezeClock();
     const connector = await createConnector(system());
     const used = await connect(system(), connector);
@@ -67,7 +66,7 @@ describe('With lifetimes of their own', () => {
     expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
   });
 
-  it('connections end after theirs, however often they are used', async () => {
+  it('connections end after the configured time, however often they are used', async () => {
     const now = freezeClock();
     const { server, client, refreshToken } = await connect(
       system(),
@@ -89,7 +88,7 @@ describe('With lifetimes of their own', () => {
     expect((await refresh(server, client, token)).body.error).to.equal('invalid_grant');
   });
 
-  it('the consent page says how long', async () => {
+  it('the consent page states the configured lifetime', async () => {
     const { link } = await createConnector(system());
     const browser = openBrowser(system().origins);
     const { server } = await discover(link);
@@ -100,7 +99,7 @@ describe('With lifetimes of their own', () => {
       .and.match(/ends after 10\sminutes/);
   });
 
-  it('a sign-in counts for that long, however much it is used', async () => {
+  it('a session ends after the configured time, however often it is used', async () => {
     const now = freezeClock();
     const { link, client, browser } = await connect(system(), await createConnector(system()));
     const [identityProvider] = system().origins.slice(-1);
@@ -117,7 +116,7 @@ describe('With lifetimes of their own', () => {
     }
   });
 
-  it('a registration that nobody used is gone after its own', async () => {
+  it('an unused registration expires after the configured time', async () => {
     const now = freezeClock();
     const { link } = await createConnector(system());
     const { server } = await discover(link);
@@ -128,7 +127,7 @@ describe('With lifetimes of their own', () => {
     expect((await open(link, client)).status).to.equal(400);
   });
 
-  it('a registration that was used is gone after its own', async () => {
+  it('a used registration expires after the configured time', async () => {
     const now = freezeClock();
     const { link, client } = await connect(system(), await createConnector(system()));
     freezeClockAt(now + 6 * HOUR - 1);
@@ -138,7 +137,7 @@ describe('With lifetimes of their own', () => {
     expect((await open(link, client)).status).to.equal(400);
   });
 
-  it('a registration counts from its last use, also when it lives for less than a day', async () => {
+  it('each use of a registration renews its lifetime, also if that is shorter than a day', async () => {
     const now = freezeClock();
     const { link, server, client, refreshToken } = await connect(
       system(),

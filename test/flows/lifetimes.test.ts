@@ -1,4 +1,3 @@
-// Clients and refresh tokens live as long as the contract says, counted from their last use, and end in words clients understand.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { isSignInPage, openBrowser, requirePage } from '../support/browser.ts';
@@ -11,7 +10,7 @@ import { useSystem } from '../support/system.ts';
 const HOUR = 3600;
 const DAY = 24 * HOUR;
 
-describe('A registration', () => {
+describe('The lifetime of a registration', () => {
   const system = useSystem();
 
   async function start(client: Client, link: string) {
@@ -20,7 +19,7 @@ describe('A registration', () => {
     return requirePage(await openBrowser(system().origins).visit(url));
   }
 
-  it('DCR-03 that nobody used is gone after a day, and the page says what to do', async () => {
+  it('DCR-03 an unused registration expires after a day, and the page says what to do', async () => {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
     const client = await registerClient(server);
@@ -34,7 +33,7 @@ describe('A registration', () => {
     expect([status, body.error]).to.deep.equal([401, 'invalid_client']);
   });
 
-  it('DCR-03 that was used stays for ninety days after its last use', async () => {
+  it('DCR-03 a used registration expires ninety days after its last use', async () => {
     const connector = await createConnector(system());
     const { server, client, refreshToken } = await connect(system(), connector);
     advanceClock(29 * DAY);
@@ -47,7 +46,7 @@ describe('A registration', () => {
   });
 });
 
-describe('A refresh token', () => {
+describe('The lifetime of a refresh token', () => {
   const system = useSystem();
 
   async function refreshed({ server, client }: Connection, token: string | undefined) {
@@ -55,7 +54,7 @@ describe('A refresh token', () => {
     return status === 200 ? body : body.error;
   }
 
-  it('lasts thirty days without use', async () => {
+  it('a refresh token expires after thirty days without use', async () => {
     const connection = await connect(system(), await createConnector(system()));
     advanceClock(29 * DAY);
     const once = await refreshed(connection, connection.refreshToken);
@@ -65,7 +64,7 @@ describe('A refresh token', () => {
     expect(await refreshed(connection, token)).to.equal('invalid_grant');
   });
 
-  it('lasts ninety days in all, and its last access token no longer than that', async () => {
+  it('a refresh token expires after ninety days in all, and its last access token with it', async () => {
     const connection = await connect(system(), await createConnector(system()));
     let token = connection.refreshToken;
     for (const days of [25, 25, 25, 14]) {

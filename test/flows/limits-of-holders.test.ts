@@ -1,4 +1,3 @@
-// Whose use of a limited connect link counts, and when: several approvals of one person, grants that ended, and what the page says then.
 import { expect } from 'chai';
 import { createConnector, showConnector, type Connector } from '../support/management-api.ts';
 import {
@@ -27,8 +26,8 @@ async function usesOf(system: System, { id }: Connector) {
   return { uses, state };
 }
 
-onEachStore('A holder of a limited connect link', (system) => {
-  it('who approves twice and redeems only the first code has used it up all the same', async () => {
+onEachStore('Several approvals on a connector with a use limit', (system) => {
+  it('two approvals of one person of which only the first code is redeemed take one use', async () => {
     const connector = await createConnector(system(), { maxUses: 1 });
     const first = await obtainCode(system(), connector);
     await obtainCode(system(), connector, { as: first });
@@ -37,7 +36,7 @@ onEachStore('A holder of a limited connect link', (system) => {
     expect(await usesOf(system(), connector)).to.deep.equal({ uses: 1, state: 'used-up' });
   });
 
-  it('may redeem both codes of two approvals, for one use', async () => {
+  it('two approvals of one person whose codes are both redeemed take one use', async () => {
     const connector = await createConnector(system(), { maxUses: 1 });
     const first = await obtainCode(system(), connector);
     const second = await obtainCode(system(), connector, { as: first });
@@ -50,7 +49,7 @@ onEachStore('A holder of a limited connect link', (system) => {
     expect(await usesOf(system(), connector)).to.deep.equal({ uses: 1, state: 'used-up' });
   });
 
-  it('may connect again as long as one of several connections stands', async () => {
+  it('a person can connect again as long as one of their connections is active', async () => {
     const connector = await createConnector(system(), { maxUses: 1 });
     const first = await connect(system(), connector);
     const second = await connect(system(), connector, { as: first });
@@ -61,7 +60,7 @@ onEachStore('A holder of a limited connect link', (system) => {
     expect(await usesOf(system(), connector)).to.deep.equal({ uses: 1, state: 'used-up' });
   });
 
-  it('CNX-05 whose connection ended is told that the link is used up, on the page and in the answer to the client', async () => {
+  it('CNX-05 a person whose connection ended is told that the link has no uses left, and the client gets an error', async () => {
     const connector = await createConnector(system(), { maxUses: 1 });
     const connection = await connect(system(), connector);
     await revoke(connection);
@@ -78,7 +77,7 @@ onEachStore('A holder of a limited connect link', (system) => {
     expect(searchParams.get('error_description')).to.match(/used up/);
   });
 
-  it('loses the race for the last use at the page, which says so', async () => {
+  it('a person who loses the race for the last use is told so on the page', async () => {
     const connector = await createConnector(system(), { maxUses: 1 });
     const late = await connect(system(), await createConnector(system()));
     const { url } = authorizeUrl(late.server, late.client, { resource: connector.link });

@@ -1,4 +1,3 @@
-// A connect link with a limit is used exactly that often: in a race, after codes that nobody redeemed, and by the same person again.
 import { expect } from 'chai';
 import { createConnector, showConnector, type Connector } from '../support/management-api.ts';
 import { isConsentPage, openBrowser, type Person } from '../support/browser.ts';
@@ -8,7 +7,7 @@ import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
 import { onEachStore, type System } from '../support/system.ts';
 
-/** A new client and a new browser at the consent page, ready to approve. */
+/** A new client and a new browser on the consent page. */
 async function readyToApprove(system: System, { link }: Connector, person: Person) {
   const { server } = await discover(link);
   const client = await registerClient(server);
@@ -22,8 +21,8 @@ async function readyToApprove(system: System, { link }: Connector, person: Perso
   };
 }
 
-onEachStore('A connect link with a limit', (system) => {
-  it('is used no more often than that, by any number of people at once', async () => {
+onEachStore('A connector with a use limit', (system) => {
+  it('concurrent approvals never exceed the limit', async () => {
     const connector = await createConnector(system(), { maxUses: 3 });
     const approvals = [];
     for (let n = 0; n < 8; n += 1)
@@ -37,7 +36,7 @@ onEachStore('A connect link with a limit', (system) => {
       expect(await isAccepted(connector.link, answer?.body.access_token)).to.equal(true);
   });
 
-  it('CNX-07 keeps working for who is connected', async () => {
+  it('CNX-07 a used-up connector works for connected people', async () => {
     const connector = await createConnector(system(), { maxUses: 1 });
     const { server, client, refreshToken } = await connect(system(), connector);
     const { status, body } = await refresh(server, client, refreshToken);
@@ -45,7 +44,7 @@ onEachStore('A connect link with a limit', (system) => {
     expect(await isAccepted(connector.link, body.access_token)).to.equal(true);
   });
 
-  it('is not used again by the same person with the same client, whose earlier access stays', async () => {
+  it('the same person with the same client takes no second use, and both grants stay active', async () => {
     const connector = await createConnector(system(), { maxUses: 1 });
     const first = await connect(system(), connector);
     const second = await connect(system(), connector, { as: first });
@@ -56,7 +55,7 @@ onEachStore('A connect link with a limit', (system) => {
     }
   });
 
-  it('CNX-06 is not used by calls without a good token, by who denies, and by who may hold nothing', async () => {
+  it('CNX-06 calls without a valid token, denials and people without access take no use', async () => {
     const connector = await createConnector(system(), { maxUses: 1 });
     const other = await connect(system(), await createConnector(system()));
     for (const token of [undefined, 'x', other.accessToken])
@@ -73,7 +72,7 @@ onEachStore('A connect link with a limit', (system) => {
     expect({ uses, state }).to.deep.equal({ uses: 0, state: 'active' });
   });
 
-  it('gets its use back when the code is never redeemed', async () => {
+  it('an unredeemed code releases its use when it expires', async () => {
     const connector = await createConnector(system(), { maxUses: 1 });
     await obtainCode(system(), connector);
     expect((await showConnector(system(), connector.id)).state).to.equal('used-up');

@@ -1,4 +1,3 @@
-// Authorization server and resource server on one listener: one origin with the paths of both, or two names for one port.
 import { expect } from 'chai';
 import { startGatehouse } from '../../src/gatehouse.ts';
 import { loadSettings } from '../../src/settings/load.ts';
@@ -22,7 +21,7 @@ const SDKS: [string, (link: string, options: SdkOptions) => Promise<SdkClient>][
   ['SDK v2', (link, options) => connectSdkV2(link, 'auto', options)],
 ];
 
-/** One process, one listener for both hosts. */
+/** Runs the tests for one process with one listener for both hosts. */
 function whole(title: string, start: (place: Deployment) => Promise<System>, claims: Claims): void {
   describe(title, () => {
     let place: Deployment;
@@ -42,7 +41,7 @@ function whole(title: string, start: (place: Deployment) => Promise<System>, cla
     };
 
     for (const [name, connectSdk] of SDKS) {
-      it(`take ${name} from the link to a tool result`, async () => {
+      it(`${name} gets from the link to a tool result`, async () => {
         const { link } = await createConnector(running());
         expect(new URL(link).origin).to.equal(running().resource);
         const client = await connectSdk(link, {
@@ -55,7 +54,7 @@ function whole(title: string, start: (place: Deployment) => Promise<System>, cla
       });
     }
 
-    it('keep a client connected', async () => {
+    it('a client stays connected by refreshing', async () => {
       const connector = await createConnector(running());
       const connection = await connect(running(), connector);
       const { body } = await refresh(
@@ -80,7 +79,7 @@ async function ask(base: string, path: string, accept = 'text/html') {
 }
 
 whole(
-  'On one origin, authorization server and resource server',
+  'Both servers on one origin',
   async (place) => {
     const { auth, origins } = place.facts;
     const settings = { GATEHOUSE_RESOURCE_URL: auth };
@@ -88,7 +87,7 @@ whole(
     return { ...system, resource: auth, origins: [auth, ...origins.slice(2)] };
   },
   (system) => {
-    it('each answer for their own paths', async () => {
+    it('each server answers at its own paths', async () => {
       const { auth } = system();
       const { id, link } = await createConnector(system());
       const { resource, server } = await discover(link);
@@ -99,7 +98,7 @@ whole(
       for (const path of ['/mcp', `/connect/${id}/mcp`, '/connect', '/connect/x', '/mcp/x']) {
         const { status, type } = await ask(auth, path);
         expect(status, path).to.be.oneOf([401, 404]);
-        // The authorization server has a page for whoever takes one, the resource server never.
+        // The authorization server has a 404 page for browsers; the resource server never has one.
         expect(type, path).to.match(/^application\/json/);
       }
       for (const path of ['/connected', '/mcpx', '/x/connect', '/x/mcp', '/nothing']) {
@@ -113,11 +112,11 @@ whole(
 );
 
 whole(
-  'Under two names for one port, authorization server and resource server',
+  'Both servers on one port with two host names',
   async (place) => {
     const { auth, origins } = place.facts;
     const resource = auth.replace('localhost', '127.0.0.1');
-    // Said by no settings file, where each name has a socket of its own; the listener itself goes by name.
+    // A settings file cannot say this, because there each name has its own socket.
     const settings = loadSettings(place.environment);
     const listen = { ...settings.listen, resource: settings.listen.auth };
     const { stop } = await startGatehouse({ ...settings, resourceUrl: resource, listen });
@@ -125,7 +124,7 @@ whole(
     return { ...system, resource, origins: [auth, resource, ...origins.slice(2)] };
   },
   (system) => {
-    it('each answer under their own name, whatever the path', async () => {
+    it('each server answers at its own host name for every path', async () => {
       const { auth, resource } = system();
       const { id } = await createConnector(system());
       for (const path of ['/mcp', `/connect/${id}/mcp`]) {

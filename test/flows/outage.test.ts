@@ -1,4 +1,3 @@
-// While the database stalls, clients are told to wait, nobody loses a token, and nothing is let in that should not be.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
@@ -10,7 +9,7 @@ import { useSystem } from '../support/system.ts';
 
 const DEADLINE_MS = 3000;
 
-describe('While the database stalls', () => {
+describe('A stalled store', () => {
   const system = useSystem({ store: 'redis' });
 
   async function stalled<T>(run: () => Promise<T>): Promise<T> {
@@ -32,7 +31,7 @@ describe('While the database stalls', () => {
     expect(headers.get('cache-control')).to.equal('no-store');
   }
 
-  it('a refresh and a code exchange are told to wait, and work afterwards', async () => {
+  it('a refresh and a code exchange return 503 during the stall, and succeed afterwards', async () => {
     const connector = await createConnector(system());
     const { server, client, refreshToken } = await connect(system(), connector);
     const code = await obtainCode(system(), connector);
@@ -44,7 +43,7 @@ describe('While the database stalls', () => {
     expect((await redeem(code)).status).to.equal(200);
   });
 
-  it('whoever signs in at the development identity provider reads that it passes, and goes on afterwards', async () => {
+  it("the development identity provider's pages say to try again during the stall, and work afterwards", async () => {
     const browser = openBrowser([...system().origins, system().management]);
     const people = requirePage(await browser.visit(`${system().management}/console`));
     const asked = browser.visited.find(({ pathname }) => pathname === '/auth');
@@ -65,7 +64,7 @@ describe('While the database stalls', () => {
     expect(console.html).to.include('Ada Lovelace').and.include('All connectors');
   });
 
-  it('documents and keys are served, and the process says that it is not ready', async () => {
+  it('metadata and keys are served during the stall, and the readiness check fails', async () => {
     const { auth, resource } = system();
     const statuses = await stalled(() =>
       Promise.all(
@@ -81,7 +80,7 @@ describe('While the database stalls', () => {
     expect(statuses).to.deep.equal([200, 200, 200, 200, 503]);
   });
 
-  it('calls go on, but none that would have to be recorded', async () => {
+  it('calls succeed during the stall, except those that must be audited', async () => {
     const full = await createConnector(system(), { level: 'full' });
     const low = await connect(system(), full, { level: 'analytics' });
     const high = await connect(system(), full, { level: 'full' });
@@ -98,7 +97,7 @@ describe('While the database stalls', () => {
     expect(await isAccepted(full.link, high.accessToken)).to.equal(true);
   });
 
-  it('for longer, calls are told to wait, not to sign in again', async () => {
+  it('calls return 503, not 401, when the stall outlasts the cache', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
     expect(await isAccepted(connector.link, accessToken)).to.equal(true);

@@ -1,4 +1,3 @@
-// What a person with a real browser meets when things are not as they should be, and callbacks of every kind; the browser has nothing to complain about.
 import { once } from 'node:events';
 import { createServer, type Server as HttpsServer } from 'node:https';
 import { expect } from 'chai';
@@ -20,7 +19,7 @@ import { startSystem, type System } from '../support/system.ts';
 const APP = 'app.example.com';
 const QUARTER_OF_AN_HOUR = 900;
 
-describe('In a real browser, off the straight way', function () {
+describe('Error pages and callbacks in Chromium', function () {
   this.timeout(40_000);
   let system: System;
   let chromium: Browser;
@@ -54,7 +53,7 @@ describe('In a real browser, off the straight way', function () {
   afterEach(async () => {
     restoreClock();
     await context.close();
-    // Pages that say no have the status of an error, and going back to one is something that Chromium mentions.
+    // Error pages have an error status, and Chromium logs a message when it goes back to one.
     expect(said.filter((line) => !/status of [45]\d\d/.test(line))).to.deep.equal([]);
   });
   after(async () => {
@@ -64,7 +63,7 @@ describe('In a real browser, off the straight way', function () {
     await system.stop();
   });
 
-  /** A hosted app: one callback says that all is well, the other hands the code on to a program with a scheme of its own. */
+  /** A hosted app: one callback shows a success page, the other passes the code to a custom scheme. */
   async function listen(port: number): Promise<HttpsServer> {
     const server = createServer(makeCertificate(APP), (req, res) => {
       const url = new URL(req.url ?? '/', origin);
@@ -96,7 +95,7 @@ describe('In a real browser, off the straight way', function () {
   const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
   const heading = () => page.getByRole('heading', { level: 1 }).innerText();
 
-  it('a hosted app gets the code at its https callback', async () => {
+  it('a hosted app receives the code at its https callback', async () => {
     const { url, ...started } = await prepare();
     await consentAs(url);
     expect(await page.locator('#local-warning').count()).to.equal(0);
@@ -108,7 +107,7 @@ describe('In a real browser, off the straight way', function () {
     expect(await isAccepted(started.link, body.access_token)).to.equal(true);
   });
 
-  it('a hosted app may hand it on to a program with a scheme of its own', async () => {
+  it('a hosted app can pass the code to a custom scheme', async () => {
     const { url, ...started } = await prepare({}, `${origin}/to-the-app`);
     await consentAs(url);
     const called = once(app, 'callback');
@@ -117,7 +116,7 @@ describe('In a real browser, off the straight way', function () {
     expect((await redeem({ ...started, callback })).status).to.equal(200);
   });
 
-  it('a program with a scheme of its own gets the code, and the page left behind says that it was approved', async () => {
+  it('an app with a custom scheme receives the code, and the page left behind says that it was approved', async () => {
     const { url } = await prepare({}, 'example-app://callback');
     await consentAs(url);
     expect(await page.locator('#local-warning').innerText()).to.include(
@@ -135,7 +134,7 @@ describe('In a real browser, off the straight way', function () {
     expect(await page.locator('main').innerText()).to.include('example-app');
   });
 
-  it('a page that lay about for too long says what to do', async () => {
+  it('a page whose interaction has expired says what to do', async () => {
     const { url } = await prepare();
     await consentAs(url);
     advanceClock(QUARTER_OF_AN_HOUR + 1);
@@ -145,7 +144,7 @@ describe('In a real browser, off the straight way', function () {
     expect(callbacks).to.deep.equal([]);
   });
 
-  it('a link that was revoked meanwhile is not approved any more', async () => {
+  it('a link that was revoked meanwhile cannot be approved', async () => {
     const { url, connector } = await prepare();
     await consentAs(url);
     await revokeConnector(system, connector.id);
@@ -156,7 +155,7 @@ describe('In a real browser, off the straight way', function () {
     expect(callbacks).to.deep.equal([]);
   });
 
-  it('a link that is used up says so, and leads back to the app', async () => {
+  it('a link without uses left says so and leads back to the app', async () => {
     const { url, connector } = await prepare({ maxUses: 1 });
     await connect(system, connector, { person: 'grace' });
     await consentAs(url);
@@ -168,7 +167,7 @@ describe('In a real browser, off the straight way', function () {
     expect(await heading()).to.equal('You have denied this already');
   });
 
-  it('a person without access is told, and may be somebody else', async () => {
+  it('a person without access is told so and can switch the account', async () => {
     const { url, connector } = await prepare();
     await consentAs(url, 'Alan Turing');
     expect(await heading()).to.equal(`You may not use ${connector.name}`);
@@ -179,7 +178,7 @@ describe('In a real browser, off the straight way', function () {
     expect(callbacks[0]?.searchParams.has('code')).to.equal(true);
   });
 
-  it('an error has a reference that is in the answer’s headers, and so in the log', async () => {
+  it('an error page shows the reference that is also in the response header and the log', async () => {
     const { url } = await prepare();
     url.searchParams.set('client_id', 'nobody');
     const response = await page.goto(url.href);
@@ -190,8 +189,8 @@ describe('In a real browser, off the straight way', function () {
   });
 });
 
-describe('In a real browser, while the identity provider is down', () => {
-  it('the page says that signing in is what does not work', async () => {
+describe('Chromium while the identity provider is down', () => {
+  it('the page says that signing in is unavailable', async () => {
     const [port = 0] = await freePorts(1);
     const system = await startSystem({
       settings: { GATEHOUSE_DEVELOPMENT_IDP_URL: '' },

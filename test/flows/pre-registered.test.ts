@@ -1,4 +1,4 @@
-// Clients that the operator entered in the settings: they connect without registering, and their errors go back to them (RFC 6749 section 4.1.2.1).
+// RFC 6749 section 4.1.2.1.
 import { expect } from 'chai';
 import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
 import {
@@ -29,7 +29,7 @@ const CONFIDENTIAL: Client = {
   redirectUri: CALLBACK,
 };
 
-describe('A client that the operator registered', () => {
+describe('A pre-registered client', () => {
   const system = useSystem({
     file: {
       clients: {
@@ -57,7 +57,7 @@ describe('A client that the operator registered', () => {
     return { server, browser, ...authorization };
   }
 
-  /** What the client is told, by a redirect and before anybody was asked anything. */
+  /** The redirect that the client receives before any page is shown. */
   async function answerTo(client: Client, parameters: Parameters) {
     const { browser, url, state } = await open(client, parameters);
     const answer = requireExternalRedirect(await browser.visit(url));
@@ -67,10 +67,10 @@ describe('A client that the operator registered', () => {
 
   for (const [kind, client] of [
     ['public', PUBLIC],
-    ['with a secret', CONFIDENTIAL],
+    ['confidential', CONFIDENTIAL],
   ] as const) {
-    describe(`(${kind})`, () => {
-      it('connects, calls tools and stays connected', async () => {
+    describe(`a ${kind} client`, () => {
+      it('the client connects, calls tools and refreshes', async () => {
         const { link, server, accessToken, refreshToken, scope } = await connect(
           system(),
           connector,
@@ -82,7 +82,7 @@ describe('A client that the operator registered', () => {
         expect(await isAccepted(link, body.access_token)).to.equal(true);
       });
 
-      it('is called added by an administrator, and not somebody who registered itself', async () => {
+      it('the consent page says that an administrator added the client', async () => {
         const { browser, url } = await open(client);
         const page = await browser.openConsent(url);
         expect(isConsentPage(page)).to.equal(true);
@@ -101,7 +101,7 @@ describe('A client that the operator registered', () => {
         ['for a resource that is no connect link', { resource: 'urn:x' }, 'invalid_target'],
       ];
       for (const [what, parameters, error] of mistakes) {
-        it(`AUD-10 is told ${error} for a request ${what}, with state and issuer`, async () => {
+        it(`AUD-10 a request ${what} returns ${error}, state and iss to the client`, async () => {
           const { answer, state } = await answerTo(client, parameters);
           expect(Object.fromEntries(answer.searchParams)).to.include({
             error,
@@ -113,7 +113,7 @@ describe('A client that the operator registered', () => {
         });
       }
 
-      it('is told interaction_required for prompt=none, also when the person is signed in', async () => {
+      it('prompt=none returns interaction_required, also if the person is signed in', async () => {
         const { browser } = await connect(system(), connector, { as: { client } });
         const { url, state } = await open(client, { prompt: 'none' });
         const { searchParams } = requireExternalRedirect(await browser.visit(url));
@@ -124,7 +124,7 @@ describe('A client that the operator registered', () => {
         });
       });
 
-      it('is told invalid_target for a link that was revoked', async () => {
+      it('a revoked connect link returns invalid_target', async () => {
         const { id, link } = await createConnector(system());
         await revokeConnector(system(), id);
         const { answer, state } = await answerTo(client, { resource: link });
@@ -135,7 +135,7 @@ describe('A client that the operator registered', () => {
         });
       });
 
-      it('is told access_denied when the person refuses', async () => {
+      it('a denial returns access_denied', async () => {
         const { browser, url, state } = await open(client);
         const { searchParams } = await browser.authorize(url, { decision: 'deny' });
         expect(Object.fromEntries(searchParams)).to.include({
@@ -145,7 +145,7 @@ describe('A client that the operator registered', () => {
         });
       });
 
-      it('is told nothing at an address that is not its own: the person sees a page', async () => {
+      it('a redirect address of another client is refused with a page', async () => {
         for (const redirectUri of [
           'https://evil.example/callback',
           `${CALLBACK}/`,
@@ -163,7 +163,7 @@ describe('A client that the operator registered', () => {
     });
   }
 
-  it('with a secret gets nothing without it, or with another, and the code stays good', async () => {
+  it('a confidential client without its secret is rejected, and the code is not consumed', async () => {
     const code = await obtainCode(system(), connector, { as: { client: CONFIDENTIAL } });
     const strangers: Client[] = [
       { ...CONFIDENTIAL, secret: `${SECRET}x` },
@@ -185,7 +185,7 @@ describe('A client that the operator registered', () => {
     expect(refreshed.status).to.equal(200);
   });
 
-  it('has answers that a client that registered itself is not given', async () => {
+  it('a client that registered itself gets a page in place of these error redirects', async () => {
     const { server } = await discover(connector.link);
     const client = await registerClient(server);
     const browser = openBrowser(system().origins);

@@ -1,4 +1,4 @@
-// Requests that race never sign anybody out, and never give the same thing twice (RFC 6749 section 4.1.2, RFC 9700 section 4.14).
+// RFC 6749 section 4.1.2, RFC 9700 section 4.14.
 import { expect } from 'chai';
 import { createConnector, readAudit } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
@@ -27,9 +27,9 @@ function rotate({ server, client, link }: Connection, token: string | undefined)
   return refresh(server, client, token, { resource: link });
 }
 
-onEachStore('One code', (system) => {
+onEachStore('Concurrent use of a code', (system) => {
   for (const count of [2, 10]) {
-    it(`COD-01 redeemed ${count} times at once is redeemed once, and what it gave lives`, async () => {
+    it(`COD-01 a code that is redeemed ${count} times at once is redeemed once, and its tokens stay valid`, async () => {
       const { link } = await createConnector(system());
       const code = await obtainCode(system(), { link });
       const answers = await times(count, () => redeem(code, { resource: link }));
@@ -43,7 +43,7 @@ onEachStore('One code', (system) => {
     });
   }
 
-  it('COD-02 redeemed again later ends what it gave', async () => {
+  it('COD-02 a code that is redeemed again later ends its grant', async () => {
     const { link } = await createConnector(system());
     const code = await obtainCode(system(), { link });
     const { body } = await redeem(code);
@@ -56,9 +56,9 @@ onEachStore('One code', (system) => {
   });
 });
 
-onEachStore('One refresh token', (system) => {
+onEachStore('Concurrent use of a refresh token', (system) => {
   for (const count of [2, 10]) {
-    it(`used ${count} times at once has one successor, and nobody is signed out`, async () => {
+    it(`a refresh token that is used ${count} times at once has one successor`, async () => {
       const connection = await newConnection(system());
       const answers = await times(count, () => rotate(connection, connection.refreshToken));
       expect(statuses(answers)).to.deep.equal(Array(count).fill(200));
@@ -72,7 +72,7 @@ onEachStore('One refresh token', (system) => {
     });
   }
 
-  it('shared by eight processes that each go on at once signs nobody out', async () => {
+  it('eight processes that share a refresh token all stay connected', async () => {
     const connection = await newConnection(system());
     const answers = await times(8, async () => {
       const { body } = await rotate(connection, connection.refreshToken);
@@ -81,7 +81,7 @@ onEachStore('One refresh token', (system) => {
     expect(statuses(answers)).to.deep.equal(Array(8).fill(200));
   });
 
-  it('used again within a minute gives the current one, also a generation behind', async () => {
+  it('a refresh token that is used again within a minute returns the current one, also one generation behind', async () => {
     const connection = await newConnection(system());
     const second = await rotate(connection, connection.refreshToken);
     const third = await rotate(connection, second.body.refresh_token);
@@ -91,7 +91,7 @@ onEachStore('One refresh token', (system) => {
     expect(again.body.refresh_token).to.equal(third.body.refresh_token);
   });
 
-  it('used again after a minute turns once more while its successor was never used', async () => {
+  it('a refresh token that is used again after a minute is rotated again if its successor was never used', async () => {
     const connection = await newConnection(system());
     const lost = await rotate(connection, connection.refreshToken);
     advanceClock(61);
@@ -102,7 +102,7 @@ onEachStore('One refresh token', (system) => {
     expect((await rotate(connection, found.body.refresh_token)).status).to.equal(200);
   });
 
-  it('LOG-04 used again after its successor was, by eight thieves at once, ends the family with one event', async () => {
+  it('LOG-04 a replay by eight concurrent requests ends the grant with one audit event', async () => {
     const connection = await newConnection(system());
     const second = await rotate(connection, connection.refreshToken);
     const third = await rotate(connection, second.body.refresh_token);
@@ -120,7 +120,7 @@ onEachStore('One refresh token', (system) => {
     expect(events).to.have.length(1);
   });
 
-  it('that is old harms nobody in the hands of another client', async () => {
+  it('an old refresh token is rejected for another client and does not affect the grant', async () => {
     const connection = await newConnection(system());
     const second = await rotate(connection, connection.refreshToken);
     const third = await rotate(connection, second.body.refresh_token);
@@ -131,7 +131,7 @@ onEachStore('One refresh token', (system) => {
     expect((await rotate(connection, third.body.refresh_token)).status).to.equal(200);
   });
 
-  it('that died unused ends the family when it comes back', async () => {
+  it('an unused refresh token that was superseded ends the grant when it is used', async () => {
     const connection = await newConnection(system());
     const dead = await rotate(connection, connection.refreshToken);
     advanceClock(61);

@@ -1,4 +1,4 @@
-// What a client is told about a token that is not good: more than that only when we signed it (RFC 6750 section 3.1).
+// RFC 6750 section 3.1.
 import { expect } from 'chai';
 import { mint, revoke } from '../minted-tokens/minting.ts';
 import { createConnector } from '../support/management-api.ts';
@@ -7,10 +7,10 @@ import { connect } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';
 
-describe('A refused token', () => {
+describe('The error for a rejected access token', () => {
   const system = useSystem();
 
-  /** As a client reads it; the challenge is the same whatever is wrong. */
+  /** The response as a client reads it; the challenge is the same for every reason. */
   async function messageFor(link: string, token: string): Promise<string> {
     const { status, headers, rpc } = await callTool(link, token, 'club_overview');
     const challenge = headers.get('www-authenticate') ?? '';
@@ -24,7 +24,7 @@ describe('A refused token', () => {
 
   const forge = (token: string) => `${token.slice(0, -8)}AAAAAAAA`;
 
-  it('that has expired is called expired, and one that nobody signed is not', async () => {
+  it('the error says that a token has expired only if its signature is valid', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
     advanceClock(3601);
@@ -33,14 +33,14 @@ describe('A refused token', () => {
     expect(forged).to.equal('the access token is not valid for this connect link');
   });
 
-  it('of another link is called that', async () => {
+  it('the error says that the token is for another connect link', async () => {
     const [own, other] = [await createConnector(system()), await createConnector(system())];
     const { accessToken } = await connect(system(), own);
     expect(await messageFor(other.link, accessToken)).to.match(/for another address/);
     expect(await messageFor(other.link, forge(accessToken))).to.not.match(/another/);
   });
 
-  it('that was revoked is told to have ended, before and after it was used', async () => {
+  it('the error says that a revoked token has ended, before and after its first use', async () => {
     const connector = await createConnector(system());
     for (const isUsed of [false, true]) {
       const { server, client, accessToken } = await connect(system(), connector);
@@ -52,7 +52,7 @@ describe('A refused token', () => {
     }
   });
 
-  it('that was minted says which of these it is, and what to use instead', async () => {
+  it('the error for a minted token names its reason and says what to use instead', async () => {
     const address = `${system().resource}/mcp`;
     const [short, ended] = [await mint(system(), { expiresIn: '1h' }), await mint(system())];
     const { link, accessToken } = await connect(system(), await createConnector(system()));

@@ -1,4 +1,4 @@
-// A registration that could do harm is refused with the RFC's error, and nothing of it is stored (RFC 7591 section 3.2.2).
+// RFC 7591 section 3.2.2.
 import { expect } from 'chai';
 import { z } from 'zod';
 import { rawRequest } from '../support/raw-request.ts';
@@ -9,7 +9,7 @@ const refusal = z.object({ error: z.string(), error_description: z.string().min(
 
 type Sent = { body: string; headers?: Record<string, string> };
 
-/** POSTs to the registration endpoint and expects what every refusal has in common. */
+/** POSTs to the registration endpoint and expects a refusal that stores nothing. */
 async function refused(system: System, { body, headers }: Sent) {
   const before = await countStoredKeys(system);
   const response = await fetch(`${system.auth}/oauth/register`, {
@@ -56,22 +56,22 @@ const REDIRECTS_REFUSED = [
   '',
 ];
 
-onEachStore('A registration', (system) => {
+onEachStore('A refused registration', (system) => {
   for (const uri of REDIRECTS_REFUSED) {
-    it(`is refused when its only address is "${uri}"`, async () => {
+    it(`a registration whose only redirect address is "${uri}" is refused`, async () => {
       const answer = await refused(system(), withRedirects(uri));
       expect(answer).to.deep.equal({ status: 400, error: 'invalid_redirect_uri' });
     });
   }
 
   for (const own of ['auth', 'resource', 'management'] as const) {
-    it(`is refused when its address is our own ${own} host`, async () => {
+    it(`a registration with a redirect address on the ${own} host is refused`, async () => {
       const answer = await refused(system(), withRedirects(`${system()[own]}/callback`));
       expect(answer).to.deep.equal({ status: 400, error: 'invalid_redirect_uri' });
     });
   }
 
-  it('DCR-01 is refused with three thousand addresses', async () => {
+  it('DCR-01 a registration with three thousand redirect addresses is refused', async () => {
     const many = Array.from({ length: 3000 }, (_, n) => `http://[::1]/${n}`);
     expect((await refused(system(), withRedirects(...many))).status).to.be.oneOf([400, 413]);
   });
@@ -82,14 +82,14 @@ onEachStore('A registration', (system) => {
     ['an address that is not a string', { redirect_uris: [{ uri: 'http://localhost/cb' }] }],
     ['addresses that are not a list', { redirect_uris: 'http://localhost/cb' }],
   ] as const) {
-    it(`is refused with ${what}`, async () => {
+    it(`a registration with ${what} is refused`, async () => {
       const answer = await refused(system(), { body: JSON.stringify(metadata) });
       expect(answer).to.deep.equal({ status: 400, error: 'invalid_redirect_uri' });
     });
   }
 
   for (const method of ['private_key_jwt', 'client_secret_jwt', 'tls_client_auth', 'x', 7]) {
-    it(`is refused with the token endpoint authentication method ${method}`, async () => {
+    it(`a registration with the token endpoint authentication method ${method} is refused`, async () => {
       const metadata = {
         redirect_uris: ['http://localhost/cb'],
         token_endpoint_auth_method: method,
@@ -100,19 +100,19 @@ onEachStore('A registration', (system) => {
   }
 
   for (const body of ['', '{', 'null', '[]', '"text"', '7', '\u0000']) {
-    it(`is refused when its body is ${JSON.stringify(body)}`, async () => {
+    it(`a registration with the body ${JSON.stringify(body)} is refused`, async () => {
       expect((await refused(system(), { body })).status).to.equal(400);
     });
   }
 
   for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data']) {
-    it(`is refused when it comes as ${type}`, async () => {
+    it(`a registration with the content type ${type} is refused`, async () => {
       const sent = { ...withRedirects('http://localhost/cb'), headers: { 'content-type': type } };
       expect((await refused(system(), sent)).status).to.be.oneOf([400, 415]);
     });
   }
 
-  it('is refused in JSON, whatever the client accepts', async () => {
+  it('a refusal is JSON, whatever the client accepts', async () => {
     const sent = { ...withRedirects('http://evil.example/cb'), headers: { accept: 'text/html' } };
     expect(await refused(system(), sent)).to.deep.equal({
       status: 400,
@@ -120,12 +120,12 @@ onEachStore('A registration', (system) => {
     });
   });
 
-  it('is refused when it is longer than 64 kB', async () => {
+  it('a registration of more than 64 kB is refused', async () => {
     const metadata = { redirect_uris: ['http://localhost/cb'], client_name: 'x'.repeat(65 * 1024) };
     expect((await refused(system(), { body: JSON.stringify(metadata) })).status).to.equal(413);
   });
 
-  it('is refused when it is longer than 64 kB and does not say so beforehand', async () => {
+  it('a chunked registration of more than 64 kB is refused', async () => {
     const before = await countStoredKeys(system());
     const text = JSON.stringify({
       redirect_uris: ['http://localhost/cb'],

@@ -1,4 +1,4 @@
-// What real clients register is accepted, stated back in a form they all read, and good for a whole flow (RFC 7591).
+// RFC 7591.
 import { expect } from 'chai';
 import { recordedClient, RECORDED_CLIENTS } from '../interoperability/recorded-clients.ts';
 import { recordedRow } from '../interoperability/recorded-rows.ts';
@@ -9,7 +9,7 @@ import { restoreClock } from '../support/clock.ts';
 import { discover, register } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
 
-/** What serializers that keep empty members make of a registration; and a link with a slash, a scope of nobody, and no document. */
+/** A registration with empty members, as some serializers write them. */
 const EMPTY_MEMBERS = recordedClient.parse({
   name: 'a client that sends empty members',
   sources: ['anthropics/claude-code issue 13685, and older Python SDKs'],
@@ -40,13 +40,13 @@ const EMPTY_MEMBERS = recordedClient.parse({
   stepUp: { notOffered: 'it is about registration' },
 });
 
-describe('A real client, on redis', function () {
+describe('Recorded clients, on redis', function () {
   this.timeout(30_000);
   const stage = useStage('redis');
   afterEach(restoreClock);
 
   for (const client of [...RECORDED_CLIENTS, EMPTY_MEMBERS])
-    it(`makes itself known, connects and stays connected: ${client.name}`, async () => {
+    it(`the client registers, connects and refreshes: ${client.name}`, async () => {
       const { steps } = recordedRow(client, stage);
       for (const step of STEPS) {
         const proof = steps[step];
@@ -55,8 +55,8 @@ describe('A real client, on redis', function () {
     });
 });
 
-onEachStore('A client that registers itself', (system) => {
-  it('is told which of its addresses were kept', async () => {
+onEachStore('Dynamic client registration', (system) => {
+  it('the response lists the redirect addresses that were accepted', async () => {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
     const { body } = await register(server, {
@@ -70,7 +70,7 @@ onEachStore('A client that registers itself', (system) => {
     expect(body.redirect_uris).to.deep.equal(['http://localhost:8787/callback']);
   });
 
-  it('keeps secrets: two clients never get the same id or secret', async () => {
+  it('two registrations never get the same id or secret', async () => {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
     const metadata = { redirect_uris: ['http://localhost/cb'], client_name: 'Twin' };

@@ -1,4 +1,4 @@
-// What a permission level lets a client see and do, and how it gets to more (MCP authorization, RFC 6750 section 3.1).
+// MCP authorization, RFC 6750 section 3.1.
 import { expect } from 'chai';
 import { LEVELS, type Level } from '../../src/permission-level.ts';
 import { createConnector, readAudit } from '../support/management-api.ts';
@@ -29,7 +29,7 @@ function structured({ status, rpc, text }: RpcResponse): Record<string, unknown>
   throw new Error(`${status} ${text}`);
 }
 
-describe('A permission level', () => {
+describe('Permission levels of tool calls', () => {
   const system = useSystem();
 
   async function connectAt(level: Level, ceiling: Level = 'full') {
@@ -44,7 +44,7 @@ describe('A permission level', () => {
   }
 
   for (const level of LEVELS) {
-    it(`${level} shows ${SEEN[level].join(', ') || 'nobody'} and nothing more`, async () => {
+    it(`the level ${level} shows ${SEEN[level].join(', ') || 'no people'} and nothing more`, async () => {
       const { link, accessToken } = await connectAt(level);
       const memberId = await someMember();
       const calls: [string, Record<string, unknown>][] = [
@@ -63,7 +63,7 @@ describe('A permission level', () => {
     });
   }
 
-  it('RSV-04 below what a tool needs is answered with how to get there, and getting there works', async () => {
+  it('RSV-04 a call below the required level is challenged with that level, and a token of that level succeeds', async () => {
     const memberId = await someMember();
     const connector = await createConnector(system(), { level: 'admin' });
     const low = await connect(system(), connector, { level: 'analytics' });
@@ -81,7 +81,7 @@ describe('A permission level', () => {
     expect(structured(answer)).to.include.keys('email', 'phone');
   });
 
-  it('that the link can never give is a tool error, not a challenge', async () => {
+  it('a call above the level of the connect link is a tool error, not a challenge', async () => {
     const memberId = await someMember();
     const { link, accessToken } = await connectAt('operations', 'operations');
     const { status, headers, rpc } = await callTool(link, accessToken, 'payment_details', {
@@ -92,7 +92,7 @@ describe('A permission level', () => {
     expect(rpc?.result?.isError).to.equal(true);
   });
 
-  it('decides which tools are listed: those it can ever reach', async () => {
+  it('tools/list has the tools that the connect link can reach', async () => {
     const { link, accessToken } = await connectAt('analytics', 'admin');
     const { rpc } = await call(link, accessToken, { jsonrpc: '2.0', id: 1, method: 'tools/list' });
     const names = rpc?.result?.tools?.map(({ name }) => name);
@@ -100,7 +100,7 @@ describe('A permission level', () => {
     expect(names).to.not.include('payment_details');
   });
 
-  it('full is recorded, every call, before its result is out', async () => {
+  it('every call with full is audited before its response is sent', async () => {
     const memberId = await someMember();
     const { link, accessToken, client } = await connectAt('full');
     const recorded = async () =>
@@ -124,7 +124,7 @@ describe('A permission level', () => {
     }
   });
 
-  it('below full leaves no record of calls', async () => {
+  it('calls below full are not audited', async () => {
     const { link, accessToken, client } = await connectAt('admin');
     await callTool(link, accessToken, 'find_members');
     const calls = (await readAudit(system())).filter(({ event, clientId }) => {

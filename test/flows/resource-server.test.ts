@@ -1,4 +1,4 @@
-// The resource server lets in who holds a good token for this very link, and tells everybody else what to do (RFC 6750, RFC 9728).
+// RFC 6750, RFC 9728.
 import { expect } from 'chai';
 import { SignJWT, decodeJwt, generateKeyPair, UnsecuredJWT } from 'jose';
 import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
@@ -11,10 +11,10 @@ import { useSystem } from '../support/system.ts';
 
 const PING = { jsonrpc: '2.0', id: 1, method: 'ping' };
 
-describe('Without a good token', () => {
+describe('A request without a valid token', () => {
   const system = useSystem();
 
-  /** As the contract has it, to the byte. */
+  /** The exact response body of the challenge. */
   function challenge({ id, level }: Connector): string {
     const metadata = `${system().resource}/.well-known/oauth-protected-resource/connect/${id}/mcp`;
     return `Bearer resource_metadata="${metadata}", scope="${level}"`;
@@ -25,7 +25,7 @@ describe('Without a good token', () => {
     return rawRequest(link, { path: pathname, ...options, headers: { host, ...options.headers } });
   }
 
-  it('RSV-04 every method is challenged, before anything about the message', async () => {
+  it('RSV-04 every method is challenged before the message is read', async () => {
     const connector = await createConnector(system());
     const messages: RawRequest[] = [
       {},
@@ -45,7 +45,7 @@ describe('Without a good token', () => {
     }
   });
 
-  it('RSV-04 a bad token is called that', async () => {
+  it('RSV-04 a malformed token is invalid_token', async () => {
     const connector = await createConnector(system());
     for (const token of ['x', 'a.b.c', 'x'.repeat(9000), 'Bearer', '"', 'ey.ey.ey']) {
       const headers = { authorization: `Bearer ${token}` };
@@ -56,7 +56,7 @@ describe('Without a good token', () => {
     }
   });
 
-  it('RSV-01 a token made by somebody else is a bad one', async () => {
+  it('RSV-01 a forged token is invalid_token', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
     const claims = decodeJwt(accessToken);
@@ -79,7 +79,7 @@ describe('Without a good token', () => {
     expect(await isAccepted(connector.link, accessToken)).to.equal(true);
   });
 
-  it('RSV-03 a token anywhere but in the header counts for nothing', async () => {
+  it('RSV-03 a token outside the Authorization header is ignored', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
     const { pathname } = new URL(connector.link);
@@ -95,7 +95,7 @@ describe('Without a good token', () => {
       expect((await ask(connector, { method: 'POST', ...request })).status).to.equal(401);
   });
 
-  it('RSV-01 an expired token is a bad one', async () => {
+  it('RSV-01 an expired token is invalid_token', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
     advanceClock(3540);
@@ -106,7 +106,7 @@ describe('Without a good token', () => {
     expect(headers.get('www-authenticate')).to.include('error="invalid_token"');
   });
 
-  it('RSV-08 a page of another site is refused before anything else', async () => {
+  it('RSV-08 a request from a foreign origin is refused before authentication', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);
     for (const origin of ['https://evil.example', 'null', 'http://localhost.evil.example']) {
@@ -125,10 +125,10 @@ describe('Without a good token', () => {
   });
 });
 
-describe('A connect link', () => {
+describe('The connect link at the resource server', () => {
   const system = useSystem();
 
-  it('CNX-09 that never was is not found, and says nothing of those that are', async () => {
+  it('CNX-09 an unknown connect link is 404, and the response does not depend on which links exist', async () => {
     for (const id of ['x', 'x'.repeat(22), 'x'.repeat(23), 'a b']) {
       const link = `${system().resource}/connect/${encodeURIComponent(id)}/mcp`;
       const { status, headers } = await call(link, undefined, PING);
@@ -149,7 +149,7 @@ describe('A connect link', () => {
     }
   }
 
-  it('CNX-07 that was revoked is gone at once, with everything it gave', async () => {
+  it('CNX-07 a revoked connect link and its tokens are rejected at once', async () => {
     const connector = await createConnector(system());
     const { server, client, accessToken, refreshToken } = await connect(system(), connector);
     const code = await obtainCode(system(), connector, { person: 'grace' });
@@ -162,7 +162,7 @@ describe('A connect link', () => {
     expect([redeemed.status, redeemed.body.error]).to.deep.equal([400, 'invalid_grant']);
   });
 
-  it('CNX-07 that expired is gone too', async () => {
+  it('CNX-07 an expired connect link is rejected', async () => {
     const expiresAt = new Date(Date.now() + 600_000).toISOString();
     const connector = await createConnector(system(), { expiresAt });
     const { server, client, accessToken, refreshToken } = await connect(system(), connector);
@@ -172,7 +172,7 @@ describe('A connect link', () => {
     expect((await refresh(server, client, refreshToken)).body.error).to.equal('invalid_grant');
   });
 
-  it('leaves others alone when it is revoked', async () => {
+  it('revoking one connect link does not affect others', async () => {
     const [one, other] = [await createConnector(system()), await createConnector(system())];
     const { accessToken } = await connect(system(), other);
     await revokeConnector(system(), one.id);
@@ -184,7 +184,7 @@ describe('Revocation by the client', () => {
   const system = useSystem();
 
   for (const which of ['accessToken', 'refreshToken'] as const) {
-    it(`of its ${which} is prompt (RFC 7009)`, async () => {
+    it(`revoking the client's ${which} takes effect at once (RFC 7009)`, async () => {
       const connector = await createConnector(system());
       const connection = await connect(system(), connector);
       const { server, client, accessToken, refreshToken } = connection;
@@ -204,7 +204,7 @@ describe('Revocation by the client', () => {
 describe('Revocation by another client', () => {
   const system = useSystem();
 
-  it('does nothing, and says nothing', async () => {
+  it("revoking another client's token has no effect, and the response reveals nothing", async () => {
     const connector = await createConnector(system());
     const { server, client, accessToken, refreshToken } = await connect(system(), connector);
     const stranger = await registerClient(server);
@@ -221,10 +221,10 @@ describe('Revocation by another client', () => {
   });
 });
 
-describe('The address without a connect link', () => {
+describe('The MCP address without a connect link', () => {
   const system = useSystem();
 
-  it('says what to use instead, and starts no sign-in', async () => {
+  it('the response says what to use instead, and starts no sign-in', async () => {
     for (const token of [undefined, 'x']) {
       const { status, headers, text } = await call(`${system().resource}/mcp`, token, PING);
       expect(status).to.equal(401);

@@ -1,4 +1,4 @@
-// An official SDK client that calls a tool above its level gets there when the person agrees, and stops where nobody can agree (MCP authorization, scope challenges).
+// MCP authorization: scope challenges.
 import { expect } from 'chai';
 import type { Browser as Chromium } from 'playwright-core';
 import { launchChromium } from '../pages/chromium.ts';
@@ -21,7 +21,7 @@ const v2 =
     connectSdkV2(link, mode, options);
 
 const SDKS: [name: string, connect: Connect, keeps: boolean][] = [
-  // With a refresh token SDK v1 refreshes on `insufficient_scope`, and never asks the person.
+  // With a refresh token, SDK v1 refreshes on `insufficient_scope` and never asks the person.
   ['SDK v1, without a refresh token', connectSdkV1, false],
   ['SDK v2, 2025 revisions', v2('legacy'), true],
   ['SDK v2, revision 2026-07-28', v2('auto'), true],
@@ -37,10 +37,10 @@ async function failureOf(call: Promise<unknown>): Promise<string> {
   );
 }
 
-describe('A client that calls a tool above its level', () => {
+describe('An SDK client that calls a tool above its level', () => {
   const system = useSystem();
 
-  /** Connected with the level analytics; `wishes` is what the person wants the next time they are asked. */
+  /** Connected at the level analytics; `wishes` applies to the next authorization. */
   async function connectLow(connect: Connect, ceiling: Level, first: AuthorizeOptions = {}) {
     const { link } = await createConnector(system(), { level: ceiling });
     const browser = openBrowser(system().origins);
@@ -57,7 +57,7 @@ describe('A client that calls a tool above its level', () => {
   for (const [name, connect, keeps] of SDKS) {
     const stay = keeps ? {} : { stay: false };
 
-    it(`asks the person for that level, and the call succeeds (${name})`, async () => {
+    it(`the client asks the person for the required level, and the call succeeds (${name})`, async () => {
       const { client, person, asked } = await connectLow(connect, 'admin', stay);
       person.wishes = stay;
       expect(await failureOf(client.callTool(...CONTACT))).to.equal('UnauthorizedError');
@@ -68,7 +68,7 @@ describe('A client that calls a tool above its level', () => {
       await client.close();
     });
 
-    it(`goes on at its own level when the person does not agree (${name})`, async () => {
+    it(`the client keeps its level if the person does not agree (${name})`, async () => {
       const { client, asked } = await connectLow(connect, 'admin', stay);
       expect(await failureOf(client.callTool(...CONTACT))).to.equal('UnauthorizedError');
       await client.finishSignIn();
@@ -77,7 +77,7 @@ describe('A client that calls a tool above its level', () => {
       await client.close();
     });
 
-    it(`is told so at once where the link ends, and asks nobody (${name})`, async () => {
+    it(`the client gets a tool error and asks nobody if the level exceeds that of the connect link (${name})`, async () => {
       const { client } = await connectLow(connect, 'admin', stay);
       for (let attempt = 0; attempt < 3; attempt += 1)
         expect(await client.callTool(...PAYMENT)).to.equal(undefined);
@@ -86,14 +86,14 @@ describe('A client that calls a tool above its level', () => {
       await client.close();
     });
 
-    it(`asks once at most for each call, and not in a loop, when the person may not hold that level (${name})`, async () => {
+    it(`the client asks at most once for each call if the person may not have the level (${name})`, async () => {
       const first = { ...stay, person: 'grace' } as const;
       const { client, person } = await connectLow(connect, 'full', first);
       person.wishes = stay;
       expect(await failureOf(client.callTool(...PAYMENT))).to.equal('UnauthorizedError');
       await client.finishSignIn();
       const again = await failureOf(client.callTool(...PAYMENT));
-      // SDK v1 remembers that it asked for this before.
+      // SDK v1 remembers that it has already asked for this scope.
       expect(again).to.equal(keeps ? 'UnauthorizedError' : 'StreamableHTTPError');
       expect(client.signIns()).to.equal(keeps ? 3 : 2);
       expect(await client.callTool('club_overview')).to.have.property('members');
@@ -101,7 +101,7 @@ describe('A client that calls a tool above its level', () => {
     });
   }
 
-  it('is not sent in a loop by SDK v1 with a refresh token, which asks nobody and keeps its level', async () => {
+  it('SDK v1 with a refresh token does not loop, asks nobody and keeps its level', async () => {
     const { client, person } = await connectLow(connectSdkV1, 'admin');
     person.wishes = {};
     for (let attempt = 0; attempt < 2; attempt += 1)
@@ -112,7 +112,7 @@ describe('A client that calls a tool above its level', () => {
   });
 });
 
-describe('In a real browser, a client that calls a tool above its level', function () {
+describe('Step-up in Chromium', function () {
   this.timeout(40_000);
   const system = useSystem();
   let chromium: Chromium;
@@ -121,7 +121,7 @@ describe('In a real browser, a client that calls a tool above its level', functi
   });
   after(() => chromium?.close());
 
-  it('gets there when the person approves the page as it comes', async () => {
+  it('the client reaches the required level if the person approves the page unchanged', async () => {
     const { link } = await createConnector(system(), { level: 'admin' });
     const context = await chromium.newContext();
     const picks: Level[] = ['analytics'];

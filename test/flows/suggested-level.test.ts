@@ -1,4 +1,3 @@
-// The level that the consent page preselects: the lower of what the client requests and what the connector suggests, and none that is recorded.
 import { expect } from 'chai';
 import type { Level } from '../../src/permission-level.ts';
 import { createConnector } from '../support/management-api.ts';
@@ -30,10 +29,13 @@ describe('The level that the consent page preselects', () => {
 
   const CASES: [string, Case][] = [
     ['is the level of the connector', { level: 'admin', selected: 'admin' }],
-    ['is not recorded', { level: 'full', selected: 'admin' }],
-    ['is not recorded when that is requested', { level: 'full', scope: 'full', selected: 'admin' }],
+    ['is never one whose calls are audited', { level: 'full', selected: 'admin' }],
     [
-      'is not recorded when that is suggested',
+      'is not one whose calls are audited, even if it is requested',
+      { level: 'full', scope: 'full', selected: 'admin' },
+    ],
+    [
+      'is not one whose calls are audited, even if it is suggested',
       { level: 'full', suggestedLevel: 'full', selected: 'admin' },
     ],
     [
@@ -41,20 +43,20 @@ describe('The level that the consent page preselects', () => {
       { level: 'full', suggestedLevel: 'operations', selected: 'operations' },
     ],
     [
-      'is what the connector suggests when more is requested',
+      'is what the connector suggests if more is requested',
       { level: 'full', suggestedLevel: 'analytics', scope: 'admin', selected: 'analytics' },
     ],
     [
-      'is what the client requests when more is suggested',
+      'is what the client requests if more is suggested',
       { level: 'full', suggestedLevel: 'admin', scope: 'operations', selected: 'operations' },
     ],
     [
-      'is what the person may hold when more is suggested',
+      'is what the person may have if more is suggested',
       { level: 'full', suggestedLevel: 'admin', person: 'grace', selected: 'operations' },
     ],
   ];
   for (const [title, { level, suggestedLevel, scope, person, selected }] of CASES) {
-    it(`CON-20 ${title}`, async () => {
+    it(`CON-20 the preselected level ${title}`, async () => {
       const suggested = suggestedLevel ? { suggestedLevel } : {};
       const { link } = await createConnector(system(), { level, ...suggested });
       const { server } = await discover(link);

@@ -1,4 +1,4 @@
-// The token endpoint answers everything in JSON that nobody keeps, with the RFC's error (RFC 6749 section 5.2).
+// RFC 6749 section 5.2.
 import { expect } from 'chai';
 import { createConnector, type Connector } from '../support/management-api.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
@@ -15,7 +15,7 @@ describe('The token endpoint', () => {
     connector = await createConnector(system());
   });
 
-  /** Sends a request of any kind, and expects what every refusal has in common. */
+  /** Sends a request and expects a refusal in JSON that is not cached. */
   async function refused(options: { method?: string; type?: string; body?: string }) {
     const { method = 'POST', type = FORM, body } = options;
     const response = await fetch(`${system().auth}/oauth/token`, {
@@ -30,7 +30,7 @@ describe('The token endpoint', () => {
     return { status: response.status, error: answer.error };
   }
 
-  it('refuses what is no token request', async () => {
+  it("a request that is not a token request is refused with the RFC's error", async () => {
     const { server } = await discover(connector.link);
     const { id } = await registerClient(server);
     const requests: [Parameters<typeof refused>[0], number, string | undefined][] = [
@@ -62,12 +62,12 @@ describe('The token endpoint', () => {
     }
   });
 
-  it('has no other method', async () => {
+  it('methods other than POST are refused', async () => {
     for (const method of ['GET', 'PUT', 'DELETE', 'PATCH'])
       expect((await refused({ method })).status).to.be.oneOf([404, 405]);
   });
 
-  it('refuses bodies of more than 16 kB, whether they say so beforehand or not', async () => {
+  it('a body of more than 16 kB is refused, with and without Content-Length', async () => {
     const body = `grant_type=refresh_token&refresh_token=${'x'.repeat(17 * 1024)}`;
     expect((await refused({ body })).status).to.equal(413);
     const answer = await rawRequest(system().auth, {
@@ -81,7 +81,7 @@ describe('The token endpoint', () => {
     expect(JSON.parse(answer.body).error).to.be.a('string');
   });
 
-  it('knows a confidential client by its secret only', async () => {
+  it('a confidential client is authenticated only by its secret', async () => {
     for (const method of ['client_secret_basic', 'client_secret_post'] as const) {
       const code = await obtainCode(system(), connector, { method });
       const impostors: Client[] = [
@@ -101,7 +101,7 @@ describe('The token endpoint', () => {
     }
   });
 
-  it('takes no access token, and no code, for a refresh token, nor the other way round', async () => {
+  it('access tokens, codes and refresh tokens are not interchangeable', async () => {
     const { server, client, accessToken, refreshToken } = await connect(system(), connector);
     const code = await obtainCode(system(), connector, { as: { client } });
     const value = code.callback.searchParams.get('code') ?? '';

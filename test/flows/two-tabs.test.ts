@@ -1,4 +1,3 @@
-// One browser, several tabs: another person signs in meanwhile, a form is sent twice, a sign-in grows old.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector } from '../support/management-api.ts';
@@ -15,7 +14,7 @@ import { useSystem } from '../support/system.ts';
 
 const HOUR = 3600;
 
-describe('In one browser', () => {
+describe('One browser with several tabs', () => {
   const system = useSystem();
 
   async function prepare() {

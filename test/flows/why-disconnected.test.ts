@@ -1,4 +1,3 @@
-// Why did it disconnect? Whatever ends a connection or has a refresh refused, the grant says why for 30 days, in a code and in words.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { REASONS, type Reason } from '../../src/grants/reasons.ts';
@@ -29,7 +28,7 @@ const grantOf = ({ accessToken }: Pick<TokenFamily, 'accessToken'>) =>
 
 type End = (system: System, family: TokenFamily) => Promise<unknown>;
 
-/** With the event in the audit log of those that are recorded with the grant. */
+/** `event` is the audit event that is recorded with the end of the grant. */
 const ENDS: { reason: Reason; end: End; event?: string }[] = [
   {
     reason: 'refresh_replay',
@@ -79,9 +78,9 @@ const ENDS: { reason: Reason; end: End; event?: string }[] = [
   { reason: 'idle', end: async () => advanceClock(30 * DAY) },
 ];
 
-onEachStore('A connection that ended', (system) => {
+onEachStore('The reason why a connection ended', (system) => {
   for (const { reason, end, event } of ENDS)
-    it(`says that it was because of ${reason}, and the refresh is refused`, async () => {
+    it(`the grant states the reason ${reason}, and the refresh is refused`, async () => {
       const person = reason === 'account_disabled' ? 'grace' : 'ada';
       const family = await connectWithRefreshToken(system(), { person });
       expect(await showGrant(system(), grantOf(family))).to.include({ state: 'active' });
@@ -95,7 +94,7 @@ onEachStore('A connection that ended', (system) => {
       expect(audit.map((item) => item.event)).to.deep.equal(event ? [event] : []);
     });
 
-  it('says that its code was used twice', async () => {
+  it('the grant states that its code was used twice', async () => {
     const code = await obtainCode(system(), await createConnector(system()));
     const { body } = await redeem(code);
     advanceClock(2);
@@ -104,7 +103,7 @@ onEachStore('A connection that ended', (system) => {
     expect(await showGrant(system(), id)).to.include({ state: 'ended', reason: 'code_replay' });
   });
 
-  it('says that the person did not let the app stay connected', async () => {
+  it('the grant states that the person did not let the app stay connected', async () => {
     const connection = await connect(system(), await createConnector(system()), { stay: false });
     expect(await showGrant(system(), grantOf(connection))).to.include({ state: 'active' });
     advanceClock(3600);
@@ -112,7 +111,7 @@ onEachStore('A connection that ended', (system) => {
     expect(grant).to.include({ state: 'ended', reason: 'not_renewable' });
   });
 
-  it('says that it reached its longest time', async () => {
+  it('the grant states that it reached its maximum lifetime', async () => {
     const family = await connectWithRefreshToken(system());
     let { refreshToken } = family;
     for (let month = 0; month < 3; month += 1) {
@@ -126,13 +125,13 @@ onEachStore('A connection that ended', (system) => {
   });
 });
 
-describe('Why a connection ended', () => {
+describe('The retention of end reasons', () => {
   const system = useSystem();
 
   for (const { reason, end } of ENDS.filter((one) =>
     ['idle', 'revoked_by_client'].includes(one.reason),
   ))
-    it(`is told for 30 days and not longer (${reason})`, async () => {
+    it(`the reason is kept for 30 days (${reason})`, async () => {
       const family = await connectWithRefreshToken(system());
       await end(system(), family);
       advanceClock(30 * DAY - 60);
@@ -142,7 +141,7 @@ describe('Why a connection ended', () => {
       expect(gone).to.match(/404 .*kept for 30 days/);
     });
 
-  it('names refreshes that were refused, once an hour for each reason, and keeps them after they ceased', async () => {
+  it('refused refreshes are listed once an hour for each reason, and stay listed after they cease', async () => {
     const family = await connectWithRefreshToken(system());
     await changeAccount(system(), claimOf(family.accessToken, 'sub'), 'disable');
     for (let attempt = 0; attempt < 3; attempt += 1)
