@@ -8,7 +8,7 @@ describe('the console', function () {
   const { system, signIn, send, audited } = useConsole();
 
   describe('connectors', () => {
-    /** What is to be copied, as text. */
+    /** The text of each <pre> sample. */
     function samplesIn({ html }: Page): string[] {
       const samples = [...html.matchAll(/<pre [^>]*><bdi>([^<]*)<\/bdi>/g)];
       return samples.map(([, text = '']) => text.replaceAll('&#34;', '"'));

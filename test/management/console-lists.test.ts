@@ -32,7 +32,7 @@ describe('the lists of the console', function () {
     return page;
   }
 
-  /** Presses the button of the form that is posted to `path` for the record `id`. */
+  /** Submits the form with the action `path` for the record `id`. */
   async function press(page: Page, path: string, id: string): Promise<Page> {
     const form = page.forms.find(
       ({ action, controls }) =>
@@ -134,7 +134,7 @@ describe('the lists of the console', function () {
 
   let elapsed = 0;
 
-  /** A while after what other tests did to her, because a sign-in within the same second does not count. */
+  /** Moves the clock past the actions of other tests, because a sign-in within the same second does not count. */
   async function graceConnected() {
     advanceClock((elapsed += 60));
     const connector = await createConnector(system());

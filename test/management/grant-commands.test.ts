@@ -21,7 +21,7 @@ describe('the commands for grants and clients', () => {
   });
   afterEach(() => host.close());
 
-  /** As approval, exchange and registration leave them. */
+  /** Stores a grant as approval, code exchange and registration do. */
   async function makeGrant(clientName = 'An app', clientId = CLIENT): Promise<void> {
     const { store } = host;
     const owners = { account: ACCOUNT, client: clientId, connector };

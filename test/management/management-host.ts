@@ -29,7 +29,7 @@ export type ManagementHost = {
   /** Contains the store. Removed when the host is closed. */
   directory: string;
   store: Store;
-  /** Seconds the host's clock is ahead of ours. */
+  /** Seconds by which the host's clock is ahead of the real one. */
   clock: { ahead: number };
   close: () => Promise<void>;
 };
@@ -85,7 +85,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
 
 type Answer = { status: number; headers: Headers; body: Record<string, unknown> };
 
-/** Sends a request with the key, as JSON when there is a body; `headers` come last. The response is validated against the OpenAPI document. */
+/** Sends a request with the key, as JSON if there is a body; `headers` come last. The response is validated against the OpenAPI document. */
 export async function request(
   { url }: ManagementHost,
   method: string,

@@ -66,10 +66,10 @@ describe('minted tokens over the management API', () => {
   });
 
   for (const [title, expiry, seconds] of [
-    ['90 days unless something else is wished', {}, 90 * DAY],
-    ['as long as wished', { expiresIn: '30d' }, 30 * DAY],
-    ['a second, when that is wished', { expiresIn: '1s' }, 1],
-    ['a leap year at most', { expiresIn: '366d' }, 366 * DAY],
+    ['90 days by default', {}, 90 * DAY],
+    ['for the requested time', { expiresIn: '30d' }, 30 * DAY],
+    ['one second at least', { expiresIn: '1s' }, 1],
+    ['366 days at most', { expiresIn: '366d' }, 366 * DAY],
   ] as const) {
     it(`a minted token lives ${title}`, async () => {
       const { expiresAt } = await mint({ ...GOOD, ...expiry });
@@ -180,20 +180,20 @@ describe('minted tokens over the management API', () => {
     ['a name of two lines', { name: 'a\nb' }, /^name: .*visible/],
     ['no level', { level: undefined }, /^level: one of analytics, operations, admin, full$/],
     ['an unknown level', { level: 'root' }, /^level: one of analytics/],
-    ['more than 366 days', { expiresIn: '367d' }, /^expiresIn: at most 366d/],
-    ['very much more', { expiresIn: '999999d' }, /^expiresIn: at most 366d/],
-    ['no time at all', { expiresIn: '0s' }, /^expiresIn: a duration such as/],
-    ['for ever', { expiresIn: null }, /^expiresIn: /],
-    ['for ever, as a time', { expiresAt: null }, /^expiresAt: /],
+    ['an expiry of 367 days', { expiresIn: '367d' }, /^expiresIn: at most 366d/],
+    ['an expiry far beyond 366 days', { expiresIn: '999999d' }, /^expiresIn: at most 366d/],
+    ['a duration of zero', { expiresIn: '0s' }, /^expiresIn: a duration such as/],
+    ['a null duration', { expiresIn: null }, /^expiresIn: /],
+    ['a null time', { expiresAt: null }, /^expiresAt: /],
     [
       'a time that has passed',
       { expiresAt: '2020-01-01T00:00:00Z' },
       /^expiresAt: a time in the future/,
     ],
-    ['a time too far off', { expiresAt: '2999-01-01T00:00:00Z' }, /^expiresAt: at most 366d/],
+    ['a time beyond 366 days', { expiresAt: '2999-01-01T00:00:00Z' }, /^expiresAt: at most 366d/],
     ['two expiries', { expiresIn: '1d', expiresAt: '2999-01-01T00:00:00Z' }, /not both/],
     ['a limit of uses', { maxUses: 5 }, /^unknown: maxUses/],
-    ['a token of its own', { token: 'x' }, /^unknown: token/],
+    ['a token chosen by the caller', { token: 'x' }, /^unknown: token/],
   ] as const) {
     it(`STK-02 a token with ${title} is refused, and nothing is minted`, async () => {
       const { status, body } = await request(host, 'POST', TOKENS, { body: { ...GOOD, ...wrong } });

@@ -34,10 +34,10 @@ describe('refusals of the management host', () => {
   for (const [title, authorization] of [
     ['no key', ''],
     ['a wrong key', `Bearer ${KEY.slice(0, -1)}x`],
-    ['the beginning of the key', `Bearer ${KEY.slice(0, -1)}`],
-    ['more than the key', `Bearer ${KEY}x`],
+    ['a truncated key', `Bearer ${KEY.slice(0, -1)}`],
+    ['the key with a suffix', `Bearer ${KEY}x`],
     ['an empty key', 'Bearer '],
-    ['another scheme', `Basic ${Buffer.from(`admin:${KEY}`).toString('base64')}`],
+    ['another authentication scheme', `Basic ${Buffer.from(`admin:${KEY}`).toString('base64')}`],
     ['the key without a scheme', KEY],
   ] as const) {
     it(`ADM-05 STK-05 the host refuses ${title} on every path of the API before any other check`, async () => {
@@ -128,9 +128,9 @@ describe('refusals of the management host', () => {
     ['a name of 81 characters', { name: 'x'.repeat(81) }, /^name: 1 to 80/],
     ['a name that is a number', { name: 7 }, /^name: /],
     ['a name with an escape sequence', { name: 'a\u001b[2J' }, /^name: .*visible/],
-    ['a name that turns text round', { name: 'a\u202Eb' }, /^name: .*visible/],
+    ['a name with a right-to-left override', { name: 'a\u202Eb' }, /^name: .*visible/],
     ['a name of two lines', { name: 'a\nb' }, /^name: .*visible/],
-    ['a name with half a character', { name: 'a\ud800' }, /^name: .*visible/],
+    ['a name with a lone surrogate', { name: 'a\ud800' }, /^name: .*visible/],
     ['no level', { level: undefined }, /^level: one of analytics, operations, admin, full$/],
     ['an unknown level', { level: 'root' }, /^level: one of analytics/],
     ['a level in capitals', { level: 'Full' }, /^level: one of analytics/],
@@ -139,16 +139,16 @@ describe('refusals of the management host', () => {
       { level: 'operations', suggestedLevel: 'full' },
       /^suggestedLevel: at most the level of the connector$/,
     ],
-    ['an unknown suggestion', { suggestedLevel: 'root' }, /^suggestedLevel: one of analytics/],
+    ['an unknown suggested level', { suggestedLevel: 'root' }, /^suggestedLevel: one of analytics/],
     ['a limit of 0', { maxUses: 0 }, /^maxUses: a whole number from 1 to/],
     ['a negative limit', { maxUses: -1 }, /^maxUses: /],
-    ['a limit of one and a half', { maxUses: 1.5 }, /^maxUses: /],
+    ['a limit of 1.5', { maxUses: 1.5 }, /^maxUses: /],
     ['a limit that is text', { maxUses: '5' }, /^maxUses: /],
     ['a limit that is null', { maxUses: null }, /^maxUses: /],
-    ['a limit beyond what a record holds', { maxUses: 10_001 }, /^maxUses: /],
+    ['a limit above 10000', { maxUses: 10_001 }, /^maxUses: /],
     ['a duration without a unit', { expiresIn: '30' }, /^expiresIn: a duration such as/],
     ['a negative duration', { expiresIn: '-1d' }, /^expiresIn: /],
-    ['no time at all', { expiresIn: '0s' }, /^expiresIn: /],
+    ['a duration of zero', { expiresIn: '0s' }, /^expiresIn: /],
     ['a duration that is a number', { expiresIn: 30 }, /^expiresIn: /],
     [
       'a time that has passed',
@@ -159,8 +159,8 @@ describe('refusals of the management host', () => {
     ['a day that does not exist', { expiresAt: '2999-02-30T00:00:00Z' }, /^expiresAt: /],
     ['a time in seconds', { expiresAt: 32_503_680_000 }, /^expiresAt: /],
     ['two expiries', { expiresIn: '1d', expiresAt: '2999-01-01T00:00:00Z' }, /not both/],
-    ['a member it does not know', { colour: 'red' }, /^unknown: colour/],
-    ['a member only it may set', { uses: -5 }, /^unknown: uses/],
+    ['an unknown member', { colour: 'red' }, /^unknown: colour/],
+    ['a read-only member', { uses: -5 }, /^unknown: uses/],
   ] as const) {
     it(`the host refuses a connector with ${title}`, async () => {
       const body = { ...GOOD, ...wrong };

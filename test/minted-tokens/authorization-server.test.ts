@@ -1,4 +1,3 @@
-// A minted token is nothing to the authorization server and to the management API, whatever it is presented as.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
@@ -9,7 +8,7 @@ import { useSystem } from '../support/system.ts';
 import { postToken } from '../support/token-endpoints.ts';
 import { addressOf, askRaw, findListed, mint } from './minting.ts';
 
-describe('The authorization server', () => {
+describe('A minted token at the authorization server', () => {
   const system = useSystem({
     file: {
       authorization: {
@@ -20,7 +19,7 @@ describe('The authorization server', () => {
     },
   });
 
-  it('STK-04 gives nothing for a minted token, knows nothing of it, and cannot revoke it', async () => {
+  it('STK-04 the authorization server and the management API reject a minted token in every role', async () => {
     const { id, token } = await mint(system());
     const { link } = await createConnector(system());
     const { server } = await discover(link);
@@ -34,7 +33,7 @@ describe('The authorization server', () => {
 
     const { status } = await postToken(server.revocation_endpoint, client, token);
     expect(status).to.be.within(200, 400);
-    // Longer than a resource server goes by what it read.
+    // Longer than a resource server caches the record.
     advanceClock(11);
     expect(await isAccepted(addressOf(system()), token)).to.equal(true);
 

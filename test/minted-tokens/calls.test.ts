@@ -1,4 +1,3 @@
-// A minted token in the hands of a program without OAuth: what it reaches at /mcp, what it never reaches, and what is recorded of it.
 import { inspect } from 'node:util';
 import { assert, expect } from 'chai';
 import { isAtLeast, LEVELS, type Level } from '../../src/permission-level.ts';
@@ -10,7 +9,7 @@ import { onEachStore, useSystem } from '../support/system.ts';
 import { addressOf, findListed, listMinted, mint } from './minting.ts';
 import { SDKS } from './sdk.ts';
 
-/** The lowest level that each tool of the sample needs. */
+/** The level that each tool of the sample requires. */
 const TOOLS: Record<string, Level> = {
   club_overview: 'analytics',
   find_members: 'operations',
@@ -18,9 +17,9 @@ const TOOLS: Record<string, Level> = {
   payment_details: 'full',
 };
 
-onEachStore('A client with a minted token in a header', (system) => {
+onEachStore('An SDK client with a minted token', (system) => {
   for (const [name, connect] of SDKS)
-    it(`lists and calls tools, and nobody signs in (${name})`, async () => {
+    it(`the client lists and calls tools without a sign-in (${name})`, async () => {
       const { token } = await mint(system(), { level: 'full' });
       const client = await connect(addressOf(system()), token);
       try {
@@ -34,7 +33,7 @@ onEachStore('A client with a minted token in a header', (system) => {
     });
 
   for (const [name, connect] of SDKS)
-    it(`is told of an error by the tools above its level, which are not listed (${name})`, async () => {
+    it(`tools above the token's level are not listed, and calling them is a tool error (${name})`, async () => {
       const { token } = await mint(system(), { level: 'analytics' });
       const client = await connect(addressOf(system()), token);
       try {
@@ -50,7 +49,7 @@ onEachStore('A client with a minted token in a header', (system) => {
     });
 
   for (const [name, connect] of SDKS)
-    it(`gets no further with a token that is not good (${name})`, async () => {
+    it(`an invalid minted token fails without a sign-in (${name})`, async () => {
       const { token } = await mint(system());
       const refusal = await connect(addressOf(system()), `${token}x`).then(
         () => 'connected',
@@ -62,7 +61,7 @@ onEachStore('A client with a minted token in a header', (system) => {
     });
 });
 
-describe('A minted token', () => {
+describe('The level of a minted token', () => {
   const system = useSystem();
 
   async function someMember(): Promise<string> {
@@ -74,7 +73,7 @@ describe('A minted token', () => {
   }
 
   for (const level of LEVELS)
-    it(`of the level ${level} lists and runs what that level may, and never steps up`, async () => {
+    it(`a token of the level ${level} lists and runs the tools up to that level, and never steps up`, async () => {
       const { token } = await mint(system(), { level });
       const url = addressOf(system());
       const { rpc } = await call(url, token, { jsonrpc: '2.0', id: 1, method: 'tools/list' });
@@ -91,7 +90,7 @@ describe('A minted token', () => {
       }
     });
 
-  it('of the level full leaves a record of every call before its answer is out', async () => {
+  it('every call with the level full is audited before its response is sent', async () => {
     const { id, token } = await mint(system(), { level: 'full' });
     const client = `minted:${id}`;
     const calls = async () =>
@@ -111,7 +110,7 @@ describe('A minted token', () => {
     }
   });
 
-  it('below full leaves no record of calls', async () => {
+  it('calls below full are not audited', async () => {
     const { id, token } = await mint(system(), { level: 'admin' });
     expect(await isAccepted(addressOf(system()), token)).to.equal(true);
     const events = (await readAudit(system())).filter(
@@ -124,7 +123,7 @@ describe('A minted token', () => {
 onEachStore('The last use of a minted token', (system) => {
   const lastUsed = async (id: string) => (await findListed(system(), id))?.lastUsedAt;
 
-  it('is listed after the first call, and moves with later ones, a minute apart', async () => {
+  it('the last use is listed after the first call, and updated at most once a minute', async () => {
     const { id, token } = await mint(system());
     expect(await lastUsed(id)).to.equal(undefined);
     const before = Date.now();
@@ -144,7 +143,7 @@ onEachStore('The last use of a minted token', (system) => {
     expect(Date.parse(second)).to.be.within(later, Date.now());
   });
 
-  it('is that of each token, and of none for calls that were refused', async () => {
+  it('the last use is kept per token and not updated by refused calls', async () => {
     const [used, unused] = [await mint(system()), await mint(system())];
     expect(await isAccepted(addressOf(system()), `${unused.token}x`)).to.equal(false);
     expect(await isAccepted(addressOf(system()), used.token)).to.equal(true);
@@ -152,7 +151,7 @@ onEachStore('The last use of a minted token', (system) => {
     expect(await lastUsed(unused.id)).to.equal(undefined);
   });
 
-  it('costs nothing of what was minted: the expiry and the rest stay', async () => {
+  it('recording the last use keeps the expiry and every other member', async () => {
     const { id, token } = await mint(system(), { expiresIn: '1h' });
     const before = await findListed(system(), id);
     expect(await isAccepted(addressOf(system()), token)).to.equal(true);

@@ -1,4 +1,3 @@
-// Minted tokens in the store: twenty at once, one revocation of many, a restart, and nothing left anywhere that could be used as one.
 import { expect } from 'chai';
 import { startGatehouse } from '../../src/gatehouse.ts';
 import { createLogger } from '../../src/observability/logger.ts';
@@ -18,8 +17,8 @@ import { addressOf, askRaw, findListed, listMinted, mint, revoke } from './minti
 
 const AT_ONCE = 20;
 
-onEachStore('Many administrators at once', (system) => {
-  it('mint twenty tokens, which all work, are all listed, and are recorded once each', async () => {
+onEachStore('Concurrent minting and revocation', (system) => {
+  it('twenty tokens minted concurrently all work, are all listed, and are audited once each', async () => {
     const before = (await listMinted(system())).length;
     const names = Array.from({ length: AT_ONCE }, (_, index) => `Program ${index}`);
     const minted = await Promise.all(
@@ -38,7 +37,7 @@ onEachStore('Many administrators at once', (system) => {
       expect(events.filter(({ clientId }) => clientId === `minted:${id}`)).to.have.length(1);
   });
 
-  it('revoke one token: one of them does, and one revocation is recorded', async () => {
+  it('concurrent revocations of one token succeed once and are audited once', async () => {
     const { id } = await mint(system());
     const answers = await Promise.all(
       Array.from({ length: AT_ONCE }, () => askRaw(system(), 'DELETE', `/tokens/${id}`)),
@@ -50,7 +49,7 @@ onEachStore('Many administrators at once', (system) => {
   });
 });
 
-/** `fetch` finds out only with its next request that connections from before the restart are closed. */
+/** `fetch` notices only with its next request that connections from before the restart are closed. */
 async function answerAgain({ management, resource }: System): Promise<void> {
   for (const origin of [management, resource])
     await until(`${origin} to answer`, async () => {
@@ -61,8 +60,8 @@ async function answerAgain({ management, resource }: System): Promise<void> {
 }
 
 for (const store of STORES)
-  describe(`After a restart, on ${store}`, () => {
-    it('a minted token works and is listed as before, and a revoked one does not', async () => {
+  describe(`Minted tokens after a restart, on ${store}`, () => {
+    it('a minted token works and is listed as before, and a revoked one does not work', async () => {
       const place = await createDeployment({ store });
       try {
         const first = await startDeployment(place);
@@ -88,7 +87,7 @@ for (const store of STORES)
 
 type Left = { tokens: string[]; log: string; store: string; audit: string; list: string };
 
-/** Everything that can happen to a minted token, with the log at its most talkative. */
+/** Every operation on a minted token, at the most verbose log level. */
 async function liveOnce(system: System): Promise<string[]> {
   const url = addressOf(system);
   const { id, token } = await mint(system, { level: 'full' });
@@ -106,7 +105,7 @@ async function liveOnce(system: System): Promise<string[]> {
 }
 
 for (const store of STORES)
-  describe(`What is left of a minted token, on ${store}`, () => {
+  describe(`Occurrences of a minted token, on ${store}`, () => {
     let left: Left;
 
     before(async () => {
@@ -137,7 +136,7 @@ for (const store of STORES)
       ['audit', 'token_revoked'],
       ['list', '"lastFour"'],
     ] as const)
-      it(`STK-01 the ${where} has neither the token nor any part of it`, () => {
+      it(`STK-01 the ${where} contains neither the token nor any part of it`, () => {
         expect(left[where]).to.include(sign);
         for (const token of left.tokens)
           for (const part of token.split('.').slice(1)) {

@@ -1,4 +1,3 @@
-// Minted tokens outlive many rotations of the key that signed them, die when that key is replaced at once, and keep no other key published.
 import { assert, expect } from 'chai';
 import {
   loadSigningKeys,
@@ -16,7 +15,7 @@ import { addressOf, findListed, mint, type Minted } from './minting.ts';
 
 const DAY = 86_400;
 const WAITS = 600;
-/** What config/development.yaml leaves at its default. */
+/** The defaults of config/development.yaml. */
 const TOKEN_LIFETIME = 3600;
 const ROUNDS = 20;
 
@@ -51,7 +50,7 @@ const APART: Arrangement = {
 };
 
 for (const { title, start } of [...ONE_PROCESS, APART]) {
-  describe(`Minted tokens and rotation, ${title}`, () => {
+  describe(`Minted tokens and key rotation, ${title}`, () => {
     let started: Awaited<ReturnType<Arrangement['start']>> | undefined;
     beforeEach(async () => {
       started = await start();
@@ -66,7 +65,7 @@ for (const { title, start } of [...ONE_PROCESS, APART]) {
       return started.system;
     }
 
-    /** And until every process that serves them knows; it has ten minutes to. */
+    /** Also waits until every process that verifies them knows, which takes at most ten minutes. */
     async function rotate(body?: { atOnce: boolean }): Promise<Key[]> {
       const keys = await rotateKeys(system(), body);
       await until('the new key to be published', async () => {
@@ -77,7 +76,7 @@ for (const { title, start } of [...ONE_PROCESS, APART]) {
 
     const works = ({ token }: Minted) => isAccepted(addressOf(system()), token);
 
-    it('a token outlives a rotation, and its key goes when it has expired', async () => {
+    it('a token survives a rotation, and its key is removed when the token has expired', async () => {
       const minted = await mint(system(), { expiresIn: '30d' });
       const [next] = await rotate();
       advanceClock(WAITS + TOKEN_LIFETIME + WAITS + 60);
@@ -91,7 +90,7 @@ for (const { title, start } of [...ONE_PROCESS, APART]) {
       expect(await publishedIds(system())).to.deep.equal([next?.id]);
     });
 
-    it('a token minted while a new key waits outlives that rotation, and the next', async () => {
+    it('a token minted during a rotation survives that rotation and the next', async () => {
       await rotate();
       const minted = await mint(system(), { expiresIn: '30d' });
       expect(await works(minted)).to.equal(true);
@@ -108,7 +107,7 @@ for (const { title, start } of [...ONE_PROCESS, APART]) {
       expect(await works(later)).to.equal(true);
     });
 
-    it('a token works as soon as it is minted, just before and after a rotation', async () => {
+    it('a token is valid as soon as it is minted, just before and after a rotation', async () => {
       for (const passed of [0, WAITS - 1, 2]) {
         if (passed === 0) await rotate();
         advanceClock(passed);
@@ -116,7 +115,7 @@ for (const { title, start } of [...ONE_PROCESS, APART]) {
       }
     });
 
-    it('a key that signed no minted token goes as early as ever', async () => {
+    it('a key that signed no minted token is removed at the usual time', async () => {
       const minted = await mint(system(), { expiresIn: '366d' });
       const [second] = await rotate();
       advanceClock(WAITS + 1);
@@ -128,7 +127,7 @@ for (const { title, start } of [...ONE_PROCESS, APART]) {
         .and.to.not.include(second?.id);
     });
 
-    it('a token dies when its key is replaced at once, and the list says so', async () => {
+    it('an immediate rotation invalidates a token, and the list says so', async () => {
       const minted = await mint(system());
       expect(await works(minted)).to.equal(true);
       await rotate({ atOnce: true });
@@ -142,14 +141,14 @@ for (const { title, start } of [...ONE_PROCESS, APART]) {
 }
 
 for (const store of STORES)
-  describe(`Minting and rotating at the same instant, on ${store}`, () => {
+  describe(`Concurrent minting and rotation, on ${store}`, () => {
     let system: System;
     before(async () => {
       system = await startSystem({ store });
     });
     after(() => system.stop());
 
-    it('never leaves a token whose key goes before it expires', async () => {
+    it("a token's key is never removed before the token expires", async () => {
       const { store: opened } = await openSystemStore(system);
       const now = Math.ceil(Date.now() / 1000);
       const expiresAt = now + 90 * DAY;

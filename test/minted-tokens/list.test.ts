@@ -1,4 +1,3 @@
-// The list of minted tokens in the store: in order of age, without what is over, and whole again when a process could not read it.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -39,7 +38,7 @@ describe('The list of minted tokens', () => {
     return (await mintToken(store, wanted, ADDRESSES, moment)).record;
   }
 
-  it('is in order of age, to the millisecond', async () => {
+  it('the list is sorted by age, to the millisecond', async () => {
     const start = Math.floor(now());
     for (const [name, moment] of [
       ['C', start + 0.003],
@@ -52,14 +51,14 @@ describe('The list of minted tokens', () => {
     expect(names).to.deep.equal(['A', 'B', 'C', 'D']);
   });
 
-  it('has a token until the second it expires', async () => {
+  it('a token is listed until the second it expires', async () => {
     const moment = Math.floor(now());
     const token = await mintAt(moment, 3600);
     expect(await listMintedTokens(store, moment + 3599.9)).to.deep.equal([token]);
     expect(await listMintedTokens(store, moment + 3600)).to.deep.equal([]);
   });
 
-  it('loses nothing by a process that does not know the new root secret yet', async () => {
+  it('a process without the new root secret removes nothing from the list', async () => {
     const token = await mintAt(now(), 3600);
     const ahead = await open(NEW_SECRET, OLD_SECRET);
     try {
@@ -72,7 +71,7 @@ describe('The list of minted tokens', () => {
     }
   });
 
-  it('shows the last use, written down at most once a minute', async () => {
+  it('the list shows the last use, which is stored at most once a minute', async () => {
     const start = Math.floor(now());
     const token = await mintAt(start, 3600);
     for (const [passed, noted] of [
@@ -82,14 +81,14 @@ describe('The list of minted tokens', () => {
       [62, 61],
       [600, 600],
     ] as const) {
-      // With the record in hand that was minted, as a process that read it a moment ago has it.
+      // With the record as a process cached it when the token was minted.
       await noteUse(store, token, start + passed);
       const [listed] = await listMintedTokens(store, start);
       expect(listed?.lastUsedAt, `after ${passed}`).to.equal(start + noted);
     }
   });
 
-  it('has nothing that was used and revoked in the same instant', async () => {
+  it('a token that is used and revoked at the same time is not listed', async () => {
     const token = await mintAt(now(), 3600);
     await Promise.all([
       noteUse(store, token, now()),

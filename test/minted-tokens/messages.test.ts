@@ -1,9 +1,8 @@
-// What one request may ask of the MCP server: how deep it is nested, how many messages it has, and how much an answer repeats.
 import { expect } from 'chai';
 import { useSystem } from '../support/system.ts';
 import { addressOf, mint } from './minting.ts';
 
-describe('A request to the MCP server', () => {
+describe('Limits on messages to the MCP server', () => {
   const system = useSystem();
   let token: string;
   before(async () => {
@@ -38,7 +37,7 @@ describe('A request to the MCP server', () => {
     expect(error.message).to.include(words);
   }
 
-  it('is nested at most a hundred levels deep, and refused otherwise whatever else it is', async () => {
+  it('a message that is nested more than a hundred levels deep is refused before any other check', async () => {
     const most = 'nested at most 100 levels';
     expectRefused(await send('['.repeat(1_000_000)), most);
     expectRefused(await send('{"a":'.repeat(150_000)), most);
@@ -47,14 +46,14 @@ describe('A request to the MCP server', () => {
     expectRefused(await send(`{"jsonrpc":"2.0","id":1,"method":"x","params":${params}}`), most);
   });
 
-  it('may have any brackets in its strings', async () => {
+  it('brackets in strings do not count as nesting', async () => {
     const name = String.raw`"\[{`.repeat(15);
     const { status, text } = await send(JSON.stringify(callOf({ name })));
     expect(status).to.equal(200);
     expect(text).to.include('"matches":0');
   });
 
-  it('may be a batch of twenty messages, and not of more', async () => {
+  it('a batch has at most twenty messages', async () => {
     const batch = (size: number) =>
       JSON.stringify(Array.from({ length: size }, (_, id) => callOf({}, id)));
     expect((await send(batch(20))).status).to.equal(200);
@@ -63,15 +62,15 @@ describe('A request to the MCP server', () => {
 
   const LONG = 'x'.repeat(100_000);
   const REPEATED: Record<string, object> = {
-    'the name of an argument that a tool does not have': callOf({ [LONG]: 1 }),
-    'many such names': callOf(
+    'an unknown argument with a long name': callOf({ [LONG]: 1 }),
+    'many unknown arguments': callOf(
       Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`argument${index}`, 1])),
     ),
-    'a value that does not fit': callOf({ plan: LONG }),
-    'the name of a tool that does not exist': callOf({}, 1, LONG),
+    'an invalid long value': callOf({ plan: LONG }),
+    'an unknown tool with a long name': callOf({}, 1, LONG),
   };
   for (const [what, message] of Object.entries(REPEATED)) {
-    it(`is answered shortly whatever ${what} is`, async () => {
+    it(`the response is short if the request has ${what}`, async () => {
       const { text } = await send(JSON.stringify(message));
       expect(text).to.match(/"isError":true|"error":/);
       expect(text.length).to.be.below(2000);

@@ -1,4 +1,4 @@
-// What an administrator does with minted tokens, over the management API.
+// Minted tokens over the management API.
 import { z } from 'zod';
 import type { Level } from '../../src/permission-level.ts';
 import type { System } from '../support/system.ts';
@@ -25,10 +25,10 @@ const listed = z.strictObject({
 export type Minted = z.output<typeof minted>;
 export type Listed = z.output<typeof listed>;
 
-/** `expiresIn` such as `30d`. */
+/** `expiresIn`, for example `30d`. */
 export type WantedToken = { name?: string; level?: Level; expiresIn?: string };
 
-/** The one address that takes minted tokens. */
+/** The address that accepts minted tokens. */
 export function addressOf({ resource }: Pick<System, 'resource'>): string {
   return `${resource}/mcp`;
 }
@@ -44,7 +44,7 @@ export async function listMinted(system: System): Promise<Listed[]> {
   return page.parse(await ask(system, 'GET', '/tokens?limit=1000')).items;
 }
 
-/** Undefined when the list does not have it. */
+/** Undefined if the list does not contain it. */
 export async function findListed(system: System, id: string): Promise<Listed | undefined> {
   return (await listMinted(system)).find((item) => item.id === id);
 }
@@ -61,7 +61,7 @@ async function ask(system: System, method: string, path: string, body?: object):
 
 export type RawAnswer = { status: number; headers: Headers; text: string };
 
-/** Whatever the API answers. */
+/** Returns the response without checking its status. */
 export async function askRaw(
   { management, managementKey }: System,
   method: string,

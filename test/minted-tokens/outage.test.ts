@@ -1,14 +1,13 @@
-// While the store is away, clients with minted tokens are told to wait, and nothing is minted that nobody would know of.
 import { assert, expect } from 'chai';
 import { advanceClock } from '../support/clock.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';
 import { addressOf, askRaw, mint } from './minting.ts';
 
-describe('While the store is away', () => {
+describe('Minted tokens while the store is unavailable', () => {
   const system = useSystem({ store: 'redis' });
 
-  it('STK-03 STK-06 a minted token is told to wait, not to be replaced, and nothing is minted or revoked', async () => {
+  it('STK-03 STK-06 a call with a minted token returns 503, and nothing is minted or revoked', async () => {
     const [known, unread] = [await mint(system()), await mint(system())];
     expect(await isAccepted(addressOf(system()), known.token)).to.equal(true);
     system().signalStore('SIGSTOP');
@@ -39,7 +38,7 @@ describe('While the store is away', () => {
       expect(await isAccepted(addressOf(system()), token)).to.equal(true);
   });
 
-  it('no call with the level full is answered, because none can be recorded', async () => {
+  it('calls with the level full fail, because they cannot be audited', async () => {
     const { token } = await mint(system(), { level: 'full' });
     expect(await isAccepted(addressOf(system()), token)).to.equal(true);
     system().signalStore('SIGSTOP');

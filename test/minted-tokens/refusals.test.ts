@@ -1,4 +1,4 @@
-// Which tokens /mcp refuses and when, what the refusal says, and that no token of one address works at another (RFC 6750, RFC 8707).
+// RFC 6750, RFC 8707.
 import { expect } from 'chai';
 import { decodeJwt, type JWTPayload } from 'jose';
 import { until } from '../store/condition.ts';
@@ -11,10 +11,10 @@ import { resignToken } from '../support/resign-token.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
 import { addressOf, findListed, mint, revoke } from './minting.ts';
 
-/** How long what was read of a token counts. */
+/** Longest time that the record of a token is cached. */
 const FRESH = 10;
 
-/** Refused with what to do, and nothing that makes a client look for a sign-in. */
+/** Refused with an explanation, and without a challenge that would start a sign-in. */
 async function expectRefused(system: System, token: string | undefined): Promise<void> {
   const { status, headers, text, rpc } = await callTool(addressOf(system), token, 'club_overview');
   expect(status, text).to.equal(401);
@@ -24,15 +24,15 @@ async function expectRefused(system: System, token: string | undefined): Promise
   if (token) expect(text).to.not.include(token);
 }
 
-/** Changes members of a token's claims and leaves the signature. */
+/** Changes claims of a token and keeps its signature. */
 function tamper(token: string, claims: JWTPayload): string {
   const [header, , signature] = token.split('.');
   const changed = JSON.stringify({ ...decodeJwt(token), ...claims });
   return [header, Buffer.from(changed).toString('base64url'), signature].join('.');
 }
 
-onEachStore('A minted token', (system) => {
-  it('STK-03 is refused at once when it is revoked', async () => {
+onEachStore('A rejected minted token', (system) => {
+  it('STK-03 a revoked token is rejected at once', async () => {
     const { id, token } = await mint(system());
     const other = await mint(system());
     expect(await isAccepted(addressOf(system()), token)).to.equal(true);
@@ -45,7 +45,7 @@ onEachStore('A minted token', (system) => {
     expect(await findListed(system(), id)).to.equal(undefined);
   });
 
-  it('STK-03 is refused within ten seconds when its record is lost, without a notice', async () => {
+  it('STK-03 a token whose record is lost is rejected within ten seconds, without a published change', async () => {
     const { id, token } = await mint(system());
     expect(await isAccepted(addressOf(system()), token)).to.equal(true);
     const { store } = await openSystemStore(system());
@@ -57,7 +57,7 @@ onEachStore('A minted token', (system) => {
     expect(await findListed(system(), id)).to.equal(undefined);
   });
 
-  it('is refused when it has expired, and not before', async () => {
+  it('a token is accepted until it expires, and rejected from then on', async () => {
     const { id, token } = await mint(system(), { expiresIn: '1h' });
     advanceClock(3600 - 5);
     expect(await isAccepted(addressOf(system()), token)).to.equal(true);
@@ -66,7 +66,7 @@ onEachStore('A minted token', (system) => {
     expect(await findListed(system(), id)).to.equal(undefined);
   });
 
-  it('stays revoked, whoever uses it meanwhile', async () => {
+  it('a use that is concurrent with the revocation does not restore the token', async () => {
     const { id, token } = await mint(system());
     const use = () => callTool(addressOf(system()), token, 'club_overview');
     await Promise.all([use(), use(), revoke(system(), id), use(), use()]);
@@ -75,7 +75,7 @@ onEachStore('A minted token', (system) => {
     expect(await findListed(system(), id)).to.equal(undefined);
   });
 
-  it('STK-02 STK-04 of one address is refused at every other', async () => {
+  it('STK-02 STK-04 a token of one address is rejected at every other address', async () => {
     const connection = await connect(system(), await createConnector(system()));
     const { token } = await mint(system());
     expect(await isAccepted(connection.link, connection.accessToken)).to.equal(true);
@@ -88,10 +88,10 @@ onEachStore('A minted token', (system) => {
   });
 });
 
-describe('/mcp', () => {
+describe('The address /mcp', () => {
   const system = useSystem();
 
-  it('without a token says what to do, and offers no sign-in, whatever the method', async () => {
+  it('a request without a token is told what to do and offered no sign-in, for every method', async () => {
     await expectRefused(system(), undefined);
     for (const method of ['GET', 'DELETE', 'PUT', 'PATCH']) {
       const response = await fetch(addressOf(system()), { method });
@@ -101,13 +101,13 @@ describe('/mcp', () => {
     }
   });
 
-  it('says so before it looks at the message', async () => {
+  it('the token is checked before the message', async () => {
     const { status, headers } = await call(addressOf(system()), undefined, [7]);
     expect(status).to.equal(401);
     expect(headers.get('www-authenticate')).to.equal('Bearer');
   });
 
-  it('is no protected resource that a client could discover', async () => {
+  it('the address has no protected resource metadata', async () => {
     const { resource } = system();
     for (const path of ['/.well-known/oauth-protected-resource/mcp', '/mcp/.well-known/x']) {
       const response = await fetch(resource + path);
@@ -116,7 +116,7 @@ describe('/mcp', () => {
     }
   });
 
-  it('refuses a token that was changed', async () => {
+  it('a token with changed claims is rejected', async () => {
     const { token } = await mint(system(), { level: 'analytics' });
     const { token: other } = await mint(system(), { level: 'full' });
     const [header, claims, signature = ''] = token.split('.');
@@ -135,7 +135,7 @@ describe('/mcp', () => {
     expect(await isAccepted(addressOf(system()), token)).to.equal(true);
   });
 
-  it('STK-03 refuses what nobody minted, even when the right key signed it', async () => {
+  it('STK-03 a token that was not minted is rejected, even if the right key signed it', async () => {
     const { id, token } = await mint(system());
     expect(await isAccepted(addressOf(system()), await resignToken(system(), token, {}))).to.equal(
       true,
@@ -157,14 +157,14 @@ describe('/mcp', () => {
       await expectRefused(system(), await resignToken(system(), token, claims));
   });
 
-  it('gives a token no more than it was minted for, even when the right key signed it', async () => {
+  it("a token's level is limited by its record, even if the right key signed a higher one", async () => {
     const { token } = await mint(system(), { level: 'analytics' });
     const raised = await resignToken(system(), token, { scope: 'full' });
     const { rpc } = await callTool(addressOf(system()), raised, 'find_members');
     expect(rpc?.result?.isError).to.equal(true);
   });
 
-  it('RSV-03 takes the token from the header only', async () => {
+  it('RSV-03 a token outside the Authorization header is ignored', async () => {
     const { token } = await mint(system());
     const headers = { 'content-type': 'application/json', cookie: `access_token=${token}` };
     const response = await fetch(`${addressOf(system())}?access_token=${token}`, {

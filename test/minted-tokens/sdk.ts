@@ -1,4 +1,4 @@
-// The official SDK clients, versions 1 and 2, as programs use them that have a token and no way to sign in: a header and nothing else.
+// The official SDK clients, versions 1 and 2, with a bearer token and no sign-in.
 import {
   Client as ClientV2,
   StreamableHTTPClientTransport as TransportV2,
@@ -9,7 +9,7 @@ import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextproto
 
 export type Result = {
   isError: boolean;
-  /** The structured result, or what the tool said was wrong. */
+  /** The structured result, or the text of a tool error. */
   answer: unknown;
 };
 
@@ -19,7 +19,7 @@ export type HeaderClient = {
   close(): Promise<void>;
 };
 
-/** Throws what the SDK throws. */
+/** Rejects with the error of the SDK. */
 export type ConnectWithHeader = (url: string, token: string) => Promise<HeaderClient>;
 
 const INFO = { name: 'header-client', version: '1.0.0' };

@@ -1,4 +1,3 @@
-// Clients in the settings that could not work: ids given twice, and metadata documents nobody could use.
 import { expect } from 'chai';
 import { DEVELOPMENT, load, issuesIn, wrongSettings } from './settings-file.ts';
 

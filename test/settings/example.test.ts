@@ -1,4 +1,3 @@
-// The two files in config/: the example for production explains every setting there is, and both can be used as they are.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -14,7 +13,7 @@ const EXAMPLE = join(CONFIG, 'production.example.yaml');
 const VARIABLES = [...Object.keys(VARIABLE_PATHS), ...Object.keys(OTHER_VARIABLES)];
 const ALL = SETTINGS.map(({ path }) => path);
 
-/** Examples are `#key:`, or `#` in the first column with two spaces or more behind it; prose is `# Prose`. */
+/** Examples are `#key:`, or `#` in the first column followed by at least two spaces; prose is `# Prose`. */
 function withExamples(text: string): string {
   return text
     .split('\n')
@@ -24,7 +23,7 @@ function withExamples(text: string): string {
 
 type Explained = { name: string; explained: boolean };
 
-/** `comment` stands before the group: YAML gives a group's first key the comment above it only inside of it. */
+/** `comment` precedes the group: YAML attaches the comment above a group's first key inside the group. */
 function keysIn(node: unknown, path = '', comment: string | null | undefined = null): Explained[] {
   if (isSeq(node)) {
     return node.items.flatMap((item, index) => {
@@ -32,7 +31,7 @@ function keysIn(node: unknown, path = '', comment: string | null | undefined = n
       return keysIn(item, `${path}[]`, before ?? (index === 0 ? node.commentBefore : null));
     });
   }
-  // Documents and keys have the members they have.
+  // These hold documents and keys, whose members the schema does not list.
   if (!isMap(node) || /\.(document|keys\[\])$/.test(path)) return [];
   return node.items.flatMap(({ key, value }: Pair, index) => {
     const { value: text, commentBefore } = key as { value: string; commentBefore?: string | null };
@@ -42,7 +41,7 @@ function keysIn(node: unknown, path = '', comment: string | null | undefined = n
   });
 }
 
-describe('the example for production', () => {
+describe('the production example', () => {
   const document = parseDocument(withExamples(readFileSync(EXAMPLE, 'utf8')));
   const keys = keysIn(document.contents, '', document.commentBefore);
 
@@ -74,7 +73,7 @@ describe('the example for production', () => {
   });
 });
 
-describe('the settings for development', () => {
+describe('the development settings', () => {
   it('the development settings are valid without other input', () => {
     const environment = {
       GATEHOUSE_CONFIG: join(CONFIG, 'development.yaml'),

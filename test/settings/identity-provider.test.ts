@@ -1,4 +1,3 @@
-// Which identity provider the settings mean, and where its secret comes from.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -14,7 +13,7 @@ import {
 } from './settings-file.ts';
 
 describe('the identity provider', () => {
-  it('is the embedded one in development, with its secret left to be derived', () => {
+  it('in development the default is the embedded identity provider, whose secret is derived later', () => {
     expect(load(DEVELOPMENT).identityProviders).to.deep.equal([
       {
         id: 'development',
@@ -33,7 +32,7 @@ describe('the identity provider', () => {
     ]);
   });
 
-  it('is the configured one otherwise, and has no listener here', () => {
+  it('a configured identity provider replaces the embedded one and has no listener here', () => {
     const { identityProviders, listen } = loadInProduction(PRODUCTION);
     expect(identityProviders).to.have.length(1);
     expect(identityProviders[0]).to.include({
@@ -53,7 +52,7 @@ describe('the identity provider', () => {
     return path;
   };
 
-  it('has its client secret from the file, a file of its own, or the environment', () => {
+  it('the client secret comes from the settings file, a secret file or the environment', () => {
     const inFile = withClientSecret({ clientSecretFile: secretFile('from-a-file\n') });
     const secretOf = (content: unknown, environment = {}) =>
       loadInProduction(content, environment).identityProviders[0]?.clientSecret;
@@ -69,7 +68,7 @@ describe('the identity provider', () => {
     );
   });
 
-  it('is refused with two client secrets, or one that cannot be read', () => {
+  it('two client secrets, or one that cannot be read, are an issue', () => {
     const both = { clientSecret: 'one', clientSecretFile: secretFile('two') };
     expect(wrongSettings(withClientSecret(both), { GATEHOUSE_SECRET: SECRET })).to.deep.equal([
       'identityProvider.clientSecretFile',
@@ -87,7 +86,7 @@ describe('the identity provider', () => {
     });
   });
 
-  it('is refused when an empty file is its client secret', () => {
+  it('an empty client secret file is an issue', () => {
     const empty = withClientSecret({ clientSecretFile: secretFile('\n') });
     expect(issuesIn(empty, { GATEHOUSE_SECRET: SECRET })).to.deep.equal([
       {
@@ -98,7 +97,7 @@ describe('the identity provider', () => {
     ]);
   });
 
-  it('is either configured or embedded, and one of the two', () => {
+  it('exactly one of identityProvider and developmentIdp is required', () => {
     const { developmentIdp: _, ...neither } = DEVELOPMENT;
     expect(wrongSettings(neither)).to.deep.equal(['identityProvider']);
     const both = { ...DEVELOPMENT, identityProvider: PRODUCTION.identityProvider };

@@ -1,4 +1,3 @@
-// Several identity providers in the settings, and one without OpenID Connect: what is made of them, and what is refused.
 import { expect } from 'chai';
 import {
   load,
@@ -29,14 +28,14 @@ function listing(identityProviders: unknown, entitlements: unknown = RULES) {
   return { ...WITHOUT, identityProviders, entitlements };
 }
 
-/** What is expected, by the name of the setting that is wrong. */
+/** Expected issues by the name of the setting. */
 function refusals(content: unknown, environment: Record<string, string> = {}) {
   const issues = issuesIn(content, { GATEHOUSE_SECRET: SECRET, ...environment });
   return Object.fromEntries(issues.map(({ setting, expected }) => [setting, expected]));
 }
 
-describe('Several identity providers', () => {
-  it('are listed in the order in which people see them, each with its own settings', () => {
+describe('several identity providers', () => {
+  it('the providers are listed in the order of the settings, each with its own settings', () => {
     const { identityProviders } = loadInProduction(
       listing([{ ...EXAMPLE, emailDomains: ['Example.COM'] }, GITHUB]),
     );
@@ -46,7 +45,7 @@ describe('Several identity providers', () => {
     expect(identityProviders[1]).to.include({ ...GITHUB, issuer: 'https://github.com' });
   });
 
-  it('have their client secrets in files of their own', () => {
+  it('each provider can read its client secret from its own file', () => {
     const file = settingsFile('from-a-file\n');
     const { clientSecret: _, ...github } = GITHUB;
     const settings = loadInProduction(listing([EXAMPLE, { ...github, clientSecretFile: file }]));
@@ -56,7 +55,7 @@ describe('Several identity providers', () => {
     ]);
   });
 
-  it('are not listed beside a single one, nor beside the embedded one', () => {
+  it('a list of providers beside a single or the embedded one is an issue', () => {
     const list = [EXAMPLE, GITHUB];
     expect(refusals({ ...listing(list), identityProvider: SINGLE })).to.deep.equal({
       identityProviders: 'only one of identityProvider and identityProviders',
@@ -66,7 +65,7 @@ describe('Several identity providers', () => {
     expect(refusals({ ...listing(list), developmentIdp })).to.have.property('developmentIdp');
   });
 
-  it('take no secret from the variable of a single one, which is told', () => {
+  it('the client secret variable of a single provider is an issue beside a list', () => {
     const environment = { GATEHOUSE_IDENTITY_PROVIDER_SECRET: 'a-secret-of-one' };
     const issues = issuesIn(listing([EXAMPLE, GITHUB]), {
       GATEHOUSE_SECRET: SECRET,
@@ -81,25 +80,25 @@ describe('Several identity providers', () => {
   const WRONG: Record<string, [list: unknown, setting: string, expected: RegExp]> = {
     'an empty list': [[], 'identityProviders', /at least 1/],
     'no id': [[{ ...EXAMPLE, id: undefined }], 'identityProviders[0].id', /text/],
-    'an id that is no part of an address': [
+    'an id that is not valid in a path': [
       [{ ...EXAMPLE, id: 'Example/1' }],
       'identityProviders[0].id',
       /lower-case/,
     ],
     'no name': [[{ ...EXAMPLE, name: undefined }], 'identityProviders[0].name', /text/],
     'no issuer': [[{ ...EXAMPLE, issuer: undefined }], 'identityProviders[0].issuer', /issuer/],
-    'an id twice': [[EXAMPLE, { ...other, id: 'example' }], 'identityProviders', /unique id/],
-    'a name twice': [
+    'a duplicate id': [[EXAMPLE, { ...other, id: 'example' }], 'identityProviders', /unique id/],
+    'a duplicate name': [
       [EXAMPLE, { ...other, name: 'Example Corp' }],
       'identityProviders',
       /unique name/,
     ],
-    'an issuer twice': [
+    'a duplicate issuer': [
       [EXAMPLE, { ...other, issuer: EXAMPLE.issuer }],
       'identityProviders',
       /unique issuer/,
     ],
-    'a domain at two': [
+    'a domain at two providers': [
       [
         { ...EXAMPLE, emailDomains: ['example.com'] },
         { ...other, emailDomains: ['EXAMPLE.com'] },
@@ -112,12 +111,12 @@ describe('Several identity providers', () => {
       'identityProviders[0].emailDomain',
       /emailDomains/,
     ],
-    'organizations where there are none': [
+    'organizations at an OpenID provider': [
       [{ ...EXAMPLE, organizations: true }],
       'identityProviders[0].organizations',
       /github/,
     ],
-    'claims where there are none': [
+    'a groups claim at GitHub': [
       [{ ...GITHUB, groupsClaim: 'groups' }],
       'identityProviders[0].groupsClaim',
       /organizations/,
@@ -127,19 +126,19 @@ describe('Several identity providers', () => {
       'identityProviders[1].clientSecret',
       /clientSecretFile/,
     ],
-    'a secret twice': [
+    'a client secret and a client secret file': [
       [{ ...EXAMPLE, clientSecret: 'x', clientSecretFile: 'y' }],
       'identityProviders[0].clientSecretFile',
       /not both/,
     ],
   };
   for (const [what, [list, setting, expected]] of Object.entries(WRONG)) {
-    it(`are refused with ${what}`, () => {
+    it(`identity providers with ${what} are an issue`, () => {
       expect(refusals(listing(list))[setting]).to.match(expected);
     });
   }
 
-  it('want https and no placeholders in production, each of them', () => {
+  it('in production each provider requires https and a real client secret', () => {
     const list = [
       { ...EXAMPLE, issuer: 'http://login.example.com' },
       { ...GITHUB, clientSecret: 'change-me' },
@@ -157,7 +156,7 @@ describe('Several identity providers', () => {
 });
 
 describe('GitHub as the only identity provider', () => {
-  it('is asked for addresses, and for organizations when they are wanted', () => {
+  it('GitHub is asked for email addresses, and for organizations if the setting is on', () => {
     const { id: _id, name: _name, ...github } = GITHUB;
     const scopesOf = (more: object) =>
       loadInProduction({ ...WITHOUT, identityProvider: { ...github, ...more } })
@@ -166,7 +165,7 @@ describe('GitHub as the only identity provider', () => {
     expect(scopesOf({ organizations: true })).to.include('read:org');
   });
 
-  it('may be a server of one’s own', () => {
+  it('the issuer can be a GitHub Enterprise server', () => {
     const { id: _id, ...github } = GITHUB;
     const issuer = 'https://github.example.com';
     const file = { ...WITHOUT, identityProvider: { ...github, issuer } };

@@ -15,7 +15,7 @@ describe('a secret', () => {
       { GATEHOUSE_MANAGEMENT_KEY: secret.slice(0, 31) },
     ],
     'a root secret where its file is expected': [DEVELOPMENT, { GATEHOUSE_SECRET_FILE: secret }],
-    'a root secret given twice': [
+    'a root secret and a root secret file': [
       DEVELOPMENT,
       { GATEHOUSE_SECRET: secret, GATEHOUSE_SECRET_FILE: '/nowhere' },
     ],
@@ -50,7 +50,7 @@ describe('a secret', () => {
       { ...DEVELOPMENT, authUrl: `https://ada:${secret}@auth.example.com` },
     ],
     'a line that is not YAML': [`clientSecret: "\\q${secret}`],
-    'an alias that is not there': [`clientSecret: *${secret}`],
+    'an undefined YAML alias': [`clientSecret: *${secret}`],
     'a block that is not YAML': [`clientSecret: |${secret}\n`],
   };
   for (const [name, [file, environment]] of Object.entries(LEAKS)) {

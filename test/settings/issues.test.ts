@@ -65,8 +65,8 @@ describe('settings issues', () => {
     ['a path after the address', { authUrl: 'http://localhost:4000/auth' }, 'authUrl'],
     ['another scheme', { resourceUrl: 'ftp://localhost' }, 'resourceUrl'],
     ['a default port written out', { authUrl: 'http://localhost:80' }, 'authUrl'],
-    ['port 0 for others to find', { authUrl: 'http://localhost:0' }, 'authUrl'],
-    ['a port beyond the last', { listen: { auth: '127.0.0.1:65536' } }, 'listen.auth'],
+    ['port 0 in a public address', { authUrl: 'http://localhost:0' }, 'authUrl'],
+    ['a port above 65535', { listen: { auth: '127.0.0.1:65536' } }, 'listen.auth'],
     ['a port without a host', { listen: { auth: ':4000' } }, 'listen.auth'],
     ['a list where a group is expected', { listen: [] }, 'listen'],
     [
@@ -74,9 +74,17 @@ describe('settings issues', () => {
       { lifetimes: { session: 3600 } },
       'lifetimes.session',
     ],
-    ['a duration of nothing', { lifetimes: { session: '0s' } }, 'lifetimes.session'],
-    ['an access token of seconds', { lifetimes: { accessToken: '59s' } }, 'lifetimes.accessToken'],
-    ['an access token of days', { lifetimes: { accessToken: '25h' } }, 'lifetimes.accessToken'],
+    ['a duration of zero', { lifetimes: { session: '0s' } }, 'lifetimes.session'],
+    [
+      'an access token lifetime of seconds',
+      { lifetimes: { accessToken: '59s' } },
+      'lifetimes.accessToken',
+    ],
+    [
+      'an access token lifetime of days',
+      { lifetimes: { accessToken: '25h' } },
+      'lifetimes.accessToken',
+    ],
     [
       'a connection that goes idle before its access token ends',
       { lifetimes: { accessToken: '2h', refreshTokenIdle: '1h' } },
@@ -129,7 +137,11 @@ describe('settings issues', () => {
       { resourceServer: { allowedOrigins: ['https://a.example/x'] } },
       'resourceServer.allowedOrigins[0]',
     ],
-    ['a body of bytes', { resourceServer: { maxBodyBytes: 12 } }, 'resourceServer.maxBodyBytes'],
+    [
+      'a body limit of a few bytes',
+      { resourceServer: { maxBodyBytes: 12 } },
+      'resourceServer.maxBodyBytes',
+    ],
   ];
   for (const [name, change, setting] of WRONG) {
     it(`an issue is reported for ${name}`, () => {

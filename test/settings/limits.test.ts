@@ -1,4 +1,3 @@
-// Limits on how often: what holds where nothing is set, in development and in production, and what is refused.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';

@@ -1,4 +1,3 @@
-// Where each host listens, and which addresses cannot be together.
 import { expect } from 'chai';
 import {
   DEVELOPMENT,

@@ -1,4 +1,3 @@
-// What the settings are after loading: the file, the environment over it, defaults, and everything resolved.
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -16,14 +15,14 @@ import {
 
 const PROJECT_ROOT = join(import.meta.dirname, '../..');
 
-describe('settings that are only read', () => {
+describe('settings loaded for a command', () => {
   const read = (content: object, environment: Record<string, string>) =>
     loadSettings(
       { GATEHOUSE_CONFIG: settingsFile(content), ...environment },
       { makesSecrets: false },
     );
 
-  it('want the secret that a first start makes, and make none', () => {
+  it('loading requires the generated root secret and does not generate one', () => {
     const dataDir = temporaryDirectory();
     const { issues } = refusal(() => read(DEVELOPMENT, { GATEHOUSE_DATA_DIR: dataDir }));
     expect(issues.map(({ setting }) => setting)).to.deep.equal(['GATEHOUSE_SECRET']);
@@ -33,7 +32,7 @@ describe('settings that are only read', () => {
     expect(found).to.include({ secret: made.secret, managementKey: made.managementKey });
   });
 
-  it('do without a management key that was never made', () => {
+  it('loading works without a management key', () => {
     const dataDir = temporaryDirectory();
     const environment = { GATEHOUSE_DATA_DIR: dataDir, GATEHOUSE_SECRET: SECRET };
     expect(read(PRODUCTION, environment).managementKey).to.equal(undefined);
@@ -41,8 +40,8 @@ describe('settings that are only read', () => {
   });
 });
 
-describe('settings without any environment', () => {
-  it('are those of the fresh checkout', () => {
+describe('settings without environment variables', () => {
+  it('the settings are those of config/development.yaml', () => {
     const settings = loadSettings({ GATEHOUSE_DATA_DIR: temporaryDirectory() });
     expect(settings).to.deep.include({
       authUrl: 'http://localhost:4000',
@@ -55,7 +54,7 @@ describe('settings without any environment', () => {
     expect(settings.developmentIdp?.url).to.equal('http://localhost:4003');
   });
 
-  it('are found from any working directory', () => {
+  it('the settings file is found from any working directory', () => {
     const before = process.cwd();
     process.chdir(temporaryDirectory());
     try {
@@ -66,7 +65,7 @@ describe('settings without any environment', () => {
     }
   });
 
-  it('let Ada hold full, Grace operations and Alan nothing', () => {
+  it('the example entitlements give Ada full, Grace operations and Alan nothing', () => {
     const settings = loadSettings({ GATEHOUSE_DATA_DIR: temporaryDirectory() });
     const { developmentIdp } = settings;
     expect(developmentIdp?.people.map(({ id }) => id)).to.deep.equal(['ada', 'grace', 'alan']);
@@ -78,7 +77,7 @@ describe('settings without any environment', () => {
 });
 
 describe('the settings file', () => {
-  it('gives durations in seconds', () => {
+  it('durations are converted to seconds', () => {
     const lifetimes = {
       accessToken: '90s',
       session: '15m',
@@ -95,7 +94,7 @@ describe('the settings file', () => {
     });
   });
 
-  it('may hold a group whose settings are all commented out', () => {
+  it('a group whose settings are all commented out is accepted', () => {
     const settings = load({
       ...DEVELOPMENT,
       listen: null,
@@ -106,7 +105,7 @@ describe('the settings file', () => {
     expect(settings.clients.allowedRedirects).to.deep.equal([]);
   });
 
-  it('starts relative paths at the project, and the store in the data directory', () => {
+  it('relative paths start at the project directory, and the store is in the data directory', () => {
     const environment = { GATEHOUSE_DATA_DIR: '' };
     const given = { GATEHOUSE_SECRET: 's'.repeat(32), GATEHOUSE_MANAGEMENT_KEY: 'k'.repeat(32) };
     const settings = load(
@@ -120,7 +119,7 @@ describe('the settings file', () => {
     });
   });
 
-  it('names a role twice and plays it once', () => {
+  it('a role that is listed twice counts once', () => {
     const { roles } = load({
       ...DEVELOPMENT,
       store: 'redis://localhost:6379',
@@ -130,8 +129,8 @@ describe('the settings file', () => {
   });
 });
 
-describe('the environment', () => {
-  it('takes precedence over the file', () => {
+describe('environment variables', () => {
+  it('a variable takes precedence over the file', () => {
     const settings = load(
       {
         ...DEVELOPMENT,
@@ -173,7 +172,7 @@ describe('the environment', () => {
     expect(settings.developmentIdp?.people).to.have.length(1);
   });
 
-  it('names roles in a list, or all of them', () => {
+  it('the roles variable is a list or all', () => {
     const file = { ...DEVELOPMENT, store: 'redis://localhost:6379', roles: ['management'] };
     expect(load(file, { GATEHOUSE_ROLES: 'all' }).roles).to.have.length(3);
     expect(
@@ -181,13 +180,13 @@ describe('the environment', () => {
     ).to.deep.equal(['resource-server', 'authorization-server']);
   });
 
-  it('leaves the file alone where a variable is empty', () => {
+  it('an empty variable counts as not set', () => {
     expect(
       load({ ...DEVELOPMENT, logLevel: 'warn' }, { GATEHOUSE_LOG_LEVEL: '' }).logLevel,
     ).to.equal('warn');
   });
 
-  it('may hold names that an orchestrator makes of a service called gatehouse', () => {
+  it('the service variables that Kubernetes sets for a service named gatehouse are ignored', () => {
     const names = { GATEHOUSE_PORT: 'tcp://10.0.0.1:80', GATEHOUSE_SERVICE_HOST: '10.0.0.1' };
     expect(load(DEVELOPMENT, names).authUrl).to.equal(DEVELOPMENT.authUrl);
   });

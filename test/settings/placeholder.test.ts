@@ -1,4 +1,3 @@
-// Secrets that are left as the example has them, or that no client could send.
 import { expect } from 'chai';
 import {
   DEVELOPMENT,
@@ -16,7 +15,7 @@ const client = { id: 'reporting', name: 'Reporting', redirectUris: ['https://a.e
 const preRegistered = [{ ...client, secret: PLACEHOLDER }];
 const { identityProvider } = PRODUCTION;
 
-describe('A placeholder of a secret', () => {
+describe('a placeholder in place of a secret', () => {
   const PLACES: Record<string, [change: object, environment?: Record<string, string>]> = {
     'clients.preRegistered[0].secret': [{ clients: { preRegistered } }],
     'authorization.introspectionClients[0].secret': [
@@ -66,7 +65,7 @@ describe('A placeholder of a secret', () => {
   });
 });
 
-describe('A management key', () => {
+describe('the management key', () => {
   for (const key of ['a key with spaces in it, which is long enough', 'é'.repeat(40)]) {
     it(`ADM-02 the management key ${key.slice(0, 5)}… is an issue that does not show it`, () => {
       expect(issuesIn(DEVELOPMENT, { GATEHOUSE_MANAGEMENT_KEY: key })).to.deep.equal([

@@ -1,4 +1,3 @@
-// What makes it production, and what production refuses.
 import { expect } from 'chai';
 import {
   DEVELOPMENT,
@@ -12,7 +11,7 @@ import {
   wrongSettings,
 } from './settings-file.ts';
 
-/** Without the reason, which is the same for all. */
+/** Without the reason, which is the same in every message. */
 function refusedInProduction(content: object, environment: Record<string, string> = {}): string[] {
   return refusal(() => loadInProduction(content, environment)).issues.map(({ setting }) => setting);
 }
@@ -33,17 +32,17 @@ describe('production', () => {
       { GATEHOUSE_RESOURCE_URL: 'https://192.168.1.2' },
       'GATEHOUSE_RESOURCE_URL is reachable from other computers',
     ],
-    'a listener is open to the network': [
+    'a listener is not on loopback': [
       { listen: { management: '0.0.0.0:4002' } },
       {},
       'listen.management is reachable from other computers',
     ],
-    'the development identity provider is open to the network': [
+    'the development identity provider listens beyond loopback': [
       {},
       { GATEHOUSE_DEVELOPMENT_IDP_LISTEN: '[::]:4003' },
       'GATEHOUSE_DEVELOPMENT_IDP_LISTEN is reachable from other computers',
     ],
-    'a host only looks like this computer': [
+    'a host name only resembles loopback': [
       {},
       { GATEHOUSE_AUTH_URL: 'http://localhost.example.com:4000' },
       'GATEHOUSE_AUTH_URL is reachable from other computers',

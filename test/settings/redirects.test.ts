@@ -1,4 +1,4 @@
-// Which redirect addresses the settings may allow (RFC 8252 section 7, RFC 9700 section 2.1).
+// RFC 8252 section 7, RFC 9700 section 2.1.
 import { expect } from 'chai';
 import { DEVELOPMENT, load, issuesIn, wrongSettings } from './settings-file.ts';
 
@@ -15,7 +15,7 @@ describe('an allowed redirect address', () => {
     'cursor://anysphere.cursor-mcp/oauth/callback',
     'com.example.app:/callback',
   ];
-  it('is https, of this computer, or of an app', () => {
+  it('an allowed redirect address is https, loopback or has a private-use scheme', () => {
     const { allowedRedirects } = load(withClients({ allowedRedirects: ACCEPTED })).clients;
     expect(allowedRedirects).to.deep.equal(ACCEPTED);
   });
@@ -51,7 +51,7 @@ describe('an allowed redirect address', () => {
     '',
   ];
   for (const uri of REFUSED) {
-    it(`RED-03 RED-04 is not ${JSON.stringify(uri)}`, () => {
+    it(`RED-03 RED-04 the redirect address ${JSON.stringify(uri)} is refused`, () => {
       expect(wrongSettings(withClients({ allowedRedirects: [uri] }))).to.deep.equal([
         'clients.allowedRedirects[0]',
       ]);
@@ -62,21 +62,21 @@ describe('an allowed redirect address', () => {
 describe('a redirect address', () => {
   const client = (uri: string) => ({ id: 'reporting', name: 'Reporting', redirectUris: [uri] });
 
-  it('of a pre-registered client follows the same rule', () => {
+  it('the redirect address of a pre-registered client follows the same rule', () => {
     const clients = { preRegistered: [client('http://example.com/callback')] };
     expect(wrongSettings(withClients(clients))).to.deep.equal([
       'clients.preRegistered[0].redirectUris[0]',
     ]);
   });
 
-  it('of the hosted assistant is https and follows the same rule', () => {
+  it('the redirect address of the hosted assistant is https and follows the same rule', () => {
     const hostedCallbacks = ['http://localhost:1/cb', 'https://claude.ai/cb#x', 'cursor://x/cb'];
     expect(new Set(wrongSettings(withClients({ hostedCallbacks })))).to.deep.equal(
       new Set([0, 1, 2].map((n) => `clients.hostedCallbacks[${n}]`)),
     );
   });
 
-  it('RED-06 is never one of our own', () => {
+  it('RED-06 a redirect address is never on our own hosts', () => {
     const clients = {
       hostedCallbacks: ['https://claude.ai/api/mcp/auth_callback'],
       allowedRedirects: ['http://localhost:4001/callback', 'http://LOCALHOST:4000/callback'],

@@ -1,4 +1,4 @@
-// The settings reference: config/settings.md, written from the descriptions in the schema.
+// Generates config/settings.md from the descriptions in the schema.
 import { join } from 'node:path';
 import { z } from 'zod';
 import { OTHER_VARIABLES, VARIABLE_PATHS } from '../../src/settings/environment.ts';

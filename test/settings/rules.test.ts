@@ -1,4 +1,3 @@
-// Rules about people in the settings: whose assertions each accepts, which are refused, and which are reported because their meaning changed.
 import { expect } from 'chai';
 import { startGatehouse } from '../../src/gatehouse.ts';
 import { createLogger } from '../../src/observability/logger.ts';
@@ -76,7 +75,7 @@ function settingsWith({
 
 const VOUCHING = { issuer: 'https://vouching.example' };
 
-/** What is expected, by the name of the setting that is wrong. */
+/** Expected issues by the name of the setting. */
 function refusals(parts: Parts): Record<string, string> {
   const issues = issuesIn(settingsWith(parts), { GATEHOUSE_SECRET: SECRET });
   return Object.fromEntries(issues.map(({ setting, expected }) => [setting, expected]));
@@ -93,7 +92,7 @@ function noticesOf(parts: Parts) {
 const signIn = (...issuers: string[]) => ({ via: 'sign-in', issuers });
 const GITHUB_ISSUER = 'https://github.com';
 
-describe('Rules in the settings', () => {
+describe('entitlement and administrator rules', () => {
   it('ENT-01 a rule without provider accepts the sign-in providers, and no trusted issuer', () => {
     expect(acceptedBy({ trusted: [VOUCHING] })).to.deep.equal([signIn(SINGLE.issuer)]);
     const rules = [{ email: 'ada@else.example' }, { emailDomain: 'else.example' }];
@@ -220,7 +219,7 @@ describe('Rules in the settings', () => {
     expect(administrator?.from).to.deep.equal(signIn(GITHUB_ISSUER));
   });
 
-  it('a rule cannot name a provider that is not there, or nothing but a provider', () => {
+  it('a rule with an unknown provider, or with only a provider, is an issue', () => {
     expect(
       refusals({
         providers: THREE,
@@ -235,7 +234,7 @@ describe('Rules in the settings', () => {
     );
   });
 
-  it('ENT-06 a rule about an organization is for GitHub with organizations', () => {
+  it('ENT-06 a rule about an organization requires GitHub with organizations', () => {
     const organization = 'example-corp#1234567';
     const rules = [
       { organization, provider: 'example' },
@@ -264,7 +263,7 @@ describe('Rules in the settings', () => {
   });
 });
 
-describe('The id of a sign-in provider or trusted issuer', () => {
+describe('the id of a sign-in provider or trusted issuer', () => {
   const ids: [string, Parts, string][] = [
     [
       'two trusted issuers at one host',
@@ -305,7 +304,7 @@ describe('The id of a sign-in provider or trusted issuer', () => {
   });
 });
 
-describe('Reported rules', () => {
+describe('warnings about rules', () => {
   const kinds = (parts: Parts) => noticesOf(parts).map(({ setting, kind }) => [setting, kind]);
 
   it('ENT-07 a rule without provider is reported when there are trusted issuers, with what to write', () => {

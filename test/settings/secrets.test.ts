@@ -1,4 +1,3 @@
-// The root secret and the management key: where they come from, and how they are made and kept.
 import { execFile } from 'node:child_process';
 import type { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -35,7 +34,7 @@ function fileWith(text: string): string {
   return path;
 }
 
-/** Loads the settings in a process of its own and resolves to the two secrets. */
+/** Loads the settings in a child process and resolves to the two secrets. */
 async function secretsOfProcess(environment: Record<string, string>): Promise<unknown> {
   const script = `const { loadSettings } = await import(${JSON.stringify(LOAD)});
     const { secret, managementKey } = loadSettings();
@@ -58,7 +57,7 @@ describe('the root secret', () => {
     expect(readdirSync(dataDir)).to.deep.equal(['management.key']);
   });
 
-  it('the root secret is read from a file, without the line end', () => {
+  it('the root secret is read from a file, without the trailing newline', () => {
     expect(load(DEVELOPMENT, { GATEHOUSE_SECRET_FILE: fileWith(`${SECRET}\n`) }).secret).to.equal(
       SECRET,
     );
@@ -102,7 +101,7 @@ describe('the root secret', () => {
     });
   });
 
-  it('is made in development, kept for this user only, and the same the next time', () => {
+  it('the root secret is generated in development with mode 600, and reused', () => {
     const dataDir = newDataDir();
     const { secret } = load(DEVELOPMENT, { GATEHOUSE_DATA_DIR: dataDir });
     expect(secret).to.match(/^[\w-]{43}$/);
@@ -113,11 +112,11 @@ describe('the root secret', () => {
     expect(readdirSync(dataDir).sort()).to.deep.equal(['management.key', 'secret']);
   });
 
-  it('is another one in another data directory', () => {
+  it('another data directory has another root secret', () => {
     expect(load(DEVELOPMENT).secret).not.to.equal(load(DEVELOPMENT).secret);
   });
 
-  it('is the same in processes that start together', async () => {
+  it('processes that start at the same time share one generated root secret', async () => {
     const environment = {
       GATEHOUSE_CONFIG: settingsFile(DEVELOPMENT),
       GATEHOUSE_DATA_DIR: newDataDir(),
@@ -130,14 +129,14 @@ describe('the root secret', () => {
     ]);
   });
 
-  it('is the one of a process that was faster, even by an instant', () => {
+  it("a process that loses the race to generate the root secret uses the winner's", () => {
     const dataDir = newDataDir();
     const path = join(dataDir, 'secret');
     const random = (size: number) => {
       if (!existsSync(path)) writeFileSync(path, SECRET);
       return Buffer.alloc(size);
     };
-    // Randomness is asked for after the file was looked for and before it is made.
+    // randomBytes is called after the file was looked for and before it is created.
     expect(keepSecret(dataDir, 'secret', random as typeof randomBytes)).to.equal(SECRET);
     expect(readdirSync(dataDir)).to.deep.equal(['secret']);
   });
@@ -150,7 +149,7 @@ describe('the root secret', () => {
     expect(existsSync(dataDir)).to.equal(false);
   });
 
-  it('is not replaced when its file is damaged', () => {
+  it('a damaged secret file is an issue and is not replaced', () => {
     const dataDir = newDataDir();
     mkdirSync(dataDir, { recursive: true });
     const path = join(dataDir, 'secret');
@@ -165,7 +164,7 @@ describe('the root secret', () => {
     expect(readFileSync(path, 'utf8')).to.equal('half');
   });
 
-  it('cannot be made where the data directory is a file', () => {
+  it('a data directory that is a file is an issue', () => {
     const file = fileWith('');
     expect(issuesIn(DEVELOPMENT, { GATEHOUSE_DATA_DIR: join(file, 'state') })).to.deep.equal([
       {
@@ -178,7 +177,7 @@ describe('the root secret', () => {
 });
 
 describe('the management key', () => {
-  it('comes from the environment or a file, in 32 characters at least', () => {
+  it('the management key comes from the environment or a file and has at least 32 characters', () => {
     expect(load(DEVELOPMENT, { GATEHOUSE_MANAGEMENT_KEY: KEY }).managementKey).to.equal(KEY);
     expect(
       load(DEVELOPMENT, { GATEHOUSE_MANAGEMENT_KEY_FILE: fileWith(KEY) }).managementKey,
@@ -188,7 +187,7 @@ describe('the management key', () => {
     ).to.deep.equal(['GATEHOUSE_MANAGEMENT_KEY']);
   });
 
-  it('is made in production too, and kept for this user only', () => {
+  it('the management key is generated in production too, with mode 600', () => {
     const dataDir = newDataDir();
     const { managementKey } = loadInProduction(PRODUCTION, { GATEHOUSE_DATA_DIR: dataDir });
     expect(managementKey).to.match(/^[\w-]{43}$/);
@@ -197,7 +196,7 @@ describe('the management key', () => {
     expect(readdirSync(dataDir)).to.deep.equal(['management.key']);
   });
 
-  it('is not made in a process that has nothing to do with management', () => {
+  it('the management key is not generated in a process without the management role', () => {
     const dataDir = newDataDir();
     const environment = { GATEHOUSE_ROLES: 'resource-server', GATEHOUSE_DATA_DIR: dataDir };
     expect(loadInProduction(PRODUCTION, environment).managementKey).to.equal(undefined);

@@ -1,4 +1,4 @@
-// A settings file in a directory of its own, loaded with an environment that holds nothing else.
+// Loads settings from a file in a temporary directory, with an otherwise empty environment.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import type { Settings } from '../../src/settings/settings.ts';
 
 type Environment = Record<string, string>;
 
-/** Right in development, with nothing that could be left out. */
+/** Minimal valid development settings. */
 export const DEVELOPMENT = {
   authUrl: 'http://localhost:4000',
   resourceUrl: 'http://localhost:4001',
@@ -20,7 +20,7 @@ export const DEVELOPMENT = {
   entitlements: [{ match: { subject: 'ada' }, level: 'full' }],
 };
 
-/** Right in production, given a secret. */
+/** Minimal valid production settings, given a secret. */
 export const PRODUCTION = {
   authUrl: 'https://auth.example.com',
   resourceUrl: 'https://mcp.example.com',
@@ -33,22 +33,22 @@ export const PRODUCTION = {
 export const SECRET = 'a-root-secret-that-is-long-enough';
 
 const parent = mkdtempSync(join(tmpdir(), 'gatehouse-settings-'));
-// A hook of this file would run for the first test file that imports it, and for none after that.
+// A root hook of this file would run only for the first test file that imports it.
 process.once('exit', () => rmSync(parent, { recursive: true, force: true }));
 
-/** Lasts as long as the process. */
+/** Removed when the process exits. */
 export function temporaryDirectory(): string {
   return mkdtempSync(join(parent, 'settings-'));
 }
 
-/** The path of a new file that holds `content`: YAML text, or settings to be written as YAML. */
+/** Writes a new file with YAML text, or with settings as YAML, and returns its path. */
 export function settingsFile(content: unknown): string {
   const path = join(temporaryDirectory(), 'settings.yaml');
   writeFileSync(path, typeof content === 'string' ? content : stringify(content));
   return path;
 }
 
-/** Loads `content` from a file of its own; the data directory is a new one unless the environment names it. */
+/** Loads `content` from a new file; the data directory is new unless the environment names one. */
 export function load(content: unknown, environment: Environment = {}): Settings {
   return loadSettings({
     GATEHOUSE_CONFIG: settingsFile(content),
@@ -61,7 +61,7 @@ export function loadInProduction(content: unknown, environment: Environment = {}
   return load(content, { NODE_ENV: 'production', GATEHOUSE_SECRET: SECRET, ...environment });
 }
 
-/** The error with which the call refuses. */
+/** Returns the SettingsError that the call throws. */
 export function refusal(call: () => unknown): SettingsError {
   try {
     call();
@@ -72,7 +72,7 @@ export function refusal(call: () => unknown): SettingsError {
   throw new Error('the settings were accepted');
 }
 
-/** The rules as the file has them, without what was resolved. */
+/** The rules as written in the file, without resolved members. */
 export function rulesIn({ entitlements }: Settings): object[] {
   return entitlements.map(({ match: { from: _from, ...match }, ...rule }) => ({ match, ...rule }));
 }
@@ -84,7 +84,7 @@ export function issuesIn(
   return refusal(() => load(content, environment)).issues;
 }
 
-/** The names of the settings with a mistake, in order. */
+/** The names of the settings with an issue, in order. */
 export function wrongSettings(content: unknown, environment: Environment = {}): string[] {
   return issuesIn(content, environment).map(({ setting }) => setting);
 }

@@ -1,4 +1,3 @@
-// A store address is read into its parts, or refused with the forms it can have.
 import { assert } from 'chai';
 import { z } from 'zod';
 import { parseStoreAddress } from '../../src/settings/addresses.ts';
@@ -41,7 +40,8 @@ describe('a store address', () => {
     },
   };
   for (const [text, address] of Object.entries(read)) {
-    it(`is read from ${text}`, () => assert.deepEqual<unknown>(schema.parse(text), address));
+    it(`the store address ${text} is parsed`, () =>
+      assert.deepEqual<unknown>(schema.parse(text), address));
   }
 
   const refused = [
@@ -68,7 +68,7 @@ describe('a store address', () => {
     'rediss+sentinel://ga%te:pass@one.example:7000/main',
   ];
   for (const text of refused) {
-    it(`is not ${JSON.stringify(text)}, and the refusal says what is`, () => {
+    it(`the store address ${JSON.stringify(text)} is refused, and the message lists the valid forms`, () => {
       const { success, error } = schema.safeParse(text);
       assert.isFalse(success);
       assert.include(error?.issues[0]?.message, 'redis+cluster://host:port');

@@ -1,4 +1,3 @@
-// The settings of traces: off unless they are turned on, the standard variables of OpenTelemetry, and which mistakes are named.
 import { expect } from 'chai';
 import {
   DEVELOPMENT,
@@ -18,13 +17,13 @@ type Variables = Record<string, string>;
 const tracesWith = (variables: Variables) => load(ON, variables).traces;
 
 describe('observability.traces', () => {
-  it('is off unless it is set, whatever the variables of OpenTelemetry say', () => {
+  it('traces are off by default, whatever the OpenTelemetry variables say', () => {
     const variables = { OTEL_EXPORTER_OTLP_ENDPOINT: 'nonsense', OTEL_TRACES_SAMPLER: 'nonsense' };
     expect(load(DEVELOPMENT, variables).traces).to.equal(undefined);
     expect(load(ON, { GATEHOUSE_TRACES: 'false', ...variables }).traces).to.equal(undefined);
   });
 
-  it('needs nothing else', () => {
+  it('traces need no other setting', () => {
     const expected = {
       url: 'http://localhost:4318/v1/traces',
       headers: {},
@@ -39,7 +38,7 @@ describe('observability.traces', () => {
     expect(load(DEVELOPMENT, { GATEHOUSE_TRACES: 'true' }).traces).to.deep.equal(expected);
   });
 
-  it('is turned off by the variables that turn OpenTelemetry off', () => {
+  it('the variables that turn OpenTelemetry off turn traces off', () => {
     for (const [name, value] of Object.entries({
       OTEL_SDK_DISABLED: 'true',
       OTEL_TRACES_EXPORTER: 'none',
@@ -50,7 +49,7 @@ describe('observability.traces', () => {
     expect(tracesWith({ OTEL_SDK_DISABLED: 'false' })).to.be.an('object');
   });
 
-  it('takes the address for everything with its path, and the one for traces as it is', () => {
+  it('the general endpoint variable gets the traces path appended, and the one for traces is used as it is', () => {
     const general = (endpoint: string) =>
       tracesWith({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint })?.url;
     expect(general(COLLECTOR)).to.equal(`${COLLECTOR}/v1/traces`);
@@ -62,7 +61,7 @@ describe('observability.traces', () => {
     expect(tracesWith(own)?.url).to.equal(`${COLLECTOR}/mine`);
   });
 
-  it('reads headers and attributes with their escapes', () => {
+  it('headers and resource attributes are percent-decoded', () => {
     const traces = tracesWith({
       OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Basic%20a%3D%3D, x-tenant=one',
       OTEL_EXPORTER_OTLP_TRACES_HEADERS: 'x-tenant=two',
@@ -89,36 +88,40 @@ describe('observability.traces', () => {
     ['traceidratio', '', 1],
   ];
   for (const [sampler, argument, ratio] of SAMPLERS) {
-    it(`traces a share of ${ratio} with ${sampler} ${argument}`, () => {
+    it(`the sample ratio is ${ratio} with ${sampler} ${argument}`, () => {
       const variables = { OTEL_TRACES_SAMPLER: sampler, OTEL_TRACES_SAMPLER_ARG: argument };
       expect(tracesWith(variables)?.ratio).to.equal(ratio);
     });
   }
 
   const ISSUES: [what: string, variables: Variables, expected: RegExp][] = [
-    ['an address that is none', { OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' }, /an address/],
+    [
+      'an endpoint that is not a URL',
+      { OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' },
+      /an address/,
+    ],
     [
       'an address with a password',
       { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `https://me:${CANARY}@collector.example.com` },
       /OTLP_HEADERS/,
     ],
-    ['headers that are none', { OTEL_EXPORTER_OTLP_HEADERS: `Bearer ${CANARY}` }, /name=value/],
+    ['malformed headers', { OTEL_EXPORTER_OTLP_HEADERS: `Bearer ${CANARY}` }, /name=value/],
     ['a line break', { OTEL_EXPORTER_OTLP_HEADERS: `a=${CANARY}%0D%0Ab` }, /name=value/],
     ['a broken escape', { OTEL_EXPORTER_OTLP_TRACES_HEADERS: `a=${CANARY}%zz` }, /name=value/],
-    ['attributes that are none', { OTEL_RESOURCE_ATTRIBUTES: CANARY }, /name=value/],
-    ['another protocol', { OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, /http\/json/],
-    ['another exporter', { OTEL_TRACES_EXPORTER: 'zipkin' }, /otlp or none/],
+    ['malformed resource attributes', { OTEL_RESOURCE_ATTRIBUTES: CANARY }, /name=value/],
+    ['an unsupported protocol', { OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, /http\/json/],
+    ['an unsupported exporter', { OTEL_TRACES_EXPORTER: 'zipkin' }, /otlp or none/],
     ['an unknown sampler', { OTEL_TRACES_SAMPLER: 'xray' }, /always_on/],
     [
       'a share above one',
       { OTEL_TRACES_SAMPLER_ARG: '2', OTEL_TRACES_SAMPLER: 'traceidratio' },
       /0 to 1/,
     ],
-    ['no time', { OTEL_EXPORTER_OTLP_TIMEOUT: '0' }, /milliseconds/],
+    ['a timeout of zero', { OTEL_EXPORTER_OTLP_TIMEOUT: '0' }, /milliseconds/],
     ['too many spans', { OTEL_BSP_MAX_QUEUE_SIZE: '9999999' }, /a whole number/],
   ];
   for (const [what, variables, expected] of ISSUES) {
-    it(`TRC-07 with ${what} is refused, and what was given is not shown`, () => {
+    it(`TRC-07 traces with ${what} are an issue that does not show the value`, () => {
       const [issue, ...more] = issuesIn(ON, variables);
       expect(more).to.deep.equal([]);
       expect(issue?.setting).to.equal(Object.keys(variables)[0]);
@@ -127,7 +130,7 @@ describe('observability.traces', () => {
     });
   }
 
-  it('that is neither true nor false is refused', () => {
+  it('a value other than true and false is an issue', () => {
     const [issue] = issuesIn(DEVELOPMENT, { GATEHOUSE_TRACES: 'yes' });
     expect(issue).to.deep.equal({
       setting: 'GATEHOUSE_TRACES',
@@ -136,7 +139,7 @@ describe('observability.traces', () => {
     });
   });
 
-  it('TRC-07 wants https in production, on this computer and on a network that is declared private not', () => {
+  it('TRC-07 production requires https, except on loopback and on a declared private network', () => {
     const inProduction = (endpoint: string, privateNetwork = false) =>
       loadInProduction(
         { ...PRODUCTION, observability: { traces: true, privateNetwork } },

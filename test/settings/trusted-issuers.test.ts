@@ -1,4 +1,3 @@
-// Identity providers in the settings that may vouch for people: what makes one that could not work, or that should not be trusted.
 import { expect } from 'chai';
 import {
   DEVELOPMENT,
@@ -23,8 +22,8 @@ function withIssuers(...trustedIssuers: object[]) {
   return { ...DEVELOPMENT, clients: { preRegistered }, authorization: { trustedIssuers } };
 }
 
-describe('An identity provider in the settings that may vouch for people', () => {
-  it('is named with its keys and its clients; the rest has defaults', () => {
+describe('a trusted issuer', () => {
+  it('a trusted issuer requires keys and clients, and the rest has defaults', () => {
     expect(load(withIssuers(RIGHT)).authorization.trustedIssuers).to.deep.equal([
       {
         ...RIGHT,
@@ -42,7 +41,7 @@ describe('An identity provider in the settings that may vouch for people', () =>
     expect(load(DEVELOPMENT).authorization.trustedIssuers).to.deep.equal([]);
   });
 
-  it('brings its keys along where they cannot be fetched', () => {
+  it('a trusted issuer may have its keys in the settings instead of a URL', () => {
     const { jwksUri: _jwksUri, ...rest } = RIGHT;
     const [issuer] = load(withIssuers({ ...rest, jwks: { keys: [KEY] } })).authorization
       .trustedIssuers;
@@ -52,12 +51,12 @@ describe('An identity provider in the settings that may vouch for people', () =>
   const place = 'authorization.trustedIssuers[0]';
   const issues: [string, object, string][] = [
     ['no keys at all', { jwksUri: undefined }, `${place}.jwksUri`],
-    ['keys in two ways', { jwks: { keys: [KEY] } }, `${place}.jwksUri`],
+    ['both jwks and jwksUri', { jwks: { keys: [KEY] } }, `${place}.jwksUri`],
     ['no clients', { clients: [] }, `${place}.clients`],
-    ['a client nobody knows', { clients: ['app', 'other'] }, `${place}.clients[1]`],
+    ['an unknown client', { clients: ['app', 'other'] }, `${place}.clients[1]`],
     ['a client without a secret', { clients: ['public'] }, `${place}.clients[0]`],
-    ['our own address', { issuer: DEVELOPMENT.authUrl }, `${place}.issuer`],
-    ['no address', { issuer: 'login' }, `${place}.issuer`],
+    ['our own address as its issuer', { issuer: DEVELOPMENT.authUrl }, `${place}.issuer`],
+    ['an issuer that is not a URL', { issuer: 'login' }, `${place}.issuer`],
   ];
   for (const [what, change, setting] of issues) {
     it(`a trusted issuer with ${what} is an issue`, () => {
@@ -81,7 +80,7 @@ describe('An identity provider in the settings that may vouch for people', () =>
     });
   }
 
-  it('is reached by https in production', () => {
+  it('production requires https for a trusted issuer', () => {
     const plain = { ...RIGHT, issuer: 'http://login.example.com', jwksUri: 'http://a.example/k' };
     const { clients, authorization } = withIssuers(plain);
     const file = { ...PRODUCTION, clients, authorization };

@@ -1,4 +1,3 @@
-// A settings file that cannot be used is named, with the place in it where that can be said.
 import { expect } from 'chai';
 import { loadSettings } from '../../src/settings/load.ts';
 import {
@@ -9,8 +8,8 @@ import {
   wrongSettings,
 } from './settings-file.ts';
 
-describe('a settings file that cannot be used', () => {
-  it('is named when it is not there', () => {
+describe('an unusable settings file', () => {
+  it('the error names a file that does not exist', () => {
     const path = `${temporaryDirectory()}/none.yaml`;
     expect(refusal(() => loadSettings({ GATEHOUSE_CONFIG: path })).issues).to.deep.equal([
       {
@@ -21,7 +20,7 @@ describe('a settings file that cannot be used', () => {
     ]);
   });
 
-  it('is named with line and column when it is not YAML', () => {
+  it('the error names line and column of invalid YAML', () => {
     const path = settingsFile('authUrl: http://localhost:4000\nlisten:\n  auth: "0.0.0.0:1\n');
     expect(refusal(() => loadSettings({ GATEHOUSE_CONFIG: path })).issues).to.deep.equal([
       {
@@ -32,7 +31,7 @@ describe('a settings file that cannot be used', () => {
     ]);
   });
 
-  it('is refused when a key stands twice, with the second place', () => {
+  it('the error names the second place of a duplicate key', () => {
     const path = settingsFile('authUrl: http://a.example\nauthUrl: http://b.example\n');
     const [issue] = refusal(() => loadSettings({ GATEHOUSE_CONFIG: path })).issues;
     expect(issue).to.include({
@@ -41,7 +40,7 @@ describe('a settings file that cannot be used', () => {
     });
   });
 
-  it('is refused when it is a list, and lacks everything when it is empty', () => {
+  it('a list is refused, and an empty file lacks every required setting', () => {
     expect(issuesIn('- authUrl').map(({ expected }) => expected)).to.include('a group of settings');
     expect(wrongSettings('')).to.deep.equal([
       'authUrl',

@@ -1,4 +1,3 @@
-// Settings that would start and be regretted: secrets that are one secret, limits that limit nobody, issuers that nobody can find.
 import { expect } from 'chai';
 import {
   DEVELOPMENT,
@@ -12,7 +11,7 @@ import {
 
 const OTHER = 'another-secret-of-43-characters-0123456789x';
 
-describe('One secret for two things', () => {
+describe('one secret for two purposes', () => {
   const client = { id: 'reporting', name: 'Reporting', redirectUris: ['https://a.example/cb'] };
   const preRegistered = (...secrets: string[]) => ({
     clients: {
@@ -23,54 +22,54 @@ describe('One secret for two things', () => {
     string,
     [setting: string, other: string, file: object, environment?: object]
   > = {
-    'the management key is the root secret': [
+    'the management key equals the root secret': [
       'GATEHOUSE_MANAGEMENT_KEY',
       'GATEHOUSE_SECRET',
       {},
       { GATEHOUSE_MANAGEMENT_KEY: SECRET },
     ],
-    'the root secret is in the management key': [
+    'the management key contains the root secret': [
       'GATEHOUSE_MANAGEMENT_KEY',
       'GATEHOUSE_SECRET',
       {},
       { GATEHOUSE_MANAGEMENT_KEY: `${SECRET}-management` },
     ],
-    'the management key is in the root secret': [
+    'the root secret contains the management key': [
       'GATEHOUSE_MANAGEMENT_KEY',
       'GATEHOUSE_SECRET',
       {},
       { GATEHOUSE_SECRET: `root-${OTHER}`, GATEHOUSE_MANAGEMENT_KEY: OTHER },
     ],
-    'the management key is the root secret of before': [
+    'the management key is the previous root secret': [
       'GATEHOUSE_MANAGEMENT_KEY',
       'GATEHOUSE_PREVIOUS_SECRET',
       {},
       { GATEHOUSE_PREVIOUS_SECRET: OTHER, GATEHOUSE_MANAGEMENT_KEY: OTHER },
     ],
-    'an app has the root secret': [
+    'a client secret equals the root secret': [
       'clients.preRegistered[0].secret',
       'GATEHOUSE_SECRET',
       preRegistered(SECRET),
     ],
-    'an app has the management key': [
+    'a client secret equals the management key': [
       'clients.preRegistered[0].secret',
       'GATEHOUSE_MANAGEMENT_KEY',
       preRegistered(OTHER),
       { GATEHOUSE_MANAGEMENT_KEY: OTHER },
     ],
-    'two apps have one secret': [
+    'two clients have the same secret': [
       'clients.preRegistered[1].secret',
       'clients.preRegistered[0].secret',
       preRegistered(OTHER, OTHER),
     ],
-    'the identity provider knows the root secret': [
+    'the client secret at the identity provider equals the root secret': [
       'identityProvider.clientSecret',
       'GATEHOUSE_SECRET',
       { identityProvider: { ...PRODUCTION.identityProvider, clientSecret: SECRET } },
     ],
   };
   for (const [what, [setting, other, file, environment]] of Object.entries(PAIRS))
-    it(`SUP-03 is refused in production when ${what}, and neither is shown`, () => {
+    it(`SUP-03 production refuses settings in which ${what}, without showing either`, () => {
       const start = () => loadInProduction({ ...PRODUCTION, ...file }, { ...environment });
       const { issues, message } = refusal(start);
       expect(issues.map((issue) => issue.setting)).to.deep.equal([setting]);
@@ -78,7 +77,7 @@ describe('One secret for two things', () => {
       expect(message).not.to.include(SECRET).and.not.to.include(OTHER);
     });
 
-  it('is accepted in development, and in production when the secrets are two', () => {
+  it('a shared secret is accepted in development, and different secrets in production', () => {
     load(DEVELOPMENT, { GATEHOUSE_SECRET: SECRET, GATEHOUSE_MANAGEMENT_KEY: SECRET });
     loadInProduction(
       { ...PRODUCTION, ...preRegistered(OTHER, `${OTHER.slice(0, -1)}y`) },
@@ -87,7 +86,7 @@ describe('One secret for two things', () => {
   });
 });
 
-describe('One app at two identity providers', () => {
+describe('one client secret at two identity providers', () => {
   const { identityProvider: _, ...withoutPeople } = PRODUCTION;
   const tenant = (id: string, clientId: string) => ({
     id,
@@ -103,12 +102,12 @@ describe('One app at two identity providers', () => {
       entitlements: [{ match: { anyone: true, provider: 'a' }, level: 'operations' }],
     });
 
-  it('has one secret, as an app for several tenants of one provider has', () => {
+  it('one client may have the same secret at several tenants of a provider', () => {
     const settings = startWith(tenant('a', 'gatehouse'), tenant('b', 'gatehouse'));
     expect(settings.identityProviders).to.have.length(2);
   });
 
-  it('SUP-03 is refused in production when it is two apps with one secret', () => {
+  it('SUP-03 production refuses one secret for two clients', () => {
     const { issues } = refusal(() => startWith(tenant('a', 'gatehouse'), tenant('b', 'other')));
     expect(issues.map(({ setting }) => setting)).to.deep.equal([
       'identityProviders[1].clientSecret',
@@ -116,7 +115,7 @@ describe('One app at two identity providers', () => {
   });
 });
 
-describe('A secret that is none', () => {
+describe('an insecure client secret', () => {
   const NONE = [
     '${GATEHOUSE_SECRET:-of-the-deployment}',
     '$(openssl rand -base64 32 > /dev/stdout)',
@@ -133,7 +132,7 @@ describe('A secret that is none', () => {
     'aaaaaaaabbbbbbbbccccccccddddddddeeeeeeee',
   ];
   for (const secret of NONE)
-    it(`SUP-03 is refused in production when it reads ${secret.slice(0, 12)}…, and not shown`, () => {
+    it(`SUP-03 production refuses the client secret ${secret.slice(0, 12)}… without showing it`, () => {
       const { issues, message } = refusal(() =>
         loadInProduction(PRODUCTION, { GATEHOUSE_SECRET: secret }),
       );
@@ -141,7 +140,7 @@ describe('A secret that is none', () => {
       expect(message).to.include('placeholder').and.not.include(secret);
     });
 
-  it('is no short one of hexadecimal digits, nor one with signs that a template has too', () => {
+  it('a short hexadecimal secret and one with template characters are accepted', () => {
     for (const clientSecret of ['3f0a3b0fa93b0af3', 'kW$(t9}v;Q2mZ.7b', 'a{{8Lr%$n-Xq)w4G']) {
       const identityProvider = { ...PRODUCTION.identityProvider, clientSecret };
       const settings = loadInProduction({ ...PRODUCTION, identityProvider });
@@ -149,7 +148,7 @@ describe('A secret that is none', () => {
     }
   });
 
-  it('is no random one', () => {
+  it('a random secret is accepted', () => {
     for (let n = 0; n < 10; n += 1) {
       const bytes = crypto.getRandomValues(Buffer.alloc(32));
       for (const encoding of ['hex', 'base64', 'base64url'] as const) {
@@ -160,7 +159,7 @@ describe('A secret that is none', () => {
   });
 });
 
-describe('A shared network', () => {
+describe('a shared network', () => {
   for (const network of [
     '0.0.0.0/0',
     '128.0.0.0/1',
@@ -171,7 +170,7 @@ describe('A shared network', () => {
     '::ffff:0:0/96',
     '0:0:0:0:0:ffff:0:0/97',
   ])
-    it(`SUP-03 is refused when it is ${network}: nobody would have a limit`, () => {
+    it(`SUP-03 the shared network ${network} is refused, because it would leave nobody limited`, () => {
       const [issue, ...more] = issuesIn({
         ...DEVELOPMENT,
         limits: { sharedNetworks: [network] },
@@ -181,7 +180,7 @@ describe('A shared network', () => {
       expect(more).to.deep.equal([]);
     });
 
-  it('may be as large as any organization has', () => {
+  it('a shared network may be as large as that of any organization', () => {
     const sharedNetworks = ['10.0.0.0/8', '2600::/16', '::ffff:10.0.0.0/104', '192.0.2.1/32'];
     expect(
       load({ ...DEVELOPMENT, limits: { sharedNetworks } }).limits.sharedNetworks,
@@ -189,7 +188,7 @@ describe('A shared network', () => {
   });
 });
 
-describe('An issuer', () => {
+describe('an issuer', () => {
   const { developmentIdp: _, ...withoutPeople } = DEVELOPMENT;
   const WRONG = [
     'https://login.example.com?tenant=1',
@@ -200,7 +199,7 @@ describe('An issuer', () => {
     'https://ada:pass@login.example.com',
   ];
   for (const issuer of WRONG)
-    it(`SUP-03 is refused when it is ${issuer}: its metadata could not be found`, () => {
+    it(`SUP-03 the issuer ${issuer} is refused, because its metadata could not be found`, () => {
       const file = {
         ...withoutPeople,
         identityProvider: { issuer, clientId: 'gatehouse' },
@@ -221,7 +220,7 @@ describe('An issuer', () => {
       for (const { expected } of issues) expect(expected).to.match(/without .*(query|\?)/);
     });
 
-  it('SUP-03 of people is not ourselves', () => {
+  it('SUP-03 the issuer of an identity provider cannot be our own', () => {
     const identityProvider = { issuer: PRODUCTION.authUrl, clientId: 'gatehouse' };
     for (const issuer of [PRODUCTION.authUrl, `${PRODUCTION.authUrl}/`]) {
       const start = () =>
@@ -232,7 +231,7 @@ describe('An issuer', () => {
     }
   });
 
-  it('SUP-03 of ours has no path, query, fragment or name', () => {
+  it('SUP-03 our public addresses have no path, query, fragment or user name', () => {
     for (const url of ['?a=b', '#x', '/', '/auth'].map((end) => PRODUCTION.authUrl + end))
       for (const setting of ['authUrl', 'resourceUrl', 'managementUrl']) {
         const { issues } = refusal(() => loadInProduction({ ...PRODUCTION, [setting]: url }));

@@ -1,4 +1,3 @@
-// The settings of the operator's own MCP server: what they are when nothing is said, and which mistakes are named.
 import { expect } from 'chai';
 import {
   DEVELOPMENT,
@@ -16,11 +15,11 @@ function withUpstream<File extends object>(file: File, upstream: unknown): objec
 }
 
 describe('resourceServer.upstream', () => {
-  it('is nothing unless it is set: the sample answers', () => {
+  it('the upstream is unset by default, and the sample serves calls', () => {
     expect(load(DEVELOPMENT).resourceServer.upstream).to.equal(undefined);
   });
 
-  it('needs an address, and is careful about the rest', () => {
+  it('the upstream requires a URL, and the defaults are restrictive', () => {
     expect(load(withUpstream(DEVELOPMENT, { url: URL })).resourceServer.upstream).to.deep.equal({
       url: URL,
       privateNetwork: false,
@@ -34,10 +33,10 @@ describe('resourceServer.upstream', () => {
   });
 
   const ISSUES: Record<string, [change: object, setting: string, expected: RegExp]> = {
-    'no address': [{ url: undefined }, 'url', /text|address/],
-    'an address of another kind': [{ url: 'ftp://tools.example.com' }, 'url', /MCP server/],
-    'no address at all': [{ url: 'tools' }, 'url', /MCP server/],
-    'a password in the address': [{ url: 'https://a:b@tools.example.com' }, 'url', /password/],
+    'no URL': [{ url: undefined }, 'url', /text|address/],
+    'a URL with another scheme': [{ url: 'ftp://tools.example.com' }, 'url', /MCP server/],
+    'text that is not a URL': [{ url: 'tools' }, 'url', /MCP server/],
+    'a password in the URL': [{ url: 'https://a:b@tools.example.com' }, 'url', /password/],
     'a fragment': [{ url: `${URL}#tools` }, 'url', /#/],
     'our own address': [
       { url: `${DEVELOPMENT.resourceUrl}/mcp` },
@@ -46,7 +45,7 @@ describe('resourceServer.upstream', () => {
     ],
     'a misspelt setting': [{ timeOut: '5s' }, 'timeOut', /did you mean timeout/],
     'a timeout without a unit': [{ timeout: 30 }, 'timeout', /a duration such as/],
-    'a timeout without an end': [{ timeout: '2d' }, 'timeout', /at most 1h/],
+    'a timeout that is too long': [{ timeout: '2d' }, 'timeout', /at most 1h/],
     'an unknown level': [{ defaultLevel: 'owner' }, 'defaultLevel', /analytics, operations/],
     'a tool without a level': [{ tools: [{ name: 'a' }] }, 'tools[0].level', /analytics/],
     'a tool with an unknown setting': [
@@ -54,14 +53,14 @@ describe('resourceServer.upstream', () => {
       'tools[0].scope',
       /name, level/,
     ],
-    'a tool that is named twice': [
+    'a duplicate tool': [
       { tools: [1, 2].map(() => ({ name: 'a', level: 'full' })) },
       'tools',
       /a unique name/,
     ],
   };
   for (const [name, [change, setting, expected]] of Object.entries(ISSUES)) {
-    it(`with ${name} is refused`, () => {
+    it(`an upstream with ${name} is an issue`, () => {
       const [issue, ...more] = issuesIn(withUpstream(DEVELOPMENT, { url: URL, ...change }));
       expect(more).to.deep.equal([]);
       expect(issue?.setting).to.equal(`resourceServer.upstream.${setting}`);
@@ -69,7 +68,7 @@ describe('resourceServer.upstream', () => {
     });
   }
 
-  it('wants https in production, on this computer and on a network that is declared private not', () => {
+  it('production requires https for the upstream, except on loopback and on a declared private network', () => {
     const plain = (upstream: object) =>
       loadInProduction(withUpstream(PRODUCTION, { url: 'http://tools.internal/mcp', ...upstream }));
     const { issues } = refusal(() => plain({}));

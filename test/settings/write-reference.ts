@@ -1,4 +1,4 @@
-// `npm run settings:reference`: writes config/settings.md.
+// Writes config/settings.md (npm run settings:reference).
 import { writeFileSync } from 'node:fs';
 import { REFERENCE, settingsReference } from './reference.ts';
 
