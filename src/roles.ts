@@ -228,8 +228,8 @@ async function consoleOf(options: RoleOptions): Promise<{ console?: ConsoleSetti
   const { administrators } = settings.management;
   if (consoleUrl(settings) === undefined) return {};
   const callbackUrl = settings.managementUrl + CONSOLE_CALLBACK_PATH;
-  const providers = openIdentityProviders(settings, callbackUrl);
+  const identityProviders = openIdentityProviders(settings, callbackUrl);
   const accountKey = await persistentKey(store, settings.secret, 'account-ids');
-  const signIn = { providers, accountKey };
+  const signIn = { identityProviders, accountKey };
   return { console: { pages, signIn, administrators, rateLimit: rateLimits.signIns } };
 }

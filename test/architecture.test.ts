@@ -50,7 +50,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'dpop/': BELOW_RECORDS,
   'clients/': BELOW_RECORDS,
   'connections/': [...BELOW_RECORDS, 'accounts/', 'audit/', 'connectors/', 'grants/'],
-  'identity-providers/': [...BELOW_RECORDS, 'http/', 'accounts/'],
+  'identity-providers/': [...BELOW_RECORDS, 'http/', 'pages/', 'accounts/'],
   'authorization-server/metadata.ts': BELOW_HOSTS,
   'authorization-server/error-page.ts': BELOW_HOSTS,
   'authorization-server/engine/': [...BELOW_HOSTS, ...SERVER_PARTS.slice(0, 2)],

@@ -121,6 +121,7 @@ export async function authorizationServer(
     stayConnected: settings.consent.stayConnected,
     prolongClient: engine.prolongClient,
     isHttps: settings.authUrl.startsWith('https:'),
+    hasSharedCallback: true,
     lifetimes: engine.grantLifetimes,
     entitledLevel: (account: Account, via: Via) =>
       entitledLevel(account, settings.entitlements, via),

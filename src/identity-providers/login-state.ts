@@ -1,15 +1,25 @@
-// Stored state, nonce and PKCE verifier of pending sign-ins, in one record for each interaction. Each is single-use.
-import { randomUUID } from 'node:crypto';
+// Pending sign-ins: state, nonce and PKCE verifier of each, in one record for each login request. Each is single-use.
+import { randomBytes, randomUUID } from 'node:crypto';
+import type Koa from 'koa';
+import { COOKIE } from '../http/cookies.ts';
 import { HttpError } from '../http/errors.ts';
 import { KEEP, type Store } from '../store/store.ts';
 import { notTrusted } from './errors.ts';
 import type { IdentityProvider, LoginState } from './provider.ts';
 
-/** `identityProvider` is the provider's id, if several are configured. `until` is in seconds since the epoch. */
-type StoredLoginState = LoginState & { identityProvider?: string; takenBy?: string; until: number };
+/** A login state with what it is bound to. */
+export type PendingLogin = LoginState & {
+  /** Id of the provider, if several are configured. */
+  identityProvider?: string;
+  /** Path to which the browser returns. */
+  returnTo?: string;
+};
+
+/** `until` is in seconds since the epoch. `takenBy` is set by the only caller that may use the login state. */
+type StoredLogin = PendingLogin & { takenBy?: string; until: number };
 
 /** `checks`: oldest first. */
-type StoredLoginStates = { checks: StoredLoginState[] };
+type StoredLogins = { checks: StoredLogin[] };
 
 export type LoginStateOptions = { store: Store; now: () => number };
 
@@ -17,46 +27,44 @@ const LIFETIME_SECONDS = 600;
 /** Bounds the record when a page is loaded repeatedly. Four tabs or reloads can still complete. */
 const MAX_PENDING = 4;
 
-const STATE = /^([\w-]{16,64})\.[\w-]{16,128}$/;
-const loginStatesKey = (uid: string) => `sign-in:${uid}`;
+const STATE_WITH_UID = /^([\w-]{16,64})\.[\w-]{16,128}$/;
+const pendingLoginsKey = (uid: string) => `sign-in:${uid}`;
 
-/** Returns the uid of the login request for which a `state` was created. */
+/** Returns the uid of the login request for which a `state` was created, if it contains one. */
 export function uidOfState(state: unknown): string | undefined {
-  const [, uid] = STATE.exec(String(state ?? '')) ?? [];
+  const [, uid] = STATE_WITH_UID.exec(String(state ?? '')) ?? [];
   return uid;
 }
 
-export async function saveLoginState(
+export async function savePendingLogin(
   { store, now }: LoginStateOptions,
   uid: string,
-  loginState: LoginState,
-  { id }: IdentityProvider,
+  login: PendingLogin,
 ): Promise<void> {
-  const identityProvider = id === undefined ? {} : { identityProvider: id };
-  const stored = { ...loginState, ...identityProvider, until: now() + LIFETIME_SECONDS };
-  await store.update<StoredLoginStates>(loginStatesKey(uid), (record) => {
+  const stored = { ...login, until: now() + LIFETIME_SECONDS };
+  await store.update<StoredLogins>(pendingLoginsKey(uid), (record) => {
     const others = record?.checks.filter(({ state }) => state !== stored.state) ?? [];
     return { value: { checks: [...others, stored].slice(-MAX_PENDING) }, ttl: LIFETIME_SECONDS };
   });
 }
 
 /**
- * Returns the login state to exactly one caller, also when the store command is retried. A response at another provider's callback is
- * rejected and consumes nothing (RFC 9700 section 4.4.2.2).
+ * Returns the pending login to exactly one caller, also when the store command is retried. Throws 400 for a response with an unknown `state`
+ * or at another provider's callback, which consumes nothing (RFC 9700 section 4.4.2.2).
  */
-export async function consumeLoginState(
+export async function consumePendingLogin(
   { store, now }: LoginStateOptions,
   uid: string,
   state: string,
   { id }: IdentityProvider,
-): Promise<LoginState> {
+): Promise<PendingLogin> {
   const takenBy = randomUUID();
-  const isValid = (checks: StoredLoginState) =>
-    checks.state === state &&
-    checks.takenBy === undefined &&
-    checks.identityProvider === id &&
-    now() < checks.until;
-  const after = await store.update<StoredLoginStates>(loginStatesKey(uid), (record) =>
+  const isValid = (login: StoredLogin) =>
+    login.state === state &&
+    login.takenBy === undefined &&
+    login.identityProvider === id &&
+    now() < login.until;
+  const after = await store.update<StoredLogins>(pendingLoginsKey(uid), (record) =>
     record?.checks.some(isValid)
       ? {
           value: { checks: record.checks.map((c) => (isValid(c) ? { ...c, takenBy } : c)) },
@@ -64,13 +72,45 @@ export async function consumeLoginState(
         }
       : KEEP,
   );
-  const found = after?.value.checks.find((checks) => checks.state === state);
+  const found = after?.value.checks.find((login) => login.state === state);
   if (found && found.identityProvider !== id)
-    throw notTrusted('the answer came from another identity provider than the one asked');
+    throw notTrusted('the response came to the callback of another identity provider');
   if (found?.takenBy === takenBy) return found;
-  throw new HttpError(
-    400,
-    'expired',
-    'this answer of the identity provider was used already, or is too old',
-  );
+  throw new HttpError(400, 'expired', 'this sign-in was completed already, or has expired');
+}
+
+/** Binds a login request to a browser where no interaction does. */
+export type LoginCookie = {
+  name: string;
+  /** First part of the uid. Separates these uids from those of interactions and of other cookies. */
+  prefix: string;
+  signed: boolean;
+};
+
+/** Returns the uid of this browser's login request, or sets a new one. Reusing it lets other tabs complete and bounds what is stored. */
+export function ensureLoginUid(ctx: Koa.Context, cookie: LoginCookie): string {
+  const { name, prefix, signed } = cookie;
+  const uid = findLoginUid(ctx, cookie) ?? `${prefix}-${randomBytes(16).toString('base64url')}`;
+  ctx.cookies.set(name, uid, { ...COOKIE, signed, maxAge: LIFETIME_SECONDS * 1000 });
+  return uid;
+}
+
+/** Throws 400 `expired` if this browser has no login request. */
+export function requireLoginUid(ctx: Koa.Context, cookie: LoginCookie): string {
+  const uid = findLoginUid(ctx, cookie);
+  if (uid !== undefined) return uid;
+  throw new HttpError(400, 'expired', 'this sign-in is over, or belongs to another browser');
+}
+
+function findLoginUid(ctx: Koa.Context, { name, prefix, signed }: LoginCookie): string | undefined {
+  const uid = ctx.cookies.get(name, { signed }) ?? '';
+  return isLoginUid(uid, prefix) ? uid : undefined;
+}
+
+export function isLoginUid(uid: string, prefix: string): boolean {
+  return uid.startsWith(`${prefix}-`) && /^[\w-]{22}$/.test(uid.slice(prefix.length + 1));
+}
+
+export function clearLoginCookie(ctx: Koa.Context, { name, signed }: LoginCookie): void {
+  ctx.cookies.set(name, null, { ...COOKIE, signed });
 }

@@ -50,7 +50,9 @@ export function managementApp(options: ManagementOptions): Koa {
   app.use(managementApi({ ...options, now }, url, version).routes());
   if (options.console) {
     app.use(options.console.pages.middleware);
-    app.use(adminConsole({ ...options, ...options.console, now }));
+    app.use(
+      adminConsole({ ...options, ...options.console, isHttps: url.startsWith('https:'), now }),
+    );
   }
   return app;
 }

@@ -1,8 +1,7 @@
 // The cookie of the last choice (RFC 6265bis section 4.1.3): of this host alone, out of reach of scripts, and with nothing about the person.
 import { expect } from 'chai';
 import { pino } from 'pino';
-import type { IdentityProvider } from '../../src/identity-providers/provider.ts';
-import { rememberProviderChoice } from '../../src/authorization-server/interactions/provider-choice.ts';
+import { rememberProvider } from '../../src/identity-providers/sign-in.ts';
 import { createHost } from '../../src/http/host.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { rawRequest } from '../support/raw-request.ts';
@@ -22,7 +21,7 @@ describe('The cookie of the last choice', () => {
     app.keys = ['a-key'];
     app.use((ctx) => {
       const isHttps = url.startsWith('https:');
-      rememberProviderChoice({ isHttps }, ctx, { id: 'github' } as IdentityProvider);
+      rememberProvider({ isHttps }, ctx, { id: 'github' });
       ctx.body = 'remembered';
     });
     const server = app.listen(port, '127.0.0.1');

@@ -1,32 +1,44 @@
 // The engine's session as the account page uses it: found, opened by a sign-in outside any interaction, and ended.
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 import type Koa from 'koa';
+import type Provider from 'oidc-provider';
 import { type Account, isValidSince } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { constantTimeEqual } from '../../constant-time.ts';
+import { hostCookieName } from '../../http/cookies.ts';
 import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { COOKIE } from '../engine/configuration.ts';
-import type { LoginPrompt } from '../../identity-providers/provider.ts';
+import {
+  clearLoginCookie,
+  ensureLoginUid,
+  isLoginUid,
+  type LoginCookie,
+  requireLoginUid,
+} from '../../identity-providers/login-state.ts';
 import {
   handleCallback,
-  startSignInAt,
-  type SignInOptions,
-  startSignIn,
   type LoginRequest,
-} from './sign-in.ts';
+  type SignInSite,
+  startSignIn,
+  startSignInAt,
+} from '../../identity-providers/sign-in.ts';
 
 export const ACCOUNT_PATH = '/account';
 export const SIGN_IN_PATH = `${ACCOUNT_PATH}/sign-in`;
 
-export type AccountSessionOptions = SignInOptions & { formKeys: KeyRing };
+export type AccountSessionOptions = SignInSite & {
+  provider: Provider;
+  formKeys: KeyRing;
+  /** In seconds. */
+  sessionLifetime: number;
+};
 
 /** `sessionUid` is constant from sign-in to sign-out. */
 export type AccountSession = { account: Account; sessionUid: string };
 
-const LOGIN_UID = /^account-[\w-]{22}$/;
-const LOGIN_SECONDS = 600;
+const UID_PREFIX = 'account';
 
 /** Returns undefined if there is no session, it has expired, or its account was disabled since. */
 export async function findAccountSession(
@@ -41,13 +53,13 @@ export async function findAccountSession(
   return account && isValidSince(account, loginTs) ? { account, sessionUid: uid } : undefined;
 }
 
-/** Redirects to the identity provider or shows the provider choice. A cookie binds the response to this browser. */
+/** Redirects to the identity provider or shows the provider choice. `switch` asks for another account. */
 export function startAccountSignIn(
   options: AccountSessionOptions,
   ctx: Koa.Context,
-  prompt?: LoginPrompt,
+  prompt?: 'switch',
 ): Promise<void> {
-  return startSignIn(options, ctx, pendingOrNewLoginRequest(options, ctx, prompt));
+  return startSignIn(options, ctx, loginRequest(options, ctx, prompt));
 }
 
 /** Redirects to the provider that the person chose. */
@@ -57,41 +69,37 @@ export function startAccountSignInAt(
   id: string | undefined,
 ): Promise<void> {
   const prompt = ctx.query.prompt === 'switch' ? 'switch' : undefined;
-  return startSignInAt(options, ctx, pendingOrNewLoginRequest(options, ctx, prompt), id);
+  return startSignInAt(options, ctx, loginRequest(options, ctx, prompt), id);
 }
 
-/** Reuses this browser's pending login request, so that other tabs can complete and reloads store nothing more. */
-function pendingOrNewLoginRequest(
+function loginRequest(
   options: AccountSessionOptions,
   ctx: Koa.Context,
-  prompt?: LoginPrompt,
+  prompt: 'switch' | undefined,
 ): LoginRequest {
-  const pending = ctx.cookies.get(loginCookie(options), { signed: true }) ?? '';
-  const uid = isAccountLogin(pending)
-    ? pending
-    : `account-${randomBytes(16).toString('base64url')}`;
-  ctx.cookies.set(loginCookie(options), uid, { ...COOKIE, maxAge: LOGIN_SECONDS * 1000 });
   return {
-    uid,
+    uid: ensureLoginUid(ctx, loginCookie(options)),
     action: prompt ? `${SIGN_IN_PATH}?prompt=${prompt}` : SIGN_IN_PATH,
     parameters: prompt ? { prompt } : {},
   };
 }
 
+function loginCookie(site: AccountSessionOptions): LoginCookie {
+  return { name: hostCookieName('gatehouse-account', site), prefix: UID_PREFIX, signed: true };
+}
+
 /** Whether the uid belongs to a sign-in to the account page and not to an interaction. */
 export function isAccountLogin(uid: string): boolean {
-  return LOGIN_UID.test(uid);
+  return isLoginUid(uid, UID_PREFIX);
 }
 
 export async function completeAccountSignIn(
   options: AccountSessionOptions,
   ctx: Koa.Context,
 ): Promise<void> {
-  const uid = ctx.cookies.get(loginCookie(options), { signed: true });
-  if (uid === undefined || !isAccountLogin(uid))
-    throw new HttpError(400, 'expired', 'this sign-in is over, or belongs to another browser');
+  const uid = requireLoginUid(ctx, loginCookie(options));
   await handleCallback(options, ctx, { uid, action: SIGN_IN_PATH }, async (account) => {
-    ctx.cookies.set(loginCookie(options), null, COOKIE);
+    clearLoginCookie(ctx, loginCookie(options));
     const now = Math.floor(options.now());
     if (!isValidSince(account, now))
       throw new HttpError(403, 'account_disabled', 'the account was disabled');
@@ -140,8 +148,4 @@ export function requireAccountFormToken(keys: KeyRing, session: AccountSession, 
 
 function subjectOf({ account, sessionUid }: AccountSession): string {
   return `account\n${sessionUid}\n${account.id}`;
-}
-
-function loginCookie({ isHttps }: AccountSessionOptions): string {
-  return `${isHttps ? '__Host-' : ''}gatehouse-account`;
 }

@@ -16,6 +16,7 @@ import { endGrant, isGrantActive } from '../../grants/grants.ts';
 import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
+import { type SignInSite, startSignIn } from '../../identity-providers/sign-in.ts';
 import { isLevel, levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
 import { makeGrant, type NewGrantOptions } from '../engine/new-grant.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
@@ -25,6 +26,7 @@ import {
   type Interaction,
   formToken,
   grantIdOf,
+  loginRequestOf,
   requireFormToken,
 } from './interaction.ts';
 import {
@@ -34,11 +36,10 @@ import {
   displayedContent,
 } from './consent-request.ts';
 import { DENIED_DESCRIPTION } from './resubmission.ts';
-import { loginRequestOf, type SignInOptions, startSignIn } from './sign-in.ts';
 
 export type ConsentOptions = ConsentRequestOptions &
   AuditServices &
-  SignInOptions &
+  SignInSite &
   NewGrantOptions & {
     authUrl: string;
     formKeys: KeyRing;

@@ -8,9 +8,12 @@ import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { requestContext } from '../../http/request-context.ts';
+import type { LoginRequest } from '../../identity-providers/sign-in.ts';
 
 /** The redirect URI at the identity provider, also for the account page. */
 export const CALLBACK_PATH = '/interaction/callback';
+
+const MAX_LOGIN_HINT = 320;
 
 export type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>;
 
@@ -35,6 +38,24 @@ function toExpired(error: unknown): unknown {
   if (!(error instanceof errors.SessionNotFound)) return error;
   const message = 'this sign-in is over, or belongs to another browser';
   return new HttpError(400, 'expired', message, { cause: error });
+}
+
+/** Returns the sign-in of an interaction. A switch of account, or `prompt=login`, makes the provider ask even if it has a session. */
+export function loginRequestOf({ uid, prompt, params }: Interaction): LoginRequest {
+  const { ui_locales: uiLocales, login_hint: loginHint } = params;
+  const isSwitch = prompt.name === 'consent';
+  const isForced = prompt.reasons.includes('login_prompt');
+  const isHint = typeof loginHint === 'string' && loginHint.length <= MAX_LOGIN_HINT;
+  return {
+    uid,
+    action: `/interaction/${uid}/sign-in`,
+    parameters: {
+      ...(isSwitch ? { prompt: 'switch' } : isForced ? { prompt: 'login' } : {}),
+      ...(typeof uiLocales === 'string' ? { uiLocales } : {}),
+      // A person who switches the account does not want the one that the app named.
+      ...(isHint && !isSwitch ? { loginHint } : {}),
+    },
+  };
 }
 
 /** Stores the result and redirects to the engine's resume endpoint. */

@@ -5,22 +5,33 @@ import { readForm } from '../../http/body.ts';
 import { HttpError, notFound } from '../../http/errors.ts';
 import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
 import { requireNavigation } from '../../http/fetch-metadata.ts';
+import {
+  forwardCallback,
+  handleCallback,
+  showProviderChoice,
+  startSignIn,
+  startSignInAt,
+} from '../../identity-providers/sign-in.ts';
 import { ACCOUNT_PATH, isAccountLogin } from './account-session.ts';
 import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
 import { findConsentResult } from './consent-result.ts';
-import { CALLBACK_PATH, requireInteraction, requireSameOrigin } from './interaction.ts';
-import { showProviderChoice } from './provider-choice.ts';
+import {
+  CALLBACK_PATH,
+  finishInteraction,
+  type Interaction,
+  loginRequestOf,
+  requireInteraction,
+  requireSameOrigin,
+} from './interaction.ts';
 import { requireAllowedClient } from './consent-request.ts';
 import { handleResubmission, showOutcome } from './resubmission.ts';
-import {
-  completeSignIn,
-  loginRequestOf,
-  forwardCallback,
-  startSignInAt,
-  startSignIn,
-} from './sign-in.ts';
 
-export type InteractionOptions = ConsentOptions & { authUrl: string; rateLimit: RateLimit };
+export type InteractionOptions = ConsentOptions & {
+  authUrl: string;
+  rateLimit: RateLimit;
+  /** In seconds. */
+  sessionLifetime: number;
+};
 
 export function interactions(options: InteractionOptions): Koa.Middleware {
   const router = new Router({ sensitive: true, strict: true });
@@ -69,22 +80,40 @@ function providerChoiceRoutes(router: Router, options: InteractionOptions): void
   };
   router.get('/interaction/:uid/sign-in', async (ctx) => {
     if (options.identityProviders.length < 2) throw notFound();
-    return showProviderChoice(
-      options,
-      ctx,
-      loginRequestOf(await requireAllowedInteraction(ctx)).action,
-    );
+    const interaction = await requireAllowedInteraction(ctx);
+    return showProviderChoice(options, ctx, loginRequestOf(interaction));
   });
   router.post('/interaction/:uid/sign-in', async (ctx) => {
     requireSameOrigin(ctx, options.authUrl);
     const { provider } = await readForm(ctx);
-    return startSignInAt(
-      options,
-      ctx,
-      loginRequestOf(await requireAllowedInteraction(ctx)),
-      provider,
-    );
+    const interaction = await requireAllowedInteraction(ctx);
+    return startSignInAt(options, ctx, loginRequestOf(interaction), provider);
   });
+}
+
+function completeSignIn(
+  options: InteractionOptions,
+  ctx: Koa.Context,
+  interaction: Interaction,
+): Promise<void> {
+  return handleCallback(options, ctx, loginRequestOf(interaction), async ({ id }) => {
+    const ts = Math.floor(options.now());
+    await finishInteraction(options.provider, ctx, { login: { accountId: id, ts } });
+    await switchAccount(options, ctx, id);
+  });
+}
+
+/** The engine does not resume a session under another account, so the account is changed before it resumes. */
+async function switchAccount(
+  { provider, sessionLifetime, now }: InteractionOptions,
+  ctx: Koa.Context,
+  accountId: string,
+): Promise<void> {
+  const session = await provider.Session.get(ctx);
+  if (session.accountId === undefined || session.accountId === accountId) return;
+  session.authorizations = {};
+  session.loginAccount({ accountId, loginTs: Math.floor(now()) });
+  await session.save(sessionLifetime);
 }
 
 /** For an interaction that this browser has finished, shows its outcome in place of the error `expired`. */

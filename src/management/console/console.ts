@@ -19,12 +19,11 @@ import { closeSession, findSession } from './sessions.ts';
 import { tokenPages } from './token-pages.ts';
 import {
   CALLBACK_PATH,
-  showProviderChoice,
-  completeSignIn,
-  redirectToProvider,
-  requireProvider,
+  completeConsoleSignIn,
   SIGN_IN_PATH,
-  startSignIn,
+  startConsoleSignIn,
+  startConsoleSignInAt,
+  switchConsoleAccount,
 } from './sign-in.ts';
 import { requestContext } from '../../http/request-context.ts';
 
@@ -62,20 +61,13 @@ export function adminConsole(options: ConsoleOptions): Koa.Middleware {
 function signInRoutes(router: Router, options: ConsoleOptions): void {
   const guards = [requireNavigation('GET'), limitRate(options.rateLimit)];
   const { pages } = options;
-  // Ask the identity provider to let the person choose another account, which it does not do by itself.
-  router.get(SIGN_IN_PATH, ...guards, (ctx) => {
-    const [provider, ...others] = options.signIn.providers;
-    const isOnly = provider && others.length === 0;
-    return isOnly
-      ? redirectToProvider(options, ctx, provider, 'switch')
-      : showProviderChoice(options, ctx);
-  });
+  router.get(SIGN_IN_PATH, ...guards, (ctx) => switchConsoleAccount(options, ctx));
   router.get(`${SIGN_IN_PATH}/:provider`, ...guards, (ctx) =>
-    redirectToProvider(options, ctx, requireProvider(options, ctx.params.provider), 'switch'),
+    startConsoleSignInAt(options, ctx, ctx.params.provider),
   );
   for (const path of [CALLBACK_PATH, `${CALLBACK_PATH}/:provider`])
     router.get(path, ...guards, renderNotAdministrator(options), (ctx) =>
-      completeSignIn(options, ctx),
+      completeConsoleSignIn(options, ctx),
     );
   router.get(SIGNED_OUT_PATH, (ctx) =>
     pages.render(ctx, 'console/signed-out', { reason: 'signed-out', signIn: SIGN_IN_PATH }),
@@ -95,7 +87,7 @@ function pageMiddleware(options: ConsoleOptions, show: Page): Koa.Middleware {
 async function redirectToSignIn(options: ConsoleOptions, ctx: Koa.Context): Promise<void> {
   await requireNavigation('GET')(ctx, async () => {});
   await limitRate(options.rateLimit)(ctx, async () => {});
-  await startSignIn(options, ctx);
+  await startConsoleSignIn(options, ctx);
 }
 
 /** Without a session the form is dropped, so that the person sees the current state before acting again. */

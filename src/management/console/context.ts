@@ -1,23 +1,22 @@
 import type Koa from 'koa';
 import type { Pages } from '../../pages/pages.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
+import type { SignInSite } from '../../identity-providers/sign-in.ts';
 import type { Match } from '../../settings/entitlements.ts';
 import type { ManagementServices } from '../services.ts';
 import type { Form } from './forms.ts';
 import type { Session } from './sessions.ts';
-import type { ConsoleSignIn } from './sign-in.ts';
 
 export type ConsoleSettings = {
   pages: Pages;
-  signIn: ConsoleSignIn;
+  signIn: Pick<SignInSite, 'identityProviders' | 'accountKey'>;
   /** A person who matches one of these is an administrator. */
   administrators: readonly Match[];
   rateLimit: RateLimit;
 };
 
-/** `url` is the public base address of the management host. */
 export type ConsoleOptions = ManagementServices &
-  ConsoleSettings & { url: string; version: string };
+  ConsoleSettings & { isHttps: boolean; version: string };
 
 /** A request of a signed-in administrator, who is `options.by`. */
 export type ConsoleContext = { options: ConsoleOptions; ctx: Koa.Context; session: Session };

@@ -5,6 +5,7 @@ import { type Account, isValidSince } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { isAdministrator } from '../../accounts/entitlement.ts';
 import { constantTimeEqual } from '../../constant-time.ts';
+import { COOKIE, hostCookieName } from '../../http/cookies.ts';
 import { HttpError } from '../../http/errors.ts';
 import { KEEP } from '../../store/store.ts';
 import type { ConsoleOptions } from './context.ts';
@@ -22,18 +23,8 @@ const UPDATE_SECONDS = MINUTE;
 const sessionKey = (id: string) => `console-session:${id}`;
 const SESSION_ID = /^[\w-]{43}$/;
 
-/** `Lax`, because the identity provider's redirect comes from another site. Forms have a token as well. */
-export const COOKIE = {
-  httpOnly: true,
-  sameSite: 'lax',
-  overwrite: true,
-  signed: false,
-  path: '/',
-} as const;
-
-/** The prefix `__Host-` prevents sibling domains from setting the cookie. It requires HTTPS. */
-export function cookieName({ url }: Pick<ConsoleOptions, 'url'>, name: string): string {
-  return `${url.startsWith('https:') ? '__Host-' : ''}gatehouse-console${name}`;
+function sessionCookie(options: ConsoleOptions): string {
+  return hostCookieName('gatehouse-console', options);
 }
 
 /** Replaces this browser's previous session. */
@@ -50,7 +41,7 @@ export async function openSession(
   const startedAt = Math.max(account.signedInAt, account.overBefore ?? 0);
   const session = { accountId: account.id, startedAt, seenAt, formToken: randomToken() };
   await options.store.set<StoredSession>(sessionKey(id), session, MAX_IDLE_SECONDS);
-  ctx.cookies.set(cookieName(options, ''), id, COOKIE);
+  ctx.cookies.set(sessionCookie(options), id, { ...COOKIE, signed: false });
 }
 
 /** Returns undefined if there is no valid session. Throws 403 if the account is no longer an administrator. */
@@ -80,7 +71,7 @@ async function updateLastSeen({ store }: ConsoleOptions, id: string, now: number
 export async function closeSession(options: ConsoleOptions, ctx: Koa.Context): Promise<void> {
   const id = sessionId(options, ctx);
   if (id !== undefined) await options.store.delete(sessionKey(id));
-  ctx.cookies.set(cookieName(options, ''), null, COOKIE);
+  ctx.cookies.set(sessionCookie(options), null, { ...COOKIE, signed: false });
 }
 
 export function notAdministrator(): HttpError {
@@ -94,7 +85,7 @@ export function requireFormToken({ formToken }: Session, sent = ''): void {
 }
 
 function sessionId(options: ConsoleOptions, ctx: Koa.Context): string | undefined {
-  const id = ctx.cookies.get(cookieName(options, ''), { signed: false }) ?? '';
+  const id = ctx.cookies.get(sessionCookie(options), { signed: false }) ?? '';
   return SESSION_ID.test(id) ? id : undefined;
 }
 

@@ -1,118 +1,92 @@
-// Console sign-in at an identity provider (OpenID Connect Core section 3.1). A response is single-use and bound to its browser.
-import type { KeyObject } from 'node:crypto';
 import type Koa from 'koa';
-import type { Account, Identity } from '../../accounts/account.ts';
-import { saveAccount } from '../../accounts/accounts.ts';
+import type { Account } from '../../accounts/account.ts';
 import { isAdministrator } from '../../accounts/entitlement.ts';
 import { recordAudit } from '../../audit/audit.ts';
-import { HttpError } from '../../http/errors.ts';
+import { hostCookieName } from '../../http/cookies.ts';
 import { seeOther } from '../../http/see-other.ts';
-import type { ConsoleOptions } from './context.ts';
-import { COOKIE, cookieName, notAdministrator, openSession, randomToken } from './sessions.ts';
+import {
+  clearLoginCookie,
+  ensureLoginUid,
+  type LoginCookie,
+  requireLoginUid,
+} from '../../identity-providers/login-state.ts';
+import {
+  handleCallback,
+  type LoginRequest,
+  type SignInSite,
+  startSignIn,
+  startSignInAt,
+} from '../../identity-providers/sign-in.ts';
+import { CONSOLE_PATH, type ConsoleOptions } from './context.ts';
+import { notAdministrator, openSession } from './sessions.ts';
 
-type LoginState = { state: string; nonce: string; verifier: string };
+export const CALLBACK_PATH = `${CONSOLE_PATH}/callback`;
+export const SIGN_IN_PATH = `${CONSOLE_PATH}/sign-in`;
 
-export type ConsoleProvider = {
-  /** Set if several providers are configured. */
-  id?: string;
-  name?: string;
-  authorizationUrl: (loginState: LoginState, parameters?: { prompt?: 'switch' }) => Promise<URL>;
-  identify: (query: string, loginState: LoginState) => Promise<Identity>;
-};
-
-export type ConsoleSignIn = {
-  /** Never empty. Each redirects back to `callbackPath`. */
-  providers: readonly ConsoleProvider[];
-  accountKey: KeyObject;
-};
-
-type LoginRequest = LoginState & { provider: string; returnTo: string };
-
-export const CALLBACK_PATH = '/console/callback';
-export const SIGN_IN_PATH = '/console/sign-in';
-const LOGIN_SECONDS = 600;
-const LOGIN_ID = /^[\w-]{43}$/;
-const loginRequestKey = (id: string) => `console-sign-in:${id}`;
-
-/** Path of the provider's redirect URI. A single provider has no id. */
-export function callbackPath({ id }: { id?: string }): string {
-  return id === undefined ? CALLBACK_PATH : `${CALLBACK_PATH}/${id}`;
+/** Starts a sign-in that returns to the requested page. */
+export function startConsoleSignIn(options: ConsoleOptions, ctx: Koa.Context): Promise<void> {
+  return startSignIn(siteOf(options), ctx, loginRequest(options, ctx, { returnTo: ctx.path }));
 }
 
-/** Redirects to the only provider; otherwise shows the provider choice. */
-export function startSignIn(options: ConsoleOptions, ctx: Koa.Context): Promise<void> {
-  const [provider, ...others] = options.signIn.providers;
-  return provider && others.length === 0
-    ? redirectToProvider(options, ctx, provider)
-    : showProviderChoice(options, ctx);
+/** After a refusal or a sign-out, the identity provider offers other accounts. */
+export function switchConsoleAccount(options: ConsoleOptions, ctx: Koa.Context): Promise<void> {
+  return startSignIn(siteOf(options), ctx, loginRequest(options, ctx, SWITCH));
 }
 
-export function showProviderChoice(
-  { pages, signIn }: ConsoleOptions,
-  ctx: Koa.Context,
-): Promise<void> {
-  const providers = signIn.providers.map(({ id = '', name = '' }) => ({
-    name,
-    href: `${SIGN_IN_PATH}/${id}`,
-  }));
-  return pages.render(ctx, 'console/sign-in', { providers });
-}
-
-/** `prompt` offers another account, after a refusal or a sign-out. */
-export async function redirectToProvider(
+/** Redirects to the provider that the person chose. */
+export function startConsoleSignInAt(
   options: ConsoleOptions,
   ctx: Koa.Context,
-  provider: ConsoleProvider,
-  prompt?: 'switch',
+  id: string | undefined,
 ): Promise<void> {
-  const loginState = { state: randomToken(), nonce: randomToken(), verifier: randomToken() };
-  const url = await provider.authorizationUrl(loginState, prompt ? { prompt } : {});
-  const id = randomToken();
-  const returnTo = ctx.path.startsWith(SIGN_IN_PATH) ? '/console' : ctx.path;
-  const loginRequest = { ...loginState, provider: provider.id ?? '', returnTo };
-  await options.store.set<LoginRequest>(loginRequestKey(id), loginRequest, LOGIN_SECONDS);
-  ctx.cookies.set(cookieName(options, '-sign-in'), id, { ...COOKIE, maxAge: LOGIN_SECONDS * 1000 });
-  seeOther(ctx, url.href);
+  return startSignInAt(siteOf(options), ctx, loginRequest(options, ctx, SWITCH), id);
 }
 
-export function requireProvider({ signIn }: ConsoleOptions, id = ''): ConsoleProvider {
-  const provider = signIn.providers.find((candidate) => (candidate.id ?? '') === id);
-  if (provider) return provider;
-  throw new HttpError(404, 'not_found', 'there is no such identity provider');
-}
+const SWITCH = { parameters: { prompt: 'switch' }, returnTo: CONSOLE_PATH } as const;
 
-/** Handles a provider's response. Accepts it once, at that provider's callback, in the browser that started the sign-in. */
-export async function completeSignIn(options: ConsoleOptions, ctx: Koa.Context): Promise<void> {
-  const provider = requireProvider(options, ctx.params.provider);
-  const loginRequest = await consumeLoginRequest(options, ctx);
-  if (loginRequest?.provider !== (provider.id ?? ''))
-    throw new HttpError(400, 'expired', 'this sign-in is over, or belongs to another browser');
-  const identity = await provider.identify(ctx.search, loginRequest);
-  const times = { now: options.now(), ttl: options.accountLifetime };
-  const account = await saveAccount(options.store, options.signIn.accountKey, identity, times);
-  const isAllowed =
-    account.disabledAt === undefined && isAdministrator(account, options.administrators);
-  await record(options, account, isAllowed ? 'done' : 'refused');
-  if (!isAllowed) throw notAdministrator();
-  await openSession(options, ctx, account);
-  seeOther(ctx, loginRequest.returnTo);
-}
-
-/** A response with another `state` does not end the pending sign-in: any site can forge one. */
-async function consumeLoginRequest(
+function loginRequest(
   options: ConsoleOptions,
   ctx: Koa.Context,
-): Promise<LoginRequest | undefined> {
-  const name = cookieName(options, '-sign-in');
-  const id = ctx.cookies.get(name, { signed: false }) ?? '';
-  const pending = LOGIN_ID.test(id)
-    ? await options.store.get<LoginRequest>(loginRequestKey(id))
-    : undefined;
-  if (!pending || pending.value.state !== ctx.query.state) return undefined;
-  ctx.cookies.set(name, null, COOKIE);
-  return options.store.take<LoginRequest>(loginRequestKey(id));
+  { parameters = {}, returnTo }: { parameters?: LoginRequest['parameters']; returnTo: string },
+): LoginRequest {
+  const uid = ensureLoginUid(ctx, loginCookie(options));
+  return { uid, action: SIGN_IN_PATH, parameters, returnTo };
 }
 
-async function record(options: ConsoleOptions, { id }: Account, outcome: string) {
+function loginCookie(options: ConsoleOptions): LoginCookie {
+  const name = hostCookieName('gatehouse-console-sign-in', options);
+  return { name, prefix: 'console', signed: false };
+}
+
+function siteOf({ signIn, ...options }: ConsoleOptions): SignInSite {
+  return {
+    ...options,
+    ...signIn,
+    hasSharedCallback: false,
+    renderChoice(ctx, { action, providers }) {
+      const links = providers.map(({ id, name }) => ({ name, href: `${action}/${id}` }));
+      return options.pages.render(ctx, 'console/sign-in', { providers: links });
+    },
+  };
+}
+
+export async function completeConsoleSignIn(
+  options: ConsoleOptions,
+  ctx: Koa.Context,
+): Promise<void> {
+  const uid = requireLoginUid(ctx, loginCookie(options));
+  const request = { uid, action: SIGN_IN_PATH };
+  await handleCallback(siteOf(options), ctx, request, async (account, returnTo = CONSOLE_PATH) => {
+    clearLoginCookie(ctx, loginCookie(options));
+    const isAllowed =
+      account.disabledAt === undefined && isAdministrator(account, options.administrators);
+    await recordSignIn(options, account, isAllowed ? 'done' : 'refused');
+    if (!isAllowed) throw notAdministrator();
+    await openSession(options, ctx, account);
+    seeOther(ctx, returnTo);
+  });
+}
+
+async function recordSignIn(options: ConsoleOptions, { id }: Account, outcome: string) {
   await recordAudit(options, { event: 'console_sign_in', account: id, by: id, outcome });
 }

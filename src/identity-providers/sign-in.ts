@@ -1,0 +1,219 @@
+// Sign-in at an identity provider: the provider choice, the authentication request and its callback.
+import type { KeyObject } from 'node:crypto';
+import type Koa from 'koa';
+import { type Account, isValidSince } from '../accounts/account.ts';
+import { saveAccount } from '../accounts/accounts.ts';
+import { COOKIE, hostCookieName } from '../http/cookies.ts';
+import { HttpError, unavailable } from '../http/errors.ts';
+import { requestContext } from '../http/request-context.ts';
+import { seeOther } from '../http/see-other.ts';
+import type { Pages, ViewValues } from '../pages/pages.ts';
+import type { Store } from '../store/store.ts';
+import { NOT_SET_UP, STOPPED, UNAVAILABLE } from './errors.ts';
+import { consumePendingLogin, savePendingLogin, uidOfState } from './login-state.ts';
+import {
+  createLoginState,
+  findDefaultProvider,
+  findProviderForEmail,
+  type IdentityProvider,
+  type IdentityProviders,
+  type LoginParameters,
+  pathOfProvider,
+  requireProvider,
+} from './provider.ts';
+
+/** Where people sign in: for an app's authorization, to the account page or to the console. */
+export type SignInSite = {
+  store: Store;
+  pages: Pages;
+  now: () => number;
+  identityProviders: IdentityProviders;
+  isHttps: boolean;
+  accountKey: KeyObject;
+  /** In seconds. */
+  accountLifetime: number;
+  /** Whether the redirect URI is that of several sites. Then `state` contains the uid for `forwardCallback`. */
+  hasSharedCallback: boolean;
+  /** Renders the provider choice in place of the view `sign-in`. Failures of a provider are error pages then. */
+  renderChoice?: (ctx: Koa.Context, choice: Choice) => Promise<void>;
+};
+
+/** A sign-in of one browser. */
+export type LoginRequest = {
+  /** Bound to the browser by a cookie. */
+  uid: string;
+  /** The path to which the provider choice is posted. */
+  action: string;
+  parameters: LoginParameters;
+  /** Path to which the browser returns. */
+  returnTo?: string;
+};
+
+type Choice = ViewValues['sign-in'];
+type ChoiceSite = Pick<SignInSite, 'pages' | 'identityProviders' | 'isHttps' | 'renderChoice'>;
+
+/** Redirects to the only provider, or to the one that `login_hint` selects; otherwise shows the provider choice. */
+export function startSignIn(
+  site: SignInSite,
+  ctx: Koa.Context,
+  loginRequest: LoginRequest,
+): Promise<void> {
+  const { loginHint } = loginRequest.parameters;
+  const provider = findDefaultProvider(site.identityProviders, loginHint);
+  return provider
+    ? redirectToProvider(site, ctx, loginRequest, provider)
+    : showProviderChoice(site, ctx, loginRequest);
+}
+
+/** Redirects to the provider that the person chose. */
+export function startSignInAt(
+  site: SignInSite,
+  ctx: Koa.Context,
+  loginRequest: LoginRequest,
+  id: string | undefined,
+): Promise<void> {
+  const provider = requireProvider(site.identityProviders, id);
+  return redirectToProvider(site, ctx, loginRequest, provider);
+}
+
+function redirectToProvider(
+  site: SignInSite,
+  ctx: Koa.Context,
+  loginRequest: LoginRequest,
+  provider: IdentityProvider,
+): Promise<void> {
+  const { uid, returnTo } = loginRequest;
+  return offerChoiceOnFailure(site, ctx, loginRequest, provider, async () => {
+    const loginState = createLoginState(site.hasSharedCallback ? uid : undefined);
+    const parameters = parametersFor(site, provider, loginRequest.parameters);
+    const url = await provider.authorizationUrl(loginState, parameters);
+    await savePendingLogin(site, uid, {
+      ...loginState,
+      ...(provider.id === undefined ? {} : { identityProvider: provider.id }),
+      ...(returnTo === undefined ? {} : { returnTo }),
+    });
+    seeOther(ctx, url.href);
+  });
+}
+
+/** Omits `login_hint` if its e-mail domain belongs to another provider. */
+function parametersFor(
+  { identityProviders }: SignInSite,
+  provider: IdentityProvider,
+  { loginHint, ...parameters }: LoginParameters,
+): LoginParameters {
+  const hinted = findProviderForEmail(identityProviders, loginHint) ?? provider;
+  return loginHint !== undefined && hinted === provider ? { ...parameters, loginHint } : parameters;
+}
+
+/** Redirects the provider's response from a shared callback to that of its site: browsers send the site's cookie only there. */
+export function forwardCallback(
+  { identityProviders }: SignInSite,
+  ctx: Koa.Context,
+  pathOf: (uid: string) => string,
+): void {
+  const { id } = requireProvider(identityProviders, ctx.params.provider);
+  const uid = uidOfState(ctx.query.state);
+  if (uid === undefined)
+    throw new HttpError(
+      400,
+      'expired',
+      'the response of the identity provider belongs to no sign-in',
+    );
+  seeOther(ctx, pathOfProvider(`${pathOf(uid)}/callback`, id) + ctx.search);
+}
+
+/** Handles the response at a provider's callback and calls `done` with the account. If the provider failed, shows the provider choice. */
+export function handleCallback(
+  site: SignInSite,
+  ctx: Koa.Context,
+  loginRequest: Pick<LoginRequest, 'uid' | 'action'>,
+  done: (account: Account, returnTo: string | undefined) => Promise<void>,
+): Promise<void> {
+  const provider = requireProvider(site.identityProviders, ctx.params.provider);
+  return offerChoiceOnFailure(site, ctx, loginRequest, provider, async () => {
+    const state = String(ctx.query.state ?? '');
+    const login = await consumePendingLogin(site, loginRequest.uid, state, provider);
+    const identity = await provider.identify(ctx.search, login);
+    const { store, accountKey, accountLifetime: ttl } = site;
+    const account = await saveAccount(store, accountKey, identity, { now: site.now(), ttl });
+    requireEnabledBefore(account, Math.floor(site.now()));
+    rememberProvider(site, ctx, provider);
+    await done(account, login.returnTo);
+  });
+}
+
+/** Throws 503 if the account was enabled within this second, or by a faster clock: the session would be invalid and sign-in would loop. */
+function requireEnabledBefore(account: Account, now: number): void {
+  if (account.disabledAt !== undefined || isValidSince(account, now)) return;
+  throw unavailable(new Error('the account was enabled at a time that is still to come'));
+}
+
+/** Shows the page on which the person chooses a provider. It marks the last choice. */
+export function showProviderChoice(
+  { identityProviders, pages, ...site }: ChoiceSite,
+  ctx: Koa.Context,
+  { action }: Pick<LoginRequest, 'action'>,
+  { trouble, status = 200 }: { trouble?: Choice['trouble']; status?: number } = {},
+): Promise<void> {
+  const last = ctx.cookies.get(choiceCookie(site), { signed: false });
+  const providers = identityProviders.map(({ id = '', name = '' }) => ({
+    id,
+    name,
+    isLast: id === last,
+  }));
+  const choice = { action, providers, ...(trouble ? { trouble } : {}) };
+  return site.renderChoice
+    ? site.renderChoice(ctx, choice)
+    : pages.render(ctx, 'sign-in', choice, status);
+}
+
+/** Runs a step of a sign-in at `provider`. If it fails and other providers are configured, shows the provider choice with the reason. */
+async function offerChoiceOnFailure(
+  site: SignInSite,
+  ctx: Koa.Context,
+  loginRequest: Pick<LoginRequest, 'action'>,
+  { name = '' }: IdentityProvider,
+  step: () => Promise<void>,
+): Promise<void> {
+  try {
+    await step();
+  } catch (error) {
+    const reason = failureReason(error);
+    if (!reason || site.identityProviders.length < 2 || site.renderChoice) throw error;
+    const { code, message, status, headers, cause, isLoggedAsError } = error as HttpError;
+    requestContext(ctx).failure = {
+      code,
+      detail: message,
+      ...(isLoggedAsError ? { cause } : {}),
+    };
+    ctx.set(headers);
+    const reference = reason === 'notSetUp' ? { reference: requestContext(ctx).requestId } : {};
+    const trouble = { name, reason, ...reference };
+    await showProviderChoice(site, ctx, loginRequest, { trouble, status });
+  }
+}
+
+function failureReason(error: unknown): NonNullable<Choice['trouble']>['reason'] | undefined {
+  if (!(error instanceof HttpError)) return undefined;
+  if (error.about === UNAVAILABLE) return 'unavailable';
+  if (error.about === NOT_SET_UP) return 'notSetUp';
+  return error.about === STOPPED ? 'stopped' : undefined;
+}
+
+const CHOICE_COOKIE_SECONDS = 180 * 86_400;
+
+/** Stores the provider's id in a cookie. It is unsigned because it only marks a button of the provider choice. */
+export function rememberProvider(
+  site: Pick<SignInSite, 'isHttps' | 'renderChoice'>,
+  ctx: Koa.Context,
+  { id }: Pick<IdentityProvider, 'id'>,
+): void {
+  if (id === undefined || site.renderChoice) return;
+  const maxAge = CHOICE_COOKIE_SECONDS * 1000;
+  ctx.cookies.set(choiceCookie(site), id, { ...COOKIE, signed: false, maxAge });
+}
+
+function choiceCookie(site: { isHttps: boolean }): string {
+  return hostCookieName('gatehouse-provider', site);
+}
