@@ -6,7 +6,6 @@ import { closeAll, listenAll, ListenError, type ListeningHost } from './http/lis
 import { openPages } from './pages/pages.ts';
 import { openRateLimits } from './http/rate-limits.ts';
 import { REASONS } from './grants/reasons.ts';
-import { countedRateLimits } from './http/rate-limit-metrics.ts';
 import { createMetrics } from './observability/metrics.ts';
 import { createLogger } from './observability/logger.ts';
 import type { Traces } from './observability/tracing.ts';
@@ -81,10 +80,7 @@ export async function startGatehouse(
       metrics,
       traces,
       isReady,
-      rateLimits: countedRateLimits(
-        openRateLimits(settings.limits, store.openCounter, now),
-        metrics,
-      ),
+      rateLimits: openRateLimits(settings.limits, store.openCounter, now, metrics),
       now,
       ...(options.documentFetching ? { documentFetching: options.documentFetching } : {}),
     });

@@ -4,7 +4,7 @@ import type Koa from 'koa';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
 import { limitBody, readJson } from '../http/body.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
-import { RETRY_AFTER, tooManyRequests } from '../http/errors.ts';
+import { RETRY_AFTER_SECONDS, tooManyRequests } from '../http/errors.ts';
 import { limitRate, type RateLimit, type RateLimits } from '../http/rate-limits.ts';
 import { isLoopback } from '../settings/addresses.ts';
 import { highestLevelIn, OFFLINE_ACCESS } from '../permission-level.ts';
@@ -76,7 +76,7 @@ function limitGuesses(limit: RateLimit): Koa.Middleware {
     const { error } = (ctx.body ?? {}) as { error?: unknown };
     if (error !== 'invalid_grant' && error !== 'invalid_client') return;
     const { address, clientId } = requestContext(ctx);
-    const wait = await limit.take(address, clientId);
+    const wait = await limit.consume(address, clientId);
     if (wait !== undefined) throw tooManyRequests(wait);
   };
 }
@@ -85,7 +85,7 @@ const jsonOnly: Koa.Middleware = async (ctx, next) => {
   ctx.req.headers.accept = 'application/json';
   await next();
   ctx.set('Cache-Control', 'no-store');
-  if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER);
+  if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER_SECONDS);
   sayWhatToDo(ctx.body);
   keepNonceFromOthers(ctx);
 };

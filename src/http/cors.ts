@@ -1,14 +1,13 @@
-// Cross-origin access for clients that run in a browser: any origin, never with credentials (Fetch, section 3.2).
 import type Koa from 'koa';
 
-/** Headers that MCP clients send. */
+/** Request headers of MCP clients. */
 export const ALLOWED_HEADERS =
   'Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID';
-/** Headers that MCP clients read. */
+/** Response headers that MCP clients read. */
 export const EXPOSED_HEADERS =
   'WWW-Authenticate, DPoP-Nonce, Retry-After, Mcp-Session-Id, MCP-Protocol-Version';
 
-/** Answers preflights and marks the rest as readable from anywhere. */
+/** Allows every origin, without credentials (Fetch standard section 3.3), and responds to preflight requests. */
 export function allowAnyOrigin(methods: string): Koa.Middleware {
   return async function cors(ctx, next) {
     ctx.set('Access-Control-Allow-Origin', '*');

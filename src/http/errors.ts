@@ -1,8 +1,7 @@
-// How a host says no: one error class, and the one place per host where a thrown error becomes a JSON answer or a page.
 import type Koa from 'koa';
 import { StoreUnavailable } from '../store/store.ts';
 
-/** A refusal meant for the wire: `message` is safe to show and says what to do; the cause is for the log only. */
+/** An error response. `message` is sent, and says what to do. The cause is only logged. */
 export class HttpError extends Error {
   readonly status: number;
   readonly code: string;
@@ -10,7 +9,10 @@ export class HttpError extends Error {
   readonly about: string;
   readonly isLoggedAsError: boolean;
 
-  /** `code` is the RFC's error code, for example `invalid_request` (RFC 6749 section 5.2); `about`, where the code says too little, names the text of the page. `isLoggedAsError`, though `status` is below 500. */
+  /**
+   * `code` is an error code of an RFC, for example `invalid_request` (RFC 6749 section 5.2). `about` is the key of the page's text, by
+   * default the code. `isLoggedAsError` is true by default from status 500 on.
+   */
   constructor(
     status: number,
     code: string,
@@ -31,40 +33,40 @@ export class HttpError extends Error {
   }
 }
 
-/** Seconds, for whoever waits for an infrastructure fault to pass. */
-export const RETRY_AFTER = '2';
+/** Sent with infrastructure faults. */
+export const RETRY_AFTER_SECONDS = '2';
 
 export function notFound(description = 'there is nothing at this address'): HttpError {
   return new HttpError(404, 'not_found', description);
 }
 
-/** `headers` has `Allow` unless the answer has it already (RFC 9110 section 15.5.6). */
+/** Pass `Allow` unless the response has it already (RFC 9110 section 15.5.6). */
 export function methodNotAllowed(headers: { Allow?: string } = {}): HttpError {
   return new HttpError(405, 'invalid_request', 'this address does not answer to that method', {
     headers: headers.Allow === undefined ? {} : { Allow: headers.Allow },
   });
 }
 
-/** An infrastructure fault. Clients keep their tokens on this code, and drop them on most others. */
+/** An infrastructure fault. Clients keep their tokens on this code, and discard them on most others. */
 export function unavailable(cause: unknown, about?: string): HttpError {
   return new HttpError(503, 'temporarily_unavailable', 'try again in a moment', {
     cause,
     ...(about === undefined ? {} : { about }),
-    headers: { 'Retry-After': RETRY_AFTER },
+    headers: { 'Retry-After': RETRY_AFTER_SECONDS },
   });
 }
 
-/** RFC 6585 section 4; `seconds` to wait. The code is one on which clients keep their tokens. */
-export function tooManyRequests(seconds: number): HttpError {
-  const wait = Math.max(1, Math.ceil(seconds));
-  const message = `too many requests: try again in ${wait} s`;
+/** RFC 6585 section 4. Clients keep their tokens on this code. */
+export function tooManyRequests(retryAfterSeconds: number): HttpError {
+  const seconds = Math.max(1, Math.ceil(retryAfterSeconds));
+  const message = `too many requests: try again in ${seconds} s`;
   return new HttpError(429, 'temporarily_unavailable', message, {
     about: 'too_many_requests',
-    headers: { 'Retry-After': String(wait) },
+    headers: { 'Retry-After': String(seconds) },
   });
 }
 
-/** What the person or client is told about any error: unknown ones say nothing of their cause. */
+/** Converts any error into a response that is safe to send. */
 export function asHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error;
   if (isStoreFault(error)) return unavailable(error);
@@ -73,14 +75,14 @@ export function asHttpError(error: unknown): HttpError {
   });
 }
 
-/** The engine wraps what its storage throws. */
+/** The engine wraps the errors of its adapter. */
 function isStoreFault(error: unknown): boolean {
   return error instanceof StoreUnavailable || (error instanceof Error && isStoreFault(error.cause));
 }
 
 export type RespondToError = (ctx: Koa.Context, error: HttpError) => void | Promise<void>;
 
-/** RFC 6749 section 5.2: JSON, never cached. */
+/** Responds with JSON (RFC 6749 section 5.2) that is not cached. */
 export function respondWithJson(ctx: Koa.Context, error: HttpError): void {
   ctx.status = error.status;
   ctx.set(error.headers);

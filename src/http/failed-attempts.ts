@@ -1,4 +1,3 @@
-// Guessing of secrets: who was wrong too often from one address is not heard for a while, except with what was right there before.
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { clientSubnet } from './client-subnet.ts';
@@ -6,32 +5,34 @@ import type { RateLimit } from './rate-limits.ts';
 
 export type Attempt = {
   address: string;
-  /** Whose secret it is. */
+  /** Whose secret it is, such as a client id. */
   subject: string;
-  /** What was given. */
   secret: string;
 };
 
-/** What became of an attempt; `wait`: in seconds, nothing was compared or it was wrong once too often. */
-export type Verdict = { isRight: boolean; wait?: number };
+/** With `retryAfter` (seconds), the limit is exceeded. The secret was then wrong or was not checked. */
+export type AttemptResult = { isCorrect: boolean; retryAfter?: number };
 
-export type AttemptLimiter = (attempt: Attempt, isRight: () => boolean) => Promise<Verdict>;
+export type AttemptLimiter = (attempt: Attempt, isCorrect: () => boolean) => Promise<AttemptResult>;
 
-const MOST_PROVEN = 10_000;
+const MAX_KNOWN_SECRETS = 10_000;
 
-/** Others at the same address cannot keep out whoever has the right secret and uses it. */
+/**
+ * Stops checking secrets after too many failed attempts on one subject from one subnet. A secret that was correct there before is still
+ * accepted, so that nobody can lock out the others at their address.
+ */
 export function limitFailedAttempts(limit: RateLimit): AttemptLimiter {
-  const proven = new LRUCache<string, true>({ max: MOST_PROVEN });
-  return async function judge({ address, subject, secret }, isRight) {
+  const correct = new LRUCache<string, true>({ max: MAX_KNOWN_SECRETS });
+  return async function checkSecret({ address, subject, secret }, isCorrect) {
     const attempt = digest(`${clientSubnet(address)}\n${subject}\n${secret}`);
-    const wait = proven.has(attempt) ? undefined : limit.wait(address, subject);
-    if (wait !== undefined) return { isRight: false, wait };
-    if (isRight()) {
-      proven.set(attempt, true);
-      return { isRight: true };
+    const blockedFor = correct.has(attempt) ? undefined : limit.blockedFor(address, subject);
+    if (blockedFor !== undefined) return { isCorrect: false, retryAfter: blockedFor };
+    if (isCorrect()) {
+      correct.set(attempt, true);
+      return { isCorrect: true };
     }
-    const late = await limit.take(address, subject);
-    return late === undefined ? { isRight: false } : { isRight: false, wait: late };
+    const retryAfter = await limit.consume(address, subject);
+    return retryAfter === undefined ? { isCorrect: false } : { isCorrect: false, retryAfter };
   };
 }
 

@@ -1,4 +1,3 @@
-// What every host does alike, in order: security headers, health, log line, errors, canonical host and path.
 import { type KeyObject, randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
@@ -15,7 +14,7 @@ import {
   type RespondToError,
   respondWithJson,
 } from './errors.ts';
-import { countRequests } from './metrics.ts';
+import { countRequests } from './request-metrics.ts';
 import { isValidProbe, PROBE_HEADER, observedRequest } from './proxy-probe.ts';
 import { spanIds, traceRequests } from './request-spans.ts';
 import { requestContext } from './request-context.ts';
@@ -23,24 +22,24 @@ import { isWellKnown, refuseNestedWellKnown } from './well-known.ts';
 
 export type HostOptions = {
   name: string;
-  /** The public base address: its host is the only one answered for. */
+  /** The public base URL. Requests for another host are rejected. */
   url: string;
   proxies: number;
   logger: Logger;
   metrics?: Metrics | undefined;
   traces?: Traces | undefined;
-  /** Rejects while the process should not get traffic. */
+  /** Rejects while the process must not get traffic. */
   isReady: () => Promise<void>;
   respondToError?: RespondToError;
-  /** Who makes probes with one of them is told at `/livez` how the request arrived. */
+  /** `/livez` describes the request to probes that are signed with one of these keys. */
   probeKeys?: readonly KeyObject[];
 };
 
-/** An app with the shared steps in place; the caller adds its own after them. */
+/** Creates an app with the middleware that all hosts share. The caller adds its own. */
 export function createHost(options: HostOptions): Koa {
   const app = new Koa();
   app.proxy = true;
-  // Errors never get this far: handleErrors logs and answers them. What remains are sockets that closed early.
+  // handleErrors handles all errors except those of sockets that closed early.
   app.on('error', (error: Error) => options.logger.debug({ err: error }, 'response not delivered'));
   app.use(requireOriginForm);
   app.use(securityHeaders(options.url));
@@ -55,7 +54,7 @@ export function createHost(options: HostOptions): Koa {
   return app;
 }
 
-/** `/livez` and `/readyz` answer on every listener, for any host: probes come by address. */
+/** Serves `/livez` and `/readyz` for any `Host`, because probes use IP addresses. */
 export function serveHealth({
   isReady,
   probeKeys = [],
@@ -71,8 +70,8 @@ export function serveHealth({
       ));
     ctx.status = ready ? 200 : 503;
     ctx.set('Cache-Control', 'no-store');
-    const isSeen = isValidProbe(probeKeys, ctx.get(PROBE_HEADER), Date.now() / 1000);
-    const seen = isSeen ? { seen: observedRequest(ctx, proxies) } : {};
+    const hasProbe = isValidProbe(probeKeys, ctx.get(PROBE_HEADER), Date.now() / 1000);
+    const seen = hasProbe ? { seen: observedRequest(ctx, proxies) } : {};
     ctx.body = { status: ready ? 'ok' : 'unavailable', ...seen };
   };
 }
@@ -84,7 +83,7 @@ function logRequests({ name, logger, proxies }: HostOptions): Koa.Middleware {
     request.requestId = randomUUID().slice(-12);
     request.address = clientAddress(ctx, proxies);
     ctx.set('X-Request-Id', request.requestId);
-    const done = () => {
+    const log = () => {
       const { requestId, address, failure } = request;
       const level = ctx.status >= 500 || failure?.cause ? 'error' : 'info';
       if (!logger.isLevelEnabled(level)) return;
@@ -93,7 +92,7 @@ function logRequests({ name, logger, proxies }: HostOptions): Koa.Middleware {
           host: name,
           requestId,
           method: ctx.method,
-          path: loggablePath(ctx.path),
+          path: redactedPath(ctx.path),
           status: ctx.res.statusCode,
           milliseconds: Math.round(performance.now() - started),
           address,
@@ -104,13 +103,13 @@ function logRequests({ name, logger, proxies }: HostOptions): Koa.Middleware {
         'request',
       );
     };
-    ctx.res.once('close', done);
+    ctx.res.once('close', log);
     await next();
   };
 }
 
-/** Long segments with capitals or digits are identifiers, and some of those are secrets: a flow's is the value of its cookie. */
-export function loggablePath(path: string): string {
+/** Replaces ids (long segments with capitals or digits), because some are secrets: an interaction's id is the value of its cookie. */
+export function redactedPath(path: string): string {
   const isIdentifier = (text: string) => /[A-Z0-9]/.test(text);
   return path
     .slice(0, 500)
@@ -124,7 +123,7 @@ export function handleErrors({
   return async function errors(ctx, next) {
     try {
       await next();
-      if (ctx.respond !== false && ctx.body === undefined) refuseUnanswered(ctx);
+      if (ctx.respond !== false && ctx.body === undefined) throwRoutingError(ctx);
     } catch (thrown) {
       const error = asHttpError(thrown);
       requestContext(ctx).failure = {
@@ -138,18 +137,18 @@ export function handleErrors({
   };
 }
 
-/** What routers leave behind when no route answers: 501 for a method that none of their routes has, even if none has the path either. */
-function refuseUnanswered({ status, matched = [] }: Koa.Context): void {
+/** Routers set 501 for a method that none of their routes has, even if no route has the path. */
+function throwRoutingError({ status, matched = [] }: Koa.Context): void {
   if (status === 404 || (status === 501 && matched.length === 0)) throw notFound();
   if (status === 405 || status === 501) throw methodNotAllowed();
 }
 
-const MOST_HEADERS = 100;
+const MAX_HEADERS = 100;
 
-/** Their size is limited where they are parsed, to 16 kB (RFC 6585 section 5). */
+/** Rejects too many headers with 431 (RFC 6585 section 5). Node limits their size to 16 kB. */
 function limitHeaders(ctx: Koa.Context, next: Koa.Next): Promise<void> {
-  if (ctx.req.rawHeaders.length / 2 > MOST_HEADERS) {
-    const message = `the request has more than ${MOST_HEADERS} headers`;
+  if (ctx.req.rawHeaders.length / 2 > MAX_HEADERS) {
+    const message = `the request has more than ${MAX_HEADERS} headers`;
     throw new HttpError(431, 'invalid_request', message);
   }
   return next();
@@ -186,7 +185,7 @@ export function securityHeaders(url: string): Koa.Middleware {
 
 type Middleware = (req: IncomingMessage, res: ServerResponse, next: () => void) => void;
 
-/** What a middleware puts on every answer alike, asked of it once and not for every answer. */
+/** Calls a middleware once for the headers that it sets on every response. */
 function headersOf(middleware: Middleware): Record<string, string> {
   const headers: Record<string, string> = {};
   const res = {

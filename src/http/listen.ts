@@ -1,22 +1,21 @@
-// Listening: one server per address, shared by the hosts that have the same one, with limits on how slowly a client may send.
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type Koa from 'koa';
 
 export type ListeningHost = {
   app: Koa;
-  /** The public base address. */
+  /** The public base URL. */
   url: string;
   listen: { host: string; port: number };
-  /** The setting that moves this listener, named when its port is taken. */
+  /** The setting that changes its port, for the error message. */
   setting: string;
-  /** Whether a path belongs to this host, when two hosts have one origin. */
+  /** Whether it serves a path, if two hosts have one origin. */
   owns: (path: string) => boolean;
-  /** Another process may serve it in our place. */
+  /** Another process may serve it instead. */
   isShared?: boolean;
 };
 
-/** A listener that could not be opened; the message names the setting. */
+/** A listener cannot be opened. The message names the setting. */
 export class ListenError extends Error {
   readonly host: ListeningHost;
 
@@ -34,16 +33,17 @@ export class ListenError extends Error {
   }
 }
 
-const SLOWEST_REQUEST = 15_000;
-const SLOWEST_HEADERS = 10_000;
-const CHECK_INTERVAL = 2000;
-// Longer than load balancers keep a connection (a minute is usual): whoever closes it first must not be us, as they send the next request.
-const KEEP_ALIVE = 75_000;
-const STOP_GRACE = 5000;
-const LAST_WORDS = 1000;
-const BETWEEN_LOOKS = 50;
+const REQUEST_TIMEOUT_MS = 15_000;
+const HEADERS_TIMEOUT_MS = 10_000;
+const TIMEOUT_CHECK_MS = 2000;
+/** Longer than load balancers keep idle connections (usually 60 s): otherwise we could close one as the next request arrives. */
+const KEEP_ALIVE_TIMEOUT_MS = 75_000;
+const STOP_TIMEOUT_MS = 5000;
+/** From ending the last requests to closing their connections. */
+const LAST_RESPONSES_MS = 1000;
+const IDLE_CHECK_MS = 50;
 
-/** Opens the servers of all hosts, or none. */
+/** Opens one server per listen address. If one cannot be opened, closes the others and throws ListenError. */
 export async function listenAll(hosts: readonly ListeningHost[]): Promise<Server[]> {
   const servers: Server[] = [];
   try {
@@ -65,10 +65,10 @@ async function listenOne(group: ListeningHost[]): Promise<Server> {
   if (!first) throw new TypeError('a listener needs a host');
   const server = createServer(
     {
-      keepAliveTimeout: KEEP_ALIVE,
-      requestTimeout: SLOWEST_REQUEST,
-      headersTimeout: SLOWEST_HEADERS,
-      connectionsCheckingInterval: CHECK_INTERVAL,
+      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      connectionsCheckingInterval: TIMEOUT_CHECK_MS,
     },
     dispatch(group, first),
   );
@@ -79,11 +79,11 @@ async function listenOne(group: ListeningHost[]): Promise<Server> {
   return server;
 }
 
-/** By `Host`, then by path; a host that none of them has is answered by the first, with 421. */
+/** Chooses the app by `Host`, then by path. The first app responds with 421 to an unknown host. */
 function dispatch(group: ListeningHost[], first: ListeningHost): RequestListener {
   if (group.length === 1) return first.app.callback();
   const known = group.map(({ app, owns, url }) => ({
-    answer: app.callback(),
+    handle: app.callback(),
     name: new URL(url).host,
     owns,
   }));
@@ -91,24 +91,24 @@ function dispatch(group: ListeningHost[], first: ListeningHost): RequestListener
     const path = (req.url ?? '/').split('?', 1)[0] ?? '/';
     const named = known.filter(({ name }) => name === req.headers.host?.toLowerCase());
     const host = named.find(({ owns }) => owns(path)) ?? named[0] ?? known[0];
-    void host?.answer(req, res);
+    void host?.handle(req, res);
   };
 }
 
-export type Closing = {
+export type CloseOptions = {
   /** Seconds. */
   drain?: number | undefined;
-  /** Ends streams that only wait for news; with `working` also what somebody waits for the answer of. Each is answered to its end. */
+  /** Ends streams on which the client only listens, or with `working` also requests in progress. Each gets a complete response. */
   endCalls?: (kind: 'listening' | 'working') => void;
 };
 
 /**
- * Takes requests for `drain` more seconds, so that balancers can turn away, and ends every connection with its next answer. Then no new
- * connections; streams that wait for news end, so that clients open them elsewhere, and requests under way may finish, for a few seconds.
+ * Accepts requests for `drain` more seconds, until load balancers have removed this process, and closes each connection after its next
+ * response. Then refuses connections, ends streams on which clients only listen, and gives requests in progress a few seconds.
  */
 export async function closeAll(
   servers: readonly Server[],
-  { drain = 0, endCalls = () => undefined }: Closing = {},
+  { drain = 0, endCalls = () => undefined }: CloseOptions = {},
 ): Promise<void> {
   for (const server of servers)
     server.prependListener('request', (_req, res) => res.setHeader('Connection', 'close'));
@@ -119,18 +119,18 @@ export async function closeAll(
         server.close(() => resolve());
       }),
   );
-  // A connection whose last answer began before all this is kept by the client, and idle afterwards.
-  const looking = setInterval(
+  // A response that began earlier has no `Connection: close`, so its connection stays open.
+  const closingIdle = setInterval(
     () => servers.forEach((server) => server.closeIdleConnections()),
-    BETWEEN_LOOKS,
+    IDLE_CHECK_MS,
   );
   endCalls('listening');
-  const late = setTimeout(() => endCalls('working'), STOP_GRACE);
-  const cutOff = setTimeout(
+  const endingCalls = setTimeout(() => endCalls('working'), STOP_TIMEOUT_MS);
+  const closingAll = setTimeout(
     () => servers.forEach((server) => server.closeAllConnections()),
-    STOP_GRACE + LAST_WORDS,
+    STOP_TIMEOUT_MS + LAST_RESPONSES_MS,
   );
   await Promise.all(closed);
-  clearInterval(looking);
-  for (const timer of [late, cutOff]) clearTimeout(timer);
+  clearInterval(closingIdle);
+  for (const timer of [endingCalls, closingAll]) clearTimeout(timer);
 }

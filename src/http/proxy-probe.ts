@@ -1,4 +1,4 @@
-// A probe tells `gatehouse doctor` what proxies make of a request on its way in; only who has the root secret can ask.
+// `gatehouse doctor` sends a probe to see how the proxies in front change a request. Probes are signed with the root secret.
 import { createHmac, type KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import { constantTimeEqual } from '../constant-time.ts';
@@ -7,29 +7,30 @@ import { clientAddress } from './canonical-host.ts';
 export const PROBE_HEADER = 'gatehouse-probe';
 export const PROBE_PURPOSE = 'proxy probes';
 
-/** Seconds; clocks may differ a little. */
-const GOOD_FOR = 900;
-const FORM = /^(\d{1,12})\.([\w-]{43})$/;
+/** Allows for different clocks. */
+const MAX_AGE_SECONDS = 900;
+const PROBE = /^(\d{1,12})\.([\w-]{43})$/;
 
-/** What arrived, before any of it was made canonical. `forwardedFor` from left to right. */
+/** The request as it arrived. */
 export type ObservedRequest = {
   host: string;
+  /** From left to right. */
   forwardedFor: string[];
   forwardedProto: string;
-  /** Whom rate limits and the log take the client for, with this many `proxies` in the settings. */
+  /** The client's address for rate limits and the log, with this number of `proxies`. */
   address: string;
   proxies: number;
 };
 
-/** The value of the header; `now` in seconds. */
+/** Returns the value of the header. `now` is in seconds. */
 export function createProbe(key: KeyObject, now: number): string {
   const time = String(Math.floor(now));
   return `${time}.${mac(key, time)}`;
 }
 
 export function isValidProbe(keys: readonly KeyObject[], value: string, now: number): boolean {
-  const [, time = '', sent = ''] = FORM.exec(value) ?? [];
-  if (time === '' || Math.abs(now - Number(time)) > GOOD_FOR) return false;
+  const [, time = '', sent = ''] = PROBE.exec(value) ?? [];
+  if (time === '' || Math.abs(now - Number(time)) > MAX_AGE_SECONDS) return false;
   return keys.some((key) => constantTimeEqual(mac(key, time), sent));
 }
 

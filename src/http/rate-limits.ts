@@ -1,148 +1,157 @@
-// Limits on how often: by address and in all, with room for networks that many people share (RFC 6585 section 4).
 import type Koa from 'koa';
 import { LRUCache } from 'lru-cache';
+import type { Metrics } from '../observability/metrics.ts';
 import { type Limit, type Limits, networkList } from '../settings/limits.ts';
 import type { OpenCounter } from '../store/counters.ts';
 import { canonicalAddress, clientSubnet } from './client-subnet.ts';
 import { tooManyRequests } from './errors.ts';
 import { requestContext } from './request-context.ts';
 
-/** Times are seconds. `subject` keeps apart what should not count together, for example clients; it must be one that we know. */
+/** Times are in seconds. `subject` separates counts, for example by client. It must be known to us, because it enters the store. */
 export type RateLimit = {
-  /** Counts one. How long to wait, when that was one too many. */
-  take(address: string, subject?: string): Promise<number | undefined>;
-  /** The same without counting, for what this process has seen, and not for the limit of all together. */
-  wait(address: string, subject?: string): number | undefined;
-  /** Counts so many more for the address alone, after what turned out to be worse than others. Never rejects. */
-  charge(address: string, subject: string, times: number): Promise<void>;
+  /** Counts one request. Resolves to the seconds to wait if it exceeds the limit. */
+  consume(address: string, subject?: string): Promise<number | undefined>;
+  /** The seconds until this process accepts the address again, without counting. Ignores the limit of all addresses together. */
+  blockedFor(address: string, subject?: string): number | undefined;
+  /** Counts `times` more for the address alone. Never rejects. */
+  penalize(address: string, subject: string, times: number): Promise<void>;
 };
 
 type Name = Exclude<keyof Limits, 'sharedNetworks'>;
 
-/** `pageRegistrations`: those that web pages have their visitors make, which nobody else should have to wait for. */
+/** `pageRegistrations` counts registrations from web pages, so that a page's visitors cannot use up `registrations`. */
 export type RateLimits = Record<Name | 'pageRegistrations', RateLimit>;
 
-const REMEMBERED = 50_000;
+/** Blocked addresses of which a process knows, per limit. */
+const MAX_BLOCKED = 50_000;
 /**
- * When all together are too many, an address gets a tenth of what it may have: so whoever comes from thousands of addresses cannot keep out
- * everybody else. At ten times as many nobody gets any, because there is an end to every store.
+ * Above the limit of all addresses together, each address gets a tenth of its own limit, so that one client with thousands of addresses cannot
+ * lock out all others. Above ten times that limit, all are rejected, because every store is finite.
  */
-const IN_CROWD = 10;
+const CROWD_FACTOR = 10;
 
 export function openRateLimits(
   limits: Limits,
   openCounter: OpenCounter,
   now: () => number,
+  metrics?: Metrics,
 ): RateLimits {
   const shared = networkList(limits.sharedNetworks);
   const isShared = (address: string) =>
     shared.check(address, address.includes(':') ? 'ipv6' : 'ipv4');
-  const open = (
-    name: keyof RateLimits,
-    differently: Partial<Surroundings> = {},
-    limit = limits[name as Name],
-  ) =>
-    rateLimit(limit, (part, seconds) => openCounter(`${name} ${part}`, seconds), {
-      isShared,
-      apart: 'own',
-      now,
-      ...differently,
-    });
+  const open = (name: keyof RateLimits, limit: Limit, options: Partial<RateLimitOptions> = {}) => {
+    const counter = (part: string, seconds: number) => openCounter(`${name} ${part}`, seconds);
+    const opened = rateLimit(limit, counter, { isShared, subjectOf: 'address', now, ...options });
+    return metrics ? countBlocked(opened, name, metrics) : opened;
+  };
   return {
-    registrations: open('registrations'),
-    pageRegistrations: open('pageRegistrations', {}, ofPages(limits.registrations)),
-    authorizations: open('authorizations'),
-    signIns: open('signIns'),
-    // Kept apart by client, so that people who share an address do not share this.
-    wrongSecrets: open('wrongSecrets', { isShared: () => false }),
-    wrongTokens: open('wrongTokens'),
-    documents: open('documents', { apart: 'all' }),
+    registrations: open('registrations', limits.registrations),
+    pageRegistrations: open('pageRegistrations', pageLimit(limits.registrations)),
+    authorizations: open('authorizations', limits.authorizations),
+    signIns: open('signIns', limits.signIns),
+    // Counted by client, so that people in one network do not share a limit.
+    wrongSecrets: open('wrongSecrets', limits.wrongSecrets, { isShared: () => false }),
+    wrongTokens: open('wrongTokens', limits.wrongTokens),
+    documents: open('documents', limits.documents, { subjectOf: 'all' }),
   };
 }
 
-const FEWER_OF_PAGES = 5;
+const PAGE_SHARE = 5;
 
-/** Few apps run in pages, and those on this computer do not count as such. */
-function ofPages({ perAddress, inAll }: Limit): Limit {
-  const count = Math.max(1, Math.floor(inAll.count / FEWER_OF_PAGES));
+/** Few apps run in web pages, and those on loopback do not count as such. */
+function pageLimit({ perAddress, inAll }: Limit): Limit {
+  const count = Math.max(1, Math.floor(inAll.count / PAGE_SHARE));
   return { perAddress, inAll: { ...inAll, count } };
 }
 
-/** `apart`: what has a count for each subject, that of an address or that of all. */
-type Surroundings = {
+type RateLimitOptions = {
   isShared: (address: string) => boolean;
-  apart: 'own' | 'all';
+  /** Which count is separate for each subject. */
+  subjectOf: 'address' | 'all';
   now: () => number;
 };
 
 function rateLimit(
   { perAddress, inAll }: Limit,
   openCounter: OpenCounter,
-  { isShared, apart, now }: Surroundings,
+  { isShared, subjectOf, now }: RateLimitOptions,
 ): RateLimit {
-  const countOwn = openCounter('address', perAddress.seconds);
+  const countAddress = openCounter('address', perAddress.seconds);
   const countAll = openCounter('all', inAll.seconds);
-  const waiting = openWaiting(now);
-  const inCrowd = Math.max(1, Math.floor(perAddress.count / IN_CROWD));
+  const blocked = openBlocked(now);
+  const countInCrowd = Math.max(1, Math.floor(perAddress.count / CROWD_FACTOR));
 
-  const allName = (all: 'all' | 'shared', subject: string) =>
-    apart === 'all' ? `${all} ${subject}` : all;
-  const takeShared = async (together: string) => {
-    const all = await countAll(together);
-    return all.count > inAll.count ? waiting.add(together, all.secondsLeft) : undefined;
-  };
-  const takeOwn = async (who: string, together: string) => {
-    const [all, own] = await Promise.all([countAll(together), countOwn(who)]);
-    if (all.count > inAll.count * IN_CROWD) return waiting.add(together, all.secondsLeft);
-    const isCrowd = all.count > inAll.count;
-    if (own.count > perAddress.count) return waiting.add(who, own.secondsLeft);
-    if (!isCrowd || own.count <= inCrowd) return undefined;
-    return waiting.add(who, Math.min(own.secondsLeft, all.secondsLeft));
-  };
-  const ownName = (address: string, subject: string) => {
+  const allKey = (all: 'all' | 'shared', subject: string) =>
+    subjectOf === 'all' ? `${all} ${subject}` : all;
+  /** Undefined in a shared network. */
+  const addressKey = (address: string, subject: string) => {
     const canonical = canonicalAddress(address);
     if (canonical !== undefined && isShared(canonical)) return undefined;
-    return `${clientSubnet(address)} ${apart === 'own' ? subject : ''}`;
+    return `${clientSubnet(address)} ${subjectOf === 'address' ? subject : ''}`;
+  };
+  const consumeShared = async (sharedKey: string) => {
+    const all = await countAll(sharedKey);
+    return all.count > inAll.count ? blocked.add(sharedKey, all.secondsLeft) : undefined;
+  };
+  const consumeOwn = async (key: string, keyOfAll: string) => {
+    const [all, own] = await Promise.all([countAll(keyOfAll), countAddress(key)]);
+    if (all.count > inAll.count * CROWD_FACTOR) return blocked.add(keyOfAll, all.secondsLeft);
+    if (own.count > perAddress.count) return blocked.add(key, own.secondsLeft);
+    if (all.count <= inAll.count || own.count <= countInCrowd) return undefined;
+    return blocked.add(key, Math.min(own.secondsLeft, all.secondsLeft));
   };
   return {
-    async take(address, subject = '') {
-      const who = ownName(address, subject);
-      const together = allName(who === undefined ? 'shared' : 'all', subject);
-      const left = waiting.left(together) ?? (who === undefined ? undefined : waiting.left(who));
-      if (left !== undefined) return left;
-      return who === undefined ? takeShared(together) : takeOwn(who, together);
+    async consume(address, subject = '') {
+      const key = addressKey(address, subject);
+      const keyOfAll = allKey(key === undefined ? 'shared' : 'all', subject);
+      const seconds = blocked.for(keyOfAll) ?? (key === undefined ? undefined : blocked.for(key));
+      if (seconds !== undefined) return seconds;
+      return key === undefined ? consumeShared(keyOfAll) : consumeOwn(key, keyOfAll);
     },
-    wait(address, subject = '') {
-      const who = ownName(address, subject);
-      return who === undefined ? undefined : waiting.left(who);
+    blockedFor(address, subject = '') {
+      const key = addressKey(address, subject);
+      return key === undefined ? undefined : blocked.for(key);
     },
-    async charge(address, subject, times) {
-      const who = ownName(address, subject);
-      if (who !== undefined) await countOwn(who, times);
+    async penalize(address, subject, times) {
+      const key = addressKey(address, subject);
+      if (key !== undefined) await countAddress(key, times);
     },
   };
 }
 
-/** Who was told to wait, so that asking again costs the store nothing. Times are seconds. */
-function openWaiting(now: () => number) {
-  const until = new LRUCache<string, number>({ max: REMEMBERED });
+/** Remembers which keys are blocked, so that their requests do not reach the store. Times are in seconds. */
+function openBlocked(now: () => number) {
+  const until = new LRUCache<string, number>({ max: MAX_BLOCKED });
   return {
-    left(who: string): number | undefined {
-      const left = (until.get(who) ?? 0) - now();
-      return left > 0 ? left : undefined;
+    for(key: string): number | undefined {
+      const seconds = (until.get(key) ?? 0) - now();
+      return seconds > 0 ? seconds : undefined;
     },
-    add(who: string, seconds: number): number {
-      until.set(who, now() + seconds);
+    add(key: string, seconds: number): number {
+      until.set(key, now() + seconds);
       return seconds;
     },
   };
 }
 
-/** Refuses (429) what comes too often. */
+function countBlocked(limit: RateLimit, name: string, metrics: Metrics): RateLimit {
+  metrics.rateLimited(name, 0);
+  const count = (seconds: number | undefined) => {
+    if (seconds !== undefined) metrics.rateLimited(name);
+    return seconds;
+  };
+  return {
+    consume: async (address, subject) => count(await limit.consume(address, subject)),
+    blockedFor: (address, subject) => count(limit.blockedFor(address, subject)),
+    penalize: limit.penalize,
+  };
+}
+
+/** Rejects requests above the limit with 429. */
 export function limitRate(limit: RateLimit): Koa.Middleware {
   return async function rateLimited(ctx, next) {
-    const wait = await limit.take(requestContext(ctx).address);
-    if (wait !== undefined) throw tooManyRequests(wait);
+    const retryAfter = await limit.consume(requestContext(ctx).address);
+    if (retryAfter !== undefined) throw tooManyRequests(retryAfter);
     return next();
   };
 }

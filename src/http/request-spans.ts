@@ -1,4 +1,3 @@
-// One span for every request, named by method and route: never by a path, which has ids in it (OpenTelemetry, HTTP server spans).
 import type Koa from 'koa';
 import { refusalReasons } from '../observability/labels.ts';
 import {
@@ -14,12 +13,12 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 const REASONS: ReadonlySet<unknown> = new Set(refusalReasons);
 
 /**
- * Strangers send requests: their `traceparent` is linked and not continued, or they would choose which requests are traced, and
- * under which ids. A proxy passes on what they sent, so that it stands in front changes nothing.
+ * Traces each request as one span, named by method and route, because paths contain ids (OpenTelemetry, HTTP server spans). Links the
+ * `traceparent` of the request and does not continue it: clients must not choose which requests are traced, and a proxy forwards theirs.
  */
 export function traceRequests(host: string, url: string, traces: Traces): Koa.Middleware {
   const attributes = { ...serverAttributes(url), 'gatehouse.host': host };
-  return async function requestTraced(ctx, next) {
+  return async function requestSpan(ctx, next) {
     const method = METHODS.includes(ctx.method) ? ctx.method : '_OTHER';
     const span = traces.startRequest({
       name: nameOf(method),
@@ -55,7 +54,7 @@ function finish(ctx: Koa.Context, method: string, span: Span): void {
   span.end();
 }
 
-/** For the line of the request in the log; nothing where traces are off. */
+/** Returns the ids for the request's log line; nothing without traces. */
 export function spanIds(ctx: Koa.Context): { trace_id?: string; span_id?: string } {
   const { span } = requestContext(ctx);
   return span ? { trace_id: span.traceId, span_id: span.spanId } : {};

@@ -1,7 +1,6 @@
-// Where the browser goes next, by GET: 303, so that a form is never sent on (RFC 9700 section 4.12).
 import type Koa from 'koa';
 
-/** Never kept: the same address may lead elsewhere the next time. */
+/** Redirects with 303, so that the browser does not send a form again (RFC 9700 section 4.12). The redirect is not cached. */
 export function seeOther(ctx: Koa.Context, location: string): void {
   ctx.status = 303;
   ctx.redirect(location);

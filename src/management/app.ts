@@ -2,7 +2,7 @@ import type Koa from 'koa';
 import type { Logger } from 'pino';
 import { type RespondToError, respondWithJson } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
-import { serveMetrics, METRICS_PATH } from '../http/metrics.ts';
+import { serveMetrics, METRICS_PATH } from '../http/metrics-host.ts';
 import type { Pages } from '../pages/pages.ts';
 import { renderRefusal } from '../pages/refusal-page.ts';
 import type { AttemptLimiter } from '../http/failed-attempts.ts';

@@ -26,7 +26,7 @@ export function refuseForeignOrigin(url: string): Koa.Middleware {
 const SUBJECT = 'management';
 
 /** Rejects requests without the management key with 401, before any other check, and with 429 after too many wrong keys. */
-export function requireManagementKey(key: string, guard: AttemptLimiter): Koa.Middleware {
+export function requireManagementKey(key: string, limiter: AttemptLimiter): Koa.Middleware {
   const expected = sha256(key);
   return async function authenticate(ctx, next) {
     const [, sent] = /^Bearer +(\S+) *$/i.exec(ctx.req.headers.authorization ?? '') ?? [];
@@ -34,9 +34,9 @@ export function requireManagementKey(key: string, guard: AttemptLimiter): Koa.Mi
     const attempt = { address: requestContext(ctx).address, subject: SUBJECT, secret: sent };
     // The comparison reveals lengths, and all digests have the same.
     const isKey = () => constantTimeEqual(sha256(sent), expected);
-    const { isRight, wait } = await guard(attempt, isKey);
-    if (wait !== undefined) throw tooManyRequests(wait);
-    if (!isRight) throw keyError(sent);
+    const { isCorrect, retryAfter } = await limiter(attempt, isKey);
+    if (retryAfter !== undefined) throw tooManyRequests(retryAfter);
+    if (!isCorrect) throw keyError(sent);
     return next();
   };
 }

@@ -110,7 +110,7 @@ async function limitForgeries(
   { wrongTokens }: AuthenticationOptions,
   ctx: Koa.Context,
 ): Promise<void> {
-  const wait = await wrongTokens.take(requestContext(ctx).address, 'access token');
+  const wait = await wrongTokens.consume(requestContext(ctx).address, 'access token');
   if (wait !== undefined) throw tooManyRequests(wait);
 }
 

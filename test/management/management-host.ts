@@ -62,7 +62,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
     clients: { preRegistered: [], metadataDocuments: [] },
     store,
     key: KEY,
-    guardKey: async (_attempt, isRight) => ({ isRight: isRight() }),
+    guardKey: async (_attempt, isCorrect) => ({ isCorrect: isCorrect() }),
     logger: createLogger('silent'),
     isReady: () => store.ping(),
     now: () => Math.floor(Date.now() / 1000) + clock.ahead,

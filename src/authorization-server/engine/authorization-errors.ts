@@ -1,7 +1,7 @@
 // Errors at the authorization endpoint: a page as long as the person has done nothing, so that we redirect nobody for a stranger (RFC 9700 section 4.11.2).
 import type Koa from 'koa';
 import type { ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
-import { RETRY_AFTER } from '../../http/errors.ts';
+import { RETRY_AFTER_SECONDS } from '../../http/errors.ts';
 import type { Pages } from '../../pages/pages.ts';
 import { type Refusal, renderRefusal } from '../../pages/refusal-page.ts';
 import { redirectDestination } from './redirect-uris.ts';
@@ -17,7 +17,7 @@ export function renderErrorPage(pages: Pages) {
     const description = cause ?? out.error_description;
     const refusal: Refusal = { about: aboutOf(code, out.error_description), status: ctx.status };
     if (description) refusal.description = description;
-    if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER);
+    if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER_SECONDS);
     requestContext(ctx).errorPage = refusal.about;
     speakAsAsked(ctx as KoaContextWithOIDC);
     await renderRefusal(pages, ctx, refusal);

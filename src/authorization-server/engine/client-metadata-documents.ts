@@ -111,8 +111,8 @@ const FAILURE_WEIGHT = 5;
 
 function addressQuota({ rateLimit }: DocumentOptions, address: string): FetchQuota {
   return {
-    take: (host) => rateLimit.take(address, host),
-    chargeFailure: (host) => rateLimit.charge(address, host, FAILURE_WEIGHT - 1),
+    take: (host) => rateLimit.consume(address, host),
+    chargeFailure: (host) => rateLimit.penalize(address, host, FAILURE_WEIGHT - 1),
   };
 }
 

@@ -76,9 +76,9 @@ export function compareByDigest(provider: Provider, limiter: AttemptLimiter): vo
       subject: this.clientId,
       secret: actual,
     };
-    const { isRight, wait } = await limiter(attempt, () => isSecret(stored, actual));
-    if (wait !== undefined) throw tooManyAttempts(ctx, wait);
-    return isRight;
+    const { isCorrect, retryAfter } = await limiter(attempt, () => isSecret(stored, actual));
+    if (retryAfter !== undefined) throw tooManyAttempts(ctx, retryAfter);
+    return isCorrect;
   };
 }
 

@@ -1,31 +1,14 @@
-// Where Prometheus reads metrics, and what every host counts for them.
 import type { ServerResponse } from 'node:http';
 import type Koa from 'koa';
 import { upstreamFaults } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import { methodNotAllowed } from './errors.ts';
 import { requestContext } from './request-context.ts';
 
-export const METRICS_PATH = '/metrics';
-
-/** In the text format; never cached, and for whoever got this far. */
-export function serveMetrics(metrics: Metrics): Koa.Middleware {
-  return async function metricsRead(ctx, next) {
-    if (ctx.path !== METRICS_PATH) return next();
-    if (ctx.method !== 'GET' && ctx.method !== 'HEAD')
-      throw methodNotAllowed({ Allow: 'GET, HEAD' });
-    const { type, text } = await metrics.read();
-    ctx.set('Cache-Control', 'no-store');
-    ctx.type = type;
-    ctx.body = text;
-  };
-}
-
-/** Counts every request of a host when its answer is over, and its streams while they are open. */
+/** Counts the requests of a host when their responses end, and its open event streams. */
 export function countRequests(host: string, metrics: Metrics): Koa.Middleware {
   const open = new Set<ServerResponse>();
   metrics.watchStreams(host, () => [...open].filter(isStream).length);
-  return async function requestsCounted(ctx, next) {
+  return async function requestMetrics(ctx, next) {
     const started = performance.now();
     open.add(ctx.res);
     ctx.res.once('close', () => {
