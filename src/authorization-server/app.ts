@@ -26,7 +26,10 @@ import {
   pageInsteadOfScript,
   renderErrorPage,
 } from './engine/authorization-errors.ts';
-import { canonicalAuthorizationRequest } from './engine/authorization-request.ts';
+import {
+  canonicalAuthorizationRequest,
+  limitAuthorizationRequest,
+} from './engine/authorization-request.ts';
 import type { DocumentFetching } from './engine/client-metadata-documents.ts';
 import { openEngine } from './engine/engine.ts';
 import { hasEmptyPort, isOwnOrigin } from './engine/redirect-uris.ts';
@@ -39,7 +42,6 @@ import { ACCOUNT_PATH } from './interactions/account-session.ts';
 import { accountPage } from './interactions/account-page.ts';
 import { interactions } from './interactions/router.ts';
 import type { Via } from '../settings/entitlements.ts';
-import { limitAuthorizationRequest } from './authorization-request-limits.ts';
 import { authorizationServerMetadata, ENDPOINTS, METADATA_PATH } from './metadata.ts';
 
 export type AuthorizationServerOptions = {

@@ -12,6 +12,7 @@ import { findListed, type Listed, listedGrants, type Owner } from '../grants/gra
 import {
   type Tombstone,
   grantedLevel,
+  type GrantLimit,
   type GrantRecord,
   isAsserted,
   type StoredGrant,
@@ -23,7 +24,6 @@ import {
   findStoredGrant,
   narrowGrant,
 } from '../grants/grants.ts';
-import type { Limit } from '../grants/narrowing.ts';
 import type { Reason } from '../grants/reasons.ts';
 import type { Level } from '../permission-level.ts';
 import type { Via } from '../settings/entitlements.ts';
@@ -103,9 +103,15 @@ export async function denyConnection(
   ttl: number,
 ): Promise<void> {
   const now = Math.floor(options.now());
-  const mark: Tombstone = { version: 1, ended: 'denied', endedAt: now, createdAt: now, ...details };
-  const ended = await denyGrant(options.store, id, mark, ttl);
-  if (ended) await recordEnd(options, id, ended, mark.ended);
+  const tombstone: Tombstone = {
+    version: 1,
+    ended: 'denied',
+    endedAt: now,
+    createdAt: now,
+    ...details,
+  };
+  const ended = await denyGrant(options.store, id, tombstone, ttl);
+  if (ended) await recordEnd(options, id, ended, tombstone.ended);
 }
 
 async function recordEnd(
@@ -153,7 +159,7 @@ export async function endConnections(
 export async function narrowConnection(
   options: RecordOptions,
   id: string,
-  limit: Limit,
+  limit: GrantLimit,
 ): Promise<Level | undefined> {
   const { store, lifetimes, now } = options;
   const narrowing = await narrowGrant(store, id, limit, { lifetimes, now: now() });

@@ -1,5 +1,11 @@
 // The grant record and the rules for its code and refresh tokens (RFC 6749 section 10.4, RFC 9700 section 4.14). Pure: no I/O.
-import { highestLevelIn, isAtLeast, type Level, OFFLINE_ACCESS } from '../permission-level.ts';
+import {
+  highestLevelIn,
+  isAtLeast,
+  isLevel,
+  type Level,
+  OFFLINE_ACCESS,
+} from '../permission-level.ts';
 import type { Reason } from './reasons.ts';
 
 /** A stored model of the engine. Opaque except for the members named here. */
@@ -214,4 +220,54 @@ export function withRefusal(
   if (isRecorded) return undefined;
   const refusals = [...earlier, { reason, at: Math.floor(now) }].slice(-MAX_REFUSALS);
   return { ...record, refusals };
+}
+
+/** The upper limit of a grant. `stays`: whether it keeps its refresh token. */
+export type GrantLimit = { level: Level; stays: boolean };
+
+/** Lowers the level or removes the refresh token. Undefined if the grant is already within the limit. */
+export function narrowed(
+  record: GrantRecord,
+  { level, stays }: GrantLimit,
+): GrantRecord | undefined {
+  const isHigher = allowsLevel(record, level) && grantedLevel(record) !== level;
+  const isLonger = grantsRefresh(record) && !stays;
+  if (!isHigher && !isLonger) return undefined;
+  const lowered = isHigher ? withScopes(record, (scope) => isUpTo(level, scope)) : record;
+  return isLonger ? withoutRefresh(lowered) : lowered;
+}
+
+function isUpTo(level: Level, scope: string): boolean {
+  return !isLevel(scope) || isAtLeast(level, scope);
+}
+
+/** Access tokens stay valid until they expire. The record then lasts as long as the last one issued. */
+function withoutRefresh(record: GrantRecord): GrantRecord {
+  const usedAt = lastUseOf(record);
+  const { refresh, code, ...rest } = withScopes(record, (scope) => scope !== OFFLINE_ACCESS);
+  if (!refresh) return code ? { ...rest, code } : rest;
+  // A refresh may have removed the code.
+  const used = code ?? { payload: { exp: refresh.payload.iat } };
+  return { ...rest, code: { ...used, ...(usedAt === undefined ? {} : { usedAt }) } };
+}
+
+/** Filters the scope of the grant, its code and its refresh token. */
+function withScopes(record: GrantRecord, isKept: (scope: string) => boolean): GrantRecord {
+  const { grant, code, refresh } = record;
+  const keep = (scope = '') => scope.split(' ').filter(isKept).join(' ');
+  const kept = <Issued extends EnginePayload>(payload: Issued): Issued => ({
+    ...payload,
+    scope: keep(String(payload.scope ?? '')),
+  });
+  const resources = Object.entries(grant.resources ?? {});
+  return {
+    ...record,
+    grant: {
+      ...grant,
+      openid: { scope: keep(grant.openid?.scope) },
+      resources: Object.fromEntries(resources.map(([resource, scope]) => [resource, keep(scope)])),
+    },
+    ...(code ? { code: { ...code, payload: kept(code.payload) } } : {}),
+    ...(refresh ? { refresh: { ...refresh, payload: kept(refresh.payload) } } : {}),
+  };
 }

@@ -4,13 +4,14 @@ import { type Found, KEEP, type Store, StoreFull, StoreUnavailable } from '../st
 import { type Lifetimes, TOMBSTONE_SECONDS, isActive, timeToLive } from './grant-lifetime.ts';
 import {
   type Tombstone,
+  type GrantLimit,
   type GrantRecord,
   isLive,
   isNewer,
+  narrowed,
   tombstoneOf,
   type StoredGrant,
 } from './grant-record.ts';
-import { type Limit, narrowed } from './narrowing.ts';
 import type { Reason } from './reasons.ts';
 
 /** Carries the id of a grant that ended or whose scope changed. */
@@ -119,7 +120,7 @@ export type Narrowing = { before: GrantRecord; after: GrantRecord; isNarrower: b
 export async function narrowGrant(
   store: Store,
   id: string,
-  limit: Limit,
+  limit: GrantLimit,
   { lifetimes, now }: { lifetimes: Lifetimes; now: number },
 ): Promise<Narrowing | undefined> {
   let before: GrantRecord | undefined;

@@ -1,8 +1,7 @@
 // The scope of a code if the person reduces the grant while it is issued.
 import { expect } from 'chai';
-import { codeModel } from '../../src/authorization-server/engine/redemption.ts';
-import type { GrantRecord } from '../../src/grants/grant-record.ts';
-import { narrowed } from '../../src/grants/narrowing.ts';
+import { codeModel } from '../../src/authorization-server/engine/grant-models.ts';
+import { type GrantRecord, narrowed } from '../../src/grants/grant-record.ts';
 import { KEEP } from '../../src/store/store.ts';
 
 const APPROVED = 'analytics operations offline_access';

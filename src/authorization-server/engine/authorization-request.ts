@@ -1,4 +1,5 @@
-// An authorization request made canonical before the engine reads it: resource (RFC 8707), scope (RFC 6749 section 3.3), prompt and key.
+// Limits the size of authorization requests and rewrites them to a canonical form before the engine reads them: resource (RFC 8707), scope
+// (RFC 6749 section 3.3) and prompt.
 import type Koa from 'koa';
 import { canonicalResource, connectorIdOf, connectLink } from '../../connectors/connect-link.ts';
 import { HttpError } from '../../http/errors.ts';
@@ -12,17 +13,47 @@ import {
 } from '../../permission-level.ts';
 import type { Store } from '../../store/store.ts';
 
+/** In characters. Real clients send about 700. */
+const MAX_QUERY_LENGTH = 4096;
+const MAX_PARAMETERS = 100;
+const MAX_STATE_LENGTH = 2048;
+const MAX_RESOURCES = 5;
+const MAX_SCOPES = 30;
+
+/** Throws 400 or 414, because the engine stores the whole request before anyone has authenticated. */
+export const limitAuthorizationRequest: Koa.Middleware = function authorizationRequestLimited(
+  ctx,
+  next,
+) {
+  if (ctx.querystring.length > MAX_QUERY_LENGTH) {
+    const message = `the address is longer than ${MAX_QUERY_LENGTH} characters`;
+    throw new HttpError(414, 'invalid_request', message);
+  }
+  const { state, resource, scope } = ctx.query;
+  const sizes: [what: string, size: number, max: number][] = [
+    ['parameters', ctx.querystring.split('&').length, MAX_PARAMETERS],
+    ['characters in state', String(state ?? '').length, MAX_STATE_LENGTH],
+    ['resources', [resource ?? []].flat().length, MAX_RESOURCES],
+    ['scopes', String(scope ?? '').split(' ').length, MAX_SCOPES],
+  ];
+  for (const [what, size, max] of sizes) {
+    if (size > max)
+      throw new HttpError(400, 'invalid_request', `the request has more than ${max} ${what}`);
+  }
+  return next();
+};
+
 export type AuthorizationRequestOptions = {
   store: Store;
   resourceUrl: string;
   /** Id or name of the connector for clients that send no `resource`. */
   defaultConnector?: string;
-  /** `offered`: the person decides about staying connected, whatever was asked. */
+  /** `offered`: the consent page offers a refresh token even if the client did not ask for one. */
   stayConnected: 'offered' | 'on-request';
   now: () => number;
 };
 
-/** Parameters of OpenID Connect that clients send out of habit, and that the engine refuses without `openid`. */
+/** OpenID Connect parameters that clients send anyway. The engine rejects them without the scope `openid`. */
 const IGNORED = [
   'nonce',
   'max_age',
@@ -36,7 +67,7 @@ const IGNORED = [
 
 type Query = Record<string, string | string[] | undefined>;
 
-/** `scope` becomes every level up to the most that can be granted, so that the person may pick a lower one. */
+/** Expands `scope` to every level up to the highest that can be granted, so that the person may choose a lower one. */
 export function canonicalAuthorizationRequest(
   options: AuthorizationRequestOptions,
 ): Koa.Middleware {
@@ -57,15 +88,15 @@ export function canonicalAuthorizationRequest(
   };
 }
 
-/** RFC 9449 section 10. With anything else than a thumbprint (RFC 7638) nobody could ever redeem the code; two are the engine's to refuse. */
+const THUMBPRINT = /^[\w-]{43}$/;
+
+/** RFC 9449 section 10. A code that is bound to anything but a thumbprint (RFC 7638) could never be redeemed. */
 function requireThumbprint(sent: Query[string]): void {
   if (typeof sent === 'string' && sent !== '' && !THUMBPRINT.test(sent))
     throw new HttpError(400, 'invalid_request', 'dpop_jkt is not the SHA-256 thumbprint of a key');
 }
 
-const THUMBPRINT = /^[\w-]{43}$/;
-
-/** What cannot be canonical stays as sent: the engine refuses it. Several different ones stay several, and are refused too. */
+/** Invalid and multiple resources are left as sent, because the engine rejects them. */
 async function requestedResource(
   options: AuthorizationRequestOptions,
   sent: Query[string],
@@ -85,7 +116,7 @@ async function requestedScope(
   query: Query,
 ): Promise<string | undefined> {
   const sent = typeof query.scope === 'string' ? query.scope : undefined;
-  // RFC 6749 section 3.1: one parameter twice is an error, which the engine answers.
+  // The engine rejects repeated parameters (RFC 6749 section 3.1).
   if (Array.isArray(query.scope)) return query.scope as unknown as string;
   const ceiling = await connectorLevel(options, query.resource);
   const asked = highestLevelIn(sent);
@@ -103,7 +134,7 @@ async function connectorLevel(
   return id === undefined ? undefined : (await findConnector(store, id))?.level;
 }
 
-/** `consent` is always asked for: it is what keeps `offline_access` in a request, and we ask every time anyway. */
+/** Always includes `consent`. Without it the engine drops `offline_access`, and the consent page is shown every time anyway. */
 function requestedPrompt(sent: Query[string]): Query[string] {
   if (Array.isArray(sent)) return sent;
   const values = String(sent ?? '').split(' ');

@@ -1,12 +1,11 @@
 // DPoP at the token endpoint (RFC 9449 section 5), including codes (section 10) and refresh tokens that are bound to a key.
 import type { KeyObject } from 'node:crypto';
 import { calculateJwkThumbprint, decodeJwt, decodeProtectedHeader } from 'jose';
-import { type Adapter, errors, type KoaContextWithOIDC } from 'oidc-provider';
+import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { dpopNonces, isRecent } from '../../dpop/nonces.ts';
 import { consumeProof, InvalidProof, validateProof } from '../../dpop/proof.ts';
 import type { Store } from '../../store/store.ts';
 import { invalidGrant } from './errors.ts';
-import { requireRequest } from './request-grant.ts';
 
 /**
  * The engine's `features.dPoP`. DPoP is optional. The engine demands a nonce only if the client's clock is wrong: proofs are single-use and
@@ -16,25 +15,8 @@ export function dPoP(nonceKey: KeyObject) {
   return { enabled: true, nonceSecret: nonceKey.export(), requireNonce: () => false };
 }
 
-/**
- * The engine's `ReplayDetection` model. Exactly one of concurrent requests with a proof passes. `find` returns nothing, so that the engine
- * always calls `upsert`. The engine's id depends on the client; ours is the same for every grant type.
- */
-export function usedProofModel(store: Store, onConsumed: () => Promise<void>): Partial<Adapter> {
-  return {
-    async upsert() {
-      const ctx = requireRequest();
-      const proof = await presentedProof(ctx);
-      if (!proof)
-        throw new Error('the engine used ReplayDetection for something other than a DPoP proof');
-      if (!(await consumeProof(store, proof))) throw invalidProof(PROOF_REUSED);
-      await onConsumed();
-    },
-  };
-}
-
 /** The proof of the request, which the engine has already verified. */
-async function presentedProof({ req }: KoaContextWithOIDC) {
+export async function presentedProof({ req }: KoaContextWithOIDC) {
   const proof = req.headers.dpop;
   if (!proof) return undefined;
   const { jwk = {} } = decodeProtectedHeader(String(proof));
@@ -58,11 +40,13 @@ export async function requireBoundKey(
     throw invalidGrant(`the ${what} is bound to another key than the one of the DPoP proof`);
 }
 
-const PROOF_REUSED = 'the DPoP proof was used before: make one for each request';
-
 /** RFC 9449 section 5. */
 function invalidProof(description: string): Error {
   return new errors.InvalidDpopProof(description);
+}
+
+export function proofReused(): Error {
+  return invalidProof('the DPoP proof was used before: make one for each request');
 }
 
 export type DpopVerifierOptions = {
@@ -95,7 +79,7 @@ export function dpopVerifier({ store, tokenEndpoint: url, nonceKey, now }: DpopV
       throw new errors.UseDpopNonce('the DPoP proof is too old or from the future: use this nonce');
     }
     const consume = async () => {
-      if (!(await consumeProof(store, proof))) throw invalidProof(PROOF_REUSED);
+      if (!(await consumeProof(store, proof))) throw proofReused();
     };
     return { thumbprint: proof.thumbprint, consume };
   };

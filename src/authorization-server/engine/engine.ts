@@ -37,8 +37,11 @@ import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './g
 import { idJagGrantType } from './id-jag.ts';
 import { introspection } from './introspection.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
-import { resourceIndicators } from './resource-indicators.ts';
-import { validateTokenRequest, type TokenPolicy } from './token-request.ts';
+import {
+  resourceIndicators,
+  type TokenPolicy,
+  validateTokenRequest,
+} from './resource-indicators.ts';
 
 export type EngineOptions = {
   settings: Settings;

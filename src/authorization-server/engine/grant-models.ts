@@ -1,29 +1,60 @@
-// The engine's models that are stored in the grant record, and its replay check of DPoP proofs.
-import type { Adapter } from 'oidc-provider';
-import { allowsLevel, revokeAccessToken } from '../../grants/grant-record.ts';
-import { announceGrant } from '../../grants/grants.ts';
-import { createOpaqueToken, type Part } from '../../grants/opaque-token.ts';
+// The engine's models that are stored in the grant record: grants, codes, refresh tokens, revoked access tokens. Redeems codes and refresh tokens
+// (RFC 6749 sections 4.1.3 and 6).
+import type { KeyObject } from 'node:crypto';
+import { type Adapter, errors, type KoaContextWithOIDC, Provider } from 'oidc-provider';
+import { consumeProof } from '../../dpop/proof.ts';
+import { type Lifetimes, refreshExpiry } from '../../grants/grant-lifetime.ts';
+import { listGrant } from '../../grants/grant-lists.ts';
+import {
+  allowsLevel,
+  classifyRefreshToken,
+  type ClientSnapshot,
+  type EnginePayload,
+  type GrantRecord,
+  type PresentedToken,
+  revokeAccessToken,
+  rotate,
+  withRefusal,
+} from '../../grants/grant-record.ts';
+import {
+  announceGrant,
+  createGrant,
+  endGrant,
+  findGrant,
+  type FoundGrant,
+  updateGrant,
+} from '../../grants/grants.ts';
+import {
+  createOpaqueToken,
+  hasValidMac,
+  parseOpaqueToken,
+  type Part,
+} from '../../grants/opaque-token.ts';
+import type { Reason } from '../../grants/reasons.ts';
 import { isLevel } from '../../permission-level.ts';
-import { KEEP } from '../../store/store.ts';
+import { KEEP, type Store } from '../../store/store.ts';
 import { JWT_BEARER } from '../metadata.ts';
+import { presentedProof, proofReused, requireBoundKey } from './dpop.ts';
+import { invalidGrant, reasonIn, temporarilyUnavailable } from './errors.ts';
 import { presentedJwt } from './extensions.ts';
-import { usedProofModel } from './dpop.ts';
-import {
-  requestEndReason,
-  requestGrants,
-  type RequestGrants,
-  requireRequest,
-} from './request-grant.ts';
-import {
-  codeModel,
-  completeRedemption,
-  type RedemptionOptions,
-  refreshTokenModel,
-} from './redemption.ts';
 
-export type GrantModelOptions = RedemptionOptions & {
+export type GrantModelOptions = {
+  store: Store;
+  /** `[0]` signs codes and refresh tokens; all verify. */
+  tokenKeys: readonly KeyObject[];
+  lifetimes: Lifetimes;
+  now: () => number;
+  /** Validates `resource` and `scope` of a token request against the grant. Rejects before anything is consumed. */
+  validateTokenRequest: (ctx: KoaContextWithOIDC, granted: EnginePayload) => Promise<void>;
+  /** Whether the exchange of this code issues a refresh token. */
+  refreshTokenFollows: (ctx: KoaContextWithOIDC, code: EnginePayload) => boolean;
   /** Returns the claims of a valid access token of ours. */
   verifyAccessToken: (jwt: string) => Promise<AccessTokenClaims | undefined>;
+  /** Called once per exchanged code. Must not block. */
+  onExchanged: (grantId: string, record: GrantRecord) => void;
+  onRefreshed: (grantId: string, record: GrantRecord) => Promise<void>;
+  /** Called once per ended grant. */
+  onEnded: (grantId: string, record: GrantRecord, reason: Reason) => Promise<void>;
 };
 
 /** Named as the engine names them. */
@@ -54,9 +85,7 @@ export function grantModels(options: GrantModelOptions): GrantModels {
       AuthorizationCode: codeModel(options, records),
       RefreshToken: refreshTokenModel(options, records),
       AccessToken: accessTokenModel(options, records),
-      ReplayDetection: usedProofModel(options.store, () =>
-        completeRedemption(options, records, 'proof consumed'),
-      ),
+      ReplayDetection: usedProofModel(options, records),
     },
     createTokenValue(kind, grantId) {
       const record = records.seen(grantId)?.value;
@@ -65,6 +94,53 @@ export function grantModels(options: GrantModelOptions): GrantModels {
       return createOpaqueToken(options.tokenKeys, grantId, part, record.seed);
     },
   };
+}
+
+export type NewGrantOptions = {
+  store: Store;
+  lifetimes: Lifetimes;
+  /** In seconds. */
+  grantLifetime: number;
+  now: () => number;
+};
+
+export type RequestedGrant = {
+  account: { id: string };
+  client: ClientSnapshot & { id: string };
+  connector: { id: string };
+  resource: string;
+  scopes: string[];
+  /** Set for ID-JAG: no code follows. */
+  vouchedAt?: number;
+};
+
+/**
+ * Creates the grant record with the engine's Grant, whose scope is stored twice because the engine checks its own scopes and those of the
+ * resource. Idempotent: if the grant exists (a form was sent twice), nothing changes. True for the one call that created it.
+ */
+export async function makeGrant(
+  { store, lifetimes, grantLifetime, now }: NewGrantOptions,
+  grantId: string,
+  { account, client, connector, resource, scopes, vouchedAt }: RequestedGrant,
+): Promise<boolean> {
+  const scope = scopes.join(' ');
+  const iat = Math.floor(now());
+  const grant = {
+    kind: 'Grant',
+    jti: grantId,
+    iat,
+    exp: iat + grantLifetime,
+    accountId: account.id,
+    clientId: client.id,
+    openid: { scope },
+    resources: { [resource]: scope },
+  };
+  const snapshot = { name: client.name, redirectHost: client.redirectHost };
+  const owners = { account: account.id, client: client.id, connector: connector.id };
+  await listGrant(store, grantId, owners, { lifetime: grantLifetime, now: now() });
+  const record = { connector: connector.id, client: snapshot, grant };
+  const vouched = vouchedAt === undefined ? {} : { vouchedAt };
+  return createGrant(store, grantId, { ...record, ...vouched }, lifetimes, now());
 }
 
 /** The consent step writes the grant, so the engine never saves one. */
@@ -77,6 +153,197 @@ function grantModel({ load, end }: RequestGrants): Partial<Adapter> {
       await end(id, requestEndReason());
     },
   };
+}
+
+/**
+ * The engine's AuthorizationCode model. `consume` starts the redemption. The last hook that can fail writes it, so that a client may retry
+ * a failed exchange.
+ */
+export function codeModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
+  const { lifetimes, now, validateTokenRequest } = options;
+  return {
+    async upsert(_id, { jti: _jti, ...payload }) {
+      const issued = payload as EnginePayload & { exp: number };
+      const after = await records.change(String(payload.grantId), (record) =>
+        record.code ? KEEP : { ...record, code: { payload: withinGrant(record, issued) } },
+      );
+      if (!after) throw new errors.AccessDenied('the connection was ended meanwhile');
+    },
+    async find(id) {
+      const code = (await records.resolve(id, 'code'))?.record.code;
+      if (!code) return undefined;
+      await requireBoundKey(requireRequest(), 'authorization code', code.payload.dpopJkt);
+      // Within the grace this is the same request sent twice: `consume` rejects it and nothing else happens.
+      const replayed = code.usedAt !== undefined && now() - code.usedAt > lifetimes.codeGrace;
+      const moment = Math.floor(now());
+      // An expired code that is replayed must end the grant, so it must not look expired to the engine.
+      return {
+        ...code.payload,
+        jti: id,
+        ...(replayed ? { consumed: moment, exp: moment + 1 } : {}),
+      };
+    },
+    async consume(id) {
+      const ctx = requireRequest();
+      const grantId = grantIdOf(id);
+      const payload = (await records.load(grantId))?.value.code?.payload;
+      if (!payload) throw invalidGrant('the authorization code is unknown');
+      await validateTokenRequest(ctx, payload);
+      const lastHook = lastHookOf(options, ctx, payload);
+      requestState(ctx).redemption = { grantId, lastHook };
+      await completeRedemption(options, records, 'code consumed');
+    },
+  };
+}
+
+/** Limits the code's scope to the grant, which the person may have reduced since the engine read it. */
+function withinGrant<Issued extends EnginePayload>(
+  { grant }: GrantRecord,
+  payload: Issued,
+): Issued {
+  const granted = (grant.openid?.scope ?? '').split(' ');
+  const scopes = String(payload.scope ?? '').split(' ');
+  return { ...payload, scope: scopes.filter((scope) => granted.includes(scope)).join(' ') };
+}
+
+function lastHookOf(
+  { refreshTokenFollows }: GrantModelOptions,
+  ctx: KoaContextWithOIDC,
+  code: EnginePayload,
+): Redemption['lastHook'] {
+  if (refreshTokenFollows(ctx, code)) return 'refresh token saved';
+  // The engine checks a proof for replay after it consumed the code.
+  return ctx.req.headers.dpop ? 'proof consumed' : 'code consumed';
+}
+
+/**
+ * Consumes the code, together with `next`, in one write and for exactly one caller, if `hook` is the last one of the request. Called by every
+ * hook that can be the last.
+ */
+async function completeRedemption(
+  { now, onExchanged }: GrantModelOptions,
+  records: RequestGrants,
+  hook: Redemption['lastHook'],
+  next: (record: GrantRecord) => GrantRecord = (record) => record,
+): Promise<void> {
+  const { redemption } = requestState(requireRequest());
+  if (redemption?.lastHook !== hook) return;
+  const { grantId } = redemption;
+  let first = false;
+  const after = await records.change(grantId, (record) => {
+    first = record.code !== undefined && record.code.usedAt === undefined;
+    return first && record.code
+      ? next({ ...record, code: { ...record.code, usedAt: now() } })
+      : KEEP;
+  });
+  if (!after || !first) throw invalidGrant('the authorization code was already used');
+  onExchanged(grantId, after.value);
+}
+
+/**
+ * The engine's `ReplayDetection` model. Exactly one of concurrent requests with a proof passes. `find` returns nothing, so that the engine
+ * always calls `upsert`. The engine's id depends on the client; ours is the same for every grant type.
+ */
+function usedProofModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
+  return {
+    async upsert() {
+      const proof = await presentedProof(requireRequest());
+      if (!proof)
+        throw new Error('the engine used ReplayDetection for something other than a DPoP proof');
+      if (!(await consumeProof(options.store, proof))) throw proofReused();
+      await completeRedemption(options, records, 'proof consumed');
+    },
+  };
+}
+
+/** The engine's RefreshToken model. */
+function refreshTokenModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
+  const { lifetimes, now, validateTokenRequest, onRefreshed } = options;
+  return {
+    /** Writes the first generation only. `consume` makes later ones. */
+    async upsert(_id, { jti: _jti, exp: _exp, ...payload }) {
+      if (requireRequest().oidc.entities.RotatedRefreshToken) return;
+      const refresh = {
+        payload: payload as EnginePayload & { iat: number },
+        generation: 0,
+        turns: [],
+      };
+      if (requestState(requireRequest()).redemption?.lastHook !== 'refresh token saved')
+        throw new Error('the engine saved a refresh token that was not expected');
+      await completeRedemption(options, records, 'refresh token saved', (record) => {
+        // The person reduced the grant since the code was read. A retry gets the reduced scope.
+        if (record.code?.payload.scope !== payload.scope)
+          throw temporarilyUnavailable(new Error('the grant has changed meanwhile'));
+        return { ...record, refresh };
+      });
+    },
+    async find(id) {
+      const hit = await records.resolve(id, 'refresh token');
+      const refresh = hit?.record.refresh;
+      if (!hit || !refresh) return undefined;
+      const ctx = requireRequest();
+      const isOwn = ctx.oidc.client?.clientId === refresh.payload.clientId;
+      if (isOwn && ctx.oidc.route === 'token') {
+        await requireBoundKey(ctx, 'refresh token', refresh.payload.jkt);
+        await validateTokenRequest(ctx, refresh.payload).catch(async (error: unknown) => {
+          await recordRefusal(options, records, hit.name.grantId, reasonIn(error));
+          throw error;
+        });
+      }
+      const replayed =
+        classifyRefreshToken(refresh, Number(hit.name.part), now(), lifetimes.refreshGrace) ===
+        'replay';
+      return {
+        ...refresh.payload,
+        jti: id,
+        rotations: refresh.generation,
+        exp: refreshExpiry(hit.record, lifetimes.refreshIdle),
+        ...(replayed ? { consumed: Math.floor(now()) } : {}),
+      };
+    },
+    /** Rotates before the engine generates the successor, so that its value always matches the record. */
+    async consume(id) {
+      const grantId = grantIdOf(id);
+      const presented = Number(parseOpaqueToken(id)?.part);
+      let token: PresentedToken | undefined;
+      const after = await records.change(grantId, (record) => {
+        if (!record.refresh) return KEEP;
+        const moment = now();
+        token = classifyRefreshToken(record.refresh, presented, moment, lifetimes.refreshGrace);
+        if (token === 'repeat' || token === 'replay') return KEEP;
+        return rotate(record, record.refresh, presented, moment, lifetimes.refreshGrace);
+      });
+      // A concurrent request rotated it between `find` and here.
+      if (after && isReplay(token)) await records.end(grantId, 'refresh_replay');
+      // Undefined if the person has removed the refresh token from the grant.
+      if (!after || token === undefined || isReplay(token))
+        throw invalidGrant('the refresh token is no longer valid; connect again');
+      await onRefreshed(grantId, after.value);
+    },
+    async destroy(id) {
+      await records.end(grantIdOf(id), requestEndReason());
+    },
+  };
+}
+
+/**
+ * Keeps the reason in the grant, so that it is known later. Errors of the client itself have no reason, so that bad input causes no write. Store
+ * errors are ignored.
+ */
+async function recordRefusal(
+  { now }: GrantModelOptions,
+  records: RequestGrants,
+  grantId: string,
+  reason: Reason | undefined,
+): Promise<void> {
+  if (!reason) return;
+  const noted = records.change(grantId, (record) => withRefusal(record, reason, now()) ?? KEEP);
+  await noted.catch(() => undefined);
+}
+
+/** A function, because TypeScript takes a variable that a callback assigns for unassigned. */
+function isReplay(token: PresentedToken | undefined): boolean {
+  return token === 'replay';
 }
 
 /** Access tokens are JWTs and not stored. The grant record lists the revoked ones (RFC 7009). */
@@ -106,4 +373,91 @@ function accessTokenModel(options: GrantModelOptions, records: RequestGrants): P
       else await announceGrant(store, grantId);
     },
   };
+}
+
+type RequestGrants = ReturnType<typeof requestGrants>;
+
+/** State of one engine request. */
+type RequestState = {
+  /** The grant that was last read or written. */
+  grant?: { id: string; found: FoundGrant | undefined };
+  redemption?: Redemption;
+};
+
+/** The redemption of a code. `lastHook`: the engine hook after which nothing can fail, so it writes. */
+type Redemption = {
+  grantId: string;
+  lastHook: 'code consumed' | 'proof consumed' | 'refresh token saved';
+};
+
+const states = new WeakMap<object, RequestState>();
+
+function requestState(ctx: KoaContextWithOIDC): RequestState {
+  const state = states.get(ctx) ?? {};
+  states.set(ctx, state);
+  return state;
+}
+
+/** Reads the record once per engine request, in which the engine finds the token, then its grant, then changes it. */
+function requestGrants({ store, tokenKeys, lifetimes, now, onEnded }: GrantModelOptions) {
+  const request = (): KoaContextWithOIDC | undefined => Provider.ctx;
+
+  const remember = (id: string, found: FoundGrant | undefined) => {
+    const ctx = request();
+    if (ctx) requestState(ctx).grant = { id, found };
+    return found;
+  };
+  const remembered = (id: string) => {
+    const ctx = request();
+    const last = ctx && requestState(ctx).grant;
+    return last?.id === id ? last : undefined;
+  };
+  const seen = (id: string) => remembered(id)?.found;
+  const load = async (id: string) => seen(id) ?? remember(id, await findGrant(store, id));
+
+  return {
+    seen,
+    load,
+    async change(id: string, next: (record: GrantRecord) => GrantRecord | typeof KEEP) {
+      const seenBefore = seen(id);
+      const options = { lifetimes, now: now(), ...(seenBefore ? { seen: seenBefore } : {}) };
+      return remember(id, await updateGrant(store, id, next, options));
+    },
+    async end(id: string, reason: Reason) {
+      // The engine destroys a token and then its grant, which are one record here.
+      const known = remembered(id);
+      if (known && !known.found) return;
+      const ended = await endGrant(store, id, reason, now());
+      remember(id, undefined);
+      if (ended) await Promise.all([announceGrant(store, id), onEnded(id, ended, reason)]);
+    },
+    /** Finds the record of a presented code or refresh token with a valid MAC. */
+    async resolve(value: string, kind: 'code' | 'refresh token') {
+      const name = parseOpaqueToken(value);
+      if (!name || (name.part === 'code') !== (kind === 'code')) return undefined;
+      const found = await load(name.grantId);
+      return found && hasValidMac(tokenKeys, name, found.value.seed)
+        ? { name, record: found.value }
+        : undefined;
+    },
+  };
+}
+
+/** The reason why the engine ends a grant, derived from the request. */
+function requestEndReason(): Reason {
+  const { route, params } = Provider.ctx?.oidc ?? {};
+  if (route === 'revocation') return 'revoked_by_client';
+  return params?.grant_type === 'authorization_code' ? 'code_replay' : 'refresh_replay';
+}
+
+function grantIdOf(value: string): string {
+  const name = parseOpaqueToken(value);
+  if (!name) throw invalidGrant('not one of our tokens');
+  return name.grantId;
+}
+
+function requireRequest(): KoaContextWithOIDC {
+  const ctx = Provider.ctx;
+  if (!ctx) throw new Error('the engine used a token outside a request');
+  return ctx;
 }

@@ -1,5 +1,5 @@
 // Enterprise-managed authorization (ID-JAG): exchanges a trusted issuer's assertion about a person for an access token (RFC 7523).
-import type { KeyObject } from 'node:crypto';
+import { createHash, type KeyObject } from 'node:crypto';
 import {
   compactVerify,
   createLocalJWKSet,
@@ -29,18 +29,13 @@ import { revokedSince } from '../../clients/clients.ts';
 import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
 import { acquireUse } from '../../connectors/connectors.ts';
 import type { UseRecorder } from '../../connectors/use-recorder.ts';
-import { redemptionDeadline } from '../../grants/grant-lifetime.ts';
-import type { ClientSnapshot } from '../../grants/grant-record.ts';
-import { endGrant, isGrantActive } from '../../grants/grants.ts';
-import {
-  idJagGrantId,
-  type IdJagGrantKey,
-  renewIdJagGrant,
-  setCurrentGrant,
-} from '../../grants/id-jag-grants.ts';
+import { isActive, type Lifetimes, redemptionDeadline } from '../../grants/grant-lifetime.ts';
+import type { ClientSnapshot, GrantRecord } from '../../grants/grant-record.ts';
+import { endGrant, isGrantActive, updateGrant } from '../../grants/grants.ts';
 import { isKeySetError } from '../../keys/remote-keys.ts';
 import { highestLevelIn, type Level, levelsUpTo, lowest } from '../../permission-level.ts';
 import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
+import { KEEP, type Store } from '../../store/store.ts';
 import { JWT_BEARER } from '../metadata.ts';
 import { dpopVerifier, type DpopVerifierOptions, type VerifiedProof } from './dpop.ts';
 import { mapStoreErrors, temporarilyUnavailable } from './errors.ts';
@@ -51,10 +46,10 @@ import {
   idJagError,
   validateClaims,
 } from './id-jag-validation.ts';
-import { makeGrant, type NewGrantOptions } from './new-grant.ts';
+import { makeGrant, type NewGrantOptions } from './grant-models.ts';
 import { fetchFromProvider } from '../../identity-providers/fetch.ts';
 import { redirectDestination } from './redirect-uris.ts';
-import type { TokenPolicy } from './token-request.ts';
+import type { TokenPolicy } from './resource-indicators.ts';
 
 export type IdJagOptions = NewGrantOptions &
   AuditServices &
@@ -285,6 +280,49 @@ async function createIdJagGrant(
     outcome: 'granted',
   });
   return grantId;
+}
+
+/** Each key has one current grant. The level is part of it, so that an assertion cannot raise a level that the person lowered. */
+type IdJagGrantKey = { account: string; client: string; connector: string; level: Level };
+
+type Pointer = { grantId: string };
+
+function currentGrantKey({ account, client, connector, level }: IdJagGrantKey): string {
+  return `vouched-grant:${connector} ${account} ${level} ${client}`;
+}
+
+/** `lifetime` in seconds. */
+async function setCurrentGrant(
+  store: Store,
+  key: IdJagGrantKey,
+  grantId: string,
+  lifetime: number,
+): Promise<void> {
+  await store.set<Pointer>(currentGrantKey(key), { grantId }, lifetime);
+}
+
+/** Renews the current grant and returns its id. Undefined if there is none, or it is not active or not `isRenewable`. */
+async function renewIdJagGrant(
+  store: Store,
+  key: IdJagGrantKey,
+  isRenewable: (record: GrantRecord) => boolean,
+  { lifetimes, now }: { lifetimes: Lifetimes; now: number },
+): Promise<string | undefined> {
+  const grantId = (await store.get<Pointer>(currentGrantKey(key)))?.value.grantId;
+  if (grantId === undefined) return undefined;
+  let renewed = false;
+  const renew = (record: GrantRecord) => {
+    renewed = isActive(record, lifetimes, now) && isRenewable(record);
+    return renewed ? { ...record, vouchedAt: now } : KEEP;
+  };
+  const after = await updateGrant(store, grantId, renew, { lifetimes, now });
+  return after && renewed ? grantId : undefined;
+}
+
+/** The same id for the same assertion, so that a client which retries after a lost response creates one grant. */
+function idJagGrantId(key: IdJagGrantKey, assertion: readonly (string | number)[]): string {
+  const digest = createHash('sha256').update(JSON.stringify([currentGrantKey(key), ...assertion]));
+  return digest.digest('base64url').slice(0, 27);
 }
 
 /** Issues no refresh token: the next assertion takes its place (draft section 4.4.3). */

@@ -1,7 +1,7 @@
 // Token introspection (RFC 7662), only for the resource servers in the settings. A token is active if the token endpoint would still issue it.
 import { errors } from 'oidc-provider';
 import { mapStoreErrors } from './errors.ts';
-import { requireLevel, type TokenPolicy } from './token-request.ts';
+import { requireLevel, type TokenPolicy } from './resource-indicators.ts';
 
 /** A refresh token has its connect link as `resource`, an access token as `aud`. */
 type FoundToken = {

@@ -1,11 +1,31 @@
-// Resource indicators (RFC 8707): every resource is a connect link, which is the audience of its tokens.
+// Resource indicators (RFC 8707): every resource is a connect link. Decides which level a token for it may have.
 import { errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider';
-import { isUsable } from '../../connectors/connector.ts';
-import { connectorIdOf } from '../../connectors/connect-link.ts';
-import { levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
+import { type Account, isValidSince } from '../../accounts/account.ts';
+import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
+import { type Connector, connectorState, isUsable } from '../../connectors/connector.ts';
+import type { EnginePayload } from '../../grants/grant-record.ts';
+import type { Reason } from '../../grants/reasons.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
-import { mapStoreErrors } from './errors.ts';
-import { requireLevel, type TokenPolicy } from './token-request.ts';
+import {
+  highestLevelIn,
+  type Level,
+  levelsUpTo,
+  lowest,
+  OFFLINE_ACCESS,
+} from '../../permission-level.ts';
+import type { Via } from '../../settings/entitlements.ts';
+import { JWT_BEARER } from '../metadata.ts';
+import { invalidGrant, mapStoreErrors } from './errors.ts';
+
+export type TokenPolicy = {
+  resourceUrl: string;
+  now: () => number;
+  readConnector: (id: string) => Promise<Connector | undefined>;
+  refreshConnector: (id: string) => Promise<Connector | undefined>;
+  readAccount: (id: string) => Promise<Account | undefined>;
+  refreshAccount: (id: string) => Promise<Account | undefined>;
+  levelOf: (account: Account, via: Via) => Level | undefined;
+};
 
 export const NO_RESOURCE = 'point the client at a connect link: the request names no resource';
 const UNKNOWN_RESOURCE = 'this connect link is unknown, revoked or expired; ask for a fresh one';
@@ -43,7 +63,7 @@ function grantedIn(ctx: KoaContextWithOIDC, resource: string) {
   return { resource, accountId, iat, gty: ctx.oidc.params?.grant_type };
 }
 
-/** Refreshes the cache, also for the exchange a moment later. A used-up link is still a resource: the person may hold a use. */
+/** Refreshes the cached connector, which the code exchange reads again. Accepts a used-up link, because the person may have a use of it. */
 async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, resource: string) {
   if (Array.isArray(ctx.oidc.params?.resource))
     throw new errors.InvalidTarget('ask for one resource at a time');
@@ -52,4 +72,72 @@ async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, re
   if (!connector || !isUsable(connector, policy.now()))
     throw new errors.InvalidTarget(UNKNOWN_RESOURCE);
   return connector;
+}
+
+/**
+ * Validates a token request against the grant, before anything is consumed. Rejects with `invalid_target` for another resource, and with `invalid_grant` if the connector is revoked or expired or the account may no
+ * longer use it. Reduces a scope beyond the grant to the granted one.
+ */
+export async function validateTokenRequest(
+  policy: TokenPolicy,
+  ctx: KoaContextWithOIDC,
+  granted: EnginePayload,
+): Promise<void> {
+  const params = ctx.oidc.params ?? {};
+  validateResource(params, String(granted.resource));
+  params.scope = narrowedScope(params.scope, String(granted.scope ?? ''));
+  if (params.scope === undefined) delete params.scope;
+  await requireLevel(policy, granted);
+}
+
+function validateResource(params: Record<string, unknown>, granted: string): void {
+  if (params.resource === undefined) return;
+  const asked = new Set(
+    [params.resource].flat().map((resource) => canonicalResource(String(resource))),
+  );
+  if (asked.size !== 1 || !asked.has(granted)) {
+    throw new errors.InvalidTarget(
+      'resource must be the connect link that was approved, or be left out',
+    );
+  }
+  params.resource = granted;
+}
+
+/** Undefined means the whole granted scope. `offline_access` stays, because it shows that there is a refresh token. */
+function narrowedScope(asked: unknown, granted: string): string | undefined {
+  const level = typeof asked === 'string' ? highestLevelIn(asked) : undefined;
+  if (!level) return undefined;
+  const wanted = new Set<string>([...levelsUpTo(level), OFFLINE_ACCESS]);
+  return granted
+    .split(' ')
+    .filter((scope) => wanted.has(scope))
+    .join(' ');
+}
+
+/** Returns the highest level that the account may have now through the connector. Reads through caches. */
+export async function requireLevel(policy: TokenPolicy, granted: EnginePayload): Promise<Level> {
+  const id = connectorIdOf(policy.resourceUrl, String(granted.resource));
+  const [connector, account] = await Promise.all([
+    id === undefined ? undefined : policy.readConnector(id),
+    policy.readAccount(String(granted.accountId)),
+  ]);
+  const ended = connectorEndReason(connector, policy.now());
+  if (!connector || ended) throw invalidGrant('the connect link was revoked or has expired', ended);
+  if (account && !isValidSince(account, Number(granted.iat))) {
+    throw invalidGrant('the account was disabled after this was granted', 'account_disabled');
+  }
+  const via = granted.gty === JWT_BEARER ? 'id-jag' : 'sign-in';
+  const entitled = account && policy.levelOf(account, via);
+  if (!entitled) {
+    const reason = account ? 'not_entitled' : 'account_deleted';
+    throw invalidGrant('the account may not use this connect link', reason);
+  }
+  return lowest(connector.level, entitled);
+}
+
+function connectorEndReason(connector: Connector | undefined, now: number): Reason | undefined {
+  if (!connector) return 'connector_deleted';
+  const state = connectorState(connector, now);
+  if (state === 'revoked') return 'connector_revoked';
+  return state === 'expired' ? 'connector_expired' : undefined;
 }

@@ -18,7 +18,7 @@ import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { type SignInSite, startSignIn } from '../../identity-providers/sign-in.ts';
 import { isLevel, levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
-import { makeGrant, type NewGrantOptions } from '../engine/new-grant.ts';
+import { makeGrant, type NewGrantOptions } from '../engine/grant-models.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
 import { consentValues, refusalValues } from './consent-page-values.ts';
 import {
