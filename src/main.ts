@@ -4,7 +4,7 @@ import { developmentAccount } from './accounts/account.ts';
 import { isAdministrator } from './accounts/entitlement.ts';
 import { connectLink } from './connectors/connect-link.ts';
 import { firstConnector } from './connectors/first-connector.ts';
-import { type Running, startGatehouse } from './gatehouse.ts';
+import { type Running, startGatehouse } from './server.ts';
 import { ThemeError } from './pages/theme-error.ts';
 import { ListenError } from './http/listen.ts';
 import { loadSettings } from './settings/load.ts';

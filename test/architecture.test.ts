@@ -11,7 +11,7 @@ type SourceFile = { path: string; text: string; imports: Import[] };
 
 const LEAVES = ['constant-time.ts', 'permission-level.ts', 'observability/', 'settings/'];
 const BELOW_RECORDS = [...LEAVES, 'store/'];
-const BELOW_HOSTS = [
+const BELOW_SERVICES = [
   ...BELOW_RECORDS,
   'http/',
   'pages/',
@@ -26,6 +26,7 @@ const BELOW_HOSTS = [
   'dpop/',
   'identity-providers/',
 ];
+const BELOW_HOSTS = [...BELOW_SERVICES, 'services.ts'];
 const AUTHORIZATION_SERVER = 'authorization-server/';
 const SERVER_PARTS = ['metadata.ts', 'error-page.ts', 'engine/', 'interactions/'].map(
   (part) => AUTHORIZATION_SERVER + part,
@@ -51,6 +52,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'clients/': BELOW_RECORDS,
   'connections/': [...BELOW_RECORDS, 'accounts/', 'audit/', 'connectors/', 'grants/'],
   'identity-providers/': [...BELOW_RECORDS, 'http/', 'pages/', 'accounts/'],
+  'services.ts': BELOW_SERVICES,
   'authorization-server/metadata.ts': BELOW_HOSTS,
   'authorization-server/error-page.ts': BELOW_HOSTS,
   'authorization-server/engine/': [...BELOW_HOSTS, ...SERVER_PARTS.slice(0, 2)],
@@ -60,9 +62,8 @@ const MAY_IMPORT: Record<string, string[]> = {
   'resource-server/': BELOW_HOSTS,
   'management/': BELOW_HOSTS,
   'doctor/': [...BELOW_HOSTS, 'authorization-server/', 'resource-server/', 'management/'],
-  'roles.ts': [...BELOW_HOSTS, ...APPS],
-  'gatehouse.ts': [...BELOW_HOSTS, 'roles.ts'],
-  'main.ts': [...BELOW_HOSTS, 'gatehouse.ts'],
+  'server.ts': [...BELOW_HOSTS, ...APPS],
+  'main.ts': [...BELOW_HOSTS, 'server.ts'],
   'cli.ts': [...LEAVES, 'doctor/', 'management/'],
 };
 
@@ -134,7 +135,7 @@ describe('the source', () => {
     it('are found', () => {
       const main = byPath.get('main.ts');
       expect(main && importsOf(main, { withTypes: true })).to.include.members([
-        'gatehouse.ts',
+        'server.ts',
         'settings/settings.ts',
       ]);
       expect(reachableFrom('main.ts').size).to.be.greaterThan(files.length / 2);

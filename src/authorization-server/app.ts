@@ -1,25 +1,18 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
-import type { Logger } from 'pino';
 import { type Account, accountLifetime } from '../accounts/account.ts';
 import { entitledLevel } from '../accounts/entitlement.ts';
-import { NONCE_KEY } from '../dpop/nonces.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
-import type { Pages } from '../pages/pages.ts';
-import { limitRate, type RateLimits } from '../http/rate-limits.ts';
+import { limitRate } from '../http/rate-limits.ts';
 import { limitFailedAttempts } from '../http/failed-attempts.ts';
 import { requireNavigation } from '../http/fetch-metadata.ts';
 import { cookieSignatures } from '../keys/cookie-signatures.ts';
 import { keyRing } from '../keys/key-ring.ts';
-import { persistentKey } from '../keys/persistent-key.ts';
-import type { SigningKeyRing } from '../keys/signing-keys.ts';
-import type { Metrics } from '../observability/metrics.ts';
-import type { Traces } from '../observability/tracing.ts';
+import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
-import type { Store } from '../store/store.ts';
 import { clientEndpoints } from './client-endpoints.ts';
 import {
   pageInsteadOfRedirect,
@@ -44,30 +37,19 @@ import { interactions } from './interactions/router.ts';
 import type { Via } from '../settings/entitlements.ts';
 import { authorizationServerMetadata, ENDPOINTS, METADATA_PATH } from './metadata.ts';
 
-export type AuthorizationServerOptions = {
-  settings: Settings;
-  store: Store;
-  pages: Pages;
-  logger: Logger;
-  metrics: Metrics;
-  traces?: Traces | undefined;
-  signingKeys: SigningKeyRing;
-  isReady: () => Promise<void>;
-  rateLimits: RateLimits;
-  now: () => number;
-  documentFetching?: DocumentFetching;
-};
-
 /** `close` resolves after pending writes have finished. */
 export type AuthorizationServer = { app: Koa; close: () => Promise<void> };
 
+/** Only tests set `documentFetching`. */
 export async function authorizationServer(
-  options: AuthorizationServerOptions,
+  settings: Settings,
+  services: Services,
+  documentFetching?: DocumentFetching,
 ): Promise<AuthorizationServer> {
-  const { settings, store, pages, logger, metrics, isReady, now } = options;
+  const { store, pages, logger, metrics, rateLimits, now } = services;
+  const { accountIds: accountKey, dpopNonces: nonceKey, signing: signingKeys } = services.keys;
+  if (!signingKeys) throw new Error('the authorization server needs the signing keys');
   const cookieKeys = cookieSignatures(keyRing(settings, 'cookies'));
-  const accountKey = await persistentKey(store, settings.secret, 'account-ids');
-  const nonceKey = await persistentKey(store, settings.secret, NONCE_KEY);
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
   const engine = await openEngine({
     settings,
@@ -75,24 +57,21 @@ export async function authorizationServer(
     logger,
     metrics,
     cookieKeys,
-    signingKeys: options.signingKeys,
+    signingKeys,
     tokenKeys: keyRing(settings, 'codes and refresh tokens'),
     renderError: renderErrorPage(pages),
     accountKey,
     nonceKey,
-    guardSecrets: limitFailedAttempts(options.rateLimits.wrongSecrets),
-    documentLimit: options.rateLimits.documents,
+    guardSecrets: limitFailedAttempts(rateLimits.wrongSecrets),
+    documentLimit: rateLimits.documents,
     now,
-    ...(options.documentFetching ? { documentFetching: options.documentFetching } : {}),
+    ...(documentFetching ? { documentFetching } : {}),
   });
   const app = createHost({
+    ...services,
     name: 'authorization-server',
     url: settings.authUrl,
     proxies: settings.proxies,
-    logger,
-    metrics,
-    traces: options.traces,
-    isReady,
     probeKeys: keyRing(settings, PROBE_PURPOSE),
     respondToError: respondToError(pages),
   });
@@ -100,8 +79,8 @@ export async function authorizationServer(
   app.keys = cookieKeys;
   app.use(pages.middleware);
   const people = {
-    rateLimit: options.rateLimits.signIns,
-    signInLimit: options.rateLimits.authorizations,
+    rateLimit: rateLimits.signIns,
+    signInLimit: rateLimits.authorizations,
     get provider() {
       return engine.provider();
     },
@@ -141,13 +120,13 @@ export async function authorizationServer(
       introspects,
       takesAssertions: settings.authorization.trustedIssuers.length > 0,
     }),
-    options.signingKeys.publicJwks,
+    signingKeys.publicJwks,
   );
-  authorization(router, options, engine, preRegistered, people);
+  authorization(router, settings, services, engine, preRegistered, people);
   clientEndpoints(router, {
     engine: engine.middleware,
     introspects,
-    rateLimits: options.rateLimits,
+    rateLimits,
   });
   app.use(router.routes());
   app.use(router.allowedMethods());
@@ -172,7 +151,8 @@ function documents(router: Router, metadata: object, publicJwks: () => object): 
 /** RFC 6749 section 4.1.1. */
 function authorization(
   router: Router,
-  { settings, store, pages, rateLimits, now }: AuthorizationServerOptions,
+  settings: Settings,
+  { store, pages, rateLimits, now }: Services,
   engine: Awaited<ReturnType<typeof openEngine>>,
   preRegistered: ReadonlySet<string>,
   consentResultOptions: ConsentResultOptions,

@@ -1,9 +1,6 @@
 import { hkdfSync, type KeyObject } from 'node:crypto';
 import { MAX_CLOCK_SKEW_SECONDS, type Proof } from './proof.ts';
 
-/** The purpose of the key, which is persistent because all processes must accept each other's nonces. */
-export const NONCE_KEY = 'dpop-nonces';
-
 const STEP_SECONDS = 60;
 /** Offsets from the current step. */
 const ACCEPTED_STEPS = [-2, -1, 0, 1, 2];

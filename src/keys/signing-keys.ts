@@ -179,6 +179,8 @@ async function createKey(): Promise<SigningKey['jwk']> {
 /** The signing keys in memory, kept up to date. */
 export type SigningKeyRing = {
   all: () => readonly SigningKey[];
+  /** Returns the key that signs now. */
+  current: () => SigningKey;
   publicJwks: () => { keys: JWK[] };
   /** Finds a verification key among the keys published at the time of the call. */
   verificationKeys: JWTVerifyGetKey;
@@ -217,6 +219,7 @@ export async function openSigningKeyRing(
 
   return {
     all: () => keys,
+    current: () => signingKey(keys, now()),
     publicJwks: () => publicJwks(keys, now()),
     verificationKeys: cachedJwks(() => keys, now),
     onChange: (listener) => listeners.push(listener),

@@ -1,21 +1,15 @@
 import { Router } from '@koa/router';
 import type { JWTVerifyGetKey } from 'jose';
 import type Koa from 'koa';
-import type { Logger } from 'pino';
 import { type Connector, connectorState } from '../connectors/connector.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
-import type { RateLimits } from '../http/rate-limits.ts';
 import { keyRing } from '../keys/key-ring.ts';
-import type { SigningKey } from '../keys/signing-keys.ts';
 import { noteUse } from '../minted-tokens/minted-tokens.ts';
-import type { Metrics } from '../observability/metrics.ts';
-import type { Traces } from '../observability/tracing.ts';
+import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
-import type { Store } from '../store/store.ts';
-import { concurrencyLimiter, trackActiveRequests } from './active-requests.ts';
 import { requireAllowedOrigin } from './allowed-origins.ts';
 import { authenticate, authenticateMintedToken } from './authenticate.ts';
 import { requireLevel } from './authorize.ts';
@@ -29,49 +23,40 @@ import { openSample } from './sample/mcp-server.ts';
 import { tokenVerifier } from './token-verifier.ts';
 import { openUpstreamProxy } from './upstream/proxy.ts';
 
-export type ResourceServerOptions = {
-  settings: Settings;
-  version: string;
-  store: Store;
-  verificationKeys: JWTVerifyGetKey;
-  /** The current signing key. Present only with an upstream. */
-  signingKey?: () => SigningKey;
-  logger: Logger;
-  metrics: Metrics;
-  traces?: Traces | undefined;
-  isReady: () => Promise<void>;
-  rateLimits: RateLimits;
-  /** Seconds since the epoch. */
-  now: () => number;
-};
-
 export type ResourceServer = {
   app: Koa;
-  /** Logs what is wrong with the operator's MCP server. */
-  check: () => Promise<void>;
+  /** Logs what is wrong with the operator's MCP server, unless the signal is aborted. */
+  check: (signal: AbortSignal) => Promise<void>;
 } & Pick<McpHandler, 'end' | 'close'>;
 
-export async function resourceServer(options: ResourceServerOptions): Promise<ResourceServer> {
-  const { settings, store, verificationKeys, now } = options;
+export async function resourceServer(
+  settings: Settings,
+  services: Services,
+  verificationKeys: JWTVerifyGetKey,
+): Promise<ResourceServer> {
+  const { store, rateLimits, now } = services;
   const records = await openRecordCache(store, now);
-  const mcp = openMcpHandler(options, records);
+  const mcp = openMcpHandler(settings, services, records);
   const app = createHost({
-    ...options,
+    ...services,
     name: 'resource-server',
     url: settings.resourceUrl,
     proxies: settings.proxies,
     probeKeys: keyRing(settings, PROBE_PURPOSE),
     respondToError: respondWithJsonRpcError,
   });
+  const authentication = {
+    addresses: settings,
+    records,
+    verifyToken: tokenVerifier({ issuer: settings.authUrl, verificationKeys, now }),
+    wrongTokens: rateLimits.wrongTokens,
+  };
+  const requireDpopProof = dpopProofs(settings, services);
   const { allowedOrigins, maxBodyBytes, upstream } = settings.resourceServer;
   const allowedOrigin = requireAllowedOrigin({
     allowed: new Set([settings.authUrl, settings.resourceUrl, ...allowedOrigins]),
     allowLoopback: !settings.production,
   });
-  const verifyToken = tokenVerifier({ issuer: settings.authUrl, verificationKeys, now });
-  const { wrongTokens } = options.rateLimits;
-  const authentication = { ...settings, ...records, verifyToken, wrongTokens };
-  const requireDpopProof = await dpopProofs(options);
   const readOptions = { limit: maxBodyBytes, keepBigIntegers: upstream !== undefined };
   const readConnector = async (id: string) =>
     requireUsableConnector(await records.readConnector(id), now());
@@ -97,15 +82,11 @@ export async function resourceServer(options: ResourceServerOptions): Promise<Re
   });
   app.use(router.routes());
 
-  const closing = new AbortController();
   return {
     app,
-    check: () => checkUpstream(options, closing.signal),
+    check: (signal) => checkUpstream(settings, services, signal),
     end: mcp.end,
-    async close() {
-      closing.abort();
-      await mcp.close();
-    },
+    close: mcp.close,
   };
 }
 
@@ -123,34 +104,28 @@ function gone(message: string): HttpError {
 }
 
 /** The operator's own MCP server if there is one, else the sample. */
-function openMcpHandler(options: ResourceServerOptions, { onChange }: RecordCache): McpHandler {
-  const { settings, version, store, logger, signingKey, now } = options;
-  const { productName, authUrl: issuer } = settings;
+function openMcpHandler(
+  settings: Settings,
+  services: Services,
+  { onChange }: RecordCache,
+): McpHandler {
   const { upstream } = settings.resourceServer;
-  const shared = { productName, version, audit: callAuditor(options), logger };
-  if (!upstream) return openSample(shared);
-  if (!signingKey) throw new Error('an upstream needs the signing keys, for the caller header');
-  return openUpstreamProxy({
-    ...shared,
-    upstream,
-    issuer,
-    store,
-    idKeys: keyRing(settings, 'handles of the upstream'),
-    signingKey,
-    activeRequests: trackActiveRequests(onChange),
-    concurrency: concurrencyLimiter(upstream.openCalls),
-    now,
-  });
+  if (upstream) return openUpstreamProxy(settings, services, upstream, onChange);
+  const { version, logger } = services;
+  const { productName } = settings;
+  return openSample({ productName, version, audit: callAuditor(services), logger });
 }
 
 /** Imports the MCP client only with an upstream. */
-async function checkUpstream(options: ResourceServerOptions, signal: AbortSignal): Promise<void> {
-  const { settings, version, signingKey, logger, now } = options;
+async function checkUpstream(
+  settings: Settings,
+  services: Services,
+  signal: AbortSignal,
+): Promise<void> {
   const { upstream } = settings.resourceServer;
-  if (!upstream || !signingKey) return;
-  const { checkUpstream: check } = await import('./upstream/discovery.ts');
-  const issuer = settings.authUrl;
-  await check({ upstream, issuer, version, signingKey, logger, now, signal });
+  if (!upstream) return;
+  const discovery = await import('./upstream/discovery.ts');
+  await discovery.checkUpstream(settings, services, upstream, signal);
 }
 
 /** Protected resource metadata (RFC 9728) of the server and of each connect link, including used-up links, for any web origin. */

@@ -1,10 +1,10 @@
 // Authenticates a request by its access token (RFC 6750, RFC 9068, RFC 9449).
 import type { JWTPayload } from 'jose';
 import type Koa from 'koa';
-import { type Account, isValidSince } from '../accounts/account.ts';
+import { isValidSince } from '../accounts/account.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import type { Connector } from '../connectors/connector.ts';
-import { allowsLevel, type GrantRecord } from '../grants/grant-record.ts';
+import { allowsLevel } from '../grants/grant-record.ts';
 import { HttpError, tooManyRequests } from '../http/errors.ts';
 import type { RateLimit } from '../http/rate-limits.ts';
 import { requestContext } from '../http/request-context.ts';
@@ -12,6 +12,7 @@ import { type MintedToken, mintedAudience } from '../minted-tokens/minted-tokens
 import { isLevel, type Level, lowest } from '../permission-level.ts';
 import { membersOf } from './json-rpc.ts';
 import { type Addresses, ALSO_DPOP, challenge } from './metadata.ts';
+import type { RecordCache } from './record-cache.ts';
 import type { TokenFault, VerifyToken } from './token-verifier.ts';
 
 /** Who sends a request, read from a valid access token. */
@@ -32,12 +33,11 @@ export type Caller = {
 /** `record` is the minted token's record, whose last use is noted. */
 export type MintedCaller = Caller & { record: MintedToken };
 
-export type AuthenticationOptions = Addresses & {
+/** What authentication reads. Records are at most 9 s old, or 45 s when the store is unavailable. */
+export type Authentication = {
+  addresses: Addresses;
+  records: Pick<RecordCache, 'readGrant' | 'readAccount' | 'readMintedToken'>;
   verifyToken: VerifyToken;
-  /** The `read…` functions return records that are at most 9 s old, or 45 s when the store is unavailable. */
-  readGrant: (id: string) => Promise<GrantRecord | undefined>;
-  readAccount: (id: string) => Promise<Account | undefined>;
-  readMintedToken: (id: string) => Promise<MintedToken | undefined>;
   /** Counts tokens that we did not sign. Expired and revoked tokens do not count. */
   wrongTokens: RateLimit;
 };
@@ -50,18 +50,18 @@ export type Scheme = 'Bearer' | 'DPoP';
  * many forged tokens, or 503 if the token cannot be checked.
  */
 export async function authenticate(
-  options: AuthenticationOptions,
+  authentication: Authentication,
   ctx: Koa.Context,
   connector: Connector,
 ): Promise<Caller> {
   const { token, isPresent, scheme } = presentedToken(ctx.req.headers.authorization);
   const caller =
-    token === undefined ? 'unknown' : await callerOf(options, connector, token, scheme);
+    token === undefined ? 'unknown' : await callerOf(authentication, connector, token, scheme);
   if (typeof caller !== 'string') return caller;
-  if (isPresent && caller === 'unknown') await limitForgeries(options, ctx);
+  if (isPresent && caller === 'unknown') await limitForgeries(authentication, ctx);
   const error = isPresent ? ({ error: 'invalid_token' } as const) : {};
   const header =
-    challenge(options, connector, { ...error, scope: connector.level, scheme }) +
+    challenge(authentication.addresses, connector, { ...error, scope: connector.level, scheme }) +
     (caller === 'bound' ? ALSO_DPOP : '');
   const message = isPresent ? REFUSALS[caller] : 'an access token is needed: sign in first';
   const code = isPresent ? 'invalid_token' : 'token_required';
@@ -70,13 +70,14 @@ export async function authenticate(
 
 /** Authenticates with a minted token. The challenge has no `resource_metadata`, because nobody can sign in here. */
 export async function authenticateMintedToken(
-  options: AuthenticationOptions,
+  authentication: Authentication,
   ctx: Koa.Context,
 ): Promise<MintedCaller> {
   const { token, isPresent, scheme } = presentedToken(ctx.req.headers.authorization);
-  const caller = token === undefined ? 'unknown' : await mintedCallerOf(options, token, scheme);
+  const caller =
+    token === undefined ? 'unknown' : await mintedCallerOf(authentication, token, scheme);
   if (typeof caller !== 'string') return caller;
-  if (isPresent && caller === 'unknown') await limitForgeries(options, ctx);
+  if (isPresent && caller === 'unknown') await limitForgeries(authentication, ctx);
   const message = `${MINTED_REFUSALS[caller]}${MINTED_ONLY}`;
   throw new HttpError(401, 'invalid_token', message, { headers: { 'WWW-Authenticate': 'Bearer' } });
 }
@@ -106,10 +107,7 @@ const MINTED_REFUSALS: Record<Refusal, string> = {
 const MINTED_ONLY =
   'this address accepts minted tokens only: use a connect link (…/connect/<connector>/mcp) to sign in, or ask an administrator for a minted token';
 
-async function limitForgeries(
-  { wrongTokens }: AuthenticationOptions,
-  ctx: Koa.Context,
-): Promise<void> {
+async function limitForgeries({ wrongTokens }: Authentication, ctx: Koa.Context): Promise<void> {
   const wait = await wrongTokens.consume(requestContext(ctx).address, 'access token');
   if (wait !== undefined) throw tooManyRequests(wait);
 }
@@ -130,12 +128,12 @@ export function presentedToken(authorization = ''): PresentedToken {
 }
 
 async function callerOf(
-  options: AuthenticationOptions,
+  { addresses, records, verifyToken }: Authentication,
   connector: Connector,
   token: string,
   scheme: Scheme,
 ): Promise<Caller | Refusal> {
-  const claims = await options.verifyToken(token, connectLink(options.resourceUrl, connector.id));
+  const claims = await verifyToken(token, connectLink(addresses.resourceUrl, connector.id));
   if (typeof claims === 'string') return claims;
   const { sub, jti, scope, client_id: clientId, grant_id: grantId } = claims;
   if (
@@ -151,8 +149,8 @@ async function callerOf(
   if (scheme === 'Bearer' && keyThumbprint !== undefined) return 'bound';
   if (scheme === 'DPoP' && keyThumbprint === undefined) return 'unbound';
   const [grant, account] = await Promise.all([
-    options.readGrant(grantId),
-    options.readAccount(sub),
+    records.readGrant(grantId),
+    records.readAccount(sub),
   ]);
   const isActive =
     grant !== undefined &&
@@ -184,15 +182,15 @@ function boundKey({ cnf }: JWTPayload): string | undefined {
 }
 
 async function mintedCallerOf(
-  options: AuthenticationOptions,
+  { addresses, records, verifyToken }: Authentication,
   token: string,
   scheme: Scheme,
 ): Promise<MintedCaller | Refusal> {
-  const claims = await options.verifyToken(token, mintedAudience(options.resourceUrl));
+  const claims = await verifyToken(token, mintedAudience(addresses.resourceUrl));
   if (typeof claims === 'string') return claims;
   if (!claims.sub || !claims.jti || !isLevel(claims.scope)) return 'unknown';
   if (scheme === 'DPoP') return 'unbound';
-  const record = await options.readMintedToken(claims.jti);
+  const record = await records.readMintedToken(claims.jti);
   if (!record) return 'ended';
   const level = lowest(claims.scope, record.level);
   return {

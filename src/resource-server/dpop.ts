@@ -2,16 +2,12 @@
 import type Koa from 'koa';
 import { connectLink } from '../connectors/connect-link.ts';
 import type { Connector } from '../connectors/connector.ts';
-import { isRecent, NONCE_KEY, dpopNonces } from '../dpop/nonces.ts';
+import { dpopNonces, isRecent } from '../dpop/nonces.ts';
 import { consumeProof, InvalidProof, type Proof, validateProof } from '../dpop/proof.ts';
 import { HttpError } from '../http/errors.ts';
-import { persistentKey } from '../keys/persistent-key.ts';
-import type { Settings } from '../settings/settings.ts';
-import type { Store } from '../store/store.ts';
+import type { Services } from '../services.ts';
 import { type Caller, presentedToken } from './authenticate.ts';
-import { challenge, type Challenge } from './metadata.ts';
-
-export type DpopServices = { settings: Settings; store: Store; now: () => number };
+import { type Addresses, challenge, type Challenge } from './metadata.ts';
 
 export type RequireDpopProof = (
   ctx: Koa.Context,
@@ -23,16 +19,18 @@ export type RequireDpopProof = (
  * Returns a check of the proof of a bound token: signature, key, request, age and single use. Call it once per request, after
  * authentication. Throws 401, or 503 if the store is unavailable. Tokens that are not bound need no proof.
  */
-export async function dpopProofs(services: DpopServices): Promise<RequireDpopProof> {
-  const { settings, store, now } = services;
-  const nonces = dpopNonces(await persistentKey(store, settings.secret, NONCE_KEY));
+export function dpopProofs(
+  addresses: Addresses,
+  { store, keys, now }: Pick<Services, 'store' | 'keys' | 'now'>,
+): RequireDpopProof {
+  const nonces = dpopNonces(keys.dpopNonces);
 
   return async function requireDpopProof(ctx, connector, { keyThumbprint }) {
     if (keyThumbprint === undefined) return;
     const refuse = (error: ProofError, message: string, headers = {}): never => {
-      throw refusal(settings, connector, error, message, headers);
+      throw refusal(addresses, connector, error, message, headers);
     };
-    const proof = await readProof(ctx, settings.resourceUrl, connector, now()).catch(
+    const proof = await readProof(ctx, addresses.resourceUrl, connector, now()).catch(
       (error: unknown) => {
         if (error instanceof InvalidProof) return refuse('invalid_dpop_proof', error.message);
         throw error;
@@ -53,14 +51,14 @@ type ProofError = NonNullable<Challenge['error']>;
 
 /** Sends only the DPoP challenge: clients look for it before they send a nonce. */
 function refusal(
-  settings: Settings,
+  addresses: Addresses,
   connector: Connector,
   error: ProofError,
   message: string,
   headers: Record<string, string>,
 ): HttpError {
   const fields = { error, scope: connector.level, scheme: 'DPoP' } as const;
-  const header = challenge(settings, connector, fields);
+  const header = challenge(addresses, connector, fields);
   return new HttpError(401, error, message, {
     headers: { 'WWW-Authenticate': header, ...headers },
   });

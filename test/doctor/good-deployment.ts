@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { Redis } from 'ioredis';
-import { startGatehouse } from '../../src/gatehouse.ts';
+import { startGatehouse } from '../../src/server.ts';
 import { examine } from '../../src/doctor/examination.ts';
 import type { Finding } from '../../src/doctor/report.ts';
 import { type DeploymentOptions, openDeployment } from '../../src/doctor/deployment.ts';

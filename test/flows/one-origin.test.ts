@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { startGatehouse } from '../../src/gatehouse.ts';
+import { startGatehouse } from '../../src/server.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';

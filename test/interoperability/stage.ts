@@ -1,5 +1,5 @@
 // Where clients are tried: a whole Gatehouse with the limits of production behind one proxy, as it comes and with what some clients need set.
-import { startGatehouse } from '../../src/gatehouse.ts';
+import { startGatehouse } from '../../src/server.ts';
 import { limitsSchema, type Rate, resolveLimits } from '../../src/settings/limits.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { createDeployment, type StoreKind, type System } from '../support/system.ts';

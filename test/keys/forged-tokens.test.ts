@@ -11,7 +11,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { assert, expect } from 'chai';
 import type { JWK } from 'jose';
-import type { Running } from '../../src/gatehouse.ts';
+import type { Running } from '../../src/server.ts';
 import { createConnector } from '../support/management-api.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';

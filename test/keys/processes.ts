@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { type Running, startGatehouse } from '../../src/gatehouse.ts';
+import { type Running, startGatehouse } from '../../src/server.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { until } from '../store/condition.ts';
 import { nodeArguments } from '../support/node-arguments.ts';

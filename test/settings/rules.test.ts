@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { startGatehouse } from '../../src/gatehouse.ts';
+import { startGatehouse } from '../../src/server.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { ruleNotices } from '../../src/settings/entitlements.ts';
 import { freePorts } from '../support/free-ports.ts';

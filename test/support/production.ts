@@ -2,7 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startGatehouse } from '../../src/gatehouse.ts';
+import { startGatehouse } from '../../src/server.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { freePorts } from './free-ports.ts';
 import { rawRequest, type RawResponse, type RawRequest } from './raw-request.ts';

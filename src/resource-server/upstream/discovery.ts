@@ -6,10 +6,11 @@ import {
   SdkErrorCode,
   StreamableHTTPClientTransport,
 } from '@modelcontextprotocol/client';
-import type { Logger } from 'pino';
 import type { SigningKey } from '../../keys/signing-keys.ts';
 import { type Level, LEVELS } from '../../permission-level.ts';
+import type { Services } from '../../services.ts';
 import type { UpstreamSettings } from '../../settings/schema.ts';
+import type { Settings } from '../../settings/settings.ts';
 import type { Caller } from '../authenticate.ts';
 import { CALLER_HEADER, callerHeader } from './caller-header.ts';
 import { levelOfTool, levelRules } from './levels.ts';
@@ -309,26 +310,33 @@ export function remedyFor(fault: DiscoveryFault): string {
   return REMEDIES[fault];
 }
 
-/** Nothing is logged after `signal` aborts. */
-export type UpstreamCheck = Omit<DiscoveryOptions, 'url' | 'maxAnswerBytes' | 'timeout'> & {
-  upstream: UpstreamSettings;
-  logger: Logger;
-};
-
 const TIMEOUT_MS = 15_000;
 
-/** Logs at most one warning: the tools cannot be read, or the upstream lacks tools in the settings. Never rejects. */
-export async function checkUpstream({
-  upstream,
-  logger,
-  ...options
-}: UpstreamCheck): Promise<void> {
+/**
+ * Logs at most one warning: the tools cannot be read, or the upstream lacks tools in the settings. Logs nothing after `signal` is aborted. Never
+ * rejects.
+ */
+export async function checkUpstream(
+  { authUrl: issuer }: Settings,
+  { version, keys, logger, now }: Services,
+  upstream: UpstreamSettings,
+  signal: AbortSignal,
+): Promise<void> {
   const { url, maxAnswerBytes } = upstream;
   const { origin, pathname } = new URL(url);
   const what = origin + pathname;
   try {
-    const { tools } = await discoverTools({ ...options, url, maxAnswerBytes, timeout: TIMEOUT_MS });
-    if (options.signal?.aborted) return;
+    const { tools } = await discoverTools({
+      url,
+      maxAnswerBytes,
+      issuer,
+      ...(keys.signing ? { signingKey: keys.signing.current } : {}),
+      version,
+      timeout: TIMEOUT_MS,
+      signal,
+      now,
+    });
+    if (signal.aborted) return;
     const { missing } = compareTools(upstream, tools);
     if (missing.length === 0) return;
     const remedy = `correct the names in resourceServer.upstream.tools; the MCP server has ${listOf(tools.map(({ name }) => name))}`;
@@ -337,7 +345,7 @@ export async function checkUpstream({
       'the MCP server lacks tools that the settings name',
     );
   } catch (error) {
-    if (options.signal?.aborted) return;
+    if (signal.aborted) return;
     const fault = error instanceof DiscoveryError ? error.fault : 'not-mcp';
     const reason = error instanceof Error ? `it ${error.message}` : 'no reason is known';
     logger.warn(

@@ -1,26 +1,29 @@
 // Proxies MCP requests to the operator's own MCP server. Replaces the access token by a signed header that says who calls.
 import type Koa from 'koa';
-import type { Logger } from 'pino';
 import { type Dispatcher, Pool } from 'undici';
 import { asHttpError, HttpError, methodNotAllowed, unavailable } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
-import type { KeyRing } from '../../keys/key-ring.ts';
-import type { SigningKey } from '../../keys/signing-keys.ts';
+import { keyRing } from '../../keys/key-ring.ts';
 import { type SpanLink, tracedRequest } from '../../observability/tracing.ts';
 import { isRecorded } from '../../permission-level.ts';
+import type { Services } from '../../services.ts';
 import type { UpstreamSettings } from '../../settings/schema.ts';
-import { type Store, StoreUnavailable } from '../../store/store.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { StoreUnavailable } from '../../store/store.ts';
 import {
   type ActiveRequests,
+  concurrencyLimiter,
   type ConcurrencyLimiter,
   ProcessStops,
   type RequestKind,
+  trackActiveRequests,
 } from '../active-requests.ts';
 import type { Caller } from '../authenticate.ts';
 import { highestRequired } from '../authorize.ts';
-import { type AuditCall, AUDIT_FAILED } from '../call-audit.ts';
+import { type AuditCall, AUDIT_FAILED, callAuditor } from '../call-audit.ts';
 import { plainValues } from '../json-rpc.ts';
 import type { AuthorizedRequest, McpHandler } from '../mcp-handler.ts';
+import type { RecordCache } from '../record-cache.ts';
 import {
   idBinder,
   namesTask,
@@ -54,35 +57,32 @@ import {
   type UpstreamResponse,
 } from './response.ts';
 
-export type UpstreamOptions = {
-  upstream: UpstreamSettings;
-  issuer: string;
-  productName: string;
-  version: string;
-  store: Store;
-  /** Bind ids that the upstream issues to their callers. */
-  idKeys: KeyRing;
-  signingKey: () => SigningKey;
-  audit: AuditCall;
-  activeRequests: ActiveRequests;
-  concurrency: ConcurrencyLimiter;
-  logger: Logger;
-  /** Seconds since the epoch. */
-  now: () => number;
-};
-
-export function openUpstreamProxy(options: UpstreamOptions): McpHandler {
-  const { upstream, issuer, store, idKeys, signingKey, activeRequests, now } = options;
+/** `onChange` reports the ids of changed records. */
+export function openUpstreamProxy(
+  settings: Settings,
+  services: Services,
+  upstream: UpstreamSettings,
+  onChange: RecordCache['onChange'],
+): McpHandler {
+  const { store, keys, now } = services;
   const { url } = upstream;
+  if (!keys.signing) throw new Error('the proxy signs caller headers and needs the signing keys');
+  const signingKey = keys.signing.current;
   const pool = new Pool(new URL(url).origin, { allowH2: false });
+  const activeRequests = trackActiveRequests(onChange);
   const proxy: Proxy = {
-    ...options,
+    upstream,
+    productName: settings.productName,
+    services,
     send: senderTo(url, pool),
+    audit: callAuditor(services),
+    activeRequests,
+    concurrency: concurrencyLimiter(upstream.openCalls),
     rules: levelRules(upstream),
-    ids: idBinder(idKeys, url),
+    ids: idBinder(keyRing(settings, 'handles of the upstream'), url),
     tasks: taskOwnership(store, url, now),
     parameterHeaders: parameterHeaders(),
-    callerJwt: callerHeader({ issuer, audience: url, signingKey, now }),
+    callerJwt: callerHeader({ issuer: settings.authUrl, audience: url, signingKey, now }),
   };
   return {
     requiredLevel: (body) => highestRequired(body, (message) => requiredBy(proxy.rules, message)),
@@ -95,9 +95,16 @@ export function openUpstreamProxy(options: UpstreamOptions): McpHandler {
   };
 }
 
-type Proxy = UpstreamOptions & {
+type Proxy = {
+  upstream: UpstreamSettings;
+  productName: string;
+  services: Services;
   send: (request: OutboundRequest) => Promise<UpstreamResponse>;
+  audit: AuditCall;
+  activeRequests: ActiveRequests;
+  concurrency: ConcurrencyLimiter;
   rules: ReturnType<typeof levelRules>;
+  /** Binds ids that the upstream issues to their callers. */
   ids: ReturnType<typeof idBinder>;
   tasks: ReturnType<typeof taskOwnership>;
   parameterHeaders: ReturnType<typeof parameterHeaders>;
@@ -122,7 +129,8 @@ async function proxyRequest(
   { caller, body, revalidate }: AuthorizedRequest,
   proxy: Proxy,
 ): Promise<void> {
-  const { rules, ids, tasks, parameterHeaders, productName, version } = proxy;
+  const { rules, ids, tasks, parameterHeaders, productName } = proxy;
+  const { version } = proxy.services;
   const method = requireMethod(ctx);
   const messages = method === 'POST' ? requirePosted(ctx, body) : [];
   if (messages.length === 1) requestContext(ctx).jsonRpc = { id: messages[0]?.id };
@@ -190,7 +198,7 @@ function idsOf({ accountId, connector, grantId, tokenId }: Caller): string[] {
 
 /** Audits the calls of a caller with the level `full`. Returns error responses to all requests if that fails. */
 async function auditMessages(
-  { rules, audit, logger }: Proxy,
+  { rules, audit, services }: Proxy,
   caller: Caller,
   messages: readonly Message[],
 ): Promise<object[] | undefined> {
@@ -202,7 +210,7 @@ async function auditMessages(
     }
     return undefined;
   } catch (error) {
-    logger.error({ err: error }, 'a call could not be recorded');
+    services.logger.error({ err: error }, 'a call could not be recorded');
     const failure = { code: INTERNAL_ERROR, message: AUDIT_FAILED };
     return messages.filter(isRequest).map(({ id }) => errorResponse(id, failure));
   }
@@ -348,7 +356,7 @@ const FLUSH_MS = 1000;
 async function* streamEvents(
   ctx: Koa.Context,
   source: AsyncIterable<Buffer>,
-  { upstream, logger }: Proxy,
+  { upstream, services }: Proxy,
   { messages, filter, bindEvent }: Forwarded,
   { timer, signal, end }: Lifetime,
 ): AsyncGenerator<string> {
@@ -368,7 +376,7 @@ async function* streamEvents(
         if (fault.status >= 500) {
           // The status is already sent, so only the log and the metrics show the fault.
           requestContext(ctx).failure = { code: fault.code };
-          logger.warn({ err: fault.cause ?? fault }, 'a stream of the upstream broke');
+          services.logger.warn({ err: fault.cause ?? fault }, 'a stream of the upstream broke');
         }
         return (id) => errorResponse(id, { code: SERVER_ERROR, message: fault.message });
       },

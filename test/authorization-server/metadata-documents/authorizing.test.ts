@@ -1,7 +1,7 @@
 // A new authorization of a client with a metadata document: what it needs of the document's host, and what is kept of it.
 import { expect } from 'chai';
 import type { RequestListener } from 'node:http';
-import { startGatehouse } from '../../../src/gatehouse.ts';
+import { startGatehouse } from '../../../src/server.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import { isSignInPage, describePage, requirePage, type Step } from '../../support/browser.ts';
 import { advanceClock } from '../../support/clock.ts';

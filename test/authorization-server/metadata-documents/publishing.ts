@@ -1,6 +1,6 @@
 // A whole Gatehouse for which the Internet is one host that publishes metadata documents.
 import type { DocumentFetching } from '../../../src/authorization-server/engine/client-metadata-documents.ts';
-import { startGatehouse } from '../../../src/gatehouse.ts';
+import { startGatehouse } from '../../../src/server.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { createConnector, type Connector } from '../../support/management-api.ts';
