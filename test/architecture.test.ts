@@ -1,4 +1,4 @@
-// Who may import whom, and what lives in one place only (src/README.md explains the layers).
+// src/README.md explains the layers.
 import { globSync, readFileSync } from 'node:fs';
 import { join, posix, sep } from 'node:path';
 import { expect } from 'chai';
@@ -33,7 +33,7 @@ const SERVER_PARTS = ['metadata.ts', 'error-page.ts', 'engine/', 'interactions/'
 );
 const APPS = ['authorization-server/', 'development-idp/', 'resource-server/', 'management/'];
 
-/** What each part may import besides itself: arrows point down. The longest name that fits a file is its part. */
+/** What each part may import besides itself. The longest matching prefix decides which part a file belongs to. */
 const MAY_IMPORT: Record<string, string[]> = {
   'constant-time.ts': [],
   'permission-level.ts': [],
@@ -113,7 +113,7 @@ function reachableFrom(start: string, seen = new Set<string>()): Set<string> {
   return seen;
 }
 
-/** The first way from a file back to itself. */
+/** The first import cycle through a file. */
 function findCycle(file: SourceFile, trail: string[], done: Set<string>): string[] | undefined {
   if (trail.includes(file.path)) return [...trail.slice(trail.indexOf(file.path)), file.path];
   if (done.has(file.path)) return undefined;
@@ -132,7 +132,7 @@ function filesWith(pattern: RegExp): string[] {
 
 describe('the source', () => {
   describe('imports', () => {
-    it('are found', () => {
+    it('imports are found', () => {
       const main = byPath.get('main.ts');
       expect(main && importsOf(main, { withTypes: true })).to.include.members([
         'server.ts',
@@ -141,7 +141,7 @@ describe('the source', () => {
       expect(reachableFrom('main.ts').size).to.be.greaterThan(files.length / 2);
     });
 
-    it('point down', () => {
+    it('imports point down', () => {
       const wrong = files.flatMap((file) =>
         importsOf(file, { withTypes: true })
           .filter((target) => !mayImport(file.path, target))
@@ -150,25 +150,25 @@ describe('the source', () => {
       expect(wrong).to.deep.equal([]);
     });
 
-    it('never come back to where they started, types aside', () => {
+    it('imports have no cycles, except of types', () => {
       const done = new Set<string>();
       const cycles = files.map((file) => findCycle(file, [], done)).filter(Boolean);
       expect(cycles.map((cycle) => cycle?.join(' > '))).to.deep.equal([]);
     });
 
-    it('never lead from the resource server to the authorization server', () => {
+    it('the resource server never imports the authorization server', () => {
       const reached = [...reachableFrom('resource-server/app.ts')];
       expect(reached).to.include('resource-server/authenticate.ts');
       expect(reached.filter((path) => path.startsWith(AUTHORIZATION_SERVER))).to.deep.equal([]);
     });
 
-    it('never reach into the engine', () => {
+    it('internals of the engine are never imported', () => {
       const specifiers = files.flatMap(({ imports }) => imports.map(({ specifier }) => specifier));
       expect(specifiers).to.include('oidc-provider');
       expect(specifiers.filter((name) => name.startsWith('oidc-provider/'))).to.deep.equal([]);
     });
 
-    it('of packages are dependencies at run time', () => {
+    it('imported packages are runtime dependencies', () => {
       const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
       const packages = files
         .flatMap(({ imports }) => imports.filter(({ typeOnly }) => !typeOnly))
@@ -180,37 +180,37 @@ describe('the source', () => {
     });
   });
 
-  describe('one place only', () => {
-    it('the environment is read in settings', () => {
+  describe('restricted code', () => {
+    it('only settings reads the environment', () => {
       const readers = filesWith(/\bprocess\s*\.\s*env\b|\benv\b[^;]*from 'node:process'/);
       expect(readers).not.to.deep.equal([]);
       expect(readers.filter((path) => !path.startsWith('settings/'))).to.deep.equal([]);
     });
 
-    it('the context of the engine is touched where the engines are told what to do', () => {
+    it("only the engine folder uses the engine's context", () => {
       const touching = filesWith(/\boidc\b(?!-)/);
       expect(touching).to.include('development-idp/engine.ts');
       const elsewhere = touching.filter((path) => !path.startsWith('authorization-server/engine/'));
       expect(elsewhere).to.deep.equal(['development-idp/engine.ts']);
     });
 
-    it('the untyped state of a Koa context is read where it gets a type', () => {
+    it('only the file that types it reads the untyped state of a Koa context', () => {
       expect(filesWith(/\.state\.|\bctx\.state\b|\bcontext\.state\b/)).to.deep.equal([
         'http/request-context.ts',
       ]);
     });
 
-    it('secrets are compared in constant-time.ts', () => {
+    it('only constant-time.ts compares secrets', () => {
       expect(filesWith(/\btimingSafeEqual\b/)).to.deep.equal(['constant-time.ts']);
     });
 
-    it('prototypes of the engine are changed only in its extensions', () => {
+    it("only the engine's extensions change its prototypes", () => {
       expect(filesWith(/\bprototype\b|__proto__/)).to.deep.equal([
         'authorization-server/engine/extensions.ts',
       ]);
     });
 
-    it('views write unescaped text to include a partial, and for nothing else', () => {
+    it('views write unescaped text only to include a partial', () => {
       const views = globSync('**/*.ejs', { cwd: join(ROOT, 'views') });
       const unescaped = views.flatMap((path) =>
         [...readFileSync(join(ROOT, 'views', path), 'utf8').matchAll(/<%-.*/g)].map(
@@ -224,21 +224,21 @@ describe('the source', () => {
     });
   });
 
-  describe('the lists behind labels of metrics (src/observability/labels.ts)', () => {
+  describe('metric labels (src/observability/labels.ts)', () => {
     const found = (pattern: RegExp) =>
       files.flatMap(({ text }) => [...text.matchAll(pattern)].map(([, word = '']) => word));
 
-    it('have every error code that we refuse with', () => {
+    it('the labels contain every error code of a refusal', () => {
       const known = new Set<string>(refusalReasons);
       const codes = found(/new HttpError\(\s*\d+,\s*'(\w+)'/g);
       expect(codes).to.have.length.above(30);
       expect(codes.filter((code) => !known.has(code))).to.deep.equal([]);
     });
 
-    it('have every event that the audit log records', () => {
+    it('the labels contain every audit event', () => {
       const known = new Set<string>(securityEvents);
       const events = [...found(/\bevent: '(\w+)'/g), ...found(/record\(\s*\w+, '(\w+)'/g)]
-        // That of a stream of events.
+        // The event name of an event stream.
         .filter((name) => name !== 'message');
       expect(events).to.include.members(['grant_ended', 'connector_revoked', 'token_minted']);
       expect(events.filter((name) => !known.has(name))).to.deep.equal([]);

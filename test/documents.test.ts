@@ -1,4 +1,3 @@
-// Checks every document: commands, examples, links, sizes, and that settings, folders and files are named as they are.
 import { spawnSync } from 'node:child_process';
 import { existsSync, globSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join, posix, sep } from 'node:path';
@@ -22,7 +21,7 @@ const GENERATED = ['config/settings.md'];
 const MAX_BYTES = 25_000;
 const MAX_BYTES_OF: Record<string, number> = { 'README.md': 12_500, 'src/README.md': 12_500 };
 const MAX_SCREENSHOT_BYTES = 100_000;
-/** Languages of blocks that no test can check. */
+/** Languages of blocks that are not checked. */
 const UNCHECKED = ['text', 'mermaid', 'nginx'];
 
 type Block = { document: string; language: string; text: string };
@@ -55,7 +54,7 @@ function withoutBlocks(document: string): string {
   return read(document).replaceAll(/^( *)```.*\n[\s\S]*?^\1```$/gm, '');
 }
 
-/** Shell code with a value for each placeholder, and each command on one line. */
+/** Shell code with a value for each placeholder, one command a line. */
 function shellCode(text: string): string {
   return text
     .replaceAll('\\\n', ' ')
@@ -82,7 +81,7 @@ function calls(line: string): string[][] {
   );
 }
 
-/** The real command line, with commands that do nothing. */
+/** The real command line with commands that do nothing. */
 async function openParser(): Promise<(words: string[]) => Promise<unknown>> {
   const { action, parseAsync } = Command.prototype;
   const programs: Command[] = [];
@@ -103,7 +102,7 @@ async function openParser(): Promise<(words: string[]) => Promise<unknown>> {
   return (words) => program.parseAsync(words, { from: 'user' });
 }
 
-/** As GitHub makes them. */
+/** GitHub's anchors of headings. */
 function anchorsIn(document: string): Set<string> {
   const headings = withoutBlocks(document).matchAll(/^#+ (.*)$/gm);
   return new Set(

@@ -1,13 +1,12 @@
-// What the server prints when it runs: the hosts it serves, and a link to paste where that is of use.
 import { expect } from 'chai';
 import { runServer } from './support/main-process.ts';
 import { createDeployment, type Deployment } from './support/system.ts';
 
-describe('The server', () => {
+describe('The startup message', () => {
   let place: Deployment;
   afterEach(() => place.release());
 
-  it('greets with every host and a link when it serves all of them', async () => {
+  it('the message lists every host and a connect link if all roles run', async () => {
     place = await createDeployment();
     const { auth, resource, management, origins } = place.facts;
     const { stdout } = await runServer(place.environment, /Ctrl-C/);
@@ -16,7 +15,7 @@ describe('The server', () => {
     expect(stdout).to.include(`${management}/console (sign in as Ada Lovelace)\n`);
   });
 
-  it('greets with the hosts of its roles only', async () => {
+  it('the message lists only the hosts of the roles that run', async () => {
     place = await createDeployment({ store: 'redis' });
     const { auth, resource, management } = place.facts;
     const environment = { ...place.environment, GATEHOUSE_ROLES: 'management' };
@@ -26,7 +25,7 @@ describe('The server', () => {
     for (const text of [auth, resource, 'identity provider', 'Connect link'])
       expect(stdout).not.to.include(text);
   });
-  it('says nothing of a console that is off', async () => {
+  it('the message does not mention a console that is off', async () => {
     place = await createDeployment({ file: { management: { administrators: [] } } });
     const { stdout } = await runServer(place.environment, /Ctrl-C/);
     expect(stdout)

@@ -22,19 +22,19 @@ describe('the programs that the tests start', () => {
     return path;
   }
 
-  it('are found in the PATH', async () => {
+  it('a program is found in the PATH', async () => {
     const PATH = await folderWith('chromium-browser');
     expect(findProgram(CHROMIUM, { PATH })).to.equal(join(PATH, 'chromium-browser'));
   });
 
-  it('are found where CHROME_BIN says, before the PATH', async () => {
+  it('CHROME_BIN takes precedence over the PATH', async () => {
     const PATH = await folderWith('chromium');
     const other = await folderWith('my-chrome');
     const CHROME_BIN = join(other, 'my-chrome');
     expect(findProgram(CHROMIUM, { PATH, CHROME_BIN })).to.equal(CHROME_BIN);
   });
 
-  it('are an error when CHROME_BIN names no program', async () => {
+  it('a CHROME_BIN that names no program is an error', async () => {
     const directory = join(folder, 'directory');
     await mkdir(directory, { recursive: true });
     for (const CHROME_BIN of [join(folder, 'missing'), directory])
@@ -43,7 +43,7 @@ describe('the programs that the tests start', () => {
       );
   });
 
-  it('are reported with the install command of each system when they are missing', async () => {
+  it('missing programs are reported with the install command of the system', async () => {
     const commands: Record<string, string> = {
       'apt-get': 'sudo apt-get update && sudo apt-get install --yes redis-server chromium',
       dnf: 'sudo dnf install --assumeyes redis chromium',
@@ -57,7 +57,7 @@ describe('the programs that the tests start', () => {
     }
   });
 
-  it('are reported without a command on a system whose package manager is unknown', () => {
+  it('missing programs are reported without a command if the package manager is unknown', () => {
     expect(howToInstall([REDIS], { PATH: '' })).to.equal(
       'The tests need Redis (redis-server).\nInstall it and try again.\nIf it is installed already, set REDIS_SERVER_BIN to its path.',
     );
@@ -71,7 +71,7 @@ describe('npm test', () => {
       env: { ...process.env, NODE_OPTIONS: '' },
     });
 
-  it('prints the failures, the totals and the slowest files, and exits with 1 on a failure', async () => {
+  it('npm test prints the failures, the totals and the slowest files, and exits with 1 on a failure', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'run-'));
     try {
       await writeFile(
@@ -96,7 +96,7 @@ describe('npm test', () => {
     }
   });
 
-  it('refuses a pattern that matches no file, and a wrong number of jobs', () => {
+  it('npm test refuses a pattern that matches no file, and a wrong number of jobs', () => {
     const none = run('test/none.test.ts');
     expect([none.status, none.stderr]).to.deep.equal([
       1,

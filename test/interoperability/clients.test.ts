@@ -1,4 +1,4 @@
-// The interoperability table: every client gets through every step that it has, with the limits of production, and the README beside this file shows what this run proved.
+// Runs every client through every step under production limits, and checks the table in README.md against the result.
 import { readFile } from 'node:fs/promises';
 import { expect } from 'chai';
 import { restoreClock } from '../support/clock.ts';
@@ -39,7 +39,7 @@ describe('Interoperability', function () {
     });
 
   describe('test/interoperability/README.md', () => {
-    it('has the table of this run', async () => {
+    it('the README has the table of this run', async () => {
       const results = resultsOf(rows, proven);
       await writeResults(results);
       const readme = await readFile(DOCUMENT, 'utf8');

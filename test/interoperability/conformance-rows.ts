@@ -1,4 +1,4 @@
-// Rows of the MCP conformance suite, for the stable and the newest revision: what it checks of an authorization server, and a call.
+// The rows of the MCP conformance suite.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { runAuthorizationSuite, runServerSuite } from '../support/conformance.ts';

@@ -1,4 +1,4 @@
-// The Internet as far as metadata documents go: every host of a recorded client, over TLS, with what the client publishes there.
+// Serves the metadata documents of recorded clients over TLS.
 import { once } from 'node:events';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -6,12 +6,12 @@ import { createSecureContext } from 'node:tls';
 import type { Network } from '../../src/authorization-server/engine/guarded-fetch.ts';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
 
-/** Of this computer, yet not where the guard against private addresses tests itself. */
+/** A loopback address other than the one on which the guard against private addresses is tested. */
 const ADDRESS = '127.0.0.77';
 
 export type DocumentHosts = { network: Network; stop(): Promise<void> };
 
-/** `documents` by address; anything else is 404. */
+/** `documents` by URL; any other path is 404. */
 export async function openDocumentHosts(
   documents: ReadonlyMap<string, object>,
 ): Promise<DocumentHosts> {
@@ -22,7 +22,7 @@ export async function openDocumentHosts(
       SNICallback: (name, done) => done(null, createSecureContext(certificates.get(name))),
     },
     (request, response) => {
-      // The port is that of this server; the address of the document has none.
+      // The port is that of this server; the document's URL has none.
       const [host] = (request.headers.host ?? '').split(':');
       const document = documents.get(`https://${host}${request.url}`);
       response.writeHead(document ? 200 : 404, { 'content-type': 'application/json' });

@@ -1,8 +1,8 @@
-// What the system sees when a client really takes a step, whatever the client says about it.
+// Checks a client's step by the requests that the system receives.
 import { expect } from 'chai';
 import type { Traffic } from './traffic.ts';
 
-/** Both documents were read. */
+/** Both metadata documents were requested. */
 export function expectDiscovery({ seen }: Traffic, link: string): void {
   const { pathname } = new URL(link);
   expect(seen).to.include(`GET /.well-known/oauth-protected-resource${pathname} 200`);
@@ -17,7 +17,7 @@ export function expectNoRegistration({ seen }: Traffic): void {
   expect(seen.filter((line) => line.includes('/oauth/register'))).to.deep.equal([]);
 }
 
-/** A person was sent to sign in and came back with an answer. */
+/** A person was sent to sign in and came back with a code. */
 export function expectAuthorization({ seen }: Traffic): void {
   expect(seen.some((line) => /^GET \/oauth\/authorize 30\d$/.test(line))).to.equal(true);
   expect(seen.some((line) => /^POST \/interaction\/\S+ 30\d$/.test(line))).to.equal(true);

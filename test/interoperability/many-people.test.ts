@@ -1,11 +1,10 @@
-// Many people with the same app behind one address come in the same minutes, with the limits of production: none of them is told to wait.
 import { expect } from 'chai';
 import { callStep } from './recorded-connection.ts';
 import { documentOf, RECORDED_CLIENTS, registrationOf } from './recorded-clients.ts';
 import { authorizeStep, discoverStep, identifyStep, tokenStep } from './recorded-journey.ts';
 import { useStage } from './stage.ts';
 
-/** More than may register from an address that nobody shares, or documents be fetched from one host in a minute. */
+/** More than the limits on registrations per address and on document fetches per host and minute. */
 const PEOPLE = 40;
 
 const CROWDS: [client: string, where: string, way: 'registration' | 'document'][] = [
@@ -13,12 +12,12 @@ const CROWDS: [client: string, where: string, way: 'registration' | 'document'][
   ['Claude Code', 'one office', 'document'],
 ];
 
-describe(`${PEOPLE} people come`, function () {
+describe(`${PEOPLE} people with one app`, function () {
   this.timeout(60_000);
   const stage = useStage('sqlite');
 
   for (const [name, where, way] of CROWDS)
-    it(`with ${name} from ${where}, and the last of them connects`, async () => {
+    it(`nobody with ${name} from ${where} is rate limited, and the last person connects`, async () => {
       const recorded = RECORDED_CLIENTS.find((client) => client.name === name);
       if (!recorded) throw new Error('there is no such recording');
       const registration = registrationOf(recorded);

@@ -1,4 +1,4 @@
-// The row of mcp-remote: the real bridge as a process of its own, registered and with a metadata document.
+// The row of mcp-remote, which runs as a child process.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -75,7 +75,7 @@ export function mcpRemoteRow(stage: () => Stage): Row {
   };
 }
 
-/** The person gives `operations` the first time, and later what the page shows. */
+/** Grants `operations` the first time, and later the level that the page preselects. */
 async function openBridge(system: System, more: string[]): Promise<Bridge> {
   const { link, id: connector } = await createConnector(system, { level: 'admin' });
   const folder = await mkdtemp(join(tmpdir(), 'mcp-remote-'));
@@ -87,7 +87,7 @@ async function openBridge(system: System, more: string[]): Promise<Bridge> {
     command: process.execPath,
     args: ['node_modules/.bin/mcp-remote', link, String(port), ...more],
     cwd: ROOT,
-    // Nothing of the desktop: there the opener would not look at $BROWSER. It splits that at spaces, so the path is relative.
+    // Without desktop variables, so that the opener uses $BROWSER. It splits that at spaces, so the path is relative.
     env: {
       PATH: process.env.PATH ?? '',
       HOME: folder,

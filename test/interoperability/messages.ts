@@ -1,11 +1,11 @@
-// The MCP messages that clients without an MCP library of their own send, as the 2025 revisions write them.
+// MCP messages of the 2025 revisions, for clients that are not MCP libraries.
 
 export const HEADERS = {
   accept: 'application/json, text/event-stream',
   'content-type': 'application/json',
 };
 
-/** A tool that everybody may call, and one that takes the level `admin`. */
+/** A tool for every level, and one that requires the level `admin`. */
 export const OVERVIEW = { name: 'club_overview', arguments: {} };
 export const CONTACT = { name: 'member_contact', arguments: { memberId: 'M0001' } };
 

@@ -1,4 +1,3 @@
-// What the table says an operator has to set is needed: without it these clients are refused, and nobody is sent anywhere.
 import { expect } from 'chai';
 import { isConsentPage, describePage } from '../support/browser.ts';
 import { register } from '../support/oauth.ts';
@@ -6,13 +5,13 @@ import { documentOf, RECORDED_CLIENTS, registrationOf } from './recorded-clients
 import { discoverStep, openConsentPage } from './recorded-journey.ts';
 import { useStage } from './stage.ts';
 
-describe('Without the settings that the table names', () => {
+describe('Clients without the settings that the table requires', () => {
   const stage = useStage('sqlite');
 
   for (const recorded of RECORDED_CLIENTS) {
     const registration = registrationOf(recorded);
     if (registration?.allowedRedirects.length)
-      it(`a registration does not get its address: ${recorded.name}`, async () => {
+      it(`a registration is refused the redirect address: ${recorded.name}`, async () => {
         const { found } = await discoverStep(stage().system, recorded, { registration });
         const { status, body } = await register(found.server, registration.metadata);
         if (status === 201) expect(body.redirect_uris).to.not.include(registration.redirectUri);
@@ -21,7 +20,7 @@ describe('Without the settings that the table names', () => {
 
     const document = documentOf(recorded);
     if (document?.pinned)
-      it(`a document does not get an address that it does not list: ${recorded.name}`, async () => {
+      it(`a metadata document cannot use a redirect address that it does not list: ${recorded.name}`, async () => {
         const journey = await discoverStep(stage().system, recorded, { document });
         const page = await openConsentPage(journey, await journey.identify());
         expect([page.status, isConsentPage(page)], describePage(page)).to.deep.equal([400, false]);

@@ -1,4 +1,4 @@
-// The row of openid-client: the library in the hands of an application that speaks MCP itself.
+// The row of openid-client, with an application that speaks MCP itself.
 import { expect } from 'chai';
 import * as library from 'openid-client';
 import { createConnector } from '../support/management-api.ts';
@@ -16,7 +16,7 @@ const METADATA = {
   token_endpoint_auth_method: 'none',
 };
 
-/** RFC 8414 in place of OpenID Connect, and plain http, because this is one computer. */
+/** Metadata by RFC 8414 rather than OpenID Connect, and plain http on loopback. */
 const OPTIONS: library.DiscoveryRequestOptions = {
   algorithm: 'oauth2',
   execute: [library.allowInsecureRequests],
@@ -82,7 +82,7 @@ function register({ auth }: System): Promise<library.Configuration> {
   return library.dynamicClientRegistration(new URL(auth), METADATA, library.None(), OPTIONS);
 }
 
-/** It reads the metadata of the authorization server; the link's challenge it hands to the application. */
+/** Reads the metadata of the authorization server; the application passes on the link's challenge. */
 async function discover(system: System): Promise<void> {
   const configuration = await configurationOf(system);
   expect(configuration.serverMetadata()).to.include({ issuer: system.auth });
@@ -184,7 +184,7 @@ async function call(connection: Connection, tool: object): Promise<string> {
   return response.text();
 }
 
-/** What it makes of the refusal of a call: it throws the challenges, parsed. */
+/** The parsed challenges that openid-client throws when a call is refused. */
 async function challengeOf(
   configuration: library.Configuration,
   link: string,

@@ -1,4 +1,4 @@
-// Clients that cannot be run here, as recordings: what each registers or publishes, and how it asks, in one form (clients/*.json).
+// Recordings of clients that cannot run here (clients/*.json): what each registers or publishes, and the parameters it sends.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -9,25 +9,25 @@ const notOffered = z.strictObject({ notOffered: z.string().min(10) });
 const metadata = z.record(z.string(), z.unknown());
 
 /**
- * Where the scopes of a request come from: `challenge` is the `WWW-Authenticate` header of the answer before, `resource` and `server`
- * the two documents, `granted` the token at hand; anything else is sent as it stands. Nothing at all means no `scope` parameter.
+ * Sources of the requested scopes: `challenge` is the `WWW-Authenticate` header of the last response, `resource` and `server` are the
+ * metadata documents, `granted` is the current token; anything else is sent literally. An empty list sends no `scope` parameter.
  */
 const scope = z.array(z.string());
 
 export const recordedClient = z.strictObject({
   name: z.string(),
-  /** How that is known, so that it can be looked up again. */
+  /** The source of this information. */
   sources: z.array(z.string().min(10)).min(1),
-  /** What the authorization and resource servers see as its address. */
+  /** The network address that the servers see. */
   address: z.string(),
-  /** Set for a client that runs in a page: what it may not read across origins it does not get. */
+  /** Set for a client that runs in a page: it cannot read what CORS does not allow. */
   origin: z.string().optional(),
   protocolVersion: z.string().default('2025-06-18'),
   discovery: z.strictObject({
     probes: z.array(z.enum(['GET', 'HEAD', 'POST'])).min(1),
-    /** Ways to the metadata of the resource that it knows. */
+    /** How it locates the metadata of the resource. */
     resource: z.array(z.enum(['challenge', 'path'])).min(1),
-    /** What the metadata of the authorization server has to contain for it to go on. */
+    /** Members that the metadata of the authorization server must have for the client to continue. */
     needs: z.record(z.string(), z.unknown()).default({}),
   }),
   registration: z.union([
@@ -36,7 +36,7 @@ export const recordedClient = z.strictObject({
       metadata,
       redirectUri: z.string(),
       method: z.enum(['none', 'client_secret_basic', 'client_secret_post']).default('none'),
-      /** Addresses that the operator has to allow first. */
+      /** Redirect addresses that the operator must allow. */
       allowedRedirects: z.array(z.string()).default([]),
     }),
   ]),
@@ -46,13 +46,13 @@ export const recordedClient = z.strictObject({
       url: z.string(),
       published: metadata,
       redirectUri: z.string(),
-      /** What the operator has to put in its place first. */
+      /** The document that the operator must put in its place. */
       pinned: metadata.optional(),
     }),
   ]),
   authorization: z.strictObject({
     scope,
-    /** When it connects once more, where that is different. */
+    /** Differences when it connects again. */
     laterScope: scope.optional(),
     prompt: z.string().optional(),
     resource: z.enum(['once', 'twice', 'with a slash', 'no']).default('once'),
@@ -61,14 +61,14 @@ export const recordedClient = z.strictObject({
   refresh: z.strictObject({
     resource: z.boolean().default(true),
     scope: scope.default([]),
-    /** How many of its processes may refresh with one and the same token. */
+    /** How many of its processes may use one refresh token at the same time. */
     atOnce: z.int().min(1).default(1),
   }),
   stepUp: z.union([
     notOffered,
     z.strictObject({ scope, registersAnew: z.boolean().default(false) }),
   ]),
-  /** What it hands to the revocation endpoint when its person disconnects, if anything. */
+  /** The tokens that it sends to the revocation endpoint when its person disconnects. */
   revokes: z.array(z.enum(['refresh_token', 'access_token'])).default([]),
 });
 
@@ -80,12 +80,12 @@ export const RECORDED_CLIENTS: readonly RecordedClient[] = readdirSync(FOLDER)
   .toSorted()
   .map((name) => recordedClient.parse(JSON.parse(readFileSync(join(FOLDER, name), 'utf8'))));
 
-/** Undefined when it cannot register itself. */
+/** Undefined if it cannot register. */
 export function registrationOf({ registration }: RecordedClient): Registration | undefined {
   return 'notOffered' in registration ? undefined : registration;
 }
 
-/** Undefined when it publishes none. */
+/** Undefined if it publishes none. */
 export function documentOf({ document }: RecordedClient): PublishedDocument | undefined {
   return 'notOffered' in document ? undefined : document;
 }

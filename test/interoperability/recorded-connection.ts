@@ -1,4 +1,4 @@
-// What a recorded client does once it is connected: calls, refreshes, asks for more, and how it takes it when its connection ends.
+// What a recorded client does once connected: call, refresh, step up, and reconnect after its connection ended.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { requestManagement } from '../support/management-api.ts';
@@ -30,7 +30,7 @@ export async function callStep(journey: Journey): Promise<void> {
   await expectServed(journey);
 }
 
-/** Its access token has expired. */
+/** Refreshes after the access token has expired. */
 export async function refreshStep(journey: Journey): Promise<void> {
   const refused = await say(journey, 'tools/call', OVERVIEW);
   expect(refused.status).to.equal(401);
@@ -59,7 +59,7 @@ async function refreshAs(journey: Journey): Promise<Tokens> {
   return requestTokens(journey, refreshParameters(journey));
 }
 
-/** A tool above the token's level: the person is asked, and agrees to what the page shows. */
+/** Calls a tool above the token's level; the person approves the page unchanged. */
 export async function stepUpStep(journey: Journey): Promise<void> {
   const { stepUp } = journey.recorded;
   if ('notOffered' in stepUp) throw new Error(stepUp.notOffered);
@@ -76,7 +76,7 @@ export async function stepUpStep(journey: Journey): Promise<void> {
   expect(text).to.include('email');
 }
 
-/** Over, it is told to sign in again, and does. */
+/** Calls after its connection ended, is challenged, and signs in again. */
 export async function revokeStep(journey: Journey): Promise<void> {
   const { revokes } = journey.recorded;
   await (revokes.length > 0 ? revokeItself(journey) : endByAdministrator(journey));

@@ -1,4 +1,4 @@
-// How a recorded client finds everything from the link alone (RFC 9728, RFC 8414), and what it does not go on without.
+// How a recorded client finds the endpoints from the connect link (RFC 9728, RFC 8414).
 import { expect } from 'chai';
 import { z } from 'zod';
 import type { Server } from '../support/oauth.ts';

@@ -1,4 +1,4 @@
-// Plays a recorded client over HTTP, step by step, with a person in a scripted browser; a step that goes wrong throws.
+// Plays a recorded client over HTTP, step by step, with a person in a scripted browser. A failing step throws.
 import {
   OAuthClientInformationFullSchema,
   OAuthTokensSchema,
@@ -30,12 +30,12 @@ import {
 } from './recorded-clients.ts';
 import { type Send, wireOf } from './wire.ts';
 
-/** The first time the person gives less than the link allows, so that there is something to step up to. */
+/** The first time the person grants less than the link allows, so that a step-up is possible. */
 const FIRST: AuthorizeOptions = { person: 'ada', level: 'operations' };
 
 export type Tokens = { accessToken: string; refreshToken: string; scope: string[] };
 
-/** One client on its way, so far as it came. */
+/** A client's state between steps. */
 export type Journey = {
   recorded: RecordedClient;
   system: System;
@@ -43,7 +43,7 @@ export type Journey = {
   browser: Browser;
   link: string;
   found: Found;
-  /** How it makes itself known: once, or anew. */
+  /** Registers, or returns the metadata document's client. */
   identify: () => Promise<Client>;
   client?: Client;
   code?: { callback: URL; verifier: string };
@@ -95,7 +95,7 @@ async function registerAs(
   return { id, method, redirectUri, ...(secret === undefined ? {} : { secret }) };
 }
 
-/** Registration, or the first page of an authorization that shows the document's name and host. */
+/** Registers, or opens the first page of an authorization, which shows the document's name and host. */
 export async function identifyStep(journey: Journey): Promise<void> {
   journey.client = await journey.identify();
   if (!journey.client.id.startsWith('https://')) return;
@@ -106,7 +106,7 @@ export async function identifyStep(journey: Journey): Promise<void> {
   expect(page.html).to.include(name);
 }
 
-/** What somebody sees who was sent there for the first time. */
+/** The first page of a new browser. */
 export function openConsentPage(journey: Journey, client: Client): Promise<Page> {
   const parameters = authorizationParameters(journey);
   const { url } = authorizeUrl(journey.found.server, client, parameters);
@@ -142,7 +142,7 @@ export async function tokenStep(journey: Journey): Promise<void> {
   });
 }
 
-/** What its own reader makes of the answer. Throws what the answer says when there are no tokens in it. */
+/** Parses the token response as the client does. Throws the error in it if it has no tokens. */
 export async function requestTokens(journey: Journey, parameters: Parameters): Promise<Tokens> {
   const { status, headers, text, json } = await askForTokens(journey, parameters);
   expect(status, text).to.equal(200);
@@ -180,7 +180,7 @@ export function authorizationParameters(
   };
 }
 
-/** Undefined, and so no parameter, when it names nothing. `challenge` is that of the answer before. */
+/** Undefined if the client sends no scope. `challenge` is that of the last response. */
 export function scopeFrom(
   { found, tokens }: Journey,
   wanted: readonly string[],

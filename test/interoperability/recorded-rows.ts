@@ -1,4 +1,4 @@
-// Rows of clients that are played from recordings: each the whole way once for every way it makes itself known.
+// The rows of recorded clients; each runs every step once for each way to identify itself.
 import { advanceClock } from '../support/clock.ts';
 import type { System } from '../support/system.ts';
 import { callStep, refreshStep, revokeStep, stepUpStep } from './recorded-connection.ts';

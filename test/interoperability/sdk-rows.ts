@@ -1,4 +1,4 @@
-// Rows of the official TypeScript SDKs: the real clients, registered and with a metadata document.
+// The rows of the official TypeScript SDKs, registered and with a metadata document.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, requestManagement } from '../support/management-api.ts';
@@ -26,7 +26,7 @@ const CONTACT = ['member_contact', { memberId: 'M0001' }] as const;
 const WITHOUT_REFRESH_TOKEN =
   'only while it has no refresh token; with one, it refreshes instead of re-authorizing, and fails';
 
-/** `person` is what they want the next time they are asked. */
+/** `person` applies to the next authorization. */
 type Connected = {
   system: System;
   sdk: SdkClient;
@@ -128,7 +128,7 @@ async function expectRefresh({ sdk }: Connected): Promise<void> {
   expect(sdk.signIns()).to.equal(1);
 }
 
-/** A call above the level sends the person to sign in; they agree to what the page shows. */
+/** Calls a tool above the level; the person approves the page unchanged. */
 async function stepUp({ sdk, person }: Connected): Promise<void> {
   const { level: _, ...rest } = person.wishes;
   person.wishes = rest;
@@ -138,7 +138,7 @@ async function stepUp({ sdk, person }: Connected): Promise<void> {
   expect(sdk.signIns()).to.equal(2);
 }
 
-/** An administrator ends the connection; the next call sends the person to sign in, and works after it. */
+/** Ends the connection as an administrator; the next call signs in again and succeeds. */
 async function endAndReturn({ sdk, system }: Connected): Promise<void> {
   const { grant_id: grant } = decodeJwt(sdk.accessToken() ?? '');
   await requestManagement(system, 'DELETE', `/grants/${String(grant)}`);

@@ -1,4 +1,4 @@
-// Where clients are tried: a whole Gatehouse with the limits of production behind one proxy, as it comes and with what some clients need set.
+// The systems that clients connect to, with production limits, behind one proxy.
 import { startGatehouse } from '../../src/server.ts';
 import { limitsSchema, type Rate, resolveLimits } from '../../src/settings/limits.ts';
 import { loadSettings } from '../../src/settings/load.ts';
@@ -11,7 +11,7 @@ import {
   registrationOf,
 } from './recorded-clients.ts';
 
-/** Those of production, as settings write them. */
+/** The default limits of production. */
 const LIMITS = Object.fromEntries(
   Object.entries(resolveLimits(limitsSchema.parse({}), true)).map(([name, limit]) => [
     name,
@@ -25,7 +25,7 @@ function written({ count, seconds }: Rate): string {
   return `${count}/${seconds}s`;
 }
 
-/** Where a program that has no document of its own publishes one. */
+/** The metadata document of programs that publish none. */
 export const OWN_DOCUMENT = 'https://app.example.com/oauth/client.json';
 const OWN_METADATA = {
   client_id: OWN_DOCUMENT,
@@ -37,13 +37,13 @@ const OWN_METADATA = {
 };
 
 export type Stage = {
-  /** As it comes. */
+  /** With default settings. */
   system: System;
   /** With the settings that some clients need. */
   allowing: System;
 };
 
-/** One for all claims of the `describe` around it; hand the result to whatever needs it while a claim runs. */
+/** One for all tests of the surrounding `describe`; call the returned function while a test runs. */
 export function useStage(store: StoreKind): () => Stage {
   let stage: Stage | undefined;
   let hosts: DocumentHosts | undefined;

@@ -1,4 +1,3 @@
-// The table says no more than what was proven, leaves no cell empty, and stays where it is in the README.
 import { expect } from 'chai';
 import { claimOf, type Proof, resultsOf, type Row, type Step, STEPS, withTable } from './table.ts';
 
@@ -29,20 +28,20 @@ function cellsOf(text: string): string[] {
 describe('The interoperability table', () => {
   const all = new Set(STEPS.map((step) => claimOf('Some client', step)));
 
-  it('has a tick only where this run proved the step', async () => {
+  it('the table has a tick only where this run proved the step', async () => {
     const some = new Set([...all].filter((claim) => claim !== claimOf('Some client', 'refresh')));
     const cells = cellsOf(await withTable(PLACE, resultsOf([rowOf({})], some)));
     expect(cells).to.deep.equal(STEPS.map((step) => (step === 'refresh' ? '✗' : '✓')));
   });
 
-  it('gives the reason for what a client does not do, once', async () => {
+  it('the table gives the reason for each missing step once', async () => {
     const row = rowOf({ document: { notOffered: REASON }, revoke: { notOffered: REASON } });
     const text = await withTable(PLACE, resultsOf([row], all));
     expect(cellsOf(text).filter((cell) => cell === '– 1')).to.have.lengthOf(2);
     expect(text.split(`1. ${REASON}`)).to.have.lengthOf(2);
   });
 
-  it('takes the place of the one before, and of nothing else', async () => {
+  it('the table replaces the previous one and nothing else', async () => {
     const once = await withTable(PLACE, resultsOf([rowOf({})], all));
     expect(once).to.include('# Title').and.include('The rest.').and.not.include('before');
     expect(await withTable(once, resultsOf([rowOf({})], all))).to.equal(once);

@@ -1,4 +1,4 @@
-// The table of clients and steps: what a run has to prove, what it proved, and how the README beside this file shows it.
+// The table of clients and steps in README.md.
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { format, resolveConfig } from 'prettier';
@@ -18,12 +18,12 @@ export const STEPS = [
 ] as const;
 export type Step = (typeof STEPS)[number];
 
-/** What a step is proven by, with what there is to say about it; or why the client does not do it. */
+/** The proof of a step with an optional note, or the reason why the client does not support it. */
 export type Proof = { prove: () => Promise<void>; note?: string } | { notOffered: string };
 
 export type Row = {
   client: string;
-  /** A program that runs here, or a recording of one that cannot. */
+  /** A program that runs here, or a recording. */
   kind: 'program' | 'recording';
   steps: Record<Step, Proof>;
   close?: () => Promise<void>;
@@ -47,7 +47,19 @@ const HEADINGS: Record<Step, string> = {
   revoke: 'revoke',
 };
 
-/** `proven` has the names of `claimOf`. */
+const CLAIMS: Record<Step, string> = {
+  discover: 'finds every endpoint from the connect link',
+  register: 'registers',
+  document: 'is identified by its metadata document',
+  authorize: 'sends the person to authorize and receives a code',
+  token: 'exchanges the code for tokens',
+  call: 'calls a tool',
+  refresh: 'refreshes its tokens',
+  'step-up': 'gets a higher level with the consent of the person',
+  revoke: 'connects again after its connection was ended',
+};
+
+/** `proven` has the results of `claimOf`. */
 export function resultsOf(rows: readonly Row[], proven: ReadonlySet<string>): Result[] {
   return rows.map(({ client, kind, steps }) => {
     const cells = STEPS.map((step) => [
@@ -59,7 +71,7 @@ export function resultsOf(rows: readonly Row[], proven: ReadonlySet<string>): Re
 }
 
 export function claimOf(client: string, step: Step): string {
-  return `${client}: ${HEADINGS[step]}`;
+  return `${client} ${CLAIMS[step]}`;
 }
 
 function cellOf(proof: Proof, isProven: boolean): Cell {
@@ -73,7 +85,7 @@ export async function writeResults(results: readonly Result[]): Promise<void> {
   await writeFile(RESULTS, `${JSON.stringify(results, null, 2)}\n`);
 }
 
-/** Of the last run. Throws what to do when there was none. */
+/** The results of the last run. Throws with what to do if there are none. */
 export async function readResults(): Promise<Result[]> {
   const text = await readFile(RESULTS, 'utf8').catch((cause: unknown) => {
     const first = 'there are no results yet: run npx mocha test/interoperability/clients.test.ts';
@@ -82,10 +94,10 @@ export async function readResults(): Promise<Result[]> {
   return JSON.parse(text) as Result[];
 }
 
-/** The document that holds the table. */
+/** The document with the table. */
 export const DOCUMENT = join(import.meta.dirname, 'README.md');
 
-/** Returns `readme` with this table in place of the one it has. */
+/** Returns `readme` with its table replaced. */
 export async function withTable(readme: string, results: readonly Result[]): Promise<string> {
   const [before, after] = [readme.indexOf(START), readme.indexOf(END)];
   if (before < 0 || after < before) throw new Error('the document has no place for the table');

@@ -1,16 +1,16 @@
-// What arrives at the system while a client is at work, whoever sends it: programs of their own too.
+// Records the responses of the system, whichever process sends the requests.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 const FINISHED = 'http.server.response.finish';
 
 export type Traffic = {
-  /** `POST /oauth/token 200`, in the order of the answers. */
+  /** For example `POST /oauth/token 200`, in the order of the responses. */
   seen: string[];
   stop(): void;
 };
 
-/** Servers of this process at `origins`, and nothing else. */
+/** Watches servers of this process at `origins`. */
 export function watchTraffic(origins: readonly string[]): Traffic {
   const hosts = new Set(origins.map((origin) => new URL(origin).host));
   const seen: string[] = [];

@@ -1,4 +1,4 @@
-// How a recorded client speaks HTTP: from its own address, and with what a page may read when it runs in one (Fetch standard, CORS).
+// HTTP as a recorded client sends it: from its address, and with the CORS rules of a page if it runs in one (Fetch standard).
 import { expect } from 'chai';
 import type { RecordedClient } from './recorded-clients.ts';
 
@@ -33,7 +33,7 @@ export function wireOf({ address, origin, protocolVersion }: RecordedClient): Se
   };
 }
 
-/** What a page may always send, and what is not the page's but the network's. */
+/** CORS-safelisted request headers, and headers that the network adds. */
 const UNASKED = ['accept', 'origin', 'x-forwarded-for'];
 
 async function requirePreflight(

@@ -1,4 +1,4 @@
-// `npm run interoperability`: writes what the last run of the tests proved into the README beside this file.
+// Writes the results of the last run into README.md (npm run interoperability).
 import { readFile, writeFile } from 'node:fs/promises';
 import { DOCUMENT, readResults, withTable } from './table.ts';
 

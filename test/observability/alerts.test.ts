@@ -91,7 +91,7 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
     for (let i = 0; i < 4; i++) {
       const end = performance.now() + 300;
       while (performance.now() < end);
-      // The delay is measured from turn to turn, and the first turn after a reading does not count.
+      // The delay is measured between consecutive turns, and the first turn after a reading does not count.
       await delay(20);
     }
   },
@@ -156,7 +156,7 @@ describe('Alert rules and dashboard', () => {
     closing.push(other.stop);
     upstream.trustIssuer(system.auth);
     const person = await connectPerson(system, 'operations');
-    // So that there was a notice before the one that is late.
+    // So that there is a notice before the delayed one.
     await revokeConnector(system, (await createConnector(system)).id);
     scene = { system, other, proxy, upstream, person };
   });

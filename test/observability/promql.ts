@@ -122,7 +122,7 @@ function selected(name: string, reader: Reader, readings: Readings, isGrowth: bo
   const earlier = new Map(readings.before.filter(isWanted).map((one) => [key(one), one.value]));
   return readings.now.filter(isWanted).map((sample) => ({
     labels: sample.labels,
-    // Prometheus does not take what begins late for growth either.
+    // Prometheus does not count a series that starts late as growth either.
     value: isGrowth ? sample.value - (earlier.get(key(sample)) ?? sample.value) : sample.value,
   }));
 }

@@ -41,7 +41,7 @@ describe('TRC-05 Trace export to a faulty collector', () => {
 
   async function start(settings: Record<string, string> = {}): Promise<void> {
     place = await createDeployment();
-    // Its own: one that has stopped may still give up its last spans.
+    // Its own collector: a stopped system may still deliver its last spans.
     const said: Line[] = [];
     warnings = said;
     const write = (text: string) => {
@@ -88,7 +88,7 @@ describe('TRC-05 Trace export to a faulty collector', () => {
     advanceClock(61);
     await deliver();
     await until('the next warning', () => warnings.length === 2);
-    // The last but one may be refused just before the clock moves, or just after.
+    // The last but one may be refused just before or just after the clock moves.
     expect(warnings[1]?.reason).to.match(/^it answered 403; spans lost: [34]$/);
     expect(JSON.stringify(warnings)).to.not.include('canary');
   });

@@ -1,4 +1,4 @@
-// What cannot be run here is checked with what is made for it: the image, the manifests, the compose file; and all settings that they make.
+// Checks the image, the manifests and the Compose file with linters and schemas, and the settings they result in.
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,12 +11,12 @@ import { PRODUCTION, settingsFile, temporaryDirectory } from '../settings/settin
 
 const ROOT = join(import.meta.dirname, '../..');
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
-/** A different one for every name: secrets that are one secret are refused. */
+/** A different one for every name, because equal secrets are refused. */
 const secretNamed = (name: string) => `a-secret-that-is-long-enough-for-${name}`;
 
 type Environment = Record<string, string>;
 
-/** As the image has them, with `more` over them. */
+/** The variables of the image, overridden by `more`. */
 function imageEnvironment(more: Environment): Environment {
   const [, block = ''] = /^ENV (GATEHOUSE_CONFIG[\s\S]*?)\n\S/m.exec(read('Dockerfile')) ?? [];
   const image = Object.fromEntries(
@@ -31,7 +31,7 @@ function secretFile(name: string): string {
   return path;
 }
 
-describe('The image', () => {
+describe('The container image', () => {
   it('the Dockerfile passes a linter', () => {
     expect(validate(read('Dockerfile'))).to.deep.equal([]);
     expect(validate('FROM node\nRUNN npm ci\n')).not.to.deep.equal([]);
@@ -55,7 +55,7 @@ describe('The image', () => {
     const run = (args: string[], more: Environment = {}) =>
       spawnSync(process.execPath, args, { cwd: ROOT, env: { NODE_COMPILE_CACHE, ...more } });
     expect(run(compile).status).to.equal(0);
-    // What it is told to do is not what this is about.
+    // Its commands are not the subject of this test.
     const started = run(start, { NODE_DEBUG_NATIVE: 'COMPILE_CACHE', GATEHOUSE_STORE: 'nowhere' });
     expect(String(started.stderr) + started.stdout).to.match(
       /code cache for ESM \S+\/src\/gatehouse\.ts was accepted/,
@@ -83,7 +83,7 @@ const workload = z.object({
 
 type Manifest = { apiVersion: string; kind: string; metadata: { name: string } };
 
-describe('The manifests of Kubernetes', () => {
+describe('The Kubernetes manifests', () => {
   const folder = join(ROOT, 'config/kubernetes');
   const manifests = readdirSync(folder).flatMap((name) =>
     parseAllDocuments(read(`config/kubernetes/${name}`)).map((found) => found.toJS() as Manifest),
@@ -160,7 +160,7 @@ const composeFile = z.object({
   secrets: z.record(z.string(), z.object({ file: z.string() })),
 });
 
-describe('The compose file', () => {
+describe('The Compose file', () => {
   const compose = composeFile.parse(parse(read('config/compose.yaml'), { merge: true }));
   const services = Object.entries(compose.services);
 
@@ -207,7 +207,7 @@ describe('The compose file', () => {
   });
 });
 
-describe('The unit of systemd', () => {
+describe('The systemd unit', () => {
   const unit = read('config/gatehouse.service');
 
   it('the systemd unit sets valid variables', () => {

@@ -1,4 +1,4 @@
-// Which web pages may call the resource server: those the operator allowed and our own; in development also those on this computer (Fetch, section 3.2).
+// Fetch standard, section 3.2.
 import { expect } from 'chai';
 import { createConnector, type Connector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
@@ -34,7 +34,7 @@ function preflight(origin: string): Record<string, string> {
   };
 }
 
-describe('An origin that the operator allowed', () => {
+describe('The setting resourceServer.allowedOrigins', () => {
   const system = useSystem({ file: { resourceServer: { allowedOrigins: [ALLOWED] } } });
   let connector: Connector;
   let token: string;
@@ -47,7 +47,7 @@ describe('An origin that the operator allowed', () => {
   const askFirst = (origin: string) =>
     fetch(connector.link, { method: 'OPTIONS', headers: preflight(origin) });
 
-  it('may call, and may read the answer', async () => {
+  it('an allowed origin can call and read the response', async () => {
     const { status, headers, rpc } = await ask(ALLOWED);
     expect(status).to.equal(200);
     expect(rpc?.result).to.deep.equal({});
@@ -56,7 +56,7 @@ describe('An origin that the operator allowed', () => {
     expect(headers.has('access-control-allow-credentials')).to.equal(false);
   });
 
-  it('may read the challenge that it gets without a token', async () => {
+  it('an allowed origin can read the challenge', async () => {
     const { status, headers } = await call(connector.link, undefined, PING, {
       headers: { origin: ALLOWED },
     });
@@ -65,7 +65,7 @@ describe('An origin that the operator allowed', () => {
     expect(headers.get('access-control-expose-headers')).to.match(/www-authenticate/i);
   });
 
-  it('is told in the preflight what it may send', async () => {
+  it('the preflight of an allowed origin lists the request headers it may send', async () => {
     const { status, headers } = await askFirst(ALLOWED);
     expect(status).to.equal(204);
     expect(headers.get('access-control-allow-origin')).to.equal(ALLOWED);
@@ -75,7 +75,7 @@ describe('An origin that the operator allowed', () => {
     expect(headers.get('vary')).to.match(/\borigin\b/i);
   });
 
-  it('is told in the preflight that it may send headers for the parameters of tools, and nothing made up', async () => {
+  it('the preflight allows tool parameter headers, and no unknown ones', async () => {
     const { headers } = await fetch(connector.link, {
       method: 'OPTIONS',
       headers: {
@@ -88,7 +88,7 @@ describe('An origin that the operator allowed', () => {
     expect(allowed).to.not.include('x-other');
   });
 
-  it('RSV-08 lets no other in, however similar', async () => {
+  it('RSV-08 any other origin is refused, however similar', async () => {
     for (const origin of OTHERS) {
       for (const { status, headers } of [await ask(origin), await askFirst(origin)]) {
         expect(status, origin).to.equal(403);
@@ -97,7 +97,7 @@ describe('An origin that the operator allowed', () => {
     }
   });
 
-  it('is let in beside our own and those on this computer', async () => {
+  it('our own origins and loopback origins are allowed too', async () => {
     for (const origin of [system().auth, system().resource, ...LOOPBACK]) {
       expect((await ask(origin)).status, origin).to.equal(200);
       expect((await askFirst(origin)).status, origin).to.equal(204);
@@ -105,7 +105,7 @@ describe('An origin that the operator allowed', () => {
   });
 });
 
-describe('In production', () => {
+describe('Allowed origins in production', () => {
   let production: Production;
   let path: string;
   before(async () => {
@@ -122,12 +122,12 @@ describe('In production', () => {
     return asked.map(({ status }) => status);
   }
 
-  it('RSV-08 no origin on this computer is let in', async () => {
+  it('RSV-08 loopback origins are refused in production', async () => {
     for (const origin of [...LOOPBACK, ...OTHERS])
       expect(await statuses(origin), origin).to.deep.equal([403, 403]);
   });
 
-  it('our own origins and those that the operator allowed are', async () => {
+  it('our own origins and the configured ones are allowed in production', async () => {
     for (const origin of [ALLOWED, AUTH_URL, RESOURCE_URL])
       expect(await statuses(origin), origin).to.deep.equal([401, 204]);
   });

@@ -15,14 +15,14 @@ function call(name: unknown) {
 }
 
 describe('the required level of a body', () => {
-  it('is the level of the called tool', () => {
+  it('the required level is that of the called tool', () => {
     expect(requiredLevel(call('names'), levels)).to.deep.equal({
       level: 'operations',
       tool: 'names',
     });
   });
 
-  it('is the highest level in a batch, in any position', () => {
+  it('the required level is the highest in a batch, in any position', () => {
     const needed = { level: 'full', tool: 'accounts' };
     expect(requiredLevel([call('count'), call('accounts'), call('names')], levels)).to.deep.equal(
       needed,
@@ -30,13 +30,13 @@ describe('the required level of a body', () => {
     expect(requiredLevel([call('accounts'), call('count')], levels)).to.deep.equal(needed);
   });
 
-  it('is undefined for other methods, unknown tools and names of Object.prototype', () => {
+  it('the required level is undefined for other methods, unknown tools and names of Object.prototype', () => {
     expect(requiredLevel({ ...call('names'), method: 'tools/list' }, levels)).to.equal(undefined);
     expect(requiredLevel(call('elsewhere'), levels)).to.equal(undefined);
     expect(requiredLevel(call('__proto__'), levels)).to.equal(undefined);
   });
 
-  it('is undefined for bodies that are not JSON-RPC', () => {
+  it('the required level is undefined for bodies that are not JSON-RPC', () => {
     const bodies = [undefined, null, 7, 'tools/call', [], [[]], [null], {}, call(7), call(null)];
     for (const body of [...bodies, { method: 'tools/call' }, { method: 'tools/call', params: 1 }]) {
       expect(requiredLevel(body, levels), JSON.stringify(body)).to.equal(undefined);
@@ -45,7 +45,7 @@ describe('the required level of a body', () => {
 });
 
 describe('authorize', () => {
-  it('allows levels up to that of the caller', () => {
+  it('authorize allows levels up to that of the caller', () => {
     const caller = { level: 'admin', ceiling: 'admin', minted: false } as const;
     expect(LEVELS.map((level) => authorize(caller, level))).to.deep.equal([
       'allowed',
@@ -55,7 +55,7 @@ describe('authorize', () => {
     ]);
   });
 
-  it('offers a step-up to levels up to that of the connector', () => {
+  it('authorize offers a step-up to levels up to that of the connector', () => {
     const caller = { level: 'analytics', ceiling: 'admin', minted: false } as const;
     expect(LEVELS.map((level) => authorize(caller, level))).to.deep.equal([
       'allowed',
@@ -65,7 +65,7 @@ describe('authorize', () => {
     ]);
   });
 
-  it('never offers a step-up to a minted token, even below its ceiling', () => {
+  it('authorize never offers a step-up to a minted token', () => {
     const caller = { level: 'operations', ceiling: 'full', minted: true } as const;
     expect(LEVELS.map((level) => authorize(caller, level))).to.deep.equal([
       'allowed',

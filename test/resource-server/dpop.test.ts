@@ -1,4 +1,4 @@
-// A bound token is good only with a proof of its key that is about this very request (RFC 9449 sections 4.3 and 7.1).
+// RFC 9449 sections 4.3 and 7.1.
 import { createHash } from 'node:crypto';
 import { expect } from 'chai';
 import { SignJWT } from 'jose';
@@ -21,7 +21,7 @@ import { useSystem } from '../support/system.ts';
 const ALGS = 'algs="ES256 Ed25519 EdDSA"';
 const now = () => Math.floor(Date.now() / 1000);
 
-describe('The resource server', () => {
+describe('DPoP at the resource server', () => {
   const system = useSystem();
   let connector: Connector;
   let connection: BoundConnection;
@@ -42,7 +42,7 @@ describe('The resource server', () => {
     expect(challenge).to.include('resource_metadata=').and.include('scope="operations"');
   }
 
-  it('accepts a bound token with a new proof for each request', async () => {
+  it('the server accepts a bound token with a new proof for each request', async () => {
     for (let calls = 0; calls < 3; calls += 1)
       expect((await callBound(connection)).status).to.equal(200);
     const dpop = await createProof(connection.key, {
@@ -54,7 +54,7 @@ describe('The resource server', () => {
     expectRefused(again, 'invalid_dpop_proof', /used before/);
   });
 
-  it('accepts a proof once among concurrent requests', async () => {
+  it('the server accepts a proof once among concurrent requests', async () => {
     const { key, link: url, accessToken: token } = connection;
     const dpop = await createProof(key, { url, token });
     const answers = await Promise.all(
@@ -64,14 +64,14 @@ describe('The resource server', () => {
     expect(answers.filter(({ status }) => status === 401)).to.have.length(19);
   });
 
-  it('accepts every signature algorithm in its metadata', async () => {
+  it('the server accepts every signature algorithm in its metadata', async () => {
     for (const alg of ['ES256', 'Ed25519', 'EdDSA']) {
       const bound = await connectBound(system(), connector, { key: await generateProofKey(alg) });
       expect((await callBound(bound)).status, alg).to.equal(200);
     }
   });
 
-  it('accepts a proof whose htu is an equivalent URL or has a query', async () => {
+  it('the server accepts a proof whose htu is an equivalent URL or has a query', async () => {
     const { pathname, port } = new URL(connector.link);
     for (const htu of [
       `HTTP://LOCALHOST:${port}${pathname}`,
@@ -86,28 +86,36 @@ describe('The resource server', () => {
   const about = (claims: Record<string, unknown>): ProofOverrides => ({ claims });
   const wrong: [string, () => ProofOverrides | Promise<ProofOverrides>, RegExp][] = [
     ['another method', () => about({ htm: 'GET' }), /htm/],
-    ['a method in small letters', () => about({ htm: 'post' }), /htm/],
+    ['a lowercase method', () => about({ htm: 'post' }), /htm/],
     ['no method', () => about({ htm: undefined }), /htm/],
-    ['another address', () => about({ htu: `${system().resource}/mcp` }), /htu/],
+    ['another htu', () => about({ htu: `${system().resource}/mcp` }), /htu/],
     ['another connect link', () => about({ htu: `${connector.link}/` }), /htu/],
     ['another host', () => about({ htu: connector.link.replace('//', '//evil.') }), /htu/],
-    ['a person in the address', () => about({ htu: connector.link.replace('//', '//a@') }), /htu/],
-    ['no address', () => about({ htu: undefined }), /htu/],
-    ['what is no address', () => about({ htu: 'here' }), /htu/],
-    ['another token', () => about({ ath: createHash('sha256').digest('base64url') }), /ath/],
-    ['no token', () => about({ ath: undefined }), /ath/],
+    ['a user name in htu', () => about({ htu: connector.link.replace('//', '//a@') }), /htu/],
+    ['no htu', () => about({ htu: undefined }), /htu/],
+    ['an htu that is not a URL', () => about({ htu: 'here' }), /htu/],
+    [
+      'the hash of another token',
+      () => about({ ath: createHash('sha256').digest('base64url') }),
+      /ath/,
+    ],
+    ['no ath', () => about({ ath: undefined }), /ath/],
     ['no jti', () => about({ jti: undefined }), /jti/],
     ['an empty jti', () => about({ jti: '' }), /jti/],
     ['a jti that is a number', () => about({ jti: 7 }), /jti/],
     ['no iat', () => about({ iat: undefined }), /iat/],
     ['a nonce that is a number', () => about({ nonce: 7 }), /nonce/],
-    ['a life that is over', () => about({ exp: now() - 60 }), /type dpop\+jwt/],
+    ['an exp in the past', () => about({ exp: now() - 60 }), /type dpop\+jwt/],
     ['another type', () => ({ header: { typ: 'JWT' } }), /type dpop\+jwt/],
     ['no type', () => ({ header: { typ: undefined } }), /type dpop\+jwt/],
     ['no key', () => ({ header: { jwk: undefined } }), /header/],
-    ['another key than signed', async () => ({ header: await otherKey() }), /signed/],
+    [
+      'another key than that of the signature',
+      async () => ({ header: await otherKey() }),
+      /signed/,
+    ],
     ['a private key', () => privateKey(), /public/],
-    ['a member nobody knows', () => ({ header: { crit: ['x'], x: 1 } }), /type dpop\+jwt/],
+    ['an unknown critical header', () => ({ header: { crit: ['x'], x: 1 } }), /type dpop\+jwt/],
   ];
 
   async function otherKey() {
@@ -120,12 +128,12 @@ describe('The resource server', () => {
   }
 
   for (const [what, lies, says] of wrong)
-    it(`refuses a proof with ${what}`, async () => {
+    it(`the server refuses a proof with ${what}`, async () => {
       const answer = await callBound(connection, { lies: await lies() });
       expectRefused(answer, 'invalid_dpop_proof', says);
     });
 
-  it('refuses symmetric and missing signatures, and unlisted algorithms', async () => {
+  it('the server refuses symmetric and missing signatures, and unlisted algorithms', async () => {
     const secret = new TextEncoder().encode('x'.repeat(32));
     const claims = { jti: 'a', htm: 'POST', htu: connector.link, iat: now() };
     const oct = { kty: 'oct', k: Buffer.from(secret).toString('base64url') };
@@ -143,7 +151,7 @@ describe('The resource server', () => {
     }
   });
 
-  it('refuses a missing proof, an empty proof, and two proofs', async () => {
+  it('the server refuses a missing proof, an empty proof, and two proofs', async () => {
     const { key, link: url, accessToken: token } = connection;
     const proofs = await Promise.all([1, 2].map(() => createProof(key, { url, token })));
     for (const sent of [[], [''], proofs, [proofs.join(', ')]]) {
@@ -159,12 +167,12 @@ describe('The resource server', () => {
     expect((await callBound(connection, { more: { dpop: proofs[0] ?? '' } })).status).to.equal(200);
   });
 
-  it('refuses the proof of another key', async () => {
+  it('the server refuses the proof of another key', async () => {
     const thief = { ...connection, key: await generateProofKey() };
     expectRefused(await callBound(thief), 'invalid_token', /another key/);
   });
 
-  it('AUD-11 refuses a bound token as a bearer token, with or without a proof', async () => {
+  it('AUD-11 the server refuses a bound token as a bearer token, with or without a proof', async () => {
     const { key, link: url, accessToken: token } = connection;
     const dpop = await createProof(key, { url, token });
     for (const headers of [{}, { dpop }] as Record<string, string>[]) {
@@ -179,7 +187,7 @@ describe('The resource server', () => {
     }
   });
 
-  it('refuses tokens with an unknown confirmation method, with any scheme or proof', async () => {
+  it('the server refuses tokens with an unknown confirmation method, with any scheme or proof', async () => {
     const jkt = connection.key.thumbprint;
     for (const cnf of [
       {},
@@ -198,14 +206,14 @@ describe('The resource server', () => {
     expect((await callBound({ ...connection, accessToken })).status).to.equal(200);
   });
 
-  it('refuses an unbound token sent as DPoP, and accepts it as Bearer', async () => {
+  it('the server refuses an unbound token sent as DPoP, and accepts it as Bearer', async () => {
     const { accessToken } = await connect(system(), connector);
     const answer = await callBound({ ...connection, accessToken });
     expectRefused(answer, 'invalid_token', /not bound to a key: send it as Bearer/);
     expect(await isAccepted(connector.link, accessToken)).to.equal(true);
   });
 
-  it('sends a nonce to a client whose clock is wrong, and then accepts its proofs', async () => {
+  it('the server sends a nonce to a client whose clock is wrong, and then accepts its proofs', async () => {
     for (const off of [-301, -86_400, 301, 86_400]) {
       const iat = now() + off;
       const asked = await callBound(connection, { lies: about({ iat }) });
@@ -225,7 +233,7 @@ describe('The resource server', () => {
     }
   });
 
-  it('accepts a nonce for minutes only', async () => {
+  it('the server accepts a nonce for minutes only', async () => {
     const asked = await callBound(connection, { lies: about({ iat: 1 }) });
     const nonce = asked.headers.get('dpop-nonce');
     advanceClock(120);
@@ -236,7 +244,7 @@ describe('The resource server', () => {
     expectRefused(late, 'use_dpop_nonce', /nonce/);
   });
 
-  it('refuses a replayed proof for as long as its iat is valid', async () => {
+  it('the server refuses a replayed proof for as long as its iat is valid', async () => {
     const dpop = await createProof(
       connection.key,
       { url: connector.link, token: connection.accessToken },
@@ -248,7 +256,7 @@ describe('The resource server', () => {
     expectRefused(again, 'invalid_dpop_proof', /used before/);
   });
 
-  it('refuses a replay of a proof accepted by nonce when its future iat becomes valid', async () => {
+  it('the server refuses a replay of a proof accepted by nonce when its future iat becomes valid', async () => {
     const asked = await callBound(connection, { lies: about({ iat: 1 }) });
     const nonce = asked.headers.get('dpop-nonce');
     const dpop = await createProof(
@@ -262,7 +270,7 @@ describe('The resource server', () => {
     expectRefused(again, 'use_dpop_nonce', /nonce/);
   });
 
-  it('requires a proof for each method, and answers the preflight of a browser that sends one', async () => {
+  it('the server requires a proof for each method, and answers the preflight of a browser that sends one', async () => {
     const { key, link, accessToken: token } = connection;
     for (const method of ['GET', 'DELETE']) {
       const send = async (proven: string) => {
@@ -286,7 +294,7 @@ describe('The resource server', () => {
     expect(preflight.headers.get('access-control-allow-headers')).to.match(/\bDPoP\b/);
   });
 
-  it('announces DPoP in its metadata, and never requires it there', async () => {
+  it('the metadata lists the DPoP algorithms and does not require DPoP', async () => {
     const { pathname } = new URL(connector.link);
     for (const path of ['', pathname]) {
       const at = `${system().resource}/.well-known/oauth-protected-resource${path}`;

@@ -1,4 +1,3 @@
-// Claims about tokens that are checked once: whatever ends a token ends one that was seen before, too.
 import { expect } from 'chai';
 import { createLocalJWKSet, exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
 import { HttpError } from '../../src/http/errors.ts';
@@ -32,14 +31,14 @@ describe('A cached access token', () => {
     verify = tokenVerifier({ issuer: ISSUER, verificationKeys, now: () => now });
   });
 
-  it('returns the same claims again', async () => {
+  it('a cached token returns the same claims again', async () => {
     const token = await own.sign();
     const first = await verify(token, HERE);
     expect(first).to.include({ sub: 'a', jti: 'j', aud: HERE });
     expect(await verify(token, HERE)).to.equal(first);
   });
 
-  it('expires to the second', async () => {
+  it('a cached token expires to the second', async () => {
     const token = await own.sign();
     now = NOW + 59.9;
     expect(await verify(token, HERE)).to.be.an('object');
@@ -48,28 +47,28 @@ describe('A cached access token', () => {
     expect(await verify(token, HERE)).to.equal('expired');
   });
 
-  it('is refused as soon as its key is no longer published', async () => {
+  it('a cached token is refused as soon as its key is no longer published', async () => {
     const token = await own.sign();
     expect(await verify(token, HERE)).to.be.an('object');
     keys = (await keyPair('two')).keys;
     expect(await verify(token, HERE)).to.equal('unknown');
   });
 
-  it('is refused as soon as its key id names another key', async () => {
+  it('a cached token is refused as soon as its key id names another key', async () => {
     const token = await own.sign();
     expect(await verify(token, HERE)).to.be.an('object');
     keys = (await keyPair('one')).keys;
     expect(await verify(token, HERE)).to.equal('unknown');
   });
 
-  it('is valid after the keys were fetched again', async () => {
+  it('a cached token is valid after the keys were fetched again', async () => {
     const token = await own.sign();
     expect(await verify(token, HERE)).to.be.an('object');
     keys = createLocalJWKSet(own.keys.jwks());
     expect(await verify(token, HERE)).to.be.an('object');
   });
 
-  it('is valid for its own audience only, in any order of requests', async () => {
+  it('a cached token is valid for its own audience only, in any order of requests', async () => {
     const token = await own.sign();
     for (const [audience, expected] of [
       ['https://mcp.example/connect/b/mcp', 'wrong-audience'],
@@ -82,7 +81,7 @@ describe('A cached access token', () => {
     }
   });
 
-  it('does not validate another token with the same claims', async () => {
+  it('a cached token does not validate another token with the same claims', async () => {
     const token = await own.sign();
     expect(await verify(token, HERE)).to.be.an('object');
     const forged = await (await keyPair('one')).sign();
@@ -90,7 +89,7 @@ describe('A cached access token', () => {
     expect(await verify(`${token.slice(0, -4)}AAAA`, HERE)).to.equal('unknown');
   });
 
-  it('is answered with 503 while the keys cannot be fetched, and is valid again afterwards', async () => {
+  it('a cached token returns 503 while the keys cannot be fetched, and is valid again afterwards', async () => {
     const token = await own.sign();
     expect(await verify(token, HERE)).to.be.an('object');
     const { keys: before } = own;

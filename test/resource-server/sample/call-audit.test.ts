@@ -1,13 +1,12 @@
-// Claims about the record that is made of every call with the level `full`.
 import { expect } from 'chai';
 import { openDataset } from '../../../src/resource-server/sample/dataset.ts';
 import { callBody, callerWith, failureOf, post, useMcp } from './mcp-host.ts';
 import { SAMPLE_CALLS } from './sample-calls.ts';
 
-describe('the record', () => {
+describe('the audit of calls with the level full', () => {
   const { serve, connect } = useMcp();
 
-  it('has every call made with the level full, whatever the tool, with the caller and the arguments as sent', async () => {
+  it('every call is audited with the caller and the arguments as sent', async () => {
     const caller = callerWith('full');
     const { url, records } = await serve(caller);
     const client = await connect(url);
@@ -24,7 +23,7 @@ describe('the record', () => {
     );
   });
 
-  it('has each call of a batch by itself, and those that then fail', async () => {
+  it('each call of a batch is audited separately, also if it fails', async () => {
     const { url, records } = await serve(callerWith('full'));
     const batch = [
       callBody('club_overview', {}, 1),
@@ -39,7 +38,7 @@ describe('the record', () => {
     ]);
   });
 
-  it('is made before the call is answered', async () => {
+  it('a call is audited before the response is sent', async () => {
     const events: string[] = [];
     const recording = Promise.withResolvers<void>();
     const stored = Promise.withResolvers<void>();
@@ -59,7 +58,7 @@ describe('the record', () => {
     expect(events).to.deep.equal(['another was answered', 'recorded', 'answered']);
   });
 
-  it('must be made: otherwise the call is refused with a JSON-RPC error and the tool does not run', async () => {
+  it('a call that cannot be audited is refused with a JSON-RPC error and does not run', async () => {
     const unusable = openDataset();
     unusable.close();
     const fault = new Error('the store cannot be reached');
@@ -75,7 +74,7 @@ describe('the record', () => {
     expect(errors).to.deep.equal([fault]);
   });
 
-  it('has no call made with a lower level', async () => {
+  it('calls with a lower level are not audited', async () => {
     const { url, records } = await serve(callerWith('admin', 'full'));
     const client = await connect(url);
     for (const { tool, given } of SAMPLE_CALLS) {

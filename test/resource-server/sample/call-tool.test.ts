@@ -1,4 +1,3 @@
-// Claims about the answers to tool calls, made over HTTP: what each level sees and what it is refused.
 import { expect } from 'chai';
 import { LEVELS, isAtLeast } from '../../../src/permission-level.ts';
 import type { Level } from '../../../src/permission-level.ts';
@@ -14,7 +13,7 @@ const PERSONAL: Record<string, Level> = {
   card: 'full',
 };
 
-describe('a tool call', () => {
+describe('tool calls of the sample', () => {
   const { dataset, serve, connect, connectFirst } = useMcp();
 
   const people = [
@@ -22,9 +21,9 @@ describe('a tool call', () => {
     ...dataset.prepare('SELECT name, email, phone FROM staff').all(),
   ];
 
-  describe('answers', () => {
+  describe('results', () => {
     for (const level of LEVELS.filter((each) => each !== 'full')) {
-      it(`with nothing personal above ${level}, neither field nor value`, async () => {
+      it(`a result at ${level} has no personal field of a higher level, neither name nor value`, async () => {
         const { url } = await serve(callerWith(level, 'full'));
         const hidden = Object.entries(PERSONAL).filter(([, needed]) => !isAtLeast(level, needed));
         for (const { tool, given } of SAMPLE_CALLS) {
@@ -41,7 +40,7 @@ describe('a tool call', () => {
       });
     }
 
-    it('with the personal fields of its level, as structure and as the same JSON in text', async () => {
+    it('a result has the personal fields of its level, as structured content and as JSON text', async () => {
       const shown = {
         analytics: 'club_overview',
         operations: 'find_members',
@@ -73,7 +72,7 @@ describe('a tool call', () => {
       }
     });
 
-    it('the same way to clients of every revision', async () => {
+    it('clients of every revision get the same result', async () => {
       const { url } = await serve(callerWith('operations'));
       const [first, legacy, modern] = [
         await connectFirst(url),
@@ -91,7 +90,7 @@ describe('a tool call', () => {
       }
     });
 
-    it('each by its own level when callers of several levels call at once', async () => {
+    it('concurrent callers of several levels each get their own level', async () => {
       const admin = await serve(callerWith('admin'));
       const operations = await serve(callerWith('operations'));
       const texts = await Promise.all(
@@ -104,7 +103,7 @@ describe('a tool call', () => {
       expect(withAddresses).to.deep.equal(texts.map((_, index) => index % 2 === 1));
     });
 
-    it('with suppressed groups at analytics, and the numbers at operations', async () => {
+    it('groups are suppressed at analytics and complete at operations', async () => {
       const call = { name: 'revenue_by', arguments: { by: 'method' } };
       const low = await (await connect((await serve(callerWith('analytics'))).url)).callTool(call);
       const cheque = {
@@ -122,7 +121,7 @@ describe('a tool call', () => {
     });
   });
 
-  describe('refuses', () => {
+  describe('refusals', () => {
     async function refusal(
       caller: Caller,
       call: { name: string; arguments?: Record<string, unknown> },
@@ -134,26 +133,26 @@ describe('a tool call', () => {
     }
     const details = { name: 'payment_details', arguments: { memberId: 'M0001' } };
 
-    it('a tool above the connector with a tool error that says whom to ask', async () => {
+    it("a tool above the connector's level is a tool error that says whom to ask", async () => {
       const text = await refusal(callerWith('operations', 'admin'), details);
       expect(text).to.match(
         /Ask an administrator of Gatehouse for a connect link with the level full/,
       );
     });
 
-    it('a tool above a minted token with a tool error that says whom to ask', async () => {
+    it("a tool above a minted token's level is a tool error that says whom to ask", async () => {
       const text = await refusal(callerWith('admin', 'admin', true), details);
       expect(text).to.match(
         /Ask an administrator of Gatehouse for a token minted with the level full/,
       );
     });
 
-    it('a tool within reach of a step-up too, should the request get this far', async () => {
+    it('a tool that a step-up could reach is refused too', async () => {
       const text = await refusal(callerWith('analytics', 'full'), details);
       expect(text).to.include('needs the permission level full');
     });
 
-    it('only those calls of a batch that are above the level', async () => {
+    it('only the calls of a batch that are above the level are refused', async () => {
       const { url } = await serve(callerWith('operations', 'admin'));
       const batch = [
         callBody('payment_details', { memberId: 'M0001' }, 1),
@@ -170,17 +169,17 @@ describe('a tool call', () => {
       );
     });
 
-    it('arguments that do not fit, naming the argument', async () => {
+    it('invalid arguments are refused by name', async () => {
       const wrong = { name: 'member_visits', arguments: { memberId: 'Amara' } };
       expect(await refusal(callerWith('operations'), wrong)).to.include('memberId');
     });
 
-    it('a member number nobody has, saying where to find one', async () => {
+    it('an unknown member number is refused with a hint where to find one', async () => {
       const unknown = { name: 'member_visits', arguments: { memberId: 'M9999' } };
       expect(await refusal(callerWith('operations'), unknown)).to.include('find_members');
     });
 
-    it('an unknown tool with a JSON-RPC error', async () => {
+    it('an unknown tool is a JSON-RPC error', async () => {
       const client = await connect((await serve(callerWith('full'))).url);
       const error = await failureOf(client.callTool({ name: 'drop_tables' }));
       expect(error).to.include({ code: -32602 });

@@ -1,4 +1,3 @@
-// Claims about the sample data set: repeatable, read-only, quick to build, and about nobody.
 import type { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { openDataset } from '../../../src/resource-server/sample/dataset.ts';
@@ -20,18 +19,18 @@ describe('the sample data set', () => {
     for (const dataset of opened.splice(0)) dataset.close();
   });
 
-  it('has the same rows every time it is built', () => {
+  it('the data set has the same rows every time it is built', () => {
     const [first, second] = [open(), open()];
     for (const table of TABLES) {
       expect(rowsOf(first, table)).to.deep.equal(rowsOf(second, table));
     }
   });
 
-  it('has other rows for another seed', () => {
+  it('the data set has other rows with another seed', () => {
     expect(rowsOf(open(1), 'visit')).to.not.deep.equal(rowsOf(open(2), 'visit'));
   });
 
-  it('has more than ten thousand rows and takes less than 300 ms of processor time', () => {
+  it('the data set has more than ten thousand rows and takes less than 300 ms of CPU time', () => {
     const start = process.cpuUsage();
     const dataset = open();
     const { user, system } = process.cpuUsage(start);
@@ -40,18 +39,18 @@ describe('the sample data set', () => {
     expect((user + system) / 1000).to.be.below(300);
   });
 
-  it('cannot be written to', () => {
+  it('the data set is read-only', () => {
     expect(() => open().exec('DELETE FROM member')).to.throw(/readonly/);
   });
 
-  it('gives everybody a name, address, number, account and card of their own', () => {
+  it('every member has a unique name, email address, phone number, account and card', () => {
     const members = rowsOf(open(), 'member');
     for (const field of ['name', 'email', 'phone', 'iban', 'card']) {
       expect(new Set(members.map((member) => member[field])).size, field).to.equal(members.length);
     }
   });
 
-  it('uses only addresses, numbers and accounts that belong to nobody', () => {
+  it('email addresses, phone numbers and accounts are from reserved ranges', () => {
     for (const { email, phone, iban, card } of rowsOf(open(), 'member')) {
       expect(email).to.match(/@example\.com$/);
       expect(phone).to.match(/^\+44 7700 900\d{3}$/);
@@ -60,7 +59,7 @@ describe('the sample data set', () => {
     }
   });
 
-  it('has no visit and no fee before a member joined', () => {
+  it('no member has a visit or a fee before joining', () => {
     const early = open()
       .prepare(
         `SELECT 1 FROM member JOIN visit ON member_id = id WHERE substr(at, 1, 10) < joined_on

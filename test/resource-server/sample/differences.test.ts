@@ -1,4 +1,4 @@
-// Attempts to work out what is suppressed at analytics from all that is shown: by subtracting, by trying every size, by asking again and otherwise.
+// Attempts to infer suppressed numbers from everything the sample shows at analytics.
 import type { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { array, assert, integer, oneof, property } from 'fast-check';
@@ -14,7 +14,7 @@ type Table = { groups: Row[]; total: { people: number | null } };
 const SEEDS = [2025, 1, 2, 3, 4];
 const SMALL = [1, 2, 3, 4];
 const ANALYTICS = SAMPLE_CALLS.filter(({ tool }) => tool.level === 'analytics');
-/** Questions whose groups share nobody: there the parts add up to the total. */
+/** Queries whose groups do not overlap, so that the groups add up to the total. */
 const PARTITIONS = ANALYTICS.filter(
   ({ tool, given }) => tool.name === 'membership_breakdown' || given.by === 'method',
 );
@@ -26,7 +26,7 @@ function tableOf(sizes: readonly number[]) {
 
 const shownOf = (sizes: readonly number[]) => JSON.stringify(suppressSmallGroups(tableOf(sizes)));
 
-/** The sizes that group `index` may have for all one sees, when one other group makes up for the difference. */
+/** The sizes that group `index` may have given what is shown, if one other suppressed group makes up the difference. */
 function possibleSizes(sizes: readonly number[], index: number): number[] {
   const seen = shownOf(sizes);
   return SMALL.filter((size) =>
@@ -51,8 +51,8 @@ function withDataset(claim: (dataset: DatabaseSync) => void): void {
   }
 }
 
-describe('What is suppressed at analytics', () => {
-  it('cannot be had by subtracting what is shown from the total: at least five people are missing', () => {
+describe('Suppressed numbers at analytics', () => {
+  it('subtracting the shown groups from the total leaves at least five people', () => {
     withDataset((dataset) => {
       for (const { tool, given } of PARTITIONS) {
         const { groups, total } = tool.run(dataset, tool.input.parse(given)) as Table;
@@ -64,7 +64,7 @@ describe('What is suppressed at analytics', () => {
     });
   });
 
-  it('may be of any size below five, for all that the sample shows', () => {
+  it('the shown numbers allow any size below five for a suppressed group', () => {
     withDataset((dataset) => {
       let tried = 0;
       for (const { tool, given } of PARTITIONS) {
@@ -80,7 +80,7 @@ describe('What is suppressed at analytics', () => {
     });
   });
 
-  it('may be of any size below five in every table whose other groups have ten people or more', () => {
+  it('any size below five is possible in every table whose other groups have at least ten people', () => {
     const size = oneof(integer({ min: 1, max: 4 }), integer({ min: 10, max: 60 }));
     assert(
       property(array(size, { minLength: 2, maxLength: 7 }), (sizes) => {
@@ -91,7 +91,7 @@ describe('What is suppressed at analytics', () => {
     );
   });
 
-  it('is the same however often one asks, so that two answers on one dimension have no difference', () => {
+  it('repeated queries give the same result, so that their difference reveals nothing', () => {
     const dataset = openDataset();
     for (const { tool, given } of ANALYTICS) {
       const ask = () =>
@@ -101,7 +101,7 @@ describe('What is suppressed at analytics', () => {
     dataset.close();
   });
 
-  it('cannot be cut out by a filter, a period, an order, a page or a second dimension: there are none', () => {
+  it('no tool has a filter, period, order, page or second dimension that would isolate a group', () => {
     for (const tool of TOOLS.filter(({ level }) => level === 'analytics')) {
       expect(Object.keys(tool.input.shape), tool.name).to.have.members(
         tool.name === 'club_overview' ? [] : ['by'],
@@ -120,7 +120,7 @@ describe('What is suppressed at analytics', () => {
     }
   });
 
-  it('hides with it every sum, so that no average tells about it either', () => {
+  it('sums are suppressed with the group, so that no average reveals them', () => {
     withDataset((dataset) => {
       for (const { tool, given } of ANALYTICS.filter(({ given: asked }) => 'by' in asked)) {
         const shown = redact(tool.run(dataset, tool.input.parse(given)), 'analytics') as Table;
@@ -133,7 +133,7 @@ describe('What is suppressed at analytics', () => {
     });
   });
 
-  it('is in no order that depends on the numbers', () => {
+  it('the order of groups does not depend on the numbers', () => {
     const dataset = openDataset();
     for (const { tool, given } of ANALYTICS.filter(({ given: asked }) => 'by' in asked)) {
       if (given.by === 'weekday') continue;

@@ -1,10 +1,9 @@
-// Every field of every tool at every level, as each official client gets it: as structure and as text, nothing more and nothing less.
 import { expect } from 'chai';
 import { isAtLeast, type Level, LEVELS } from '../../../src/permission-level.ts';
 import { callerWith, useMcp } from './mcp-host.ts';
 import { SAMPLE_CALLS } from './sample-calls.ts';
 
-/** Said here once more and by hand, so that what a level sees never changes by a change in one place. */
+/** Repeated by hand, so that a single change in the source cannot change what a level sees. */
 const SEEN_FROM: Record<Level, string> = {
   analytics:
     'by from to currency sites groups group total people members activeMembers visitors payers debtors staff visits payments revenue outstanding',
@@ -14,7 +13,7 @@ const SEEN_FROM: Record<Level, string> = {
   full: 'iban card history',
 };
 
-/** What each tool finds, whoever asks. */
+/** The fields that each tool finds at any level. */
 const FIELDS: Record<string, string> = {
   club_overview:
     'from to currency sites members people activeMembers visitors visits payers payments revenue debtors outstanding staff',
@@ -31,7 +30,7 @@ const FIELDS: Record<string, string> = {
     'memberId name method iban card currency history paymentId kind amount dueOn paidOn',
 };
 
-/** Added where numbers are left out, at analytics only. */
+/** Added at analytics where numbers are suppressed. */
 const SUPPRESSED = 'suppressed';
 
 function levelOf(field: string): Level {
@@ -63,7 +62,7 @@ function readInto(answers: Answers, result: Record<string, unknown>): void {
   fieldsIn(JSON.parse(part?.text ?? ''), answers.text);
 }
 
-describe('Every field', () => {
+describe("The fields of the sample's tools", () => {
   const { serve, connect, connectFirst } = useMcp();
   const clients = {
     'SDK v1': connectFirst,
@@ -73,7 +72,7 @@ describe('Every field', () => {
 
   for (const level of LEVELS)
     for (const [name, open] of Object.entries(clients))
-      it(`is seen from its level on, and not below: ${level}, ${name}`, async () => {
+      it(`every field is shown from its level on, and not below: ${level}, ${name}`, async () => {
         const client = await open((await serve(callerWith(level, 'full'))).url);
         for (const [tool, fields] of Object.entries(FIELDS)) {
           const calls = SAMPLE_CALLS.filter((call) => call.tool.name === tool);
@@ -90,7 +89,7 @@ describe('Every field', () => {
         }
       });
 
-  it('has a place in the table, and each tool a line', () => {
+  it('the table of this test has every field and every tool', () => {
     expect(Object.keys(FIELDS)).to.have.members(
       SAMPLE_CALLS.map(({ tool }) => tool.name).filter(isFirst),
     );

@@ -1,4 +1,3 @@
-// Claims about the suppression of numbers about fewer than five people.
 import { expect } from 'chai';
 import { array, assert, nat, property } from 'fast-check';
 import { suppressSmallGroups } from '../../../src/resource-server/sample/group-suppression.ts';
@@ -17,30 +16,30 @@ function suppressedIn(...sizes: number[]): string[] {
   return shownOf(table(...sizes)).flatMap(({ group, suppressed }) => (suppressed ? [group] : []));
 }
 
-describe('small groups', () => {
-  it('keep their label and lose every number', () => {
+describe('suppression of small groups', () => {
+  it('a suppressed group keeps its label and loses every number', () => {
     const [first] = shownOf(table(4, 50, 60));
     expect(first).to.deep.equal({ group: 'g0', people: null, visits: null, suppressed: true });
   });
 
-  it('begin below five people', () => {
+  it('groups of fewer than five people are suppressed', () => {
     expect(suppressedIn(5, 6, 7)).to.deep.equal([]);
     expect(suppressedIn(4, 6, 7)).to.include('g0');
   });
 
-  it('take the first other group with them, so that the total does not give one away', () => {
+  it('a single small group is suppressed with the first other group, so that the total does not reveal it', () => {
     expect(suppressedIn(30, 2, 9, 40)).to.deep.equal(['g0', 'g1']);
   });
 
-  it('take another with them even when there are several, for together they may be the same few people', () => {
+  it('several small groups are suppressed with another group, because together they may be the same few people', () => {
     expect(suppressedIn(30, 1, 1, 40)).to.deep.equal(['g0', 'g1', 'g2']);
   });
 
-  it('take only one of several groups of the same size', () => {
+  it('of several groups of the same size only one is suppressed in addition', () => {
     expect(suppressedIn(3, 8, 8, 8)).to.deep.equal(['g0', 'g1']);
   });
 
-  it('take one with them by its place and not by its size, which would be told by those shown', () => {
+  it('the additional group is chosen by position and not by size, which would reveal it', () => {
     for (const sizes of [
       [3, 90, 20, 30],
       [3, 20, 90, 30],
@@ -48,13 +47,13 @@ describe('small groups', () => {
       expect(suppressedIn(...sizes)).to.deep.equal(['g0', 'g1']);
   });
 
-  it('include empty groups and groups of unknown size', () => {
+  it('empty groups and groups of unknown size are suppressed', () => {
     expect(suppressedIn(0, 20, 30)).to.deep.equal(['g0', 'g1']);
     const [unknown] = shownOf([{ group: 'x', visits: 3 }, ...table(20, 30)]);
     expect(unknown).to.deep.equal({ group: 'x', visits: null, suppressed: true });
   });
 
-  it('are found outside lists too, with what is inside them', () => {
+  it('groups outside lists are suppressed too, with everything inside them', () => {
     const result = {
       total: { people: 2, visits: 9, by: 'x', more: { people: 70 } },
       staff: { people: 6 },
@@ -71,14 +70,14 @@ describe('small groups', () => {
     });
   });
 
-  it('leave no bare number standing, for nobody knows whom it is about', () => {
+  it('a number without a group size is suppressed', () => {
     expect(suppressSmallGroups({ list: [3, 'a'], deep: [[7]] })).to.deep.equal({
       list: [null, 'a'],
       deep: [[null]],
     });
   });
 
-  it('never show a size below five, nor a total that leaves fewer than five people missing', () => {
+  it('no shown size is below five, and no total leaves fewer than five people', () => {
     assert(
       property(array(nat({ max: 12 }), { minLength: 1, maxLength: 9 }), (sizes) => {
         const shown = shownOf(table(...sizes));

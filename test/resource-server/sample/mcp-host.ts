@@ -78,13 +78,13 @@ export function callBody(name: string, given: unknown, id = 1) {
   return { jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: given } };
 }
 
-/** Sends a string unchanged. */
+/** Sends a string as the body. */
 export function post(url: URL, body: unknown): Promise<Response> {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
   return fetch(url, { method: 'POST', headers: JSON_HEADERS, body: text });
 }
 
-/** The JSON-RPC error of `call`. Throws on success and on other errors. */
+/** Returns the JSON-RPC error of `call`. Throws on success and on other errors. */
 export async function failureOf(call: Promise<unknown>): Promise<ProtocolError> {
   const outcome = await call.then(
     () => undefined,

@@ -8,37 +8,37 @@ import { JSON_HEADERS, callerWith, failureOf, post, useMcp } from './mcp-host.ts
 
 type JsonRpcFailure = { jsonrpc: string; id: unknown; error: { code: number } };
 
-describe('the MCP server', () => {
+describe('the sample MCP server', () => {
   const { serve, connect, connectFirst } = useMcp();
 
-  describe('speaks', () => {
-    it('revision 2026-07-28 to a client that knows it', async () => {
+  describe('protocol revisions', () => {
+    it('the server speaks revision 2026-07-28 to a client that supports it', async () => {
       const client = await connect((await serve(callerWith('analytics'))).url);
       expect(client.getNegotiatedProtocolVersion()).to.equal('2026-07-28');
       const { structuredContent } = await client.callTool({ name: 'club_overview' });
       expect(structuredContent).to.have.nested.property('members.people', 600);
     });
 
-    it('a 2025 revision to a client of the second SDK that starts with initialize', async () => {
+    it('the server speaks a 2025 revision to an SDK v2 client that starts with initialize', async () => {
       const client = await connect((await serve(callerWith('analytics'))).url, 'legacy');
       expect(client.getNegotiatedProtocolVersion()).to.match(/^2025-/);
       const { structuredContent } = await client.callTool({ name: 'club_overview' });
       expect(structuredContent).to.have.nested.property('members.people', 600);
     });
 
-    it('a 2025 revision to a client of the first SDK', async () => {
+    it('the server speaks a 2025 revision to an SDK v1 client', async () => {
       const client = await connectFirst((await serve(callerWith('analytics'))).url);
       const { structuredContent } = await client.callTool({ name: 'club_overview' });
       expect(structuredContent).to.have.nested.property('members.people', 600);
     });
 
-    it('to each caller by its level, and tells it which that is', async () => {
+    it("the server's instructions state the level of the caller", async () => {
       const client = await connect((await serve(callerWith('operations'))).url);
       expect(client.getInstructions()).to.include('"operations"');
     });
   });
 
-  describe('lists', () => {
+  describe('tools/list', () => {
     async function namesFor(caller: Caller): Promise<string[]> {
       const { tools } = await (await connect((await serve(caller)).url)).listTools();
       return tools.map(({ name }) => name);
@@ -46,18 +46,18 @@ describe('the MCP server', () => {
     const upTo = (level: Level) =>
       TOOLS.filter((tool) => isAtLeast(level, tool.level)).map(({ name }) => name);
 
-    it('the tools up to the level of the connector, those above the token included', async () => {
+    it("the list has the tools up to the level of the connector, including those above the token's", async () => {
       for (const level of LEVELS) {
         expect(await namesFor(callerWith('analytics', level)), level).to.deep.equal(upTo(level));
       }
     });
 
-    it('the tools up to its own level for a minted token', async () => {
+    it('the list has the tools up to its own level for a minted token', async () => {
       const caller = callerWith('operations', 'operations', true);
       expect(await namesFor(caller)).to.deep.equal(upTo('operations'));
     });
 
-    it('the same tools to clients of every revision', async () => {
+    it('clients of every revision get the same list', async () => {
       const { url } = await serve(callerWith('admin'));
       const first = await (await connectFirst(url)).listTools();
       const legacy = await (await connect(url, 'legacy')).listTools();
@@ -65,7 +65,7 @@ describe('the MCP server', () => {
       expect(first.tools).to.deep.equal(legacy.tools).and.to.deep.equal(modern.tools);
     });
 
-    it('each tool as read-only, with words and a closed input schema', async () => {
+    it('each tool is read-only, with a description and a closed input schema', async () => {
       const { tools } = await (await connect((await serve(callerWith('full'))).url)).listTools();
       expect(tools).to.have.lengthOf(TOOLS.length);
       for (const { title, description, annotations, inputSchema } of tools) {
@@ -77,8 +77,8 @@ describe('the MCP server', () => {
     });
   });
 
-  describe('survives', () => {
-    it('bodies that are no JSON-RPC message, with a JSON-RPC error', async () => {
+  describe('robustness', () => {
+    it('a body that is not a JSON-RPC message gets a JSON-RPC error', async () => {
       const { url } = await serve(callerWith('full'));
       const bodies = [
         '',
@@ -101,7 +101,7 @@ describe('the MCP server', () => {
       }
     });
 
-    it('tool calls of the wrong shape, with a JSON-RPC error', async () => {
+    it('a malformed tool call gets a JSON-RPC error', async () => {
       const { url, records } = await serve(callerWith('full'));
       const shapes = [
         undefined,
@@ -119,7 +119,7 @@ describe('the MCP server', () => {
       expect(records).to.deep.equal([]);
     });
 
-    it('methods it has no use for, without a session to open or end', async () => {
+    it('unsupported HTTP methods are refused, because there are no sessions', async () => {
       const { url } = await serve(callerWith('full'));
       for (const method of ['GET', 'DELETE', 'PUT']) {
         const response = await fetch(url, { method, headers: JSON_HEADERS });
@@ -130,13 +130,13 @@ describe('the MCP server', () => {
       }
     });
 
-    it('a body that does not say it is JSON', async () => {
+    it('a body with another content type is refused', async () => {
       const { url } = await serve(callerWith('full'));
       const response = await fetch(url, { method: 'POST', body: 'x=1' });
       expect(response.status).to.equal(415);
     });
 
-    it('a fault of its own, with a JSON-RPC error that does not tell what it was', async () => {
+    it('an internal error gets a JSON-RPC error without details', async () => {
       const unusable = openDataset();
       unusable.close();
       const { url, errors } = await serve(callerWith('admin'), { dataset: unusable });
@@ -149,7 +149,7 @@ describe('the MCP server', () => {
     });
   });
 
-  it('RSV-10 leaves no stream open that could outlive the token', async () => {
+  it('RSV-10 the server leaves no stream open that could outlive the token', async () => {
     const { url } = await serve(callerWith('full'));
     const params = {
       notifications: { toolsListChanged: true },

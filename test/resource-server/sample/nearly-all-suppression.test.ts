@@ -1,4 +1,4 @@
-// Claims about numbers of people that are nearly all there are: they tell about the few others.
+// A number of people that is close to the total reveals the few others.
 import { expect } from 'chai';
 import { openDataset } from '../../../src/resource-server/sample/dataset.ts';
 import { redact } from '../../../src/resource-server/sample/redact.ts';
@@ -15,11 +15,11 @@ function countsIn(value: unknown): number[] {
   );
 }
 
-describe('a number of people that is nearly all of them', () => {
+describe('suppression of numbers close to the total', () => {
   const groups = (...sizes: number[]) => sizes.map((people) => ({ people, visits: people * 3 }));
   const peopleIn = (result: Row) => (result.groups as Row[]).map(({ people }) => people);
 
-  it('is not shown beside the total, and the other numbers of the group are', () => {
+  it("a number close to the total is suppressed, and the group's other numbers are shown", () => {
     const shown = suppressSmallGroups({ groups: groups(599, 203), total: { people: 600 } });
     expect(shown.groups).to.deep.equal([
       { people: null, visits: 1797 },
@@ -28,7 +28,7 @@ describe('a number of people that is nearly all of them', () => {
     expect(shown.total).to.deep.equal({ people: 600 });
   });
 
-  it('is one to four people less than all', () => {
+  it('numbers one to four below the total are suppressed', () => {
     const shown = suppressSmallGroups({
       groups: groups(600, 599, 596, 595),
       total: { people: 600 },
@@ -36,7 +36,7 @@ describe('a number of people that is nearly all of them', () => {
     expect(peopleIn(shown)).to.deep.equal([600, null, null, 595]);
   });
 
-  it('is not shown beside the number of members either, be it in a list, in a total or by itself', () => {
+  it('a number close to the number of members is suppressed, in a list, a total or alone', () => {
     const shown = suppressSmallGroups({
       members: { people: 600 },
       visitors: { people: 597, visits: 9000 },
@@ -54,14 +54,14 @@ describe('a number of people that is nearly all of them', () => {
     });
   });
 
-  it('counts as large, and leaves the numbers of small groups hidden', () => {
+  it('a suppressed number counts as large and keeps small groups suppressed', () => {
     const shown = suppressSmallGroups({ groups: groups(40, 599, 3), total: { people: 600 } });
     expect(peopleIn(shown)).to.deep.equal([null, null, null]);
     expect((shown.groups as Row[]).map(({ visits }) => visits)).to.deep.equal([null, 1797, null]);
   });
 
   for (const seed of [2025, 1, 2, 3]) {
-    it(`is in no answer of the sample at analytics, with seed ${seed}`, () => {
+    it(`no result of the sample at analytics has such a number, with seed ${seed}`, () => {
       const dataset = openDataset(seed);
       const all = 600;
       for (const { tool, given } of SAMPLE_CALLS.filter(({ tool }) => tool.level === 'analytics')) {

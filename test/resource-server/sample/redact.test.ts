@@ -1,12 +1,11 @@
-// Claims about what each level sees of a result.
 import { expect } from 'chai';
 import { LEVELS } from '../../../src/permission-level.ts';
 import { FIELDS, redact } from '../../../src/resource-server/sample/redact.ts';
 
 const person = { name: 'A', email: 'b', phone: 'c', iban: 'd', card: 'e' };
 
-describe('redaction', () => {
-  it('shows names from operations, contact from admin and payment details from full', () => {
+describe('redaction by level', () => {
+  it('names are shown from operations, contact details from admin and payment details from full', () => {
     expect(LEVELS.map((level) => Object.keys(redact(person, level)))).to.deep.equal([
       [],
       ['name'],
@@ -15,27 +14,27 @@ describe('redaction', () => {
     ]);
   });
 
-  it('reaches every depth, lists in lists included', () => {
+  it('fields are redacted at every depth, including nested lists', () => {
     const result = { found: [[person], { total: { site: 'x', unpaid: [person] } }] };
     expect(redact(result, 'operations')).to.deep.equal({
       found: [[{ name: 'A' }], { total: { site: 'x', unpaid: [{ name: 'A' }] } }],
     });
   });
 
-  it('hides a field without an entry from everybody, with all that is in it', () => {
+  it('a field without an entry is hidden from every level, with its content', () => {
     for (const field of ['secret', 'constructor', '__proto__', 'toString']) {
       const result = JSON.parse(`{"${field}": {"people": 9}, "by": "plan"}`);
       for (const level of LEVELS) expect(redact(result, level)).to.deep.equal({ by: 'plan' });
     }
   });
 
-  it('leaves what it is given as it is', () => {
+  it('the input is not modified', () => {
     const result = { found: [{ ...person }] };
     redact(result, 'analytics');
     expect(result).to.deep.equal({ found: [person] });
   });
 
-  it('suppresses small groups at analytics and at no other level', () => {
+  it('small groups are suppressed at analytics only', () => {
     const result = {
       groups: [
         { group: 'a', people: 4 },
@@ -52,7 +51,7 @@ describe('redaction', () => {
     expect(redact(result, 'operations')).to.deep.equal(result);
   });
 
-  it('has each field at one level only', () => {
+  it('each field has exactly one level', () => {
     const all = LEVELS.flatMap((level) => FIELDS[level]);
     expect(all).to.deep.equal([...new Set(all)]);
   });

@@ -1,4 +1,4 @@
-// Arguments for every tool of the sample: the calls that the tests make of each.
+// Arguments for every tool of the sample.
 import { TOOLS } from '../../../src/resource-server/sample/tools.ts';
 
 const CALLS: Record<string, Record<string, unknown>[]> = {
@@ -14,7 +14,7 @@ const CALLS: Record<string, Record<string, unknown>[]> = {
   payment_details: [{ memberId: 'M0001' }],
 };
 
-/** Every tool with each of its sample arguments; throws when a tool has none, so that no tool goes untested. */
+/** Every tool with each of its sample arguments. Throws if a tool has none, so that no tool goes untested. */
 export const SAMPLE_CALLS = TOOLS.flatMap((tool) => {
   const calls = CALLS[tool.name];
   if (!calls) throw new Error(`${tool.name} has no sample call`);

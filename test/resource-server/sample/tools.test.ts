@@ -1,4 +1,3 @@
-// Claims about the tools of the sample: every field has a level, and the figures are those of the data.
 import { expect } from 'chai';
 import { LEVELS } from '../../../src/permission-level.ts';
 import { openDataset } from '../../../src/resource-server/sample/dataset.ts';
@@ -24,26 +23,26 @@ describe('the tools of the sample', () => {
     return tool.run(dataset, tool.input.parse(given));
   };
 
-  it('return no field without an entry in the table, and the table has no entry that none returns', () => {
+  it('the tools return exactly the fields of the level table', () => {
     const returned = SAMPLE_CALLS.flatMap(({ tool, given }) => fieldsIn(run(tool.name, given)));
     expect([...new Set(returned)].sort()).to.deep.equal(
       LEVELS.flatMap((level) => FIELDS[level]).sort(),
     );
   });
 
-  it('return something at the level they are offered at', () => {
+  it('every tool returns something at its own level', () => {
     for (const { tool, given } of SAMPLE_CALLS) {
       const shown = redact(run(tool.name, given), tool.level);
       expect(JSON.stringify(shown).length, tool.name).to.be.above(60);
     }
   });
 
-  it('are six or more, and four of them show people only from operations up', () => {
+  it('at least six tools exist, and four of them show people, from operations on', () => {
     expect(TOOLS.length).to.be.at.least(6);
     expect(TOOLS.filter(({ level }) => level === 'operations')).to.have.lengthOf(4);
   });
 
-  it('refuse arguments they do not know, a search by contact details among them', () => {
+  it('unknown arguments are refused, including a search by contact details', () => {
     for (const { tool, given } of SAMPLE_CALLS) {
       expect(tool.input.safeParse(given).success, tool.name).to.equal(true);
       for (const field of ['email', 'phone', 'iban', 'card']) {
@@ -53,7 +52,7 @@ describe('the tools of the sample', () => {
     }
   });
 
-  it('split figures into groups that add up to the total', () => {
+  it('groups add up to the total', () => {
     for (const { tool, given } of SAMPLE_CALLS.filter(({ given }) => 'by' in given)) {
       const { groups, total } = run(tool.name, given) as { groups: Row[]; total: Row };
       const summed = Object.keys(total).filter((field) => field !== 'people');
@@ -64,13 +63,13 @@ describe('the tools of the sample', () => {
     }
   });
 
-  it('order groups by label, so that the place of a suppressed group tells nothing', () => {
+  it('groups are ordered by label, so that the position of a suppressed group reveals nothing', () => {
     const { groups } = run('membership_breakdown', { by: 'plan' }) as { groups: Row[] };
     const labels = groups.map(({ group }) => group);
     expect(labels).to.deep.equal(labels.toSorted());
   });
 
-  it('suppress the three founders and one more plan at analytics', () => {
+  it('the three founders and one more plan are suppressed at analytics', () => {
     const result = run('membership_breakdown', { by: 'plan' });
     const { groups, total } = redact(result, 'analytics') as { groups: Row[]; total: Row };
     const suppressed = groups.filter((group) => group.suppressed);
@@ -81,7 +80,7 @@ describe('the tools of the sample', () => {
     expect(total).to.deep.equal({ people: 600 });
   });
 
-  it('read members page by page, each once', () => {
+  it('paging returns each member once', () => {
     const seen: unknown[] = [];
     for (let page: unknown = 1; page !== undefined;) {
       const { found, nextPage } = run('find_members', { page }) as {
@@ -95,7 +94,7 @@ describe('the tools of the sample', () => {
     expect(seen).to.have.lengthOf(600);
   });
 
-  it('find members by any part of the name, literally and in any case', () => {
+  it('a search finds members by any part of the name, literally and case-insensitively', () => {
     const { found, matches } = run('find_members', { name: 'rOSS' }) as {
       found: Row[];
       matches: number;
@@ -106,14 +105,14 @@ describe('the tools of the sample', () => {
     expect(run('find_members', { name: "' OR 1=1 --" }).matches).to.equal(0);
   });
 
-  it('find only members that fit every condition', () => {
+  it('a search returns only members that match every condition', () => {
     const given = { plan: 'basic', site: 'Station', status: 'active' };
     const { found } = run('find_members', given) as { found: Row[] };
     expect(found).to.not.have.lengthOf(0);
     for (const row of found) expect(row).to.include(given);
   });
 
-  it('agree on what is owed', () => {
+  it('the tools agree on the amount owed', () => {
     const { debtors } = run('club_overview', {}) as { debtors: { outstanding: number } };
     const pages = [1, 2, 3].flatMap(
       (page) => run('outstanding_payments', { page }).unpaid as Row[],
@@ -122,7 +121,7 @@ describe('the tools of the sample', () => {
     expect(owed).to.equal(debtors.outstanding);
   });
 
-  it('refuse a member number nobody has', () => {
+  it('an unknown member number is refused', () => {
     for (const name of ['member_visits', 'member_contact', 'payment_details']) {
       expect(() => run(name, { memberId: 'M9999' })).to.throw(ToolError, /find_members/);
     }

@@ -1,4 +1,3 @@
-// RSV-11: a session or an event of one caller at the operator's MCP server is of no use to any other.
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import { addressOf, mint } from '../../minted-tokens/minting.ts';
@@ -19,7 +18,7 @@ import { connectPerson, useUpstream } from '../../support/upstream/system.ts';
 
 const INITIALIZE = { jsonrpc: '2.0', id: 1, method: 'initialize', params: {} };
 
-describe('A session at the MCP server behind Gatehouse', () => {
+describe('Upstream sessions', () => {
   const behind = useUpstream(startScriptedUpstream);
   const id = randomUUID();
   afterEach(() => behind().upstream.respondWith(echo));
@@ -45,7 +44,7 @@ describe('A session at the MCP server behind Gatehouse', () => {
       ...(method === 'POST' ? { body: JSON.stringify(PING) } : {}),
     });
 
-  it('RSV-11 works for whoever opened it, and for nobody else', async () => {
+  it('RSV-11 a session works for the caller who opened it, and for no other', async () => {
     const { link, token, connector, connection } = await behind().connected('operations');
     const session = await begin(link, token);
     expect((await go(link, token, session)).status).to.equal(200);
@@ -71,14 +70,14 @@ describe('A session at the MCP server behind Gatehouse', () => {
     expect(behind().upstream.received).to.have.length(before);
   });
 
-  it('stays with its owner when the owner connects anew', async () => {
+  it('a session stays with its owner after the owner connects again', async () => {
     const { link, token, connector, connection } = await behind().connected('operations');
     const session = await begin(link, token);
     const again = await connect(behind().system, connector, { as: connection });
     expect((await go(link, again.accessToken, session)).status).to.equal(200);
   });
 
-  it('is not found under what somebody made up', async () => {
+  it('a made-up session id is not found', async () => {
     const { link, token } = await behind().connected('operations');
     const session = await begin(link, token);
     const before = behind().upstream.received.length;
@@ -99,7 +98,7 @@ describe('A session at the MCP server behind Gatehouse', () => {
     expect(behind().upstream.received).to.have.length(before);
   });
 
-  it('has events that go on at the level they were given out at, or a higher one', async () => {
+  it('an event id can be resumed at the level it was issued at or a higher one', async () => {
     const { connector, connection, token } = await connectPerson(behind().system, 'full');
     const { link } = connector;
     const lower = await connect(behind().system, connector, {
@@ -125,7 +124,7 @@ describe('A session at the MCP server behind Gatehouse', () => {
     expect(behind().upstream.received).to.have.length(before);
   });
 
-  it('RSV-11 has events that only its owner can go on from', async () => {
+  it('RSV-11 an event id can be resumed only by its owner', async () => {
     const { link, token, connection, connector } = await behind().connected('operations');
     behind().upstream.respondWith((_req, res) => {
       stream(res, 'id: one\ndata: \n\n');
@@ -149,13 +148,13 @@ describe('A session at the MCP server behind Gatehouse', () => {
     });
     expect(await resume(other.accessToken, event)).to.equal(404);
     expect(await resume(token, 'one')).to.equal(404);
-    // An event is no session.
+    // An event id is not a session id.
     expect((await go(link, token, event)).status).to.equal(404);
     expect(behind().upstream.received).to.have.length(before);
   });
 });
 
-describe('The state that a client sends back to the MCP server behind Gatehouse', () => {
+describe('Upstream request state', () => {
   const behind = useUpstream(startScriptedUpstream);
   afterEach(() => behind().upstream.respondWith(echo));
 
@@ -175,7 +174,7 @@ describe('The state that a client sends back to the MCP server behind Gatehouse'
       params: { name: 'whoami', requestState },
     });
 
-  it('UPS-09 works for the caller that it was given to, at no lower level', async () => {
+  it('UPS-09 request state works for its caller, at the same or a higher level', async () => {
     const { system, upstream } = behind();
     const { link, token, connector, connection } = await connectPerson(system, 'full');
     const lower = await connect(system, connector, { level: 'operations', as: connection });
@@ -206,10 +205,10 @@ describe('The state that a client sends back to the MCP server behind Gatehouse'
   });
 });
 
-describe('A session at an MCP server built with SDK v1', () => {
+describe('Upstream sessions with SDK v1', () => {
   const behind = useUpstream(startUpstreamV1);
 
-  it('is ended by its client, and is then not found', async () => {
+  it('a client can end its session, which is then not found', async () => {
     const { link, token } = await behind().connected('analytics');
     const client = await connectV1(link, token);
     const session = client.sessionId() ?? '';

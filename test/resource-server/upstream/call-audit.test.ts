@@ -1,4 +1,3 @@
-// Calls made with the level full in front of an operator's MCP server: on record before the server hears of them.
 import { expect } from 'chai';
 import { readAudit } from '../../support/management-api.ts';
 import { call, callTool } from '../../support/mcp.ts';
@@ -19,7 +18,7 @@ const READ = {
   params: { uri: 'file:///report' },
 };
 
-describe('A call with the level full, in front of an MCP server,', () => {
+describe('The audit of upstream calls with the level full', () => {
   const behind = useUpstream(startScriptedUpstream, { system: { store: 'redis' } });
   afterEach(() => {
     behind().system.signalStore('SIGCONT');
@@ -29,7 +28,7 @@ describe('A call with the level full, in front of an MCP server,', () => {
   const recorded = async () =>
     (await readAudit(behind().system)).filter(({ event }) => event === 'call');
 
-  it('is on record when the server hears of it: who, with what, through which link, which tool', async () => {
+  it('a call is audited before the upstream receives it, with person, client, connector, tool and arguments', async () => {
     const { link, token, connector, connection } = await behind().connected('full');
     let onRecord: Awaited<ReturnType<typeof recorded>> = [];
     behind().upstream.respondWith(async (_req, res) => {
@@ -50,7 +49,7 @@ describe('A call with the level full, in front of an MCP server,', () => {
     expect(onRecord.at(-1)).to.deep.include({ tool: 'resources/read', arguments: READ.params });
   });
 
-  it('is on record call by call in a batch; connecting and listing are not', async () => {
+  it('each call of a batch is audited, and initializing and listing are not', async () => {
     const { link, token } = await behind().connected('full');
     const before = (await recorded()).length;
     await call(link, token, [toolCall('whoami', 1), PING, toolCall('cards', 2)]);
@@ -59,7 +58,7 @@ describe('A call with the level full, in front of an MCP server,', () => {
     expect(tools).to.deep.equal(['whoami', 'cards']);
   });
 
-  it('is on record with every digit of its numbers, as text where no program would read them all', async () => {
+  it('numbers are audited with every digit, as text if a JSON parser would round them', async () => {
     const { link, token } = await behind().connected('full');
     const big = '12345678901234567891';
     const response = await fetch(link, {
@@ -72,14 +71,14 @@ describe('A call with the level full, in front of an MCP server,', () => {
     expect(given).to.deep.equal({ id: big, few: [7] });
   });
 
-  it('below full is not on record', async () => {
+  it('calls below full are not audited', async () => {
     const { link, token } = await behind().connected('admin');
     const before = (await recorded()).length;
     await callTool(link, token, 'contacts');
     expect(await recorded()).to.have.length(before);
   });
 
-  it('is refused when it cannot be recorded, and the server does not hear of it', async () => {
+  it('a call that cannot be audited is refused and not forwarded', async () => {
     const { link, token } = await behind().connected('full');
     const { upstream, system } = behind();
     await call(link, token, PING);
@@ -91,7 +90,7 @@ describe('A call with the level full, in front of an MCP server,', () => {
     const batch = await call(link, token, [toolCall('whoami', 1), toolCall('cards', 2)]);
     expect(JSON.parse(batch.text)).to.have.length(2);
     expect(upstream.received).to.have.length(before);
-    // What needs no record goes on, for as long as what is known is fresh enough.
+    // Calls that need no audit succeed while the cached records are fresh.
     expect((await call(link, token, PING)).status).to.equal(200);
     system.signalStore('SIGCONT');
     expect((await callTool(link, token, 'cards')).rpc?.result).to.deep.equal({});

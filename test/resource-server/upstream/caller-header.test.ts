@@ -1,4 +1,3 @@
-// The caller header: what it says, for how long, and that it never passes for an access token, nor an access token for it.
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader, importJWK, type JWK, SignJWT } from 'jose';
 import { loadSigningKeys } from '../../../src/keys/signing-keys.ts';
@@ -18,7 +17,7 @@ describe('The caller header', () => {
     return String(behind().upstream.received.at(-1)?.headers['gatehouse-caller']);
   }
 
-  it('says who calls, with which app, through which link, at which level, for a minute', async () => {
+  it('the caller header states person, client, connector and level, and expires after a minute', async () => {
     const { connector, connection, token } = await behind().connected('operations');
     const header = await headerOf('operations');
     expect(decodeProtectedHeader(header)).to.include({ alg: 'ES256', typ: 'gatehouse-caller+jwt' });
@@ -34,7 +33,7 @@ describe('The caller header', () => {
     expect(exp - iat).to.equal(60);
   });
 
-  it('is signed once in half a minute for a caller, and never shared by two', async () => {
+  it('the caller header is signed at most once in half a minute per caller, and never shared between callers', async () => {
     const first = await headerOf('operations');
     expect(await headerOf('operations')).to.equal(first);
     expect(await headerOf('analytics')).to.not.equal(first);
@@ -44,7 +43,7 @@ describe('The caller header', () => {
     expect((decodeJwt(later).exp ?? 0) - Date.now() / 1000).to.be.above(29);
   });
 
-  it('is no access token: not for calls, not for the authorization server', async () => {
+  it('the caller header is not accepted as an access token', async () => {
     const { link, connection } = await behind().connected('operations');
     const header = await headerOf('operations');
     for (const at of [link, `${behind().system.resource}/mcp`])
@@ -54,7 +53,7 @@ describe('The caller header', () => {
     expect((await call(link, connection.accessToken, PING)).status).to.equal(200);
   });
 
-  it('would be no access token for any address: its type says so', async () => {
+  it("the caller header's type differs from that of an access token", async () => {
     const { link, token } = await behind().connected('operations');
     const { store } = await openSystemStore(behind().system);
     const [key] = await loadSigningKeys(store, Date.now() / 1000);
@@ -67,7 +66,7 @@ describe('The caller header', () => {
     expect((await call(link, await sign('gatehouse-caller+jwt'), PING)).status).to.equal(401);
   });
 
-  it('cannot be replaced by an access token, nor left out, nor come from a client', async () => {
+  it('the upstream rejects an access token, a missing header and a header sent by a client', async () => {
     const { link, token } = await behind().connected('operations');
     const { upstream } = behind();
     const header = await headerOf('operations');

@@ -1,4 +1,3 @@
-// How many calls and streams may be open at once: so many of one person, so many in all, and calls still find room beside streams.
 import { expect } from 'chai';
 import { openListening, type Streams } from '../../revocation/open-streams.ts';
 import { until } from '../../store/condition.ts';
@@ -10,7 +9,7 @@ import type { Person } from '../../support/browser.ts';
 import { startUpstreamV2 } from '../../support/upstream/sdk-v2.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
 
-describe('Calls and streams that are open at once', function () {
+describe('Limits on concurrent calls and streams', function () {
   this.timeout(30_000);
   const behind = useUpstream(startUpstreamV2, {
     settings: { openCalls: { perCaller: 5, inAll: 10 } },
@@ -39,7 +38,7 @@ describe('Calls and streams that are open at once', function () {
     for (let n = 0; n < count; n += 1) open.push(await openListening(link, token));
   }
 
-  /** The answer to one stream more. */
+  /** The response to one more stream. */
   function listenMore({ link, token }: Holder) {
     const params = {
       notifications: { toolsListChanged: true },
@@ -55,7 +54,7 @@ describe('Calls and streams that are open at once', function () {
     });
   }
 
-  it('DOS-07 are five of one person, whatever apps they are of, and four streams at most', async () => {
+  it('DOS-07 one person has at most five calls and streams over all apps, of which four are streams', async () => {
     const [first, second] = [await newHolder(), await newHolder()];
     await listen(first, 2);
     await listen(second, 2);
@@ -81,14 +80,14 @@ describe('Calls and streams that are open at once', function () {
     });
   });
 
-  it('DOS-07 are five of one minted token', async () => {
+  it('DOS-07 one minted token has at most five calls and streams', async () => {
     const [one, two] = [await newTokenHolder(), await newTokenHolder()];
     await listen(one, 4);
     expect((await listenMore(one)).status).to.equal(429);
     await listen(two, 1);
   });
 
-  it('DOS-07 are ten in all, and streams no more than eight, so that calls find room', async () => {
+  it('DOS-07 there are at most ten calls and streams in all, of which eight are streams', async () => {
     const holders = [await newHolder(), await newHolder('grace'), await newTokenHolder()];
     for (const [n, holder] of holders.entries()) await listen(holder, n < 2 ? 4 : 0);
     const [, , last] = holders;
@@ -105,7 +104,7 @@ describe('Calls and streams that are open at once', function () {
     expect((await callTool(last.link, last.token, 'whoami')).status).to.equal(200);
   });
 
-  it('DOS-07 leave their place however they end', async () => {
+  it('DOS-07 a call or stream frees its slot however it ends', async () => {
     const holder = await newHolder();
     for (let n = 0; n < 12; n += 1) {
       const tool = ['whoami', 'cards', 'undeclared'][n % 3] ?? '';

@@ -1,4 +1,3 @@
-// At its start, Gatehouse asks the operator's MCP server for its tools: one warning in the log for what is wrong, and never a start that fails or waits.
 import { createServer } from 'node:http';
 import { expect } from 'chai';
 import { listOf } from '../../../src/resource-server/upstream/discovery.ts';
@@ -22,7 +21,7 @@ async function placeBehind(url: string, tools: readonly object[] = DECLARED): Pr
   return createDeployment({ file: { resourceServer: { upstream: { url, tools } } } });
 }
 
-/** What is logged until `isDone`, while the system is ready. */
+/** Returns what is logged until `isDone`, while the system is ready. */
 async function startAndWatch(place: Deployment, isDone: (log: LogLine[]) => boolean) {
   const log: LogLine[] = [];
   const system = await startDeployment(place, {}, log);
@@ -36,17 +35,17 @@ async function startAndWatch(place: Deployment, isDone: (log: LogLine[]) => bool
   return log;
 }
 
-describe('At its start, Gatehouse in front of an MCP server', () => {
+describe('The check of the upstream at startup', () => {
   const KINDS = { v1: startUpstreamV1, v2: startUpstreamV2 };
   for (const [kind, start] of Object.entries(KINDS)) {
-    describe(`of the SDK ${kind}`, () => {
+    describe(`with an upstream built with SDK ${kind}`, () => {
       let upstream: Upstream;
       before(async () => {
         upstream = await start();
       });
       after(() => upstream.close());
 
-      it('SUP-08 warns once of tools that the settings name and that are not there', async () => {
+      it('SUP-08 one warning lists the tools in the settings that the upstream does not have', async () => {
         const tools = [...DECLARED, { name: 'Cards', level: 'full' }];
         const place = await placeBehind(upstream.url, tools);
         upstream.trustIssuer(place.facts.auth);
@@ -62,7 +61,7 @@ describe('At its start, Gatehouse in front of an MCP server', () => {
         );
       });
 
-      it('SUP-08 says nothing when all of them are there, and asks as gatehouse', async () => {
+      it("SUP-08 there is no warning if all tools exist, and the check's caller is gatehouse", async () => {
         const before = upstream.discoveries.length;
         const place = await placeBehind(upstream.url);
         upstream.trustIssuer(place.facts.auth);
@@ -82,7 +81,7 @@ describe('At its start, Gatehouse in front of an MCP server', () => {
     });
   }
 
-  it('SUP-08 warns once of one that nobody reaches, without the query of its address', async () => {
+  it('SUP-08 one warning names an unreachable upstream, without the query of its URL', async () => {
     const [port] = await freePorts(1);
     const place = await placeBehind(`http://127.0.0.1:${port}/mcp?key=canary`);
     const log = await startAndWatch(place, (lines) => warnings(lines).length > 0);
@@ -95,7 +94,7 @@ describe('At its start, Gatehouse in front of an MCP server', () => {
     expect(JSON.stringify(log)).to.not.include('canary');
   });
 
-  it('SUP-08 warns once of one that refuses it, and says what to configure', async () => {
+  it('SUP-08 one warning says what to configure if the upstream refuses the caller header', async () => {
     const server = await listenOnLoopback(
       createServer((_req, res) => void res.writeHead(403).end('canary')),
     );
@@ -107,7 +106,7 @@ describe('At its start, Gatehouse in front of an MCP server', () => {
     expect(warnings(log)[0]?.['remedy']).to.include('gatehouse-caller').and.include('/oauth/jwks');
   });
 
-  it('SUP-08 neither waits for one that never answers, nor for it to stop', async () => {
+  it('SUP-08 neither startup nor shutdown waits for an upstream that never responds', async () => {
     let asked = 0;
     const server = await listenOnLoopback(createServer(() => void (asked += 1)));
     const place = await placeBehind(`${server.origin}/mcp`);
@@ -119,8 +118,8 @@ describe('At its start, Gatehouse in front of an MCP server', () => {
   });
 });
 
-describe('The names of tools in a warning', () => {
-  it('SUP-08 are a few, each cut to a length that can be read', () => {
+describe('Tool names in a warning', () => {
+  it('SUP-08 a warning lists a few names, each truncated', () => {
     const names = Array.from({ length: 25 }, (_, n) => `${n}${'x'.repeat(10_000)}`);
     const text = listOf(names);
     expect(text)
@@ -129,7 +128,7 @@ describe('The names of tools in a warning', () => {
     expect(listOf(['search_orders', 'export_cards'])).to.equal('search_orders, export_cards');
   });
 
-  it('SUP-08 are on one line, without characters that change how a terminal shows it', () => {
+  it('SUP-08 a warning is one line without control characters', () => {
     expect(listOf(['a\u001b[2J\nb'])).to.equal('a [2J b');
   });
 });

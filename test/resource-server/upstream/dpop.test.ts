@@ -1,4 +1,4 @@
-// With an MCP server behind it, a bound token and its proof stay here, each call is proven once, and a stream needs no second proof (RFC 9449).
+// RFC 9449.
 import { expect } from 'chai';
 import { createConnector } from '../../support/management-api.ts';
 import { type BoundConnection, callBound, connectBound, createProof } from '../../support/dpop.ts';
@@ -13,11 +13,11 @@ import {
 } from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
 
-/** Calls under way are judged again every second. */
+/** Active calls are revalidated every second. */
 const EVENTS = 25;
 const BETWEEN_EVENTS_MS = 100;
 
-describe('For a client with a key, the MCP server behind Gatehouse', () => {
+describe('A DPoP client in front of an upstream', () => {
   const behind = useUpstream(startScriptedUpstream);
   let connection: BoundConnection;
   before(async () => {
@@ -27,7 +27,7 @@ describe('For a client with a key, the MCP server behind Gatehouse', () => {
   });
   afterEach(() => behind().upstream.respondWith(echo));
 
-  it('RSV-06 is told who calls, and gets neither the token nor the proof nor what they are called', async () => {
+  it('RSV-06 the upstream learns the caller, and receives neither the token nor the proof', async () => {
     const { key, link: url, accessToken: token } = connection;
     const dpop = await createProof(key, { url, token });
     const more = { dpop, 'mcp-param-proof': `x${dpop}`, 'mcp-param-token': token };
@@ -40,7 +40,7 @@ describe('For a client with a key, the MCP server behind Gatehouse', () => {
     expect(caller).to.not.have.property('cnf');
   });
 
-  it('hears nothing of a call whose proof is wrong', async () => {
+  it('a call with a wrong proof is not forwarded', async () => {
     const { upstream } = behind();
     const before = upstream.received.length;
     const answer = await callBound(connection, { lies: { claims: { htm: 'GET' } } }, PING);
@@ -48,7 +48,7 @@ describe('For a client with a key, the MCP server behind Gatehouse', () => {
     expect(upstream.received).to.have.length(before);
   });
 
-  it('sends nothing of its own answer about proofs to the client', async () => {
+  it('DPoP headers of the upstream are not forwarded to the client', async () => {
     behind().upstream.respondWith((_req, res) => {
       res.setHeader('DPoP-Nonce', 'canary');
       res.setHeader('WWW-Authenticate', 'DPoP error="use_dpop_nonce"');
@@ -60,7 +60,7 @@ describe('For a client with a key, the MCP server behind Gatehouse', () => {
     expect(headers.has('www-authenticate')).to.equal(false);
   });
 
-  it('streams for longer than a proof is new', async () => {
+  it('a stream may last longer than its proof is valid', async () => {
     const notice = event({ jsonrpc: '2.0', method: 'notifications/message', params: {} });
     let timer: NodeJS.Timeout | undefined;
     behind().upstream.respondWith((_req, res) => {
@@ -80,7 +80,7 @@ describe('For a client with a key, the MCP server behind Gatehouse', () => {
     }
   });
 
-  it('is not asked for a tool above the level, and the client is told so in its own scheme', async () => {
+  it('a call above the level is not forwarded, and the challenge uses the DPoP scheme', async () => {
     const { status, headers } = await callBound(connection, {}, toolCall('contacts'));
     const challenge = headers.get('www-authenticate') ?? '';
     expect(status).to.equal(403);

@@ -1,4 +1,3 @@
-// An MCP server that is dead, slow, or talks nonsense: the caller is told so in bounded time, and nothing of what it said.
 import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
@@ -28,58 +27,58 @@ function expectFailure({ status, text, rpc, headers }: RpcResponse, expected: nu
   expect(headers.has('www-authenticate')).to.equal(false);
 }
 
-describe('When the MCP server behind it', () => {
+describe('A faulty upstream', () => {
   const behind = useUpstream(startScriptedUpstream, { settings: SETTINGS });
   afterEach(() => behind().upstream.respondWith(echo));
 
   const ANSWERS: Record<string, [status: number, handle: UpstreamHandler]> = {
     'closes the connection': [502, (req) => req.socket.destroy()],
     'resets the connection': [502, (req) => req.socket.resetAndDestroy()],
-    'breaks off in the headers': [502, (req) => req.socket.end('HTTP/1.1 200 OK\r\nContent-Ty')],
+    'disconnects in the headers': [502, (req) => req.socket.end('HTTP/1.1 200 OK\r\nContent-Ty')],
     'does not speak HTTP': [502, (req) => req.socket.end(`${CANARY}\r\n\r\n`)],
-    'breaks off in the body': [
+    'disconnects in the body': [
       502,
       (_req, res) => {
         res.writeHead(200, { 'content-type': 'application/json', 'content-length': 1000 });
         res.write('{"jsonrpc":"2.0"', () => res.destroy());
       },
     ],
-    'says nothing': [504, () => undefined],
-    'begins an answer and says no more': [
+    'never responds': [504, () => undefined],
+    'never completes its response': [
       504,
       (_req, res) => res.writeHead(200, { 'content-type': 'application/json' }).write('{'),
     ],
-    'answers with a page': [
+    'responds with HTML': [
       502,
       (_req, res) => res.writeHead(200, { 'content-type': 'text/html' }).end(CANARY),
     ],
-    'answers with what is not JSON': [
+    'responds with invalid JSON': [
       502,
       (_req, res) => res.writeHead(200, { 'content-type': 'application/json' }).end(CANARY),
     ],
-    'answers with JSON that is no message': [502, (_req, res) => json(res, { canary: CANARY })],
-    'answers with an empty batch': [502, (_req, res) => json(res, [])],
-    'answers with nothing where an answer is due': [502, (_req, res) => res.writeHead(202).end()],
-    'answers with more than is allowed': [
+    'responds with JSON that is not a message': [502, (_req, res) => json(res, { canary: CANARY })],
+    'responds with an empty batch': [502, (_req, res) => json(res, [])],
+    'responds with 202 to a request': [502, (_req, res) => res.writeHead(202).end()],
+    'exceeds the response limit': [
       502,
       (_req, res) => json(res, resultFor(PING, { text: 'x'.repeat(3000) })),
     ],
-    'sends the caller elsewhere': [
+    redirects: [
       502,
       (_req, res) => res.writeHead(307, { location: behind().system.auth }).end(CANARY),
     ],
-    'does not believe who calls': [
+    'rejects the caller header': [
       502,
       (_req, res) => res.writeHead(401, { 'www-authenticate': 'Bearer' }).end(CANARY),
     ],
-    'has an internal error': [502, (_req, res) => res.writeHead(500).end(CANARY)],
-    'has an internal error and tells of it in JSON-RPC': [
+    'responds with 500': [502, (_req, res) => res.writeHead(500).end(CANARY)],
+    'responds with 500 and a JSON-RPC error': [
       502,
       (_req, res) =>
         json(res, { jsonrpc: '2.0', id: 1, error: { code: -32_603, message: CANARY } }, 500),
     ],
-    'is unavailable': [502, (_req, res) => res.writeHead(503).end(CANARY)],
-    'gives out a session id that is none': [
+    'responds with 503': [502, (_req, res) => res.writeHead(503).end(CANARY)],
+    'sends an invalid session id': [
       502,
       (_req, res) => {
         res.setHeader('mcp-session-id', 'a canary');
@@ -88,7 +87,7 @@ describe('When the MCP server behind it', () => {
     ],
   };
   for (const [name, [status, handle]] of Object.entries(ANSWERS)) {
-    it(`${name}, the answer is ${status}, and the next call works`, async () => {
+    it(`the response is ${status} if the upstream ${name}, and the next call succeeds`, async () => {
       const { link, token } = await behind().connected('analytics');
       behind().upstream.respondWith(handle);
       expectFailure(await call(link, token, PING), status);
@@ -98,7 +97,7 @@ describe('When the MCP server behind it', () => {
   }
 
   const STREAMS: Record<string, UpstreamHandler> = {
-    'ends a stream before it answered': (_req, res) => {
+    'ends a stream before the response': (_req, res) => {
       stream(res, event({ jsonrpc: '2.0', method: 'notifications/message', params: {} }));
       res.end();
     },
@@ -106,17 +105,17 @@ describe('When the MCP server behind it', () => {
       stream(res, ':\n\n');
       setImmediate(() => req.socket.resetAndDestroy());
     },
-    'is silent in a stream': (_req, res) => stream(res, ':\n\n'),
+    'is silent in a stream beyond the timeout': (_req, res) => stream(res, ':\n\n'),
     'sends an event that is not JSON': (_req, res) => stream(res, `data: ${CANARY}\n\n`),
-    'sends an event that is no message': (_req, res) => stream(res, 'data: 7\n\n'),
-    'sends bytes that are no text': (_req, res) => {
+    'sends an event that is not a message': (_req, res) => stream(res, 'data: 7\n\n'),
+    'sends a stream that is not UTF-8': (_req, res) => {
       stream(res);
       res.write(Buffer.from([0x64, 0x61, 0x74, 0x61, 0x3a, 0xff, 0x0a, 0x0a]));
     },
     'sends an event without an end': (_req, res) => stream(res, `data: "${'x'.repeat(3000)}`),
   };
   for (const [name, handle] of Object.entries(STREAMS)) {
-    it(`${name}, the stream ends with an error for what was not answered`, async () => {
+    it(`the stream ends with an error for the pending request if the upstream ${name}`, async () => {
       const { link, token } = await behind().connected('analytics');
       behind().upstream.respondWith(handle);
       const { status, text } = await call(link, token, PING);
@@ -129,7 +128,7 @@ describe('When the MCP server behind it', () => {
     });
   }
 
-  it('breaks a stream that can be taken up again, the client is left to do that', async () => {
+  it('a resumable stream that breaks ends without an error, so that the client can resume it', async () => {
     const { link, token } = await behind().connected('analytics');
     behind().upstream.respondWith((_req, res) => {
       stream(res, 'id: 1\nretry: 500\ndata: \n\n');
@@ -139,7 +138,7 @@ describe('When the MCP server behind it', () => {
     expect(text).to.match(/^id: [\w-]+\.1\nretry: 500\ndata: \n\n$/);
   });
 
-  it('answers with a stream that goes on for longer than the timeout, all of it arrives', async () => {
+  it('a stream that lasts longer than the timeout is forwarded completely', async () => {
     const { link, token } = await behind().connected('analytics');
     behind().upstream.respondWith((_req, res) => {
       stream(res);
@@ -156,7 +155,7 @@ describe('When the MCP server behind it', () => {
     expect(text).to.include('"result":{}');
   });
 
-  it('is not told the rest of a call whose client went away', async () => {
+  it('the request body is not forwarded any further after the client disconnects', async () => {
     const { link, token } = await behind().connected('analytics');
     const before = behind().upstream.received.length;
     const stop = new AbortController();
@@ -172,7 +171,7 @@ describe('When the MCP server behind it', () => {
     await behind().upstream.received[before]?.closed;
   });
 
-  it('is left waiting by a client that goes away before the answer, it is told so', async () => {
+  it('the upstream request is aborted if the client disconnects before the response', async () => {
     const { link, token } = await behind().connected('analytics');
     const before = behind().upstream.received.length;
     behind().upstream.respondWith(() => undefined);
@@ -188,7 +187,7 @@ describe('When the MCP server behind it', () => {
   });
 });
 
-describe('While the MCP server behind it', () => {
+describe('An unavailable upstream', () => {
   const away = openNothing();
   const behind = useUpstream(
     async () => ({ ...(await startScriptedUpstream()), url: await away.open() }),
@@ -198,7 +197,7 @@ describe('While the MCP server behind it', () => {
   );
   after(() => away.close());
 
-  it('takes connections and does nothing, every call is 504; is away, 502; and is back, works again', async () => {
+  it('calls return 504 while the upstream hangs, 502 while it is down, and succeed when it is back', async () => {
     const { link, token } = await behind().connected('analytics');
     expectFailure(await call(link, token, PING), 504);
     await away.close();
@@ -212,7 +211,7 @@ describe('While the MCP server behind it', () => {
   });
 });
 
-/** Something that takes connections and never says a word. */
+/** A server that accepts connections and never sends anything. */
 function openNothing() {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => void sockets.add(socket));

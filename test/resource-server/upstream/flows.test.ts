@@ -1,4 +1,3 @@
-// Clients of both SDKs through Gatehouse to an MCP server of either SDK: connect, list, call, follow, cancel, end.
 import { expect } from 'chai';
 import type { Level } from '../../../src/permission-level.ts';
 import {
@@ -22,7 +21,7 @@ for (const [server, open] of Object.entries({
   'SDK v1': startUpstreamV1,
   'SDK v2': startUpstreamV2,
 })) {
-  describe(`In front of an MCP server built with ${server}`, () => {
+  describe(`An upstream built with ${server}`, () => {
     const behind = useUpstream(open);
     const clients: TokenClient[] = [];
     afterEach(async () => {
@@ -38,14 +37,14 @@ for (const [server, open] of Object.entries({
     }
 
     for (const [name, sdk] of Object.entries(CLIENTS)) {
-      describe(`a client of ${name}`, () => {
-        it('speaks the newest revision that both know', async () => {
+      describe(`a client built with ${name}`, () => {
+        it('the client negotiates the newest common revision', async () => {
           const { client } = await connectAt(sdk, 'analytics');
           const isModern = server === 'SDK v2' && name === 'SDK v2';
           expect(client.protocolVersion()).to.match(isModern ? /^2026-/ : /^2025-/);
         });
 
-        it('calls a tool, which is told who calls and through which link', async () => {
+        it('the client calls a tool, which learns the caller and the connector', async () => {
           const { client, connector, connection } = await connectAt(sdk, 'operations', 'admin');
           const { structuredContent } = await client.callTool('whoami', { page: 2 });
           expect(structuredContent).to.deep.include({ tool: 'whoami', given: { page: 2 } });
@@ -58,7 +57,7 @@ for (const [server, open] of Object.entries({
           });
         });
 
-        it('is shown the tools that its link could ever reach', async () => {
+        it('the client sees the tools that its connect link can reach', async () => {
           const { client } = await connectAt(sdk, 'analytics', 'admin');
           expect(await client.listTools()).to.deep.equal(['whoami', 'wait', 'contacts']);
           const { client: full } = await connectAt(sdk, 'analytics', 'full');
@@ -71,11 +70,11 @@ for (const [server, open] of Object.entries({
           ]);
         });
 
-        it('follows a call event by event', async () => {
+        it('the client receives the progress events of a call one by one', async () => {
           const { client } = await connectAt(sdk, 'analytics');
           const seen: number[] = [];
           const call = client.callTool('wait', {}, { onProgress: (n) => void seen.push(n) });
-          // The call is still at its gate there when its first events are here.
+          // The call is still waiting at the upstream when its first events have arrived.
           await until(
             'two events are here',
             () => seen.length === 2 && behind().upstream.waiting() === 1,
@@ -85,20 +84,20 @@ for (const [server, open] of Object.entries({
           expect(seen.slice(0, 2)).to.deep.equal([1, 2]);
         });
 
-        it('cancels a call, which ends there too', async () => {
+        it('the client cancels a call, which ends at the upstream too', async () => {
           const { client } = await connectAt(sdk, 'analytics');
           const stop = new AbortController();
           const call = client.callTool('wait', {}, { signal: stop.signal }).catch(() => 'stopped');
           await until('the call is there', () => behind().upstream.waiting() === 1);
           stop.abort();
           expect(await call).to.equal('stopped');
-          // Without sessions, the 2025 revisions have no word for it that the server could match to the call.
+          // Without sessions, the 2025 revisions have no cancellation that the server could match to the call.
           if (server === 'SDK v2' && client.protocolVersion()?.startsWith('2025-'))
             await client.close();
           await until('the call ended there', () => behind().upstream.waiting() === 0);
         });
 
-        it('has a tool error for what its link can never give', async () => {
+        it("a tool above the connect link's level is a tool error", async () => {
           const { client } = await connectAt(sdk, 'operations');
           expect(await client.callTool('cards', { canary: name })).to.include({ isError: true });
           expect(await client.callTool('undeclared')).to.include({ isError: true });

@@ -1,4 +1,3 @@
-// What reaches the operator's MCP server of a request, and what reaches the client of its answer: nothing that is not on a list.
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { expect } from 'chai';
@@ -15,11 +14,11 @@ import { useUpstream } from '../../support/upstream/system.ts';
 
 const CANARY = 'canary-7f3a';
 
-describe('To the MCP server behind it, Gatehouse', () => {
+describe('Requests to the upstream', () => {
   const behind = useUpstream(startScriptedUpstream);
   afterEach(() => behind().upstream.respondWith(echo));
 
-  /** Headers go out exactly as given, in this order, doubles included. */
+  /** Sends headers exactly as given, in this order, including duplicates. */
   async function sendRaw(headers: [string, string][], path = ''): Promise<number> {
     const { link } = await behind().connected('analytics');
     const url = new URL(link + path);
@@ -48,7 +47,7 @@ describe('To the MCP server behind it, Gatehouse', () => {
     return response.statusCode;
   }
 
-  it('RSV-06 never sends the token, cookies, or who forwarded what', async () => {
+  it('RSV-06 the token, cookies and forwarding headers are not forwarded', async () => {
     const { token } = await behind().connected('analytics');
     const before = behind().upstream.received.length;
     const status = await sendRaw(
@@ -95,7 +94,7 @@ describe('To the MCP server behind it, Gatehouse', () => {
     expect(sent?.url).to.equal('/mcp');
   });
 
-  it('sends nothing of two tokens either', async () => {
+  it('a request with two tokens forwards neither', async () => {
     const { token } = await behind().connected('analytics');
     const { token: other } = await behind().connected('operations');
     const before = behind().upstream.received.length;
@@ -115,7 +114,7 @@ describe('To the MCP server behind it, Gatehouse', () => {
     expect(behind().upstream.wire()).to.not.include(token).and.not.include(other);
   });
 
-  it('sends what MCP says in headers', async () => {
+  it('MCP headers are forwarded', async () => {
     const { link, token } = await behind().connected('analytics');
     const headers = {
       'mcp-protocol-version': '2026-07-28',
@@ -128,14 +127,14 @@ describe('To the MCP server behind it, Gatehouse', () => {
     expect(behind().upstream.received.at(-1)?.headers).to.include(headers);
   });
 
-  it('refuses headers that name another method or another tool than the body', async () => {
+  it('headers that contradict the method or the tool in the body are refused', async () => {
     const { link, token } = await behind().connected('analytics');
     const before = behind().upstream.received.length;
     const wrong: Record<string, string>[] = [
       { 'mcp-method': 'ping' },
       { 'mcp-name': 'wait' },
       { 'mcp-name': `=?base64?${Buffer.from('wait').toString('base64')}?=` },
-      // More than one reading: no canonical base64, no UTF-8.
+      // Ambiguous: not canonical base64, not UTF-8.
       { 'mcp-name': `=?base64?${Buffer.from('whoami').toString('base64')}=?=` },
       { 'mcp-name': '=?base64?d2hvYW1p!?=' },
       { 'mcp-name': '=?base64?/w==?=' },
@@ -158,7 +157,7 @@ describe('To the MCP server behind it, Gatehouse', () => {
     return call(link, token, toolCall(tool, 1, values), { headers });
   };
 
-  it('UPS-06 sends headers that repeat an argument of their name', async () => {
+  it('UPS-06 parameter headers that match their argument are forwarded', async () => {
     for (const headers of [
       { 'mcp-param-region': 'eu' },
       { 'mcp-param-region': encoded('eu') },
@@ -174,7 +173,7 @@ describe('To the MCP server behind it, Gatehouse', () => {
     }
   });
 
-  it('UPS-06 refuses headers that say something else than the argument of their name', async () => {
+  it('UPS-06 parameter headers that contradict their argument are refused', async () => {
     const before = behind().upstream.received.length;
     for (const headers of [
       { 'mcp-param-region': 'us' },
@@ -194,7 +193,7 @@ describe('To the MCP server behind it, Gatehouse', () => {
     expect(behind().upstream.received).to.have.length(before);
   });
 
-  it('UPS-06 leaves out headers that repeat nothing', async () => {
+  it('UPS-06 parameter headers without an argument are dropped', async () => {
     const header = { 'mcp-param-tenant': 'eu' };
     const { link, token } = await behind().connected('analytics');
     const batch = [toolCall('whoami', 1, { tenant: 'eu' }), { ...PING, id: 2 }];
@@ -210,7 +209,7 @@ describe('To the MCP server behind it, Gatehouse', () => {
       expect(headers).to.not.have.property('mcp-param-tenant');
   });
 
-  it('UPS-06 sends the headers that the listed schema of a tool declares, from where it declares', async () => {
+  it("UPS-06 parameter headers of a tool's listed schema are forwarded from where the schema declares them", async () => {
     const { link, token } = await behind().connected('analytics');
     const target = {
       type: 'object',
@@ -229,7 +228,7 @@ describe('To the MCP server behind it, Gatehouse', () => {
       200,
     );
     expect(behind().upstream.received.at(-1)?.headers).to.include(right);
-    // What no schema declares is nothing that a server expects.
+    // The upstream expects no header that its schema does not declare.
     expect(behind().upstream.received.at(-1)?.headers).to.not.have.property('mcp-param-dry');
     const before = behind().upstream.received.length;
     for (const header of ['mcp-param-member', 'mcp-param-region'])
@@ -244,7 +243,7 @@ describe('To the MCP server behind it, Gatehouse', () => {
     expect(behind().upstream.received).to.have.length(before);
   });
 
-  it('UPS-07 refuses a request of revision 2026-07-28 without the headers that repeat it', async () => {
+  it('UPS-07 a request of revision 2026-07-28 without the headers that mirror the body is refused', async () => {
     const { link, token } = await behind().connected('full');
     const before = behind().upstream.received.length;
     const version = { 'mcp-protocol-version': '2026-07-28' };
@@ -270,7 +269,7 @@ describe('To the MCP server behind it, Gatehouse', () => {
     expect((await call(link, token, notice, { headers: version })).status).to.equal(202);
   });
 
-  it('sends numbers with every digit, and of two members with one name the one it judged', async () => {
+  it('numbers are forwarded with every digit, and of duplicate members only the validated one is forwarded', async () => {
     const { link, token } = await behind().connected('analytics');
     const big = '12345678901234567890';
     const response = await fetch(link, {
@@ -283,7 +282,7 @@ describe('To the MCP server behind it, Gatehouse', () => {
     expect(sent).to.include(`"id":${big}`).and.include('"name":"whoami"').and.not.include('cards');
   });
 
-  it('refuses a call that could be read in two ways', async () => {
+  it('an ambiguous call is refused', async () => {
     const { link, token } = await behind().connected('analytics');
     const before = behind().upstream.received.length;
     const params = { name: 'whoami', Name: 'cards', arguments: {} };
@@ -295,13 +294,13 @@ describe('To the MCP server behind it, Gatehouse', () => {
     expect(behind().upstream.received).to.have.length(before + 1);
   });
 
-  it('refuses arguments and handles that parsers may take from another member than was recorded', async () => {
+  it('arguments and ids whose member name some parsers match differently are refused', async () => {
     const { link, token } = await behind().connected('full');
     const before = behind().upstream.received.length;
     const ask = (method: string, params: object) =>
       call(link, token, { jsonrpc: '2.0', id: 1, method, params });
     const named = { name: 'cards', arguments: { member: 'M1' } };
-    // The long s and the sign for kelvin are S and K to parsers that go by Unicode.
+    // The long s and the Kelvin sign equal S and K in parsers that fold case by Unicode.
     for (const other of ['Arguments', 'ARGUMENTS', 'argument\u017f']) {
       const { status, rpc } = await ask('tools/call', { ...named, [other]: { member: 'M2' } });
       expect([status, rpc?.error?.code], other).to.deep.equal([400, -32_600]);
@@ -311,7 +310,7 @@ describe('To the MCP server behind it, Gatehouse', () => {
     expect(behind().upstream.received).to.have.length(before);
   });
 
-  it('refuses a tool whose name is not text', async () => {
+  it('a tool name that is not a string is refused', async () => {
     const { link, token } = await behind().connected('full');
     const before = behind().upstream.received.length;
     const names = ['12345678901234567890', '7', 'null', '["whoami"]', '{"toString":1}'];
@@ -328,11 +327,11 @@ describe('To the MCP server behind it, Gatehouse', () => {
   });
 });
 
-describe('Of the answer of the MCP server behind it, Gatehouse', () => {
+describe('Responses of the upstream', () => {
   const behind = useUpstream(startScriptedUpstream);
   afterEach(() => behind().upstream.respondWith(echo));
 
-  it("passes on no header that is not its own or MCP's", async () => {
+  it('only our own headers and those of MCP are forwarded to the client', async () => {
     const { link, token } = await behind().connected('analytics');
     const plain = await call(link, token, PING);
     behind().upstream.respondWith((req, res, body, caller) => {
@@ -364,7 +363,7 @@ describe('Of the answer of the MCP server behind it, Gatehouse', () => {
     expect(headers.get('cache-control')).to.equal('no-store');
   });
 
-  it('passes on what a refusal says in the words of MCP, and else that it was one', async () => {
+  it('an MCP error is forwarded to the client, and any other refusal without its text', async () => {
     const { link, token } = await behind().connected('analytics');
     const error = { code: -32_004, message: 'Unsupported', data: { supported: ['2025-11-25'] } };
     behind().upstream.respondWith((_req, res) => json(res, { jsonrpc: '2.0', id: 1, error }, 400));

@@ -1,4 +1,3 @@
-// What a call needs of the store for the tasks that its messages are about: nothing more than it read when it came.
 import { expect } from 'chai';
 import type { Caller } from '../../../src/resource-server/authenticate.ts';
 import { levelRules } from '../../../src/resource-server/upstream/levels.ts';
@@ -21,10 +20,10 @@ const answer = (result: object) => ({ jsonrpc: '2.0', id: 1, result });
 
 const MESSAGES: Record<string, (taskId: string) => object> = {
   'progress of a task': (taskId) => notice('notifications/progress', about(taskId)),
-  'the state of a task': (taskId) =>
+  'the status of a task': (taskId) =>
     notice('notifications/tasks/status', { taskId, status: 'working' }),
-  'what a task is': (taskId) => answer({ taskId, status: 'working' }),
-  'what came of a task': (taskId) => answer({ content: [], ...about(taskId) }),
+  'a task in a result': (taskId) => answer({ taskId, status: 'working' }),
+  'the result of a task': (taskId) => answer({ content: [], ...about(taskId) }),
 };
 
 describe('A message about a task', () => {
@@ -54,7 +53,7 @@ describe('A message about a task', () => {
     );
 
   for (const [what, messageOf] of Object.entries(MESSAGES))
-    it(`UPS-03 is passed on without a read when the call knew the task: ${what}`, async () => {
+    it(`UPS-03 a message about a task that the call already knows is forwarded without a store read: ${what}`, async () => {
       expect(await filter(messageOf('known'))).to.deep.equal(messageOf('known'));
       expect(reads).to.equal(0);
       expect(await filter(messageOf('new'))).to.deep.equal(messageOf('new'));

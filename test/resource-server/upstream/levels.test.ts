@@ -1,4 +1,3 @@
-// Levels in front of an operator's MCP server: what is listed, what may be called, what else there is, and what a batch cannot do.
 import { expect } from 'chai';
 import type { Level } from '../../../src/permission-level.ts';
 import { addressOf, mint } from '../../minted-tokens/minting.ts';
@@ -31,7 +30,7 @@ function namesIn(text: string): string[] {
   return [...text.matchAll(/"description":"The tool (\w+)"/g)].map(([, name = '']) => name);
 }
 
-describe('In front of an MCP server, a level', () => {
+describe('Levels in front of an upstream', () => {
   const behind = useUpstream(startScriptedUpstream);
   afterEach(() => behind().upstream.respondWith(echo));
 
@@ -42,7 +41,7 @@ describe('In front of an MCP server, a level', () => {
     return call(link, token, message);
   }
 
-  it('below what a tool needs is answered with how to get there, and the server does not hear of it', async () => {
+  it('a call below the required level is challenged and not forwarded', async () => {
     const before = sent();
     const { connector } = await behind().connected('analytics', 'full');
     for (const [tool, needed] of [
@@ -59,7 +58,7 @@ describe('In front of an MCP server, a level', () => {
     expect(sent()).to.equal(before);
   });
 
-  it('that a link can never give is a tool error, and the server does not hear of it', async () => {
+  it("a call above the connect link's level is a tool error and not forwarded", async () => {
     const before = sent();
     const { status, headers, rpc } = await attempt('operations', 'operations', toolCall('cards'));
     expect([status, headers.has('www-authenticate')]).to.deep.equal([200, false]);
@@ -68,7 +67,7 @@ describe('In front of an MCP server, a level', () => {
     expect(sent()).to.equal(before);
   });
 
-  it('of a minted token is all it ever has', async () => {
+  it('a minted token never gets more than its level', async () => {
     const { token } = await mint(behind().system, { level: 'operations' });
     const link = addressOf(behind().system);
     const before = sent();
@@ -82,7 +81,7 @@ describe('In front of an MCP server, a level', () => {
       .and.to.equal(caller?.['client_id']);
   });
 
-  it('is needed for what is no tool, too: the one for all that is not declared', async () => {
+  it('requests other than tool calls require the default level', async () => {
     const before = sent();
     for (const message of [
       ask('resources/read', { uri: 'file:///report' }),
@@ -100,7 +99,7 @@ describe('In front of an MCP server, a level', () => {
     expect(sent()).to.equal(before);
   });
 
-  it('is not needed to connect, to list, or to say something', async () => {
+  it('initializing, listing and notifications require no level', async () => {
     const before = sent();
     const free = [
       ask('initialize'),
@@ -118,7 +117,7 @@ describe('In front of an MCP server, a level', () => {
     expect(sent()).to.equal(before + free.length);
   });
 
-  it('that a batch needs is the highest of its calls, wherever it stands', async () => {
+  it('a batch requires the highest level of its calls, in any order', async () => {
     const before = sent();
     const calls = [toolCall('whoami', 1), toolCall('contacts', 2), toolCall('wait', 3)];
     expect((await attempt('analytics', 'full', calls)).status).to.equal(403);
@@ -128,7 +127,7 @@ describe('In front of an MCP server, a level', () => {
     expect(sent()).to.equal(before + 1);
   });
 
-  it('that a link can never give holds up the whole batch: nothing of it runs', async () => {
+  it("a batch with a call above the connect link's level is refused as a whole", async () => {
     const before = sent();
     const calls = [toolCall('whoami', 'a'), toolCall('cards', 'b'), toolCall('undeclared', 'c')];
     const { status, text } = await attempt('operations', 'operations', calls);
@@ -140,7 +139,7 @@ describe('In front of an MCP server, a level', () => {
     expect(sent()).to.equal(before);
   });
 
-  it('is judged for what is no message as well: it is refused', async () => {
+  it('a body that is not a JSON-RPC message is refused', async () => {
     const before = sent();
     const { link, token } = await behind().connected('full');
     const bodies = ['', '{', 'null', '7', '[]', '{}', '[[]]', '{"jsonrpc":"2.0","id":1}']
@@ -172,11 +171,11 @@ describe('In front of an MCP server, a level', () => {
         res.write(Buffer.of(byte));
       res.end();
     },
-    'with other ends of lines': (_req, res) => {
+    'with CRLF line endings': (_req, res) => {
       stream(res, `data: ${JSON.stringify(resultFor({ id: 1 }, LISTS))}\r\n\r\n`);
       res.end();
     },
-    'in several lines': (_req, res) => {
+    'as an event of several lines': (_req, res) => {
       const lines = JSON.stringify(resultFor({ id: 1 }, LISTS), null, 1).split('\n');
       stream(res, `${lines.map((line) => `data: ${line}`).join('\n')}\n\n`);
       res.end();
@@ -188,7 +187,7 @@ describe('In front of an MCP server, a level', () => {
     },
   };
   for (const [way, handle] of Object.entries(WAYS)) {
-    it(`decides what is listed, when the list comes ${way}`, async () => {
+    it(`lists are filtered by level when they come ${way}`, async () => {
       behind().upstream.respondWith(handle);
       const low = await attempt('analytics', 'analytics', ask('tools/list'));
       expect(namesIn(low.text)).to.deep.equal(['whoami', 'wait']);
@@ -200,7 +199,7 @@ describe('In front of an MCP server, a level', () => {
     });
   }
 
-  it('decides what is listed on a stream of its own too, where a client takes up a broken one', async () => {
+  it('lists are filtered on a resumed stream too', async () => {
     behind().upstream.respondWith(WAYS['as a stream'] ?? echo);
     const { link, token } = await behind().connected('analytics');
     const headers = { authorization: `Bearer ${token}`, accept: 'text/event-stream' };
@@ -208,7 +207,7 @@ describe('In front of an MCP server, a level', () => {
     expect(namesIn(text)).to.deep.equal(['whoami', 'wait']);
   });
 
-  it('makes a list one that caches do not share', async () => {
+  it('a filtered list is not cached by shared caches', async () => {
     behind().upstream.respondWith((_req, res) =>
       json(res, resultFor({ id: 1 }, { ...LISTS, ttlMs: 5000, cacheScope: 'public' })),
     );
@@ -216,7 +215,7 @@ describe('In front of an MCP server, a level', () => {
     expect(JSON.parse(text).result).to.include({ ttlMs: 5000, cacheScope: 'private' });
   });
 
-  it('leaves every other answer as it was sent', async () => {
+  it('every other response is forwarded unchanged', async () => {
     const body = '{"jsonrpc":"2.0",  "id":1,"result":{"big":12345678901234567890,"content":[]}}';
     behind().upstream.respondWith((_req, res) =>
       res.writeHead(200, { 'content-type': 'application/json; charset=utf-8' }).end(body),
@@ -231,7 +230,7 @@ describe('In front of an MCP server, a level', () => {
   });
 });
 
-describe('In front of an MCP server that compares names loosely, a tool', () => {
+describe('Lookalike tool names in front of an upstream', () => {
   const behind = useUpstream(startScriptedUpstream, { settings: { defaultLevel: 'analytics' } });
   afterEach(() => behind().upstream.respondWith(echo));
 
@@ -248,7 +247,7 @@ describe('In front of an MCP server that compares names loosely, a tool', () => 
     'c\u00adards',
   ];
 
-  it('UPS-08 whose name only looks like a declared one is refused at every level, and the server does not hear of it', async () => {
+  it('UPS-08 a call of a tool whose name resembles a declared one is refused at every level and not forwarded', async () => {
     const before = behind().upstream.received.length;
     for (const level of ['analytics', 'full'] as const) {
       const { link, token } = await behind().connected(level, 'full');
@@ -260,7 +259,7 @@ describe('In front of an MCP server that compares names loosely, a tool', () => 
     expect(behind().upstream.received).to.have.length(before);
   });
 
-  it('UPS-08 whose name only looks like a declared one is not listed', async () => {
+  it('UPS-08 a tool whose name resembles a declared one is not listed', async () => {
     const tools = [...LOOKALIKES, 'cards', 'other'].map((name) => ({ name }));
     behind().upstream.respondWith((_req, res) => json(res, resultFor({ id: 1 }, { tools })));
     const { link, token } = await behind().connected('full');
@@ -268,17 +267,17 @@ describe('In front of an MCP server that compares names loosely, a tool', () => 
     expect(rpc?.result?.tools).to.deep.equal([{ name: 'cards' }, { name: 'other' }]);
   });
 
-  it('that is not declared keeps its name, however it is written', async () => {
+  it('an undeclared tool keeps its name, however it is written', async () => {
     const { link, token } = await behind().connected('analytics');
     for (const name of ['Other', 'other', 'ca-rds', 'cards2', '\u0441ards'])
       expect((await call(link, token, toolCall(name))).rpc?.result, name).to.deep.equal({});
   });
 });
 
-describe('In front of an MCP server, the default level', () => {
+describe('The default level in front of an upstream', () => {
   const behind = useUpstream(startScriptedUpstream, { settings: { defaultLevel: 'operations' } });
 
-  it('is what undeclared tools, resources and prompts need', async () => {
+  it('undeclared tools, resources and prompts require the default level', async () => {
     const { link, token } = await behind().connected('operations');
     for (const message of [toolCall('undeclared'), ask('prompts/get', { name: 'brief' })])
       expect((await call(link, token, message)).rpc?.result).to.deep.equal({});

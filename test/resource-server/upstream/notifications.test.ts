@@ -1,4 +1,3 @@
-// UPS-04 and UPS-05: what a caller may hear of what the operator's MCP server has to tell, and what it has to be allowed for that.
 import { expect } from 'chai';
 import type { Level } from '../../../src/permission-level.ts';
 import { readAudit } from '../../support/management-api.ts';
@@ -23,7 +22,7 @@ const listen = (notifications: unknown, id: unknown = 1) => ({
 
 const notice = (method: string, params: object = {}) => ({ jsonrpc: '2.0', method, params });
 
-describe('In front of an MCP server, a subscription', () => {
+describe('Upstream subscriptions and notifications', () => {
   const behind = useUpstream(startScriptedUpstream, { settings: { defaultLevel: 'operations' } });
   afterEach(() => behind().upstream.respondWith(echo));
 
@@ -42,7 +41,7 @@ describe('In front of an MCP server, a subscription', () => {
     URI,
   ];
 
-  it('UPS-04 to resources needs what subscribing to a resource needs', async () => {
+  it('UPS-04 a subscription to resources requires the level of resources/subscribe', async () => {
     const before = behind().upstream.received.length;
     const subscribe = {
       jsonrpc: '2.0',
@@ -65,7 +64,7 @@ describe('In front of an MCP server, a subscription', () => {
       expect((await attempt('operations', 'operations', message)).rpc?.result).to.deep.equal({});
   });
 
-  it('UPS-04 to changes of lists needs no level', async () => {
+  it('UPS-04 a subscription to list changes requires no level', async () => {
     const before = behind().upstream.received.length;
     const filters = [
       { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true },
@@ -77,19 +76,19 @@ describe('In front of an MCP server, a subscription', () => {
     expect(behind().upstream.received).to.have.length(before + filters.length);
   });
 
-  it('UPS-04 has no filter that parsers may read in two ways', async () => {
+  it('UPS-04 an ambiguous subscription filter is refused', async () => {
     const params = { notifications: {}, Notifications: { resourceSubscriptions: [URI] } };
     const { status } = await attempt('analytics', 'full', { ...listen({}), params });
     expect(status).to.equal(400);
   });
 
-  it('UPS-04 to resources holds up a whole batch', async () => {
+  it('UPS-04 a subscription to resources above the level blocks the whole batch', async () => {
     const ping = { jsonrpc: '2.0', id: 2, method: 'ping' };
     const batch = [ping, listen({ resourceSubscriptions: [URI] })];
     expect((await attempt('analytics', 'full', batch)).status).to.equal(403);
   });
 
-  it('UPS-04 to resources is recorded when it is made with the level full', async () => {
+  it('UPS-04 a subscription to resources with the level full is audited', async () => {
     const params = { notifications: { resourceSubscriptions: [URI] } };
     await attempt('full', 'full', listen(params.notifications));
     const item = (await readAudit(behind().system)).findLast(({ event: name }) => name === 'call');
@@ -107,7 +106,7 @@ describe('In front of an MCP server, a subscription', () => {
   };
   type Name = keyof typeof NOTICES;
 
-  /** Which of `NOTICES` come through in a stream with all of them. */
+  /** The names of those `NOTICES` that arrive in a stream with all of them. */
   function heard(text: string): Name[] {
     const names = Object.keys(NOTICES) as Name[];
     return names.filter((name) => text.includes(JSON.stringify(NOTICES[name])));
@@ -121,7 +120,7 @@ describe('In front of an MCP server, a subscription', () => {
     ['analytics', 'full', [...LISTS, ...ALWAYS], [...LISTS, ...ALWAYS, 'unknown']],
     ['operations', 'operations', Object.keys(NOTICES), Object.keys(NOTICES)],
   ] as [Level, Level, Name[], Name[]][]) {
-    it(`UPS-05 brings what ${level} through a link of ${ceiling} may hear of, on every stream`, async () => {
+    it(`UPS-05 ${level} through a link of ${ceiling} receives only permitted notifications, on every stream`, async () => {
       const { link, token } = await behind().connected(level, ceiling);
       behind().upstream.respondWith((req, res) => {
         stream(res, ...Object.values(NOTICES).map(event));
@@ -142,7 +141,7 @@ describe('In front of an MCP server, a subscription', () => {
     });
   }
 
-  it('UPS-05 keeps the ids of events whose message is dropped, so that a client goes on after them', async () => {
+  it('UPS-05 the ids of dropped events are kept, so that a client can resume after them', async () => {
     const { link, token } = await behind().connected('analytics');
     behind().upstream.respondWith((_req, res) => {
       stream(res, `id: seven\n${event(NOTICES.updated)}`);
@@ -155,7 +154,7 @@ describe('In front of an MCP server, a subscription', () => {
       .and.not.include(URI);
   });
 
-  it('UPS-05 brings batches without what the caller may not hear of', async () => {
+  it('UPS-05 notifications that are not permitted are removed from batches', async () => {
     const { link, token } = await behind().connected('analytics');
     behind().upstream.respondWith((_req, res) => {
       stream(res, event([NOTICES.updated, NOTICES.tools, resultFor({ id: 1 })]));

@@ -1,4 +1,3 @@
-// UPS-06: what verifying the headers `Mcp-Param-*` costs, and which texts of a value count as that value.
 import { expect } from 'chai';
 import type { Message } from '../../../src/resource-server/upstream/messages.ts';
 import { parameterHeaders } from '../../../src/resource-server/upstream/headers.ts';
@@ -16,14 +15,14 @@ function named(prefix: string, count: number, value: unknown): Record<string, un
   );
 }
 
-/** As the body of a call is read: an integer that no double holds keeps its digits. */
+/** Parses like the body of a call: an integer that a double cannot represent keeps its digits. */
 function read(json: string): unknown {
   const { rawJSON } = JSON as typeof JSON & { rawJSON: (text: string) => unknown };
   return /^\d{16,}$/.test(json) ? rawJSON(json) : JSON.parse(json);
 }
 
-describe('The headers that repeat the arguments of a tool call', () => {
-  it('UPS-06 cost little, however many headers and arguments there are', () => {
+describe('Mcp-Param-* headers', () => {
+  it('UPS-06 verifying parameter headers is cheap, however many headers and arguments there are', () => {
     const { verified } = parameterHeaders();
     const headers = { ...named('x-', 900, '1'), ...named('mcp-param-', 900, '0') };
     const before = process.cpuUsage();
@@ -45,7 +44,7 @@ describe('The headers that repeat the arguments of a tool call', () => {
     ['{"rawJSON":"7"}', [], ['7', '{"rawJSON":"7"}', '[object Object]']],
     ['["7"]', [], ['7']],
   ] as const)
-    it(`UPS-06 repeat ${json} only as ${right.join(' or ') || 'nothing'}`, () => {
+    it(`UPS-06 the value ${json} matches only the header ${right.join(' or ') || 'nothing'}`, () => {
       const { verified } = parameterHeaders();
       const call = callWith({ value: read(json) });
       const header = (text: string) => ({ 'mcp-param-value': text });

@@ -1,4 +1,3 @@
-// The example server in src/resource-server/upstream/README.md runs as it is written there, and accepts calls from Gatehouse only.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,3 @@
-// What a caller is told when its link is revoked while the operator's MCP server still works on the call.
 import { expect } from 'chai';
 import { until } from '../../store/condition.ts';
 import { revokeConnector } from '../../support/management-api.ts';
@@ -6,10 +5,10 @@ import { call } from '../../support/mcp.ts';
 import { PING, startScriptedUpstream, stream } from '../../support/upstream/scripted-upstream.ts';
 import { connectPerson, useUpstream } from '../../support/upstream/system.ts';
 
-describe('A call that is under way when its link is revoked', () => {
+describe('An upstream call during a revocation', () => {
   const behind = useUpstream(startScriptedUpstream);
 
-  it('is answered with what a new one would be answered with, and ends there', async () => {
+  it('the call returns what a new call would return, and ends at the upstream', async () => {
     const { system, upstream } = behind();
     const { link, token, connector } = await connectPerson(system, 'analytics');
     const before = upstream.received.length;
@@ -23,7 +22,7 @@ describe('A call that is under way when its link is revoked', () => {
     await upstream.received[before]?.closed;
   });
 
-  it('has an error in its stream, which ends', async () => {
+  it("the call's stream ends with an error", async () => {
     const { system, upstream } = behind();
     const { link, token, connector } = await connectPerson(system, 'analytics');
     const before = upstream.received.length;

@@ -1,4 +1,3 @@
-// A resource server in a process of its own tells the MCP server behind it who calls, with the keys that the authorization server publishes.
 import { expect } from 'chai';
 import { rotateSigningKeys } from '../../../src/keys/signing-keys.ts';
 import { until } from '../../store/condition.ts';
@@ -15,7 +14,7 @@ import { PING, startScriptedUpstream } from '../../support/upstream/scripted-ups
 import { connectPerson } from '../../support/upstream/system.ts';
 import { DECLARED } from '../../support/upstream/upstream-tools.ts';
 
-describe('A resource server apart from the authorization server', () => {
+describe('A resource server in a separate process', () => {
   let upstream: Upstream;
   let place: Deployment;
   let parts: System[] = [];
@@ -33,7 +32,7 @@ describe('A resource server apart from the authorization server', () => {
     await upstream?.close();
   });
 
-  it('sends a caller header that the published keys verify, also after keys were replaced at once', async () => {
+  it('the published keys verify its caller header, also after an immediate rotation', async () => {
     const [, system] = parts;
     if (!system) throw new Error('the system runs only while a claim does');
     const before = await connectPerson(system, 'operations');
@@ -45,7 +44,7 @@ describe('A resource server apart from the authorization server', () => {
     await until('the old key is good no longer', async () => {
       return (await call(before.link, before.token, PING)).status === 401;
     });
-    // The verifier of the test keeps keys for a while: it starts anew, as one with a cold cache.
+    // The test's verifier caches keys, so a new one starts with a cold cache.
     upstream.trustIssuer(place.facts.auth);
     const after = await connectPerson(system, 'operations');
     expect((await call(after.link, after.token, PING)).status).to.equal(200);

@@ -1,4 +1,3 @@
-// SDK clients that call a tool of an operator's MCP server above their level: they get there when the person agrees, and stop where nobody can.
 import { expect } from 'chai';
 import { createConnector } from '../../support/management-api.ts';
 import { openBrowser, type AuthorizeOptions } from '../../support/browser.ts';
@@ -9,7 +8,7 @@ import { useUpstream } from '../../support/upstream/system.ts';
 
 type Connect = (link: string, options: SdkOptions) => Promise<SdkClient>;
 
-// With a refresh token SDK v1 refreshes on `insufficient_scope`, and never asks the person.
+// With a refresh token, SDK v1 refreshes on `insufficient_scope` and never asks the person.
 const CLIENTS: Record<string, [connect: Connect, wishes: AuthorizeOptions]> = {
   'SDK v1': [connectSdkV1, { stay: false }],
   'SDK v2': [(link, options) => connectSdkV2(link, 'auto', options), {}],
@@ -19,11 +18,11 @@ for (const [server, open] of Object.entries({
   'SDK v1': startUpstreamV1,
   'SDK v2': startUpstreamV2,
 })) {
-  describe(`Above its level at an MCP server built with ${server}`, () => {
+  describe(`Step-up at an upstream built with ${server}`, () => {
     const behind = useUpstream(open);
 
     for (const [name, [connect, wishes]] of Object.entries(CLIENTS)) {
-      it(`a client of ${name} asks the person and goes on, or is told at once that it cannot`, async () => {
+      it(`a client of ${name} asks the person and continues, or gets a tool error if no consent could help`, async () => {
         const { system, upstream } = behind();
         const { link } = await createConnector(system, { level: 'admin' });
         const browser = openBrowser(system.origins);

@@ -1,4 +1,3 @@
-// UPS-01: how many tasks of a caller are remembered, and which are forgotten first.
 import { expect } from 'chai';
 import type { Caller } from '../../../src/resource-server/authenticate.ts';
 import { taskOwnership } from '../../../src/resource-server/upstream/bound-ids.ts';
@@ -15,10 +14,10 @@ const caller: Caller = {
   minted: false,
 };
 
-describe('The tasks that are remembered of a caller', () => {
+describe('The limit on remembered tasks', () => {
   const system = useSystem();
 
-  it('UPS-01 are those that last longest, and the newest one, when there are too many', async () => {
+  it('UPS-01 the newest task and those that last longest are kept', async () => {
     const { store } = await openSystemStore(system());
     try {
       const tasks = taskOwnership(store, 'https://mcp.example/', () => 1_000_000);

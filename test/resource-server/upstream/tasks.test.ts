@@ -1,4 +1,3 @@
-// UPS-01 to UPS-03: a task of the operator's MCP server works for the caller that it was given to, whatever the server checks itself.
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import { addressOf, mint } from '../../minted-tokens/minting.ts';
@@ -31,7 +30,7 @@ const ask = (method: string, params: object = {}, id: unknown = 1) => ({
   params,
 });
 
-/** It gives every task to everybody who names it, and lists all of them. */
+/** An upstream that returns every task to any caller who names it, and lists all of them. */
 function openCarelessServer(): UpstreamHandler {
   const tasks: string[] = [];
   const stateOf = (taskId: unknown) => ({ taskId, status: 'completed', ttl: 60_000 });
@@ -57,7 +56,7 @@ function openCarelessServer(): UpstreamHandler {
   };
 }
 
-describe('A task of the MCP server behind Gatehouse', () => {
+describe('Upstream tasks', () => {
   const behind = useUpstream(startScriptedUpstream, { settings: { defaultLevel: 'analytics' } });
   beforeEach(() => behind().upstream.respondWith(openCarelessServer()));
 
@@ -75,7 +74,7 @@ describe('A task of the MCP server behind Gatehouse', () => {
     'mcp-name': tool,
   });
 
-  /** Every method that takes the id of a task. */
+  /** Every method that takes a task id. */
   const METHODS = ['tasks/get', 'tasks/result', 'tasks/cancel', 'tasks/update', 'tasks/anything'];
 
   async function expectNothing({ link, token }: Holder, taskId: string): Promise<void> {
@@ -100,7 +99,7 @@ describe('A task of the MCP server behind Gatehouse', () => {
     ['2025-11-25', () => ({})],
     ['2026-07-28', modern],
   ] as const) {
-    it(`UPS-01 works for the caller that it was given to, in revision ${revision}`, async () => {
+    it(`UPS-01 a task works for the caller who created it, in revision ${revision}`, async () => {
       const owner = await behind().connected('operations');
       const taskId = await create(owner, 'whoami', headersFor('whoami'));
       for (const method of METHODS) {
@@ -114,7 +113,7 @@ describe('A task of the MCP server behind Gatehouse', () => {
       expect((await call(owner.link, owner.token, listen)).rpc?.result).to.be.an('object');
     });
 
-    it(`UPS-01 does not work for another person, client, link or minted token, in revision ${revision}`, async () => {
+    it(`UPS-01 a task is not found for another person, client, link or minted token, in revision ${revision}`, async () => {
       const { system } = behind();
       const owner = await connectPerson(system, 'full');
       const { connector, connection } = owner;
@@ -133,7 +132,7 @@ describe('A task of the MCP server behind Gatehouse', () => {
     });
   }
 
-  it('UPS-01 does not work at a lower level than it was created at, and does at a higher one', async () => {
+  it('UPS-01 a task is not found below the level it was created at, and is found at a higher one', async () => {
     const { system } = behind();
     const { connector, connection, token } = await connectPerson(system, 'full');
     const lower = await connect(system, connector, { level: 'operations', as: connection });
@@ -148,7 +147,7 @@ describe('A task of the MCP server behind Gatehouse', () => {
       ).to.be.an('object');
   });
 
-  it('UPS-01 keeps the highest level when its id is given out again', async () => {
+  it('UPS-01 a task whose id is issued again keeps its highest level', async () => {
     const { system, upstream } = behind();
     upstream.respondWith((_req, res, body) =>
       json(res, resultFor(body as Message, { task: { taskId: 'same', status: 'working' } })),
@@ -162,7 +161,7 @@ describe('A task of the MCP server behind Gatehouse', () => {
     await expectNothing(low, 'same');
   });
 
-  it('UPS-01 needs no level of its own, and no id that is no text names one', async () => {
+  it('UPS-01 task methods require no level of their own, and a malformed id finds nothing', async () => {
     const { link, token } = await behind().connected('analytics');
     const own = await create({ link, token });
     const before = sent();
@@ -175,7 +174,7 @@ describe('A task of the MCP server behind Gatehouse', () => {
     expect((await call(link, token, ask('tasks/list'))).rpc?.result).to.be.an('object');
   });
 
-  it('UPS-01 of somebody else holds up a whole batch', async () => {
+  it('UPS-01 a task of another caller blocks the whole batch', async () => {
     const owner = await connectPerson(behind().system, 'operations');
     const taskId = await create(owner);
     const other = await behind().connected('operations');
@@ -188,7 +187,7 @@ describe('A task of the MCP server behind Gatehouse', () => {
     expect(sent()).to.equal(before);
   });
 
-  it('UPS-02 is listed for its owner, and nobody else', async () => {
+  it("UPS-02 tasks/list has only the caller's tasks", async () => {
     const [one, two] = [
       await connectPerson(behind().system, 'full'),
       await connectPerson(behind().system, 'operations'),
@@ -201,7 +200,7 @@ describe('A task of the MCP server behind Gatehouse', () => {
     expect(await listed(await behind().connected('analytics'))).to.deep.equal([]);
   });
 
-  it('UPS-02 is listed for its owner only when the list comes in a stream, or in a batch', async () => {
+  it("UPS-02 tasks/list has only the caller's tasks in a stream and in a batch too", async () => {
     const { link, token } = await connectPerson(behind().system, 'full');
     const own = await create({ link, token });
     const tasks = [own, 'foreign'].map((taskId) => ({ taskId, status: 'working' }));
@@ -240,7 +239,7 @@ describe('A task of the MCP server behind Gatehouse', () => {
     }),
   };
   for (const [what, messageAbout] of Object.entries(ABOUT_A_TASK)) {
-    it(`UPS-03 of somebody else is never spoken of: ${what}`, async () => {
+    it(`UPS-03 messages about another caller's task are dropped: ${what}`, async () => {
       const { link, token } = await connectPerson(behind().system, 'operations');
       const own = await create({ link, token });
       behind().upstream.respondWith((req, res) => {
@@ -255,7 +254,7 @@ describe('A task of the MCP server behind Gatehouse', () => {
     });
   }
 
-  it('UPS-03 of somebody else is not in an answer, whatever was asked', async () => {
+  it("UPS-03 another caller's task is removed from every result", async () => {
     const { link, token } = await connectPerson(behind().system, 'operations');
     for (const result of [
       { taskId: 'foreign', status: 'completed', result: { content: [] } },
@@ -268,7 +267,7 @@ describe('A task of the MCP server behind Gatehouse', () => {
     }
   });
 
-  it('UPS-03 of somebody else is not named in what a client answers', async () => {
+  it("UPS-03 a client's response cannot name another caller's task", async () => {
     const { link, token } = await connectPerson(behind().system, 'operations');
     const own = await create({ link, token });
     for (const taskId of [own, 'foreign']) {
@@ -289,7 +288,7 @@ describe('A task of the MCP server behind Gatehouse', () => {
     expect(notice).to.include('"kept":1').and.not.include('foreign');
   });
 
-  it('is recorded with each call that is made with the level full', async () => {
+  it('the task id is audited with each call with the level full', async () => {
     const { system } = behind();
     const { link, token } = await connectPerson(system, 'full');
     const taskId = await create({ link, token }, 'cards');
@@ -303,7 +302,7 @@ describe('A task that cannot be recorded', () => {
   const behind = useUpstream(startScriptedUpstream, { system: { store: 'redis' } });
   afterEach(() => behind().system.signalStore('SIGCONT'));
 
-  it('UPS-01 is not given to the caller, who is told to try again', async () => {
+  it('UPS-01 a task that cannot be recorded is withheld, and the caller is told to retry', async () => {
     const { link, token } = await behind().connected('analytics');
     const task = { taskId: randomUUID(), status: 'working' };
     const stall = () => behind().system.signalStore('SIGSTOP');
@@ -325,8 +324,8 @@ describe('A task that cannot be recorded', () => {
   });
 });
 
-describe('The tasks of a caller', () => {
-  it('UPS-01 still work after a restart with another root secret', async () => {
+describe('Stored tasks', () => {
+  it('UPS-01 tasks still work after a restart with another root secret', async () => {
     const upstream = await startScriptedUpstream();
     const file = { resourceServer: { upstream: { url: upstream.url, defaultLevel: 'analytics' } } };
     const place = await createDeployment({ file });

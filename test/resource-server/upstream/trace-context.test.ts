@@ -1,4 +1,4 @@
-// What the operator's MCP server is told of the trace it is asked in (W3C Trace Context; MCP 2026-07-28, `_meta`): ours, or nothing.
+// W3C Trace Context; MCP 2026-07-28, `_meta`.
 import { expect } from 'chai';
 import { call } from '../../support/mcp.ts';
 import { PING, startScriptedUpstream, toolCall } from '../../support/upstream/scripted-upstream.ts';
@@ -22,7 +22,7 @@ function withMeta(meta: unknown): object {
   return { ...message, params: { ...message.params, _meta: meta } };
 }
 
-describe('TRC-02 The MCP server behind it, where traces are on,', () => {
+describe('TRC-02 Trace context for the upstream', () => {
   const settings: Record<string, string> = {};
   let collector: TraceCollector;
   before(async () => {
@@ -47,7 +47,7 @@ describe('TRC-02 The MCP server behind it, where traces are on,', () => {
       `the span of ${String(traceparent)}`,
     );
 
-  it('is asked in a span of ours, by header and in the message', async () => {
+  it('the upstream receives the context of our span, in the header and in the message', async () => {
     const { headers, body } = await send(toolCall('plain'));
     const asked = await askedIn(headers.traceparent);
     expect((body as Sent).params?._meta).to.deep.equal({ traceparent: headers.traceparent });
@@ -68,7 +68,7 @@ describe('TRC-02 The MCP server behind it, where traces are on,', () => {
     expect(request.name).to.equal('POST /connect/:connector/mcp');
   });
 
-  it('gets nothing of the trace of the client, which is linked', async () => {
+  it("the client's trace context is linked and not forwarded", async () => {
     const { headers, body } = await send(withMeta(META), HEADERS);
     expect(headers).to.not.have.any.keys('tracestate', 'baggage');
     expect(headers.traceparent).to.be.a('string').that.does.not.include(TRACE);
@@ -85,12 +85,12 @@ describe('TRC-02 The MCP server behind it, where traces are on,', () => {
     expect(request.links.map(({ spanId }) => spanId)).to.deep.equal(['00f067aa0ba902b7']);
   });
 
-  it('gets another one with every call', async () => {
+  it('each call has its own span', async () => {
     const [one, two] = [await send(PING), await send(PING)];
     expect(one.headers.traceparent).to.not.equal(two.headers.traceparent);
   });
 
-  it('gets messages that are no requests, or have something else there, as they are', async () => {
+  it('messages that are not requests, or have another value there, are forwarded unchanged', async () => {
     const odd = await send(withMeta('text'));
     expect((odd.body as Sent).params?._meta).to.equal('text');
     const notification = { jsonrpc: '2.0', method: 'notifications/progress', params: {} };
@@ -100,7 +100,7 @@ describe('TRC-02 The MCP server behind it, where traces are on,', () => {
     expect(progress).to.deep.equal(notification);
   });
 
-  it('that fails makes its span an error', async () => {
+  it('a failing upstream marks the span as an error', async () => {
     const { link, token } = await behind().connected('full');
     behind().upstream.respondWith((_req, res) => res.writeHead(503).end());
     const { status, headers } = await call(link, token, PING);
@@ -118,10 +118,10 @@ describe('TRC-02 The MCP server behind it, where traces are on,', () => {
   });
 });
 
-describe('TRC-03 The MCP server behind it, where traces are off,', () => {
+describe('TRC-03 Trace context while traces are off', () => {
   const behind = useUpstream(startScriptedUpstream);
 
-  it('gets no header of a trace, and of a message what its client wrote', async () => {
+  it('no trace header is sent, and messages are forwarded unchanged', async () => {
     const { link, token } = await behind().connected('full');
     await call(link, token, withMeta(META), { headers: HEADERS });
     await call(link, token, PING);
