@@ -1,5 +1,4 @@
 #!/usr/bin/env node
-// The command line, `gatehouse`: registers the commands and sets the exit code.
 import './settings/library-debug.ts';
 import { Command, CommanderError } from 'commander';
 import { addDoctorCommand } from './doctor/command.ts';
@@ -39,7 +38,7 @@ const program = new Command('gatehouse')
   .description('manage Gatehouse from the command line')
   .option('--json', 'print results and errors as JSON')
   .configureHelp({ showGlobalOptions: true })
-  // fail prints every error.
+  // `fail` prints every error.
   .configureOutput({ outputError: () => {} })
   .exitOverride()
   .addHelpText('after', HELP);

@@ -1,4 +1,3 @@
-// The server: settings, store, hosts, listen, and a clean stop.
 import './settings/library-debug.ts';
 import { developmentAccount } from './accounts/account.ts';
 import { isAdministrator } from './accounts/entitlement.ts';
@@ -12,7 +11,8 @@ import { SettingsError } from './settings/issues.ts';
 import type { Settings } from './settings/settings.ts';
 import { StoreNotOpened } from './store/store.ts';
 
-const WRONG_SETTINGS = 2;
+const EXIT_FAILED = 1;
+const EXIT_INVALID_SETTINGS = 2;
 
 async function main(): Promise<void> {
   const settings = loadSettings();
@@ -21,7 +21,7 @@ async function main(): Promise<void> {
   console.log(await greeting(settings, running));
 }
 
-/** What runs where and, in development, a link to paste. */
+/** Lists the addresses and, in development, a connect link. */
 async function greeting(settings: Settings, { store, urls }: Running): Promise<string> {
   const lines = [`${settings.productName} is running.`, '', ...hostLines(urls, settings)];
   if (settings.production || urls.resource === undefined) return lines.join('\n');
@@ -30,7 +30,7 @@ async function greeting(settings: Settings, { store, urls }: Running): Promise<s
     return [
       ...lines,
       '',
-      `Make a connect link${urls.console ? ' in the console, or' : ''}: npx gatehouse connector create --name "My connector" --level operations`,
+      `Create a connect link${urls.console ? ' in the console, or' : ''}: npx gatehouse connector create --name "My connector" --level operations`,
     ].join('\n');
   const link = connectLink(urls.resource, connector.id);
   return [
@@ -39,7 +39,7 @@ async function greeting(settings: Settings, { store, urls }: Running): Promise<s
     `Connect link "${connector.name}" (${connector.level}): ${link}`,
     `Add it to Claude Code: claude mcp add --transport http gatehouse ${link}`,
     '',
-    'Ctrl-C stops it.',
+    'Press Ctrl-C to stop.',
   ].join('\n');
 }
 
@@ -57,7 +57,7 @@ function hostLines(urls: Running['urls'], settings: Settings): string[] {
   }).flatMap(([name, url]) => (url ? [`  ${name.padEnd(20)}  ${url}`] : []));
 }
 
-/** The names of those whom a click lets into the console. */
+/** Returns the names of the development people who are administrators of the console. */
 function developmentAdministrators({ developmentIdp: idp, management }: Settings): string[] {
   const people = idp?.people ?? [];
   return people
@@ -67,11 +67,11 @@ function developmentAdministrators({ developmentIdp: idp, management }: Settings
     .map(({ name }) => name);
 }
 
-/** A person at the terminal does not want to wait; a deployment does. */
+/** Ctrl-C stops without `drain`. A second signal exits at once. */
 function stopOnSignal(running: Running, drain: number): void {
   let isStopping = false;
   const stop = async (seconds: number) => {
-    if (isStopping) process.exit(1);
+    if (isStopping) process.exit(EXIT_FAILED);
     isStopping = true;
     await running.stop(seconds);
     process.exit(0);
@@ -83,9 +83,9 @@ function stopOnSignal(running: Running, drain: number): void {
 try {
   await main();
 } catch (error) {
-  const isWrongSetting =
+  const isInvalidSetting =
     error instanceof SettingsError || error instanceof ListenError || error instanceof ThemeError;
-  const isExplained = isWrongSetting || error instanceof StoreNotOpened;
+  const isExplained = isInvalidSetting || error instanceof StoreNotOpened;
   console.error(isExplained ? error.message : error);
-  process.exit(isWrongSetting ? WRONG_SETTINGS : 1);
+  process.exit(isInvalidSetting ? EXIT_INVALID_SETTINGS : EXIT_FAILED);
 }

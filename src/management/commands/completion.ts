@@ -1,4 +1,3 @@
-// The command `completion`. Its shell scripts are generated from the registered commands.
 import { Argument, type Command } from 'commander';
 
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
