@@ -163,7 +163,7 @@ function authorization(
     for (const uri of [ctx.query.redirect_uri ?? []].flat()) {
       const isOurs = isOwnOrigin(engine.redirectPolicy, uri);
       if (isOurs || hasEmptyPort(uri))
-        throw new HttpError(400, 'invalid_redirect_uri', 'the return address cannot be used');
+        throw new HttpError(400, 'invalid_redirect_uri', 'the redirect_uri is not allowed');
     }
     return next();
   };

@@ -104,7 +104,7 @@ const DESCRIPTIONS: Record<string, string> = {
   'grant request is invalid':
     'the code or refresh token is unknown, expired, used or revoked, or belongs to another client; connect again',
   'client authentication failed':
-    'the client is not registered any more, or did not authenticate as it registered; register again',
+    'the client is no longer registered, or did not authenticate as it registered; register again',
   'invalid DPoP key binding': `the DPoP proof must be a JWT of type dpop+jwt, signed (${DPOP_ALGORITHMS.join(', ')}) with the key whose public part is in its header`,
 };
 

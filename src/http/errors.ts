@@ -42,7 +42,7 @@ export function notFound(description = 'there is nothing at this address'): Http
 
 /** Pass `Allow` unless the response has it already (RFC 9110 section 15.5.6). */
 export function methodNotAllowed(headers: { Allow?: string } = {}): HttpError {
-  return new HttpError(405, 'invalid_request', 'this address does not answer to that method', {
+  return new HttpError(405, 'invalid_request', 'this address does not support the method', {
     headers: headers.Allow === undefined ? {} : { Allow: headers.Allow },
   });
 }
@@ -70,9 +70,14 @@ export function tooManyRequests(retryAfterSeconds: number): HttpError {
 export function asHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error;
   if (isStoreFault(error)) return unavailable(error);
-  return new HttpError(500, 'server_error', 'something went wrong on our side; it was logged', {
-    cause: error,
-  });
+  return new HttpError(
+    500,
+    'server_error',
+    'an internal error occurred, and the server has logged it',
+    {
+      cause: error,
+    },
+  );
 }
 
 /** The engine wraps the errors of its adapter. */

@@ -113,7 +113,7 @@ export async function checkClients({
       const details = { what: provider.issuer, reason: response, remedy: advice };
       if (result === 'refused')
         logger.warn(details, 'the identity provider refuses Gatehouse: nobody can sign in there');
-      else logger.warn(details, 'the identity provider does not answer as it should');
+      else logger.warn(details, 'the identity provider is unreachable or sends invalid responses');
     }),
   );
 }

@@ -99,7 +99,7 @@ export function ensureLoginUid(ctx: Koa.Context, cookie: LoginCookie): string {
 export function requireLoginUid(ctx: Koa.Context, cookie: LoginCookie): string {
   const uid = findLoginUid(ctx, cookie);
   if (uid !== undefined) return uid;
-  throw new HttpError(400, 'expired', 'this sign-in is over, or belongs to another browser');
+  throw new HttpError(400, 'expired', 'this sign-in has ended, or belongs to another browser');
 }
 
 function findLoginUid(ctx: Koa.Context, { name, prefix, signed }: LoginCookie): string | undefined {

@@ -98,7 +98,7 @@ export function requireProvider(
 ): IdentityProvider {
   const provider = providers.find((candidate) => candidate.id === id);
   if (provider) return provider;
-  throw new HttpError(404, 'not_found', 'there is no such identity provider');
+  throw new HttpError(404, 'not_found', 'there is no identity provider with this id');
 }
 
 /** Returns the only provider, or the one that the login hint's e-mail domain selects. */

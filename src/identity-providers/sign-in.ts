@@ -146,7 +146,11 @@ export function handleCallback(
 /** Throws 503 if the account was enabled within this second, or by a faster clock: the session would be invalid and sign-in would loop. */
 function requireEnabledBefore(account: Account, now: number): void {
   if (account.disabledAt !== undefined || isValidSince(account, now)) return;
-  throw unavailable(new Error('the account was enabled at a time that is still to come'));
+  throw unavailable(
+    new Error(
+      'the account was enabled within this second, or the clock of another process is ahead',
+    ),
+  );
 }
 
 /** Shows the page on which the person chooses a provider. It marks the last choice. */

@@ -46,7 +46,7 @@ export function trackActiveRequests(
   const endedKinds = new Set<RequestKind>();
   const stop = (request: Revalidated) => {
     active.delete(request);
-    request.controller.abort(unavailable(new ProcessStops('the process stops')));
+    request.controller.abort(unavailable(new ProcessStops('the process is stopping')));
   };
   const revalidate = (request: Revalidated) => {
     request.revalidate().catch((reason: unknown) => {

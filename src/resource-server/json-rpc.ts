@@ -34,15 +34,11 @@ export async function readBody(
     throw new HttpError(
       400,
       'invalid_request',
-      `JSON is nested at most ${MAX_DEPTH} levels deep here`,
+      `the JSON is nested more than ${MAX_DEPTH} levels deep`,
     );
   const body = parse(text, keepBigIntegers);
   if (Array.isArray(body) && body.length > MAX_MESSAGES)
-    throw new HttpError(
-      400,
-      'invalid_request',
-      `a batch has at most ${MAX_MESSAGES} messages here`,
-    );
+    throw new HttpError(400, 'invalid_request', `the batch has more than ${MAX_MESSAGES} messages`);
   return body;
 }
 

@@ -89,7 +89,7 @@ function acceptedFrom(match: MatchInFile, asserters: readonly Asserter[]): Accep
   }
   const named = asserters.find(({ id }) => id === match.provider);
   if (named) return { via: named.via, issuers: [named.issuer] };
-  throw new Error(`a rule names the provider ${match.provider}, which is not there`);
+  throw new Error(`a rule names the provider ${match.provider}, which does not exist`);
 }
 
 function signInProviders(asserters: readonly Asserter[]): Asserter[] {

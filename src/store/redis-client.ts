@@ -97,7 +97,7 @@ function createClient(address: RedisAddress): RedisClient {
 
 function whenReady(client: RedisClient): Promise<void> {
   return new Promise((resolve, reject) => {
-    let reason: Error = new Error('no answer');
+    let reason: Error = new Error('no response');
     const remember = (error: Error) => {
       reason = error;
     };

@@ -208,7 +208,7 @@ function channels(
     try {
       await subscriber.subscribe(...subscribed);
     } catch (error) {
-      logger?.warn({ err: error }, 'subscribing to change notices failed, retrying');
+      logger?.warn({ err: error }, 'subscribing to changes failed, retrying');
       setTimeout(resubscribe, RESUBSCRIBE_DELAY_MS).unref();
     }
   };

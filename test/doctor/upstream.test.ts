@@ -100,8 +100,8 @@ describe("doctor's check of the MCP server", () => {
     const [port] = await freePorts(1);
     const places = {
       [`http://127.0.0.1:${port}/mcp`]: 'connection refused',
-      'http://no-such-host.invalid/mcp': 'without an address',
-      [`https://127.0.0.1:${new URL(String(servers[0]?.url)).port}/mcp`]: 'does not speak TLS',
+      'http://no-such-host.invalid/mcp': 'does not resolve',
+      [`https://127.0.0.1:${new URL(String(servers[0]?.url)).port}/mcp`]: 'fails the TLS handshake',
     };
     for (const [url, says] of Object.entries(places)) {
       const [finding, ...more] = await check(url);
@@ -125,14 +125,14 @@ describe("doctor's check of the MCP server", () => {
     'returns 500': [(_req, res) => res.writeHead(500).end('boom'), /answers HTTP 500/],
     'returns a web page': [
       (_req, res) => res.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Hello'),
-      /does not answer as MCP requires/,
+      /sends a response that is not valid MCP/,
     ],
     'returns JSON that is no JSON-RPC message': [
       (_req, res) => res.writeHead(200, { 'content-type': 'application/json' }).end('{"a":1}'),
-      /does not answer as MCP requires/,
+      /sends a response that is not valid MCP/,
     ],
-    'returns an empty result': [emptyResult, /does not answer as MCP requires/],
-    'closes connections': [(req) => void req.socket.destroy(), /cuts the connection/],
+    'returns an empty result': [emptyResult, /sends a response that is not valid MCP/],
+    'closes connections': [(req) => void req.socket.destroy(), /closes the connection/],
     'sends an endless response': [
       (_req, res) => {
         res.writeHead(200, { 'content-type': 'text/event-stream' });

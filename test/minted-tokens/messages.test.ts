@@ -38,7 +38,7 @@ describe('Limits on messages to the MCP server', () => {
   }
 
   it('a message that is nested more than a hundred levels deep is refused before any other check', async () => {
-    const most = 'nested at most 100 levels';
+    const most = 'nested more than 100 levels';
     expectRefused(await send('['.repeat(1_000_000)), most);
     expectRefused(await send('{"a":'.repeat(150_000)), most);
     expectRefused(await send('['.repeat(101) + ']'.repeat(101)), most);
@@ -57,7 +57,7 @@ describe('Limits on messages to the MCP server', () => {
     const batch = (size: number) =>
       JSON.stringify(Array.from({ length: size }, (_, id) => callOf({}, id)));
     expect((await send(batch(20))).status).to.equal(200);
-    expectRefused(await send(batch(21)), 'at most 20 messages');
+    expectRefused(await send(batch(21)), 'more than 20 messages');
   });
 
   const LONG = 'x'.repeat(100_000);

@@ -304,7 +304,8 @@ export function limitFetches<T>(
     const fetching = inProgress.get(url);
     if (fetching) return fetching;
     const wait = await quota?.take(new URL(url).host);
-    if (wait !== undefined) throw new TooManyFetches('too many documents were asked for', wait);
+    if (wait !== undefined)
+      throw new TooManyFetches('too many metadata documents were requested', wait);
     requireNoFailure(url);
     return inProgress.get(url) ?? start(url, quota);
   };

@@ -86,7 +86,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
   const clients = registeredClients(store, settings.lifetimes, now, copies.touch, preRegistered);
   const uses = openUseRecorder(store, (error) =>
-    logger.error({ err: error, what: 'use' }, 'a follow-up failed'),
+    logger.error({ err: error, what: 'use' }, 'a task after the token response failed'),
   );
   const grants = grantModels({
     store,

@@ -26,7 +26,9 @@ export function grantEvents({
   now,
 }: GrantEventOptions): Pick<GrantModelOptions, 'onEnded' | 'onExchanged' | 'onRefreshed'> {
   const attempt = async (what: string, work: Promise<unknown>) => {
-    await work.catch((error: unknown) => logger.error({ err: error, what }, 'a follow-up failed'));
+    await work.catch((error: unknown) =>
+      logger.error({ err: error, what }, 'a task after the token response failed'),
+    );
   };
   return {
     async onEnded(grantId, record, reason) {

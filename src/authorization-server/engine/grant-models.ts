@@ -167,7 +167,7 @@ export function codeModel(options: GrantModelOptions, records: RequestGrants): P
       const after = await records.change(String(payload.grantId), (record) =>
         record.code ? KEEP : { ...record, code: { payload: withinGrant(record, issued) } },
       );
-      if (!after) throw new errors.AccessDenied('the connection was ended meanwhile');
+      if (!after) throw new errors.AccessDenied('the connection has just been ended');
     },
     async find(id) {
       const code = (await records.resolve(id, 'code'))?.record.code;
@@ -273,7 +273,7 @@ function refreshTokenModel(options: GrantModelOptions, records: RequestGrants): 
       await completeRedemption(options, records, 'refresh token saved', (record) => {
         // The person reduced the grant since the code was read. A retry gets the reduced scope.
         if (record.code?.payload.scope !== payload.scope)
-          throw temporarilyUnavailable(new Error('the grant has changed meanwhile'));
+          throw temporarilyUnavailable(new Error('the grant was changed concurrently'));
         return { ...record, refresh };
       });
     },

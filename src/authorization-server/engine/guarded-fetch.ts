@@ -127,9 +127,9 @@ async function readDocument(response: IncomingMessage): Promise<FetchedDocument>
 
 function requireJson({ statusCode = 0, headers }: IncomingMessage): void {
   if (statusCode === 429 || statusCode >= 500)
-    throw new DocumentUnreachable(`the document was answered with status ${statusCode}`);
+    throw new DocumentUnreachable(`the host of the document returned status ${statusCode}`);
   if (statusCode !== 200)
-    throw new DocumentRefused(`the document was answered with status ${statusCode}`);
+    throw new DocumentRefused(`the host of the document returned status ${statusCode}`);
   if (!JSON_TYPE.test(headers['content-type'] ?? ''))
     throw new DocumentRefused('the metadata document is not JSON');
 }

@@ -172,7 +172,7 @@ export const ID_JAG_ERRORS = {
   wrong_algorithm: invalidGrant(
     'the assertion is not signed with a public-key algorithm known here',
   ),
-  unknown_issuer: invalidGrant('the issuer of the assertion is not trusted here'),
+  unknown_issuer: invalidGrant('the issuer of the assertion is not trusted'),
   bad_signature: invalidGrant(
     'the signature of the assertion is not by a published key of its issuer',
   ),
@@ -212,7 +212,7 @@ export const ID_JAG_ERRORS = {
   not_entitled: invalidGrant('the person may not use this connect link'),
   used_up: invalidGrant('this connect link was used up; ask for a fresh connect link'),
   replayed: invalidGrant('the assertion was already used; get a fresh one'),
-  grant_over: invalidGrant('the grant of this assertion ended meanwhile; get a fresh one'),
+  grant_over: invalidGrant('the grant of this assertion has ended; get a new assertion'),
 } as const satisfies Record<string, ErrorEntry>;
 
 export type IdJagErrorCode = keyof typeof ID_JAG_ERRORS;

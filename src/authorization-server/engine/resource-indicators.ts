@@ -36,7 +36,7 @@ export function resourceIndicators(policy: TokenPolicy, signingKid: () => string
     enabled: true,
     /** `canonicalAuthorizationRequest` has already added the default connector, if there is one. */
     defaultResource(_ctx: KoaContextWithOIDC, _client: unknown, oneOf?: string[]): string {
-      if (oneOf) throw new errors.InvalidTarget('ask for one resource at a time');
+      if (oneOf) throw new errors.InvalidTarget('request one resource at a time');
       throw new errors.InvalidTarget(NO_RESOURCE);
     },
     useGrantedResource: () => true,
@@ -66,7 +66,7 @@ function grantedIn(ctx: KoaContextWithOIDC, resource: string) {
 /** Refreshes the cached connector, which the code exchange reads again. Accepts a used-up link, because the person may have a use of it. */
 async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, resource: string) {
   if (Array.isArray(ctx.oidc.params?.resource))
-    throw new errors.InvalidTarget('ask for one resource at a time');
+    throw new errors.InvalidTarget('request one resource at a time');
   const id = connectorIdOf(policy.resourceUrl, resource);
   const connector = id === undefined ? undefined : await policy.refreshConnector(id);
   if (!connector || !isUsable(connector, policy.now()))

@@ -142,5 +142,5 @@ async function requireOwnConnection(
 ) {
   const connection = await findConnection(options, grant);
   if (connection?.account.id === account.id) return connection;
-  throw new HttpError(404, 'not_found', 'you have no such connection');
+  throw new HttpError(404, 'not_found', 'you have no connection with this id');
 }

@@ -92,9 +92,9 @@ async function requireClient(
     provider.Client.find(id).catch(rethrowAsInvalidClient),
     requireAllowedClient(store, id),
   ]);
-  if (!client) throw new HttpError(400, 'invalid_client', 'the app is not registered any more');
+  if (!client) throw new HttpError(400, 'invalid_client', 'the app is no longer registered');
   if (!client.redirectUriAllowed(redirectUri) || isOwnOrigin(redirectPolicy, redirectUri)) {
-    throw new HttpError(400, 'invalid_redirect_uri', 'the app no longer has this return address');
+    throw new HttpError(400, 'invalid_redirect_uri', 'the app no longer has this redirect URI');
   }
   const kind = preRegistered.has(id)
     ? 'pre-registered'
@@ -107,17 +107,13 @@ async function requireClient(
 /** Throws 403 `client_revoked` if an administrator revoked the client. */
 export async function requireAllowedClient(store: Store, id: string): Promise<void> {
   if ((await revokedSince(store, id)) === undefined) return;
-  throw new HttpError(
-    403,
-    'client_revoked',
-    'an administrator does not let anybody connect this app',
-  );
+  throw new HttpError(403, 'client_revoked', 'an administrator has revoked this app');
 }
 
 /** The engine rejects a client that became invalid. Server faults are rethrown unchanged. */
 function rethrowAsInvalidClient(error: unknown): never {
   if (error instanceof errors.OIDCProviderError && error.statusCode < 500)
-    throw new HttpError(400, 'invalid_client', 'the app is not registered any more', {
+    throw new HttpError(400, 'invalid_client', 'the app is no longer registered', {
       cause: error,
     });
   throw error;
@@ -140,7 +136,7 @@ async function requireAccount(
   const accountId = interaction.session?.accountId;
   const account = accountId === undefined ? undefined : await findAccount(store, accountId);
   if (account && account.forgottenAt === undefined) return account;
-  throw new HttpError(400, 'expired', 'nobody is signed in any more');
+  throw new HttpError(400, 'expired', 'the sign-in session has expired');
 }
 
 /** The content on which the decision depends. If it has changed by the time of the approval, the page is shown again. */

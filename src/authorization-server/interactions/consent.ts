@@ -111,7 +111,7 @@ export async function decideConsent(
       if (isChanged || refusal) return showConsent(options, ctx, interaction, true);
       return approve(options, ctx, interaction, request, form);
     default:
-      throw new HttpError(400, 'invalid_request', 'choose to approve or to deny');
+      throw new HttpError(400, 'invalid_request', 'choose one of the buttons on the page');
   }
 }
 

@@ -56,7 +56,7 @@ export function interactions(options: InteractionOptions): Koa.Middleware {
     try {
       const interaction = await requireInteraction(options.provider, ctx, uid);
       if (interaction.prompt.name !== 'consent')
-        throw new HttpError(400, 'expired', 'nobody is signed in yet');
+        throw new HttpError(400, 'expired', 'no person has signed in yet');
       await decideConsent(options, ctx, interaction, form);
     } catch (error) {
       if (!isExpired(error) || !(await handleResubmission(options, ctx, uid, form))) throw error;

@@ -75,7 +75,7 @@ export async function closeSession(options: ConsoleOptions, ctx: Koa.Context): P
 }
 
 export function notAdministrator(): HttpError {
-  return new HttpError(403, 'not_administrator', 'the account is not one of the administrators');
+  return new HttpError(403, 'not_administrator', 'the account is not an administrator');
 }
 
 /** Throws 403 if the form is not from a page of this session. */

@@ -205,14 +205,14 @@ function limited(
 
 const REASONS: Record<string, string> = {
   ECONNREFUSED: 'does not listen (connection refused)',
-  ECONNRESET: 'cuts the connection',
-  UND_ERR_SOCKET: 'cuts the connection',
-  ENOTFOUND: 'has a name without an address (ENOTFOUND)',
-  EAI_AGAIN: 'has a name that cannot be looked up (EAI_AGAIN)',
-  EHOSTUNREACH: 'cannot be reached from here (EHOSTUNREACH)',
-  ENETUNREACH: 'cannot be reached from here (ENETUNREACH)',
+  ECONNRESET: 'closes the connection',
+  UND_ERR_SOCKET: 'closes the connection',
+  ENOTFOUND: 'has a name that does not resolve (ENOTFOUND)',
+  EAI_AGAIN: 'has a name that cannot be resolved at present (EAI_AGAIN)',
+  EHOSTUNREACH: 'cannot be reached from this machine (EHOSTUNREACH)',
+  ENETUNREACH: 'cannot be reached from this machine (ENETUNREACH)',
   ERR_TLS_CERT_ALTNAME_INVALID: 'has a certificate for another name',
-  CERT_HAS_EXPIRED: 'has a certificate that has expired',
+  CERT_HAS_EXPIRED: 'has an expired certificate',
 };
 
 /** `fetch` throws a TypeError whose cause is the network error. */
@@ -220,8 +220,8 @@ function reasonOf(error: unknown): string {
   const { cause } = error as { cause?: NodeJS.ErrnoException };
   const { code = '', message = '' } = cause ?? {};
   if (/CERT|VERIFY|ISSUER/.test(code) && REASONS[code] === undefined)
-    return `has a certificate that is not trusted here (${code})`;
-  if (/SSL|EPROTO/.test(code)) return `does not speak TLS as it should (${code})`;
+    return `has a certificate that this machine does not trust (${code})`;
+  if (/SSL|EPROTO/.test(code)) return `fails the TLS handshake (${code})`;
   return REASONS[code] ?? `cannot be reached (${code || message || 'no reason is known'})`;
 }
 
@@ -233,7 +233,7 @@ function otherFault(error: unknown, signal: AbortSignal, timeoutMs: number): Dis
     const message = `answers with the error ${error.code} (${printable(error.message)})`;
     return new DiscoveryError('failing', message, { cause: error });
   }
-  const message = `does not answer as MCP requires (${printable((error as Error).message)})`;
+  const message = `sends a response that is not valid MCP (${printable((error as Error).message)})`;
   return new DiscoveryError('not-mcp', message, { cause: error });
 }
 
@@ -289,19 +289,18 @@ export function listOf(names: readonly string[]): string {
 }
 
 const VERIFY_CALLER =
-  'have the MCP server verify the header gatehouse-caller: keys at {authUrl}/oauth/jwks, issuer authUrl, audience resourceServer.upstream.url as it is written; sub may be gatehouse';
+  'configure the MCP server to verify the header gatehouse-caller: keys at {authUrl}/oauth/jwks, issuer authUrl, audience exactly resourceServer.upstream.url; sub may be gatehouse';
 
 const REMEDIES: Record<DiscoveryFault, string> = {
   unreachable:
-    'check resourceServer.upstream.url, that the MCP server runs, and that this machine may connect to it',
-  timeout: 'check that the MCP server answers from this machine, and how long it takes',
+    'check resourceServer.upstream.url, that the MCP server runs, and that no firewall blocks this machine',
+  timeout: 'check that this machine reaches the MCP server, and how long its response takes',
   rejected: VERIFY_CALLER,
   redirected:
-    'set resourceServer.upstream.url to the address that answers itself, path and slash included: redirects are not followed',
+    'set resourceServer.upstream.url to the final address, including its path and slash: redirects are not followed',
   'not-found': 'check the path of resourceServer.upstream.url (often /mcp)',
   failing: 'see the log of the MCP server',
-  'too-large':
-    'have the MCP server list fewer tools, or raise resourceServer.upstream.maxAnswerBytes',
+  'too-large': 'reduce the number of tools, or raise resourceServer.upstream.maxAnswerBytes',
   'not-mcp': 'check that resourceServer.upstream.url is an MCP server with Streamable HTTP',
 };
 
@@ -342,7 +341,7 @@ export async function checkUpstream(
     const remedy = `correct the names in resourceServer.upstream.tools; the MCP server has ${listOf(tools.map(({ name }) => name))}`;
     logger.warn(
       { what, reason: `it has no tool ${listOf(missing)}`, remedy },
-      'the MCP server lacks tools that the settings name',
+      'the MCP server lacks tools that are in the settings',
     );
   } catch (error) {
     if (signal.aborted) return;

@@ -210,7 +210,10 @@ async function auditMessages(
     }
     return undefined;
   } catch (error) {
-    services.logger.error({ err: error }, 'a call could not be recorded');
+    services.logger.error(
+      { err: error },
+      'a call was refused, because the audit log could not record it',
+    );
     const failure = { code: INTERNAL_ERROR, message: AUDIT_FAILED };
     return messages.filter(isRequest).map(({ id }) => errorResponse(id, failure));
   }
@@ -338,7 +341,7 @@ function startTimeout(timeout: number) {
 }
 
 function gatewayTimeout(seconds: number): HttpError {
-  const message = 'the MCP server behind this address took too long; try again in a moment';
+  const message = 'the MCP server behind this address timed out; try again in a moment';
   const cause = new Error(`the upstream sent nothing for ${seconds} s`);
   return new HttpError(504, 'gateway_timeout', message, { cause });
 }
@@ -376,7 +379,7 @@ async function* streamEvents(
         if (fault.status >= 500) {
           // The status is already sent, so only the log and the metrics show the fault.
           requestContext(ctx).failure = { code: fault.code };
-          services.logger.warn({ err: fault.cause ?? fault }, 'a stream of the upstream broke');
+          services.logger.warn({ err: fault.cause ?? fault }, 'a stream of the MCP server failed');
         }
         return (id) => errorResponse(id, { code: SERVER_ERROR, message: fault.message });
       },

@@ -130,10 +130,10 @@ async function filterText(text: string, filter: FilterMessage): Promise<string> 
   const parsed: unknown = JSON.parse(text);
   const messages: unknown[] = Array.isArray(parsed) ? parsed : [parsed];
   if (messages.length === 0 || !messages.every(isMessage))
-    throw badGateway(new Error('the upstream answered with something other than JSON-RPC'));
+    throw badGateway(new Error('the response of the upstream is not JSON-RPC'));
   const filtered = await filterAll(messages, filter);
   if (filtered.length === 0)
-    throw badGateway(new Error('the upstream answered with nothing for this caller'));
+    throw badGateway(new Error('the response of the upstream has no message for this caller'));
   if (isUnchanged(filtered, messages)) return text;
   return JSON.stringify(Array.isArray(parsed) ? filtered : filtered[0]);
 }
@@ -202,7 +202,7 @@ function upstreamRefusal(
 /** The upstream is unreachable or its response is invalid. The cause is logged, and nothing of it is sent. */
 export function badGateway(cause: unknown): HttpError {
   const message =
-    'the MCP server behind this address did not answer as it should; try again in a moment';
+    'the MCP server behind this address is unreachable or sent an invalid response; try again in a moment';
   return new HttpError(502, 'bad_gateway', message, { cause });
 }
 

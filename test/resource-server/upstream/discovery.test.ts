@@ -52,7 +52,7 @@ describe('The check of the upstream at startup', () => {
         const log = await startAndWatch(place, (lines) => warnings(lines).length > 0);
         expect(warnings(log)).to.have.length(1);
         expect(warnings(log)[0]).to.include({
-          msg: 'the MCP server lacks tools that the settings name',
+          msg: 'the MCP server lacks tools that are in the settings',
           what: upstream.url,
           reason: 'it has no tool Cards',
         });
