@@ -9,18 +9,18 @@ const WAIT = { 'retry-after': '2', 'cache-control': 'no-store' };
 
 let clock = 0;
 
-type Told = { status: number; body?: object | string; headers?: Record<string, string> };
+type Response = { status: number; body?: object | string; headers?: Record<string, string> };
 
-/** One exchange after another, each of ten milliseconds. Without `told` the connection broke. */
+/** The next exchange, which takes ten milliseconds. Without `response` the connection broke. */
 function exchange(
   target: string,
   sent: Record<string, string>,
-  told?: Told,
+  response?: Response,
   more: Partial<Exchange> = {},
 ): Exchange {
   const [method = '', address = ''] = target.split(' ');
   const began = (clock += 100);
-  const body = told?.body ?? '';
+  const body = response?.body ?? '';
   return {
     began,
     ended: began + 10,
@@ -29,9 +29,9 @@ function exchange(
     url: new URL(address, AUTH),
     form: new URLSearchParams(sent),
     bearer: undefined,
-    answer: told && {
-      status: told.status,
-      headers: new Headers(told.headers),
+    answer: response && {
+      status: response.status,
+      headers: new Headers(response.headers),
       text: typeof body === 'string' ? body : JSON.stringify(body),
     },
     ...more,
@@ -48,25 +48,27 @@ const tokens = (id: string) => ({
   body: { access_token: accessToken(id), refresh_token: id },
 });
 const refused = (error: string) => ({ status: 400, body: { error } });
-const putOff = { status: 503, headers: WAIT, body: { error: 'temporarily_unavailable' } };
+const unavailable = { status: 503, headers: WAIT, body: { error: 'temporarily_unavailable' } };
 
-const redeem = (code: string, told?: Told) => exchange('POST /oauth/token', { code }, told);
-const refresh = (token: string, told?: Told) =>
-  exchange('POST /oauth/token', { refresh_token: token }, told);
-const revoke = (token: string, told: Told) => exchange('POST /oauth/revoke', { token }, told);
-const call = (id: string, told: Told, more: Partial<Exchange> = {}) =>
-  exchange(`POST ${LINK}`, {}, told, { bearer: accessToken(id), ...more });
+const redeem = (code: string, response?: Response) =>
+  exchange('POST /oauth/token', { code }, response);
+const refresh = (token: string, response?: Response) =>
+  exchange('POST /oauth/token', { refresh_token: token }, response);
+const revoke = (token: string, response: Response) =>
+  exchange('POST /oauth/revoke', { token }, response);
+const call = (id: string, response: Response, more: Partial<Exchange> = {}) =>
+  exchange(`POST ${LINK}`, {}, response, { bearer: accessToken(id), ...more });
 
-const FINE: Record<string, () => Exchange[]> = {
-  'a code, a refresh, a fault and its repetition': () => [
+const VALID: Record<string, () => Exchange[]> = {
+  'an exchange, a refresh that gets 503, and its retry': () => [
     redeem('c', tokens('r0')),
-    refresh('r0', putOff),
+    refresh('r0', unavailable),
     refresh('r0', tokens('r1')),
     call('r1', { status: 200 }),
   ],
-  'a refusal after a revocation that was asked for and perhaps not carried out': () => [
+  'a refusal after a revocation that got 503': () => [
     redeem('c', tokens('r0')),
-    revoke('r0', putOff),
+    revoke('r0', unavailable),
     refresh('r0', refused('invalid_grant')),
     call('r0', { status: 401 }),
   ],
@@ -76,64 +78,64 @@ const FINE: Record<string, () => Exchange[]> = {
     refresh('r0', refused('invalid_grant')),
     call('r0', { status: 410 }),
   ],
-  'a code that is refused after its first answer was lost': () => [
-    redeem('c', putOff),
+  'a refused code whose first response was lost': () => [
+    redeem('c', unavailable),
     redeem('c', refused('invalid_grant')),
   ],
-  'a call without a token, and one with a token that has expired': () => [
+  'a refused call without a token and one with an expired token': () => [
     exchange(`POST ${LINK}`, {}, { status: 401 }),
     call('r0', { status: 401 }, { bearer: accessToken('r0', 1), at: 2 }),
   ],
-  'a call within a minute of the revocation': () => [
+  'a successful call within a minute of the revocation': () => [
     redeem('c', tokens('r0')),
     revoke('r0', { status: 200 }),
     call('r0', { status: 200 }),
   ],
-  'a page that says try again': () => [
+  'a 503 page that says to try again': () => [
     exchange('GET /oauth/authorize', {}, { status: 503, headers: WAIT, body: '<h1>Try again' }),
   ],
 };
 
-const WRONG: Record<string, [RegExp, () => Exchange[]]> = {
-  'an answer that takes too long': [
+const INVALID: Record<string, [RegExp, () => Exchange[]]> = {
+  'a response that takes too long': [
     /took 1501 ms/,
-    () => [{ ...refresh('r0', putOff), began: 0, ended: 1501 }],
+    () => [{ ...refresh('r0', unavailable), began: 0, ended: 1501 }],
   ],
-  'a connection that breaks': [/connection broke/, () => [refresh('r0')]],
-  'a server error': [/not 503/, () => [refresh('r0', { ...putOff, status: 500 })]],
-  'a fault that does not say when to come back': [
+  'a broken connection': [/connection broke/, () => [refresh('r0')]],
+  'a 500 response': [/not 503/, () => [refresh('r0', { ...unavailable, status: 500 })]],
+  'a 503 response without Retry-After': [
     /no Retry-After/,
-    () => [refresh('r0', { ...putOff, headers: { 'cache-control': 'no-store' } })],
+    () => [refresh('r0', { ...unavailable, headers: { 'cache-control': 'no-store' } })],
   ],
-  'a fault that may be cached': [
+  'a cacheable 503 response': [
     /may be cached/,
-    () => [refresh('r0', { ...putOff, headers: { 'retry-after': '2' } })],
+    () => [refresh('r0', { ...unavailable, headers: { 'retry-after': '2' } })],
   ],
-  'a fault with another error code': [
+  'a 503 response with another error code': [
     /another error code/,
-    () => [refresh('r0', { ...putOff, body: { error: 'server_error' } })],
+    () => [refresh('r0', { ...unavailable, body: { error: 'server_error' } })],
   ],
-  'a fault in HTML for a client': [
+  'a 503 response to a client in HTML': [
     /another error code/,
-    () => [refresh('r0', { ...putOff, body: '<h1>Try again</h1>' })],
+    () => [refresh('r0', { ...unavailable, body: '<h1>Try again</h1>' })],
   ],
-  'a fault in JSON for a person': [
+  'a 503 response to a browser in JSON': [
     /does not say what to do/,
-    () => [exchange('GET /interaction/x', {}, putOff)],
+    () => [exchange('GET /interaction/x', {}, unavailable)],
   ],
-  'a fault that asks to sign in': [
+  'a 503 response with WWW-Authenticate': [
     /asks to sign in/,
-    () => [call('r0', { ...putOff, headers: { ...WAIT, 'www-authenticate': 'Bearer' } })],
+    () => [call('r0', { ...unavailable, headers: { ...WAIT, 'www-authenticate': 'Bearer' } })],
   ],
-  'keys that are not served': [
+  'a 503 response from the JWKS endpoint': [
     /needs no store/,
-    () => [exchange('GET /oauth/jwks', {}, { ...putOff })],
+    () => [exchange('GET /oauth/jwks', {}, { ...unavailable })],
   ],
-  'a refresh token that is refused': [
+  'a refused refresh token that was not revoked': [
     /refused with invalid_grant/,
     () => [redeem('c', tokens('r0')), refresh('r0', refused('invalid_grant'))],
   ],
-  'a client that is refused, whatever was revoked': [
+  'a refused client': [
     /refused with invalid_client/,
     () => [
       redeem('c', tokens('r0')),
@@ -141,7 +143,7 @@ const WRONG: Record<string, [RegExp, () => Exchange[]]> = {
       refresh('r0', refused('invalid_client')),
     ],
   ],
-  'a token that is refused although another one was revoked': [
+  'a refused token after the revocation of another grant': [
     /refused with invalid_grant/,
     () => [
       redeem('c', tokens('r0')),
@@ -150,19 +152,19 @@ const WRONG: Record<string, [RegExp, () => Exchange[]]> = {
       refresh('r0', refused('invalid_grant')),
     ],
   ],
-  'a code that is refused the first time': [
+  'a refused code that was not redeemed': [
     /refused with invalid_grant/,
     () => [redeem('c', refused('invalid_grant'))],
   ],
-  'a call that is refused': [
+  'a refused call with a valid token': [
     /refused/,
     () => [redeem('c', tokens('r0')), call('r0', { status: 401 })],
   ],
-  'a code that is redeemed twice': [
+  'two successful exchanges of a code': [
     /redeemed twice/,
     () => [redeem('c', tokens('r0')), redeem('c', tokens('s0'))],
   ],
-  'a refresh after the revocation of an earlier token of the family': [
+  'a successful refresh after the revocation of an earlier token of the family': [
     /after the end/,
     () => [
       redeem('c', tokens('r0')),
@@ -171,7 +173,7 @@ const WRONG: Record<string, [RegExp, () => Exchange[]]> = {
       refresh('r1', tokens('r2')),
     ],
   ],
-  'a call more than a minute after the revocation': [
+  'a successful call more than a minute after the revocation': [
     /after the end/,
     () => {
       const ended = [redeem('c', tokens('r0')), revoke('r0', { status: 200 })];
@@ -180,22 +182,22 @@ const WRONG: Record<string, [RegExp, () => Exchange[]]> = {
   ],
 };
 
-describe('A history', () => {
-  for (const [what, exchanges] of Object.entries(FINE))
-    it(`of ${what} is as it should be`, () => {
+describe('The check of recorded histories', () => {
+  for (const [what, exchanges] of Object.entries(VALID))
+    it(`a history with ${what} has no violation`, () => {
       expect(violations(exchanges())).to.deep.equal([]);
     });
 
-  for (const [what, [found, exchanges]] of Object.entries(WRONG))
-    it(`of ${what} is not as it should be`, () => {
+  for (const [what, [found, exchanges]] of Object.entries(INVALID))
+    it(`a history with ${what} has a violation`, () => {
       expect(violations(exchanges()).join('\n')).to.match(found);
     });
 
-  it('of a process that was killed may have connections that broke', () => {
+  it('broken connections are no violation if connectionsMayBreak is set', () => {
     expect(violations([refresh('r0')], { connectionsMayBreak: true })).to.deep.equal([]);
   });
 
-  it('names the tokens that were given and never used, except the newest', () => {
+  it('unusedRefreshTokens returns the issued tokens that were never used, except the newest', () => {
     const exchanges = [
       redeem('c', tokens('r0')),
       refresh('r0', tokens('r1')),

@@ -1,4 +1,4 @@
-// The process is killed between any two steps of a code exchange and of a refresh: the client tries again elsewhere, and goes on.
+// Kills a process between any two store commands of a request. The client retries at another process.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
@@ -22,49 +22,52 @@ import {
 const SECRET = 'a root secret that all processes of this test share';
 const COMMIT = 'evalsha grant';
 
-describe('A process that is killed', () => {
+describe('A process killed during a token request', () => {
   let redis: RedisServer;
-  let place: Deployment;
-  /** The process that is not killed. */
+  let deployment: Deployment;
+  /** Runs in the process of the test, which is not killed. */
   let system: System;
   before(async () => {
     redis = await startRedis();
-    place = await createDeployment({ storeAddress: redis.url });
-    place.environment.GATEHOUSE_SECRET = SECRET;
-    system = await startDeployment(place);
+    deployment = await createDeployment({ storeAddress: redis.url });
+    deployment.environment.GATEHOUSE_SECRET = SECRET;
+    system = await startDeployment(deployment);
   });
   after(async () => {
     await system?.stop();
-    await place?.release();
+    await deployment?.release();
     await redis?.stop();
   });
 
-  /** `prepare` says what to send, and how the client goes on when it got no answer; `reached` are the commands that were carried out. */
-  async function killEverywhere(
+  /**
+   * Kills a process at each store command of a request. `prepare` returns the form of the request and the client's retry.
+   * `reached` are the commands that were executed. Resolves with all of them.
+   */
+  async function killAtEachCommand(
     prepare: () => Promise<{
       form: Record<string, string>;
-      goOn: (reached: string[]) => Promise<void>;
+      retry: (reached: string[]) => Promise<void>;
     }>,
   ): Promise<string[]> {
     const points: string[] = [];
     await useDisposableProcesses(
-      () => startDisposableProcess(place.environment, redis),
+      () => startDisposableProcess(deployment.environment, redis),
       async (take) => {
         for (;;) {
           const victim = await take();
-          const { form, goOn } = await prepare();
+          const { form, retry } = await prepare();
           const reached = await killAtCommand(victim, points.length, new URLSearchParams(form));
           if (reached === undefined) return;
           points.push(reached);
-          await goOn(points);
+          await retry(points);
         }
       },
     );
     return points;
   }
 
-  it('in an exchange leaves a code that is good, or one that was used and a person who can connect again', async () => {
-    const points = await killEverywhere(async () => {
+  it('after a kill during an exchange the code still works, or it was used and the person can connect again', async () => {
+    const points = await killAtEachCommand(async () => {
       const connector = await createConnector(system, { maxUses: 1 });
       const { server } = await discover(connector.link);
       const as = { client: await registerClient(server), browser: openBrowser(system.origins) };
@@ -76,7 +79,7 @@ describe('A process that is killed', () => {
         redirect_uri: code.client.redirectUri,
         code_verifier: code.verifier,
       };
-      const goOn = async (reached: string[]) => {
+      const retry = async (reached: string[]) => {
         const { body } = await redeem(code);
         if (reached.includes(COMMIT)) {
           expect(body.error).to.equal('invalid_grant');
@@ -87,13 +90,13 @@ describe('A process that is killed', () => {
           expect(status).to.equal(200);
         }
       };
-      return { form, goOn };
+      return { form, retry };
     });
     expect(points).to.include.members(['nothing', 'get client', 'get grant', COMMIT]);
   }).timeout(90_000);
 
-  it('in a refresh costs the client nothing', async () => {
-    const points = await killEverywhere(async () => {
+  it('after a kill during a refresh the client refreshes with the token it has', async () => {
+    const points = await killAtEachCommand(async () => {
       const connection = await connect(system, await createConnector(system));
       const { server, client, link, refreshToken = '' } = connection;
       const form = {
@@ -101,13 +104,13 @@ describe('A process that is killed', () => {
         client_id: client.id,
         refresh_token: refreshToken,
       };
-      const goOn = async () => {
+      const retry = async () => {
         const { status, body } = await refresh(server, client, refreshToken);
         expect(status).to.equal(200);
         expect(await isAccepted(link, body.access_token)).to.equal(true);
         expect((await refresh(server, client, body.refresh_token)).status).to.equal(200);
       };
-      return { form, goOn };
+      return { form, retry };
     });
     expect(points).to.include.members(['nothing', 'get client', 'get grant', COMMIT]);
   }).timeout(90_000);

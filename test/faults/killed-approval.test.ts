@@ -21,40 +21,40 @@ import {
   type System,
 } from '../support/system.ts';
 
-/** More than a reservation lasts. */
-const GIVEN_BACK_SECONDS = 400;
+/** Longer than a reservation. */
+const AFTER_RESERVATION_SECONDS = 400;
 
-describe('A process that is killed while somebody approves', () => {
+describe('A process killed during an approval', () => {
   let redis: RedisServer;
-  let place: Deployment;
+  let deployment: Deployment;
   let system: System;
   let victim: DisposableProcess;
   before(async () => {
     redis = await startRedis();
-    place = await createDeployment({ storeAddress: redis.url });
-    place.environment.GATEHOUSE_SECRET = 'a root secret that all processes of this test share';
-    system = await startDeployment(place);
-    victim = await startDisposableProcess(place.environment, redis);
+    deployment = await createDeployment({ storeAddress: redis.url });
+    deployment.environment.GATEHOUSE_SECRET = 'a root secret that all processes of this test share';
+    system = await startDeployment(deployment);
+    victim = await startDisposableProcess(deployment.environment, redis);
   });
   afterEach(restoreClock);
   after(async () => {
     await victim?.process.kill();
     await victim?.proxy.close();
     await system?.stop();
-    await place?.release();
+    await deployment?.release();
     await redis?.stop();
   });
 
-  /** Sends the form to the process that is killed when the use is taken and the grant not yet made. */
+  /** Kills the process after it reserved the use and before it writes the grant. */
   async function approveAndKill(browser: Browser, page: Page): Promise<void> {
     const form = page.forms.find(({ controls }) =>
       controls.some(({ name }) => name === 'decision'),
     );
-    if (!form) throw new Error('the page has no form to decide with');
-    let isTaken = false;
+    if (!form) throw new Error('the page has no decision form');
+    let isReserved = false;
     victim.proxy.setRule(({ name, kind }) => {
-      if (isTaken && kind === 'grant' && name !== 'get') return 'hold';
-      if (kind === 'connector' && name !== 'get') isTaken = true;
+      if (isReserved && kind === 'grant' && name !== 'get') return 'hold';
+      if (kind === 'connector' && name !== 'get') isReserved = true;
       return 'pass';
     });
     const answered = rawRequest(`http://127.0.0.1:${victim.process.ports.AUTH}`, {
@@ -73,7 +73,7 @@ describe('A process that is killed while somebody approves', () => {
     await victim.process.kill();
   }
 
-  it('CNX-04 holds the use it took until that is given back, and the others are free meanwhile', async () => {
+  it('CNX-04 a killed approval holds its use until the reservation expires, and other uses stay available', async () => {
     const connector = await createConnector(system, { maxUses: 2 });
     const { server } = await discover(connector.link);
     const client = await registerClient(server);
@@ -85,11 +85,11 @@ describe('A process that is killed while somebody approves', () => {
     expect(await state()).to.equal('active');
     await connect(system, connector, { person: 'grace' });
     expect(await state()).to.equal('used-up');
-    const others = openBrowser(system.origins);
+    const otherBrowser = openBrowser(system.origins);
     const late = authorizeUrl(server, await registerClient(server), { resource: connector.link });
-    expect(isConsentPage(await others.openConsent(late.url, 'grace'))).to.equal(false);
+    expect(isConsentPage(await otherBrowser.openConsent(late.url, 'grace'))).to.equal(false);
 
-    advanceClock(GIVEN_BACK_SECONDS);
+    advanceClock(AFTER_RESERVATION_SECONDS);
     expect(await state()).to.equal('active');
     const last = await connect(system, connector, { person: 'ada' });
     expect(await isAccepted(connector.link, last.accessToken)).to.equal(true);

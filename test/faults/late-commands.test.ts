@@ -1,4 +1,4 @@
-// Redis stalls in the middle of a request, whichever of its commands that is, and carries it out later: answered in time, and nobody loses anything.
+// Redis stalls at each store command of a request in turn, and executes the command later.
 import { expect } from 'chai';
 import { createConnector, readAudit } from '../support/management-api.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
@@ -11,18 +11,17 @@ import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { startSystem, type System } from '../support/system.ts';
 import { until } from '../store/condition.ts';
 
-const DEADLINE_MS = 1500;
+const MAX_MS = 1500;
 const COMMIT = 'evalsha grant';
-/** Seconds after which a resource server that heard nothing reads again. */
-const READ_AGAIN = 10;
+const CACHE_SECONDS = 10;
 
-/** `send` resolves to the status; `goOn` is what the client does when Redis works again, knowing that status and what was late. */
+/** `send` resolves with the status. `retry` is what the client does when Redis works again; `late` is the stalled command. */
 type Request = {
   send: () => Promise<number>;
-  goOn: (status: number, late: string) => Promise<void>;
+  retry: (status: number, late: string) => Promise<void>;
 };
 
-describe('When Redis stalls in the middle of', () => {
+describe('A request during which Redis stalls', () => {
   let redis: RedisServer;
   let proxy: RedisProxy;
   let system: System;
@@ -38,11 +37,11 @@ describe('When Redis stalls in the middle of', () => {
     await redis?.stop();
   });
 
-  /** Once for each command, the first time for the first; ends with a request that needed fewer. Resolves to what was late. */
-  async function stallEverywhere(prepare: () => Promise<Request>): Promise<string[]> {
+  /** Stalls the first command of the first request, the second of the second, and so on. Resolves with the stalled commands. */
+  async function stallEachCommand(prepare: () => Promise<Request>): Promise<string[]> {
     const stalled: string[] = [];
     for (;;) {
-      const { send, goOn } = await prepare();
+      const { send, retry } = await prepare();
       let number = 0;
       let late: string | undefined;
       proxy.setRule(({ name, kind }) => {
@@ -52,7 +51,7 @@ describe('When Redis stalls in the middle of', () => {
       });
       const began = performance.now();
       const status = await send();
-      expect(performance.now() - began, late).to.be.below(DEADLINE_MS);
+      expect(performance.now() - began, late).to.be.below(MAX_MS);
       proxy.release();
       if (late === undefined) {
         expect(status).to.equal(200);
@@ -61,18 +60,18 @@ describe('When Redis stalls in the middle of', () => {
       expect(status, late).to.be.oneOf([200, 503]);
       stalled.push(late);
       const ready = async () => (await fetch(`${system.auth}/readyz`)).ok;
-      await until('Redis works again', ready);
-      await goOn(status, late);
+      await until('Redis to work again', ready);
+      await retry(status, late);
     }
   }
 
-  it('a refresh, the client goes on with the token it has', async () => {
-    const stalled = await stallEverywhere(async () => {
+  it('after a stalled refresh the client refreshes with the token it has', async () => {
+    const stalled = await stallEachCommand(async () => {
       const connection = await connect(system, await createConnector(system));
       const { server, client, link, refreshToken } = connection;
       return {
         send: async () => (await refresh(server, client, refreshToken)).status,
-        async goOn() {
+        async retry() {
           const { body } = await refresh(server, client, refreshToken);
           expect(await isAccepted(link, body.access_token)).to.equal(true);
           expect((await refresh(server, client, body.refresh_token)).status).to.equal(200);
@@ -82,8 +81,8 @@ describe('When Redis stalls in the middle of', () => {
     expect(stalled).to.include(COMMIT);
   }).timeout(40_000);
 
-  it('an exchange, the code is good until it was used, and used once', async () => {
-    const stalled = await stallEverywhere(async () => {
+  it('after a stalled exchange the code still works, unless the late command used it', async () => {
+    const stalled = await stallEachCommand(async () => {
       const code = await obtainCode(system, await createConnector(system));
       const { server, client } = code;
       let refreshToken: string | undefined;
@@ -93,10 +92,10 @@ describe('When Redis stalls in the middle of', () => {
           refreshToken = body.refresh_token;
           return status;
         },
-        async goOn(status, late) {
+        async retry(status, late) {
           if (status === 503) {
             const { body } = await redeem(code);
-            // What used it up was late, and came after the client was told to wait.
+            // The late command used the code after the client got 503.
             if (late === COMMIT) expect(body.error).to.equal('invalid_grant');
             if (late === COMMIT) return;
             refreshToken = body.refresh_token;
@@ -108,29 +107,29 @@ describe('When Redis stalls in the middle of', () => {
     expect(stalled).to.include(COMMIT);
   }).timeout(40_000);
 
-  it('a revocation, it is carried out when asked for again, and never recorded twice', async () => {
+  it('a repeated revocation takes effect after a stalled one, and is recorded once at most', async () => {
     let revoked = 0;
-    const stalled = await stallEverywhere(async () => {
+    const stalled = await stallEachCommand(async () => {
       const connection = await connect(system, await createConnector(system));
       const { server, client, link, accessToken, refreshToken } = connection;
       expect(await isAccepted(link, accessToken)).to.equal(true);
       revoked += 1;
       return {
         send: async () => ((await revoke(connection)) ? 200 : 503),
-        async goOn() {
+        async retry() {
           expect(await revoke(connection)).to.equal(true);
           expect((await refresh(server, client, refreshToken)).body.error).to.equal(
             'invalid_grant',
           );
-          advanceClock(READ_AGAIN);
+          advanceClock(CACHE_SECONDS);
           expect(await isAccepted(link, accessToken)).to.equal(false);
         },
       };
     });
     expect(stalled).to.include(COMMIT).and.to.include('publish channel');
     const ended = (await readAudit(system)).filter(({ event }) => event === 'grant_ended');
-    // Who was told to wait did not know that it was carried out, and who asked again found nothing to record.
-    const unnoticed = stalled.filter((late) => late === COMMIT).length;
-    expect(ended).to.have.length(revoked - unnoticed);
+    // A late commit ended the grant after the 503, and the repetition found nothing to record.
+    const unrecorded = stalled.filter((late) => late === COMMIT).length;
+    expect(ended).to.have.length(revoked - unrecorded);
   }).timeout(60_000);
 });

@@ -12,8 +12,7 @@ import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { SOAK } from '../support/scale-out/soak.ts';
 import { onEachStore, startSystem, type System } from '../support/system.ts';
 
-/** In seconds. */
-const GRACE = 60;
+const GRACE_SECONDS = 60;
 const LATER = [
   { pause: 1, words: 'a second' },
   { pause: 8 * 3600, words: 'eight hours' },
@@ -23,13 +22,13 @@ const EXCHANGES = SOAK ? 200 : 10;
 const CLIENTS = 5;
 const EVERY = 10;
 
-describe('Answers that get lost:', () => {
+describe('Lost responses and replies', () => {
   let history: History | undefined;
   afterEach(() => history?.stop());
 
-  onEachStore('a client that never got its new tokens', (system) => {
+  onEachStore('A client that lost the response to a refresh', (system) => {
     for (const { pause, words } of LATER)
-      it(`gets some when it asks again ${words} later, and what it missed opens nothing`, async () => {
+      it(`a retry ${words} after a lost refresh response succeeds, and the lost tokens do not work later`, async () => {
         const connection = await connect(system(), await createConnector(system()));
         const { server, client, link, refreshToken } = connection;
         history = recordHistory([system().auth, system().resource]);
@@ -41,15 +40,15 @@ describe('Answers that get lost:', () => {
         expect((await refresh(server, client, body.refresh_token)).status).to.equal(200);
         expect(violations(history.exchanges)).to.deep.equal([]);
 
-        const missed = unusedRefreshTokens(history.exchanges);
-        expect(missed).to.have.length(pause < GRACE ? 0 : 1);
-        advanceClock(GRACE + 1);
-        for (const token of missed)
+        const lost = unusedRefreshTokens(history.exchanges);
+        expect(lost).to.have.length(pause < GRACE_SECONDS ? 0 : 1);
+        advanceClock(GRACE_SECONDS + 1);
+        for (const token of lost)
           expect((await refresh(server, client, token)).status).to.equal(400);
       });
   });
 
-  describe('when Redis carries out what it is told, and its answer is lost', () => {
+  describe('A Redis whose replies are lost', () => {
     let redis: RedisServer;
     let proxy: RedisProxy;
     let system: System;
@@ -65,7 +64,7 @@ describe('Answers that get lost:', () => {
       await redis?.stop();
     });
 
-    it(`every ${EVERY}th time, ${REFRESHES} refreshes end no grant, and none is refused`, async () => {
+    it(`${REFRESHES} refreshes with every ${EVERY}th reply lost are never refused and end no grant`, async () => {
       const connector = await createConnector(system);
       const families: Connection[] = [];
       for (let i = 0; i < CLIENTS; i++) families.push(await connect(system, connector));
@@ -84,19 +83,19 @@ describe('Answers that get lost:', () => {
       proxy.setRule();
       expect(violations(history.exchanges)).to.deep.equal([]);
       expect(commands).to.be.above(2 * REFRESHES);
-      // The client of Redis sends again what it got no answer to, so hardly anybody notices.
+      // The Redis client sends a command again if it gets no reply.
       expect(history.exchanges.length).to.be.below(1.1 * granted);
       const events = (await readAudit(system)).map(({ event }) => event);
       expect(events).to.not.include('refresh_replay').and.to.not.include('grant_ended');
     }).timeout(20_000 + REFRESHES * 100);
 
-    it(`once in each of ${EXCHANGES} exchanges, every code is redeemed, and once`, async () => {
+    it(`${EXCHANGES} exchanges with a lost reply each redeem their code exactly once`, async () => {
       const connector = await createConnector(system);
       history = recordHistory([system.auth]);
       for (let i = 0; i < EXCHANGES; i++) {
         const code = await obtainCode(system, connector);
-        let left = i % EVERY;
-        proxy.setRule(({ kind }) => (kind && left-- === 0 ? 'cut reply' : 'pass'));
+        let remaining = i % EVERY;
+        proxy.setRule(({ kind }) => (kind && remaining-- === 0 ? 'cut reply' : 'pass'));
         const { status, body } = await redeem(code);
         proxy.setRule();
         expect(status).to.equal(200);

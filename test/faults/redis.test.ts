@@ -15,94 +15,93 @@ import { until } from '../store/condition.ts';
 
 type Fault = {
   what: string;
-  begin: (scene: SystemUnderLoad) => unknown;
-  heal: (scene: SystemUnderLoad) => unknown;
-  /** What can still be answered; not said where it differs from one moment to the next. */
+  begin: (target: SystemUnderLoad) => unknown;
+  heal: (target: SystemUnderLoad) => unknown;
+  /** The kinds of requests that still succeed. Undefined if that varies. */
   works?: Parameters<typeof statusesWhen>[0];
-  /** How often clients at work refresh and call meanwhile, at least. */
+  /** How often each client refreshes and calls during the fault, at least. */
   rounds?: number;
-  /** Milliseconds in which everything is answered. */
-  deadline?: number;
+  /** Limit of every response time in milliseconds. */
+  maxMs?: number;
 };
 
-const HEALS_WITHIN = 10;
+const RECOVERY_SECONDS = 10;
 const TIMES = SOAK ? 20 : 1;
 const ROUND_MS = 4000;
-/** In seconds. */
-const CALLS_GO_ON = 45;
-const REVOKED_EVERYWHERE = 61;
+const CALLS_WITHOUT_STORE_SECONDS = 45;
+const REVOKED_EVERYWHERE_SECONDS = 61;
 
 const FAULTS: Fault[] = [
   {
-    what: 'stopped, and started again',
+    what: 'is stopped and started again',
     begin: ({ redis }) => redis.stop('SIGTERM'),
     heal: ({ redis }) => redis.start(),
     works: [],
   },
   {
-    what: 'killed, and started again',
+    what: 'is killed and started again',
     begin: ({ redis }) => redis.stop('SIGKILL'),
     heal: ({ redis }) => redis.start(),
     works: [],
   },
   {
-    what: 'frozen',
+    what: 'is frozen',
     begin: ({ redis }) => redis.signal('SIGSTOP'),
     heal: ({ redis }) => redis.signal('SIGCONT'),
     works: [],
   },
   {
-    what: 'out of reach',
+    what: 'is unreachable',
     begin: ({ proxy }) => proxy.disconnect(),
     heal: ({ proxy }) => proxy.allowConnections(),
     works: [],
   },
   {
-    what: 'silent, on connections that stay open',
+    what: 'does not reply on open connections',
     begin: ({ proxy }) => proxy.setRule(() => 'drop'),
     heal: ({ proxy }) => proxy.setRule(),
     works: [],
   },
   {
-    what: 'full',
+    what: 'is full',
     begin: ({ redis }) => redis.command('CONFIG', 'SET', 'maxmemory', 1),
     heal: ({ redis }) => redis.command('CONFIG', 'SET', 'maxmemory', 0),
     works: ['reads', 'removes'],
   },
   {
-    what: 'without the replicas that it must have for a write',
+    what: 'lacks the replicas that writes require',
     begin: ({ redis }) => redis.command('CONFIG', 'SET', 'min-replicas-to-write', 1),
     heal: ({ redis }) => redis.command('CONFIG', 'SET', 'min-replicas-to-write', 0),
     works: ['reads'],
   },
   {
-    // The connection is made anew after every write that is refused, in the hope of a master.
-    what: 'a replica, as after a failover',
+    // The Redis client reconnects after every refused write, to find the master.
+    what: 'becomes a replica, as after a failover',
     begin: ({ redis }) => redis.command('REPLICAOF', '127.0.0.1', 1),
     heal: ({ redis }) => redis.command('REPLICAOF', 'NO', 'ONE'),
   },
   {
-    what: 'cut off in one command of ten',
+    what: 'loses the connection in one command of ten',
     begin: ({ proxy }) => proxy.setRule(cutOneIn(10)),
     heal: ({ proxy }) => proxy.setRule(),
     rounds: 20,
   },
   {
-    what: 'cut off in one command of five',
+    what: 'loses the connection in one command of five',
     begin: ({ proxy }) => proxy.setRule(cutOneIn(5)),
     heal: ({ proxy }) => proxy.setRule(),
     rounds: 20,
   },
   {
-    what: 'slow',
+    what: 'is slow',
     begin: ({ proxy }) => proxy.delayReplies(200),
     heal: ({ proxy }) => proxy.delayReplies(0),
-    // Nothing fails, and a page needs a dozen commands.
-    deadline: 3000,
+    // Nothing fails, but a page needs a dozen commands.
+    maxMs: 3000,
   },
 ];
 
-/** By turns in the middle of the command, and after it ran. */
+/** Alternately in the middle of the command and after its execution. */
 function cutOneIn(every: number) {
   let commands = 0;
   return ({ kind }: { kind: string }): Action => {
@@ -111,50 +110,50 @@ function cutOneIn(every: number) {
   };
 }
 
-describe('While Redis is', () => {
-  let scene: SystemUnderLoad;
+describe('Clients of a faulty Redis', () => {
+  let target: SystemUnderLoad;
   beforeEach(async () => {
-    scene = await startSystemUnderLoad();
+    target = await startSystemUnderLoad();
   });
   afterEach(async () => {
     restoreClock();
-    await scene?.close();
+    await target?.close();
   });
 
-  for (const { what, begin, heal, works, rounds = 1, deadline } of FAULTS)
-    it(`${what}: clients wait, nobody is signed out, and all is well again`, async () => {
-      const { system, connector, load } = scene;
+  for (const { what, begin, heal, works, rounds = 1, maxMs } of FAULTS)
+    it(`while Redis ${what}, requests get 503 or succeed, no grant ends, and afterwards everything works`, async () => {
+      const { system, connector, load } = target;
       const requests = await prepareEveryRequest(system, connector);
-      await begin(scene);
+      await begin(target);
       await load.rounds(rounds * TIMES);
       if (works) expect(await requests.send()).to.deep.equal(statusesWhen(works));
-      await heal(scene);
-      await untilFlowWorks(scene);
+      await heal(target);
+      await untilConnectWorks(target);
       if (works) expect(await requests.finish()).to.deep.equal([200, 200]);
       await load.rounds(1);
       await load.stop();
-      await everybodyGoesOn(scene);
-      expect(violations(scene.history, deadline ? { maxMs: deadline } : {})).to.deep.equal([]);
+      await expectClientsWork(target);
+      expect(violations(target.history, maxMs ? { maxMs } : {})).to.deep.equal([]);
     }).timeout(40_000 + rounds * TIMES * ROUND_MS);
 
-  it(`out of reach for longer: calls go on for ${CALLS_GO_ON} s and wait then, without being sent to sign in`, async () => {
-    const { system, proxy, connector, load } = scene;
+  it(`calls succeed for ${CALLS_WITHOUT_STORE_SECONDS} s after Redis became unreachable, and then get 503`, async () => {
+    const { system, proxy, connector, load } = target;
     await load.stop();
     const { accessToken } = await connect(system, connector);
     const call = () => callTool(connector.link, accessToken, 'club_overview');
     expect((await call()).status).to.equal(200);
     proxy.disconnect();
-    advanceClock(CALLS_GO_ON - 5);
+    advanceClock(CALLS_WITHOUT_STORE_SECONDS - 5);
     expect((await call()).status).to.equal(200);
     advanceClock(6);
     expect((await call()).status).to.equal(503);
     proxy.allowConnections();
-    await until('calls work', async () => (await call()).status === 200, HEALS_WITHIN);
-    expect(violations(scene.history)).to.deep.equal([]);
+    await until('calls to work', async () => (await call()).status === 200, RECOVERY_SECONDS);
+    expect(violations(target.history)).to.deep.equal([]);
   });
 
-  it('full: an administrator can still stop a connect link', async () => {
-    const { system, redis, load } = scene;
+  it('an administrator can revoke a connect link while Redis is full', async () => {
+    const { system, redis, load } = target;
     await load.stop();
     const connector = await createConnector(system);
     const { server, client, link, accessToken, refreshToken } = await connect(system, connector);
@@ -170,7 +169,7 @@ describe('While Redis is', () => {
   });
 });
 
-async function untilFlowWorks({ system, connector }: SystemUnderLoad): Promise<void> {
+async function untilConnectWorks({ system, connector }: SystemUnderLoad): Promise<void> {
   let failure: unknown;
   const works = async () => {
     try {
@@ -181,17 +180,19 @@ async function untilFlowWorks({ system, connector }: SystemUnderLoad): Promise<v
       return false;
     }
   };
-  await until('a full flow works', works, HEALS_WITHIN).catch((cause: unknown) => {
-    throw new Error(`${String(cause)}, the last time: ${String(failure)}`);
-  });
+  await until('connect, refresh and call to work', works, RECOVERY_SECONDS).catch(
+    (cause: unknown) => {
+      throw new Error(`${String(cause)}, the last time: ${String(failure)}`);
+    },
+  );
 }
 
-/** With the last tokens each was given. Whoever revoked theirs, and whatever token nobody ever used, is out. */
-async function everybodyGoesOn({ history, load }: SystemUnderLoad): Promise<void> {
+/** Expects that the latest tokens of every client work, and that revoked and unused earlier tokens do not. */
+async function expectClientsWork({ history, load }: SystemUnderLoad): Promise<void> {
   for (const { server, client, refreshToken } of load.connections)
     expect((await refresh(server, client, refreshToken)).status).to.equal(200);
   expect(unusedRefreshTokens(history)).to.deep.equal([]);
-  advanceClock(REVOKED_EVERYWHERE);
+  advanceClock(REVOKED_EVERYWHERE_SECONDS);
   for (const { link, accessToken } of load.revoked)
     expect(await isAccepted(link, accessToken)).to.equal(false);
 }

@@ -1,4 +1,4 @@
-// An older copy of the store brings back what was revoked since, so it is revoked again before anybody is served: the procedure of config/operating.md.
+// Follows the procedure of config/operating.md.
 import { copyFile } from 'node:fs/promises';
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
@@ -21,15 +21,15 @@ import {
   type System,
 } from '../support/system.ts';
 
-describe('A store that was restored from a backup', () => {
-  let place: Deployment;
+describe('A SQLite store restored from a backup', () => {
+  let deployment: Deployment;
   let system: System | undefined;
   beforeEach(async () => {
-    place = await createDeployment();
+    deployment = await createDeployment();
   });
   afterEach(async () => {
     await shutDown();
-    await place.release();
+    await deployment.release();
   });
 
   async function shutDown(): Promise<void> {
@@ -39,16 +39,16 @@ describe('A store that was restored from a backup', () => {
   }
 
   async function start(settings: Record<string, string> = {}): Promise<System> {
-    system = await startDeployment(place, settings);
-    await until('it answers over new connections', async () => {
-      const answer = await fetch(`${place.facts.management}/livez`).catch(() => undefined);
+    system = await startDeployment(deployment, settings);
+    await until('new connections to work', async () => {
+      const answer = await fetch(`${deployment.facts.management}/livez`).catch(() => undefined);
       return answer?.ok;
     });
     return system;
   }
 
-  it('CNX-10 is told what was revoked since by the audit log of before, where nobody but the administrator reaches it', async () => {
-    const file = place.facts.storeAddress.replace('sqlite:', '');
+  it('CNX-10 after a restore, revocations are repeated from the audit log before the public hosts are reachable', async () => {
+    const file = deployment.facts.storeAddress.replace('sqlite:', '');
     let running = await start();
     const connector = await createConnector(running);
     const kept = await createConnector(running);
@@ -62,7 +62,7 @@ describe('A store that was restored from a backup', () => {
     await revokeConnector(running, connector.id);
     await revokeMinted(running, minted.id);
     await changeAccount(running, String(decodeJwt(grace.accessToken).sub), 'disable');
-    const since = await readAudit(running);
+    const items = await readAudit(running);
     await shutDown();
     await copyFile(`${file}.backup`, file);
 
@@ -72,7 +72,7 @@ describe('A store that was restored from a backup', () => {
       GATEHOUSE_RESOURCE_LISTEN: `127.0.0.1:${resource}`,
     });
     expect((await fetch(ada.link).catch(() => undefined))?.status).to.equal(undefined);
-    for (const { event, connector: id, clientId, account } of since) {
+    for (const { event, connector: id, clientId, account } of items) {
       if (event === 'connector_revoked') await revokeConnector(running, String(id));
       if (event === 'token_revoked')
         await revokeMinted(running, String(clientId).replace('minted:', ''));

@@ -1,4 +1,4 @@
-// A Redis that is restored from a copy of its append-only file, by the steps of config/operating.md: nothing that was revoked is back.
+// Follows the procedure of config/operating.md.
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,23 +19,23 @@ import {
   type System,
 } from '../support/system.ts';
 
-describe('A Redis that was restored from a backup', () => {
+describe('A Redis store restored from a backup', () => {
   let dir: string;
   let port: number;
   let redis: RedisServer | undefined;
-  let place: Deployment;
+  let deployment: Deployment;
   let system: System | undefined;
 
   beforeEach(async () => {
     dir = await mkdtemp(join(tmpdir(), 'gatehouse-restore-'));
     [port = 0] = await freePorts(1);
     redis = await startRedis({ port, dataDir: dir });
-    place = await createDeployment({ storeAddress: redis.url });
+    deployment = await createDeployment({ storeAddress: redis.url });
   });
   afterEach(async () => {
     await stopAll();
     await redis?.stop();
-    await place.release();
+    await deployment.release();
     await rm(dir, { recursive: true, force: true });
   });
 
@@ -45,14 +45,14 @@ describe('A Redis that was restored from a backup', () => {
   }
 
   async function start(settings: Record<string, string> = {}): Promise<System> {
-    system = await startDeployment(place, settings);
+    system = await startDeployment(deployment, settings);
     return system;
   }
 
   async function backUp(): Promise<void> {
     const client = new Redis(port);
     await client.config('SET', 'auto-aof-rewrite-percentage', 0);
-    await until('no rewrite runs', async () =>
+    await until('the rewrite to end', async () =>
       (await client.info('persistence')).includes('aof_rewrite_in_progress:0'),
     );
     await cp(join(dir, 'appendonlydir'), join(dir, 'backup'), { recursive: true });
@@ -66,7 +66,7 @@ describe('A Redis that was restored from a backup', () => {
     redis = await startRedis({ port, dataDir: dir });
   }
 
-  it('CNX-10 is told what was revoked since while only the management role runs, and then serves the rest', async () => {
+  it('CNX-10 after a restore, revocations are repeated while only the management role runs', async () => {
     let running = await start();
     const connector = await createConnector(running);
     const kept = await createConnector(running);
@@ -76,13 +76,13 @@ describe('A Redis that was restored from a backup', () => {
     await backUp();
     await revokeConnector(running, connector.id);
     await revokeMinted(running, minted.id);
-    const since = await readAudit(running);
+    const items = await readAudit(running);
     await stopAll();
     await restore();
 
     running = await start({ GATEHOUSE_ROLES: 'management' });
-    expect(await fetch(ada.link).catch(() => 'nobody')).to.equal('nobody');
-    for (const { event, connector: id, clientId } of since) {
+    expect(await fetch(ada.link).catch(() => 'unreachable')).to.equal('unreachable');
+    for (const { event, connector: id, clientId } of items) {
       if (event === 'connector_revoked') await revokeConnector(running, String(id));
       if (event === 'token_revoked')
         await revokeMinted(running, String(clientId).replace('minted:', ''));
@@ -98,7 +98,7 @@ describe('A Redis that was restored from a backup', () => {
     expect((await refresh(grace.server, grace.client, grace.refreshToken)).status).to.equal(200);
   });
 
-  it('brings back what was revoked when nobody goes through the list, which is why there are steps', async () => {
+  it('a restore without the procedure makes revoked links active again', async () => {
     let running = await start();
     const connector = await createConnector(running);
     const ada = await connect(running, connector);
@@ -110,7 +110,7 @@ describe('A Redis that was restored from a backup', () => {
     expect(await isAccepted(ada.link, ada.accessToken)).to.equal(true);
   });
 
-  it('begins empty with a snapshot alone, which is why that is no backup', async () => {
+  it('Redis with append-only files does not load a snapshot alone, so a snapshot is no backup', async () => {
     const client = new Redis(port);
     await client.set('kept', 'yes');
     await client.save();

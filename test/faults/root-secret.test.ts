@@ -25,32 +25,32 @@ const answers = (url: string) =>
     () => false,
   );
 
-const OLD = 'the root secret of the first day, long enough';
-const NEW = 'the root secret of the second day, long enough';
+const OLD = 'the old root secret, which is long enough';
+const NEW = 'the new root secret, which is long enough';
 
 for (const store of STORES)
-  describe(`A root secret that is replaced, on ${store}`, () => {
-    let place: Deployment;
+  describe(`Rotation of the root secret (${store})`, () => {
+    let deployment: Deployment;
     let system: System | undefined;
     before(async () => {
-      place = await createDeployment({ store });
+      deployment = await createDeployment({ store });
     });
     after(async () => {
       await system?.stop();
-      await place?.release();
+      await deployment?.release();
     });
 
     async function restart(settings: Record<string, string>): Promise<System> {
       await system?.stop();
       system = undefined;
-      system = await startDeployment(place, settings);
-      // Connections to the one before may still look open to this side.
+      system = await startDeployment(deployment, settings);
+      // Connections to the stopped process may still look open on this side.
       for (const url of [system.auth, system.resource])
-        await until('it answers', () => answers(`${url}/readyz`));
+        await until('the process to respond', () => answers(`${url}/readyz`));
       return system;
     }
 
-    it('SES-03 keeps tokens, sessions and open pages good; without the one before, the process does not start', async () => {
+    it('SES-03 tokens, sessions and open pages survive rotation; without GATEHOUSE_PREVIOUS_SECRET the start fails', async () => {
       const before = await restart({ GATEHOUSE_SECRET: OLD });
       const connector = await createConnector(before);
       const { server, client, accessToken, refreshToken, browser } = await connect(
@@ -77,11 +77,11 @@ for (const store of STORES)
       const seen = browser.visited.length;
       const again = authorizeUrl(server, client, { resource: connector.link });
       expect(isConsentPage(requirePage(await browser.visit(again.url)))).to.equal(true);
-      const [authorizationServer] = place.facts.origins;
+      const [authorizationServer] = deployment.facts.origins;
       for (const { origin } of browser.visited.slice(seen))
         expect(origin).to.equal(authorizationServer);
-      expect(isConsentPage(await openBrowser(place.facts.origins).openConsent(again.url))).to.equal(
-        true,
-      );
+      expect(
+        isConsentPage(await openBrowser(deployment.facts.origins).openConsent(again.url)),
+      ).to.equal(true);
     });
   });

@@ -21,11 +21,11 @@ import { until } from '../store/condition.ts';
 
 const SECRET = 'a root secret that survives the process';
 const KILLS = SOAK ? 100 : 4;
-const HEALS_WITHIN = 10;
+const RECOVERY_SECONDS = 10;
 const FAMILIES = 4;
 
-describe('The embedded store', () => {
-  let place: Deployment;
+describe('The SQLite store under faults', () => {
+  let deployment: Deployment;
   let system: System;
   let running: GatehouseProcess;
   let history: History;
@@ -34,16 +34,16 @@ describe('The embedded store', () => {
     for (const close of closers.splice(0).toReversed()) await close();
   });
 
-  /** A system in a process of its own, which can be killed and started again. */
+  /** Starts a system in its own process, which can be killed and restarted. */
   async function open(storeAddress?: string): Promise<Connector> {
-    place = await createDeployment(storeAddress === undefined ? {} : { storeAddress });
-    closers.push(place.release);
+    deployment = await createDeployment(storeAddress === undefined ? {} : { storeAddress });
+    closers.push(deployment.release);
     const listen = HOSTS.map((host) => {
-      const { port } = new URL(place.environment[`GATEHOUSE_${host}_URL`] ?? '');
+      const { port } = new URL(deployment.environment[`GATEHOUSE_${host}_URL`] ?? '');
       return [`GATEHOUSE_${host}_LISTEN`, `127.0.0.1:${port}`];
     });
-    Object.assign(place.environment, Object.fromEntries(listen), { GATEHOUSE_SECRET: SECRET });
-    const { facts, signalStore } = place;
+    Object.assign(deployment.environment, Object.fromEntries(listen), { GATEHOUSE_SECRET: SECRET });
+    const { facts, signalStore } = deployment;
     system = { ...facts, signalStore, stop: async () => running.kill() };
     await start();
     closers.push(system.stop);
@@ -53,19 +53,19 @@ describe('The embedded store', () => {
   }
 
   async function start(): Promise<void> {
-    running = await startGatehouseProcess(place.environment);
+    running = await startGatehouseProcess(deployment.environment);
   }
 
   const openFile = () =>
     new DatabaseSync(system.storeAddress.slice('sqlite:'.length), { timeout: 1000 });
 
-  function expectWhole(): void {
+  function expectIntegrity(): void {
     const db = openFile();
     expect(db.prepare('PRAGMA integrity_check').get()).to.deep.equal({ integrity_check: 'ok' });
     db.close();
   }
 
-  it(`loses nothing when its process is killed ${KILLS} times while clients are at work`, async () => {
+  it(`the SQLite store loses no acknowledged write when its process is killed ${KILLS} times under load`, async () => {
     const connector = await open();
     const steady = [await connect(system, connector), await connect(system, connector)];
     const load = startLoad(system, connector, steady);
@@ -73,7 +73,7 @@ describe('The embedded store', () => {
     for (let i = 0; i < KILLS; i++) {
       await load.rounds(1);
       await running.kill();
-      expectWhole();
+      expectIntegrity();
       await start();
     }
     await load.rounds(1);
@@ -83,7 +83,7 @@ describe('The embedded store', () => {
     expect(violations(history.exchanges, { connectionsMayBreak: true })).to.deep.equal([]);
   }).timeout(20_000 + KILLS * 8000);
 
-  it('makes clients wait while its disk is full, and goes on by itself when there is room', async () => {
+  it('writes get 503 while the disk is full, reads succeed, and writes recover when there is space', async () => {
     const disk = await openSmallDisk();
     closers.push(disk.close);
     const connector = await open(`sqlite:${join(disk.dir, 'gatehouse.sqlite')}`);
@@ -102,15 +102,15 @@ describe('The embedded store', () => {
     expect((await fetch(server.jwks_uri)).status).to.equal(200);
     disk.free(running.pid);
     const refreshes = async () => (await refresh(server, client, refreshToken)).status === 200;
-    await until('refreshes work', refreshes, HEALS_WITHIN);
+    await until('refreshes to work', refreshes, RECOVERY_SECONDS);
     expect((await redeem(code)).status).to.equal(200);
     await refreshAndCall(await connect(system, connector));
     expect(violations(history.exchanges)).to.deep.equal([]);
     await running.kill();
-    expectWhole();
+    expectIntegrity();
   }).timeout(40_000);
 
-  it('makes clients wait while another program locks it, and serves all that needs no writing', async () => {
+  it('writes get 503 while another program locks the file, and other requests succeed', async () => {
     const connector = await open();
     const families = [];
     for (let i = 0; i < FAMILIES; i++) families.push(await connect(system, connector));

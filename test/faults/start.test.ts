@@ -10,19 +10,19 @@ import { startGatehouseProcess } from '../support/scale-out/gatehouse-process.ts
 import { createDeployment, type Deployment } from '../support/system.ts';
 import { until } from '../store/condition.ts';
 
-/** The whole life of a process that does not stay. */
-async function run({ environment }: Deployment): Promise<{ code: number | null; said: string }> {
+/** Runs the server until it exits. */
+async function run({ environment }: Deployment): Promise<{ code: number | null; output: string }> {
   const child = spawn(process.execPath, nodeArguments('main.ts'), {
     env: environment,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const killAtExit = () => child.kill('SIGKILL');
   process.once('exit', killAtExit);
-  let said = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (said += text));
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text));
   const [code] = await once(child, 'close');
   process.off('exit', killAtExit);
-  return { code, said };
+  return { code, output };
 }
 
 function isListening(url: string): Promise<boolean> {
@@ -36,37 +36,39 @@ function isListening(url: string): Promise<boolean> {
   });
 }
 
-describe('A process that starts', () => {
+describe('A starting process', () => {
   const closers: (() => unknown)[] = [];
   afterEach(async () => {
     for (const close of closers.splice(0).toReversed()) await close();
   });
 
-  it('where there is no store says so in one line, ends, and listens nowhere', async () => {
+  it('a process without a reachable store exits with one line of error and without listening', async () => {
     const [port = 0] = await freePorts(1);
-    const place = await createDeployment({ storeAddress: `redis://127.0.0.1:${port}` });
-    closers.push(place.release);
-    const { code, said } = await run(place);
-    expect(said).to.match(/^the store at 127\.0\.0\.1:\d+ cannot be opened: .*GATEHOUSE_STORE\n$/);
+    const deployment = await createDeployment({ storeAddress: `redis://127.0.0.1:${port}` });
+    closers.push(deployment.release);
+    const { code, output } = await run(deployment);
+    expect(output).to.match(
+      /^the store at 127\.0\.0\.1:\d+ cannot be opened: .*GATEHOUSE_STORE\n$/,
+    );
     expect(code).to.equal(1);
-    const { origins, management } = place.facts;
+    const { origins, management } = deployment.facts;
     for (const url of [...origins, management]) expect(await isListening(url)).to.equal(false);
   });
 
-  it('while Redis loads its data is ready when that is done', async () => {
+  it('a process that starts while Redis loads its data waits until Redis is ready', async () => {
     const redis = await startPersistentRedis();
     closers.push(redis.close);
     await redis.command('EVAL', "for i = 1, 20000 do redis.call('SET', 'filler:' .. i, i) end", 0);
     await redis.stop('SIGTERM');
-    // Microseconds for each of the keys: about two seconds in all.
+    // The delay is in microseconds per key, about two seconds in all.
     const loaded = redis.start(['--key-load-delay', '100']);
-    await until('Redis loads', async () => {
+    await until('Redis to be loading', async () => {
       const info = await redis.command('INFO', 'persistence').catch(() => '');
       return String(info).includes('loading:1');
     });
-    const place = await createDeployment({ storeAddress: redis.url });
-    closers.push(place.release);
-    const started = await startGatehouseProcess(place.environment);
+    const deployment = await createDeployment({ storeAddress: redis.url });
+    closers.push(deployment.release);
+    const started = await startGatehouseProcess(deployment.environment);
     closers.push(started.kill);
     await loaded;
     expect(await started.isReady()).to.equal(true);

@@ -81,9 +81,9 @@ for (const arrangement of WITH_MOVED_CLOCK) {
       try {
         const passes = async (seconds: number) => {
           advanceClock(seconds);
-          await traffic.goesOn();
+          await traffic.waitForProgress();
         };
-        await traffic.goesOn();
+        await traffic.waitForProgress();
         const [next] = await rotateKeys(system());
         await until('the new key to be published', async () => {
           return (await publishedIds(system())).length === 2;
@@ -138,9 +138,9 @@ for (const arrangement of WITH_MOVED_CLOCK) {
       try {
         for (let rotation = 0; rotation < 10; rotation += 1) {
           const [next] = await rotateKeys(system());
-          await traffic.goesOn();
+          await traffic.waitForProgress();
           advanceClock(WAITS + 1);
-          await traffic.goesOn();
+          await traffic.waitForProgress();
           expect(signedBy(traffic.accessToken())).to.equal(next?.id);
         }
         expect(traffic.failures).to.deep.equal([]);

@@ -36,9 +36,9 @@ describe('Remote verification keys without notifications', () => {
     }).listen(0, '127.0.0.1');
     await once(proxy, 'listening');
     const { port } = proxy.address() as AddressInfo;
-    // A store of its own, in which nobody says anything.
-    const place = { secret: 'a secret of more than 32 characters', dataDir: system.dataDir };
-    quietStore = await openStore({ kind: 'sqlite', file: 'quiet.sqlite' }, place);
+    // A separate store without notifications.
+    const options = { secret: 'a secret of more than 32 characters', dataDir: system.dataDir };
+    quietStore = await openStore({ kind: 'sqlite', file: 'quiet.sqlite' }, options);
     keys = await openRemoteKeys(`http://127.0.0.1:${port}/`, quietStore, createLogger('silent'));
   });
 

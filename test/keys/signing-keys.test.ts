@@ -25,19 +25,19 @@ import { STORES, type StoreKind } from '../support/system.ts';
 const SECRET = 'a root secret of more than 32 characters';
 const NOW = 1_900_000_000;
 const LIFETIME = 3600;
-const WAITS = 600;
-const NEXT_SIGNS = NOW + WAITS;
-const OLD_GOES = NEXT_SIGNS + LIFETIME + WAITS;
+const WAIT_SECONDS = 600;
+const NEXT_SIGNS_AT = NOW + WAIT_SECONDS;
+const OLD_REMOVED_AT = NEXT_SIGNS_AT + LIFETIME + WAIT_SECONDS;
 const ROTATION = { accessTokenLifetime: LIFETIME };
 
-type Place = {
+type TestStore = {
   open: () => Promise<Store>;
   /** Returns all bytes in the database. */
   dump: () => Promise<Buffer>;
   remove: () => Promise<void>;
 };
 
-async function newPlace(kind: StoreKind): Promise<Place> {
+async function createTestStore(kind: StoreKind): Promise<TestStore> {
   const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-keys-'));
   const removeDir = () => rm(dataDir, { recursive: true });
   if (kind === 'sqlite') {
@@ -74,16 +74,16 @@ async function tokenBy({ jwk }: SigningKey): Promise<string> {
 }
 
 for (const kind of STORES) {
-  describe(`Signing keys, on ${kind}`, () => {
-    let place: Place;
+  describe(`Signing keys (${kind})`, () => {
+    let testStore: TestStore;
     let store: Store;
     beforeEach(async () => {
-      place = await newPlace(kind);
-      store = await place.open();
+      testStore = await createTestStore(kind);
+      store = await testStore.open();
     });
     afterEach(async () => {
       await store.close();
-      await place.remove();
+      await testStore.remove();
     });
 
     it('concurrent first loads and later loads return the same signing keys', async () => {
@@ -92,7 +92,7 @@ for (const kind of STORES) {
       expect(keys).to.have.length(1);
       for (const other of others) expect(other).to.deep.equal(keys);
       await store.close();
-      store = await place.open();
+      store = await testStore.open();
       expect(await loadSigningKeys(store, NOW + 1)).to.deep.equal(keys);
     });
 
@@ -104,10 +104,10 @@ for (const kind of STORES) {
       expect(idsOf(keys)).to.deep.equal([next.jwk.kid, old.jwk.kid]);
       for (const [now, signing, states] of [
         [NOW, old, ['next', 'signing']],
-        [NEXT_SIGNS - 1, old, ['next', 'signing']],
-        [NEXT_SIGNS, next, ['signing', 'retiring']],
-        [OLD_GOES - 1, next, ['signing', 'retiring']],
-        [OLD_GOES, next, ['signing']],
+        [NEXT_SIGNS_AT - 1, old, ['next', 'signing']],
+        [NEXT_SIGNS_AT, next, ['signing', 'retiring']],
+        [OLD_REMOVED_AT - 1, next, ['signing', 'retiring']],
+        [OLD_REMOVED_AT, next, ['signing']],
       ] as const) {
         expect(signingKey(keys, now).jwk.kid, `signs at ${now}`).to.equal(signing.jwk.kid);
         expect(statesAt(keys, now), `states at ${now}`).to.deep.equal(states);
@@ -118,13 +118,13 @@ for (const kind of STORES) {
 
     it('signing keys cannot be rotated while a new key waits to sign', async () => {
       const keys = await rotateSigningKeys(store, ROTATION, NOW);
-      const refusal = await rotateSigningKeys(store, ROTATION, NEXT_SIGNS - 1).catch(
+      const refusal = await rotateSigningKeys(store, ROTATION, NEXT_SIGNS_AT - 1).catch(
         (error: unknown) => error,
       );
       assert(refusal instanceof RotationPending);
-      expect(refusal.signsFrom).to.equal(NEXT_SIGNS);
+      expect(refusal.signsFrom).to.equal(NEXT_SIGNS_AT);
       expect(await loadSigningKeys(store, NOW)).to.deep.equal(keys);
-      expect(await rotateSigningKeys(store, ROTATION, NEXT_SIGNS)).to.have.length(3);
+      expect(await rotateSigningKeys(store, ROTATION, NEXT_SIGNS_AT)).to.have.length(3);
     });
 
     it('exactly one of ten concurrent rotations succeeds', async () => {
@@ -142,7 +142,7 @@ for (const kind of STORES) {
       expect(others).to.deep.equal([]);
       expect(before).to.not.include(key.jwk.kid);
       expect(await loadSigningKeys(store, NOW + 1)).to.deep.equal([key]);
-      for (const now of [NOW - 60, NOW + 1, OLD_GOES]) {
+      for (const now of [NOW - 60, NOW + 1, OLD_REMOVED_AT]) {
         expect(signingKey([key], now)).to.equal(key);
         expect(statesAt([key], now)).to.deep.equal(['signing']);
       }
@@ -151,7 +151,7 @@ for (const kind of STORES) {
     it('retired signing keys are deleted', async () => {
       const [first] = await loadSigningKeys(store, NOW - 1);
       await rotateSigningKeys(store, ROTATION, NOW);
-      const later = await rotateSigningKeys(store, ROTATION, OLD_GOES);
+      const later = await rotateSigningKeys(store, ROTATION, OLD_REMOVED_AT);
       expect(later).to.have.length(2);
       expect(idsOf(later)).to.not.include(first?.jwk.kid);
     });
@@ -169,7 +169,7 @@ for (const kind of STORES) {
 
     it('signing keys are encrypted in the database', async () => {
       const keys = await rotateSigningKeys(store, ROTATION, NOW);
-      const dump = await place.dump();
+      const dump = await testStore.dump();
       expect(dump.includes('signing-keys:')).to.equal(true);
       for (const { jwk } of keys) {
         for (const member of [jwk.d, jwk.x, jwk.y, jwk.kid]) {
@@ -182,16 +182,16 @@ for (const kind of STORES) {
 
     it('a key replaced by another process is rejected as soon as the notification arrives', async () => {
       const ring = await openSigningKeyRing(store, () => NOW, createLogger('silent'));
-      const elsewhere = await place.open();
+      const elsewhere = await testStore.open();
       try {
         const [old] = ring.all();
         assert(old);
         const token = await tokenBy(old);
         await jwtVerify(token, ring.verificationKeys, { currentDate: new Date(NOW * 1000) });
-        let told = 0;
-        ring.onChange(() => (told += 1));
+        let notifications = 0;
+        ring.onChange(() => (notifications += 1));
         const [key] = await rotateSigningKeys(elsewhere, { ...ROTATION, atOnce: true }, NOW);
-        await until('the notice to come', () => told > 0);
+        await until('the notification to arrive', () => notifications > 0);
         expect(ring.all()).to.deep.equal([key]);
         expect(ring.publicJwks().keys.map(({ kid }) => kid)).to.deep.equal([key?.jwk.kid]);
         const refusal = await jwtVerify(token, ring.verificationKeys).catch((error) => error);

@@ -10,8 +10,8 @@ export type Traffic = {
   failures: readonly string[];
   /** The access token of the last refresh. */
   accessToken: () => string;
-  /** Resolves after so many further calls and refreshes, each started after this call. */
-  goesOn: () => Promise<void>;
+  /** Resolves after several more calls and refreshes, each started after this call. */
+  waitForProgress: () => Promise<void>;
   stop: () => Promise<void>;
 };
 
@@ -30,7 +30,7 @@ export function startTraffic({ link, server, client, ...held }: Connection): Tra
     if (status !== 200) failures.push(`call: ${status} ${text}`);
     done.calls += 1;
   };
-  const renew = async () => {
+  const refreshOnce = async () => {
     const { status, body } = await refresh(server, client, refreshToken);
     if (status !== 200) failures.push(`refresh: ${status} ${JSON.stringify(body)}`);
     accessToken = body.access_token ?? accessToken;
@@ -43,19 +43,19 @@ export function startTraffic({ link, server, client, ...held }: Connection): Tra
       await delay(PAUSE_MS);
     }
   };
-  const running = [...Array.from({ length: CALLERS }, () => repeat(call)), repeat(renew)];
+  const running = [...Array.from({ length: CALLERS }, () => repeat(call)), repeat(refreshOnce)];
 
   return {
     failures,
     accessToken: () => accessToken,
-    async goesOn() {
-      // One more of each caller may have been under way.
+    async waitForProgress() {
+      // Each caller may have a request open already.
       const wanted = {
         calls: done.calls + CALLERS + MORE,
         refreshes: done.refreshes + 1 + MORE,
       };
       await until(
-        'calls and refreshes to go on',
+        'more calls and refreshes',
         () => done.calls >= wanted.calls && done.refreshes >= wanted.refreshes,
       );
     },

@@ -9,16 +9,16 @@ import { moveSlot, slotsOf } from '../support/scale-out/cluster-slots.ts';
 import { unexpectedResponses } from '../support/scale-out/load.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';
 import { SOAK } from '../support/scale-out/soak.ts';
-import { nothingLeaks } from './discretion.ts';
-import { racesAreFair } from './races.ts';
-import { revocationIsHeard } from './revocation.ts';
+import { testResponses } from './responses.ts';
+import { testTokenRaces } from './token-races.ts';
+import { testRevocation } from './revocation.ts';
 import { underLoad } from './under-load.ts';
-import { flowsAreWhole } from './whole-flows.ts';
+import { testAuthorizations } from './authorizations.ts';
 
 const ROUNDS = SOAK ? 200 : 10;
 const MOVES = SOAK ? 10 : 1;
 const KINDS = ['grant', 'connector', 'client'];
-const HEALED_SECONDS = 10;
+const RECOVERY_SECONDS = 10;
 
 const isMaster = async ({ raw }: RedisNode) =>
   (await raw.info('replication')).includes('role:master');
@@ -26,8 +26,8 @@ const isMaster = async ({ raw }: RedisNode) =>
 const isInStep = async ({ raw }: RedisNode) =>
   (await raw.info('replication')).includes('master_link_status:up');
 
-/** Every slot in use goes to the master after its own. */
-async function moveAll(masters: readonly RedisNode[]): Promise<void> {
+/** Moves every slot in use to the next master. */
+async function moveSlots(masters: readonly RedisNode[]): Promise<void> {
   const inUse = await Promise.all(
     masters.map((from) => Promise.all(KINDS.map((kind) => slotsOf(from, kind)))),
   );
@@ -47,39 +47,39 @@ describe('Three processes on a Redis Cluster', () => {
   });
   after(() => cluster?.stop());
 
-  flowsAreWhole(processes);
-  revocationIsHeard(processes);
-  racesAreFair(processes, ROUNDS);
+  testAuthorizations(processes);
+  testRevocation(processes);
+  testTokenRaces(processes, ROUNDS);
 
-  it('fail nobody while everything they work with moves to other masters', async () => {
+  it('every request succeeds while slots move to other masters', async () => {
     for (let n = 0; n < MOVES; n += 1) {
-      const { noted } = await underLoad(processes(), () => moveAll(cluster.masters));
-      expect(noted.filter(({ status }) => status !== 200)).to.deep.equal([]);
+      const { responses } = await underLoad(processes(), () => moveSlots(cluster.masters));
+      expect(responses.filter(({ status }) => status !== 200)).to.deep.equal([]);
     }
   }).timeout(MOVES * 60_000);
 
-  it('fail nobody for long when a master hands over to its replica', async () => {
-    const { noted, healedAfter } = await underLoad(processes(), async () => {
+  it('requests get at most 503 for ten seconds during a manual failover', async () => {
+    const { responses, recoveredAfter } = await underLoad(processes(), async () => {
       await cluster.replica.raw.call('CLUSTER', 'FAILOVER');
-      await until('the replica is the master', () => isMaster(cluster.replica), 20);
+      await until('the replica to become master', () => isMaster(cluster.replica), 20);
     });
-    expect(unexpectedResponses(noted)).to.deep.equal([]);
-    expect(healedAfter).to.be.below(HEALED_SECONDS);
+    expect(unexpectedResponses(responses)).to.deep.equal([]);
+    expect(recoveredAfter).to.be.below(RECOVERY_SECONDS);
     const [first] = cluster.masters;
-    await until('the master follows', async () => first && isInStep(first), 20);
+    await until('the old master to replicate', async () => first && isInStep(first), 20);
   }).timeout(60_000);
 
-  it('tell nobody anything but to wait, for less than ten seconds, when a master dies', async () => {
+  it('requests get at most 503 for ten seconds when a master dies', async () => {
     const { id, link } = await createConnector(processes());
     const { accessToken } = await connect(processes(), { link });
-    const { noted, healedAfter } = await underLoad(processes(), async () => {
+    const { responses, recoveredAfter } = await underLoad(processes(), async () => {
       await revokeConnector(processes(), id);
       await cluster.replica.stop();
     });
-    expect(unexpectedResponses(noted)).to.deep.equal([]);
-    expect(healedAfter).to.be.within(0, HEALED_SECONDS);
+    expect(unexpectedResponses(responses)).to.deep.equal([]);
+    expect(recoveredAfter).to.be.within(0, RECOVERY_SECONDS);
     expect((await callTool(link, accessToken, 'club_overview')).status).to.equal(410);
   }).timeout(60_000);
 
-  nothingLeaks(processes);
+  testResponses(processes);
 });

@@ -2,24 +2,24 @@
 import { expect } from 'chai';
 import { readAudit } from '../support/management-api.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';
-import { nothingLeaks } from './discretion.ts';
+import { testResponses } from './responses.ts';
 import { SOAK } from '../support/scale-out/soak.ts';
-import { racesAreFair } from './races.ts';
-import { revocationHoldsUnderLoad } from './revocation-under-load.ts';
+import { testTokenRaces } from './token-races.ts';
+import { testRevocationUnderLoad } from './revocation-under-load.ts';
 
 const ROUNDS = SOAK ? 200 : 20;
 
-describe('Three processes on one Redis', () => {
+describe('Three processes on one Redis under load', () => {
   const processes = useProcesses(() => ({ store: 'redis' }));
 
-  revocationHoldsUnderLoad(processes);
-  racesAreFair(processes, ROUNDS);
+  testRevocationUnderLoad(processes);
+  testTokenRaces(processes, ROUNDS);
 
-  it('take no refresh of all these for theft', async () => {
+  it('no concurrent refresh counts as a replay', async () => {
     const events = (await readAudit(processes())).map(({ event }) => event);
     expect(events).to.include('connector_revoked');
     expect(events.filter((event) => event === 'refresh_replay')).to.deep.equal([]);
   });
 
-  nothingLeaks(processes);
+  testResponses(processes);
 });

@@ -10,23 +10,23 @@ import { unexpectedResponses } from '../support/scale-out/load.ts';
 import { type Processes, useProcesses } from '../support/scale-out/processes.ts';
 import { SOAK } from '../support/scale-out/soak.ts';
 import { postToken } from '../support/token-endpoints.ts';
-import { nothingLeaks } from './discretion.ts';
-import { racesAreFair } from './races.ts';
-import { revocationIsHeard } from './revocation.ts';
-import { type Struck, underLoad } from './under-load.ts';
-import { flowsAreWhole } from './whole-flows.ts';
+import { testResponses } from './responses.ts';
+import { testTokenRaces } from './token-races.ts';
+import { testRevocation } from './revocation.ts';
+import { type LoadResult, underLoad } from './under-load.ts';
+import { testAuthorizations } from './authorizations.ts';
 
 const NAME = 'main';
 const ROUNDS = SOAK ? 200 : 10;
-const HANDOVERS = SOAK ? 20 : 1;
-const HEALED_SECONDS = 10;
+const FAILOVERS = SOAK ? 20 : 1;
+const RECOVERY_SECONDS = 10;
 
 const refreshOf = ({ server, client, refreshToken }: Connection) =>
   refresh(server, client, refreshToken);
 
 type Revoke = (system: Processes, connector: string, connection: Connection) => Promise<unknown>;
 const revokeLink: Revoke = (system, connector) => revokeConnector(system, connector);
-const endAtClient: Revoke = (_system, _connector, { server, client, refreshToken }) =>
+const revokeRefreshToken: Revoke = (_system, _connector, { server, client, refreshToken }) =>
   postToken(server.revocation_endpoint, client, refreshToken);
 
 const acceptsFailover = ({ sentinel }: WatchedRedis) =>
@@ -41,7 +41,7 @@ const roleOf = async ({ raw }: RedisNode) =>
 const isInStep = async ({ raw }: RedisNode) =>
   (await raw.info('replication')).includes('master_link_status:up');
 
-/** How far the stream of writes is at a server, in bytes. */
+/** The replication offset of a server in bytes. */
 const offset = async ({ raw }: RedisNode) => {
   const [, bytes] =
     /^(?:slave|master)_repl_offset:(\d+)/m.exec(await raw.info('replication')) ?? [];
@@ -58,13 +58,13 @@ describe('Three processes on Redis with Sentinel', () => {
   });
   after(() => redis?.stop());
 
-  flowsAreWhole(processes);
-  revocationIsHeard(processes);
-  racesAreFair(processes, ROUNDS);
+  testAuthorizations(processes);
+  testRevocation(processes);
+  testTokenRaces(processes, ROUNDS);
 
-  it('answer a revocation when the replica has it', async () => {
-    for (const revoke of [endAtClient, revokeLink])
-      await until('an answer waits for the replica', async () => {
+  it('a revocation gets its response only after the replica has the write', async () => {
+    for (const revoke of [revokeRefreshToken, revokeLink])
+      await until('a response to wait for the replica', async () => {
         const connector = await createConnector(processes());
         const connection = await connect(processes(), connector);
         redis.replica.kill('SIGSTOP');
@@ -72,7 +72,10 @@ describe('Three processes on Redis with Sentinel', () => {
         const revoking = revoke(processes(), connector.id, connection).finally(
           () => (isAnswered = true),
         );
-        await until('it is carried out', async () => (await refreshOf(connection)).status === 400);
+        await until(
+          'the revocation to take effect',
+          async () => (await refreshOf(connection)).status === 400,
+        );
         const waits = !isAnswered;
         redis.replica.kill('SIGCONT');
         await revoking;
@@ -80,31 +83,31 @@ describe('Three processes on Redis with Sentinel', () => {
       });
   });
 
-  it('tell nobody anything but to wait while the master hands over to the replica', async () => {
-    for (let n = 0; n < HANDOVERS; n += 1) {
-      const { noted, healedAfter } = await underLoad(processes(), async () => {
-        await until('the handover begins', () => acceptsFailover(redis));
+  it('requests get at most 503 for ten seconds during a failover', async () => {
+    for (let n = 0; n < FAILOVERS; n += 1) {
+      const { responses, recoveredAfter } = await underLoad(processes(), async () => {
+        await until('the failover to begin', () => acceptsFailover(redis));
         await until(
-          'the master follows',
+          'the old master to replicate',
           async () => (await roleOf(servers.master)) === 'slave',
           20,
         );
       });
-      expect(unexpectedResponses(noted)).to.deep.equal([]);
-      expect(healedAfter).to.be.below(HEALED_SECONDS);
+      expect(unexpectedResponses(responses)).to.deep.equal([]);
+      expect(recoveredAfter).to.be.below(RECOVERY_SECONDS);
       servers = { master: servers.replica, replica: servers.master };
-      await until('the other follows', async () => isInStep(servers.replica), 20);
+      await until('the new replica to replicate', async () => isInStep(servers.replica), 20);
     }
-  }).timeout(HANDOVERS * 40_000);
+  }).timeout(FAILOVERS * 40_000);
 
-  describe('when the master dies under load, with writes that no replica had', () => {
-    let struck: Struck;
+  describe('when the master dies under load with unreplicated writes', () => {
+    let result: LoadResult;
     let idle: Connection;
     let revoked: Connection;
     let ended: Connection;
     let lost: string | undefined;
 
-    before(async function strike() {
+    before(async function killMaster() {
       this.timeout(60_000);
       const [first, second] = [
         await createConnector(processes()),
@@ -113,10 +116,10 @@ describe('Three processes on Redis with Sentinel', () => {
       idle = await connect(processes(), first);
       ended = await connect(processes(), first);
       revoked = await connect(processes(), second);
-      struck = await underLoad(processes(), async () => {
+      result = await underLoad(processes(), async () => {
         await revokeLink(processes(), second.id, revoked);
-        await endAtClient(processes(), first.id, ended);
-        // The replica no longer follows, and the master dies with what only it was told.
+        await revokeRefreshToken(processes(), first.id, ended);
+        // The replica stops replicating, and the master dies with writes that only it has.
         await servers.replica.raw.call('REPLICAOF', '127.0.0.1', servers.replica.port);
         lost = (await refreshOf(idle)).body.refresh_token;
         expect(await offset(servers.replica)).to.be.below(await offset(servers.master));
@@ -124,18 +127,18 @@ describe('Three processes on Redis with Sentinel', () => {
       });
     });
 
-    it('clients are told nothing but to wait', () => {
-      expect(unexpectedResponses(struck.noted)).to.deep.equal([]);
+    it('clients get 503 at most when the master dies', () => {
+      expect(unexpectedResponses(result.responses)).to.deep.equal([]);
     });
-    it('all is well within ten seconds', () => {
-      expect(struck.healedAfter).to.be.within(0, HEALED_SECONDS);
+    it('requests succeed within ten seconds after the master died', () => {
+      expect(result.recoveredAfter).to.be.within(0, RECOVERY_SECONDS);
     });
-    it('a refresh token that only the dead master knew is good', async () => {
+    it('a refresh token that only the dead master stored works', async () => {
       const { status, body } = await refreshOf({ ...idle, refreshToken: lost });
       expect(status).to.equal(200);
       expect(await isAccepted(idle.link, body.access_token)).to.equal(true);
     });
-    it('what was revoked stays revoked', async () => {
+    it('replicated revocations survive the death of the master', async () => {
       for (const [{ link, accessToken }, status] of [
         [revoked, 410],
         [ended, 401],
@@ -146,5 +149,5 @@ describe('Three processes on Redis with Sentinel', () => {
     });
   });
 
-  nothingLeaks(processes);
+  testResponses(processes);
 });

@@ -18,13 +18,13 @@ async function connectClients(system: Processes): Promise<Connection[]> {
   return Promise.all(Array.from({ length: CLIENTS }, () => connect(system, connector)));
 }
 
-describe('Three processes under load', () => {
+describe('Restarts of three processes under load', () => {
   const processes = useProcesses(() => ({
     store: 'redis',
     file: { drain: `${DRAIN_SECONDS}s` },
   }));
 
-  it('are replaced one after the other without one failed request', async () => {
+  it('replacing the processes one by one fails no request', async () => {
     const load = startLoad(await connectClients(processes()));
     const connector = await createConnector(processes());
     for (const leaving of processes().running()) {
@@ -42,19 +42,19 @@ describe('Three processes under load', () => {
     expect(processes().responses.filter(({ status }) => status >= 500)).to.deep.equal([]);
   }).timeout(60_000);
 
-  it('lose only what is under way at one that is killed', async () => {
+  it('killing a process fails only the requests that it was processing', async () => {
     const load = startLoad(await connectClients(processes()));
     await load.waitForProgress();
     const [killed] = processes().running();
     await killed?.kill();
-    const gone = performance.now();
+    const killedMs = performance.now();
     await load.waitForProgress();
     await processes().add();
     await load.waitForProgress();
     await load.stop();
     const lost = load.responses.filter(({ status }) => status !== 200);
     expect(
-      lost.filter(({ status, startedMs }) => status !== 502 || startedMs > gone),
+      lost.filter(({ status, startedMs }) => status !== 502 || startedMs > killedMs),
     ).to.deep.equal([]);
   }).timeout(40_000);
 });
@@ -68,7 +68,7 @@ describe('A process behind a load balancer', () => {
   const agent = new Agent({ keepAlive: true });
   after(() => agent.destroy());
 
-  /** Past the balancer, which would turn to another process. */
+  /** Connects without the balancer, which would choose another process. */
   const open = ({ ports }: GatehouseProcess, options: RequestOptions) => {
     const { host } = new URL(processes().auth);
     const address = { host: '127.0.0.1', port: ports.AUTH };
@@ -81,7 +81,7 @@ describe('A process behind a load balancer', () => {
     return answer;
   };
 
-  it('keeps a connection for longer than the minute that balancers do', async () => {
+  it('the keep-alive timeout is longer than the minute of common balancers', async () => {
     const [running] = processes().running();
     if (!running) throw new Error('no process runs');
     const { headers } = await answerTo(open(running, { path: '/livez' }).end());
@@ -89,7 +89,7 @@ describe('A process behind a load balancer', () => {
     expect(Number(seconds)).to.be.above(60);
   });
 
-  it('that is asked to stop says that it is not ready, takes requests for a while, and answers what is under way', async () => {
+  it('a process that stops is not ready, still accepts requests during the drain time, and completes open requests', async () => {
     const { client, refreshToken = '' } = await connect(
       processes(),
       await createConnector(processes()),
@@ -106,13 +106,16 @@ describe('A process behind a load balancer', () => {
       path: '/oauth/token',
       headers: { 'content-type': 'application/x-www-form-urlencoded', expect: '100-continue' },
     });
-    // Thrown where the answer is waited for.
+    // The error is thrown where the response is awaited.
     slow.on('error', () => undefined);
     slow.flushHeaders();
     await once(slow, 'continue');
 
     const stopping = leaving.stop();
-    await until('it is not ready', async () => (await ask({ path: '/readyz' })).statusCode === 503);
+    await until(
+      'the process not to be ready',
+      async () => (await ask({ path: '/readyz' })).statusCode === 503,
+    );
     const last = await ask({ ...document, agent });
     expect(last.statusCode).to.equal(200);
     expect(last.headers.connection).to.equal('close');
@@ -122,7 +125,7 @@ describe('A process behind a load balancer', () => {
         () => false,
         () => true,
       );
-    await until('it takes no more connections', isRefused);
+    await until('the process to refuse connections', isRefused);
     expect(leaving.isRunning()).to.equal(true);
     slow.end(new URLSearchParams(form).toString());
     expect((await answerTo(slow)).statusCode).to.equal(200);

@@ -13,50 +13,52 @@ import {
 } from '../support/access-paths.ts';
 import type { Processes } from '../support/scale-out/processes.ts';
 
-const TRIES = 30;
+const ATTEMPTS = 30;
 const PAUSE_MS = 60;
-const IN_TIME_MS = 1000;
+const MAX_DELAY_MS = 1000;
 
-type Noted = Outcome & { path: AccessPath; begun: number };
+type Attempt = Outcome & { path: AccessPath; startedMs: number };
 
-export function revocationHoldsUnderLoad(processes: () => Processes): void {
-  it('CNX-01 nothing that begins a second after a revocation succeeds, under constant load on every path', async () => {
+export function testRevocationUnderLoad(processes: () => Processes): void {
+  it('CNX-01 under load no request on any path succeeds that starts a second after a revocation', async () => {
     const connector = await createConnector(processes());
     const minted = await mint(processes());
-    const every = await prepareAccessPaths(processes(), connector, minted.token, TRIES);
+    const every = await prepareAccessPaths(processes(), connector, minted.token, ATTEMPTS);
     const load = startLoad(every);
-    await load.reaches('every path succeeds', 0, ({ isSuccess }) => isSuccess);
+    await load.reaches('every path to succeed', 0, ({ isSuccess }) => isSuccess);
     await Promise.all([revokeConnector(processes(), connector.id), revoke(processes(), minted.id)]);
-    const over = performance.now() + IN_TIME_MS;
-    await load.reaches('every path was tried later', over, () => true);
+    const deadline = performance.now() + MAX_DELAY_MS;
+    await load.reaches('an attempt on every path after the limit', deadline, () => true);
     await load.stop();
-    const late = load.noted.filter(({ isSuccess, begun }) => isSuccess && begun > over);
+    const late = load.attempts.filter(
+      ({ isSuccess, startedMs }) => isSuccess && startedMs > deadline,
+    );
     expect(late).to.deep.equal([]);
-    const odd = load.noted.filter(({ isSuccess, status }) => !isSuccess && status >= 500);
-    expect(odd).to.deep.equal([]);
+    const errors = load.attempts.filter(({ isSuccess, status }) => !isSuccess && status >= 500);
+    expect(errors).to.deep.equal([]);
   }).timeout(60_000);
 }
 
-/** Each path is tried again and again, beside the others. */
+/** Tries every path repeatedly and concurrently. */
 function startLoad(every: AccessPaths) {
-  const noted: Noted[] = [];
+  const attempts: Attempt[] = [];
   const stopped = new AbortController();
   const work = async (path: AccessPath) => {
-    for (let n = 0; n < TRIES && !stopped.signal.aborted; n += 1) {
-      const begun = performance.now();
-      noted.push({ path, begun, ...(await every[path]()) });
+    for (let n = 0; n < ATTEMPTS && !stopped.signal.aborted; n += 1) {
+      const startedMs = performance.now();
+      attempts.push({ path, startedMs, ...(await every[path]()) });
       await delay(PAUSE_MS);
     }
   };
   const working = Promise.all(ACCESS_PATHS.map(work));
   working.catch(() => undefined);
-  const reached = (after: number, isIt: (noted: Noted) => boolean) =>
+  const reached = (after: number, isIt: (attempts: Attempt) => boolean) =>
     ACCESS_PATHS.every((path) =>
-      noted.some((each) => each.path === path && each.begun > after && isIt(each)),
+      attempts.some((each) => each.path === path && each.startedMs > after && isIt(each)),
     );
   return {
-    noted,
-    reaches: (what: string, after: number, isIt: (noted: Noted) => boolean) =>
+    attempts,
+    reaches: (what: string, after: number, isIt: (attempts: Attempt) => boolean) =>
       until(what, () => reached(after, isIt)),
     async stop() {
       stopped.abort();

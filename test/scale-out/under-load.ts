@@ -6,32 +6,32 @@ import { type LoadResponse, startLoad } from '../support/scale-out/load.ts';
 import type { Processes } from '../support/scale-out/processes.ts';
 
 const CLIENTS = 6;
-const WAITED_FOR_SECONDS = 30;
+const PROGRESS_SECONDS = 30;
 
-export type Struck = {
-  noted: readonly LoadResponse[];
-  /** Seconds from the beginning of the strike to the last request that was not granted; 0 when all were. */
-  healedAfter: number;
+export type LoadResult = {
+  responses: readonly LoadResponse[];
+  /** Seconds from the start of the disruption to the last failed request; 0 if none failed. */
+  recoveredAfter: number;
 };
 
-/** Resolves when every client and every process goes on after `strike`; throws when one never does. */
+/** Runs `disrupt` under load. Resolves when every client and process works again, and rejects if one does not. */
 export async function underLoad(
   processes: Processes,
-  strike: () => Promise<unknown>,
-): Promise<Struck> {
+  disrupt: () => Promise<unknown>,
+): Promise<LoadResult> {
   const connector = await createConnector(processes);
   const connecting = Array.from({ length: CLIENTS }, () => connect(processes, connector));
   const load = startLoad(await Promise.all(connecting));
   await load.waitForProgress();
-  const struck = performance.now();
-  await strike();
-  await load.waitForProgress(WAITED_FOR_SECONDS);
+  const disrupted = performance.now();
+  await disrupt();
+  await load.waitForProgress(PROGRESS_SECONDS);
   await load.stop();
-  // The balancer would hide one that never comes back.
-  await until('every process is ready', async () => {
+  // The balancer hides a process that does not recover.
+  await until('every process to be ready', async () => {
     const ready = await Promise.all(processes.running().map((each) => each.isReady()));
     return ready.every(Boolean);
   });
-  const last = load.responses.findLast(({ status }) => status !== 200)?.startedMs ?? struck;
-  return { noted: load.responses, healedAfter: (last - struck) / 1000 };
+  const last = load.responses.findLast(({ status }) => status !== 200)?.startedMs ?? disrupted;
+  return { responses: load.responses, recoveredAfter: (last - disrupted) / 1000 };
 }

@@ -1,4 +1,4 @@
-// A second click on Approve while the first is on its way: the flow is over already, and where it went is not known yet.
+// The second submission arrives after the interaction was deleted and before the redirect was stored.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import {
@@ -15,10 +15,10 @@ import { startSystem, type System } from '../support/system.ts';
 
 type Decision = 'approve' | 'deny';
 
-/** So that the steps of one request are apart for the other. */
-const TRIP_MS = 20;
+/** Delay of each Redis reply, so that the requests interleave. */
+const REPLY_DELAY_MS = 20;
 
-describe('A second click while the first is on its way', () => {
+describe('Two concurrent submissions of the consent page', () => {
   let redis: RedisServer;
   let proxy: RedisProxy;
   let system: System;
@@ -45,36 +45,36 @@ describe('A second click while the first is on its way', () => {
     const { url, verifier } = authorizeUrl(server, client, { resource: link });
     const page = await browser.openConsent(url);
     const redeemAt = (callback: URL) => redeem({ link, server, client, callback, verifier });
-    proxy.delayReplies(TRIP_MS);
+    proxy.delayReplies(REPLY_DELAY_MS);
     const decide = (decision: Decision) => browser.submit(page, { decision });
     const connectAgain = () => browser.visit(authorizeUrl(server, client, { resource: link }).url);
     return { decide, redeemAt, connectAgain };
   }
 
   for (const decision of ['approve', 'deny'] as const)
-    it(`goes where the first did (${decision})`, async () => {
+    it(`a second ${decision} during the first redirects to the same URL`, async () => {
       const { decide, redeemAt } = await openConsent();
-      const over = Promise.withResolvers<void>();
+      const deleted = Promise.withResolvers<void>();
       proxy.setRule(({ name, kind }) => {
-        if (name === 'del' && kind === 'interaction') over.resolve();
+        if (name === 'del' && kind === 'interaction') deleted.resolve();
         return 'pass';
       });
       const first = decide(decision);
-      await over.promise;
+      await deleted.promise;
       const second = requireExternalRedirect(await decide(decision));
       expect(second.href).to.equal(requireExternalRedirect(await first).href);
       if (decision === 'approve') expect((await redeemAt(second)).status).to.equal(200);
     });
 
-  it('takes effect when it denies what the first approved', async () => {
+  it('a second submission that denies takes effect during an approval', async () => {
     const { decide, redeemAt } = await openConsent();
-    const over = Promise.withResolvers<void>();
+    const deleted = Promise.withResolvers<void>();
     proxy.setRule(({ name, kind }) => {
-      if (name === 'del' && kind === 'interaction') over.resolve();
+      if (name === 'del' && kind === 'interaction') deleted.resolve();
       return 'pass';
     });
     const first = decide('approve');
-    await over.promise;
+    await deleted.promise;
     const second = await decide('deny');
     if (second.kind === 'page') expect(second.html).to.include('You have denied this');
     else expect(second.url.searchParams.get('error')).to.equal('access_denied');
@@ -83,7 +83,7 @@ describe('A second click while the first is on its way', () => {
       expect((await redeemAt(answer.url)).body.error).to.equal('invalid_grant');
   });
 
-  it('goes where the first did when both arrive together, and the person stays signed in', async () => {
+  it('simultaneous approvals redirect to the same URL and keep the session', async () => {
     const { decide, redeemAt, connectAgain } = await openConsent();
     const answers = await Promise.all([1, 2, 3].map(() => decide('approve')));
     const [callback, ...others] = new Set(

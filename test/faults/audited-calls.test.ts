@@ -10,7 +10,7 @@ import { type Command, type RedisProxy, startRedisProxy } from '../support/fault
 import { callTool, isAccepted, type RpcResponse } from '../support/mcp.ts';
 import { startSystem, type System } from '../support/system.ts';
 
-/** Whoever calls: a person through a link, and a program with a minted token; each at full and below. */
+/** A person with a connect link or a program with a minted token, each with a token of level full and a lower one. */
 type Caller = { title: string; link: string; full: string; lower: string };
 
 const DETAILS = { memberId: 'M0001' };
@@ -43,8 +43,8 @@ function expectRefused({ status, rpc, text }: RpcResponse, title: string): void 
   expect(text, title).to.not.match(/iban|GB00|\*{4}|store|redis|sqlite/i);
 }
 
-/** At full nothing, below full everything; nothing more is on record afterwards. */
-async function expectNothingOut(callers: Caller[]): Promise<void> {
+/** Expects that calls of level full are refused and calls of lower levels succeed. */
+async function expectFullRefused(callers: Caller[]): Promise<void> {
   for (const { title, link, full, lower } of callers) {
     expectRefused(await details(link, full), title);
     expectRefused(await callTool(link, full, 'club_overview'), title);
@@ -63,11 +63,11 @@ async function expectWorks(system: System, callers: Caller[]): Promise<void> {
   }
 }
 
-const isAskingForReplicas = ({ name, kind }: Command) => kind === 'audit' && name === 'exists';
-/** It is written by a script. */
+const isReplicaCheck = ({ name, kind }: Command) => kind === 'audit' && name === 'exists';
+/** A script writes the record. */
 const isRecord = ({ name, kind }: Command) => kind === 'audit' && name.startsWith('eval');
 
-describe('A call with the level full, on Redis', () => {
+describe('Audited calls of level full (redis)', () => {
   let redis: PersistentRedis;
   let proxy: RedisProxy;
   let system: System;
@@ -85,8 +85,8 @@ describe('A call with the level full, on Redis', () => {
     await redis?.close();
   });
 
-  const heals = () =>
-    until('the store to be there again', async () => {
+  const recovers = () =>
+    until('the store to recover', async () => {
       const [caller] = callers;
       const { rpc } = await details(String(caller?.link), String(caller?.full));
       if (!rpc?.result) return false;
@@ -98,12 +98,12 @@ describe('A call with the level full, on Redis', () => {
 
   const FAULTS: [what: string, begin: () => unknown, end: () => unknown][] = [
     [
-      'the connection is cut in the middle of every record',
+      'the connection breaks at every record',
       () => proxy.setRule((command) => (isRecord(command) ? 'cut' : 'pass')),
       () => proxy.setRule(),
     ],
     [
-      'records get no answer',
+      'records get no reply',
       () => proxy.setRule((command) => (isRecord(command) ? 'drop' : 'pass')),
       () => proxy.setRule(),
     ],
@@ -113,32 +113,32 @@ describe('A call with the level full, on Redis', () => {
       () => redis.command('CONFIG', 'SET', 'maxmemory', 0),
     ],
     [
-      'the database takes no writes',
+      'the database accepts no writes',
       () => redis.command('CONFIG', 'SET', 'min-replicas-to-write', 1),
       () => redis.command('CONFIG', 'SET', 'min-replicas-to-write', 0),
     ],
   ];
 
   for (const [what, begin, end] of FAULTS)
-    it(`is refused while ${what}, and works afterwards`, async () => {
+    it(`calls of level full are refused while ${what}, and work afterwards`, async () => {
       const before = await recordedCalls(system);
       await begin();
       try {
-        await expectNothingOut(callers);
+        await expectFullRefused(callers);
       } finally {
         await end();
       }
-      await heals();
-      // A record that nobody waited for any more may have been written all the same.
+      await recovers();
+      // Records that timed out may have been written.
       expect(await recordedCalls(system)).to.be.above(before);
       await expectWorks(system, callers);
     }).timeout(40_000);
 
   for (const [what, isAwaited] of [
     ['the record is written', isRecord],
-    ['it is known whether a replica must have it, too', isAskingForReplicas],
+    ['the number of replicas is known', isReplicaCheck],
   ] as const)
-    it(`has its answer held back until ${what}`, async () => {
+    it(`a call of level full gets no response until ${what}`, async () => {
       for (const { title, link, full } of callers) {
         proxy.setRule((command) => (isAwaited(command) ? 'hold reply' : 'pass'));
         let isAnswered = false;
@@ -151,7 +151,7 @@ describe('A call with the level full, on Redis', () => {
     });
 });
 
-describe('A call with the level full, on SQLite', () => {
+describe('Audited calls of level full (sqlite)', () => {
   let system: System;
   let callers: Caller[];
   let other: DatabaseSync;
@@ -169,14 +169,14 @@ describe('A call with the level full, on SQLite', () => {
     `CREATE TRIGGER refuse BEFORE INSERT ON stream BEGIN SELECT RAISE(FAIL, '${error}'); END`;
 
   for (const [what, begin, end] of [
-    ['the table takes no record', refusing('attempt to write'), 'DROP TRIGGER refuse'],
+    ['the table accepts no record', refusing('attempt to write'), 'DROP TRIGGER refuse'],
     ['another program has the file locked', 'BEGIN IMMEDIATE', 'ROLLBACK'],
   ] as const)
-    it(`is refused while ${what}, and works afterwards`, async () => {
+    it(`calls of level full are refused while ${what}, and work afterwards`, async () => {
       const before = await recordedCalls(system);
       other.exec(begin);
       try {
-        await expectNothingOut(callers);
+        await expectFullRefused(callers);
       } finally {
         other.exec(end);
       }

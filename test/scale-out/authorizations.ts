@@ -1,4 +1,4 @@
-// From the connect link to the last call, every step at another process: claims for every kind of Redis.
+// Tests of whole authorizations whose steps go to different processes, for every kind of Redis.
 import { expect } from 'chai';
 import { createConnector, showConnector } from '../support/management-api.ts';
 import { isConsentPage, openBrowser, type Person } from '../support/browser.ts';
@@ -13,8 +13,8 @@ import { connectSdkV2 } from '../support/sdk.ts';
 const STEPS = 6;
 const FORMS = 16;
 
-export function flowsAreWhole(processes: () => Processes): void {
-  it('an authorization goes from process to process with every step, and its tokens are good at each', async () => {
+export function testAuthorizations(processes: () => Processes): void {
+  it('an authorization succeeds with every step at another process, and its tokens work at each', async () => {
     const connector = await createConnector(processes());
     const before = processes().responses.length;
     const connection = await connect(processes(), connector);
@@ -33,7 +33,7 @@ export function flowsAreWhole(processes: () => Processes): void {
     expect(await isAccepted(link, refreshed.body.access_token)).to.equal(true);
   });
 
-  it('whoever signed in at one process is known to the others', async () => {
+  it('a session that started at one process is valid at the others', async () => {
     const connector = await createConnector(processes());
     const { browser, server, client, link } = await connect(processes(), connector);
     for (let n = 0; n < 4; n += 1) {
@@ -43,7 +43,7 @@ export function flowsAreWhole(processes: () => Processes): void {
     }
   });
 
-  it('an official SDK client connects and calls', async () => {
+  it('an SDK client connects and calls through several processes', async () => {
     const { link } = await createConnector(processes());
     const browser = openBrowser(processes().origins);
     const sdk = await connectSdkV2(link, 'auto', { browser, method: 'none' });
@@ -53,11 +53,11 @@ export function flowsAreWhole(processes: () => Processes): void {
     await sdk.close();
   });
 
-  it('a limit holds, however many approve at once at all of them', async () => {
+  it('a use limit is exact for concurrent approvals at several processes', async () => {
     const connector = await createConnector(processes(), { maxUses: 5 });
     const approvals = [];
     for (let n = 0; n < 16; n += 1)
-      approvals.push(await readyToApprove(processes(), connector, n % 2 ? 'ada' : 'grace'));
+      approvals.push(await prepareApproval(processes(), connector, n % 2 ? 'ada' : 'grace'));
     const answers = await Promise.all(approvals.map((approve) => approve()));
     const connected = answers.filter((answer) => answer?.status === 200);
     expect(connected).to.have.length(5);
@@ -67,7 +67,7 @@ export function flowsAreWhole(processes: () => Processes): void {
       expect(await isAccepted(connector.link, answer?.body.access_token)).to.equal(true);
   }).timeout(60_000);
 
-  it('CON-18 a person who approves and denies at once, at different processes, has denied', async () => {
+  it('CON-18 a denial wins over a concurrent approval at another process', async () => {
     for (let round = 0; round < 6; round += 1) {
       const { link } = await createConnector(processes());
       const { server } = await discover(link);
@@ -87,7 +87,7 @@ export function flowsAreWhole(processes: () => Processes): void {
     }
   }).timeout(60_000);
 
-  it('many forms that one browser sends at once are each answered with a code or a page that says what to do', async () => {
+  it('concurrent consent forms of one browser each get a code or an error page', async () => {
     const connector = await createConnector(processes());
     const { browser, server, client, link } = await connect(processes(), connector);
     const pages = [];
@@ -101,7 +101,7 @@ export function flowsAreWhole(processes: () => Processes): void {
     expect(statuses.filter((status) => status !== 303 && status !== 400)).to.deep.equal([]);
   });
 
-  it('all publish the same keys', async () => {
+  it('all processes publish the same keys', async () => {
     const { host } = new URL(processes().auth);
     const published = processes()
       .running()
@@ -115,8 +115,8 @@ export function flowsAreWhole(processes: () => Processes): void {
   });
 }
 
-/** A new client and a new browser at the consent page, ready to approve. */
-async function readyToApprove(system: Processes, { link }: { link: string }, person: Person) {
+/** Opens the consent page with a new client and browser. Returns a function that approves. */
+async function prepareApproval(system: Processes, { link }: { link: string }, person: Person) {
   const { server } = await discover(link);
   const client = await registerClient(server);
   const browser = openBrowser(system.origins);

@@ -1,4 +1,4 @@
-// Requests that race over several processes (RFC 6749 section 4.1.2, RFC 9700 section 4.14): claims for every kind of Redis.
+// Tests of concurrent token requests (RFC 6749 section 4.1.2, RFC 9700 section 4.14), for every kind of Redis.
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
@@ -9,22 +9,22 @@ import { authorizeUrl, refresh } from '../support/oauth.ts';
 import type { Processes } from '../support/scale-out/processes.ts';
 
 const REDEMPTIONS = 50;
-const WAYS = [2, 8, 50];
-const LONGEST_STAGGER_MS = 200;
+const REFRESH_COUNTS = [2, 8, 50];
+const MAX_STAGGER_MS = 200;
 const BROWSERS = 4;
-/** Codes live for a minute, which many of them would outlast. */
+/** With more codes at a time, some would expire before their exchange. */
 const CODES_AT_A_TIME = 10;
-/** Families that are refreshed side by side, because staggered requests leave the processes idle. */
+/** Families are refreshed concurrently, because staggered requests leave the processes idle. */
 const FAMILIES = 8;
 const ROUND_MS = 1500;
-/** A code that is presented again after a second is taken for stolen, also when it was sent before and had to queue. */
+/** A code presented again after a second counts as a replay, also if the request was sent earlier and queued. */
 const CODE_GRACE_MS = 1000;
 
-export function racesAreFair(processes: () => Processes, rounds: number): void {
-  it(`one code redeemed ${REDEMPTIONS} times at once is redeemed exactly once, ${rounds} times over`, async () => {
+export function testTokenRaces(processes: () => Processes, rounds: number): void {
+  it(`of ${REDEMPTIONS} concurrent exchanges of a code exactly one succeeds, in ${rounds} rounds`, async () => {
     const connection = await connect(processes(), await createConnector(processes()));
     const winners = [];
-    for (let left = rounds; left > 0; left -= CODES_AT_A_TIME)
+    for (let remaining = rounds; remaining > 0; remaining -= CODES_AT_A_TIME)
       for (const code of await obtainCodes(processes(), connection, CODES_AT_A_TIME))
         winners.push(...(await raceToRedeem(code)));
     const { server, client, link } = connection;
@@ -34,15 +34,15 @@ export function racesAreFair(processes: () => Processes, rounds: number): void {
     }
   }).timeout(20_000 + rounds * ROUND_MS);
 
-  for (const ways of WAYS) {
-    it(`one refresh token used ${ways} times within ${LONGEST_STAGGER_MS} ms has one successor that works, ${rounds} times over`, async () => {
+  for (const count of REFRESH_COUNTS) {
+    it(`${count} refreshes with one token within ${MAX_STAGGER_MS} ms get one successor that works, in ${rounds} rounds`, async () => {
       const { link } = await createConnector(processes());
       const families: Connection[] = [];
       for (let n = 0; n < FAMILIES; n += 1) families.push(await connect(processes(), { link }));
-      let left = rounds;
+      let remaining = rounds;
       const work = async (family: Connection) => {
         let { refreshToken } = family;
-        while (left-- > 0) refreshToken = await raceToRefresh(family, refreshToken, ways);
+        while (remaining-- > 0) refreshToken = await raceToRefresh(family, refreshToken, count);
         expect((await rotate(family, refreshToken)).status).to.equal(200);
       };
       await Promise.all(families.map(work));
@@ -50,11 +50,11 @@ export function racesAreFair(processes: () => Processes, rounds: number): void {
   }
 }
 
-/** Resolves to what the one winner was given, or to nothing when it took so long that what was given may be taken back. */
+/** Resolves with the tokens of the successful exchange, or with nothing if a slow exchange may have counted as a replay. */
 async function raceToRedeem(code: IssuedCode) {
-  const begun = performance.now();
+  const startedMs = performance.now();
   const answers = await times(REDEMPTIONS, () => redeem(code));
-  const isInTime = performance.now() - begun < CODE_GRACE_MS;
+  const isInTime = performance.now() - startedMs < CODE_GRACE_MS;
   const [winner, ...others] = answers.filter(({ status }) => status === 200);
   expect(others).to.have.length(0);
   for (const { status, body } of answers.filter((answer) => answer !== winner))
@@ -63,10 +63,10 @@ async function raceToRedeem(code: IssuedCode) {
   return isInTime && winner ? [winner.body] : [];
 }
 
-/** Resolves to the one successor, whose being used is the next race. */
-async function raceToRefresh(family: Connection, token: string | undefined, ways: number) {
-  const answers = await times(ways, async () => {
-    await delay(Math.random() * LONGEST_STAGGER_MS);
+/** Resolves with the successor. */
+async function raceToRefresh(family: Connection, token: string | undefined, count: number) {
+  const answers = await times(count, async () => {
+    await delay(Math.random() * MAX_STAGGER_MS);
     return rotate(family, token);
   });
   for (const { status, body } of answers)
@@ -74,7 +74,7 @@ async function raceToRefresh(family: Connection, token: string | undefined, ways
   const [successor, ...others] = new Set(answers.map(({ body }) => body.refresh_token));
   expect(others).to.have.length(0);
   expect(successor).to.not.equal(token);
-  const any = answers[Math.floor(Math.random() * ways)];
+  const any = answers[Math.floor(Math.random() * count)];
   expect(await isAccepted(family.link, any?.body.access_token)).to.equal(true);
   return successor;
 }
@@ -83,7 +83,7 @@ function rotate({ server, client }: Connection, token: string | undefined) {
   return refresh(server, client, token);
 }
 
-/** A person approves the same client again and again, in a few browsers. */
+/** A person approves the same client repeatedly, in several browsers. */
 async function obtainCodes(
   { origins }: Processes,
   { server, client, link }: Connection,

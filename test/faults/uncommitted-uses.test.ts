@@ -1,4 +1,4 @@
-// A code exchange does not wait for the connector's record to say that a use is kept: what happens when that is never written, or late.
+// A code exchange does not wait for the write that commits its use to the connector.
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { createConnector, showConnector, type Connector } from '../support/management-api.ts';
@@ -13,14 +13,14 @@ import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { startSystem, type System } from '../support/system.ts';
 import { until } from '../store/condition.ts';
 
-/** Seconds after which a reservation is given back unless its code was exchanged. */
-const RESERVED = 300;
-/** Keys that Redis lets be written, in the words of its access control. */
-const ALL_BUT_CONNECTORS = ['~[abd-z]*', '~c[a-np-z]*', '%R~connector*'];
+/** A reservation expires after this time unless its code is exchanged. */
+const RESERVATION_SECONDS = 300;
+/** Redis ACL key patterns: every key may be written except those of connectors. */
+const ALL_EXCEPT_CONNECTORS = ['~[abd-z]*', '~c[a-np-z]*', '%R~connector*'];
 
-const isKeeping = ({ name, kind }: Command) => name === 'evalsha' && kind === 'connector';
+const isCommit = ({ name, kind }: Command) => name === 'evalsha' && kind === 'connector';
 
-describe('A use that the connector’s record does not show', () => {
+describe('A use whose commit to the connector failed', () => {
   let redis: RedisServer;
   let administrator: Redis;
   let proxy: RedisProxy;
@@ -51,13 +51,13 @@ describe('A use that the connector’s record does not show', () => {
     return { uses, state };
   };
 
-  /** Connects, and the write of the use is refused. */
-  async function connectUnwritten(): Promise<Connection> {
+  /** Connects while Redis refuses to write the use. */
+  async function connectWithoutCommit(): Promise<Connection> {
     const code = await obtainCode(system, connector);
     const refused = await refusals();
-    await administrator.acl('SETUSER', 'default', 'resetkeys', ...ALL_BUT_CONNECTORS);
+    await administrator.acl('SETUSER', 'default', 'resetkeys', ...ALL_EXCEPT_CONNECTORS);
     const { body } = await redeem(code);
-    await until('the write is refused', async () => (await refusals()) === refused + 1);
+    await until('the write to be refused', async () => (await refusals()) === refused + 1);
     await administrator.acl('SETUSER', 'default', 'allkeys');
     const { access_token: accessToken = '', refresh_token: refreshToken, scope } = body;
     return { ...code, browser: openBrowser(system.origins), accessToken, refreshToken, scope };
@@ -74,26 +74,26 @@ describe('A use that the connector’s record does not show', () => {
     return page.status === 403 && /used up/i.test(page.html);
   }
 
-  it('counts from the exchange on, is not given back, and nobody else gets it', async () => {
-    const connection = await connectUnwritten();
+  it('an uncommitted use counts from the exchange on and is not released', async () => {
+    const connection = await connectWithoutCommit();
     expect(await isAccepted(connection.link, connection.accessToken)).to.equal(true);
     expect(await usesOf()).to.deep.equal({ uses: 1, state: 'used-up' });
-    advanceClock(RESERVED);
+    advanceClock(RESERVATION_SECONDS);
     expect(await usesOf()).to.deep.equal({ uses: 1, state: 'used-up' });
     expect(await isRefusedToGrace(connection)).to.equal(true);
   });
 
-  it('counts also when the connection it stands for is ended before anybody looked', async () => {
-    const connection = await connectUnwritten();
+  it('an uncommitted use counts although its grant ended', async () => {
+    const connection = await connectWithoutCommit();
     expect(await revoke(connection)).to.equal(true);
-    advanceClock(RESERVED);
+    advanceClock(RESERVATION_SECONDS);
     expect(await usesOf()).to.deep.equal({ uses: 1, state: 'used-up' });
     expect(await isRefusedToGrace(connection)).to.equal(true);
   });
 
-  it('does not hold up the exchange, and counts once when it is written in the end', async () => {
+  it('the exchange does not wait for the commit, and a late commit counts once', async () => {
     const code = await obtainCode(system, connector);
-    proxy.setRule((command) => (isKeeping(command) ? 'hold reply' : 'pass'));
+    proxy.setRule((command) => (isCommit(command) ? 'hold reply' : 'pass'));
     const { status } = await redeem(code);
     expect(status).to.equal(200);
     await proxy.whenHeld();

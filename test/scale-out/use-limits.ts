@@ -1,4 +1,4 @@
-// A limit is exact over several processes, through kills and restarts: claims for processes whose number may change.
+// Tests of use limits, for processes whose number may change.
 import { expect } from 'chai';
 import { createConnector, showConnector } from '../support/management-api.ts';
 import { isConsentPage, describePage, openBrowser, type Person } from '../support/browser.ts';
@@ -11,8 +11,8 @@ const LIMIT = 10;
 const AUTHORIZATIONS = 200;
 const WORKERS: Person[] = ['ada', 'grace', 'ada', 'grace'];
 
-export function limitIsExact(processes: () => Processes): void {
-  it(`CNX-04 ${AUTHORIZATIONS} authorizations at once make exactly the ${LIMIT} grants of the limit`, async () => {
+export function testUseLimits(processes: () => Processes): void {
+  it(`CNX-04 ${AUTHORIZATIONS} concurrent approvals make exactly the ${LIMIT} grants of the limit`, async () => {
     const connector = await createConnector(processes(), { maxUses: LIMIT });
     const approvals = await prepareApprovals(processes(), connector, AUTHORIZATIONS);
     expect(approvals).to.have.length(AUTHORIZATIONS);
@@ -28,7 +28,7 @@ export function limitIsExact(processes: () => Processes): void {
     expect({ uses, state }).to.deep.equal({ uses: LIMIT, state: 'used-up' });
   }).timeout(120_000);
 
-  it('CNX-05 a limit is given back by nothing: no refresh, no new client, no other person, no restart of all processes', async () => {
+  it('CNX-05 neither refreshes, new clients, other people nor restarts of all processes release a use', async () => {
     const connector = await createConnector(processes(), { maxUses: 2 });
     const ada = await connect(processes(), connector);
     const first = await refresh(ada.server, ada.client, ada.refreshToken);
@@ -55,7 +55,7 @@ async function countApproved(system: Processes, connector: Link, count: number):
   return codes.filter((code) => code !== undefined).length;
 }
 
-/** As many people as that, each in a browser and with a client of their own; approving gives a code, or undefined when no use is left. */
+/** Opens `count` consent pages, each with its own browser and client. Approving resolves with a code, or undefined if no use is left. */
 async function prepareApprovals(system: Processes, { link }: Link, count: number) {
   const { server } = await discover(link);
   const prepared: (() => Promise<IssuedCode | undefined>)[] = [];

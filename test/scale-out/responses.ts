@@ -2,14 +2,14 @@
 import { expect } from 'chai';
 import type { Processes } from '../support/scale-out/processes.ts';
 
-export function nothingLeaks(processes: () => Processes): void {
-  describe('in all their answers', () => {
-    it('say nothing of what the database said', () => {
+export function testResponses(processes: () => Processes): void {
+  describe('the recorded responses', () => {
+    it('no response of the processes contains text of the database', () => {
       const { responses } = processes();
       expect(responses).to.not.have.length(0);
       expect(responses.filter(({ leak }) => leak !== undefined)).to.deep.equal([]);
     });
-    it('never fail for a reason of their own', () => {
+    it('no response of the processes is a server error other than 503', () => {
       const { responses } = processes();
       expect(responses.filter(({ status }) => status >= 500 && status !== 503)).to.deep.equal([]);
     });
