@@ -18,7 +18,7 @@ import { createLogger } from '../../src/observability/logger.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { until } from '../store/condition.ts';
-import { dumpAll } from '../store/redis-bytes.ts';
+import { dumpAll } from '../store/redis-dump.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { STORES, type StoreKind } from '../support/system.ts';
 

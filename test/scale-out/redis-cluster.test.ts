@@ -1,7 +1,7 @@
 // Three processes on a Redis Cluster: what they promise holds, also while slots move and while a replica takes over.
 import { expect } from 'chai';
 import { until } from '../store/condition.ts';
-import { type RedisCluster, type RedisNode, startCluster } from '../store/redis-groups.ts';
+import { type RedisCluster, type RedisNode, startCluster } from '../store/redis-topologies.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';

@@ -1,7 +1,7 @@
 // Three processes on Redis with Sentinel: what they promise holds, also while one server takes over from another.
 import { expect } from 'chai';
 import { until } from '../store/condition.ts';
-import { startWatched, type RedisNode, type WatchedRedis } from '../store/redis-groups.ts';
+import { startSentinel, type RedisNode, type SentinelRedis } from '../store/redis-topologies.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
@@ -29,7 +29,7 @@ const revokeLink: Revoke = (system, connector) => revokeConnector(system, connec
 const revokeRefreshToken: Revoke = (_system, _connector, { server, client, refreshToken }) =>
   postToken(server.revocation_endpoint, client, refreshToken);
 
-const acceptsFailover = ({ sentinel }: WatchedRedis) =>
+const acceptsFailover = ({ sentinel }: SentinelRedis) =>
   sentinel.raw.call('SENTINEL', 'FAILOVER', NAME).then(
     () => true,
     () => false,
@@ -49,10 +49,10 @@ const offset = async ({ raw }: RedisNode) => {
 };
 
 describe('Three processes on Redis with Sentinel', () => {
-  let redis: WatchedRedis;
+  let redis: SentinelRedis;
   let servers: { master: RedisNode; replica: RedisNode };
   const processes = useProcesses(async () => {
-    redis = await startWatched(NAME);
+    redis = await startSentinel(NAME);
     servers = redis;
     return { storeAddress: `redis+sentinel://127.0.0.1:${redis.sentinel.port}/${NAME}` };
   });

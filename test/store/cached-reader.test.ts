@@ -41,7 +41,7 @@ async function errorOf(work: Promise<unknown>): Promise<unknown> {
 }
 
 describe('The cached reader', () => {
-  it('returns a record for ten seconds without reading the store again', async () => {
+  it('a record is returned for ten seconds without reading the store again', async () => {
     const { readNow, clock, loads, read } = controlled();
     expect(await readNow(1)).to.equal(1);
     clock.now += 9.9;
@@ -52,7 +52,7 @@ describe('The cached reader', () => {
     expect(loads).to.have.lengthOf(2);
   });
 
-  it('counts the age of a record from the start of its load', async () => {
+  it('the age of a record counts from the start of its load', async () => {
     const { read, answer, clock, readNow } = controlled();
     const slow = read('a');
     clock.now += 10;
@@ -61,7 +61,7 @@ describe('The cached reader', () => {
     expect(await readNow(2)).to.equal(2);
   });
 
-  it('loads a record once for concurrent readers', async () => {
+  it('concurrent readers share one load', async () => {
     const { read, answer, loads } = controlled();
     const readers = [read('a'), read('a'), read('a')];
     answer(1);
@@ -69,7 +69,7 @@ describe('The cached reader', () => {
     expect(loads).to.have.lengthOf(1);
   });
 
-  it('returns a record for 45 seconds while the store is unavailable', async () => {
+  it('a record is returned for 45 seconds while the store is unavailable', async () => {
     const { readNow, read, fail, clock } = controlled();
     await readNow(1);
     clock.now += 44.9;
@@ -85,7 +85,7 @@ describe('The cached reader', () => {
     expect(await readNow(2)).to.equal(2);
   });
 
-  it('rejects on an error other than an unavailable store, and keeps the record', async () => {
+  it('an error other than an unavailable store rejects the read and keeps the record', async () => {
     const { readNow, read, fail, clock } = controlled();
     await readNow(1);
     clock.now += 20;
@@ -97,21 +97,21 @@ describe('The cached reader', () => {
     expect(await reading).to.deep.equal({ version: 1 });
   });
 
-  it('rejects when the store is unavailable and the record was never read', async () => {
+  it('a read rejects when the store is unavailable and the record was never read', async () => {
     const { read, fail } = controlled();
     const reading = read('a');
     fail();
     expect(await errorOf(reading)).to.be.instanceOf(StoreUnavailable);
   });
 
-  it('loads a record again after it is dropped', async () => {
+  it('a dropped record is loaded again', async () => {
     const { readNow, drop } = controlled();
     await readNow(1);
     drop('a');
     expect(await readNow(2)).to.equal(2);
   });
 
-  it('does not cache a record that is dropped while it is loaded', async () => {
+  it('a record that is dropped while it is loaded is not cached', async () => {
     for (const before of [1, undefined]) {
       const { read, drop, answer, readNow } = controlled();
       const reading = read('a');
@@ -125,7 +125,7 @@ describe('The cached reader', () => {
     }
   });
 
-  it('does not return a record that is dropped while a load fails', async () => {
+  it('a record that is dropped while a load fails is not returned', async () => {
     const { readNow, read, drop, fail, clock } = controlled();
     await readNow(1);
     clock.now += 20;
@@ -135,7 +135,7 @@ describe('The cached reader', () => {
     expect(await errorOf(reading)).to.be.instanceOf(StoreUnavailable);
   });
 
-  it('loads a record on refresh although it is fresh or being loaded', async () => {
+  it('refresh loads a record although it is fresh or being loaded', async () => {
     const { read, refresh, answer, readNow, loads } = controlled();
     const reading = read('a');
     const refreshed = refresh('a');
@@ -147,7 +147,7 @@ describe('The cached reader', () => {
     expect(loads).to.have.lengthOf(2);
   });
 
-  it('does not cache that a record is missing', async () => {
+  it('a missing record is not cached', async () => {
     const { readNow, read, fail, clock } = controlled();
     expect(await readNow(undefined)).to.equal(undefined);
     expect(await readNow(1)).to.equal(1);
@@ -158,7 +158,7 @@ describe('The cached reader', () => {
     expect(await errorOf(reading)).to.be.instanceOf(StoreUnavailable);
   });
 
-  it('frees a record that expired although no other record is read', async () => {
+  it('an expired record is freed although no other record is read', async () => {
     const seen: WeakRef<object>[] = [];
     const load = async () => {
       const record = { level: 'operations' };
@@ -167,7 +167,7 @@ describe('The cached reader', () => {
     };
     const reader = cachedReader(load, { freshFor: 0.02, staleIfErrorFor: 0.05 });
     await reader.read('a');
-    await until('the record is freed', () => {
+    await until('the record to be freed', () => {
       collectGarbage();
       return seen.every((record) => record.deref() === undefined);
     });
@@ -176,7 +176,7 @@ describe('The cached reader', () => {
     expect(seen).to.have.lengthOf(2);
   });
 
-  it('keeps the most recently read records when not all fit into memory', async () => {
+  it('the most recently read records stay cached when not all fit into memory', async () => {
     let loads = 0;
     const load = async () => ({ load: (loads += 1), text: 'x'.repeat(MEGABYTE) });
     const reader = cachedReader(load, { freshFor: 60, staleIfErrorFor: 60 });
@@ -185,7 +185,7 @@ describe('The cached reader', () => {
     expect(await reader.read('1')).to.include({ load: 41 });
   });
 
-  it('does not cache a record that is larger than the whole cache', async () => {
+  it('a record larger than the whole cache is not cached', async () => {
     let loads = 0;
     const load = async () => ({ load: (loads += 1), text: 'x'.repeat(40 * MEGABYTE) });
     const reader = cachedReader(load, { freshFor: 60, staleIfErrorFor: 60 });

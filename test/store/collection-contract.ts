@@ -1,22 +1,21 @@
 import { assert, expect } from 'chai';
 import type { Range, Store } from '../../src/store/store.ts';
 import { until } from './condition.ts';
-import { BRIEF, LONG, RACERS, rejection, type Subject } from './contract-subject.ts';
+import { BRIEF, LONG, RACERS, rejection, type ContractFixture } from './contract-fixture.ts';
 
-/** More than one page. */
-const MANY = 2500;
+const MORE_THAN_ONE_PAGE = 2500;
 
-export function collectionsHold(subject: Subject): void {
-  const { race, gone } = subject;
+export function testCollections(fixture: ContractFixture): void {
+  const { race, untilExpired } = fixture;
 
   describe('Sets in the store', () => {
     let store: Store;
     let second: Store;
     let key: string;
     beforeEach(() => {
-      store = subject.store();
-      second = subject.second();
-      key = subject.key();
+      store = fixture.store();
+      second = fixture.second();
+      key = fixture.key();
     });
 
     it('a set holds each member once until it is removed', async () => {
@@ -37,7 +36,7 @@ export function collectionsHold(subject: Subject): void {
       );
     });
     it('a set of many pages is read completely', async () => {
-      const many = Array.from({ length: MANY }, (_, i) => `member ${i}`);
+      const many = Array.from({ length: MORE_THAN_ONE_PAGE }, (_, i) => `member ${i}`);
       await Promise.all(many.map((member) => store.addMember(key, member, LONG)));
       assert.sameMembers(await store.members(key), many);
     });
@@ -50,7 +49,7 @@ export function collectionsHold(subject: Subject): void {
     it('a set expires as a whole with the TTL of the last addition', async () => {
       await store.addMember(key, 'early', LONG);
       await store.addMember(key, 'late', BRIEF);
-      await until('the set expires', async () => (await store.members(key)).length === 0);
+      await until('the set to expire', async () => (await store.members(key)).length === 0);
       await store.addMember(key, 'afterwards', LONG);
       assert.deepEqual(await store.members(key), ['afterwards']);
     });
@@ -58,7 +57,7 @@ export function collectionsHold(subject: Subject): void {
       await store.addMember(key, 'brief', BRIEF);
       await store.addMember(key, 'lasting', Infinity);
       await store.set(`${key} marker`, 1, BRIEF * 2);
-      await gone(`${key} marker`);
+      await untilExpired(`${key} marker`);
       assert.include(await store.members(key), 'lasting');
     });
     it('a deleted set is empty', async () => {
@@ -73,9 +72,9 @@ export function collectionsHold(subject: Subject): void {
     let second: Store;
     let key: string;
     beforeEach(() => {
-      store = subject.store();
-      second = subject.second();
-      key = subject.key();
+      store = fixture.store();
+      second = fixture.second();
+      key = fixture.key();
     });
 
     const values = async (range: Range) =>
@@ -132,7 +131,7 @@ export function collectionsHold(subject: Subject): void {
     });
     it('a stream expires when nothing is appended within its TTL', async () => {
       await store.append(key, 1, BRIEF);
-      await until('the stream expires', async () => (await values({ limit: 1 })).length === 0);
+      await until('the stream to expire', async () => (await values({ limit: 1 })).length === 0);
       assert.deepEqual(await values({ limit: 1, newestFirst: true }), []);
     });
     it('a stream rejects an id that is not an entry id', async () => {

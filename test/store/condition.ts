@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Resolves with the first value that is neither undefined nor false. Throws after `seconds`, naming what was awaited. */
+/** Resolves with the first value that is neither undefined nor false. Throws after `seconds`. */
 export async function until<T>(
   what: string,
   check: () => Promise<T | undefined | false> | T | undefined | false,
@@ -10,7 +10,7 @@ export async function until<T>(
   for (;;) {
     const value = await check();
     if (value !== undefined && value !== false) return value as T;
-    if (performance.now() > deadline) throw new Error(`waited ${seconds} s in vain: ${what}`);
+    if (performance.now() > deadline) throw new Error(`timed out after ${seconds} s: ${what}`);
     await delay(10);
   }
 }

@@ -2,30 +2,30 @@
 import { assert, expect } from 'chai';
 import { type Store, StoreUnavailable } from '../../src/store/store.ts';
 import { until } from './condition.ts';
-import { LONG, type OpenedStore, rejection, useOpenedStore } from './contract-subject.ts';
-import { valuesHold } from './value-contract.ts';
-import { updatesHold } from './update-contract.ts';
-import { collectionsHold } from './collection-contract.ts';
+import { LONG, type OpenedStore, rejection, useOpenedStore } from './contract-fixture.ts';
+import { testValues } from './value-contract.ts';
+import { testUpdates } from './update-contract.ts';
+import { testCollections } from './collection-contract.ts';
 
 export function storeContract(open: () => Promise<OpenedStore>): void {
-  const subject = useOpenedStore(open);
+  const fixture = useOpenedStore(open);
 
-  valuesHold(subject);
-  updatesHold(subject);
+  testValues(fixture);
+  testUpdates(fixture);
 
   describe('Waiting for a replica', () => {
     let store: Store;
     let key: string;
     beforeEach(() => {
-      store = subject.store();
-      key = subject.key();
+      store = fixture.store();
+      key = fixture.key();
     });
 
     it('replicated resolves soon, whether or not something was written', async () => {
       await store.replicated(key);
       await store.set(key, 1, LONG);
       await store.update(key, () => undefined);
-      await subject.race((each) => each.replicated(key));
+      await fixture.race((each) => each.replicated(key));
     });
     it('replicated never rejects, also after the store is closed', async () => {
       const other = await open();
@@ -34,38 +34,38 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
     });
   });
 
-  collectionsHold(subject);
+  testCollections(fixture);
 
   describe('Channels of the store', () => {
     let store: Store;
     let second: Store;
     let key: string;
     beforeEach(() => {
-      store = subject.store();
-      second = subject.second();
-      key = subject.key();
+      store = fixture.store();
+      second = fixture.second();
+      key = fixture.key();
     });
 
     it('a message reaches every subscribed instance, in order, and no other', async () => {
-      const heard: string[] = [];
-      await store.subscribe(`${key} news`, (message) => heard.push(`first ${message}`));
-      await second.subscribe(`${key} news`, (message) => heard.push(`second ${message}`));
-      await second.subscribe(`${key} other`, (message) => heard.push(`other ${message}`));
+      const received: string[] = [];
+      await store.subscribe(`${key} news`, (message) => received.push(`first ${message}`));
+      await second.subscribe(`${key} news`, (message) => received.push(`second ${message}`));
+      await second.subscribe(`${key} other`, (message) => received.push(`other ${message}`));
       await store.publish(`${key} news`, 'a');
-      // What two publish at once may be heard in either order.
-      await until('both hear the first', () => heard.length >= 2);
+      // Messages that two instances publish concurrently may arrive in either order.
+      await until('both to receive the first', () => received.length >= 2);
       await second.publish(`${key} news`, 'b — 門');
-      await until('four messages arrive', () => heard.length >= 4);
-      assert.sameMembers(heard, ['first a', 'first b — 門', 'second a', 'second b — 門']);
-      assert.isBelow(heard.indexOf('first a'), heard.indexOf('first b — 門'));
+      await until('four messages', () => received.length >= 4);
+      assert.sameMembers(received, ['first a', 'first b — 門', 'second a', 'second b — 門']);
+      assert.isBelow(received.indexOf('first a'), received.indexOf('first b — 門'));
     });
     it('a message reaches each of several listeners', async () => {
-      const heard: string[] = [];
-      await store.subscribe(key, () => heard.push('one'));
-      await store.subscribe(key, () => heard.push('two'));
+      const received: string[] = [];
+      await store.subscribe(key, () => received.push('one'));
+      await store.subscribe(key, () => received.push('two'));
       await store.publish(key, '');
-      await until('both hear it', () => heard.length >= 2);
-      assert.sameMembers(heard, ['one', 'two']);
+      await until('both to receive it', () => received.length >= 2);
+      assert.sameMembers(received, ['one', 'two']);
     });
   });
 
@@ -73,8 +73,8 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
     let store: Store;
     let opened: OpenedStore;
     beforeEach(() => {
-      store = subject.store();
-      opened = subject.opened();
+      store = fixture.store();
+      opened = fixture.opened();
     });
 
     it('the database contains no id, value, member, entry, channel or message in plain text', async () => {
@@ -113,13 +113,13 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
     });
   });
 
-  it('the store answers a ping', () => subject.store().ping());
+  it('a ping of the open store succeeds', () => fixture.store().ping());
 
   it('the store is unavailable after it is closed', async () => {
     const other = await open();
     await other.close();
-    expect(await rejection(other.store.get(subject.key()))).to.be.instanceOf(StoreUnavailable);
-    expect(await rejection(other.store.add(subject.key(), 1, LONG))).to.be.instanceOf(
+    expect(await rejection(other.store.get(fixture.key()))).to.be.instanceOf(StoreUnavailable);
+    expect(await rejection(other.store.add(fixture.key(), 1, LONG))).to.be.instanceOf(
       StoreUnavailable,
     );
     expect(await rejection(other.store.ping())).to.be.instanceOf(StoreUnavailable);

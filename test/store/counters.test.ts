@@ -7,7 +7,7 @@ import { type OpenedStore, openStore } from '../../src/store/open.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { until } from './condition.ts';
 
-const WHO = '203.0.113.9';
+const ADDRESS = '203.0.113.9';
 const MAX_MS = 500;
 
 describe('Counters', () => {
@@ -37,51 +37,51 @@ describe('Counters', () => {
       const store = await open(kind);
       const count = store.openCounter('test', 1);
       const other = store.openCounter('other', 60);
-      const tallies = await Promise.all(Array.from({ length: 50 }, () => count(WHO)));
+      const tallies = await Promise.all(Array.from({ length: 50 }, () => count(ADDRESS)));
       expect(tallies.map((tally) => tally.count).toSorted((a, b) => a - b)).to.deep.equal(
         Array.from({ length: 50 }, (_, n) => n + 1),
       );
-      expect((await other(WHO)).count).to.equal(1);
+      expect((await other(ADDRESS)).count).to.equal(1);
       expect((await count('203.0.113.10')).count).to.equal(1);
       for (const { secondsLeft } of tallies) expect(secondsLeft).to.be.within(0, 1);
-      await until('counting begins anew', async () => (await count(WHO)).count === 1);
+      await until('the counter to restart', async () => (await count(ADDRESS)).count === 1);
     });
   }
 
   it('all processes on one Redis share a counter, and Redis does not reveal the counted name', async () => {
     const [one, two] = [await open('redis'), await open('redis')];
-    await one.openCounter('shared', 60)(WHO);
-    expect((await two.openCounter('shared', 60)(WHO)).count).to.equal(2);
+    await one.openCounter('shared', 60)(ADDRESS);
+    expect((await two.openCounter('shared', 60)(ADDRESS)).count).to.equal(2);
     const client = new Redis(redis.url);
     const names = await client.keys('limit:*');
-    const lives = await Promise.all(names.map((name) => client.pttl(name)));
+    const ttls = await Promise.all(names.map((name) => client.pttl(name)));
     client.disconnect();
     expect(names).to.not.deep.equal([]);
     expect(names.join()).to.not.include('203.0');
-    for (const life of lives) expect(life, 'for ever').to.be.above(0);
+    for (const ttl of ttls) expect(ttl, 'without expiry').to.be.above(0);
   });
 
   it('a counter in memory is bounded and evicts the least recently counted name', async () => {
-    const count = (await open('sqlite')).openCounter('crowd', 600);
-    await count('forgotten');
+    const count = (await open('sqlite')).openCounter('many', 600);
+    await count('evicted');
     for (let n = 0; n < 50_000; n += 1) {
-      await count(`stranger ${n}`);
-      if (n % 10_000 === 0) await count('all');
+      await count(`name ${n}`);
+      if (n % 10_000 === 0) await count('recent');
     }
-    expect((await count('all')).count).to.equal(6);
-    expect((await count('forgotten')).count).to.equal(1);
+    expect((await count('recent')).count).to.equal(6);
+    expect((await count('evicted')).count).to.equal(1);
   });
 
   it('a counter continues in memory without delay while Redis is stalled, and in Redis afterwards', async () => {
     const store = await open('redis');
     const count = store.openCounter('stalled', 60);
-    await count(WHO);
+    await count(ADDRESS);
     redis.kill('SIGSTOP');
     const counts: number[] = [];
     try {
       for (let n = 0; n < 3; n += 1) {
         const started = performance.now();
-        counts.push((await count(WHO)).count);
+        counts.push((await count(ADDRESS)).count);
         expect(performance.now() - started).to.be.below(MAX_MS);
       }
     } finally {
@@ -90,9 +90,9 @@ describe('Counters', () => {
     expect(counts).to.deep.equal([1, 2, 3]);
     const other = await open('redis');
     const reference = other.openCounter('stalled', 60);
-    await until('both count together', async () => {
-      const { count: mine } = await count(WHO);
-      return (await reference(WHO)).count === mine + 1 && mine > 3;
+    await until('both to use Redis again', async () => {
+      const { count: own } = await count(ADDRESS);
+      return (await reference(ADDRESS)).count === own + 1 && own > 3;
     });
   });
 });

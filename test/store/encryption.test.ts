@@ -7,28 +7,28 @@ const nameKey = createSecretKey(randomBytes(32));
 const ringKey = (id: number): RingKey => ({ id, key: createSecretKey(randomBytes(32)) });
 const first = ringKey(1);
 const second = ringKey(2);
-const PLACE = 'thing:name';
+const NAME = 'thing:name';
 
 describe('An encrypted value', () => {
   const encryption = createEncryption({ nameKey, ring: [first] });
-  const encrypted = encryption.encrypt(PLACE, { text: 'naïve 門' });
+  const encrypted = encryption.encrypt(NAME, { text: 'naïve 門' });
 
-  it('an encrypted value is decrypted only in the place it was encrypted for', () => {
-    assert.deepEqual(encryption.decrypt(PLACE, encrypted), { text: 'naïve 門' });
+  it('an encrypted value is decrypted only under the name it was encrypted for', () => {
+    assert.deepEqual(encryption.decrypt(NAME, encrypted), { text: 'naïve 門' });
     assert.isUndefined(encryption.decrypt('thing:other', encrypted));
   });
   it('an encrypted value with a changed, missing or extra byte is not decrypted', () => {
     for (let i = 0; i < encrypted.length; i++) {
       const changed = Buffer.from(encrypted);
       changed[i] = (changed[i] ?? 0) ^ 1;
-      assert.isUndefined(encryption.decrypt(PLACE, changed), `byte ${i}`);
-      assert.isUndefined(encryption.decrypt(PLACE, encrypted.subarray(0, i)), `cut at ${i}`);
+      assert.isUndefined(encryption.decrypt(NAME, changed), `byte ${i}`);
+      assert.isUndefined(encryption.decrypt(NAME, encrypted.subarray(0, i)), `cut at ${i}`);
     }
-    assert.isUndefined(encryption.decrypt(PLACE, Buffer.concat([encrypted, Buffer.of(0)])));
+    assert.isUndefined(encryption.decrypt(NAME, Buffer.concat([encrypted, Buffer.of(0)])));
   });
   it('encrypting the same value twice gives different bytes', () => {
     const envelopes = Array.from({ length: 100 }, () =>
-      encryption.encrypt(PLACE, 1).toString('hex'),
+      encryption.encrypt(NAME, 1).toString('hex'),
     );
     assert.equal(new Set(envelopes).size, 100);
   });
@@ -36,7 +36,7 @@ describe('An encrypted value', () => {
     assert.deepEqual(
       [
         ...createEncryption({ nameKey, ring: [second] })
-          .encrypt(PLACE, 1)
+          .encrypt(NAME, 1)
           .subarray(0, 2),
       ],
       [1, 2],
@@ -46,18 +46,18 @@ describe('An encrypted value', () => {
 
 describe('The encryption key ring', () => {
   it('the key ring decrypts with any of its keys and encrypts with the first', () => {
-    const old = createEncryption({ nameKey, ring: [first] }).encrypt(PLACE, 'old');
-    const turned = createEncryption({ nameKey, ring: [second, first] });
-    assert.equal(turned.decrypt(PLACE, old), 'old');
+    const old = createEncryption({ nameKey, ring: [first] }).encrypt(NAME, 'old');
+    const rotated = createEncryption({ nameKey, ring: [second, first] });
+    assert.equal(rotated.decrypt(NAME, old), 'old');
     assert.equal(
-      createEncryption({ nameKey, ring: [second] }).decrypt(PLACE, turned.encrypt(PLACE, 'new')),
+      createEncryption({ nameKey, ring: [second] }).decrypt(NAME, rotated.encrypt(NAME, 'new')),
       'new',
     );
   });
   it('the key ring does not decrypt values of a missing key, or of another key with the same id', () => {
-    const encrypted = createEncryption({ nameKey, ring: [first] }).encrypt(PLACE, 1);
-    assert.isUndefined(createEncryption({ nameKey, ring: [second] }).decrypt(PLACE, encrypted));
-    assert.isUndefined(createEncryption({ nameKey, ring: [ringKey(1)] }).decrypt(PLACE, encrypted));
+    const encrypted = createEncryption({ nameKey, ring: [first] }).encrypt(NAME, 1);
+    assert.isUndefined(createEncryption({ nameKey, ring: [second] }).decrypt(NAME, encrypted));
+    assert.isUndefined(createEncryption({ nameKey, ring: [ringKey(1)] }).decrypt(NAME, encrypted));
   });
   it('a key ring without keys is rejected', () => {
     assert.throws(() => createEncryption({ nameKey, ring: [] }), TypeError);
@@ -99,7 +99,7 @@ describe('Keys derived from the root secret', () => {
     assert.notDeepEqual(deriveKey('a root secret', 'forms'), key);
     assert.notDeepEqual(deriveKey('another secret', 'cookies'), key);
   });
-  // Changing how keys are derived would lose every store there is.
+  // A change of the derivation would make every existing store unreadable.
   it('derived keys do not change between versions', () => {
     const key = deriveKey('a root secret', 'cookies').toString('base64url');
     assert.equal(key, 'w06xQIgRMTvmxJ5TbIuZd7jSBQC9o3r_t2bONbbSVIk');

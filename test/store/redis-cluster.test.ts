@@ -3,13 +3,13 @@ import type { StoreAddress } from '../../src/settings/addresses.ts';
 import { type OpenedStore, openStore } from '../../src/store/open.ts';
 import { until } from './condition.ts';
 import { storeContract } from './contract.ts';
-import { assertUnavailable } from './outage.ts';
-import { bytesOf, dumpAll } from './redis-bytes.ts';
-import { type RedisCluster, type RedisNode, startCluster } from './redis-groups.ts';
+import { assertUnavailable } from './availability.ts';
+import { bytesOf, dumpAll } from './redis-dump.ts';
+import { type RedisCluster, type RedisNode, startCluster } from './redis-topologies.ts';
 
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
 
-async function redeemerOf(masters: RedisNode[], kind: string): Promise<[RedisNode, string]> {
+async function findKey(masters: RedisNode[], kind: string): Promise<[RedisNode, string]> {
   for (const node of masters) {
     const [key] = await node.raw.keys(`${kind}:*`);
     if (key) return [node, key];
@@ -38,8 +38,8 @@ describe('The store on a Redis Cluster', () => {
       dump: async () =>
         Buffer.concat(await Promise.all(cluster.masters.map(({ raw }) => dumpAll(raw)))),
       async overwrite(from, to) {
-        const [source, sourceKey] = await redeemerOf(cluster.masters, from);
-        const [target, targetKey] = await redeemerOf(cluster.masters, to);
+        const [source, sourceKey] = await findKey(cluster.masters, from);
+        const [target, targetKey] = await findKey(cluster.masters, to);
         await target.raw.set(targetKey, await bytesOf(source.raw, sourceKey));
       },
       openWithSecret: (secret) => openStore(address, { ...options, secret }),
@@ -80,7 +80,7 @@ describe('The store on a Redis Cluster', () => {
     it('the store works while the slot of a record moves to another master', async () => {
       await store.set('moving:1', 1, 600);
       const increment = (n = 0) => ({ value: n + 1, ttl: 600 });
-      const [from, key] = await redeemerOf(cluster.masters, 'moving');
+      const [from, key] = await findKey(cluster.masters, 'moving');
       const to = cluster.masters.find((node) => node !== from);
       const [fromId, toId] = await Promise.all(
         [from, to].map((node) => node?.raw.call('CLUSTER', 'MYID')),
@@ -111,8 +111,8 @@ describe('The store on a Redis Cluster', () => {
         const kinds = Array.from({ length: 12 }, (_, i) => `waiting-${i}`);
         for (const kind of kinds) {
           const waited = await waits(`${kind}:1`);
-          const [holder] = await redeemerOf(cluster.masters, kind);
-          assert.equal(waited, holder === cluster.masters[0], kind);
+          const [master] = await findKey(cluster.masters, kind);
+          assert.equal(waited, master === cluster.masters[0], kind);
         }
       } finally {
         cluster.replica.kill('SIGCONT');
@@ -127,7 +127,7 @@ describe('The store on a Redis Cluster', () => {
         cluster.masters.forEach((node) => node.kill('SIGCONT'));
       }
       await until(
-        'the store answers again',
+        'the store to recover',
         () =>
           store.set('thing:1', 1, 60).then(
             () => true,
@@ -137,22 +137,22 @@ describe('The store on a Redis Cluster', () => {
       );
     });
 
-    // The last test: it takes a master away for good.
+    // This must be the last test, because it stops a master.
     it('the store uses the replica of a master that died and receives later messages', async () => {
       await until(
-        'the cluster is whole',
+        'the cluster state to be ok',
         async () => String(await cluster.replica.raw.cluster('INFO')).includes('cluster_state:ok'),
         15,
       );
-      const heard = new Set<string>();
-      await store.subscribe('news', (message) => heard.add(message));
+      const received = new Set<string>();
+      await store.subscribe('news', (message) => received.add(message));
       for (let i = 0; i < 60; i++) await store.set(`kept:${i}`, i, 600);
-      const [dying] = cluster.masters;
-      const inStep = await dying?.raw.wait(1, 5000);
-      assert.equal(inStep, 1);
-      await dying?.stop();
+      const [first] = cluster.masters;
+      const replicas = await first?.raw.wait(1, 5000);
+      assert.equal(replicas, 1);
+      await first?.stop();
       await until(
-        'every record is found again',
+        'every record to be found again',
         async () => {
           const found = await Promise.all(
             Array.from({ length: 60 }, (_, i) =>
@@ -167,10 +167,10 @@ describe('The store on a Redis Cluster', () => {
         15,
       );
       await until(
-        'a message arrives',
+        'a message',
         async () => {
           await store.publish('news', 'after').catch(() => undefined);
-          return heard.has('after');
+          return received.has('after');
         },
         15,
       );

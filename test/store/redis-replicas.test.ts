@@ -20,7 +20,7 @@ describe('The store on Redis with a replica', () => {
     raw = new Redis(replica.url);
     raw.on('error', () => undefined);
     store = await openStore({ kind: 'redis', url: master.url }, options);
-    await until('the replica is in step', async () =>
+    await until('the replica to be in sync', async () =>
       (await raw.info('replication')).includes('master_link_status:up'),
     );
   });
@@ -31,12 +31,12 @@ describe('The store on Redis with a replica', () => {
     await master?.stop();
   });
 
-  /** How long it took in milliseconds, and whether it has finished. */
+  /** Calls `replicated`. `done` resolves with its duration in milliseconds. */
   const startWaiting = (key: string) => {
     const started = performance.now();
-    const waiting = { isOver: false, over: Promise.resolve(0) };
-    waiting.over = store.replicated(key).then(() => {
-      waiting.isOver = true;
+    const waiting = { isDone: false, done: Promise.resolve(0) };
+    waiting.done = store.replicated(key).then(() => {
+      waiting.isDone = true;
       return performance.now() - started;
     });
     return waiting;
@@ -52,20 +52,20 @@ describe('The store on Redis with a replica', () => {
   };
 
   it('replicated waits until the replica has what was written', async () => {
-    await until('a wait ends before its time', async () => {
+    await until('an acknowledged wait', async () => {
       const waiting = await whileStopped(async () => {
         await store.set('kept:1', 'kept', 60);
         const started = startWaiting('kept:1');
         await store.get('kept:1');
         return started;
       });
-      assert.isFalse(waiting.isOver);
-      const inTime = (await waiting.over) < MAX_WAIT_MS;
-      // A replica that was stopped may lose its connection, and then there is none to wait for.
+      assert.isFalse(waiting.isDone);
+      const inTime = (await waiting.done) < MAX_WAIT_MS;
+      // A stopped replica may lose its connection, and then replicated does not wait for it.
       if (!(await raw.info('replication')).includes('master_link_status:up')) return false;
       if (inTime) {
         const isThere = async () => (await raw.keys('kept:*')).length === 1;
-        await until('the replica shows what it acknowledged', isThere, 1);
+        await until('the replica to have the key', isThere, 1);
       }
       return inTime;
     });
@@ -74,12 +74,12 @@ describe('The store on Redis with a replica', () => {
   it('replicated resolves after 0.3 s without an acknowledgement and does not delay other commands', () =>
     whileStopped(async () => {
       await store.set('late:1', 1, 60);
-      // A busy machine may stand still for longer than the wait; then it is tried again.
-      await until('other commands are answered while it waits', async () => {
+      // A busy machine may pause for longer than the wait, so this is retried.
+      await until('other commands to finish during the wait', async () => {
         const waiting = Array.from({ length: 50 }, () => startWaiting('late:1'));
         for (let i = 0; i < 10; i++) await store.set(`other:${i}`, i, 60);
-        const answered = waiting.every(({ isOver }) => !isOver);
-        const times = await Promise.all(waiting.map(({ over }) => over));
+        const answered = waiting.every(({ isDone }) => !isDone);
+        const times = await Promise.all(waiting.map(({ done }) => done));
         for (const time of times) expect(time).to.be.above(MAX_WAIT_MS - 10);
         return answered && times.every((time) => time < 900);
       });
@@ -87,9 +87,9 @@ describe('The store on Redis with a replica', () => {
 
   it('replicated does not wait for a replica that has disconnected', async () => {
     await replica.stop();
-    await until('a wait is over at once', async () => {
+    await until('a wait to end at once', async () => {
       await store.set('alone:1', 1, 60);
-      return (await startWaiting('alone:1').over) < MAX_WAIT_MS / 2;
+      return (await startWaiting('alone:1').done) < MAX_WAIT_MS / 2;
     });
   });
 });

@@ -7,8 +7,8 @@ import type { Store } from '../../src/store/store.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
 import { until } from './condition.ts';
 import { storeContract } from './contract.ts';
-import { copyBytes, dumpAll } from './redis-bytes.ts';
-import { type RedisNode, startWatched, type WatchedRedis } from './redis-groups.ts';
+import { copyBytes, dumpAll } from './redis-dump.ts';
+import { type RedisNode, startSentinel, type SentinelRedis } from './redis-topologies.ts';
 
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
 const NAME = 'main';
@@ -16,19 +16,19 @@ const NAME = 'main';
 const isWritable = async ({ raw }: RedisNode) =>
   (await raw.info('replication')).includes('role:master');
 
-const failOver = ({ sentinel }: WatchedRedis) =>
+const failOver = ({ sentinel }: SentinelRedis) =>
   sentinel.raw.call('SENTINEL', 'FAILOVER', NAME).then(
     () => true,
     () => false,
   );
 
 describe('The store on Redis with Sentinel', () => {
-  let redis: WatchedRedis;
+  let redis: SentinelRedis;
   let address: StoreAddress;
 
   before(async function start() {
     this.timeout(40_000);
-    redis = await startWatched(NAME);
+    redis = await startSentinel(NAME);
     const nodes = [{ host: '127.0.0.1', port: redis.sentinel.port }];
     address = { kind: 'sentinel', nodes, name: NAME, tls: false };
   });
@@ -52,10 +52,10 @@ describe('The store on Redis with Sentinel', () => {
 
   describe('A failover by Sentinel', () => {
     let store: Store;
-    const heard = new Set<string>();
+    const received = new Set<string>();
     const write = (text: string) =>
       until(
-        `${text} is written`,
+        `the write ${text}`,
         () =>
           store.set('moved:1', text, 600).then(
             () => true,
@@ -66,18 +66,18 @@ describe('The store on Redis with Sentinel', () => {
 
     before(async () => {
       store = await openStore(address, options);
-      await store.subscribe('news', (message) => heard.add(message));
+      await store.subscribe('news', (message) => received.add(message));
     });
     after(() => store?.close());
 
     it('the store disconnects from a master that became a replica', async () => {
       await store.set('kept:1', 'kept', 600);
       await store.replicated('kept:1');
-      await until('the failover is accepted', () => failOver(redis));
-      await until('there is a new master', () => isWritable(redis.replica));
-      // The old one does not know for eight seconds, and loses what it is told.
+      await until('the failover to be accepted', () => failOver(redis));
+      await until('a new master', () => isWritable(redis.replica));
+      // The old master accepts writes for up to eight more seconds and loses them.
       await until(
-        'a write reaches it',
+        'a write to reach the new master',
         async () => {
           await store.set('early:1', 1, 600).catch(() => undefined);
           return (await redis.replica.raw.keys('early:*')).length > 0;
@@ -85,7 +85,7 @@ describe('The store on Redis with Sentinel', () => {
         6,
       );
       await until(
-        'the old master is a replica',
+        'the old master to become a replica',
         async () => (await redis.master.raw.info('replication')).includes('role:slave'),
         15,
       );
@@ -97,7 +97,7 @@ describe('The store on Redis with Sentinel', () => {
 
     it('the store connects to the promoted master after the old one dies, and receives later messages', async () => {
       await until(
-        'the new replica is in step',
+        'the new replica to be in sync',
         async () => (await redis.master.raw.info('replication')).includes('master_link_status:up'),
         15,
       );
@@ -105,10 +105,10 @@ describe('The store on Redis with Sentinel', () => {
       await write('after the second failover');
       assert.equal((await store.get('kept:1'))?.value, 'kept');
       await until(
-        'a message arrives',
+        'a message',
         async () => {
           await store.publish('news', 'after').catch(() => undefined);
-          return heard.has('after');
+          return received.has('after');
         },
         15,
       );
@@ -116,14 +116,14 @@ describe('The store on Redis with Sentinel', () => {
   });
 
   describe('Sentinel reporting another master while the client connects to the previous one', () => {
-    let watched: WatchedRedis;
+    let watched: SentinelRedis;
     let proxy: RedisProxy;
     let store: Store;
     let listener: Redis;
 
     before(async function start() {
       this.timeout(40_000);
-      watched = await startWatched(NAME);
+      watched = await startSentinel(NAME);
       proxy = await startRedisProxy(watched.sentinel);
       const { port } = new URL(proxy.url);
       const nodes = [{ host: '127.0.0.1', port: Number(port) }];
@@ -143,9 +143,9 @@ describe('The store on Redis with Sentinel', () => {
       proxy.setRule(({ name }) => (name === 'sentinel' ? 'hold reply' : 'pass'));
       await watched.master.raw.call('CLIENT', 'KILL', 'TYPE', 'normal');
       await proxy.whenHeld();
-      await until('the failover is accepted', () => failOver(watched));
+      await until('the failover to be accepted', () => failOver(watched));
       await named;
-      // It takes the way that the news took to the store, after it.
+      // The ping follows the notification on the same path, so the store has received it.
       await listener.ping();
       proxy.release();
       const isWritten = () =>
@@ -153,7 +153,7 @@ describe('The store on Redis with Sentinel', () => {
           () => true,
           () => false,
         );
-      await until('the store writes again', isWritten, 15);
+      await until('the store to write again', isWritten, 15);
       assert.equal((await store.get('moved:1'))?.value, 1);
     }).timeout(40_000);
   });

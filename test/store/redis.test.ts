@@ -13,8 +13,8 @@ import { freePorts } from '../support/free-ports.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { until } from './condition.ts';
 import { storeContract } from './contract.ts';
-import { assertAvailable, assertUnavailable } from './outage.ts';
-import { copyBytes, dumpAll } from './redis-bytes.ts';
+import { assertAvailable, assertUnavailable } from './availability.ts';
+import { copyBytes, dumpAll } from './redis-dump.ts';
 import { startProxy, type TcpProxy } from './tcp-proxy.ts';
 
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
@@ -55,7 +55,7 @@ function connectRaw(server: RedisServer): Redis {
 
 const refusal = (opening: Promise<unknown>): Promise<Error> =>
   opening.then(
-    () => assert.fail('it opened'),
+    () => assert.fail('the store opened'),
     (reason: Error) => reason,
   );
 
@@ -144,7 +144,7 @@ describe('The store on Redis', () => {
     const store = await open(at(server.port));
     const raw = connectRaw(server);
     let appended = 0;
-    await until('the stream is shorter than what was appended', async () => {
+    await until('the stream to be trimmed', async () => {
       await store.append('busy:1', ++appended, 0.2);
       const [key = ''] = await raw.keys('busy:*');
       return (await raw.xlen(key)) < appended;
@@ -155,12 +155,12 @@ describe('The store on Redis', () => {
   });
 
   it('SUP-03 the store does not open while Redis would evict records, and is not ready once that is configured', async () => {
-    const careless = await start({ args: ['--maxmemory-policy', 'allkeys-lru'] });
-    const raw = connectRaw(careless);
-    const error = await refusal(open(at(careless.port)));
+    const evicting = await start({ args: ['--maxmemory-policy', 'allkeys-lru'] });
+    const raw = connectRaw(evicting);
+    const error = await refusal(open(at(evicting.port)));
     expect(error.message).to.include('maxmemory-policy').and.include('allkeys-lru');
     await raw.config('SET', 'maxmemory-policy', 'noeviction');
-    const store = await open(at(careless.port));
+    const store = await open(at(evicting.port));
     await store.ping();
     await raw.config('SET', 'maxmemory-policy', 'allkeys-random');
     expect(await refusal(store.ping())).to.be.instanceOf(StoreUnavailable);
@@ -209,13 +209,13 @@ describe('The store on Redis', () => {
     it('a subscription receives messages again when the server is back', async () => {
       const first = await start();
       const store = await open(at(first.port));
-      const heard = new Set<string>();
-      await store.subscribe('news', (message) => heard.add(message));
+      const received = new Set<string>();
+      await store.subscribe('news', (message) => received.add(message));
       await first.stop();
       await start({ port: first.port });
-      await until('a message arrives', async () => {
+      await until('a message', async () => {
         await store.publish('news', 'after').catch(() => undefined);
-        return heard.has('after');
+        return received.has('after');
       });
     });
   });
@@ -226,18 +226,18 @@ describe('The store on Redis', () => {
     const warned: object[] = [];
     const logger: StoreLogger = { warn: (details) => warned.push(details), error: () => undefined };
     const store = await open(at(guarded.port), { logger });
-    const heard = new Set<string>();
-    await store.subscribe('news', (message) => heard.add(message));
+    const received = new Set<string>();
+    await store.subscribe('news', (message) => received.add(message));
     await raw.call('ACL', 'SETUSER', 'default', 'resetchannels');
     await raw.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
-    await until('the refusal is noticed', () =>
+    await until('the refusal to be logged', () =>
       warned.some((details) => 'err' in details && String(details.err).includes('NOPERM')),
     );
     await store.set('thing:1', 1, 60);
     await raw.call('ACL', 'SETUSER', 'default', 'allchannels');
-    await until('a message arrives', async () => {
+    await until('a message', async () => {
       await store.publish('news', 'after');
-      return heard.has('after');
+      return received.has('after');
     });
   });
 
@@ -255,7 +255,7 @@ describe('The store on Redis', () => {
       const stalled = await start();
       const store = await open(at(stalled.port));
       stalled.kill('SIGSTOP');
-      await until('the connection is given up', async () => {
+      await until('the connection to be closed', async () => {
         const start = performance.now();
         await store.ping().catch(() => undefined);
         return performance.now() - start < 100;
@@ -276,10 +276,10 @@ describe('The store on Redis', () => {
     it('an add whose reply was lost still returns true', async () => {
       const proxy = await proxyTo(server);
       const store = await open(at(proxy.port));
-      await store.add('warm:1', 'so that the script is known', 60);
-      proxy.loseAnswerTo('lost:');
+      await store.add('warm:1', 'loads the script', 60);
+      proxy.loseReplyTo('lost:');
       assert.isTrue(await store.add('lost:add', 'mine', 60));
-      await proxy.answerLost();
+      await proxy.replyLost();
       assert.equal((await store.get('lost:add'))?.value, 'mine');
     });
     it('an update whose reply was lost is applied once', async () => {
@@ -288,9 +288,9 @@ describe('The store on Redis', () => {
       await store.set('lost:count', 1, 60);
       const seen = await store.get<number>('lost:count');
       const increment = (n = 0) => ({ value: n + 1, ttl: 60 });
-      proxy.loseAnswerTo('lost:');
+      proxy.loseReplyTo('lost:');
       const after = await store.update<number>('lost:count', increment, seen);
-      await proxy.answerLost();
+      await proxy.replyLost();
       assert.equal(after?.value, 2);
       assert.equal((await store.get('lost:count'))?.value, 2);
     });

@@ -2,7 +2,7 @@
 import { assert, expect } from 'chai';
 import type { ByteStore } from '../../src/store/byte-store.ts';
 import type { OpenedStore } from '../../src/store/open.ts';
-import { DONE, reencryptAll, watchReencryption } from './reencrypting.ts';
+import { DONE, reencryptAll, watchReencryption } from './watch-reencryption.ts';
 
 export type Database = {
   open(secrets: { secret: string; previousSecret?: string }): Promise<OpenedStore>;
@@ -12,8 +12,8 @@ export type Database = {
   close(): Promise<void>;
 };
 
-export const OLD = 'the root secret of the first day, long enough';
-export const NEW = 'the root secret of the second day, long enough';
+export const OLD = 'the old root secret, which is long enough';
+export const NEW = 'the new root secret, which is long enough';
 export const BOTH = { secret: NEW, previousSecret: OLD };
 
 const LONG = 600;

@@ -13,7 +13,7 @@ import { refresh } from '../support/oauth.ts';
 import type { System } from '../support/system.ts';
 import { until } from './condition.ts';
 import { NEW, OLD } from './reencrypt-contract.ts';
-import { DONE } from './reencrypting.ts';
+import { DONE } from './watch-reencryption.ts';
 
 const MANAGEMENT_KEY = 'management-key-of-the-tests-0123456789';
 
@@ -66,7 +66,7 @@ describe('Root secret rotation of a running system', () => {
   }
 
   const untilReencrypted = () =>
-    until('the log says that the previous secret can be removed', () =>
+    until('the log to say that the previous secret can be removed', () =>
       log.some((line) => DONE.test(line)),
     );
   const publishedKeys = async ({ auth }: System) =>
@@ -75,7 +75,7 @@ describe('Root secret rotation of a running system', () => {
   it('connectors, signing keys, registrations and connections survive root secret rotation', async () => {
     const before = await restart(OLD);
     const keys = await publishedKeys(before);
-    const connector = await createConnector(before, { name: 'Of the first day' });
+    const connector = await createConnector(before, { name: 'Created before the rotation' });
     const { link, client, server, accessToken, refreshToken } = await connect(before, connector);
 
     await restart(NEW, OLD);
@@ -83,7 +83,7 @@ describe('Root secret rotation of a running system', () => {
     const { body } = await refresh(server, client, refreshToken);
 
     const after = await restart(NEW);
-    assert.equal((await showConnector(after, connector.id)).name, 'Of the first day');
+    assert.equal((await showConnector(after, connector.id)).name, 'Created before the rotation');
     assert.deepEqual(await publishedKeys(after), keys);
     assert.isTrue(await isAccepted(link, accessToken));
     assert.equal((await refresh(server, client, body.refresh_token)).status, 200);

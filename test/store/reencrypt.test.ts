@@ -9,9 +9,9 @@ import { openStore } from '../../src/store/open.ts';
 import { openRedis } from '../../src/store/redis.ts';
 import { openSqlite } from '../../src/store/sqlite.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';
-import { type RedisCluster, startCluster } from './redis-groups.ts';
+import { type RedisCluster, startCluster } from './redis-topologies.ts';
 import { BOTH, type Database, NEW, OLD, reencryptionContract } from './reencrypt-contract.ts';
-import { DONE, reencryptAll, watchReencryption } from './reencrypting.ts';
+import { DONE, reencryptAll, watchReencryption } from './watch-reencryption.ts';
 
 type ClosedLater = { close(): Promise<void> };
 

@@ -11,9 +11,9 @@ import { auditServices } from '../support/audit-services.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { until } from './condition.ts';
 
-const OLD = 'the root secret of the first day, long enough';
-const NEW = 'the root secret of the second day, long enough';
-const NEWEST = 'the root secret of the third day, long enough';
+const OLD = 'the first root secret, which is long enough';
+const NEW = 'the second root secret, which is long enough';
+const NEWEST = 'the third root secret, which is long enough';
 
 describe('Root secret rotation', () => {
   let dataDir: string;
@@ -39,11 +39,11 @@ describe('Root secret rotation', () => {
 
   it('values of the previous root secret are readable, and are written with the new one', async () => {
     await withStore({ secret: OLD }, async (store) => {
-      await store.set('thing:untouched', 'written on the first day', 60);
-      await store.set('thing:touched', 'written on the first day', 60);
+      await store.set('thing:untouched', 'written with the first secret', 60);
+      await store.set('thing:touched', 'written with the first secret', 60);
     });
     await withStore({ secret: NEW, previousSecret: OLD }, async (store) => {
-      expect((await store.get('thing:untouched'))?.value).to.equal('written on the first day');
+      expect((await store.get('thing:untouched'))?.value).to.equal('written with the first secret');
       await store.update('thing:touched', (value) => ({
         value: `${String(value)}, and again`,
         ttl: 60,
@@ -51,7 +51,7 @@ describe('Root secret rotation', () => {
     });
     await withStore({ secret: NEW }, async (store) => {
       expect((await store.get('thing:touched'))?.value).to.equal(
-        'written on the first day, and again',
+        'written with the first secret, and again',
       );
       expect(await store.get('thing:untouched')).to.equal(undefined);
     });
@@ -88,7 +88,7 @@ describe('Root secret rotation', () => {
       expect(second).to.not.have.property('next');
       const newest = await listAudit({ store }, { limit: 50, newestFirst: true });
       expect(newest.items.map(({ event }) => event)).to.deep.equal(['after']);
-      expect(newest.next, 'there is more to read').to.be.a('string');
+      expect(newest.next, 'the cursor of the next page').to.be.a('string');
     });
   });
 
@@ -138,17 +138,17 @@ describe('Root secret rotation', () => {
       await redis.stop();
       const empty = await startRedis({ port: redis.port });
       try {
-        await until('the store answers again', () =>
+        await until('the store to recover', () =>
           running.ping().then(
             () => true,
             () => false,
           ),
         );
-        const newcomer = await openStore(address, { secret: OLD, dataDir });
+        const second = await openStore(address, { secret: OLD, dataDir });
         await running.set('thing:shared', 2, 60);
-        expect((await newcomer.get('thing:shared'))?.value).to.equal(2);
-        expect(await newcomer.get('thing:lost')).to.equal(undefined);
-        await newcomer.close();
+        expect((await second.get('thing:shared'))?.value).to.equal(2);
+        expect(await second.get('thing:lost')).to.equal(undefined);
+        await second.close();
       } finally {
         await running.close();
         await empty.stop();

@@ -131,7 +131,7 @@ describe('The store on SQLite', () => {
     time += 100;
     const rows = (table: string) =>
       withDatabase(dir, (db) => db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.['n']);
-    await until('the messages are removed, which come last', () => rows('message') === 0);
+    await until('the sweep to reach messages, which it removes last', () => rows('message') === 0);
     const tables = ['entry', 'member_set', 'member', 'stream'];
     assert.deepEqual(tables.map(rows), [1, 1, 1, 1]);
     await bytes.close();
@@ -186,7 +186,7 @@ describe('The store on SQLite', () => {
     const dataDir = folder();
     const store = await openStore(address, { secret, dataDir });
     await store.set('thing:1', 'before', 60);
-    // As a disk does that has room for little.
+    // Fails like a nearly full disk.
     withDatabase(dataDir, (db) =>
       db.exec(`CREATE TRIGGER full BEFORE INSERT ON entry WHEN length(new.value) > 100000
                BEGIN SELECT RAISE(ROLLBACK, 'database or disk is full'); END`),
@@ -212,14 +212,14 @@ describe('The store on SQLite', () => {
     );
     await bytes.append('stream:1', Buffer.from('entry'), 60);
     const { next = '' } = await bytes.members('set:1', '');
-    for (const readOn of [
+    for (const readNext of [
       () => bytes.members('set:1', next),
       () => bytes.range('stream:1', { after: '0', limit: 1 }),
     ]) {
-      let wentOn = false;
-      setImmediate(() => void (wentOn = true));
-      await readOn();
-      assert.isTrue(wentOn);
+      let continued = false;
+      setImmediate(() => void (continued = true));
+      await readNext();
+      assert.isTrue(continued);
     }
     await bytes.close();
   });

@@ -4,9 +4,9 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 export type TcpProxy = {
   port: number;
   /** Forwards the next request that contains `text`, discards its reply and closes the connection. */
-  loseAnswerTo(text: string): void;
+  loseReplyTo(text: string): void;
   /** Resolves when a reply was discarded. */
-  answerLost(): Promise<void>;
+  replyLost(): Promise<void>;
   /** Open connections stay open but carry no more data. New connections work. */
   silence(): void;
   close(): Promise<void>;
@@ -15,7 +15,7 @@ export type TcpProxy = {
 export async function startProxy(target: number): Promise<TcpProxy> {
   const silent = new WeakSet<Socket>();
   const open = new Set<Socket>();
-  let wanted: string | undefined;
+  let loseNext: string | undefined;
   let lost = Promise.withResolvers<void>();
 
   const server = createServer((client) => {
@@ -35,9 +35,9 @@ export async function startProxy(target: number): Promise<TcpProxy> {
     }
     client.on('data', (data) => {
       if (silent.has(client)) return;
-      if (wanted && data.includes(wanted)) {
+      if (loseNext && data.includes(loseNext)) {
         losing = true;
-        wanted = undefined;
+        loseNext = undefined;
       }
       upstream.write(data);
     });
@@ -52,11 +52,11 @@ export async function startProxy(target: number): Promise<TcpProxy> {
 
   return {
     port: (server.address() as AddressInfo).port,
-    loseAnswerTo(text) {
+    loseReplyTo(text) {
       lost = Promise.withResolvers<void>();
-      wanted = text;
+      loseNext = text;
     },
-    answerLost: () => lost.promise,
+    replyLost: () => lost.promise,
     silence: () => open.forEach((socket) => silent.add(socket)),
     async close() {
       open.forEach((socket) => socket.destroy());

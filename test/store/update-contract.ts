@@ -1,23 +1,23 @@
 import { assert } from 'chai';
 import { type Change, KEEP, type Store } from '../../src/store/store.ts';
-import { BRIEF, LONG, RACERS, rejection, type Subject } from './contract-subject.ts';
+import { BRIEF, LONG, RACERS, rejection, type ContractFixture } from './contract-fixture.ts';
 
 const increment: Change<{ count: number }> = (current) => ({
   value: { count: (current?.count ?? 0) + 1 },
   ttl: LONG,
 });
 
-export function updatesHold(subject: Subject): void {
-  const { race, gone } = subject;
+export function testUpdates(fixture: ContractFixture): void {
+  const { race, untilExpired } = fixture;
 
   describe('The store verb update', () => {
     let store: Store;
     let second: Store;
     let key: string;
     beforeEach(() => {
-      store = subject.store();
-      second = subject.second();
-      key = subject.key();
+      store = fixture.store();
+      second = fixture.second();
+      key = fixture.key();
     });
 
     it('update creates, changes and deletes a value, and returns what is stored', async () => {
@@ -74,7 +74,7 @@ export function updatesHold(subject: Subject): void {
         key,
         (current) => current && { value: current, ttl: BRIEF },
       );
-      await gone(key);
+      await untilExpired(key);
     });
     it('update can remove the expiry of a value', async () => {
       await store.set(key, 1, LONG);

@@ -1,19 +1,19 @@
 import { assert, expect } from 'chai';
 import type { Store } from '../../src/store/store.ts';
 import { until } from './condition.ts';
-import { BRIEF, LONG, rejection, type Subject } from './contract-subject.ts';
+import { BRIEF, LONG, rejection, type ContractFixture } from './contract-fixture.ts';
 
-export function valuesHold(subject: Subject): void {
-  const { race, gone } = subject;
+export function testValues(fixture: ContractFixture): void {
+  const { race, untilExpired } = fixture;
 
   describe('Values in the store', () => {
     let store: Store;
     let second: Store;
     let key: string;
     beforeEach(() => {
-      store = subject.store();
-      second = subject.second();
-      key = subject.key();
+      store = fixture.store();
+      second = fixture.second();
+      key = fixture.key();
     });
 
     it('every instance reads a value as it was written', async () => {
@@ -46,17 +46,17 @@ export function valuesHold(subject: Subject): void {
     });
     it('a value is absent after its TTL', async () => {
       await store.set(key, 1, BRIEF);
-      await gone(key);
+      await untilExpired(key);
     });
     it('a value with a TTL of zero or less expires at once', async () => {
       await store.set(key, 1, -5);
-      await gone(key);
+      await untilExpired(key);
     });
     it('a value with a TTL of Infinity never expires, also if it had a short TTL before', async () => {
       await store.set(key, 1, BRIEF);
       await store.set(key, 2, Infinity);
       await store.set(`${key} marker`, 1, BRIEF * 2);
-      await gone(`${key} marker`);
+      await untilExpired(`${key} marker`);
       assert.equal((await store.get(key))?.value, 2);
     });
     it('a TTL that is not a number and a key without a kind are rejected', async () => {
@@ -69,8 +69,8 @@ export function valuesHold(subject: Subject): void {
     let store: Store;
     let key: string;
     beforeEach(() => {
-      store = subject.store();
-      key = subject.key();
+      store = fixture.store();
+      key = fixture.key();
     });
 
     it('add writes only if the key is free', async () => {
@@ -80,7 +80,7 @@ export function valuesHold(subject: Subject): void {
     });
     it('add writes if the previous value has expired', async () => {
       await store.set(key, 'old', BRIEF);
-      await until('add finds the place free', () => store.add(key, 'new', LONG));
+      await until('the key to be free', () => store.add(key, 'new', LONG));
       assert.equal((await store.get(key))?.value, 'new');
     });
     it('exactly one of fifty concurrent adds succeeds, also if all write the same value', async () => {
@@ -89,7 +89,7 @@ export function valuesHold(subject: Subject): void {
     });
     it('a value written by add expires after its TTL', async () => {
       await store.add(key, 1, BRIEF);
-      await gone(key);
+      await untilExpired(key);
     });
   });
 
@@ -97,8 +97,8 @@ export function valuesHold(subject: Subject): void {
     let store: Store;
     let key: string;
     beforeEach(() => {
-      store = subject.store();
-      key = subject.key();
+      store = fixture.store();
+      key = fixture.key();
     });
 
     it('take returns and deletes the value', async () => {
@@ -117,7 +117,7 @@ export function valuesHold(subject: Subject): void {
     });
     it('take does not return an expired value', async () => {
       await store.set(key, 1, BRIEF);
-      await gone(key);
+      await untilExpired(key);
       assert.isUndefined(await store.take(key));
     });
   });

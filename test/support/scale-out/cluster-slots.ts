@@ -1,5 +1,5 @@
 // Moves slots of a Redis Cluster from one master to another while they are in use, as resharding does, step by step.
-import type { RedisNode } from '../../store/redis-groups.ts';
+import type { RedisNode } from '../../store/redis-topologies.ts';
 
 /** The slots of the keys of one kind that `node` holds. */
 export async function slotsOf({ raw }: RedisNode, kind: string): Promise<number[]> {

@@ -16,7 +16,7 @@ export type OpenedStore = {
 };
 
 /** What the tests of the contract use. The stores and the key exist while a test runs. */
-export type Subject = {
+export type ContractFixture = {
   store: () => Store;
   /** Another instance on the same database. */
   second: () => Store;
@@ -25,7 +25,7 @@ export type Subject = {
   opened: () => OpenedStore;
   /** Fifty concurrent calls, half of them on each instance. */
   race<R>(work: (store: Store, index: number) => Promise<R>): Promise<R[]>;
-  gone(name: string): Promise<unknown>;
+  untilExpired(name: string): Promise<unknown>;
 };
 
 export const RACERS = 50;
@@ -35,12 +35,12 @@ export const BRIEF = 0.05;
 
 export const rejection = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(
-    () => assert.fail('it was not refused'),
+    () => assert.fail('the promise was not rejected'),
     (error: unknown) => error,
   );
 
 /** One store for all tests of the enclosing `describe`. */
-export function useOpenedStore(open: () => Promise<OpenedStore>): Subject {
+export function useOpenedStore(open: () => Promise<OpenedStore>): ContractFixture {
   let opened: OpenedStore | undefined;
   before(async () => {
     opened = await open();
@@ -52,19 +52,20 @@ export function useOpenedStore(open: () => Promise<OpenedStore>): Subject {
     number += 1;
   });
 
-  const now = (): OpenedStore => {
-    if (!opened) throw new Error('the store is open only while a claim runs');
+  const current = (): OpenedStore => {
+    if (!opened) throw new Error('the store is open only while a test runs');
     return opened;
   };
-  const store = () => now().store;
-  const second = () => now().second;
+  const store = () => current().store;
+  const second = () => current().second;
   return {
     store,
     second,
     key: () => `thing:${number}`,
-    opened: now,
+    opened: current,
     race: (work) =>
       Promise.all(Array.from({ length: RACERS }, (_, i) => work((i % 2 ? second : store)(), i))),
-    gone: (name) => until(`${name} expires`, async () => (await store().get(name)) === undefined),
+    untilExpired: (name) =>
+      until(`${name} to expire`, async () => (await store().get(name)) === undefined),
   };
 }

@@ -28,7 +28,7 @@ async function startNode(port: number, args: string[]): Promise<RedisNode> {
 
 export type RedisCluster = {
   masters: RedisNode[];
-  /** Of the first master. */
+  /** The replica of the first master. */
   replica: RedisNode;
   stop(): Promise<void>;
 };
@@ -78,31 +78,31 @@ async function makeCluster(
     (await Promise.all(nodes.map(({ raw }) => raw.cluster('INFO')))).every((info) =>
       test(String(info)),
     );
-  await until('all nodes know each other', () =>
+  await until('all nodes to know each other', () =>
     everyNode((info) => info.includes(`cluster_known_nodes:${nodes.length}`)),
   );
   const firstId = String(await first?.raw.call('CLUSTER', 'MYID'));
-  await until('the replica follows the first master', () =>
+  await until('the replica to replicate the first master', () =>
     replica.raw.call('CLUSTER', 'REPLICATE', firstId).then(
       () => true,
       () => false,
     ),
   );
   await until(
-    'the cluster is whole',
+    'the cluster state to be ok',
     () => everyNode((info) => info.includes('cluster_state:ok')),
     15,
   );
-  await untilInStep(replica);
+  await untilInSync(replica);
 }
 
-async function untilInStep({ raw }: RedisNode): Promise<void> {
-  await until('the replica is in step', async () =>
+async function untilInSync({ raw }: RedisNode): Promise<void> {
+  await until('the replica to be in sync', async () =>
     (await raw.info('replication')).includes('master_link_status:up'),
   );
 }
 
-export type WatchedRedis = {
+export type SentinelRedis = {
   master: RedisNode;
   replica: RedisNode;
   sentinel: RedisNode;
@@ -110,7 +110,7 @@ export type WatchedRedis = {
 };
 
 /** Starts a master called `name`, one replica, and one Sentinel with a quorum of one. Resolves when Sentinel knows both. */
-export async function startWatched(name: string): Promise<WatchedRedis> {
+export async function startSentinel(name: string): Promise<SentinelRedis> {
   const [masterPort = 0, replicaPort = 0, sentinelPort = 0] = await freePorts(3);
   const dir = await mkdtemp(join(tmpdir(), 'sentinel-'));
   const started: RedisNode[] = [];
@@ -126,14 +126,14 @@ export async function startWatched(name: string): Promise<WatchedRedis> {
   try {
     const master = await start(masterPort, []);
     const replica = await start(replicaPort, ['--replicaof', `127.0.0.1 ${masterPort}`]);
-    await untilInStep(replica);
+    await untilInSync(replica);
     const file = join(dir, 'sentinel.conf');
     await writeFile(file, sentinelConf(name, masterPort));
     const sentinel = await start(sentinelPort, [file, '--sentinel']);
-    // Asked every ten seconds only, it often takes a replica for unfit to take over, and tries again much later.
+    // With the default period of ten seconds, Sentinel often rejects the replica and retries much later.
     await sentinel.raw.call('SENTINEL', 'DEBUG', 'INFO-PERIOD', 1000);
     await until(
-      'the sentinel knows the replica',
+      'Sentinel to know the replica',
       async () => {
         const replicas = await sentinel.raw.call('SENTINEL', 'REPLICAS', name);
         return Array.isArray(replicas) && replicas.length === 1;

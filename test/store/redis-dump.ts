@@ -19,7 +19,7 @@ async function contentOf(raw: Redis, key: Buffer): Promise<Buffer[]> {
     case 'stream':
       return (await raw.xrangeBuffer(key, '-', '+')).flatMap(([, fields]) => fields);
     default:
-      throw new Error('the store holds a type that is not looked at');
+      throw new Error('the store has a key of an unsupported type');
   }
 }
 
@@ -32,7 +32,7 @@ export async function copyBytes(raw: Redis, from: string, to: string): Promise<v
   const [source, ...moreSources] = await raw.keys(`${from}:*`);
   const [target, ...moreTargets] = await raw.keys(`${to}:*`);
   if (!source || !target || moreSources.length || moreTargets.length) {
-    throw new Error('not exactly one key of either kind');
+    throw new Error('expected exactly one key of each kind');
   }
   await raw.set(target, await bytesOf(raw, source));
 }

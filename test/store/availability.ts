@@ -3,7 +3,7 @@ import { assert, expect } from 'chai';
 import { type Store, StoreUnavailable } from '../../src/store/store.ts';
 import { until } from './condition.ts';
 
-const DEADLINE_MS = 1500;
+const MAX_MS = 1500;
 
 const EVERY_VERB: Record<string, (store: Store) => Promise<unknown>> = {
   get: (store) => store.get('thing:1'),
@@ -31,14 +31,14 @@ export async function assertUnavailable(store: Store): Promise<void> {
         (reason: unknown) => reason,
       );
       expect(error, verb).to.be.instanceOf(StoreUnavailable).with.property('cause');
-      assert.isBelow(performance.now() - start, DEADLINE_MS, verb);
+      assert.isBelow(performance.now() - start, MAX_MS, verb);
     }),
   );
 }
 
 export async function assertAvailable(store: Store): Promise<void> {
   for (const verb of ['ping', 'subscribe']) {
-    await until(`${verb} works again`, () =>
+    await until(`${verb} to work again`, () =>
       EVERY_VERB[verb]?.(store).then(
         () => true,
         () => false,

@@ -36,7 +36,7 @@ export function watchReencryption(
     stop,
     line: (pattern, count = 1) =>
       until(
-        `${pattern} is logged`,
+        `a log line ${pattern}`,
         () => lines.filter(({ message }) => pattern.test(message))[count - 1],
       ),
   };
