@@ -1,4 +1,4 @@
-// The endpoints that clients call themselves: registration, token, revocation, introspection, each with its limits.
+// The endpoints that clients call: registration, token, revocation, introspection.
 import type { Router } from '@koa/router';
 import type Koa from 'koa';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
@@ -18,47 +18,51 @@ export type ClientEndpointOptions = {
   rateLimits: RateLimits;
 };
 
-const TOKEN_LIMIT = 16 * 1024;
-const REGISTRATION_LIMIT = 64 * 1024;
-const READ_BY_ENGINE = 56 * 1024;
+const MAX_TOKEN_REQUEST_BYTES = 16 * 1024;
+const MAX_REGISTRATION_BYTES = 64 * 1024;
+/** The engine's own body limit. */
+const MAX_ENGINE_BODY_BYTES = 56 * 1024;
 
-/** What clients call themselves: JSON whatever they accept, never cached, open to clients in a browser. */
+/** Responds with JSON regardless of `Accept`, never cached, with CORS for clients in a browser. */
 export function clientEndpoints(
   router: Router,
   { engine, introspects, rateLimits }: ClientEndpointOptions,
 ): void {
-  const guesses = limitGuesses(rateLimits.wrongTokens);
-  const answers: (readonly [path: string, ...steps: Koa.Middleware[]])[] = [
-    [ENDPOINTS.token, limitBody(TOKEN_LIMIT), guesses, answerTokens],
+  const limitTokens = limitInvalidTokens(rateLimits.wrongTokens);
+  const endpoints: (readonly [path: string, ...steps: Koa.Middleware[]])[] = [
+    [ENDPOINTS.token, limitBody(MAX_TOKEN_REQUEST_BYTES), limitTokens, formatTokenResponse],
     [
       ENDPOINTS.registration,
       limitRegistrations(rateLimits),
-      limitBody(REGISTRATION_LIMIT),
+      limitBody(MAX_REGISTRATION_BYTES),
       parseLargeBody,
-      answerRegistration,
+      formatRegistrationResponse,
     ],
-    [ENDPOINTS.revocation, limitBody(TOKEN_LIMIT), guesses],
-    ...(introspects ? [[ENDPOINTS.introspection, limitBody(TOKEN_LIMIT), guesses] as const] : []),
+    [ENDPOINTS.revocation, limitBody(MAX_TOKEN_REQUEST_BYTES), limitTokens],
+    ...(introspects
+      ? [[ENDPOINTS.introspection, limitBody(MAX_TOKEN_REQUEST_BYTES), limitTokens] as const]
+      : []),
   ];
-  for (const [path, ...steps] of answers) {
+  for (const [path, ...steps] of endpoints) {
     router.options(path, allowAnyOrigin('POST'));
     router.post(path, allowAnyOrigin('POST'), jsonOnly, ...steps, engine);
   }
 }
 
 /**
- * Any page may register, because some clients are one: but what a page has its visitors' browsers send counts apart from what programs
- * send from the same address, and from pages of this computer. What needs no preflight (Fetch, section 3.2) is refused and does not count.
+ * Web pages may register, because some clients are web pages. Their registrations have a separate limit, so that a page cannot use up the
+ * limit of programs at its visitors' addresses. Requests without a preflight (Fetch section 3.2) are not counted, because the engine rejects
+ * them.
  */
 function limitRegistrations({ registrations, pageRegistrations }: RateLimits): Koa.Middleware {
-  const [ofPrograms, ofPages] = [limitRate(registrations), limitRate(pageRegistrations)];
+  const [limitPrograms, limitPages] = [limitRate(registrations), limitRate(pageRegistrations)];
   return function registrationsLimited(ctx, next) {
     if (!ctx.is('application/json')) return next();
-    return isFromPage(ctx) ? ofPages(ctx, next) : ofPrograms(ctx, next);
+    return isFromPage(ctx) ? limitPages(ctx, next) : limitPrograms(ctx, next);
   };
 }
 
-/** Browsers say so of every request that a page makes with POST, and no page can say otherwise. */
+/** Browsers send `Origin` with every POST of a page. Pages on this computer count as programs. */
 function isFromPage(ctx: Koa.Context): boolean {
   const { origin } = ctx.req.headers;
   if (origin === undefined) return false;
@@ -67,11 +71,11 @@ function isFromPage(ctx: Koa.Context): boolean {
 }
 
 /**
- * Too many codes and tokens that are not good, or clients that are not known: the answer is "later" in place of "no". What is good is
- * answered always, because people share addresses, and none of it can be guessed.
+ * Responds with 429 after too many invalid codes, tokens and clients from one address. Valid requests are never limited, because many people
+ * may share the address.
  */
-function limitGuesses(limit: RateLimit): Koa.Middleware {
-  return async function guessesLimited(ctx, next) {
+function limitInvalidTokens(limit: RateLimit): Koa.Middleware {
+  return async function invalidTokensLimited(ctx, next) {
     await next();
     const { error } = (ctx.body ?? {}) as { error?: unknown };
     if (error !== 'invalid_grant' && error !== 'invalid_client') return;
@@ -86,20 +90,20 @@ const jsonOnly: Koa.Middleware = async (ctx, next) => {
   await next();
   ctx.set('Cache-Control', 'no-store');
   if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER_SECONDS);
-  sayWhatToDo(ctx.body);
-  keepNonceFromOthers(ctx);
+  improveDescription(ctx.body);
+  removeUnneededNonce(ctx);
 };
 
 /**
- * The engine sends a nonce with every answer to a proof. A client keeps it and sends it an hour later, with its next refresh, and must be refused
- * once because it is old by then: so it goes only to a client that was asked for one, because its clock is wrong (RFC 9449 section 8).
+ * The engine sends a nonce with every response to a proof. A client would store it, send it with the next refresh an hour later, and be
+ * rejected because it is old. So a nonce is sent only with `use_dpop_nonce` (RFC 9449 section 8).
  */
-function keepNonceFromOthers(ctx: Koa.Context): void {
+function removeUnneededNonce(ctx: Koa.Context): void {
   const { error } = (ctx.body ?? {}) as { error?: unknown };
   if (error !== 'use_dpop_nonce') ctx.remove('DPoP-Nonce');
 }
 
-/** In place of what the engine says of every cause: what helps with each of them. */
+/** Replacements for the engine's general descriptions. */
 const DESCRIPTIONS: Record<string, string> = {
   'grant request is invalid':
     'the code or refresh token is unknown, expired, used or revoked, or belongs to another client; connect again',
@@ -108,14 +112,14 @@ const DESCRIPTIONS: Record<string, string> = {
   'invalid DPoP key binding': `the DPoP proof must be a JWT of type dpop+jwt, signed (${DPOP_ALGORITHMS.join(', ')}) with the key whose public part is in its header`,
 };
 
-function sayWhatToDo(body: unknown): void {
+function improveDescription(body: unknown): void {
   const refusal = body as { error_description?: string } | undefined;
   const better = DESCRIPTIONS[refusal?.error_description ?? ''];
   if (refusal && better) refusal.error_description = better;
 }
 
-/** RFC 6749 section 5.1: the scope is the one level, and `offline_access` when it was granted. */
-const answerTokens: Koa.Middleware = async (ctx, next) => {
+/** The scope of a response (RFC 6749 section 5.1) is the one level, and `offline_access` if it was granted. */
+const formatTokenResponse: Koa.Middleware = async (ctx, next) => {
   await next();
   const body = ctx.body as Record<string, unknown> | undefined;
   if (ctx.status !== 200 || typeof body?.scope !== 'string') return;
@@ -126,15 +130,15 @@ const answerTokens: Koa.Middleware = async (ctx, next) => {
   };
 };
 
-/** The engine takes a body that was parsed before it, and says on the console that it would rather not: so only what it might not read. */
+/** Parses bodies that exceed the engine's limit. Not others, because the engine warns on the console about parsed bodies. */
 const parseLargeBody: Koa.Middleware = async (ctx, next) => {
-  const isLarge = (ctx.request.length ?? Infinity) > READ_BY_ENGINE;
+  const isLarge = (ctx.request.length ?? Infinity) > MAX_ENGINE_BODY_BYTES;
   if (isLarge && ctx.is('application/json'))
-    Object.assign(ctx.req, { body: await readJson(ctx, REGISTRATION_LIMIT) });
+    Object.assign(ctx.req, { body: await readJson(ctx, MAX_REGISTRATION_BYTES) });
   return next();
 };
 
-const answerRegistration: Koa.Middleware = async (ctx, next) => {
+const formatRegistrationResponse: Koa.Middleware = async (ctx, next) => {
   await next();
   if (ctx.status === 201) ctx.body = registrationResponse(ctx.body as Record<string, unknown>);
 };

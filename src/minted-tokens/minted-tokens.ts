@@ -1,4 +1,4 @@
-// Minted tokens: access tokens (RFC 9068) that an administrator makes for clients without OAuth; each is good only while its record is found.
+// Minted tokens: access tokens (RFC 9068) that an administrator creates for clients without OAuth. A token is valid only while its record exists.
 import { randomBytes } from 'node:crypto';
 import { importJWK, SignJWT } from 'jose';
 import { SIGNING_ALGORITHM, reserveSigningKey } from '../keys/signing-keys.ts';
@@ -8,7 +8,7 @@ import { KEEP, type Store } from '../store/store.ts';
 /** Carries the id of a minted token that was revoked. */
 export const MINTED_TOKENS_CHANNEL = 'minted-tokens';
 
-/** Times are seconds since the epoch. The token itself is not kept. */
+/** Times are seconds since the epoch. The token itself is not stored. */
 export type MintedToken = {
   /** 32 hexadecimal digits; ids sort by age. */
   id: string;
@@ -16,9 +16,9 @@ export type MintedToken = {
   level: Level;
   createdAt: number;
   expiresAt: number;
-  /** The end of the token, to tell one from another. */
+  /** The last characters of the token, shown in lists. */
   lastFour: string;
-  /** The key that signed it. */
+  /** The `kid` of the key that signed it. */
   keyId: string;
   lastUsedAt?: number;
 };
@@ -26,7 +26,7 @@ export type MintedToken = {
 export type NewMintedToken = { name: string; level: Level; expiresAt: number };
 
 const ALL = 'minted-tokens:all';
-const USE_NOTED_EVERY = 60;
+const USE_INTERVAL_SECONDS = 60;
 export const MINTED_TOKEN_ID = /^[0-9a-f]{32}$/;
 const tokenKey = (id: string) => `minted-token:${id}`;
 
@@ -35,12 +35,12 @@ export function mintedAudience(resourceUrl: string): string {
   return `${resourceUrl}/mcp`;
 }
 
-/** What a minted token goes by as a client and as an account. No other has such a name: those have no colon, or are URLs. */
+/** The `sub` and `client_id` of a minted token. Cannot equal other ids: those have no colon, or are URLs. */
 export function mintedSubject(id: string): string {
   return `minted:${id}`;
 }
 
-/** Resolves when the record is stored. The key that signs stays published until the token expires, unless it is replaced at once. */
+/** Resolves when the record is stored. The signing key stays published until the token expires, unless keys are rotated at once. */
 export async function mintToken(
   store: Store,
   { name, level, expiresAt }: NewMintedToken,
@@ -79,7 +79,7 @@ function createId(now: number, random: (size: number) => Buffer = randomBytes): 
   return milliseconds.padStart(12, '0') + random(10).toString('hex');
 }
 
-/** With the expiry, so that it can be forgotten without the record: what this process cannot open may be good elsewhere. */
+/** The list has the expiry, so that an expired entry can be removed even if this process cannot decrypt its record. */
 function memberOf({ id, expiresAt }: MintedToken): string {
   return `${id} ${expiresAt}`;
 }
@@ -96,35 +96,35 @@ export async function findMintedToken(store: Store, id: string): Promise<MintedT
   return MINTED_TOKEN_ID.test(id) ? (await store.get<MintedToken>(tokenKey(id)))?.value : undefined;
 }
 
-/** Oldest first; those that expired are forgotten on the way. */
+/** Oldest first. Removes expired tokens from the list. */
 export async function listMintedTokens(store: Store, now: number): Promise<MintedToken[]> {
   const members = await store.members(ALL);
-  const over = members.filter((member) => expiryOf(member) <= now);
-  await Promise.all(over.map((member) => store.removeMember(ALL, member)));
-  const ids = members.filter((member) => !over.includes(member)).map(idOf);
+  const expired = members.filter((member) => expiryOf(member) <= now);
+  await Promise.all(expired.map((member) => store.removeMember(ALL, member)));
+  const ids = members.filter((member) => !expired.includes(member)).map(idOf);
   const found = await Promise.all(ids.map((id) => findMintedToken(store, id)));
   return found.filter((token) => token !== undefined).sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-/** The record it had; exactly one of several callers gets it. */
+/** Exactly one of concurrent callers gets the revoked record. */
 export async function revokeMintedToken(
   store: Store,
   id: string,
 ): Promise<MintedToken | undefined> {
   if (!MINTED_TOKEN_ID.test(id)) return undefined;
   const record = await store.take<MintedToken>(tokenKey(id));
-  // Listeners read again every few seconds anyway, so a message that cannot be sent undoes nothing.
+  // Listeners also refresh every few seconds, so a lost message only delays them.
   await store.publish(MINTED_TOKENS_CHANNEL, id).catch(() => undefined);
   await store.replicated(tokenKey(id));
-  // It is not listed without its record, and forgotten when it would have expired.
+  // If this fails, the entry is not listed without its record, and is removed after its expiry.
   if (record) await store.removeMember(ALL, memberOf(record)).catch(() => undefined);
   return record;
 }
 
-/** At most once a minute for each token, and never for one that was revoked meanwhile. */
-export async function noteUse(store: Store, { id }: MintedToken, now: number): Promise<void> {
+/** Writes at most once a minute for each token, and never for a token that was revoked meanwhile. */
+export async function recordUse(store: Store, { id }: MintedToken, now: number): Promise<void> {
   await store.update<MintedToken>(tokenKey(id), (token) =>
-    token && now - (token.lastUsedAt ?? 0) >= USE_NOTED_EVERY
+    token && now - (token.lastUsedAt ?? 0) >= USE_INTERVAL_SECONDS
       ? { value: { ...token, lastUsedAt: now }, ttl: token.expiresAt - now }
       : KEEP,
   );

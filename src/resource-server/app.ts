@@ -7,7 +7,7 @@ import { HttpError, notFound } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
 import { keyRing } from '../keys/key-ring.ts';
-import { noteUse } from '../minted-tokens/minted-tokens.ts';
+import { recordUse } from '../minted-tokens/minted-tokens.ts';
 import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
 import { requireAllowedOrigin } from './allowed-origins.ts';
@@ -78,7 +78,7 @@ export async function resourceServer(
     const caller = await revalidate();
     const body = ctx.method === 'POST' ? await readBody(ctx, readOptions) : undefined;
     await mcp.handle(ctx, { caller, body, revalidate });
-    void noteUse(store, caller.record, now()).catch(() => undefined);
+    void recordUse(store, caller.record, now()).catch(() => undefined);
   });
   app.use(router.routes());
 

@@ -6,7 +6,7 @@ import {
   listMintedTokens,
   type MintedToken,
   mintToken,
-  noteUse,
+  recordUse,
   revokeMintedToken,
 } from '../../src/minted-tokens/minted-tokens.ts';
 import { openStore, type OpenedStore } from '../../src/store/open.ts';
@@ -62,7 +62,7 @@ describe('The list of minted tokens', () => {
     const token = await mintAt(now(), 3600);
     const ahead = await open(NEW_SECRET, OLD_SECRET);
     try {
-      await noteUse(ahead, token, now());
+      await recordUse(ahead, token, now());
       expect(await listMintedTokens(store, now())).to.deep.equal([]);
       const [listed] = await listMintedTokens(ahead, now());
       expect(listed).to.include(token);
@@ -82,7 +82,7 @@ describe('The list of minted tokens', () => {
       [600, 600],
     ] as const) {
       // With the record as a process cached it when the token was minted.
-      await noteUse(store, token, start + passed);
+      await recordUse(store, token, start + passed);
       const [listed] = await listMintedTokens(store, start);
       expect(listed?.lastUsedAt, `after ${passed}`).to.equal(start + noted);
     }
@@ -91,11 +91,11 @@ describe('The list of minted tokens', () => {
   it('a token that is used and revoked at the same time is not listed', async () => {
     const token = await mintAt(now(), 3600);
     await Promise.all([
-      noteUse(store, token, now()),
+      recordUse(store, token, now()),
       revokeMintedToken(store, token.id),
-      noteUse(store, token, now()),
+      recordUse(store, token, now()),
     ]);
-    await noteUse(store, token, now() + 3000);
+    await recordUse(store, token, now() + 3000);
     expect(await listMintedTokens(store, now())).to.deep.equal([]);
   });
 });

@@ -1,4 +1,4 @@
-// Errors at the authorization endpoint: a page as long as the person has done nothing, so that we redirect nobody for a stranger (RFC 9700 section 4.11.2).
+// Error pages of the authorization endpoint. Before the person has acted, errors are never redirected (RFC 9700 section 4.11.2).
 import type Koa from 'koa';
 import type { ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
 import { RETRY_AFTER_SECONDS } from '../../http/errors.ts';
@@ -8,7 +8,7 @@ import { redirectDestination } from './redirect-uris.ts';
 import { NO_RESOURCE } from './resource-indicators.ts';
 import { requestContext } from '../../http/request-context.ts';
 
-/** The engine's `renderError`: errors it will not redirect with. */
+/** The engine's `renderError`, for errors that it does not redirect. */
 export function renderErrorPage(pages: Pages) {
   return async (ctx: Koa.Context, out: ErrorOut, error: Error): Promise<void> => {
     const code =
@@ -19,17 +19,17 @@ export function renderErrorPage(pages: Pages) {
     if (description) refusal.description = description;
     if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER_SECONDS);
     requestContext(ctx).errorPage = refusal.about;
-    speakAsAsked(ctx as KoaContextWithOIDC);
+    restoreLanguage(ctx as KoaContextWithOIDC);
     await renderRefusal(pages, ctx, refusal);
   };
 }
 
-/** The query of the request that started the flow is not there any more when it is resumed. */
-function speakAsAsked(ctx: KoaContextWithOIDC): void {
+/** A resumed request has no `ui_locales` in its query, but the engine still has it. */
+function restoreLanguage(ctx: KoaContextWithOIDC): void {
   requestContext(ctx).uiLocales ??= ctx.oidc?.params?.ui_locales;
 }
 
-/** The engine has one code for several things that a person needs different words for. */
+/** Distinguishes errors that have the same code but need different texts. */
 function aboutOf(code: string, description = ''): string {
   if (code === 'invalid_request' && /session|expired|interaction/i.test(description))
     return 'expired';
@@ -39,8 +39,8 @@ function aboutOf(code: string, description = ''): string {
 }
 
 /**
- * Turns a redirect to the client into a page, for every client the operator did not register: the request came straight from the client, and
- * the person has not yet acted. The page offers the way back as a link.
+ * Replaces an error redirect by a page with a link, except for pre-registered clients: anyone can register a client and send people to us, who
+ * have not acted yet.
  */
 export function pageInsteadOfRedirect(
   pages: Pages,
@@ -51,24 +51,27 @@ export function pageInsteadOfRedirect(
     const location = ctx.response.get('Location');
     if (!location || location.startsWith('/') || preRegistered.has(String(ctx.query.client_id)))
       return;
-    const answer = answerIn(location);
+    const response = responseIn(location);
     ctx.remove('Location');
     await renderRefusal(pages, ctx, {
-      about: aboutOf(answer.get('error') ?? 'server_error', answer.get('error_description') ?? ''),
-      description: answer.get('error_description') ?? 'the request was refused',
+      about: aboutOf(
+        response.get('error') ?? 'server_error',
+        response.get('error_description') ?? '',
+      ),
+      description: response.get('error_description') ?? 'the request was refused',
       status: 400,
       returnTo: { href: location, host: redirectDestination(location) },
     });
   };
 }
 
-/** In the query or, for response types we do not have, in the fragment. */
-function answerIn(location: string): URLSearchParams {
+/** In the query, or in the fragment for unsupported response types. */
+function responseIn(location: string): URLSearchParams {
   const { searchParams, hash } = new URL(location);
   return searchParams.has('error') ? searchParams : new URLSearchParams(hash.slice(1));
 }
 
-/** The engine never answers a resumed flow with a page of its own, except to end another person's session by a script, which does not run. */
+/** The only page that the engine makes itself needs a script, to end the session of another person. Our security headers block it. */
 export function pageInsteadOfScript(pages: Pages): Koa.Middleware {
   return async function scriptsAsPages(ctx, next) {
     await next();

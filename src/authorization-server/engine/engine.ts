@@ -72,9 +72,9 @@ export type Engine = {
   close: () => Promise<void>;
 };
 
-/** For sign-in and consent, each. */
+/** Lifetime of the sign-in step and of the consent step. */
 const INTERACTION_SECONDS = 900;
-const FRESH_SECONDS = 10;
+const CACHE_SECONDS = 10;
 
 export async function openEngine(options: EngineOptions): Promise<Engine> {
   const { settings, store, logger, metrics, signingKeys, now } = options;
@@ -176,7 +176,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
 
 /** Caches connectors and accounts briefly, because every refresh needs both. */
 async function tokenPolicy({ settings, store, now }: EngineOptions): Promise<TokenPolicy> {
-  const freshness = { freshFor: FRESH_SECONDS, staleIfErrorFor: FRESH_SECONDS, now };
+  const freshness = { freshFor: CACHE_SECONDS, staleIfErrorFor: CACHE_SECONDS, now };
   const connectors = cachedReader((id) => findConnector(store, id), freshness);
   const accounts = cachedReader((id) => findAccount(store, id), freshness);
   await store.subscribe(CONNECTORS_CHANNEL, connectors.drop);

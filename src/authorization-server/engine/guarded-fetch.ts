@@ -9,11 +9,11 @@ import { tracedRequest } from '../../observability/tracing.ts';
 
 /** How to reach a document. Only tests replace `INTERNET`. */
 export type Network = {
-  /** Every address of a name; settles soon after `signal` aborts. */
+  /** Resolves to every address of a name. Settles soon after `signal` aborts. */
   resolve: (host: string, signal: AbortSignal) => Promise<readonly string[]>;
   isAllowed: (address: string) => boolean;
   port: number;
-  /** Certificates to trust instead of the usual ones, PEM. */
+  /** Replaces the trusted certificates (PEM). */
   ca?: string;
 };
 
@@ -135,8 +135,9 @@ function requireJson({ statusCode = 0, headers }: IncomingMessage): void {
 }
 
 /**
- * Every IPv4 and IPv6 address. Asks DNS itself: the system's own lookup has two threads for the whole process and cannot be given up, so slow
- * names would hold up sign-ins. `servers` other than the system's are `address:port`. Throws what DNS answered when there is no address.
+ * Resolves to every IPv4 and IPv6 address. Does not use `dns.lookup`, which shares a few threads with the whole process and cannot be cancelled,
+ * so that slow names would delay sign-ins. `servers` (`address:port`) replace those of the system. Rejects with the DNS error if there is no
+ * address.
  */
 export async function resolveName(
   host: string,
