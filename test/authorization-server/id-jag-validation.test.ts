@@ -32,8 +32,8 @@ function validate(claims: object, { resource, ...settings }: { [name: string]: u
   return validateClaims({ ...CLAIMS, ...claims }, { ...expected, resource });
 }
 
-describe('An ID-JAG', () => {
-  it('is valid with the required claims', () => {
+describe('ID-JAG validation', () => {
+  it('an ID-JAG with the required claims is valid', () => {
     expect(validate({})).to.deep.equal({
       id: 'one',
       issuedAt: NOW,
@@ -53,7 +53,7 @@ describe('An ID-JAG', () => {
     [{ typ: 'oauth-id-jag+jwt', alg: 'HS256' }, 'wrong_algorithm'],
   ];
   for (const [header, reason] of headers) {
-    it(`with the header ${JSON.stringify(header)} ${reason ? `is rejected: ${reason}` : 'is accepted'}`, () => {
+    it(`an ID-JAG with the header ${JSON.stringify(header)} ${reason ? `is rejected: ${reason}` : 'is accepted'}`, () => {
       expect(checkHeader(header)).to.equal(reason);
     });
   }
@@ -86,7 +86,7 @@ describe('An ID-JAG', () => {
     [{ resource: [FIRST, SECOND] }, 'several_resources'],
   ];
   for (const [claims, reason] of wrong) {
-    it(`with ${JSON.stringify(claims, (_, value) => value ?? null).slice(0, 60)} is rejected: ${reason}`, () => {
+    it(`an ID-JAG with ${JSON.stringify(claims, (_, value) => value ?? null).slice(0, 60)} is rejected: ${reason}`, () => {
       expect(validate(claims)).to.equal(reason);
     });
   }
@@ -99,21 +99,21 @@ describe('An ID-JAG', () => {
     { act: { sub: 'agent' } },
   ];
   for (const claims of right) {
-    it(`with ${JSON.stringify(claims)} is valid`, () => {
+    it(`an ID-JAG with ${JSON.stringify(claims)} is valid`, () => {
       expect(validate(claims)).to.include({ resource: FIRST });
     });
   }
 
-  it('is rejected unless its issuer may vouch for the client', () => {
+  it('an ID-JAG is rejected unless the settings allow its issuer for the client', () => {
     expect(validate({}, { clients: ['other'] })).to.equal('client_not_vouched');
   });
 
-  it('is rejected for another tenant than that of the settings', () => {
+  it('an ID-JAG of another tenant than that of the settings is rejected', () => {
     expect(validate({ tenant: 'acme' }, { tenant: 'acme' })).to.include({ id: 'one' });
     expect(validate({}, { tenant: 'acme' })).to.equal('wrong_tenant');
   });
 
-  it('is valid for the one of its resources that the request selects', () => {
+  it('the request selects one of the resources of an ID-JAG', () => {
     const both = { resource: [FIRST, SECOND] };
     expect(validate(both, { resource: SECOND })).to.include({ resource: SECOND });
     expect(validate({}, { resource: `${FIRST}/` })).to.include({ resource: FIRST });
@@ -121,11 +121,11 @@ describe('An ID-JAG', () => {
     expect(validate(both, { resource: [FIRST, SECOND] })).to.equal('other_resource');
   });
 
-  it('allows the highest level in its scope', () => {
+  it('an ID-JAG allows the highest level in its scope', () => {
     expect(validate({ scope: 'analytics admin' })).to.include({ level: 'admin' });
   });
 
-  it('has no e-mail address if the claim is too long, because its beginning is another address', () => {
+  it('an e-mail address that is too long is ignored and not truncated', () => {
     const email = `${'a'.repeat(308)}@example.com.evil.example`;
     const judged = validate({ email, email_verified: true });
     expect(judged).to.have.property('person').that.deep.equals({
@@ -134,7 +134,7 @@ describe('An ID-JAG', () => {
     });
   });
 
-  it('identifies the person by the claim names of the settings', () => {
+  it('the person is identified by the claim names in the settings', () => {
     const claims = { upn: 'u1', mail: 'ada@example.com', roles: ['a', 7], name: 'Ada' };
     const names = { subject: 'upn', email: 'mail', groups: 'roles' };
     expect(validate(claims, { claims: names })).to.have.deep.property('person', {
@@ -153,7 +153,7 @@ describe('An ID-JAG', () => {
     [{}, { emailIsVerified: true }, true],
   ];
   for (const [claims, settings, verified] of addresses) {
-    it(`with an address and ${JSON.stringify({ ...claims, ...settings })} has emailVerified ${verified}`, () => {
+    it(`an e-mail address with ${JSON.stringify({ ...claims, ...settings })} has emailVerified ${verified}`, () => {
       const judged = validate({ email: 'ada@example.com', ...claims }, settings);
       expect(judged).to.have.nested.property('person.email', 'ada@example.com');
       const person = (judged as { person: { emailVerified?: boolean } }).person;

@@ -1,4 +1,3 @@
-// A new authorization of a client with a metadata document: what it needs of the document's host, and what is kept of it.
 import { expect } from 'chai';
 import type { RequestListener } from 'node:http';
 import { startGatehouse } from '../../../src/server.ts';
@@ -25,10 +24,10 @@ function expectUnreadable(step: Step): void {
   expect(page.html).to.include('description cannot be read');
 }
 
-describe('A new authorization', () => {
+describe('a new authorization with a metadata document', () => {
   const publishing = usePublishing('sqlite');
 
-  it('CIM-08 fetches the document once, and then not for as long as it may be kept', async () => {
+  it('CIM-08 the document is fetched again only after its max-age', async () => {
     const { host, newClient, visit } = publishing();
     host.answer = publish({}, { 'cache-control': 'max-age=7200' });
     const client = newClient();
@@ -42,7 +41,7 @@ describe('A new authorization', () => {
     expect(host.requests).to.have.length(asked + 2);
   });
 
-  it('with a document of 5 kB works', async () => {
+  it('a document of 5 kB is accepted', async () => {
     const { host, newClient, visit } = publishing();
     const client = newClient();
     const redirects = (length: number) => [
@@ -65,7 +64,7 @@ describe('A new authorization', () => {
     'answers 429': answerWith(429),
   };
   for (const [fault, answer] of Object.entries(FAULTS)) {
-    it(`is shown with the last good copy when the host ${fault}, and refused without one`, async () => {
+    it(`when the host ${fault}, the last valid copy is used, and without one the authorization is refused`, async () => {
       const { host, newClient, visit } = publishing();
       const client = newClient();
       expectSignIn(await visit(client));
@@ -84,13 +83,13 @@ describe('A new authorization', () => {
     'answers 403': answerWith(403),
     redirects: answerWith(302, { location: `https://other.${DOMAIN}/client.json` }),
     'answers with a page': answerWith(200, { 'content-type': 'text/html' }, '<h1>Hello</h1>'),
-    'publishes what is no object': answerWith(200, {}, '[]'),
-    'publishes return addresses that are not accepted': publish({
+    'publishes JSON that is not an object': answerWith(200, {}, '[]'),
+    'publishes only unaccepted redirect URIs': publish({
       redirect_uris: ['https://elsewhere.example/callback'],
     }),
   };
   for (const [refusal, answer] of Object.entries(REFUSALS)) {
-    it(`is refused when the host ${refusal}, whatever it published before`, async () => {
+    it(`when the host ${refusal}, the authorization is refused despite an earlier copy`, async () => {
       const { host, newClient, visit } = publishing();
       const client = newClient();
       expectSignIn(await visit(client));
@@ -100,7 +99,7 @@ describe('A new authorization', () => {
     });
   }
 
-  it('is refused also while connected people of that client refresh', async () => {
+  it('a new authorization is refused while connected clients still refresh', async () => {
     const { system, connector, host, newClient, visit } = publishing();
     const client = newClient();
     const connection = await connect(system, connector, { as: { client } });
@@ -112,7 +111,7 @@ describe('A new authorization', () => {
     expectUnreadable(await visit(client));
   });
 
-  it('CIM-06 that fails asks the host once, and not again for a minute', async () => {
+  it('CIM-06 after a failed fetch, the host is not asked again for a minute', async () => {
     const { host, newClient, visit } = publishing();
     host.answer = answerWith(404);
     const client = newClient();
@@ -124,7 +123,7 @@ describe('A new authorization', () => {
     expectSignIn(await visit(client));
   });
 
-  it('CIM-01 asks no host for what cannot be the address of a document', async () => {
+  it('CIM-01 a client_id that is not the URL of a document causes no fetch', async () => {
     const { host, newClient, visit } = publishing();
     const connections = host.connections();
     const ids = [
@@ -149,18 +148,18 @@ describe('A new authorization', () => {
   });
 });
 
-describe('What is kept of a document', () => {
+describe('the stored copy of a metadata document', () => {
   const publishing = usePublishing('sqlite');
-  const isKept = async (id: string) =>
+  const isStored = async (id: string) =>
     (await publishing().store.get(`metadata-document:${id}`)) !== undefined;
 
-  it('is gone after a day when nobody approved', async () => {
+  it('the copy is deleted after a day if nobody approved the client', async () => {
     const { newClient, visit } = publishing();
     const { id } = await newClientSeen();
     advanceClock(23 * HOUR);
-    expect(await isKept(id)).to.equal(true);
+    expect(await isStored(id)).to.equal(true);
     advanceClock(2 * HOUR);
-    expect(await isKept(id)).to.equal(false);
+    expect(await isStored(id)).to.equal(false);
 
     async function newClientSeen() {
       const client = newClient();
@@ -169,19 +168,19 @@ describe('What is kept of a document', () => {
     }
   });
 
-  it('stays 90 days after the last use when somebody did', async () => {
+  it('the copy is kept for 90 days after the last use of an approved client', async () => {
     const { system, connector, newClient } = publishing();
     const client = newClient();
     const { server, refreshToken } = await connect(system, connector, { as: { client } });
     advanceClock(25 * DAY);
     expect((await refresh(server, client, refreshToken)).status).to.equal(200);
     advanceClock(89 * DAY);
-    expect(await isKept(client.id)).to.equal(true);
+    expect(await isStored(client.id)).to.equal(true);
     advanceClock(2 * DAY);
-    expect(await isKept(client.id)).to.equal(false);
+    expect(await isStored(client.id)).to.equal(false);
   });
 
-  it('stays as long however often strangers have it fetched again', async () => {
+  it('fetches by new authorizations do not extend the 90 days', async () => {
     const { system, connector, newClient, visit, host } = publishing();
     const client = newClient();
     await connect(system, connector, { as: { client } });
@@ -192,27 +191,27 @@ describe('What is kept of a document', () => {
     }
     expect(host.requests).to.have.length(asked + 2);
     advanceClock(85 * DAY);
-    expect(await isKept(client.id)).to.equal(true);
+    expect(await isStored(client.id)).to.equal(true);
     advanceClock(2 * DAY);
-    expect(await isKept(client.id)).to.equal(false);
+    expect(await isStored(client.id)).to.equal(false);
   });
 });
 
-describe('An authorization that leads to an address inside', () => {
+describe('a document on a name that resolves to a private address', () => {
   const publishing = usePublishing('sqlite', ({ network: { port } }) => ({
     network: { port, resolve: async () => ['127.0.0.77'] },
     limits: { minFailureSeconds: 0 },
   }));
 
-  it('CIM-02 CIM-14 is refused like any other document that cannot be had, and nothing is connected', async () => {
+  it('CIM-02 CIM-14 the page is that of an unreachable document, and nothing connects to the address', async () => {
     const { host, newClient, visit } = publishing();
     expectUnreadable(await visit(newClient()));
     expect(host.connections()).to.equal(0);
   });
 });
 
-describe('A Gatehouse whose guard does not hold', () => {
-  it('CIM-03 refuses to start', async () => {
+describe('startup with an ineffective address check', () => {
+  it('CIM-03 Gatehouse does not start if documents could be fetched from this computer', async () => {
     const place = await createDeployment();
     const host = await startDocumentHost('127.0.0.1');
     try {

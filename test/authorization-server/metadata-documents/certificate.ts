@@ -1,4 +1,4 @@
-// A certificate for hosts of tests, signed by itself and made when it is needed: the least of X.509 (RFC 5280) that TLS accepts.
+// Creates self-signed certificates (RFC 5280) for test hosts.
 import { generateKeyPairSync, sign } from 'node:crypto';
 
 export type Certificate = { key: string; cert: string };
@@ -7,7 +7,7 @@ const DAY_MS = 86_400_000;
 const ECDSA_WITH_SHA256 = sequence(Buffer.from('06082a8648ce3d040302', 'hex'));
 const COMMON_NAME = Buffer.from('0603550403', 'hex');
 
-/** For `name` such as `*.example.com`; valid for a day on both sides of now, unless `days` from now are given. */
+/** `name` may be a wildcard. Valid from a day ago until a day from now by default; `days` are relative to now. */
 export function makeCertificate(
   name: string,
   days: { from: number; until: number } = { from: -1, until: 1 },

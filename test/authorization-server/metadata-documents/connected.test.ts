@@ -1,4 +1,3 @@
-// People who are connected do not depend on the host of their client's document, and faults of ours never cost them their tokens.
 import { expect } from 'chai';
 import type { RequestListener } from 'node:http';
 import { documentCopies } from '../../../src/authorization-server/engine/client-metadata-documents.ts';
@@ -13,22 +12,18 @@ import { usePublishing } from './publishing.ts';
 const DAY = 86_400;
 const nowInSeconds = () => Date.now() / 1000;
 
-const BAD_DAYS: Record<string, RequestListener> = {
+const FAULTS: Record<string, RequestListener> = {
   'hangs up': hangUp,
-  'has no such document any more': answerWith(404),
-  'says that the document is gone for good': answerWith(410),
-  'is broken': answerWith(500),
-  'asks for patience': answerWith(429),
-  'shows a page in its place': answerWith(
-    200,
-    { 'content-type': 'text/html' },
-    '<h1>Soon back</h1>',
-  ),
-  'redirects elsewhere': answerWith(302, { location: 'https://elsewhere.example/client.json' }),
-  'publishes no JSON': answerWith(200, {}, 'nothing'),
+  'responds 404': answerWith(404),
+  'responds 410': answerWith(410),
+  'responds 500': answerWith(500),
+  'responds 429': answerWith(429),
+  'publishes HTML': answerWith(200, { 'content-type': 'text/html' }, '<h1>Soon back</h1>'),
+  redirects: answerWith(302, { location: 'https://elsewhere.example/client.json' }),
+  'publishes invalid JSON': answerWith(200, {}, 'nothing'),
   'publishes a document with a secret': publish({ client_secret: 'x'.repeat(40) }),
   'publishes a document of another client': publish({ client_id: 'https://other.example/x' }),
-  'publishes return addresses that are not accepted': publish({
+  'publishes only unaccepted redirect URIs': publish({
     redirect_uris: ['https://elsewhere.example/callback'],
   }),
 };
@@ -37,7 +32,7 @@ function refreshAgain({ server, client, refreshToken }: Connection): Promise<Tok
   return refresh(server, client, refreshToken);
 }
 
-describe('A person who is connected, when the document’s host', () => {
+describe('connected clients and the host of their metadata document', () => {
   const publishing = usePublishing('sqlite');
   let connection: Connection;
   beforeEach(async () => {
@@ -45,8 +40,8 @@ describe('A person who is connected, when the document’s host', () => {
     connection ??= await connect(system, connector, { as: { client: newClient() } });
   });
 
-  for (const [fault, answer] of Object.entries(BAD_DAYS)) {
-    it(`CIM-07 ${fault}, stays so, and the host is not asked`, async () => {
+  for (const [fault, answer] of Object.entries(FAULTS)) {
+    it(`CIM-07 a refresh succeeds without a fetch when the host ${fault}`, async () => {
       const { host } = publishing();
       host.answer = answer;
       const asked = host.requests.length;
@@ -59,7 +54,7 @@ describe('A person who is connected, when the document’s host', () => {
     });
   }
 
-  it('turns bad while a person decides, gets what the person was shown', async () => {
+  it('a change of the document during consent does not affect the authorization', async () => {
     const { system, connector, host, newClient } = publishing();
     const client = newClient();
     const browser = openBrowser(system.origins);
@@ -75,7 +70,7 @@ describe('A person who is connected, when the document’s host', () => {
     expect((await redeem(code, { resource: link })).status).to.equal(200);
   });
 
-  it('CIM-07 is not asked because of a token request for a client that nobody connected', async () => {
+  it('CIM-07 token requests of unknown clients cause no fetch', async () => {
     const { host, newClient } = publishing();
     const connections = host.connections();
     const stranger = newClient();
@@ -89,7 +84,7 @@ describe('A person who is connected, when the document’s host', () => {
     expect(host.connections()).to.equal(connections);
   });
 
-  it('is a page that says what to do when the copy is lost while a person decides', async () => {
+  it('a page explains what to do if the copy is lost during consent', async () => {
     const { system, store, connector, newClient } = publishing();
     const client = newClient();
     const browser = openBrowser(system.origins);
@@ -103,12 +98,12 @@ describe('A person who is connected, when the document’s host', () => {
   });
 });
 
-describe('A person who is connected, when the store stalls', () => {
+describe('connected clients with a metadata document while the store stalls', () => {
   const publishing = usePublishing('redis');
 
-  /** Seconds since the copy was read: still at hand, and too long ago to be used. */
+  /** Seconds since the copy was read: fresh, stale, and too old to use. */
   for (const since of [0, 70, 3700]) {
-    it(`${since} s after the document was read, is asked to wait, and stays connected`, async () => {
+    it(`a refresh ${since} s after the last read returns 503, and a retry succeeds`, async () => {
       const { system, connector, newClient } = publishing();
       const connection = await connect(system, connector, { as: { client: newClient() } });
       advanceClock(since);
@@ -126,7 +121,7 @@ describe('A person who is connected, when the store stalls', () => {
     });
   }
 
-  it('has a client that this process knows for an hour without the store', async () => {
+  it('a copy is used for an hour without the store', async () => {
     const { system, store, host, newClient, visit } = publishing();
     const { id } = newClient();
     const copies = documentCopies(store, { unusedClient: DAY, usedClient: DAY }, nowInSeconds);
@@ -146,7 +141,7 @@ describe('A person who is connected, when the store stalls', () => {
     }
   });
 
-  it('before the code was redeemed, redeems it afterwards', async () => {
+  it('a code exchange returns 503, and a retry succeeds', async () => {
     const { system, connector, newClient } = publishing();
     const code = await obtainCode(system, connector, { as: { client: newClient() } });
     system.signalStore('SIGSTOP');

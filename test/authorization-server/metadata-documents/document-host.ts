@@ -1,4 +1,4 @@
-// A web server that publishes metadata documents over TLS, and the network in which its names lead to it.
+// A web server that publishes metadata documents over TLS, and a network that resolves its names.
 import { once } from 'node:events';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
@@ -10,15 +10,15 @@ import {
 } from '../../../src/authorization-server/engine/guarded-fetch.ts';
 import { makeCertificate } from './certificate.ts';
 
-/** Of this computer, yet not where the guard tests itself: what tests allow in place of the Internet. */
+/** A loopback address that tests allow. Not the one that the startup check uses. */
 export const ALLOWED_ADDRESS = '127.0.0.77';
 export const DOMAIN = 'documents.example';
 
 export type DocumentHost = {
   network: Network;
-  /** How many connections were made so far, whatever was said over them. */
+  /** The number of connections so far. */
   connections: () => number;
-  /** Paths asked for so far. */
+  /** The paths of all requests so far. */
   requests: string[];
   answer: RequestListener;
   stop: () => Promise<void>;
@@ -52,7 +52,7 @@ export async function startDocumentHost(address = ALLOWED_ADDRESS): Promise<Docu
   return host;
 }
 
-/** Every address is a document that says so; `changes` replaces members, `headers` adds to them. */
+/** Responds to every path with a document of that URL. `changes` replaces members, `headers` adds headers. */
 export function publish(
   changes: Record<string, unknown> = {},
   headers: Record<string, string> = {},
@@ -80,12 +80,12 @@ export function answerWith(
   };
 }
 
-/** As when the host is down: the connection ends without an answer. */
+/** Closes the connection without a response. */
 export const hangUp: RequestListener = (request) => {
   request.socket.destroy();
 };
 
-/** What it rejects with; fails when it does not. */
+/** Returns the error of a failed fetch. */
 export async function failureOf(url: string, network: Network): Promise<unknown> {
   return fetchDocument(url, network).then(
     ({ text }) => expect.fail(`fetched ${text.slice(0, 80)}`),

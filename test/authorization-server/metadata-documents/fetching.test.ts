@@ -1,4 +1,3 @@
-// A document fetched for a stranger: over TLS from the address that was checked, within size and time, or not at all.
 import { once } from 'node:events';
 import { expect } from 'chai';
 import {
@@ -22,14 +21,14 @@ import {
 const URL = `https://app.${DOMAIN}/client.json`;
 const KILOBYTE = 1024;
 
-describe('A metadata document', () => {
+describe('fetching a metadata document', () => {
   let host: DocumentHost;
   beforeEach(async () => {
     host = await startDocumentHost();
   });
   afterEach(() => host.stop());
 
-  it('is fetched, with how long it may be kept', async () => {
+  it('a document is fetched with its Cache-Control', async () => {
     host.answer = publish({}, { 'cache-control': 'max-age=600' });
     const { text, cacheControl } = await fetchDocument(URL, host.network);
     expect(JSON.parse(text)).to.include({ client_id: URL, client_name: 'Published app' });
@@ -42,7 +41,7 @@ describe('A metadata document', () => {
     'application/cimd+json',
     'Application/JSON',
   ]) {
-    it(`may say that it is ${type}`, async () => {
+    it(`a document may have the type ${type}`, async () => {
       host.answer = publish({}, { 'content-type': type });
       expect((await fetchDocument(URL, host.network)).text).to.include(URL);
     });
@@ -56,14 +55,14 @@ describe('A metadata document', () => {
     'application/jsonp',
     'text/html; application/json',
   ]) {
-    it(`is refused as "${type}"`, async () => {
+    it(`a document with the type "${type}" is refused`, async () => {
       host.answer = publish({}, { 'content-type': type });
       expect(await failureOf(URL, host.network)).to.be.instanceOf(DocumentRefused);
     });
   }
 
   for (const status of [301, 302, 303, 307, 308]) {
-    it(`CIM-04 is not looked for elsewhere on ${status}`, async () => {
+    it(`CIM-04 a redirect (${status}) is not followed`, async () => {
       host.answer = answerWith(status, { location: `https://other.${DOMAIN}/elsewhere` });
       expect(await failureOf(URL, host.network)).to.be.instanceOf(DocumentRefused);
       expect(host.requests).to.deep.equal(['/client.json']);
@@ -71,20 +70,20 @@ describe('A metadata document', () => {
   }
 
   for (const status of [201, 204, 400, 401, 403, 404, 410]) {
-    it(`is refused with status ${status}`, async () => {
+    it(`a response with the status ${status} is refused`, async () => {
       host.answer = answerWith(status);
       expect(await failureOf(URL, host.network)).to.be.instanceOf(DocumentRefused);
     });
   }
 
   for (const status of [429, 500, 502, 503]) {
-    it(`is out of reach for a while with status ${status}`, async () => {
+    it(`a response with the status ${status} counts as unreachable`, async () => {
       host.answer = answerWith(status);
       expect(await failureOf(URL, host.network)).to.be.instanceOf(DocumentUnreachable);
     });
   }
 
-  it('CIM-05 has at most 5 kB, and the rest of a larger one is not read', async () => {
+  it('CIM-05 a document has at most 5 kB, and the rest of a larger one is not read', async () => {
     host.answer = answerWith(200, {}, 'x'.repeat(5 * KILOBYTE));
     expect((await fetchDocument(URL, host.network)).text).to.have.length(5 * KILOBYTE);
     host.answer = answerWith(200, {}, 'x'.repeat(5 * KILOBYTE + 1));
@@ -103,7 +102,7 @@ describe('A metadata document', () => {
     await cut;
   });
 
-  it('CIM-05 is given up after 2.5 s, however it comes', async () => {
+  it('CIM-05 a fetch times out after 2.5 s, in name resolution, before the response and during it', async () => {
     const never = new Promise<string[]>(() => {});
     const slowName: Network = {
       ...host.network,
@@ -126,7 +125,7 @@ describe('A metadata document', () => {
     expect(host.requests).to.have.members(['/silent', '/drip']);
   });
 
-  it('is out of reach when its host hangs up, is not there, has no name or the wrong one, or is not trusted', async () => {
+  it('network, DNS and certificate errors count as unreachable', async () => {
     host.answer = hangUp;
     const { ca: _ours, ...usualTrust } = host.network;
     const failures = [
@@ -145,7 +144,7 @@ describe('A metadata document', () => {
     for (const failure of failures) expect(failure).to.be.instanceOf(DocumentUnreachable);
   });
 
-  it('CIM-02 comes from the address that was checked, however the name changes afterwards', async () => {
+  it('CIM-02 the connection goes to the checked address, even if the name is rebound', async () => {
     const elsewhere = await startDocumentHost('127.0.0.1');
     try {
       const answers = [[ALLOWED_ADDRESS], ['127.0.0.1'], ['127.0.0.1']];

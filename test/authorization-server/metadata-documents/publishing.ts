@@ -1,4 +1,4 @@
-// A whole Gatehouse for which the Internet is one host that publishes metadata documents.
+// Starts Gatehouse with a network that has one host, which publishes metadata documents.
 import type { DocumentFetching } from '../../../src/authorization-server/engine/client-metadata-documents.ts';
 import { startGatehouse } from '../../../src/server.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
@@ -15,16 +15,16 @@ export type Publishing = {
   store: Store;
   host: DocumentHost;
   connector: Connector;
-  /** A client nobody has heard of yet, whose document has an address of its own. */
+  /** Returns a client whose document has a new URL. */
   newClient: () => Client;
-  /** What a person sees who is sent to authorize `client` by somebody new. */
+  /** Opens an authorization request of the client in a new browser. */
   visit: (client: Client) => Promise<Step>;
 };
 
-/** Seconds, longer than a document is kept unless it says so. */
+/** In seconds. Longer than a document without max-age is fresh. */
 export const KEPT = 400;
 
-/** Whether the document was taken, so that the person is asked who they are. */
+/** Whether the document was accepted, so that the sign-in page is shown. */
 export function isAsked(step: Step): boolean {
   return isSignInPage(requirePage(step));
 }
@@ -32,8 +32,8 @@ export function isAsked(step: Step): boolean {
 let clients = 0;
 
 /**
- * One for all claims of the `describe` around it; the host publishes good documents at the start of each. `settings` are variables beside
- * those that say where everything is.
+ * Starts once for the surrounding `describe`. The host publishes valid documents at the start of each test. `file` is the settings file,
+ * `settings` are environment variables.
  */
 export function usePublishing(
   store: StoreKind,
@@ -57,7 +57,7 @@ export function usePublishing(
     await publishing?.host.stop();
   });
   return () => {
-    if (!publishing) throw new Error('it runs only while a claim does');
+    if (!publishing) throw new Error('call this only within a test');
     return publishing;
   };
 }

@@ -1,4 +1,3 @@
-// How often strangers may have us fetch: failures are remembered and equally slow, and only so much goes on at once.
 import { expect } from 'chai';
 import {
   FETCH_LIMITS,
@@ -22,7 +21,7 @@ import {
 
 const QUICK: FetchLimits = { ...FETCH_LIMITS, minFailureSeconds: 0 };
 
-describe('Attempts at documents', () => {
+describe('limits on fetches of metadata documents', () => {
   let host: DocumentHost;
   let time = 1_000_000;
   beforeEach(async () => {
@@ -30,7 +29,7 @@ describe('Attempts at documents', () => {
   });
   afterEach(() => host.stop());
 
-  const attempts = (limits: FetchLimits): ((url: string) => Promise<FetchedDocument>) =>
+  const limitedFetch = (limits: FetchLimits): ((url: string) => Promise<FetchedDocument>) =>
     limitFetches(
       (url) => fetchDocument(url, host.network),
       limits,
@@ -42,8 +41,8 @@ describe('Attempts at documents', () => {
       (error: unknown) => error,
     );
 
-  it('that fail are not made again for a minute', async () => {
-    const fetch = attempts(QUICK);
+  it('a failed fetch is not repeated for a minute', async () => {
+    const fetch = limitedFetch(QUICK);
     const url = `https://app.${DOMAIN}/missing`;
     host.answer = answerWith(404);
     const first = await failureOf(fetch(url));
@@ -56,7 +55,7 @@ describe('Attempts at documents', () => {
     expect(host.requests).to.have.length(2);
   });
 
-  it('CIM-02 that fail take equally long, whatever answers where', async () => {
+  it('CIM-02 every failure takes equally long, so that its timing reveals nothing', async () => {
     const minFailureSeconds = 0.6;
     const durations: number[] = [];
     const measure = async (network: DocumentHost['network']) => {
@@ -79,20 +78,20 @@ describe('Attempts at documents', () => {
     expect(Math.max(...durations)).to.be.below(minFailureSeconds * 1000 + 400);
   });
 
-  it('take at least as long to fail, as they may take to succeed, unless told otherwise', () => {
+  it('by default, a failure takes as long as the fetch timeout', () => {
     expect(FETCH_LIMITS.minFailureSeconds).to.equal(2.5);
   });
 
-  it('at one document are one, for all who wait for it', async () => {
-    const fetch = attempts(QUICK);
+  it('concurrent fetches of one document share a request', async () => {
+    const fetch = limitedFetch(QUICK);
     const url = `https://app.${DOMAIN}/shared`;
     const all = await Promise.all(Array.from({ length: 20 }, () => fetch(url)));
     expect(all.every(({ text }) => text.includes(url))).to.equal(true);
     expect(host.requests).to.deep.equal(['/shared']);
   });
 
-  it('CIM-05 are few at once, in all and from one host', async () => {
-    const fetch = attempts({ ...QUICK, maxConcurrent: 3, maxConcurrentPerHost: 2 });
+  it('CIM-05 concurrent fetches are limited, in total and per host', async () => {
+    const fetch = limitedFetch({ ...QUICK, maxConcurrent: 3, maxConcurrentPerHost: 2 });
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     host.answer = (request, response) => void released.then(() => publish()(request, response));
     const waiting = ['one.', 'one.', 'two.'].map((name, at) =>
@@ -108,8 +107,12 @@ describe('Attempts at documents', () => {
     expect(host.requests).to.have.members(['/0', '/1', '/2', '/more', '/more']);
   });
 
-  it('leave room on a host for others, while one is full of failures', async () => {
-    const fetch = attempts({ ...FETCH_LIMITS, minFailureSeconds: 0.3, maxConcurrentPerHost: 1 });
+  it('a host at its limit does not block other hosts', async () => {
+    const fetch = limitedFetch({
+      ...FETCH_LIMITS,
+      minFailureSeconds: 0.3,
+      maxConcurrentPerHost: 1,
+    });
     host.answer = (request, response) => {
       const answer = request.url === '/a' ? answerWith(404) : publish();
       answer(request, response);
@@ -121,7 +124,7 @@ describe('Attempts at documents', () => {
     await fetch(`https://one.${DOMAIN}/b`);
   });
 
-  it('that fail because of our store are made again at once, and not slowed', async () => {
+  it('a store error is passed on at once and not cached', async () => {
     let away = true;
     const fetch = limitFetches(
       async (url) => {
@@ -138,7 +141,7 @@ describe('Attempts at documents', () => {
     expect(await fetch('https://app.example/x')).to.equal('https://app.example/x');
   });
 
-  it('remember what was refused for its address, too', async () => {
+  it('a refused address is cached as a failure', async () => {
     let resolved = 0;
     const fetch = limitFetches(
       (url) =>

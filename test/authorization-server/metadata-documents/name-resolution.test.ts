@@ -1,4 +1,3 @@
-// The names of documents' hosts, asked of DNS (RFC 1035): every address of both families, and no waiting for servers that are silent.
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { expect } from 'chai';
@@ -14,7 +13,7 @@ const RECORDS: Record<string, Partial<Record<number, string[]>>> = {
   'six.example.com': { [AAAA]: [`${'0'.repeat(31)}1`] },
 };
 
-/** The answer to a message with one question; undefined to stay silent. */
+/** Returns the response to a message with one question. Undefined sends none. */
 function answerTo(query: Buffer): Buffer | undefined {
   const labels: string[] = [];
   let at = 12;
@@ -34,7 +33,7 @@ function answerTo(query: Buffer): Buffer | undefined {
   return Buffer.concat([header, query.subarray(12, at + 5), ...found.map(recordOf(type))]);
 }
 
-/** For the name of the question, for a minute. */
+/** Returns a record for the name of the question, with a TTL of a minute. */
 function recordOf(type: number): (data: string) => Buffer {
   return (data) => {
     const fixed = Buffer.from('c00c000000010000003c0000', 'hex');
@@ -44,7 +43,7 @@ function recordOf(type: number): (data: string) => Buffer {
   };
 }
 
-describe('The name of a document’s host', () => {
+describe('name resolution for metadata documents (RFC 1035)', () => {
   let server: Socket;
   let servers: string[];
   before(async () => {
@@ -61,7 +60,7 @@ describe('The name of a document’s host', () => {
   const resolve = (name: string, signal = new AbortController().signal) =>
     resolveName(name, signal, servers);
 
-  it('gives every address of both families', async () => {
+  it('a name resolves to all its IPv4 and IPv6 addresses', async () => {
     expect(await resolve('both.example.com')).to.deep.equal([
       '1.2.3.4',
       '127.0.0.1',
@@ -69,17 +68,17 @@ describe('The name of a document’s host', () => {
     ]);
   });
 
-  it('may have addresses of one family only', async () => {
+  it('a name may have addresses of one family only', async () => {
     expect(await resolve('four.example.com')).to.deep.equal(['1.2.3.4']);
     expect(await resolve('six.example.com')).to.deep.equal(['::1']);
   });
 
-  it('that does not exist is an error', async () => {
+  it('a name that does not exist is an error', async () => {
     const failure = await resolve('none.example.com').catch((error: Error) => error);
     expect(failure).to.have.property('code', 'ENOTFOUND');
   });
 
-  it('is given up when told so, though the server is silent', async () => {
+  it('resolution stops when the signal aborts, even if the server does not respond', async () => {
     const startedAt = performance.now();
     const failure = await resolve('silent.example.com', AbortSignal.timeout(100)).catch(
       (error: Error) => error,

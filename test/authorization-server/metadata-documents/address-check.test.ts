@@ -1,4 +1,3 @@
-// The guard of document fetching: a name that leads to an address inside is refused before anything connects.
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { expect } from 'chai';
@@ -13,7 +12,7 @@ import { DOMAIN, failureOf, startDocumentHost } from './document-host.ts';
 
 const URL = `https://app.${DOMAIN}/client.json`;
 
-describe('An address that is not public', () => {
+describe('metadata documents on non-public addresses', () => {
   let connections = 0;
   let listener: Server;
   let network: Network;
@@ -27,12 +26,12 @@ describe('An address that is not public', () => {
   });
   after(() => listener.close());
 
-  const leadingTo = (...addresses: string[]): Network => ({
+  const resolvingTo = (...addresses: string[]): Network => ({
     ...network,
     resolve: async () => addresses,
   });
 
-  it('CIM-02 is never connected to, alone or among others', async () => {
+  it('CIM-02 a name that resolves to a non-public address causes no connection', async () => {
     const before = connections;
     for (const addresses of [
       ['127.0.0.1'],
@@ -47,35 +46,35 @@ describe('An address that is not public', () => {
       ['::1'],
       ['not an address'],
     ]) {
-      expect(await failureOf(URL, leadingTo(...addresses)), addresses.join()).to.be.instanceOf(
+      expect(await failureOf(URL, resolvingTo(...addresses)), addresses.join()).to.be.instanceOf(
         AddressRefused,
       );
     }
     expect(connections).to.equal(before);
   });
 
-  it('would have been connected to but for the check', async () => {
+  it('without the check, the same name causes a connection', async () => {
     const before = connections;
-    const unguarded = { ...leadingTo('127.0.0.1'), isAllowed: () => true };
+    const unguarded = { ...resolvingTo('127.0.0.1'), isAllowed: () => true };
     expect(await failureOf(URL, unguarded)).to.be.instanceOf(DocumentUnreachable);
     expect(connections).to.equal(before + 1);
   });
 
-  it('is not reached by writing it as the host', async () => {
+  it('a literal address as the host is refused', async () => {
     const before = connections;
     for (const url of [
       'https://127.0.0.1/x',
       'https://2130706433/x',
       'https://[::ffff:127.0.0.1]/x',
     ]) {
-      expect(await failureOf(url, leadingTo('8.8.8.8')), url).to.be.instanceOf(AddressRefused);
+      expect(await failureOf(url, resolvingTo('8.8.8.8')), url).to.be.instanceOf(AddressRefused);
     }
     expect(connections).to.equal(before);
   });
 });
 
-describe('The guard', () => {
-  it('holds, and says so without connecting', async () => {
+describe('the startup check of document fetching', () => {
+  it('the startup check passes without a connection', async () => {
     const host = await startDocumentHost('127.0.0.1');
     try {
       await requireAddressGuard({ ...INTERNET, port: host.network.port });
@@ -85,7 +84,7 @@ describe('The guard', () => {
     }
   });
 
-  it('is missed when this computer itself is allowed', async () => {
+  it('the startup check fails if loopback addresses are allowed', async () => {
     const failure = await requireAddressGuard({
       ...INTERNET,
       isAllowed: () => true,
