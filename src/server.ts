@@ -231,7 +231,8 @@ function consoleOf(
   const callbackUrl = settings.managementUrl + CONSOLE_CALLBACK_PATH;
   const identityProviders = openIdentityProviders(settings, callbackUrl);
   const signIn = { identityProviders, accountKey: keys.accountIds };
-  return { console: { pages, signIn, administrators, rateLimit: rateLimits.signIns } };
+  const formKeys = keyRing(settings, 'forms');
+  return { console: { pages, signIn, administrators, formKeys, rateLimit: rateLimits.signIns } };
 }
 
 const URL_SETTINGS = {

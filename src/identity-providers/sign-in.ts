@@ -1,10 +1,10 @@
 // Sign-in at an identity provider: the provider choice, the authentication request and its callback.
 import type { KeyObject } from 'node:crypto';
 import type Koa from 'koa';
-import { type Account, isValidSince } from '../accounts/account.ts';
+import type { Account } from '../accounts/account.ts';
 import { saveAccount } from '../accounts/accounts.ts';
 import { COOKIE, hostCookieName } from '../http/cookies.ts';
-import { HttpError, unavailable } from '../http/errors.ts';
+import { HttpError } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
 import { seeOther } from '../http/see-other.ts';
 import type { Pages, ViewValues } from '../pages/pages.ts';
@@ -137,20 +137,9 @@ export function handleCallback(
     const identity = await provider.identify(ctx.search, login);
     const { store, accountKey, accountLifetime: ttl } = site;
     const account = await saveAccount(store, accountKey, identity, { now: site.now(), ttl });
-    requireEnabledBefore(account, Math.floor(site.now()));
     rememberProvider(site, ctx, provider);
     await done(account, login.returnTo);
   });
-}
-
-/** Throws 503 if the account was enabled within this second, or by a faster clock: the session would be invalid and sign-in would loop. */
-function requireEnabledBefore(account: Account, now: number): void {
-  if (account.disabledAt !== undefined || isValidSince(account, now)) return;
-  throw unavailable(
-    new Error(
-      'the account was enabled within this second, or the clock of another process is ahead',
-    ),
-  );
 }
 
 /** Shows the page on which the person chooses a provider. It marks the last choice. */

@@ -10,6 +10,7 @@ import {
 } from '../../connections/connections.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
+import { createFormToken, requireFormToken } from '../../http/form-tokens.ts';
 import type { Pages } from '../../pages/pages.ts';
 import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
 import { seeOther } from '../../http/see-other.ts';
@@ -17,11 +18,10 @@ import { requireNavigation } from '../../http/fetch-metadata.ts';
 import { isLevel } from '../../permission-level.ts';
 import {
   ACCOUNT_PATH,
-  accountFormToken,
+  accountFormContext,
   type AccountSessionOptions,
   completeAccountSignIn,
   findAccountSession,
-  requireAccountFormToken,
   SIGN_IN_PATH,
   type AccountSession,
   signOut,
@@ -75,7 +75,7 @@ async function showAccountPage(
 ): Promise<void> {
   const values = await accountPageValues(options, session.account, {
     action: ACCOUNT_PATH,
-    token: accountFormToken(options.formKeys, session),
+    token: createFormToken(options.formKeys, accountFormContext(session)),
     done: ctx.query.done,
   });
   await options.pages.render(ctx, 'connected-apps', values);
@@ -89,7 +89,7 @@ async function handleForm(options: AccountPageOptions, ctx: Koa.Context): Promis
   const session = await findAccountSession(options, ctx);
   // After the session has expired, the person signs in and decides again on the current page.
   if (!session) return seeOther(ctx, ACCOUNT_PATH);
-  requireAccountFormToken(options.formKeys, session, form.token);
+  requireFormToken(options.formKeys, accountFormContext(session), form.token);
   const outcome = await decide(options, ctx, session, form);
   if (outcome === 'signed-out') return seeOther(ctx, SIGNED_OUT_PATH);
   seeOther(ctx, `${ACCOUNT_PATH}?done=${outcome}`);

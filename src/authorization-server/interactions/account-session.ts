@@ -1,10 +1,8 @@
 // The engine's session as the account page uses it: found, opened by a sign-in outside any interaction, and ended.
-import { createHmac } from 'node:crypto';
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
 import { type Account, isValidSince } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
-import { constantTimeEqual } from '../../constant-time.ts';
 import { hostCookieName } from '../../http/cookies.ts';
 import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
@@ -24,6 +22,8 @@ import {
   startSignIn,
   startSignInAt,
 } from '../../identity-providers/sign-in.ts';
+
+import { requireEnabledBefore } from './interaction.ts';
 
 export const ACCOUNT_PATH = '/account';
 export const SIGN_IN_PATH = `${ACCOUNT_PATH}/sign-in`;
@@ -99,9 +99,10 @@ export async function completeAccountSignIn(
 ): Promise<void> {
   const uid = requireLoginUid(ctx, loginCookie(options));
   await handleCallback(options, ctx, { uid, action: SIGN_IN_PATH }, async (account) => {
-    clearLoginCookie(ctx, loginCookie(options));
     const now = Math.floor(options.now());
-    if (!isValidSince(account, now))
+    requireEnabledBefore(account, now);
+    clearLoginCookie(ctx, loginCookie(options));
+    if (account.disabledAt !== undefined)
       throw new HttpError(403, 'account_disabled', 'the account was disabled');
     await openSession(options, ctx, account.id, now);
     seeOther(ctx, ACCOUNT_PATH);
@@ -136,16 +137,7 @@ export async function signOut(
   ctx.cookies.set(provider.cookieName('session'), null, COOKIE);
 }
 
-/** Binds the page's forms to the session and the account. */
-export function accountFormToken([key]: KeyRing, session: AccountSession): string {
-  return createHmac('sha256', key).update(subjectOf(session)).digest('base64url');
-}
-
-export function requireAccountFormToken(keys: KeyRing, session: AccountSession, token = ''): void {
-  const isValid = keys.some((key) => constantTimeEqual(token, accountFormToken([key], session)));
-  if (!isValid) throw new HttpError(403, 'forbidden', 'the form does not belong to this session');
-}
-
-function subjectOf({ account, sessionUid }: AccountSession): string {
+/** Binds the page's forms to the session and the account (`http/form-tokens.ts`). */
+export function accountFormContext({ account, sessionUid }: AccountSession): string {
   return `account\n${sessionUid}\n${account.id}`;
 }

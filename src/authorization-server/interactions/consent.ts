@@ -24,10 +24,10 @@ import { consentValues, refusalValues } from './consent-page-values.ts';
 import {
   finishInteraction,
   type Interaction,
-  formToken,
+  consentToken,
   grantIdOf,
   loginRequestOf,
-  requireFormToken,
+  requireConsentToken,
 } from './interaction.ts';
 import {
   type ConsentRequest,
@@ -58,7 +58,7 @@ export async function showConsent(
   changed = false,
 ): Promise<void> {
   const request = await requireConsentRequest(options, interaction);
-  const token = formToken(options.formKeys, interaction.uid, displayedContent(request));
+  const token = consentToken(options.formKeys, interaction.uid, displayedContent(request));
   const refusal = await findRefusal(options, request);
   if (refusal) {
     const values = refusalValues(options, request, {
@@ -98,7 +98,7 @@ export async function decideConsent(
 ): Promise<void> {
   const { formKeys } = options;
   const request = await requireConsentRequest(options, interaction);
-  const isChanged = !requireFormToken(formKeys, interaction.uid, form.token).isForContent(
+  const isChanged = !requireConsentToken(formKeys, interaction.uid, form.token).isForContent(
     displayedContent(request),
   );
   const refusal = await findRefusal(options, request);

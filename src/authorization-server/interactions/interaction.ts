@@ -1,10 +1,12 @@
 // The engine's interaction: one authorization in one browser. The uid in the path must match the one in the cookie.
-import { createHmac, type KeyObject } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
 import { errors } from 'oidc-provider';
 import { constantTimeEqual } from '../../constant-time.ts';
-import { HttpError } from '../../http/errors.ts';
+import { type Account, isValidSince } from '../../accounts/account.ts';
+import { HttpError, unavailable } from '../../http/errors.ts';
+import { createFormToken, type FormKeys, requireFormToken } from '../../http/form-tokens.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { requestContext } from '../../http/request-context.ts';
@@ -58,6 +60,16 @@ export function loginRequestOf({ uid, prompt, params }: Interaction): LoginReque
   };
 }
 
+/** Throws 503 if the account was enabled within this second, or by a faster clock: the session would be invalid and sign-in would loop. */
+export function requireEnabledBefore(account: Account, now: number): void {
+  if (account.disabledAt !== undefined || isValidSince(account, now)) return;
+  throw unavailable(
+    new Error(
+      'the account was enabled within this second, or the clock of another process is ahead',
+    ),
+  );
+}
+
 /** Stores the result and redirects to the engine's resume endpoint. */
 export async function finishInteraction(
   provider: Provider,
@@ -105,19 +117,16 @@ export function requireSameOrigin(ctx: Koa.Context, authUrl: string): void {
 export type PageContent = { accountId: string; text: string };
 
 /**
- * Binds a form to its interaction, to the account and to the content of its page: a digest of each, then a MAC over both digests and the
- * uid. A page loaded twice has the same token, so both copies work.
+ * Binds the consent form to its interaction, to the account and to the content of its page: a digest of each, then a MAC over both digests and
+ * the uid. A page loaded twice has the same token, so both copies work.
  */
-export function formToken([key]: KeyRing, uid: string, content: PageContent): string {
-  return tokenWith(key, uid, content);
+export function consentToken(keys: FormKeys, uid: string, content: PageContent): string {
+  const account = accountDigest(keys, content.accountId);
+  const digests = `${account}.${createFormToken(keys, `shown\n${content.text}`)}`;
+  return `${digests}.${createFormToken(keys, consentContext(uid, digests))}`;
 }
 
-function tokenWith(key: KeyObject, uid: string, { accountId, text }: PageContent): string {
-  const digests = `${accountDigest(key, accountId)}.${mac(key, `shown\n${text}`)}`;
-  return `${digests}.${mac(key, `form\n${uid}\n${digests}`)}`;
-}
-
-export type FormTokenClaims = {
+export type ConsentTokenClaims = {
   /** Whether the form's page displayed this content. */
   isForContent: (content: PageContent) => boolean;
   /** Whether the form's page was displayed to this account. */
@@ -125,27 +134,24 @@ export type FormTokenClaims = {
 };
 
 /** Throws 403 if the token was not issued for this interaction. */
-export function requireFormToken(keys: KeyRing, uid: string, token = ''): FormTokenClaims {
-  const [account = '', content = '', sent = ''] = token.split('.');
-  const key = keys.find((candidate) =>
-    constantTimeEqual(sent, mac(candidate, `form\n${uid}\n${account}.${content}`)),
-  );
-  if (!key) throw new HttpError(403, 'forbidden', 'the form does not belong to this sign-in');
+export function requireConsentToken(keys: FormKeys, uid: string, token = ''): ConsentTokenClaims {
+  const [account = '', content = '', mac] = token.split('.');
+  const key = requireFormToken(keys, consentContext(uid, `${account}.${content}`), mac);
   return {
-    isForContent: (other) => tokenWith(key, uid, other) === token,
-    isForAccount: (id) => constantTimeEqual(account, accountDigest(key, id)),
+    isForContent: (other) => consentToken([key], uid, other) === token,
+    isForAccount: (id) => constantTimeEqual(account, accountDigest([key], id)),
   };
+}
+
+function consentContext(uid: string, digests: string): string {
+  return `form\n${uid}\n${digests}`;
+}
+
+function accountDigest(keys: FormKeys, accountId: string): string {
+  return createFormToken(keys, `account\n${accountId}`);
 }
 
 /** The unguessable id of the only grant that an interaction can create, so that a repeated approval is idempotent. */
 export function grantIdOf([key]: KeyRing, uid: string): string {
-  return mac(key, `grant\n${uid}`).slice(0, 32);
-}
-
-function accountDigest(key: KeyObject, accountId: string): string {
-  return mac(key, `account\n${accountId}`);
-}
-
-function mac(key: KeyObject, text: string): string {
-  return createHmac('sha256', key).update(text).digest('base64url');
+  return createHmac('sha256', key).update(`grant\n${uid}`).digest('base64url').slice(0, 32);
 }

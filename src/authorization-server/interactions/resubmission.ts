@@ -18,7 +18,7 @@ import {
   type ConsentOutcome,
   saveConsentResult,
 } from './consent-result.ts';
-import { grantIdOf, requireFormToken } from './interaction.ts';
+import { grantIdOf, requireConsentToken } from './interaction.ts';
 
 export type ResubmissionOptions = ConsentResultOptions &
   AuditServices & {
@@ -39,7 +39,7 @@ export async function handleResubmission(
 ): Promise<boolean> {
   const first = await findConsentResult(options, ctx, uid, { isFinishing: true });
   if (!first) return false;
-  const { isForAccount } = requireFormToken(options.formKeys, uid, form.token);
+  const { isForAccount } = requireConsentToken(options.formKeys, uid, form.token);
   const { grant, outcome } = first;
   const accountId = grant && (isLive(grant) ? grant.grant.accountId : grant.accountId);
   const isAllowed =

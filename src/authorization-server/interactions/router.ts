@@ -20,6 +20,7 @@ import {
   finishInteraction,
   type Interaction,
   loginRequestOf,
+  requireEnabledBefore,
   requireInteraction,
   requireSameOrigin,
 } from './interaction.ts';
@@ -96,8 +97,10 @@ function completeSignIn(
   ctx: Koa.Context,
   interaction: Interaction,
 ): Promise<void> {
-  return handleCallback(options, ctx, loginRequestOf(interaction), async ({ id }) => {
+  return handleCallback(options, ctx, loginRequestOf(interaction), async (account) => {
+    const { id } = account;
     const ts = Math.floor(options.now());
+    requireEnabledBefore(account, ts);
     await finishInteraction(options.provider, ctx, { login: { accountId: id, ts } });
     await switchAccount(options, ctx, id);
   });

@@ -95,7 +95,7 @@ function formMiddleware(options: ConsoleOptions, handle: FormHandler): Koa.Middl
   return async (ctx) => {
     const session = await findSession(options, ctx);
     if (!session) return seeOther(ctx, CONSOLE_PATH);
-    const form = await requireForm(ctx, session);
+    const form = await requireForm(options, ctx, session);
     await handle({ options: { ...options, by: session.account.id }, ctx, session }, form);
   };
 }

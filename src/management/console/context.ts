@@ -1,5 +1,6 @@
 import type Koa from 'koa';
 import type { Pages } from '../../pages/pages.ts';
+import type { FormKeys } from '../../http/form-tokens.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
 import type { SignInSite } from '../../identity-providers/sign-in.ts';
 import type { Match } from '../../settings/entitlements.ts';
@@ -12,6 +13,7 @@ export type ConsoleSettings = {
   signIn: Pick<SignInSite, 'identityProviders' | 'accountKey'>;
   /** A person who matches one of these is an administrator. */
   administrators: readonly Match[];
+  formKeys: FormKeys;
   rateLimit: RateLimit;
 };
 

@@ -1,10 +1,12 @@
 // Values that the pages of the console share: the layout around a page, links to the next page of a list, fields of list items.
 import type Koa from 'koa';
 import type { z } from 'zod';
+import { createFormToken } from '../../http/form-tokens.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import type { Level } from '../../permission-level.ts';
 import { parseInput } from '../api/router.ts';
 import { CONSOLE_PATH, type ConsoleContext } from './context.ts';
+import { consoleFormContext } from './sessions.ts';
 
 export type Layout = ViewValues['console/connectors']['console'];
 export type FormProblem = NonNullable<Layout['problem']>;
@@ -32,7 +34,7 @@ const DONE = [
 ] as const;
 
 export function layout(
-  { ctx, session }: ConsoleContext,
+  { options, ctx, session }: ConsoleContext,
   section: Section,
   problem?: FormProblem,
 ): Layout {
@@ -41,7 +43,7 @@ export function layout(
     section,
     sections: SECTIONS.map((name) => ({ name, href: `${CONSOLE_PATH}/${name}` })),
     administrator: session.account.name,
-    token: session.formToken,
+    token: createFormToken(options.formKeys, consoleFormContext(session)),
     ...(problem ? { problem } : {}),
     ...(done && !problem ? { done } : {}),
   };

@@ -4,16 +4,15 @@ import type Koa from 'koa';
 import { type Account, isValidSince } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { isAdministrator } from '../../accounts/entitlement.ts';
-import { constantTimeEqual } from '../../constant-time.ts';
 import { COOKIE, hostCookieName } from '../../http/cookies.ts';
 import { HttpError } from '../../http/errors.ts';
 import { KEEP } from '../../store/store.ts';
 import type { ConsoleOptions } from './context.ts';
 
 /** Times are seconds since the epoch. */
-type StoredSession = { accountId: string; startedAt: number; seenAt: number; formToken: string };
+type StoredSession = { accountId: string; startedAt: number; seenAt: number };
 
-export type Session = { account: Account; formToken: string };
+export type Session = { id: string; account: Account };
 
 const MINUTE = 60;
 const MAX_IDLE_SECONDS = 30 * MINUTE;
@@ -39,7 +38,7 @@ export async function openSession(
   const seenAt = Math.floor(options.now());
   // Any change to the account after this time ends the session.
   const startedAt = Math.max(account.signedInAt, account.overBefore ?? 0);
-  const session = { accountId: account.id, startedAt, seenAt, formToken: randomToken() };
+  const session = { accountId: account.id, startedAt, seenAt };
   await options.store.set<StoredSession>(sessionKey(id), session, MAX_IDLE_SECONDS);
   ctx.cookies.set(sessionCookie(options), id, { ...COOKIE, signed: false });
 }
@@ -58,7 +57,7 @@ export async function findSession(
   if (!account || !isValidSince(account, stored.startedAt)) return undefined;
   if (!isAdministrator(account, options.administrators)) throw notAdministrator();
   if (now >= stored.seenAt + UPDATE_SECONDS) await updateLastSeen(options, id, now);
-  return { account, formToken: stored.formToken };
+  return { id, account };
 }
 
 /** Does not recreate a session that was deleted in the meantime. */
@@ -78,10 +77,9 @@ export function notAdministrator(): HttpError {
   return new HttpError(403, 'not_administrator', 'the account is not an administrator');
 }
 
-/** Throws 403 if the form is not from a page of this session. */
-export function requireFormToken({ formToken }: Session, sent = ''): void {
-  if (constantTimeEqual(sent, formToken)) return;
-  throw new HttpError(403, 'forbidden', 'the form does not belong to this session');
+/** Binds the forms of the console to the session (`http/form-tokens.ts`). */
+export function consoleFormContext({ id }: Session): string {
+  return `console\n${id}`;
 }
 
 function sessionId(options: ConsoleOptions, ctx: Koa.Context): string | undefined {
