@@ -254,21 +254,21 @@ function changedMeaning(
   const meant = owner ? [owner] : signIn;
   const changes = [
     ...(isNarrowed
-      ? [`only ${owner.id} counts for ${domainOf(match)}, which is in its emailDomains`]
+      ? [`only ${owner.id} is accepted for ${domainOf(match)}, which is in its emailDomains`]
       : []),
     ...(trusted.length > 0
       ? [`it does not apply to people whom a trusted issuer asserts (${idsOf(trusted)})`]
       : []),
   ];
   const others = owner
-    ? `rules about ${domainOf(match)} cannot name another provider, so admit people of others by group or subject`
-    : `to admit people of a trusted issuer as well, add the rule again with its id (provider: ${trusted[0]?.id})`;
+    ? `rules about ${domainOf(match)} cannot name another provider, so match people of other providers by group or subject`
+    : `to match people of a trusted issuer as well, add the rule again with its id (provider: ${trusted[0]?.id})`;
   return [
     {
       kind: 'changed-meaning',
       setting,
       what: `the rule names no provider, and its meaning has changed: ${changes.join('; ')}`,
-      why: 'before, it also accepted what the others assert; people who came in that way are refused now',
+      why: 'previously, the rule also accepted the assertions of others; people whom only they assert are now refused',
       remedy: `write ${meant.length > 1 ? 'a rule for each with ' : ''}provider: ${idsOf(meant, ' or ')} in match, which keeps this meaning and ends this message; ${others}`,
     },
   ];

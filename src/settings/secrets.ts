@@ -19,7 +19,7 @@ export function readSecret(environment: Environment, name: string): Reading {
     const given = `a value, and a file in ${name}_FILE`;
     return { issues: [{ setting: name, given, expected: 'only one of them' }] };
   }
-  if (file) return readSecretFile(file, `${name}_FILE`, { shortest: MIN_CHARACTERS });
+  if (file) return readSecretFile(file, `${name}_FILE`, { minCharacters: MIN_CHARACTERS });
   return text ? checkSecret(text, name, MIN_CHARACTERS) : { issues: [] };
 }
 
@@ -27,10 +27,10 @@ export function readSecret(environment: Environment, name: string): Reading {
 export function readSecretFile(
   file: string,
   setting: string,
-  { shortest = 1, base = '' } = {},
+  { minCharacters = 1, base = '' } = {},
 ): Reading {
   try {
-    return checkSecret(readFileSync(resolve(base, file), 'utf8'), setting, shortest);
+    return checkSecret(readFileSync(resolve(base, file), 'utf8'), setting, minCharacters);
   } catch (cause) {
     // Hide a value that does not look like a path: it may be the secret, set in the wrong variable.
     const given = /^\.{0,2}\//.test(file) ? JSON.stringify(file) : hidden(file);
@@ -39,10 +39,10 @@ export function readSecretFile(
   }
 }
 
-function checkSecret(text: string, setting: string, shortest: number): Reading {
+function checkSecret(text: string, setting: string, minCharacters: number): Reading {
   const value = text.trim();
-  if (value.length >= shortest) return { value, issues: [] };
-  const expected = `at least ${characters(shortest)}`;
+  if (value.length >= minCharacters) return { value, issues: [] };
+  const expected = `at least ${characters(minCharacters)}`;
   return { issues: [{ setting, given: hidden(value), expected }] };
 }
 
@@ -55,7 +55,7 @@ export function keepSecret(directory: string, name: string, random = randomBytes
   const text = readIfThere(path) ?? createSecret(directory, path, random);
   const { value, issues } = checkSecret(text, path, MIN_CHARACTERS);
   if (value) return value;
-  const hint = 'restore the file, or remove it to have a new one made';
+  const hint = 'restore the file, or remove it so that a new secret is generated';
   throw new SettingsError(
     issues.map((issue) => ({ ...issue, expected: `${issue.expected}: ${hint}` })),
   );

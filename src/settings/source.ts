@@ -94,7 +94,7 @@ export function errorCode(cause: unknown): string {
 export type Source = { document: unknown; variables: Variable[] };
 
 const SECRET_KEYS: readonly PropertyKey[] = ['secret', 'clientSecret'];
-const LONGEST_SHOWN = 200;
+const MAX_SHOWN_CHARACTERS = 200;
 
 /** Throws SettingsError if the file cannot be read or is not YAML. */
 export function readSource(environment: Environment): Source {
@@ -144,7 +144,7 @@ function shown(value: unknown): string {
   if (Array.isArray(value)) return `a list of ${value.length}`;
   if (isMapping(value)) return `a group of settings (${Object.keys(value).join(', ')})`;
   const text = JSON.stringify(value) ?? typeof value;
-  const isLong = text.length > LONGEST_SHOWN;
+  const isLong = text.length > MAX_SHOWN_CHARACTERS;
   return isLong || mayHoldPassword(text) ? hidden(value) : text;
 }
 

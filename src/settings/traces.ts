@@ -28,9 +28,9 @@ const SERVICE_NAME = 'service.name';
 const DEFAULT_ENDPOINT = 'http://localhost:4318';
 const ADDRESS =
   'an address such as https://collector.example.com:4318, without a user name, a password or a # (secrets go into OTEL_EXPORTER_OTLP_HEADERS)';
-const PAIRS = 'name=value, with commas between several and %-escapes for what is not plain';
+const PAIRS = 'name=value pairs separated by commas, with special characters percent-encoded';
 const SAMPLERS = ['always_on', 'always_off', 'traceidratio'];
-const LONGEST = 60_000;
+const MAX_EXPORTER_MS = 60_000;
 
 /** The value is undefined if traces are off. `reason` says why this is production. */
 export function readTraces(
@@ -44,10 +44,10 @@ export function readTraces(
   const url = readAddress(read) ?? tracesAt(DEFAULT_ENDPOINT);
   if (reason && isOpen(url) && !observability.privateNetwork)
     issues.push(notPrivate(environment, url, reason));
-  read(exporterNames('PROTOCOL'), 'http/json: traces go out as JSON over HTTP', oneOf('http/json'));
+  read(exporterNames('PROTOCOL'), 'http/json, the only supported protocol', oneOf('http/json'));
   read(['OTEL_TRACES_EXPORTER'], 'otlp or none', oneOf('otlp'));
-  const count = (name: string, most: number) =>
-    read([name], `a whole number from 1 to ${most}`, wholeNumber(most));
+  const count = (name: string, max: number) =>
+    read([name], `a whole number from 1 to ${max}`, wholeNumber(max));
   const queue = count('OTEL_BSP_MAX_QUEUE_SIZE', 65_536) ?? 2048;
   const value = {
     url,
@@ -58,9 +58,12 @@ export function readTraces(
     attributes: readAttributes(read),
     ratio: readRatio(read),
     timeout:
-      read(exporterNames('TIMEOUT'), `milliseconds, at most ${LONGEST}`, wholeNumber(LONGEST)) ??
-      10_000,
-    delay: count('OTEL_BSP_SCHEDULE_DELAY', LONGEST) ?? 5000,
+      read(
+        exporterNames('TIMEOUT'),
+        `milliseconds, at most ${MAX_EXPORTER_MS}`,
+        wholeNumber(MAX_EXPORTER_MS),
+      ) ?? 10_000,
+    delay: count('OTEL_BSP_SCHEDULE_DELAY', MAX_EXPORTER_MS) ?? 5000,
     queue,
     batch: Math.min(queue, count('OTEL_BSP_MAX_EXPORT_BATCH_SIZE', 8192) ?? 256),
   };

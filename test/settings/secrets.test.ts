@@ -158,7 +158,8 @@ describe('the root secret', () => {
       {
         setting: path,
         given: 'a value of 4 characters',
-        expected: 'at least 32 characters: restore the file, or remove it to have a new one made',
+        expected:
+          'at least 32 characters: restore the file, or remove it so that a new secret is generated',
       },
     ]);
     expect(readFileSync(path, 'utf8')).to.equal('half');
