@@ -4,7 +4,7 @@ import { isAdministrator } from './accounts/entitlement.ts';
 import { connectLink } from './connectors/connect-link.ts';
 import { firstConnector } from './connectors/first-connector.ts';
 import { type Running, startGatehouse } from './server.ts';
-import { ThemeError } from './pages/theme-error.ts';
+import { ThemeError } from './pages/theme.ts';
 import { ListenError } from './http/listen.ts';
 import { loadSettings } from './settings/load.ts';
 import { SettingsError } from './settings/issues.ts';

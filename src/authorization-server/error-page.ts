@@ -2,7 +2,7 @@
 import type Koa from 'koa';
 import { type HttpError, respondWithJson } from '../http/errors.ts';
 import type { Pages } from '../pages/pages.ts';
-import { renderRefusal } from '../pages/refusal-page.ts';
+import { sendErrorPage } from '../pages/error-page.ts';
 
 /** Renders a page on paths for people and JSON on endpoints, whatever `Accept` says there. */
 export function respondToError(
@@ -13,7 +13,7 @@ export function respondToError(
     ctx.set(error.headers);
     const { about, message: description, status } = error;
     const start = isAccountPath(ctx.path) ? 'account' : undefined;
-    await renderRefusal(pages, ctx, { about, description, status, start });
+    await sendErrorPage(pages, ctx, { about, description, status, start });
   };
 }
 

@@ -4,7 +4,7 @@ import { type RespondToError, respondWithJson } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import { serveMetrics, METRICS_PATH } from '../http/metrics-host.ts';
 import type { Pages } from '../pages/pages.ts';
-import { renderRefusal } from '../pages/refusal-page.ts';
+import { sendErrorPage } from '../pages/error-page.ts';
 import type { AttemptLimiter } from '../http/failed-attempts.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Traces } from '../observability/tracing.ts';
@@ -63,7 +63,7 @@ function consoleErrors(pages: Pages): RespondToError {
     if (!isConsolePath(ctx.path)) return respondWithJson(ctx, error);
     const { about, status } = error;
     ctx.set(error.headers);
-    await renderRefusal(pages, ctx, { about, status, start: 'console' });
+    await sendErrorPage(pages, ctx, { about, status, start: 'console' });
   };
 }
 

@@ -1,32 +1,166 @@
-// Which language a page is in: `ui_locales` (OpenID Connect Core section 3.1.2.1) before `Accept-Language`, by lookup (RFC 4647 section 3.4).
+import { IntlMessageFormat } from 'intl-messageformat';
 import type Koa from 'koa';
 import { requestContext } from '../http/request-context.ts';
+import { FALLBACK_LANGUAGE, type MessageFile, TAGS } from './messages.ts';
 
-export const FALLBACK = 'en';
+/** A part of a text; `tag` is one of `TAGS`. */
+export type Part = string | { tag: string; text: string };
 
-const MOST_WISHES = 20;
-const LONGEST_TAG = 35;
+export type MessageValues = Record<string, string | number>;
 
-export function wishesOf(ctx: Koa.Context): string[] {
-  const asked: unknown = requestContext(ctx).uiLocales ?? ctx.query.ui_locales;
-  const locales = typeof asked === 'string' ? asked.split(' ', MOST_WISHES) : [];
-  return [...locales, ...ctx.acceptsLanguages().slice(0, MOST_WISHES)];
+type Translate = (key: string, values?: MessageValues) => string;
+type TranslateMarked = (key: string, values?: MessageValues) => Part[];
+
+/** The texts and formats of one language (ICU MessageFormat). */
+export type Translator = {
+  language: string;
+  direction: string;
+  /** Returns the text without its tags, or the key if there is no such text. */
+  t: Translate;
+  /** Returns the text in parts, for `partials/text`. */
+  tMarked: TranslateMarked;
+  /** Earlier names of `t` and `tMarked`, for themes. */
+  say: Translate;
+  mark: TranslateMarked;
+  /** Whether there is such a text. */
+  has: (key: string) => boolean;
+  /** Formats seconds in the largest unit that divides them: "90 days". In the nominative, in languages with cases. */
+  duration: (seconds: number) => string;
+  /** Formats the day of a time in seconds since the epoch. */
+  date: (time: number) => string;
+};
+
+export type Languages = {
+  names: string[];
+  /** Returns the translator for the first of these languages that is available, or for English. */
+  translator: (preferred: readonly string[]) => Translator;
+};
+
+const MAX_PREFERRED = 20;
+const MAX_TAG_LENGTH = 35;
+
+/** `ui_locales` (OpenID Connect Core section 3.1.2.1), then `Accept-Language`. */
+export function preferredLanguages(ctx: Koa.Context): string[] {
+  const requested: unknown = requestContext(ctx).uiLocales ?? ctx.query.ui_locales;
+  const locales = typeof requested === 'string' ? requested.split(' ', MAX_PREFERRED) : [];
+  return [...locales, ...ctx.acceptsLanguages().slice(0, MAX_PREFERRED)];
 }
 
-/** The first wish that is available, as it is or with less of it: `de-AT` is served by `de`. */
-export function chooseLanguage(available: readonly string[], wishes: readonly string[]): string {
+/** Texts of later directories replace those of earlier ones. A missing text is in English. */
+export function openLanguages(directories: readonly Map<string, MessageFile>[]): Languages {
+  const names = [...new Set(directories.flatMap((files) => [...files.keys()]))].sort();
+  const translators = new Map(
+    names.map((name) => [name, createTranslator(name, textsOf(directories, name))]),
+  );
+  const english = translators.get(FALLBACK_LANGUAGE);
+  if (!english) throw new Error(`there is no message file ${FALLBACK_LANGUAGE}.yaml`);
+  return {
+    names,
+    translator: (preferred) => translators.get(chooseLanguage(names, preferred)) ?? english,
+  };
+}
+
+/** Looks up each preferred tag, then less specific ones: `de` serves `de-AT` (RFC 4647 section 3.4). */
+function chooseLanguage(available: readonly string[], preferred: readonly string[]): string {
   const known = new Map(available.map((language) => [language.toLowerCase(), language]));
-  for (const wish of wishes.filter(({ length }) => length <= LONGEST_TAG)) {
-    for (const range of widening(wish.toLowerCase())) {
+  for (const tag of preferred.filter(({ length }) => length <= MAX_TAG_LENGTH)) {
+    for (const range of lookupRanges(tag.toLowerCase())) {
       const found = known.get(range);
       if (found !== undefined) return found;
     }
   }
-  return FALLBACK;
+  return FALLBACK_LANGUAGE;
 }
 
 /** `pt-pt`, then `pt`. */
-export function widening(tag: string): string[] {
+function lookupRanges(tag: string): string[] {
   const subtags = tag.split('-');
   return subtags.map((_, index) => subtags.slice(0, subtags.length - index).join('-'));
+}
+
+/** A regional language falls back to its general language, then to English. */
+function textsOf(
+  directories: readonly Map<string, MessageFile>[],
+  language: string,
+): Map<string, string> {
+  const chain = [FALLBACK_LANGUAGE, ...lookupRanges(language).toReversed()];
+  const files = chain.flatMap((name) => directories.flatMap((all) => all.get(name) ?? []));
+  return new Map(files.flatMap((file) => [...file].map(([key, { text }]) => [key, text] as const)));
+}
+
+/** Returns a translator whose `t` and `tMarked` throw if there is no such text. */
+export function strictTranslator(translator: Translator): Translator {
+  const required = (key: string): string => {
+    if (translator.has(key)) return key;
+    throw new Error(`there is no text called ${key}`);
+  };
+  const t: Translate = (key, values) => translator.t(required(key), values);
+  const tMarked: TranslateMarked = (key, values) => translator.tMarked(required(key), values);
+  return { ...translator, t, tMarked, say: t, mark: tMarked };
+}
+
+const MARKERS = Object.fromEntries(
+  TAGS.map((tag) => [tag, (chunks: Part[]) => ({ tag, text: textOf(chunks) })]),
+);
+
+function textOf(parts: Part[]): string {
+  return parts.map((part) => (typeof part === 'string' ? part : part.text)).join('');
+}
+
+function createTranslator(language: string, texts: Map<string, string>): Translator {
+  const formats = new Map<string, IntlMessageFormat>();
+  const formatOf = (key: string) => {
+    const format = formats.get(key) ?? new IntlMessageFormat(texts.get(key) ?? key, language);
+    formats.set(key, format);
+    return format;
+  };
+  const tMarked: TranslateMarked = (key, values = {}) =>
+    texts.has(key) ? [formatOf(key).format<Part>({ ...values, ...MARKERS })].flat() : [key];
+  const t: Translate = (key, values) => textOf(tMarked(key, values));
+  const day = new Intl.DateTimeFormat(language, { dateStyle: 'long', timeZone: 'UTC' });
+  return {
+    language,
+    direction: directionOf(language),
+    t,
+    tMarked,
+    say: t,
+    mark: tMarked,
+    has: (key) => texts.has(key),
+    duration: durationFormat(language),
+    date: (time) => day.format(time * 1000),
+  };
+}
+
+/** `getTextInfo` is part of ECMA-402, and missing in TypeScript's types. */
+function directionOf(language: string): string {
+  const locale = new Intl.Locale(language) as { getTextInfo?: () => { direction: string } };
+  return locale.getTextInfo?.().direction ?? 'ltr';
+}
+
+/** Keeps a number and its unit on one line. */
+const NO_BREAK_SPACE = '\u00A0';
+
+const UNITS: [string, number][] = [
+  ['day', 86_400],
+  ['hour', 3600],
+  ['minute', 60],
+  ['second', 1],
+];
+
+function durationFormat(language: string): Translator['duration'] {
+  const formats = new Map<string, Intl.NumberFormat>();
+  const formatOf = (unit: string) => {
+    const options = { style: 'unit', unit, unitDisplay: 'long' } as const;
+    const format = formats.get(unit) ?? new Intl.NumberFormat(language, options);
+    formats.set(unit, format);
+    return format;
+  };
+  return (seconds) => {
+    const [unit, size] = UNITS.find(
+      ([, candidate]) => seconds % candidate === 0 && seconds >= candidate,
+    ) ?? ['second', 1];
+    return formatOf(unit)
+      .format(seconds / size)
+      .replaceAll(/\s/g, NO_BREAK_SPACE);
+  };
 }

@@ -1,128 +1,109 @@
-// What a page can say in a language: texts with values in them (ICU MessageFormat), durations and dates.
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { IntlMessageFormat } from 'intl-messageformat';
-import { chooseLanguage, FALLBACK, widening } from './languages.ts';
-import { type MessageFile, TAGS } from './message-files.ts';
+import { isMap, isScalar, LineCounter, parseDocument } from 'yaml';
 
-/** A part of a text: as it is, or marked with one of the tags. */
-export type Part = string | { tag: string; text: string };
+export const FALLBACK_LANGUAGE = 'en';
 
-export type MessageValues = Record<string, string | number>;
+/** The texts of one language by key (`consent.title`). `place` is file and line. */
+export type MessageFile = Map<string, { text: string; place: string }>;
 
-export type Speech = {
-  language: string;
-  direction: string;
-  /** The text as it is, without its tags; the key when there is no such text. */
-  say: (key: string, values?: MessageValues) => string;
-  /** The text in parts, for `partials/text`. */
-  mark: (key: string, values?: MessageValues) => Part[];
-  /** Whether there is such a text. */
-  has: (key: string) => boolean;
-  /** Seconds in the largest unit that divides them: "90 days". In German and the like in the case of "it lasts". */
-  duration: (seconds: number) => string;
-  /** A day, of seconds since 1970. */
-  date: (time: number) => string;
-};
+/** Tags in texts. `views/partials/text.ejs` renders them. */
+export const TAGS = ['claim', 'fact', 'name', 'code', 'strong'] as const;
 
-export type Languages = { names: string[]; speak: (wishes: readonly string[]) => Speech };
+/** Texts for an operator's own templates. */
+const OWN_PREFIX = 'own.';
 
-/** Files of later directories take the place of earlier ones, text by text; what is missing is said in English. */
-export function openLanguages(directories: readonly Map<string, MessageFile>[]): Languages {
-  const names = [...new Set(directories.flatMap((files) => [...files.keys()]))].sort();
-  const speeches = new Map(names.map((name) => [name, speech(name, textsOf(directories, name))]));
-  return {
-    names,
-    speak: (wishes) => speeches.get(chooseLanguage(names, wishes)) ?? requireEnglish(speeches),
-  };
+/** Returns the files of a directory by language, none if it does not exist. Throws an error with file and line. */
+export function readMessageFiles(directory: string): Map<string, MessageFile> {
+  const names = existsSync(directory) ? readdirSync(directory) : [];
+  const files = names.filter(isMessageFile);
+  return new Map(
+    files.map((file) => [basename(file, '.yaml'), readMessageFile(join(directory, file))]),
+  );
 }
 
-function requireEnglish(speeches: Map<string, Speech>): Speech {
-  const english = speeches.get(FALLBACK);
-  if (english) return english;
-  throw new Error(`there is no message file ${FALLBACK}.yaml`);
+/** Whether a file is named by a language tag in canonical case: `de.yaml`, `pt-BR.yaml` (RFC 5646 section 2.1.1). */
+export function isMessageFile(name: string): boolean {
+  try {
+    return name === `${String(Intl.getCanonicalLocales(basename(name, '.yaml')))}.yaml`;
+  } catch {
+    return false;
+  }
 }
 
-/** Of a regional language, what its general one says comes before English. */
-function textsOf(
-  directories: readonly Map<string, MessageFile>[],
-  language: string,
-): Map<string, string> {
-  const chain = [FALLBACK, ...widening(language).toReversed()];
-  const files = chain.flatMap((name) => directories.flatMap((files) => files.get(name) ?? []));
-  return new Map(files.flatMap((file) => [...file].map(([key, { text }]) => [key, text] as const)));
+function readMessageFile(path: string): MessageFile {
+  const lines = new LineCounter();
+  const document = parseDocument(readFileSync(path, 'utf8'), { lineCounter: lines });
+  const [error] = document.errors;
+  if (error) throw new Error(`${path}: ${error.message}`, { cause: error });
+  const messages: MessageFile = new Map();
+  collect(document.contents, '', (key, text, offset) =>
+    messages.set(key, { text, place: `${path}:${lines.linePos(offset).line}` }),
+  );
+  return messages;
 }
 
-const MARKS = Object.fromEntries(
-  TAGS.map((tag) => [tag, (chunks: Part[]) => ({ tag, text: textOf(chunks) })]),
-);
+type AddText = (key: string, text: string, offset: number) => void;
 
-/** The same, but it refuses texts that there are not, instead of saying their key. */
-export function strictSpeech(speech: Speech): Speech {
-  const required = (key: string): string => {
-    if (speech.has(key)) return key;
-    throw new Error(`there is no text called ${key}`);
-  };
-  return {
-    ...speech,
-    say: (key, values) => speech.say(required(key), values),
-    mark: (key, values) => speech.mark(required(key), values),
-  };
+function collect(node: unknown, path: string, addText: AddText): void {
+  if (isMap(node)) {
+    for (const { key, value } of node.items)
+      collect(value, path ? `${path}.${String(key)}` : String(key), addText);
+  } else if (isScalar(node) && node.value !== null) {
+    addText(path, String(node.value), node.range?.[0] ?? 0);
+  }
 }
 
-function textOf(parts: Part[]): string {
-  return parts.map((part) => (typeof part === 'string' ? part : part.text)).join('');
+/** Returns unknown keys, syntax errors, and values and tags that the page does not have, each with file and line. */
+export function checkMessages(files: Map<string, MessageFile>, english: MessageFile): string[] {
+  return [...files].flatMap(([language, file]) =>
+    [...file].flatMap(([key, { text, place }]) =>
+      checkText(language, key, text, english).map((problem) => `${place}: ${problem}`),
+    ),
+  );
 }
 
-function speech(language: string, texts: Map<string, string>): Speech {
-  const formats = new Map<string, IntlMessageFormat>();
-  const formatOf = (key: string) => {
-    const known = formats.get(key) ?? new IntlMessageFormat(texts.get(key) ?? key, language);
-    formats.set(key, known);
-    return known;
-  };
-  const mark = (key: string, values: MessageValues = {}): Part[] =>
-    texts.has(key) ? [formatOf(key).format<Part>({ ...values, ...MARKS })].flat() : [key];
-  const day = new Intl.DateTimeFormat(language, { dateStyle: 'long', timeZone: 'UTC' });
-  return {
-    language,
-    direction: directionOf(language),
-    mark,
-    say: (key, values) => textOf(mark(key, values)),
-    has: (key) => texts.has(key),
-    duration: durationsIn(language),
-    date: (time) => day.format(time * 1000),
-  };
+function checkText(language: string, key: string, text: string, english: MessageFile): string[] {
+  const original = english.get(key);
+  if (!original && !key.startsWith(OWN_PREFIX)) return [`there is no text called ${key}`];
+  try {
+    const { values, tags } = placeholdersOf(text, language);
+    const known = original ? placeholdersOf(original.text, FALLBACK_LANGUAGE).values : values;
+    return [
+      ...without(values, known).map((name) => `${key} is not told {${name}}`),
+      ...without(tags, new Set(TAGS)).map((tag) => `<${tag}> is not one of ${TAGS.join(', ')}`),
+    ];
+  } catch (error) {
+    return [`${key} cannot be read: ${String(error)}`];
+  }
 }
 
-/** Part of ECMA-402 that the compiler does not know yet. */
-function directionOf(language: string): string {
-  const locale = new Intl.Locale(language) as { getTextInfo?: () => { direction: string } };
-  return locale.getTextInfo?.().direction ?? 'ltr';
+function without(names: Set<string>, known: ReadonlySet<string>): string[] {
+  return [...names].filter((name) => !known.has(name));
 }
 
-/** A number and its unit stay on one line. */
-const NO_BREAK = '\u00A0';
+type Placeholders = { values: Set<string>; tags: Set<string> };
+type Element = ReturnType<IntlMessageFormat['getAst']>[number];
 
-const UNITS: [string, number][] = [
-  ['day', 86_400],
-  ['hour', 3600],
-  ['minute', 60],
-  ['second', 1],
-];
+/** Returns the values and tags that a message uses. Throws if it is not ICU MessageFormat. */
+export function placeholdersOf(text: string, language: string): Placeholders {
+  const found: Placeholders = { values: new Set(), tags: new Set() };
+  visit(new IntlMessageFormat(text, language).getAst(), found);
+  return found;
+}
 
-function durationsIn(language: string): Speech['duration'] {
-  const formats = new Map<string, Intl.NumberFormat>();
-  const formatOf = (unit: string) => {
-    const options = { style: 'unit', unit, unitDisplay: 'long' } as const;
-    const known = formats.get(unit) ?? new Intl.NumberFormat(language, options);
-    formats.set(unit, known);
-    return known;
-  };
-  return (seconds) => {
-    const [unit, size] = UNITS.find(
-      ([, candidate]) => seconds % candidate === 0 && seconds >= candidate,
-    ) ?? ['second', 1];
-    return formatOf(unit)
-      .format(seconds / size)
-      .replaceAll(/\s/g, NO_BREAK);
-  };
+/** Element types of `@formatjs/icu-messageformat-parser`. */
+const LITERAL = 0;
+const POUND = 7;
+const TAG = 8;
+
+function visit(elements: Element[], found: Placeholders): void {
+  for (const element of elements) {
+    if (element.type === TAG) found.tags.add(element.value);
+    else if (element.type !== LITERAL && element.type !== POUND) found.values.add(element.value);
+    if ('children' in element) visit(element.children, found);
+    if ('options' in element)
+      for (const option of Object.values(element.options)) visit(option.value, found);
+  }
 }

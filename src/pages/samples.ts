@@ -1,4 +1,4 @@
-// Sample values for every page: a theme is tried out with them at the start, the tests and the screenshots show them.
+// Sample values for every page, for the theme check, the tests and the screenshots.
 import { LEVELS, type Level, levelsUpTo, preselectedLevel } from '../permission-level.ts';
 import { CONSOLE_SAMPLES, CONSOLE_SHARED } from './console-samples.ts';
 import type { Account, Connector, ViewName, ViewValues } from './values.ts';
@@ -23,7 +23,7 @@ export function levelChoices(highest: Level): ViewValues['consent']['levels'] {
   return levels.map((level) => ({ level, selected: level === selected }));
 }
 
-/** A desktop app that registered itself and listens on this computer. */
+/** A desktop app that registered itself and has a loopback redirect URI. */
 export const CONSENT: ViewValues['consent'] = {
   action: '/interaction/abc',
   token: 'form-token',
@@ -123,7 +123,7 @@ function consent(changes: Partial<ViewValues['consent']> = {}): Sample {
   return { view: 'consent', values: { ...CONSENT, ...changes } };
 }
 
-/** By name; the key is only for people. */
+/** By the name of the sample. */
 export const SAMPLES: Record<string, Sample> = {
   consent: consent(),
   'consent-every-level': consent({
@@ -222,7 +222,7 @@ export const SAMPLES: Record<string, Sample> = {
   home: { view: 'home', values: { resourceUrl: 'https://mcp.example.com', account: '/account' } },
 };
 
-/** Besides the values of a page: all that there may be. */
+/** Values of every page, with all optional members. */
 export const SHARED_SAMPLES: readonly object[] = [
   {
     productName: 'Gatehouse',

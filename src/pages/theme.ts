@@ -1,26 +1,23 @@
-// An operator's theme is tried out at the start: what is wrong with it is said to the operator, with file and line, and to nobody else.
 import { readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { isMessageFile, type MessageFile, messageMistakes } from './message-files.ts';
-import { type Languages, strictSpeech } from './messages.ts';
+import { type Languages, strictTranslator } from './languages.ts';
+import { checkMessages, FALLBACK_LANGUAGE, isMessageFile, type MessageFile } from './messages.ts';
 import { SAMPLES, SHARED_SAMPLES } from './samples.ts';
-import { ThemeError } from './theme-error.ts';
-import { strictly } from './strict-values.ts';
 import { findTemplates, type Render } from './templates.ts';
 
-export type ThemeParts = {
-  theme: string;
-  own: string;
-  ownMessages: Map<string, MessageFile>;
-  themeMessages: Map<string, MessageFile>;
-  languages: Languages;
-  render: Render;
-  /** What every page is told besides its own values. */
-  always: object;
-};
+/** The operator's theme is invalid. The message lists all problems, each with the file and, where known, the line. */
+export class ThemeError extends Error {
+  constructor(problems: readonly string[], options?: ErrorOptions) {
+    super(
+      ['The theme cannot be used:', ...problems.map((text) => `  ${text}`)].join('\n'),
+      options,
+    );
+    this.name = 'ThemeError';
+  }
+}
 
-/** Whatever makes a theme unusable is an error about the theme. */
-export function explained<T>(theme: string, open: () => T): T {
+/** Calls `open`, and throws its errors as ThemeError. */
+export function withThemeErrors<T>(theme: string, open: () => T): T {
   try {
     return open();
   } catch (error) {
@@ -32,62 +29,96 @@ export function explained<T>(theme: string, open: () => T): T {
   }
 }
 
-/** Throws an error with everything that is wrong, a line each. */
-export function refuseBrokenTheme(parts: ThemeParts): void {
-  const { theme, own, ownMessages, themeMessages } = parts;
-  const mistakes = [
-    ...strayFiles(theme, own),
-    ...messageMistakes(themeMessages, ownMessages.get('en') ?? new Map()),
-  ];
-  const all = mistakes.length > 0 ? mistakes : renderingMistakes(parts);
+export type Theme = {
+  /** Directories of the theme and of our views. */
+  theme: string;
+  own: string;
+  ownMessages: Map<string, MessageFile>;
+  themeMessages: Map<string, MessageFile>;
+  languages: Languages;
+  render: Render;
+  /** The values that every page has besides its own. */
+  shared: object;
+};
+
+/** Checks files and texts, and renders every page in every language with sample values. Throws ThemeError. */
+export function checkTheme(theme: Theme): void {
+  const english = theme.ownMessages.get(FALLBACK_LANGUAGE) ?? new Map();
+  const problems = [...unknownFiles(theme), ...checkMessages(theme.themeMessages, english)];
+  const all = problems.length > 0 ? problems : renderingErrors(theme);
   if (all.length > 0) throw new ThemeError(all);
 }
 
 const FILES =
   /^(logo(-dark)?\.(svg|png|webp|jpg)|colours\.css|assets\/(style\.css|icon\.svg)|partials\/.*\.ejs|.*\.md|(assets|console|partials|messages))$/;
+const MESSAGES = 'messages/';
 
-/** A misspelt name would quietly change nothing. */
-function strayFiles(theme: string, own: string): string[] {
+/** A file with a misspelt name would have no effect. */
+function unknownFiles({ theme, own }: Theme): string[] {
   const views = new Set([...findTemplates([own]).keys()].map((name) => `${name}.ejs`));
-  const files = readdirSync(theme, { recursive: true, encoding: 'utf8' });
-  const isText = (file: string) => file.startsWith(TEXTS);
+  const isMessages = (file: string) => file.startsWith(MESSAGES);
   const isKnown = (file: string) =>
     FILES.test(file) ||
     views.has(file) ||
     basename(file).startsWith('.') ||
-    (isText(file) && isMessageFile(file.slice(TEXTS.length)));
-  return files
+    (isMessages(file) && isMessageFile(file.slice(MESSAGES.length)));
+  return readdirSync(theme, { recursive: true, encoding: 'utf8' })
     .map((file) => file.replaceAll('\\', '/'))
     .filter((file) => !isKnown(file))
-    .map((file) => `${join(theme, file)}: ${isText(file) ? NO_LANGUAGE : NO_PLACE}`);
+    .map((file) => `${join(theme, file)}: ${isMessages(file) ? NO_LANGUAGE : NO_TEMPLATE}`);
 }
 
-const TEXTS = 'messages/';
-const NO_LANGUAGE = 'texts are named by the tag of their language, such as de.yaml or pt-BR.yaml';
-const NO_PLACE = 'there is no page or part of this name to take the place of';
+const NO_LANGUAGE =
+  'name message files by the tag of their language, such as de.yaml or pt-BR.yaml';
+const NO_TEMPLATE = 'there is no page or partial with this name';
 
-type Renderings = Pick<ThemeParts, 'languages' | 'render' | 'always'>;
+/** A broken partial breaks every page in every language. */
+const MAX_RENDERING_ERRORS = 3;
 
-/** Every page with every sample in every language, and nothing asked for that is not there. */
-function renderingMistakes({ languages, render, always }: Renderings): string[] {
-  const found = languages.names.flatMap((language) => {
-    const speech = strictSpeech(languages.speak([language]));
+function renderingErrors({ languages, render, shared }: Theme): string[] {
+  const errors = languages.names.flatMap((language) => {
+    const translator = strictTranslator(languages.translator([language]));
     return Object.entries(SAMPLES).flatMap(([name, { view, values }]) => {
-      const known = [...valuesOf(view), ...SHARED_SAMPLES, speech];
+      const known = [...sampleValues(view), ...SHARED_SAMPLES, translator];
       try {
-        render(view, { ...values, ...always, ...speech }, (given) => strictly(given, known));
+        render(view, { ...values, ...shared, ...translator }, (all) => strictValues(all, known));
         return [];
       } catch (error) {
         return [`${(error as Error).message.trim()} (the page ${name}, in ${language})`];
       }
     });
   });
-  return found.slice(0, MOST_MISTAKES);
+  return errors.slice(0, MAX_RENDERING_ERRORS);
 }
 
-/** A broken partial breaks every page in every language. */
-const MOST_MISTAKES = 3;
-
-function valuesOf(view: string): object[] {
+function sampleValues(view: string): object[] {
   return Object.values(SAMPLES).flatMap((sample) => (sample.view === view ? [sample.values] : []));
+}
+
+/** Throws when a template reads a member that neither `values` nor `known`, other values of the same type, have. */
+function strictValues(values: object, known: readonly unknown[], path = 'page'): object {
+  return new Proxy(values, {
+    get(target, key) {
+      const value: unknown = Reflect.get(target, key);
+      if (typeof key === 'symbol') return value;
+      const others = known.filter(isObject);
+      if (!(key in target) && !others.some((other) => key in other))
+        throw new Error(`${path}.${key} is not among the values of this page`);
+      if (!isObject(value)) return value;
+      return strictValues(
+        value,
+        others.flatMap((other) => membersOf(other, key, Array.isArray(target))),
+        `${path}.${key}`,
+      );
+    },
+  });
+}
+
+/** All items of a list have the same type. */
+function membersOf(other: object, key: string, isList: boolean): unknown[] {
+  return isList && Array.isArray(other) ? other : [Reflect.get(other, key)];
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
 }

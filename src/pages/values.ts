@@ -1,10 +1,10 @@
-// What each page is told: plain values, no words; views/README.md explains them to whoever writes a template.
+// The values of each page, without words. views/README.md describes them for authors of templates.
 import type { ConsoleValues } from './console-values.ts';
 
-/** Without `provider` it is the person's company account. */
+/** `provider` is absent for a company account. */
 export type Account = {
   name: string;
-  /** Only when the identity provider says that it was verified; otherwise `unverifiedEmail`. */
+  /** Verified by the identity provider. */
   email?: string;
   unverifiedEmail?: string;
   provider?: string;
@@ -13,16 +13,16 @@ export type Connector = { name: string; link: string };
 
 export type AskingClient =
   | { name: string; kind: 'self-registered' | 'pre-registered' }
-  /** `host` is where the Client ID Metadata Document lives: the client's identity. */
+  /** `host` of the Client ID Metadata Document identifies the client. */
   | { name: string; kind: 'metadata-document'; host: string };
 
-/** `host` is where its Client ID Metadata Document lives, if it has one and the host says who it is. */
+/** `host` of its Client ID Metadata Document, if the host identifies the client. */
 export type ConnectedClient = { name: string; host?: string };
 
-/** `destination` is the host and port, or the private scheme, that the answer is sent to. */
+/** `destination` is the host and port, or the private scheme, of the redirect URI. */
 export type Redirect = { destination: string; kind: 'elsewhere' | 'this-computer' | 'app' };
 
-/** Durations are seconds; `action` is a path on the same host; every `href` was checked by the caller; what a text is called is its key in the message files. */
+/** Durations are in seconds. `action` is a path on the same host. The caller validates every `href`. */
 export type ViewValues = ConsoleValues & {
   consent: {
     action: string;
@@ -30,17 +30,17 @@ export type ViewValues = ConsoleValues & {
     client: AskingClient;
     redirect: Redirect;
     connector: Connector;
-    /** Those that may be granted, lowest first; one is selected at most. */
+    /** Levels that can be granted, lowest first. At most one is selected. */
     levels: { level: string; selected: boolean }[];
     account: Account;
-    /** Present: the person is offered to stay connected, for `lifetime` at most. */
+    /** Present if the person can choose to stay connected, for at most `lifetime`. */
     stay?: { checked: boolean; lifetime: number };
-    /** Without `stay`: for how long the app may renew its access, when it asked for that. */
+    /** Without `stay`: how long the app can refresh its access, if it requested that. */
     renewableFor?: number;
     accessLifetime: number;
     /** The address where the person sees and disconnects what they connected. */
     accountPage: string;
-    /** Something changed since the person looked. */
+    /** The content changed after the person loaded the page. */
     changed: boolean;
   };
   'no-access': {
@@ -48,34 +48,34 @@ export type ViewValues = ConsoleValues & {
     token: string;
     account: Account;
     connector: Connector;
-    /** `used-up`: the connector's limit is reached, whoever asks. */
+    /** `used-up`: the connector's limit of uses is reached. */
     reason: 'not-entitled' | 'used-up';
   };
   done: {
-    /** `withdrawn`: denied after the app had got access. */
+    /** `withdrawn`: denied after the app got access. */
     decision: 'approved' | 'denied' | 'withdrawn';
     destination: string;
-    /** What the app may see, when it was approved and that is known. */
+    /** The approved level, if known. */
     level?: string;
     /** The address where the person sees and disconnects what they connected. */
     accountPage: string;
   };
   error: {
-    /** The key below `errors` of what happened and what to do. */
+    /** The key of the texts below `errors`. */
     about: string;
-    /** For whoever makes the app, in English. */
+    /** For the app's developer, in English. */
     detail?: string;
     reference: string;
     returnTo?: { href: string; host: string };
-    /** Where to start again when no app is waiting for an answer: the page of connected apps, or the console. */
+    /** Where to start again if no app waits for a response: the connected apps, or the console. */
     start?: 'account' | 'console';
   };
-  /** Where to sign in, when there are several identity providers. */
+  /** The choice of an identity provider if there are several. */
   'sign-in': {
     action: string;
-    /** `id` is posted back as `provider`. `isLast`: chosen last time in this browser. */
+    /** `id` is posted as `provider`. `isLast`: the one last used in this browser. */
     providers: { id: string; name: string; isLast: boolean }[];
-    /** What happened at the provider of that name a moment ago. `reference` is for the operator's log. */
+    /** Why the sign-in at the provider with this name failed. `reference` is in the log. */
     trouble?: { name: string; reason: 'unavailable' | 'stopped' | 'notSetUp'; reference?: string };
   };
   'development-sign-in': {
@@ -86,35 +86,35 @@ export type ViewValues = ConsoleValues & {
     action: string;
     token: string;
     account: Account;
-    /** The newest first. Times are seconds since 1970. */
+    /** Newest first. Times are in seconds since the epoch. */
     apps: {
-      /** Posted back as `grant`. */
+      /** Posted as `grant`. */
       grant: string;
       client: ConnectedClient;
-      /** The host and port, or the private scheme, that the answer was sent to. */
+      /** The host and port, or the private scheme, of the redirect URI. */
       destination: string;
       connector: string;
       level: string;
-      /** The levels below it, lowest first. */
+      /** The levels below `level`, lowest first. */
       lower: string[];
       since: number;
-      /** When it last fetched tokens. */
+      /** When it last got tokens. */
       lastUsed: number;
-      /** When it ends, unless it is used before. */
+      /** When it ends if it is not used before. */
       until: number;
-      /** The key below `reasons` of why it does not work at present. */
+      /** The key below `reasons`, if it does not work at present. */
       reason?: string;
     }[];
-    /** What ended in the last 30 days, the newest first. */
+    /** Connections that ended in the last 30 days, newest first. */
     activity: {
       client: ConnectedClient;
       connector: string;
-      /** Absent when nobody knows. */
+      /** Absent if unknown. */
       at?: number;
       /** The key below `reasons`. */
       reason: string;
     }[];
-    /** What the person has just done here. */
+    /** The action that just succeeded. */
     done?: 'disconnected' | 'disconnected-all' | 'lowered';
   };
   /** `signIn` is a path on the same host. */
@@ -125,7 +125,7 @@ export type ViewValues = ConsoleValues & {
 
 export type ViewName = keyof ViewValues;
 
-/** What every page is told besides. */
+/** Values of every page. */
 export type SharedValues = {
   productName: string;
   supportContact?: string;

@@ -7,18 +7,18 @@ const LANGUAGES = ['de', 'en', 'es', 'fr', 'ja', 'pt'];
 const WITHOUT_ADVICE = ['disconnected', 'revoked_by_client'];
 
 describe('The texts for reasons why a grant ended', () => {
-  const { speak } = openPages({ productName: 'Gatehouse' });
+  const { translator } = openPages({ productName: 'Gatehouse' });
 
   for (const reason of Object.keys(REASONS))
     it(`the reason ${reason} has a text on the account page`, () => {
-      expect(speak(['en']).has(`reasons.${reason}`)).to.equal(true);
+      expect(translator(['en']).has(`reasons.${reason}`)).to.equal(true);
     });
 
   for (const language of LANGUAGES)
     it(`every text (${language}) says what happened, and what to do unless the person ended the grant`, () => {
-      const { say } = speak([language]);
+      const { t } = translator([language]);
       const oneSentence = Object.keys(REASONS).filter((reason) => {
-        const sentences = say(`reasons.${reason}`).match(/[^.。]+[.。]/g) ?? [];
+        const sentences = t(`reasons.${reason}`).match(/[^.。]+[.。]/g) ?? [];
         return sentences.length < 2;
       });
       expect(oneSentence.sort()).to.deep.equal(WITHOUT_ADVICE);

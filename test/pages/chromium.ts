@@ -1,4 +1,3 @@
-// The sample pages in the system's Chromium, headless.
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { openPages } from '../../src/pages/pages.ts';
 import { CHROMIUM, requireProgram } from '../support/programs.ts';
@@ -13,22 +12,22 @@ export function launchChromium(more: readonly string[] = []): Promise<Browser> {
 
 export type Shown = {
   page: Page;
-  /** Another page, of a browser that loaded nothing yet; to be closed. */
+  /** Opens a page without cached files. The caller closes it. */
   openFresh: () => Promise<Page>;
   url: string;
   posts: URLSearchParams[];
 };
 
-type Wishes = {
+type Options = {
   theme?: string | undefined;
-  /** One page for all claims, because opening one takes longer than most; each says how it looks, and leaves nothing behind in it. */
+  /** Uses one page for all tests, because opening one is slow. Each test then sets its size and color scheme. */
   isKept?: boolean;
 };
 
-/** A fresh page for every claim of the `describe` around it, unless it is kept; call the result while a claim runs. */
+/** Serves the samples to a new page for every test of the surrounding `describe`, unless `isKept`. Call the result in a test. */
 export function useChromium(
   samples: Record<string, Sample>,
-  { theme, isKept = false }: Wishes = {},
+  { theme, isKept = false }: Options = {},
 ): () => Shown {
   let browser: Browser | undefined;
   let server: Awaited<ReturnType<typeof serveSamples>> | undefined;
@@ -52,7 +51,7 @@ export function useChromium(
     await server?.close();
   });
   return () => {
-    if (!browser || !page || !server) throw new Error('a page is open only while a claim runs');
+    if (!browser || !page || !server) throw new Error('a page is open only while a test runs');
     const opened = browser;
     return { page, openFresh: () => opened.newPage(), url: server.url, posts: server.posts };
   };

@@ -1,4 +1,3 @@
-// What a person meets on the consent page, in a real browser: every fact before the decision, and a form that says what was chosen.
 import { expect } from 'chai';
 import { openPages, type ViewValues } from '../../src/pages/pages.ts';
 import { useChromium } from './chromium.ts';
@@ -23,16 +22,16 @@ const CASES: Record<string, Sample> = {
   changed: consent({ changed: true }),
 };
 
-describe('the pages a person decides on', () => {
+describe('the consent page in a browser', () => {
   const shown = useChromium({ ...SAMPLES, ...CASES });
   const open = (name: string) => shown().page.goto(`${shown().url}/${name}`);
-  /** With spaces that lines may break at and others alike. */
+  /** Non-breaking spaces become spaces. */
   const text = async (selector: string) =>
     (await shown().page.locator(selector).innerText()).replaceAll('\u00A0', ' ');
   const press = (name: string) => shown().page.getByRole('button', { name, exact: true }).click();
 
-  describe('the consent page', () => {
-    it('is two requests and at most 40 kB in every language, however long the names', async () => {
+  describe('its content', () => {
+    it('the consent page needs two requests and at most 40 kB in every language, with the longest names', async () => {
       for (const language of ['en', 'de', 'fr', 'es', 'pt', 'ja']) {
         const load = async (path: string) => (await fetch(shown().url + path)).arrayBuffer();
         const page = await load(`/consent-hostile?ui_locales=${language}`);
@@ -44,25 +43,25 @@ describe('the pages a person decides on', () => {
       }
     });
 
-    it('calls a client that registered itself not verified, and its name its own claim', async () => {
+    it('a dynamically registered client is shown as not verified, and its name as a claim', async () => {
       await open('self-registered');
       expect(await text('#client')).to.match(/Claude Code\s+Registered itself, not verified/);
       expect(await text('#client')).to.include('what the app calls itself');
     });
 
-    it('names a client with a metadata document by its host first', async () => {
+    it('a client with a metadata document is identified by its host', async () => {
       await open('document');
       expect(await text('#client')).to.match(/^App\s+claude\.ai/);
       expect(await text('#client')).to.include('calls itself Claude');
       expect(await text('h1')).to.equal('Connect Claude from claude.ai to Club numbers?');
     });
 
-    it('says that an administrator added a pre-registered client', async () => {
+    it('a pre-registered client is shown as added by an administrator', async () => {
       await open('pre-registered');
       expect(await text('#client')).to.match(/Reporting Bot\s+Added by an administrator/);
     });
 
-    it('says where the answer goes and warns when that is this computer', async () => {
+    it('the page shows the destination of the redirect, and warns if it is on this computer', async () => {
       await open('self-registered');
       expect(await text('#redirect')).to.include('localhost:53682');
       expect(await text('#local-warning')).to.include(
@@ -70,13 +69,13 @@ describe('the pages a person decides on', () => {
       );
     });
 
-    it('gives no such warning for an address elsewhere', async () => {
+    it('the page has no such warning for a destination elsewhere', async () => {
       await open('elsewhere');
       expect(await text('#redirect')).to.include(ADDRESS);
       expect(await shown().page.locator('#local-warning').count()).to.equal(0);
     });
 
-    it('names the connector and its link, who is signed in, and with what', async () => {
+    it('the page shows the connector, its link, and the account', async () => {
       await open('self-registered');
       expect(await text('#connector'))
         .to.include(CONSENT.connector.name)
@@ -86,12 +85,12 @@ describe('the pages a person decides on', () => {
         .and.include('ada@example.com, with your company account');
     });
 
-    it('says of every level what it sees, what stays hidden, and an example', async () => {
+    it('every level describes what the app sees, what stays hidden, and an example', async () => {
       await open('every-level');
-      const { say } = openPages({ productName: 'Gatehouse' }).speak(['en']);
+      const { t } = openPages({ productName: 'Gatehouse' }).translator(['en']);
       for (const { level } of levelChoices('full')) {
         const [title = '', ...facts] = ['title', 'sees', 'hidden', 'example'].map((part) =>
-          say(`levels.${level}.${part}`),
+          t(`levels.${level}.${part}`),
         );
         const choice = shown().page.getByRole('radio', { name: title, exact: true });
         expect(await choice.getAttribute('value')).to.equal(level);
@@ -102,7 +101,7 @@ describe('the pages a person decides on', () => {
       expect(await group.getByRole('radio').count()).to.equal(4);
     });
 
-    it('says for how long, with the box and without it', async () => {
+    it('the page shows the duration, with and without the box to stay connected', async () => {
       await open('self-registered');
       expect(await text('#duration'))
         .to.include('up to 90 days')
@@ -119,7 +118,7 @@ describe('the pages a person decides on', () => {
       expect(await shown().page.getByRole('checkbox').count()).to.equal(0);
     });
 
-    it('asks to read again when something changed, and only then', async () => {
+    it('the page has an alert only if its content changed', async () => {
       await open('changed');
       expect(await shown().page.getByRole('alert').innerText()).to.include(
         'Something changed since you looked',
@@ -131,14 +130,14 @@ describe('the pages a person decides on', () => {
   });
 
   describe('the page without access', () => {
-    it('says whom to ask, and who is signed in', async () => {
+    it('the page shows whom to ask for access, and the account', async () => {
       await open('no-access');
       expect(await text('h1')).to.equal('You may not use Club numbers');
       expect(await text('main')).to.include('ask it-desk@example.com for access');
       expect(await text('#account')).to.include('Alan Turing');
     });
 
-    it('says that the connect link is used up when that is why', async () => {
+    it('the page explains that the connect link is used up', async () => {
       await open('used-up');
       expect(await text('h1')).to.equal('The connect link for Club numbers is used up');
       expect(await text('main')).to.include('for a fresh connect link');
@@ -148,7 +147,7 @@ describe('the pages a person decides on', () => {
   describe('the decision', () => {
     const posted = () => shown().posts.map((post) => Object.fromEntries(post));
 
-    it('approve posts the level and the box as they were shown', async () => {
+    it('Approve posts the preselected level and box', async () => {
       await open('self-registered');
       await press('Approve');
       expect(posted()).to.deep.equal([
@@ -156,7 +155,7 @@ describe('the pages a person decides on', () => {
       ]);
     });
 
-    it('approve posts a lower level and no box when the person chose so', async () => {
+    it('Approve posts the selected level, and no box if it is not ticked', async () => {
       await open('every-level');
       await shown().page.getByRole('radio', { name: 'Totals only' }).check();
       await shown()
@@ -168,7 +167,7 @@ describe('the pages a person decides on', () => {
       ]);
     });
 
-    it('a click anywhere on a level chooses it', async () => {
+    it('a click anywhere on a level selects it', async () => {
       await open('every-level');
       await shown()
         .page.locator('.level')
@@ -179,13 +178,13 @@ describe('the pages a person decides on', () => {
       );
     });
 
-    it('a box that starts without a tick is not posted', async () => {
+    it('a box that is not ticked at first is not posted', async () => {
       await open('unticked');
       await press('Approve');
       expect(posted()[0]).not.to.have.property('stay');
     });
 
-    it('deny and another account are decisions too, here and without access', async () => {
+    it('Deny and “Use another account” post their decision, also on the page without access', async () => {
       await open('self-registered');
       await press('Deny');
       await open('self-registered');
@@ -198,7 +197,7 @@ describe('the pages a person decides on', () => {
       expect(decisions).to.deep.equal(['deny', 'switch', 'deny', 'switch']);
     });
 
-    it('Enter in a choice decides nothing', async () => {
+    it('Enter in a field posts no decision', async () => {
       await open('self-registered');
       await shown().page.getByRole('radio', { name: 'Totals and names' }).press('Enter');
       await shown().page.getByRole('checkbox').press('Enter');
@@ -206,7 +205,7 @@ describe('the pages a person decides on', () => {
       expect(posted().map((post) => post.decision)).to.deep.equal(['deny']);
     });
 
-    it('picking a development person posts that person', async () => {
+    it('the development sign-in posts the selected person', async () => {
       await open('development-sign-in');
       expect(await text('#development')).to.include('Development only');
       await shown().page.getByRole('button', { name: 'Grace Hopper' }).click();

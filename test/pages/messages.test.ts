@@ -1,40 +1,40 @@
-// The message files: every language says everything, with the same values and marks, and nothing that a page would show wrongly.
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { REASONS } from '../../src/grants/reasons.ts';
 import { openPages } from '../../src/pages/pages.ts';
-import { ingredientsOf, messageMistakes, readMessageFiles } from '../../src/pages/message-files.ts';
+import { checkMessages, placeholdersOf, readMessageFiles } from '../../src/pages/messages.ts';
 import { securityEvents } from '../../src/observability/labels.ts';
 
 const FILES = readMessageFiles(join(import.meta.dirname, '../../views/messages'));
 const ENGLISH = FILES.get('en') ?? new Map();
 const LANGUAGES = ['de', 'en', 'es', 'fr', 'ja', 'pt'];
 
-const ABOUT_THE_REQUEST = ['invalid_request', 'misdirected_request'];
+/** Caused by the app's request; the page shows the description. */
+const WITHOUT_TEXTS = ['invalid_request', 'misdirected_request'];
 
 describe('the messages', () => {
-  it('are there in six languages, without a mistake', () => {
+  it('there are valid message files in six languages', () => {
     expect([...FILES.keys()].sort()).to.deep.equal(LANGUAGES);
     expect(ENGLISH.size).to.be.above(100);
-    expect(messageMistakes(FILES, ENGLISH)).to.deep.equal([]);
+    expect(checkMessages(FILES, ENGLISH)).to.deep.equal([]);
   });
 
   for (const language of LANGUAGES) {
     const file = FILES.get(language) ?? new Map();
 
-    it(`${language}: nothing is missing`, () => {
+    it(`no text is missing (${language})`, () => {
       expect([...ENGLISH.keys()].filter((key) => !file.has(key))).to.deep.equal([]);
     });
 
-    it(`${language}: every text uses the values and marks that the English one uses`, () => {
+    it(`every text uses the values and tags of the English text (${language})`, () => {
       for (const [key, { text }] of ENGLISH) {
-        const translated = ingredientsOf(file.get(key)?.text ?? '', language);
-        expect(translated, key).to.deep.equal(ingredientsOf(text, 'en'));
+        const translated = placeholdersOf(file.get(key)?.text ?? '', language);
+        expect(translated, key).to.deep.equal(placeholdersOf(text, 'en'));
       }
     });
 
-    it(`${language}: no text has what nobody sees, a typewriter apostrophe, or space at its ends`, () => {
+    it(`no text has invisible characters, a straight apostrophe, or extra spaces (${language})`, () => {
       const odd = [...file].filter(([, { text }]) =>
         /[\p{Bidi_Control}\p{Cc}\u00AD\u200B\u2060\uFEFF]|'|^\s|\s$|\s\s/u.test(text),
       );
@@ -42,7 +42,7 @@ describe('the messages', () => {
     });
   }
 
-  it('of other languages are not left in English', () => {
+  it('no text of another language is in English', () => {
     const same = LANGUAGES.filter((language) => language !== 'en').flatMap((language) =>
       [...(FILES.get(language) ?? [])]
         .filter(([key, { text }]) => /\s.*\s/.test(text) && text === ENGLISH.get(key)?.text)
@@ -51,7 +51,7 @@ describe('the messages', () => {
     expect(same).to.deep.equal([]);
   });
 
-  it('about errors where no app is waiting speak of no app', () => {
+  it('texts about errors outside a connection do not mention an app', () => {
     const keys = [...ENGLISH.keys()].filter((key) => key.startsWith('outside.'));
     expect(keys).to.have.length.above(15);
     expect(keys.filter((key) => /\bapp\b/.test(ENGLISH.get(key)?.text ?? ''))).to.deep.equal([]);
@@ -59,27 +59,31 @@ describe('the messages', () => {
     for (const name of about) expect(ENGLISH.has(`errors.${name}.title`), name).to.equal(true);
   });
 
-  it('there are of every error that people can meet; those about the request alone share one', () => {
+  it('every error that a person can see has texts, except errors in the request of an app', () => {
     const src = join(import.meta.dirname, '../../src');
-    const sources = globSync('{authorization-server,http,accounts}/**/*.ts', { cwd: src });
+    const sources = globSync('{authorization-server,identity-providers,http,accounts}/**/*.ts', {
+      cwd: src,
+    });
     const text = sources.map((path) => readFileSync(join(src, path), 'utf8')).join('\n');
-    const codes = [...text.matchAll(/new HttpError\(\s*\d+,\s*'(\w+)'|about: '(\w+)'/g)];
-    const names = new Set(codes.map(([, code, about]) => code ?? about ?? ''));
+    const codes = [
+      ...text.matchAll(/new HttpError\(\s*\d+,\s*'(\w+)'|about: '(\w+)'|= '(sign_in_\w+)'/g),
+    ];
+    const names = new Set(codes.map(([, ...found]) => found.find(Boolean) ?? ''));
     expect([...names]).to.include.members(['expired', 'sign_in_stopped', 'too_many_requests']);
     const silent = [...names].filter((name) => !ENGLISH.has(`errors.${name}.title`));
-    expect(silent.sort()).to.deep.equal(ABOUT_THE_REQUEST);
+    expect(silent.sort()).to.deep.equal(WITHOUT_TEXTS);
     for (const name of [...names].filter((each) => !silent.includes(each)))
       for (const part of ['title', 'message', 'advice'])
         expect(ENGLISH.has(`errors.${name}.${part}`), `${name}.${part}`).to.equal(true);
   });
 
-  it('there are of all that the audit log records, for administrators', () => {
+  it('every event and outcome in the audit log has a text for the console', () => {
     const src = join(import.meta.dirname, '../../src');
     const text = globSync('{authorization-server,connections,management,resource-server}/**/*.ts', {
       cwd: src,
     }).map((path) => readFileSync(join(src, path)));
     const outcomes = [
-      ...text.join('\n').matchAll(/[,{]\s*outcome: '(\w+)'|record\(.* '(\w+)' : '(\w+)'/g),
+      ...text.join('\n').matchAll(/[,{]\s*outcome: '(\w+)'|record\w*\(.* '(\w+)' : '(\w+)'/g),
     ]
       .flatMap(([, ...found]) => found)
       .filter((outcome) => outcome !== undefined);
@@ -91,20 +95,20 @@ describe('the messages', () => {
     expect(keys.filter((key) => !ENGLISH.has(key))).to.deep.equal([]);
   });
 
-  it('say to administrators in English why connections ended as the command line does', () => {
+  it('the console and the command line explain in the same words why a connection ended', () => {
     for (const [reason, words] of Object.entries(REASONS))
       expect(ENGLISH.get(`console.reasons.${reason}`)?.text, reason).to.equal(words);
   });
 
-  it('come with durations and days as each language says them', () => {
-    const { speak } = openPages({ productName: 'Gatehouse' });
-    const said = LANGUAGES.map((language) => {
-      const { duration, date } = speak([language]);
+  it('durations and dates are in the format of each language', () => {
+    const { translator } = openPages({ productName: 'Gatehouse' });
+    const formatted = LANGUAGES.map((language) => {
+      const { duration, date } = translator([language]);
       return [duration(7_776_000), duration(3600), duration(5400), date(1_790_000_000)];
     });
-    for (const [lifetime, access] of said) expect(`${lifetime}${access}`).to.not.include(' ');
-    // Which spaces may not be broken in a date differs between versions of the data.
-    const spaced = said.map((texts) => texts.map((text) => text.replaceAll(/\s/g, ' ')));
+    for (const [lifetime, access] of formatted) expect(`${lifetime}${access}`).to.not.include(' ');
+    // Non-breaking spaces in dates differ between versions of ICU.
+    const spaced = formatted.map((texts) => texts.map((text) => text.replaceAll(/\s/g, ' ')));
     expect(spaced).to.deep.equal([
       ['90 Tage', '1 Stunde', '90 Minuten', '21. September 2026'],
       ['90 days', '1 hour', '90 minutes', 'September 21, 2026'],
@@ -115,9 +119,9 @@ describe('the messages', () => {
     ]);
   });
 
-  it('are the key where there is no such text, and never an error', () => {
-    const { say, mark, has } = openPages({ productName: 'Gatehouse' }).speak(['de']);
-    expect([say('no.such'), mark('{', { a: 1 }), has('no.such')]).to.deep.equal([
+  it('a missing text is rendered as its key', () => {
+    const { t, tMarked, has } = openPages({ productName: 'Gatehouse' }).translator(['de']);
+    expect([t('no.such'), tMarked('{', { a: 1 }), has('no.such')]).to.deep.equal([
       'no.such',
       ['{'],
       false,

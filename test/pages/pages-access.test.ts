@@ -1,4 +1,3 @@
-// The pages for everybody: any language, any width, light or dark, large letters, keyboard or screen reader, in a real browser.
 import axe from 'axe-core';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
@@ -6,13 +5,13 @@ import { useChromium } from './chromium.ts';
 import { EXAMPLE_THEME, firstAndOthers, SAMPLES } from './sample-pages.ts';
 
 const LANGUAGES = ['en', 'de', 'fr', 'es', 'pt', 'ja'];
-/** The one it is written in, and the longest. */
+/** English, and the language with the longest words. */
 const TWO_LANGUAGES = ['en', 'de'];
 
 type Look = { colorScheme: 'light' | 'dark'; width: number };
 
 const BRIGHT_AND_WIDE: Look = { colorScheme: 'light', width: 1280 };
-/** Together both schemes and both widths. */
+/** Both color schemes and both widths. */
 const LOOKS: Look[] = [BRIGHT_AND_WIDE, { colorScheme: 'dark', width: 390 }];
 
 async function lookAs(page: Page, { colorScheme, width }: Look): Promise<void> {
@@ -20,7 +19,7 @@ async function lookAs(page: Page, { colorScheme, width }: Look): Promise<void> {
   await page.setViewportSize({ width, height: 800 });
 }
 
-function claimsAbout(names: string[], languages: string[], theme?: string): void {
+function testAccessibility(names: string[], languages: string[], theme?: string): void {
   const shown = useChromium(SAMPLES, { theme, isKept: true });
   const addressOf = (name: string, language = 'en') =>
     `${shown().url}/${name}?ui_locales=${language}`;
@@ -32,14 +31,14 @@ function claimsAbout(names: string[], languages: string[], theme?: string): void
   };
 
   for (const name of names) {
-    it(`${name}: axe finds nothing, light and dark, narrow and wide, in ${languages.join(', ')}`, async function () {
+    it(`axe finds no violation in both color schemes and widths, in ${languages.join(', ')} (${name})`, async function () {
       this.timeout(60_000);
       const { page } = shown();
       await open(name);
       await page.evaluate(axe.source);
       for (const language of languages) {
         const answer = await fetch(addressOf(name, language));
-        // Going there would lose axe, which takes longer to load than to run.
+        // A navigation would unload axe, which takes longer to load than to run.
         await page.setContent(await answer.text());
         expect(await page.evaluate('document.documentElement.lang')).to.equal(language);
         await page.evaluate(UNFOLD);
@@ -52,7 +51,7 @@ function claimsAbout(names: string[], languages: string[], theme?: string): void
       }
     });
 
-    it(`${name} needs no sideways scrolling at 320 pixels, nor with letters twice as large`, async () => {
+    it(`the page does not scroll horizontally at 320 pixels or with text at 200 % (${name})`, async () => {
       const { page } = shown();
       for (const language of languages) {
         await open(name, language, { colorScheme: 'light', width: 320 });
@@ -63,7 +62,7 @@ function claimsAbout(names: string[], languages: string[], theme?: string): void
       }
     });
 
-    it(`${name}: everything that can be operated is reached by keyboard, and shows it`, async () => {
+    it(`every control is reachable by keyboard and has a visible focus (${name})`, async () => {
       await open(name);
       const reached = await walkByKeyboard(shown().page);
       const all = await shown().page.evaluate<string[]>(
@@ -73,7 +72,7 @@ function claimsAbout(names: string[], languages: string[], theme?: string): void
       for (const { html, outlined } of reached) expect(outlined, html).to.equal(true);
     });
 
-    it(`${name} has one heading of the first level, and landmarks`, async () => {
+    it(`the page has one first-level heading and landmarks (${name})`, async () => {
       await open(name);
       const { page } = shown();
       expect(await page.getByRole('heading', { level: 1 }).count()).to.equal(1);
@@ -81,13 +80,13 @@ function claimsAbout(names: string[], languages: string[], theme?: string): void
         expect(await page.getByRole(landmark).count(), landmark).to.equal(1);
     });
 
-    it(`${name} loads the page and the stylesheet, and the browser has nothing to say`, async () => {
+    it(`the page loads only its stylesheet and logo, without a browser warning (${name})`, async () => {
       const page = await shown().openFresh();
-      const said: string[] = [];
-      const asked: string[] = [];
-      page.on('console', (message) => said.push(message.text()));
-      page.on('requestfailed', (request) => said.push(request.url()));
-      page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+      const warnings: string[] = [];
+      const requested: string[] = [];
+      page.on('console', (message) => warnings.push(message.text()));
+      page.on('requestfailed', (request) => warnings.push(request.url()));
+      page.on('request', (request) => requested.push(new URL(request.url()).pathname));
       await page.goto(addressOf(name));
       const styled = await page.evaluate(
         "getComputedStyle(document.querySelector('main')).borderRadius",
@@ -95,30 +94,31 @@ function claimsAbout(names: string[], languages: string[], theme?: string): void
       await page.close();
       expect(styled).to.equal('14px');
       const logo = theme === undefined ? [] : ['/assets/logo.svg'];
-      const needed = asked.filter((path) => path !== '/assets/icon.svg');
+      const needed = requested.filter((path) => path !== '/assets/icon.svg');
       expect(needed).to.deep.equal([`/${name}`, '/assets/style.css', ...logo]);
-      // To Chromium, a page with the status of an error is one.
-      expect(said.filter((line) => !/status of [45]\d\d/.test(line))).to.deep.equal([]);
+      // Chromium logs a page with an error status.
+      expect(warnings.filter((line) => !/status of [45]\d\d/.test(line))).to.deep.equal([]);
     });
   }
 }
 
 const { first, others } = firstAndOthers();
 
-describe('the pages, for everybody', () => claimsAbout(first, LANGUAGES));
+describe('the accessibility of the pages', () => testAccessibility(first, LANGUAGES));
 
-describe('the pages with other values, for everybody', () => claimsAbout(others, TWO_LANGUAGES));
+describe('the accessibility of the pages with other values', () =>
+  testAccessibility(others, TWO_LANGUAGES));
 
-describe('the pages in the example theme, for everybody', () =>
-  claimsAbout(['consent', 'error', 'home'], ['en', 'nl'], EXAMPLE_THEME));
+describe('the accessibility of the pages in the example theme', () =>
+  testAccessibility(['consent', 'error', 'home'], ['en', 'nl'], EXAMPLE_THEME));
 
 type Found = { violations: axe.Result[]; passes: string[] };
 
-/** Only violations are looked into closely, which takes a third of the time; of the rest it is said that it was looked at. */
+/** Details only of violations, which takes a third of the time. */
 const RUN_AXE = `axe.run({ resultTypes: ['violations'], selectors: false, preload: false })
   .then(({ violations, passes }) => ({ violations, passes: passes.map(({ id }) => id) }))`;
 
-/** What is folded away is looked at too. */
+/** Opens all `<details>`. */
 const UNFOLD = "for (const details of document.querySelectorAll('details')) details.open = true";
 
 const WIDTH = 'document.documentElement.scrollWidth';
@@ -129,7 +129,7 @@ function describeViolation({ id, nodes }: axe.Result): string {
   return `${id}: ${nodes.map((node) => node.html).join(' ')}`;
 }
 
-/** What gets the focus from the first Tab until the page's end; inside a group of radio buttons the arrows lead on. */
+/** Returns the elements that get the focus, by Tab and, in a group of radio buttons, by arrow keys. */
 async function walkByKeyboard(page: Page): Promise<{ html: string; outlined: boolean }[]> {
   const reached = new Map<string, { html: string; outlined: boolean; radio: boolean }>();
   let key = 'Tab';

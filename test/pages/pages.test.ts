@@ -1,4 +1,3 @@
-// What openPages promises whoever serves the pages: safe output, caching, and templates that are read once and checked at the start.
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,7 +18,7 @@ import {
 const VIEWS = join(import.meta.dirname, '../../views');
 const ATTACK = `<img src=x onerror=1>"'</title><script>\u202E`;
 
-/** The same values with every text replaced by an attack; `kind`, `reason`, `decision` and `about` only choose a branch of the template. */
+/** Replaces every text by an attack, except members that select a branch of the template. */
 function poison<T>(values: T): T {
   if (typeof values === 'string') return ATTACK as T;
   if (Array.isArray(values)) return values.map((item) => poison(item)) as T;
@@ -81,7 +80,7 @@ const POISONED: Record<string, Sample> = {
 for (const [name, { view, values }] of Object.entries(CONSOLE_SAMPLES))
   POISONED[name] = (pages, ctx) => pages.render(ctx, view, poison(values) as never);
 
-/** The values of an attribute, wherever it occurs. */
+/** Returns all values of an attribute. */
 function attribute(html: string, name: string): string[] {
   return [...html.matchAll(new RegExp(`\\s${name}="([^"]*)"`, 'g'))].map((match) => match[1] ?? '');
 }
@@ -104,9 +103,9 @@ describe('pages', () => {
     return directory;
   }
 
-  describe('what is rendered', () => {
+  describe('rendering', () => {
     for (const name of Object.keys(POISONED)) {
-      it(`${name}: markup, quotes and text-turning characters in any value stay text`, async () => {
+      it(`markup, quotes and bidirectional controls in every value are escaped (${name})`, async () => {
         const poisoned = await serveSamples(openPages(poison(SHARED)), POISONED);
         closing.push(poisoned.close);
         const html = await (await fetch(`${poisoned.url}/${name}`)).text();
@@ -120,24 +119,24 @@ describe('pages', () => {
     }
 
     for (const name of Object.keys(SAMPLES)) {
-      it(`COD-06 CON-05 ${name} holds no script, no inline style, and no address elsewhere but the links it is meant to have`, async () => {
+      it(`COD-06 CON-05 the page has no script, no inline style, and no address on another host except its return link (${name})`, async () => {
         const html = await (await fetch(`${server.url}/${name}`)).text();
         expect(html).not.to.match(/<script|<style|\sstyle=|\son\w+=/i);
         const addresses = ['src', 'href', 'action', 'formaction'].flatMap((key) =>
           attribute(html, key),
         );
-        const meant: Record<string, string[]> = {
+        const returnLinks: Record<string, string[]> = {
           error: ['http://localhost:53682/callback'],
         };
         expect(
           addresses.some((address) => /^\/assets\/style\.css\?v=[\w-]{22}$/.test(address)),
         ).to.equal(true);
         const elsewhere = addresses.filter((address) => !/^\/(?!\/)/.test(address));
-        expect(elsewhere).to.deep.equal(meant[name] ?? []);
+        expect(elsewhere).to.deep.equal(returnLinks[name] ?? []);
       });
     }
 
-    it('is HTML that nobody keeps, with the status asked for', async () => {
+    it('a page is HTML with the given status and is not cached', async () => {
       const refused = await fetch(`${server.url}/no-access`);
       expect(refused.status).to.equal(403);
       expect(refused.headers.get('content-type')).to.equal('text/html; charset=utf-8');
@@ -145,7 +144,7 @@ describe('pages', () => {
       expect((await fetch(`${server.url}/home`)).status).to.equal(200);
     });
 
-    it('keeps apart what is rendered at the same time', async () => {
+    it('concurrent renderings do not affect each other', async () => {
       const names = Object.keys(SAMPLES);
       const alone = await Promise.all(
         names.map(async (name) => (await fetch(`${server.url}/${name}`)).text()),
@@ -160,7 +159,7 @@ describe('pages', () => {
   });
 
   describe('the stylesheet', () => {
-    it('may be kept for good under the address of its version, five minutes under another, and is not sent again while it is the same', async () => {
+    it('the stylesheet is cached for five minutes without a version in its path, and then revalidated with its ETag', async () => {
       const first = await fetch(`${server.url}/assets/style.css`);
       expect(first.status).to.equal(200);
       expect(first.headers.get('content-type')).to.equal('text/css; charset=utf-8');
@@ -173,7 +172,7 @@ describe('pages', () => {
       expect((await fetch(`${server.url}/assets/style.css`, { headers })).status).to.equal(304);
     });
 
-    it('answers HEAD like GET without a body, and only at its own address', async () => {
+    it('the stylesheet has one path, and supports HEAD', async () => {
       const head = await fetch(`${server.url}/assets/style.css`, { method: 'HEAD' });
       expect(head.status).to.equal(200);
       expect(Number(head.headers.get('content-length'))).to.be.above(1000);
@@ -188,7 +187,7 @@ describe('pages', () => {
   });
 
   describe('opening', () => {
-    it('reads every template once: what is written over one later is not shown', async () => {
+    it('templates are read once', async () => {
       const directory = copyViews();
       const opened = await serveSamples(openPages(SHARED, directory));
       closing.push(opened.close);

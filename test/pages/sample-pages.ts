@@ -1,4 +1,3 @@
-// Sample values for every page, and a server that shows them under the content security policy of the real hosts.
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -12,14 +11,14 @@ export type Sample = (pages: Pages, ctx: Koa.Context) => Promise<void>;
 
 export const EXAMPLE_THEME = join(import.meta.dirname, '../../config/example-theme');
 
-/** What an operator says of themselves. */
+/** Settings of the operator. */
 export const SHARED = { productName: 'Gatehouse', supportContact: 'it-desk@example.com' };
 
 export const SAMPLES: Record<string, Sample> = Object.fromEntries(
   Object.entries(VALUES).map(([name, sample]) => [name, rendering(sample)]),
 );
 
-/** The samples that are the first of their view, and those that show it with other values. */
+/** The first sample of each view, and all others. */
 export function firstAndOthers(): { first: string[]; others: string[] } {
   const seen = new Set<string>();
   const { first = [], others = [] } = Object.groupBy(Object.entries(VALUES), ([, { view }]) => {
@@ -38,7 +37,7 @@ export function rendering({ view, values, status }: Values): Sample {
 const POLICY =
   "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/** Shows each sample at `/<its name>`; `posts` holds the body of every form sent to any address. */
+/** Serves each sample at `/<name>` with the content security policy of the hosts. `posts` has the body of every submitted form. */
 export async function serveSamples(
   pages: Pages,
   samples: Record<string, Sample> = SAMPLES,

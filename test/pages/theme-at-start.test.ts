@@ -1,4 +1,3 @@
-// A server whose theme cannot be used says where the mistake is, and ends with the code of wrong settings.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,11 +5,11 @@ import { expect } from 'chai';
 import { runServer } from '../support/main-process.ts';
 import { createDeployment, type Deployment } from '../support/system.ts';
 
-describe('A server whose theme cannot be used', () => {
+describe('an invalid theme', () => {
   let place: Deployment;
   afterEach(() => place.release());
 
-  it('names file and line, and starts nothing', async () => {
+  it('the server exits with code 2 and names file and line', async () => {
     const theme = mkdtempSync(join(tmpdir(), 'theme-'));
     place = await createDeployment({ file: { theme } });
     writeFileSync(join(theme, 'home.ejs'), '<h1>\n<%= page.nobody %>\n</h1>');

@@ -1,10 +1,9 @@
-// An operator's theme: what it changes, and that a mistake in it is reported with file and line before anybody sees a page.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import { openPages } from '../../src/pages/pages.ts';
-import { ThemeError } from '../../src/pages/theme-error.ts';
+import { ThemeError } from '../../src/pages/theme.ts';
 import { EXAMPLE_THEME, serveSamples, SHARED } from './sample-pages.ts';
 
 const PNG = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex');
@@ -34,8 +33,8 @@ describe('a theme', () => {
     };
   }
 
-  describe('in the example', () => {
-    it('changes wording, logo, colours and one partial, and leaves the rest', async () => {
+  describe('the example theme', () => {
+    it('the example theme changes texts, logo, colours and one partial, and nothing else', async () => {
       const get = await serve(EXAMPLE_THEME);
       const { text } = await get('/consent');
       expect(text)
@@ -48,7 +47,7 @@ describe('a theme', () => {
       expect(style.indexOf('--accent: #7a1f5c')).to.be.above(style.indexOf('--accent: #0d5c63'));
     });
 
-    it('adds a language, which falls back to English where it says nothing', async () => {
+    it('a language of the theme falls back to English for missing texts', async () => {
       const get = await serve(EXAMPLE_THEME);
       const { text, headers } = await get('/consent?ui_locales=nl-BE');
       expect(headers.get('content-language')).to.equal('nl');
@@ -59,7 +58,7 @@ describe('a theme', () => {
       expect(text).to.include('bedrijfsregel 12');
     });
 
-    it('has English texts of its own for languages that it does not speak', async () => {
+    it('a language without texts in the theme uses the English texts of the theme', async () => {
       const get = await serve(EXAMPLE_THEME);
       const { text } = await get('/consent?ui_locales=fr');
       expect(text).to.include('Company policy 12').and.include('Autoriser');
@@ -67,7 +66,7 @@ describe('a theme', () => {
   });
 
   describe('with a template', () => {
-    it('has it in place of ours, with partials of its own', async () => {
+    it('a template of the theme replaces ours and can include partials of the theme', async () => {
       const get = await serve(
         themeOf({
           'home.ejs': "<%- include('partials/hello', { whom: page.productName }) %>",
@@ -77,24 +76,36 @@ describe('a theme', () => {
       expect((await get('/home')).text).to.equal('Hello Gatehouse');
       expect((await get('/consent')).text).to.include('Claude Code');
     });
+
+    it('a template can use the earlier names `say` and `mark` of `t` and `tMarked`', async () => {
+      const template = (plain: string, marked: string) =>
+        `<%= page.${plain}('home.title') %>|<%- include('partials/text', { parts: page.${marked}('home.lead', { product: 'x' }) }) %>`;
+      const render = async (plain: string, marked: string) => {
+        const get = await serve(themeOf({ 'home.ejs': template(plain, marked) }));
+        return (await get('/home')).text;
+      };
+      const earlier = await render('say', 'mark');
+      expect(earlier).not.to.include('home.').and.not.equal('|');
+      expect(earlier).to.equal(await render('t', 'tMarked'));
+    });
   });
 
   describe('with a logo', () => {
-    it('that is an SVG cannot run a script, opened by itself', async () => {
+    it('an SVG logo that is opened directly cannot run scripts', async () => {
       const get = await serve(EXAMPLE_THEME);
       const { headers } = await get('/assets/logo.svg');
       expect(headers.get('content-type')).to.equal('image/svg+xml');
       expect(headers.get('content-security-policy')).to.match(/^default-src 'none'.*sandbox$/);
     });
 
-    it('that is a PNG is served as one', async () => {
+    it('a PNG logo has the media type of PNG', async () => {
       const get = await serve(themeOf({ 'logo.png': PNG }));
       expect((await get('/assets/logo.png')).headers.get('content-type')).to.equal('image/png');
       expect((await get('/consent')).text).to.include('/assets/logo.png?v=');
     });
   });
 
-  const MISTAKES: Record<string, [files: Record<string, string | Buffer>, said: RegExp]> = {
+  const PROBLEMS: Record<string, [files: Record<string, string | Buffer>, message: RegExp]> = {
     'a template that does not compile': [
       { 'home.ejs': 'one\n<% if (true) } %>\nthree' },
       /home\.ejs:2: Unexpected token/,
@@ -103,46 +114,49 @@ describe('a theme', () => {
       { 'home.ejs': 'one\ntwo\n<% if (true) {' },
       /home\.ejs:\d: Could not find matching close tag/,
     ],
-    'a template that asks for what the page is not told': [
+    'a template that reads an unknown value': [
       { 'home.ejs': 'one\n<%= page.resourceUrl %>\n<%= page.resorceUrl %>' },
       /home\.ejs:3: page\.resorceUrl is not among the values of this page/,
     ],
-    'a template that asks for it in a list': [
+    'a template that reads an unknown value in a list': [
       {
         'development-sign-in.ejs': '<% for (const one of page.people) { %>\n<%= one.age %><% } %>',
       },
       /development-sign-in\.ejs:2: page\.people\.0\.age is not among/,
     ],
-    'a partial that asks for it': [
+    'a partial that reads an unknown value': [
       { 'partials/account.ejs': '<%= page.account.mail %>' },
       /partials\/account\.ejs:1: page\.account\.mail is not among/,
     ],
-    'a template with a name that is nowhere': [
+    'a template with an unknown variable': [
       { 'home.ejs': '<%= productName %>' },
       /home\.ejs:1: productName is not defined/,
     ],
-    'a template with a partial that is nowhere': [
+    'a template with an unknown partial': [
       { 'home.ejs': "\n<%- include('partials/foot') %>" },
       /home\.ejs:2: there is no template partials\/foot\.ejs/,
     ],
-    'a template with a text that is nowhere': [
-      { 'home.ejs': "<%= page.say('home.titel') %>" },
+    'a template with an unknown text': [
+      { 'home.ejs': "<%= page.t('home.titel') %>" },
       /home\.ejs:1: there is no text called home\.titel/,
     ],
-    'a misspelt file': [{ 'consnet.ejs': '' }, /consnet\.ejs: there is no page or part/],
-    'texts named by no language': [
+    'a file with a misspelt name': [
+      { 'consnet.ejs': '' },
+      /consnet\.ejs: there is no page or partial/,
+    ],
+    'a message file with an underscore in the language tag': [
       { 'messages/pt_BR.yaml': 'home:\n  title: Olá' },
-      /messages\/pt_BR\.yaml: texts are named by the tag of their language/,
+      /messages\/pt_BR\.yaml: name message files by the tag of their language/,
     ],
-    'texts named by a tag that is none': [
+    'a message file with an invalid language tag': [
       { 'messages/deutsch-1.yaml': 'home:\n  title: Hallo' },
-      /messages\/deutsch-1\.yaml: texts are named by the tag/,
+      /messages\/deutsch-1\.yaml: name message files by the tag/,
     ],
-    'texts named in capitals, which would hide ours': [
+    'a message file with a language tag in capitals': [
       { 'messages/DE.yaml': 'home:\n  title: Hallo' },
-      /messages\/DE\.yaml: texts are named by the tag/,
+      /messages\/DE\.yaml: name message files by the tag/,
     ],
-    'a text that is nowhere': [
+    'a text with an unknown key': [
       { 'messages/en.yaml': 'home:\n  title: Hello\n  titel: Hello' },
       /messages\/en\.yaml:3: there is no text called home\.titel/,
     ],
@@ -150,41 +164,41 @@ describe('a theme', () => {
       { 'messages/de.yaml': 'home:\n  title: Hallo {name}' },
       /messages\/de\.yaml:2: home\.title is not told {name}/,
     ],
-    'a text with an unknown mark': [
+    'a text with an unknown tag': [
       { 'messages/de.yaml': 'home:\n  title: Hallo <b>Welt</b>' },
       /messages\/de\.yaml:2: <b> is not one of/,
     ],
-    'a text that is not closed': [
+    'a text with a syntax error': [
       { 'messages/de.yaml': 'home:\n  title: Hallo {name' },
       /messages\/de\.yaml:2: home\.title cannot be read/,
     ],
-    'texts that are not YAML': [{ 'messages/de.yaml': 'home: [' }, /messages\/de\.yaml/],
+    'a message file that is not YAML': [{ 'messages/de.yaml': 'home: [' }, /messages\/de\.yaml/],
     'a logo that is too large': [
       { 'logo.png': Buffer.concat([PNG, Buffer.alloc(64 * 1024)]) },
-      /logo\.png has \d+ bytes; 65536 is the most/,
+      /logo\.png has \d+ bytes; a logo has at most 65536/,
     ],
-    'a logo that is something else': [
+    'a logo that is not of the type of its name': [
       { 'logo.png': '<svg/>' },
-      /logo\.png is not what its name says/,
+      /logo\.png is not a png image/,
     ],
-    'colours that load something': [
+    'colours that load another file': [
       { 'colours.css': '@import "https://example.com/x.css";' },
       /colours\.css/,
     ],
   };
-  for (const [name, [files, said]] of Object.entries(MISTAKES)) {
-    it(`with ${name} is refused, with the place`, () => {
+  for (const [name, [files, message]] of Object.entries(PROBLEMS)) {
+    it(`${name} is rejected with its file`, () => {
       const open = () => openPages(SHARED, themeOf(files));
-      expect(open).to.throw(ThemeError, said);
+      expect(open).to.throw(ThemeError, message);
     });
   }
 
-  it('that is not there is refused', () => {
+  it('a missing directory is rejected', () => {
     const nowhere = join(themeOf({}), 'nowhere');
     expect(() => openPages(SHARED, nowhere)).to.throw(ThemeError, 'nowhere');
   });
 
-  it('that breaks one partial says so a few times, and not once for every page', () => {
+  it('a broken partial is reported a few times, not once for every page', () => {
     const theme = themeOf({ 'partials/top.ejs': '<%= page.wrong %>' });
     expect(() => openPages(SHARED, theme))
       .to.throw(ThemeError)

@@ -3,7 +3,7 @@ import type Koa from 'koa';
 import type { ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
 import { RETRY_AFTER_SECONDS } from '../../http/errors.ts';
 import type { Pages } from '../../pages/pages.ts';
-import { type Refusal, renderRefusal } from '../../pages/refusal-page.ts';
+import { type ErrorPage, sendErrorPage } from '../../pages/error-page.ts';
 import { redirectDestination } from './redirect-uris.ts';
 import { NO_RESOURCE } from './resource-indicators.ts';
 import { requestContext } from '../../http/request-context.ts';
@@ -15,12 +15,12 @@ export function renderErrorPage(pages: Pages) {
       ctx.status >= 500 && out.error !== 'temporarily_unavailable' ? 'server_error' : out.error;
     const { error_description: cause } = (error.cause ?? {}) as { error_description?: string };
     const description = cause ?? out.error_description;
-    const refusal: Refusal = { about: aboutOf(code, out.error_description), status: ctx.status };
-    if (description) refusal.description = description;
+    const page: ErrorPage = { about: aboutOf(code, out.error_description), status: ctx.status };
+    if (description) page.description = description;
     if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER_SECONDS);
-    requestContext(ctx).errorPage = refusal.about;
+    requestContext(ctx).errorPage = page.about;
     restoreLanguage(ctx as KoaContextWithOIDC);
-    await renderRefusal(pages, ctx, refusal);
+    await sendErrorPage(pages, ctx, page);
   };
 }
 
@@ -53,7 +53,7 @@ export function pageInsteadOfRedirect(
       return;
     const response = responseIn(location);
     ctx.remove('Location');
-    await renderRefusal(pages, ctx, {
+    await sendErrorPage(pages, ctx, {
       about: aboutOf(
         response.get('error') ?? 'server_error',
         response.get('error_description') ?? '',
@@ -75,6 +75,6 @@ function responseIn(location: string): URLSearchParams {
 export function pageInsteadOfScript(pages: Pages): Koa.Middleware {
   return async function scriptsAsPages(ctx, next) {
     await next();
-    if (ctx.status === 200) await renderRefusal(pages, ctx, { about: 'expired', status: 400 });
+    if (ctx.status === 200) await sendErrorPage(pages, ctx, { about: 'expired', status: 400 });
   };
 }

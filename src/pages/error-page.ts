@@ -1,0 +1,35 @@
+import type Koa from 'koa';
+import { requestContext } from '../http/request-context.ts';
+import type { Pages } from './pages.ts';
+
+export type ErrorPage = {
+  /** The key below `errors` in the message files: an error code, or a more specific key. */
+  about: string;
+  /** For the app's developer. Shown only for errors without texts, which the app's request causes. */
+  description?: string;
+  status: number;
+  returnTo?: { href: string; host: string };
+  /** Where to start again if no app waits for a response. */
+  start?: 'account' | 'console' | undefined;
+};
+
+export async function sendErrorPage(
+  pages: Pages,
+  ctx: Koa.Context,
+  { about, description, status, returnTo, start }: ErrorPage,
+): Promise<void> {
+  const hasTexts = pages.hasErrorTexts(about);
+  const detail = hasTexts || start ? undefined : description;
+  await pages.render(
+    ctx,
+    'error',
+    {
+      about: hasTexts ? about : 'other',
+      reference: requestContext(ctx).requestId,
+      ...(detail === undefined ? {} : { detail }),
+      ...(start ? { start } : {}),
+      ...(returnTo ? { returnTo } : {}),
+    },
+    status,
+  );
+}
