@@ -55,7 +55,7 @@ function useArrangement({ store, roles, beside, process }: Arrangement): () => S
     await system?.stop();
   });
   return () => {
-    if (!system) throw new Error('the system runs only while a claim does');
+    if (!system) throw new Error('the system runs only during tests');
     return system;
   };
 }

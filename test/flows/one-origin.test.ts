@@ -36,7 +36,7 @@ function whole(title: string, start: (place: Deployment) => Promise<System>, cla
       await place.release();
     });
     const running = () => {
-      if (!system) throw new Error('the system runs only while a claim does');
+      if (!system) throw new Error('the system runs only during tests');
       return system;
     };
 

@@ -28,7 +28,7 @@ describe('LOG-01 The request log', () => {
   });
   after(() => system?.stop());
   const here = () => {
-    if (!system) throw new Error('the system runs only while a claim does');
+    if (!system) throw new Error('the system runs only during tests');
     return system;
   };
   const requestLines = (id: string | null) =>

@@ -35,7 +35,7 @@ describe('Traces of roles in separate processes', () => {
 
   it('a trace of a call contains the fetch of the signing keys', async () => {
     const [system] = parts;
-    if (!system) throw new Error('the system runs only while a claim does');
+    if (!system) throw new Error('the system runs only during tests');
     const connector = await createConnector(system);
     const { accessToken } = await connect(system, connector);
     expect((await callTool(connector.link, accessToken, 'club_overview')).status).to.equal(200);
@@ -54,7 +54,7 @@ describe('Traces of roles in separate processes', () => {
 
   it('a trace marks the store span as failed if the store does not answer', async () => {
     const [system] = parts;
-    if (!system) throw new Error('the system runs only while a claim does');
+    if (!system) throw new Error('the system runs only during tests');
     system.signalStore('SIGSTOP');
     const url = `${system.auth}/oauth/register`;
     const body = JSON.stringify({ redirect_uris: ['http://127.0.0.1/callback'] });

@@ -1,4 +1,4 @@
-// Every path on which a connect link or a minted token gives something, each ready to be tried again and again by one person and their client.
+// Every way to use a connect link or a minted token, each repeatable by one person and client.
 import { isConsentPage } from './browser.ts';
 import { connect, obtainCode, redeem } from './connection.ts';
 import { callTool } from './mcp.ts';
@@ -15,12 +15,12 @@ export const ACCESS_PATHS = [
 ] as const;
 export type AccessPath = (typeof ACCESS_PATHS)[number];
 
-/** `said`: the OAuth error, or of a call the text. */
+/** `detail`: the OAuth error, or the text of a tool call. */
 export type Outcome = { isSuccess: boolean; status: number; detail: string };
 
 export type AccessPaths = Record<AccessPath, () => Promise<Outcome>>;
 
-/** `tries`: how often approving and exchanging can be tried, because each takes a page or a code that is made now. */
+/** `tries`: how often approval and code exchange can be tried; their pages and codes are prepared here. */
 export async function prepareAccessPaths(
   system: System,
   { link }: { link: string },

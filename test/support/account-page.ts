@@ -1,4 +1,4 @@
-// The page of connected apps, as people open it and press its buttons.
+// The connected apps page (/account).
 import { decodeJwt } from 'jose';
 import { isSignInPage, type Browser, type Page, type Person, requirePage } from './browser.ts';
 import type { TokenFamily } from '../grants/token-family.ts';
@@ -17,7 +17,7 @@ export const grantIdOf = (family: Pick<TokenFamily, 'accessToken'>) => claimOf(f
 export const formTokenOf = ({ html }: Page) => /name="token" value="([^"]+)"/.exec(html)?.[1] ?? '';
 export const textOf = ({ html }: Page) => html.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
 
-/** As the form does that has this button. */
+/** Posts the form as the page's buttons do. */
 export async function submitAccountForm(
   browser: Browser,
   page: Page,
@@ -27,7 +27,7 @@ export async function submitAccountForm(
   return requirePage(await browser.post(page, new URL('/account', page.url), body));
 }
 
-/** The page as `person`, who signs in when they are asked. */
+/** Opens the page as `person`, signing in if asked. */
 export async function openAccountPage(
   system: System,
   browser: Browser,

@@ -1,4 +1,4 @@
-// Sends the flood of anonymous-flood.ts, its argument as JSON; prints a line when it is on its way and one with what came of it.
+// The child process of anonymous-flood.ts. Its argument is the flood as JSON; it prints a line at the first response and one with the result.
 import { Agent, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Flood, Statuses } from './anonymous-flood.ts';
@@ -43,7 +43,7 @@ function addressOf(number: number): string {
   return `10.1.${Math.floor(host / 250)}.${host % 250}`;
 }
 
-/** As a proxy would pass it on. */
+/** Sends the request with the forwarding header of a proxy. */
 function send(agent: Agent, url: URL, address: string, isRegistration: boolean): Promise<number> {
   const from = { 'x-forwarded-for': address };
   const options = isRegistration

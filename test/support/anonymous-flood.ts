@@ -1,4 +1,4 @@
-// Anonymous requests from a thousand addresses: authorizations that nobody finishes and registrations that nobody uses.
+// Anonymous requests from a thousand addresses: unfinished authorizations and unused registrations.
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -6,18 +6,17 @@ import { createInterface } from 'node:readline';
 export type Flood = {
   authorizations: number;
   registrations: number;
-  /** Of any client that is registered. */
+  /** Of any registered client. */
   authorizeUrl: URL;
-  /** Requests in a second, at most. */
   requestsPerSecond: number;
 };
 
-/** How many answers there were of each status. */
+/** The number of responses by status. */
 export type Statuses = Record<number, number>;
 
 const SENDER = join(import.meta.dirname, 'anonymous-flood-process.ts');
 
-/** From a process of its own, so that the server is not slowed by the sending; it ends by itself when the server is gone. Resolves at the first answer. */
+/** Sends from a child process, so that sending does not slow the server; the child ends with the server. Resolves at the first response. */
 export async function startFlood(wanted: Flood): Promise<{ finished: Promise<Statuses> }> {
   const child = spawn(process.execPath, [SENDER, JSON.stringify(wanted)], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -1,4 +1,4 @@
-// A scripted browser over fetch: cookies, redirects one by one, forms; it stops where the system under test sends it away.
+// A scripted browser over fetch with cookies, redirects and forms. It stops at redirects to other origins.
 import type { Level } from '../../src/permission-level.ts';
 import { cookieHeader, storeCookies, type CookieJar } from './cookie-jar.ts';
 import { fillForm, parseForms, type FormValues, type Form } from './html-forms.ts';
@@ -12,17 +12,14 @@ export type Page = {
   forms: Form[];
 };
 
-/** The system redirected to another origin; nobody went there. */
+/** A redirect to another origin, which the browser does not follow. */
 export type ExternalRedirect = { kind: 'redirect'; url: URL };
 
 export type Step = Page | ExternalRedirect;
 
 export type Person = 'ada' | 'grace' | 'alan';
 
-/**
- * `switch` leaves the account that is signed in, signs in as `person` and approves. Without `level` and `stay` the page's own
- * choices are sent.
- */
+/** `switch` changes to the account `person` and approves. Without `level` and `stay` the browser sends the page's defaults. */
 export type AuthorizeOptions = {
   person?: Person;
   level?: Level;
@@ -32,24 +29,24 @@ export type AuthorizeOptions = {
 
 export type Browser = {
   jar: CookieJar;
-  /** Every address loaded so far, redirects included. */
+  /** Every URL loaded so far, including redirects. */
   visited: URL[];
   visit(url: URL | string): Promise<Step>;
-  /** Fills in the form that has every control named, and sends it. */
+  /** Fills in the form that has all these fields, and submits it. */
   submit(page: Page, filling: FormValues): Promise<Step>;
-  /** Sends a form body of any content, as if from `page`. */
+  /** Posts any form body, with the headers of a form on `page`. */
   post(page: Page, action: URL, body: URLSearchParams): Promise<Step>;
-  /** Up to the consent page, or whatever page comes in its place. */
+  /** Ends at the consent page, or at the page shown instead of it. */
   openConsent(url: URL | string, person?: Person): Promise<Page>;
-  /** From the authorization URL to the redirect that answers the client. */
+  /** Completes the authorization; resolves to the redirect to the client. */
   authorize(url: URL | string, wishes?: AuthorizeOptions): Promise<URL>;
 };
 
 const MAX_REDIRECTS = 20;
 
 /**
- * `origins` are those of the system: it follows redirects among them and stops at any other. `address` is where it is, as a proxy would pass
- * it on.
+ * `origins` are those of the system: the browser follows redirects among them and stops at any other. `address` is its address in the
+ * forwarding header of a proxy.
  */
 export function openBrowser(origins: readonly string[], address?: string): Browser {
   const jar: CookieJar = [];
@@ -142,7 +139,7 @@ export function describePage({ url, status, html }: Page): string {
   return `${status} ${url.href} ${text.trim().slice(0, 600)}`;
 }
 
-/** Fetch standard: a page that withholds its referrer sends `Origin: null`. */
+/** Fetch standard: a page with the referrer policy `no-referrer` sends `Origin: null`. */
 function headersFrom(page: Page, target: URL): Record<string, string> {
   const withheld = page.headers.get('referrer-policy') === 'no-referrer';
   const sameOrigin = page.url.origin === target.origin;

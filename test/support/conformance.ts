@@ -1,4 +1,4 @@
-// Runs the MCP conformance suite, a program of its own, against a system; a person signs in when it prints where.
+// Runs the MCP conformance suite as a child process; a person signs in when it prints an authorization URL.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -21,7 +21,7 @@ const checks = z.array(
 
 export type Check = { scenario: string; id: string; status: string; errorMessage: string };
 
-/** What it prints about the authorization server, and its exit code. */
+/** Resolves to the output about the authorization server, and the exit code. */
 export async function runAuthorizationSuite(
   system: System,
   link: string,
@@ -55,7 +55,7 @@ async function signIn(system: System, url: string): Promise<void> {
   await (await fetch(callback)).text();
 }
 
-/** Every check it made of the MCP server at `url`, which takes no token. */
+/** Resolves to all checks of the MCP server at `url`, which requires no token. */
 export function runServerSuite(url: string, more: readonly string[]): Promise<Check[]> {
   return inFolder(async (folder) => {
     const suite = spawn(process.execPath, [SUITE, 'server', '--url', url, '-o', folder, ...more], {

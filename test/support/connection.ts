@@ -1,4 +1,4 @@
-// A client that went all the way: registered, a person signed in and approved, the code redeemed.
+// A client that completed the flow: registration, sign-in, approval and code exchange.
 import { openBrowser, type Browser, type AuthorizeOptions } from './browser.ts';
 import {
   authorizeUrl,
@@ -36,7 +36,7 @@ export async function registerClient(
   return { id: body.client_id, secret: body.client_secret, method, redirectUri };
 }
 
-/** What a connected client holds. */
+/** The state of a connected client. */
 export type Connection = {
   link: string;
   server: Server;
@@ -48,13 +48,13 @@ export type Connection = {
 };
 
 export type ConnectOptions = AuthorizeOptions & {
-  /** An earlier one: the same browser, and the same client, connect again. */
+  /** Reuses the browser and the client of an earlier connection. */
   as?: { browser?: Browser; client?: Client };
   method?: AuthMethod;
   parameters?: Parameters;
 };
 
-/** Everything from the connect link to tokens. Throws what went wrong on the way. */
+/** Runs the flow from the connect link to tokens. Throws if a step fails. */
 export async function connect(
   system: System,
   { link }: { link: string },
@@ -69,7 +69,7 @@ export async function connect(
   return { link, server, client, browser, accessToken, refreshToken, scope };
 }
 
-/** A code that nobody redeemed yet. */
+/** A code that has not been redeemed. */
 export type IssuedCode = {
   link: string;
   server: Server;

@@ -1,4 +1,4 @@
-// People at the consent page, sent by every kind of client.
+// People on the consent page, with clients of every kind.
 import { createConnector, type Connector } from './management-api.ts';
 import { describePage, openBrowser, type Page } from './browser.ts';
 import { registerClient, REDIRECT_URI } from './connection.ts';
@@ -8,7 +8,7 @@ import { useSystem } from './system.ts';
 const DOCUMENT = 'https://app.example/client.json';
 const HOSTED = 'https://app.example/cb';
 
-/** One for all claims of the `describe` around it; use what it returns while a claim runs. */
+/** One system for all tests of the surrounding `describe`; call the returned functions while a test runs. */
 export function useConsent() {
   const system = useSystem({
     file: {
@@ -33,7 +33,7 @@ export function useConsent() {
   const PRE_REGISTERED: Client = { id: 'reports', method: 'none', redirectUri: HOSTED };
   const PUBLISHED: Client = { id: DOCUMENT, method: 'none', redirectUri: HOSTED };
   const target = () => {
-    if (!connector || !server) throw new Error('the system runs only while a claim does');
+    if (!connector || !server) throw new Error('the system runs only during tests');
     return { connector, server };
   };
   const newClient = () => registerClient(target().server);
@@ -58,7 +58,7 @@ export function useConsent() {
     return { id: body.client_id ?? '', method: 'none', redirectUri: REDIRECT_URI };
   }
 
-  /** A fresh person at the page, and what its form would send. */
+  /** Opens the page in a new browser; returns it with the authorization. */
   async function openConsentPage(client?: Client) {
     const browser = newBrowser();
     const authorization = startAuthorization(client ?? (await newClient()));
@@ -78,7 +78,7 @@ export function useConsent() {
   };
 }
 
-/** What the form of the page sends to approve. */
+/** The request that approves on this page. */
 export function approvalForm(page: Page): { action: URL; body: URLSearchParams } {
   const form = page.forms.find(({ method }) => method === 'POST');
   if (!form) throw new Error(describePage(page));

@@ -1,9 +1,9 @@
-// People in the console, and the forms they send.
+// People in the management console.
 import { type Browser, openBrowser, type Page, type Person, requirePage } from './browser.ts';
 import { readAudit } from './management-api.ts';
 import { useSystem } from './system.ts';
 
-/** One for all claims of the `describe` around it; use what it returns while a claim runs. */
+/** One system for all tests of the surrounding `describe`; call the returned functions while a test runs. */
 export function useConsole() {
   const system = useSystem();
 
@@ -34,7 +34,7 @@ export function useConsole() {
   return { system, origins, consoleUrl, open, signIn, send, audited };
 }
 
-/** The token of the forms of a page. */
+/** The form token of a page. */
 export function formTokenIn(page: Page): string {
   const controls = page.forms.flatMap((form) => form.controls);
   return String(controls.find(({ name }) => name === 'token')?.value);

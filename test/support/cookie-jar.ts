@@ -1,4 +1,4 @@
-// A browser's cookie jar (RFC 6265 sections 5.1 to 5.4): by host and path, never by port, with the rules for Secure and name prefixes.
+// A browser's cookie jar (RFC 6265 sections 5.1 to 5.4): by host and path, never by port, with Secure and cookie name prefixes.
 
 type Cookie = {
   name: string;
@@ -12,12 +12,12 @@ type Cookie = {
 
 export type CookieJar = Cookie[];
 
-/** Browsers count plain http to localhost as secure. */
+/** Browsers treat plain http to loopback as secure. */
 function isSecure({ protocol, hostname }: URL): boolean {
   return protocol === 'https:' || hostname === 'localhost' || hostname === '127.0.0.1';
 }
 
-/** Takes over what the `Set-Cookie` headers of an answer from `url` say, or leaves out what a browser would refuse. */
+/** Stores the `Set-Cookie` headers of a response from `url`, except those that a browser would reject. */
 export function storeCookies(jar: CookieJar, url: URL, headers: string[]): void {
   for (const header of headers) {
     const cookie = parseCookie(header, url);
@@ -29,7 +29,7 @@ export function storeCookies(jar: CookieJar, url: URL, headers: string[]): void 
   }
 }
 
-/** The `Cookie` header for a request to `url`; empty when there is nothing to send. */
+/** The `Cookie` header for a request to `url`, or an empty string. */
 export function cookieHeader(jar: CookieJar, url: URL): string {
   return jar
     .filter(({ host, path, secure, expiresAt }) => {

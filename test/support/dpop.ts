@@ -1,4 +1,4 @@
-// A client with a key of its own (RFC 9449), whose proofs and requests tests can make as wrong as they like.
+// A DPoP client (RFC 9449) whose proofs can be wrong in any way.
 import { createHash, randomBytes } from 'node:crypto';
 import {
   calculateJwkThumbprint,
@@ -24,11 +24,11 @@ export type ProofKey = {
   alg: string;
   jwk: JWK;
   privateKey: CryptoKey;
-  /** What tokens that are bound to the key carry. */
+  /** The `jkt` of tokens bound to the key. */
   thumbprint: string;
 };
 
-/** What is said in place of the truth; undefined leaves it out. */
+/** Replaces members of the proof; undefined removes one. */
 export type ProofOverrides = { header?: Record<string, unknown>; claims?: Record<string, unknown> };
 
 export type ProvenRequest = { method?: string; url: string; token?: string | undefined };
@@ -56,7 +56,7 @@ export function createProof(
     .sign(privateKey, { crit: { x: true } });
 }
 
-/** A token request with a proof; `proof` in place of a fresh one. */
+/** A token request with `proof`, or with a new one. */
 export async function requestBound(
   key: ProofKey,
   server: Server,
@@ -91,7 +91,7 @@ export type BoundConnection = {
   refreshToken: string | undefined;
 };
 
-/** Everything from the connect link to tokens that are bound to the key. */
+/** Runs the flow from the connect link to tokens bound to the key. */
 export async function connectBound(
   system: System,
   { link }: { link: string },
@@ -106,7 +106,7 @@ export async function connectBound(
   return { key, link, server, client, accessToken, refreshToken };
 }
 
-/** With a proof, unless another one is given. */
+/** Refreshes with a new proof, unless one is given. */
 export function refreshBound(
   { key, server, client, refreshToken }: BoundConnection,
   { proof, token = refreshToken }: { proof?: string; token?: string | undefined } = {},
@@ -115,7 +115,7 @@ export function refreshBound(
   return requestBound(key, server, client, parameters, proof);
 }
 
-/** The claim of the access token that says which key it is bound to. */
+/** The confirmation claim (`cnf`) of the access token. */
 export function confirmationOf({ body }: TokenResponse): unknown {
   return decodeJwt(body.access_token ?? '').cnf;
 }
@@ -126,7 +126,7 @@ export function statusAndError({ status, body }: TokenResponse): [number, string
 
 const PING = { jsonrpc: '2.0', id: 1, method: 'ping' };
 
-/** A call with the token as DPoP and a fresh proof; `lies` are about the proof, `more` replaces headers. */
+/** A call with a bound token and a new proof; `lies` overrides members of the proof, `more` overrides headers. */
 export async function callBound(
   { key, link, accessToken }: Pick<BoundConnection, 'key' | 'link' | 'accessToken'>,
   { lies = {}, more = {} }: { lies?: ProofOverrides; more?: Record<string, string> } = {},

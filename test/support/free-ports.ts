@@ -1,16 +1,15 @@
-// Loopback ports that nothing listens on.
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-// Below the ports that the system gives to outgoing connections and to whoever listens on port 0, which would take them any time.
+// Below the ephemeral port range, from which the system could assign a port to another process at any time.
 const FIRST_PORT = 11_000;
 const PORTS_PER_WORKER = 9000;
 
-/** Every worker of a run has a range of its own and goes through it from somewhere, so that a port is not given again soon. */
+/** Each worker has its own range and starts at a random offset, so that a port is not reused soon. */
 const worker = Number(process.env.MOCHA_WORKER_ID ?? 0) % 2;
 let next = Math.floor(Math.random() * PORTS_PER_WORKER);
 
-/** `count` different ports. */
+/** Returns `count` different ports. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = [];
   while (ports.length < count) {

@@ -1,4 +1,4 @@
-// A GitHub that can be made to misbehave: its sign-in page is a redirect, its API says what the claim that runs wants.
+// A GitHub server whose responses tests control. Its sign-in page is a redirect.
 import { createServer, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { calculatePKCECodeChallenge } from 'openid-client';
@@ -7,7 +7,7 @@ import { listenOnLoopback } from './loopback-server.ts';
 type GithubResponse = { status?: number; body?: unknown };
 
 export type GithubBehaviour = {
-  /** In place of the right answer at a path, without the query. */
+  /** Overrides of the normal response, by path without the query. */
   responses?: Record<string, GithubResponse>;
   user?: object;
   emails?: { email: string; primary: boolean; verified: boolean }[];
@@ -17,9 +17,9 @@ export type GithubBehaviour = {
 export type Github = {
   issuer: string;
   setBehaviour: (behaviour: GithubBehaviour) => void;
-  /** Signs the person in: where the browser goes back to. */
+  /** Signs the person in; returns the URL of the callback. */
   approve: (authorization: URL) => URL;
-  /** The paths asked for, with the query. */
+  /** The requested paths, with the query. */
   requests: string[];
   exchanges: URLSearchParams[];
   stop: () => Promise<void>;
@@ -33,14 +33,14 @@ const EMAILS = [
   { email: 'ada@example.com', primary: true, verified: true },
 ];
 
-/** `port`: where it was before. */
+/** `port`: a port to reuse after a restart. */
 export async function startGithub(port = 0): Promise<Github> {
   const codes = new Map<string, URLSearchParams>();
   const requests: string[] = [];
   const exchanges: URLSearchParams[] = [];
   let behaviour: GithubBehaviour = {};
 
-  /** What it does not like it says with status 200, too. */
+  /** GitHub reports errors with status 200, too. */
   async function exchange(sent: URLSearchParams): Promise<GithubResponse> {
     exchanges.push(sent);
     const asked = codes.get(sent.get('code') ?? '');

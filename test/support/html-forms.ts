@@ -1,4 +1,4 @@
-// The forms of a page, read from its HTML: what a browser would offer to fill in and would send.
+// Reads forms from the HTML of a page and builds what a browser would submit.
 
 export type Control = {
   name: string;
@@ -9,7 +9,7 @@ export type Control = {
 
 export type Form = { action: URL; method: 'GET' | 'POST'; controls: Control[] };
 
-/** Values to send by control name: a string picks or types it, false leaves a box unticked. */
+/** Values by control name: a string selects or types it, false unticks a box. */
 export type FormValues = Record<string, string | false>;
 
 const TAG = /<(input|button)\b((?:[^>"']|"[^"]*"|'[^']*')*)>/gi;
@@ -32,7 +32,7 @@ export function parseForms(html: string, page: URL): Form[] {
   );
 }
 
-/** A list to choose from is read as a field with its chosen option in it. */
+/** Replaces a select element by an input with its selected option. */
 function withoutSelects(html: string): string {
   return html.replace(SELECT, (_whole, head: string, options: string) => {
     const all = options.match(OPTION) ?? [];
@@ -41,7 +41,7 @@ function withoutSelects(html: string): string {
   });
 }
 
-/** What is sent when the person fills in `filling` and presses the button it names. Throws when the form does not offer that. */
+/** The form data after filling in `filling` and pressing the button it names. Throws if the form has no such control or option. */
 export function fillForm(form: Form, filling: FormValues): URLSearchParams {
   for (const [name, value] of Object.entries(filling)) requireOffered(form, name, value);
   const sent = new URLSearchParams();

@@ -1,4 +1,4 @@
-// An identity provider that vouches for people (ID-JAG): signs assertions of any content, publishes its keys, and exchanges ID tokens (RFC 8693).
+// An ID-JAG issuer: signs assertions with any content, publishes its keys, and exchanges ID tokens (RFC 8693).
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -10,16 +10,16 @@ type Members = { [name: string]: unknown };
 export type IdJagIssuer = {
   issuer: string;
   jwksUri: string;
-  /** The key that it signs with. */
+  /** The current signing key. */
   jwk: () => JWK;
-  /** Signs the claims as they are; undefined leaves a member out. */
+  /** Signs the claims unchanged; undefined removes a member. */
   sign: (claims: Members, header?: Members) => Promise<string>;
-  /** Signs with another key from now on, and publishes no other. */
+  /** Replaces the signing key and publishes only the new one. */
   rotate: () => Promise<void>;
   stop: () => Promise<void>;
 };
 
-/** `claimsFor`: what its assertions say for a token exchange. */
+/** `claimsFor` returns the additional claims for a token exchange. */
 export async function startIdJagIssuer(
   claimsFor: (exchange: URLSearchParams) => Members = () => ({}),
 ): Promise<IdJagIssuer> {
@@ -57,7 +57,7 @@ async function makeKey() {
   return { privateKey, jwk };
 }
 
-/** What every assertion needs but audience, client and resource. */
+/** The claims of every assertion, except audience, client and resource. */
 export function validClaims(issuer: string) {
   const now = Math.floor(Date.now() / 1000);
   return { iss: issuer, sub: 'person-1', jti: randomUUID(), iat: now, exp: now + 300 };

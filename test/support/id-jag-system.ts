@@ -1,4 +1,4 @@
-// A Gatehouse that trusts two issuers of assertions (ID-JAG), and an app that presents what they sign.
+// A system that trusts two ID-JAG issuers, and clients that present their assertions.
 import { decodeJwt } from 'jose';
 import { type Connector, createConnector } from './management-api.ts';
 import { restoreClock } from './clock.ts';
@@ -22,7 +22,7 @@ const client = (id: string): Client => ({
   method: 'client_secret_basic',
   redirectUri: REDIRECT,
 });
-/** The first issuer may vouch for all but `UNVOUCHED`, the second for that one and `APP`. */
+/** The first issuer is trusted for all clients but `UNVOUCHED`, the second for `UNVOUCHED` and `APP`. */
 export const APP = client('app');
 export const OTHER = client('other-app');
 export const FORBIDDEN = client('forbidden');
@@ -30,7 +30,7 @@ export const UNVOUCHED = client('unvouched');
 
 export type Claims = { [name: string]: unknown };
 
-/** As settings have it. */
+/** The client as a member of `clients.preRegistered`. */
 export function preRegistered({ id, secret }: Client) {
   return { id, secret, name: `The ${id}`, redirectUris: [REDIRECT] };
 }
@@ -44,7 +44,7 @@ export type IdJagSystem = {
   connector: Connector;
 };
 
-/** One for all claims of the `describe` around it; use what it returns while a claim runs. */
+/** One system for all tests of the surrounding `describe`; call the returned functions while a test runs. */
 export function useIdJag() {
   let running: IdJagSystem | undefined;
   before(async () => {
@@ -58,11 +58,11 @@ export function useIdJag() {
     await Promise.all([running?.idp.stop(), running?.second.stop()]);
   });
   const setup = (): IdJagSystem => {
-    if (!running) throw new Error('the system runs only while a claim does');
+    if (!running) throw new Error('the system runs only during tests');
     return running;
   };
 
-  /** The claims of an assertion of the first issuer that is good. */
+  /** The claims of a valid assertion of the first issuer. */
   function claimsFor(sub: string, more: Claims = {}): Claims {
     const { system, idp, connector } = setup();
     const parties = { aud: system.auth, client_id: APP.id, resource: connector.link };
@@ -82,7 +82,7 @@ export function useIdJag() {
     return presentAssertion(await setup().idp.sign(claimsFor(sub, more)), APP, parameters);
   }
 
-  /** Throws when it is refused. */
+  /** Throws if the assertion is refused. */
   async function obtainToken(sub: string, more: Claims = {}, parameters: Parameters = {}) {
     const { body } = await signAndPresent(sub, more, parameters);
     if (!body.access_token) throw new Error(JSON.stringify(body));
@@ -90,7 +90,7 @@ export function useIdJag() {
     return { body, token: body.access_token, grantId: String(claims.grant_id), claims };
   }
 
-  /** As when the process died before it was noted that the assertion was used, and before `also` was written. */
+  /** Deletes the record of an assertion's use and the keys `also`, as if the process had ended before writing them. */
   async function forgetUse({ iss, jti }: Claims, ...also: string[]): Promise<void> {
     const { store } = await openSystemStore(setup().system);
     const keys = [`assertion:${String(iss)}\n${String(jti)}`, ...also];
@@ -101,7 +101,7 @@ export function useIdJag() {
   return { setup, claimsFor, presentAssertion, signAndPresent, obtainToken, forgetUse };
 }
 
-/** Of a trusted issuer, unless the settings give it another. */
+/** The id of a trusted issuer, unless the settings set another. */
 export function idOf(issuer: string): string {
   return new URL(issuer).host;
 }

@@ -1,4 +1,4 @@
-// A Gatehouse with one identity provider, and browsers on their way there and back.
+// A system with one identity provider.
 import { expect } from 'chai';
 import { createConnector, type Connector } from './management-api.ts';
 import {
@@ -30,7 +30,7 @@ type Running = {
   client: Client;
 };
 
-/** One for all claims of the `describe` around it; use what it returns while a claim runs. */
+/** One system for all tests of the surrounding `describe`; call the returned functions while a test runs. */
 export function useIdentityProvider() {
   let running: Running | undefined;
   before(async () => {
@@ -49,12 +49,12 @@ export function useIdentityProvider() {
   });
 
   const setup = (): Running => {
-    if (!running) throw new Error('the system runs only while a claim does');
+    if (!running) throw new Error('the system runs only during tests');
     return running;
   };
   const newBrowser = () => openBrowser([setup().system.auth]);
 
-  /** To the identity provider; `callback` is where it sends the browser afterwards. */
+  /** Goes to the identity provider; `callback` is the URL to which it sends the browser. */
   async function redirectToProvider(browser: Browser, more: Record<string, string> = {}) {
     const { provider, server, client, connector } = setup();
     const { url, verifier } = authorizeUrl(server, client, { resource: connector.link });
@@ -72,7 +72,7 @@ export function useIdentityProvider() {
     return page;
   }
 
-  /** Whether the browser would go to the identity provider again. */
+  /** Whether the browser has a session, so that it would not be sent to the identity provider. */
   async function isSignedIn(browser: Browser): Promise<boolean> {
     const { server, client, connector } = setup();
     const { url } = authorizeUrl(server, client, { resource: connector.link });

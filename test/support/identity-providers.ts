@@ -1,4 +1,4 @@
-// A Gatehouse with several identity providers, one of which nobody reaches, and browsers on their way there and back.
+// A system with several identity providers, one of which is unreachable.
 import { expect } from 'chai';
 import { createConnector, type Connector } from './management-api.ts';
 import {
@@ -35,7 +35,7 @@ type Running = {
   client: Client;
 };
 
-/** One for all claims of the `describe` around it; use what it returns while a claim runs. */
+/** One system for all tests of the surrounding `describe`; call the returned functions while a test runs. */
 export function useIdentityProviders() {
   let running: Running | undefined;
   before(async () => {
@@ -49,7 +49,7 @@ export function useIdentityProviders() {
     running = { example, partners, github, system, connector, server, client };
   });
   const setup = (): Running => {
-    if (!running) throw new Error('the system runs only while a claim does');
+    if (!running) throw new Error('the system runs only during tests');
     return running;
   };
   beforeEach(() => {
@@ -66,7 +66,7 @@ export function useIdentityProviders() {
 
   const newBrowser = () => openBrowser([setup().system.auth]);
 
-  /** `more` are parameters of the authorization request. */
+  /** `more` are additional parameters of the authorization request. */
   async function startAuthorization(browser: Browser, more: Record<string, string> = {}) {
     const { server, client, connector } = setup();
     const parameters = { resource: connector.link, scope: 'full' };
@@ -80,11 +80,11 @@ export function useIdentityProviders() {
     return browser.submit(page, { provider: id });
   }
 
-  /** Where the provider sends the browser back to. */
+  /** The callback to which the provider sends the browser. */
   function callbackFrom(id: string, departure: URL): URL {
     const { example, partners, github } = setup();
     if (id === 'github') return github.approve(departure);
-    // An ID token of the other one would be for this sign-in, too.
+    // The other provider issues an ID token for this sign-in, too.
     partners.approve(departure);
     return example.approve(departure);
   }

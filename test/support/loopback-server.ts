@@ -1,15 +1,14 @@
-// A server on 127.0.0.1, listening until it is stopped, whoever is still connected.
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export type LoopbackServer = {
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   origin: string;
   stop: () => Promise<void>;
 };
 
-/** `port`: any when it is 0. */
+/** `port` 0 means any. */
 export async function listenOnLoopback(server: Server, port = 0): Promise<LoopbackServer> {
   await once(server.listen(port, '127.0.0.1'), 'listening');
   return {

@@ -1,16 +1,16 @@
-// The server as a process that ends: by itself, or when it has said what was waited for.
+// Runs the server as a child process.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { nodeArguments } from './node-arguments.ts';
 
 export type ExitResult = { code: number | null; stdout: string; stderr: string };
 
-/** Runs the server until it ends by itself, or has printed `last` and was told to stop. */
+/** Runs the server until it ends, or until it has printed `last` and was stopped. */
 export function runServer(environment: Record<string, string>, last = /$^/): Promise<ExitResult> {
   return runServerWhile(environment, last, async () => {});
 }
 
-/** Runs the server, does `use` once it has printed `ready`, and tells it to stop. Rejects with what `use` rejects with. */
+/** Runs the server, calls `use` once it has printed `ready`, and stops it. Rejects if `use` rejects. */
 export async function runServerWhile(
   environment: Record<string, string>,
   ready: RegExp,

@@ -1,4 +1,4 @@
-// What an administrator does in tests, over the management API.
+// A client of the management API.
 import { z } from 'zod';
 import type { Level } from '../../src/permission-level.ts';
 import type { System } from './system.ts';
@@ -51,7 +51,7 @@ export async function revokeConnector(system: System, id: string): Promise<void>
   await requestManagement(system, 'DELETE', `/connectors/${id}`);
 }
 
-/** Of a connector that is revoked or expired. */
+/** The connector must be revoked or expired. */
 export async function deleteConnector(system: System, id: string): Promise<void> {
   await requestManagement(system, 'POST', `/connectors/${id}/delete`);
 }
@@ -80,7 +80,7 @@ export async function showGrant(system: System, id: string): Promise<Grant> {
   return grant.parse(await requestManagement(system, 'GET', `/grants/${id}`));
 }
 
-/** The first page; `query` as the management API takes it. */
+/** Returns the first page. */
 export async function listGrants(system: System, query: Record<string, string>) {
   const page = z.object({ items: z.array(grant), next: z.string().optional() });
   return page.parse(
@@ -94,7 +94,7 @@ export async function readAudit(system: System): Promise<AuditItem[]> {
   return page.parse(await requestManagement(system, 'GET', '/audit?limit=1000')).items;
 }
 
-/** A request to the management API; throws when it is refused. */
+/** Sends a request to the management API. Throws if it is refused. */
 export async function requestManagement(
   system: System,
   method: string,

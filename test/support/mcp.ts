@@ -1,4 +1,4 @@
-// Raw MCP requests over Streamable HTTP, as the 2025 revisions write them without a session.
+// Raw MCP requests over Streamable HTTP, in the form of the 2025 revisions without a session.
 import { z } from 'zod';
 
 const result = z.looseObject({
@@ -17,13 +17,13 @@ export type RpcResponse = {
   status: number;
   headers: Headers;
   text: string;
-  /** Undefined when what came back is not a JSON-RPC message. */
+  /** Undefined if the body is not a JSON-RPC message. */
   rpc: z.output<typeof rpcBody> | undefined;
 };
 
 export type CallOptions = { method?: string; headers?: Record<string, string> };
 
-/** POSTs one JSON-RPC message with the token as bearer; `token` undefined sends none. */
+/** POSTs one JSON-RPC message with the bearer token `token`, if there is one. */
 export async function call(
   link: string,
   token: string | undefined,
@@ -55,13 +55,13 @@ export function callTool(
   return call(link, token, { jsonrpc: '2.0', id: 1, method: 'tools/call', params });
 }
 
-/** True when the token is let in and the tool that everyone may call answers. */
+/** True if the token is accepted and a tool of the lowest level succeeds. */
 export async function isAccepted(link: string, token: string | undefined): Promise<boolean> {
   const { status, rpc } = await callTool(link, token, 'club_overview');
   return status === 200 && rpc?.result !== undefined && rpc.result.isError !== true;
 }
 
-/** The body itself, or the data of the last event when the answer is a stream. */
+/** Parses the body, or the data of the last event if the response is a stream. */
 function readMessage(text: string): RpcResponse['rpc'] {
   const data = text
     .match(/^data: ?(.+)$/gm)

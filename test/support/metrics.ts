@@ -1,4 +1,4 @@
-// Reads /metrics as Prometheus would: names with labels, and numbers.
+// Reads and parses /metrics.
 import type { System } from './system.ts';
 
 export type Sample = { name: string; labels: Record<string, string>; value: number };
@@ -16,7 +16,7 @@ export async function readMetrics(system: System): Promise<Sample[]> {
   return parseMetrics(await readMetricsText(system));
 }
 
-/** Throws on a line that Prometheus would not read. */
+/** Throws on a line that Prometheus would reject. */
 export function parseMetrics(text: string): Sample[] {
   return text
     .split('\n')
@@ -35,7 +35,7 @@ function labelsIn(text: string): Record<string, string> {
   );
 }
 
-/** All samples of this name with these labels, added up. */
+/** The sum of all samples with this name and these labels. */
 export function sumOf(
   samples: readonly Sample[],
   name: string,

@@ -1,4 +1,4 @@
-// Settings with which people and clients come as often as they like, for loads that make more of them than anybody should from one address.
+// Settings without rate limits, for load from one address.
 
 const NO_LIMIT = { perAddress: '9999999/1h', inAll: '9999999/1h' };
 

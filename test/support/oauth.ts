@@ -1,4 +1,4 @@
-// A small OAuth client that hands back raw answers, so that tests can send what no library would (RFC 6749, 7591, 7636, 8707, 9728).
+// A small OAuth client that returns raw responses and can send invalid requests (RFC 6749, 7591, 7636, 8707, 9728).
 import { createHash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 
@@ -54,7 +54,7 @@ export type AuthMethod = 'none' | 'client_secret_basic' | 'client_secret_post';
 export type Client = { id: string; secret?: string; method: AuthMethod; redirectUri: string };
 export type Parameters = Record<string, string | string[] | undefined>;
 
-/** From the connect link alone: challenge, protected resource metadata, authorization server metadata. */
+/** Discovers challenge, protected resource metadata and authorization server metadata from the connect link. */
 export async function discover(link: string): Promise<Discovery> {
   const refused = await fetch(link, { method: 'POST', body: '{}' });
   await refused.text();
@@ -78,7 +78,7 @@ export async function register(server: Server, metadata: unknown): Promise<Regis
 
 export type Authorization = { url: URL; verifier: string; state: string };
 
-/** An authorization request with a fresh verifier and state. `more` adds parameters, replaces them, or leaves them out (undefined). */
+/** An authorization request with a new verifier and state. `more` adds, replaces or removes (undefined) parameters. */
 export function authorizeUrl(
   server: Server,
   client: Client,
@@ -105,7 +105,7 @@ export function challengeOf(verifier: string): string {
   return createHash('sha256').update(verifier).digest('base64url');
 }
 
-/** Redeems the code that came back in `callback`. */
+/** Redeems the code in `callback`. */
 export function exchange(
   server: Server,
   client: Client,
@@ -150,14 +150,14 @@ export async function requestToken(
   return answer(response, tokenBody);
 }
 
-/** Headers and body of a request with which the client says who it is. */
+/** Headers and body of a request with client authentication. */
 export function authenticated(client: Client, parameters: Parameters) {
   const headers: Record<string, string> =
     client.method === 'client_secret_basic' ? { authorization: basic(client) } : {};
   return { headers, body: form({ ...credentials(client), ...parameters }) };
 }
 
-/** The SDKs do not encode id and secret before base64 as RFC 6749 section 2.3.1 asks; ours are made of plain characters. */
+/** Like the SDKs, skips the percent-encoding of RFC 6749 section 2.3.1; our ids and secrets need none. */
 function basic({ id, secret = '' }: Client): string {
   return `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`;
 }

@@ -1,4 +1,4 @@
-// Run as $BROWSER by a client under test: opens the URL it is given, signs in as Ada, approves, and follows the answer to the client.
+// Runs as $BROWSER of a client under test: opens the URL, signs in as Ada, approves, and follows the redirect to the client.
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isLevel } from '../../src/permission-level.ts';
@@ -6,10 +6,10 @@ import { openBrowser } from './browser.ts';
 
 const [, , url = ''] = process.argv;
 const origins = process.env.TEST_ORIGINS?.split(',') ?? [];
-/** Holds the level to pick this one time; without it the page's own choice is sent. */
+/** A file with the level to pick once; without it the page's default is sent. */
 const levelFile = process.env.TEST_LEVEL_FILE ?? '';
 
-// A person reads the page. Clients count on that, and lose an answer that comes before they wait for it.
+// Clients expect a delay and miss a redirect that arrives before they listen for it.
 await delay(500);
 const level = existsSync(levelFile) ? readFileSync(levelFile, 'utf8') : undefined;
 rmSync(levelFile, { force: true });

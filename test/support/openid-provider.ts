@@ -1,4 +1,4 @@
-// An OpenID provider that can be made to misbehave: what it signs, says about a person and answers with is up to the claim that runs.
+// An OpenID provider whose signatures, claims and responses tests control.
 import { createServer, type RequestListener } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
@@ -6,25 +6,25 @@ import { listenOnLoopback } from './loopback-server.ts';
 import type { SystemOptions } from './system.ts';
 
 export type Behaviour = {
-  /** Over the right ones. */
+  /** Override the normal claims. */
   claims?: JWTPayload;
-  /** `none`: unsigned. `stranger`: by a key that is not published. `secret`: with the secret of the client. */
+  /** `none`: unsigned. `stranger`: with a key that is not published. `secret`: with the client secret. */
   signature?: 'ours' | 'stranger' | 'none' | 'secret';
   userinfo?: { status: number; body: object };
   tokenStatus?: number;
-  /** Over the members of the token answer. */
+  /** Override members of the token response. */
   tokens?: object;
-  /** In place of the right answer at a path. */
+  /** Overrides of the normal response, by path. */
   responses?: Record<string, RequestListener>;
 };
 
 export type OpenIdProvider = {
   issuer: string;
   setBehaviour: (behaviour: Behaviour) => void;
-  /** Signs the person in: where the browser goes back to. */
+  /** Signs the person in; returns the URL of the callback. */
   approve: (authorization: URL) => URL;
   requests: string[];
-  /** What the token endpoint was sent. */
+  /** The forms sent to the token endpoint. */
   exchanges: URLSearchParams[];
   stop: () => Promise<void>;
 };
@@ -34,7 +34,7 @@ export const OPENID_CLIENT = {
   clientSecret: 'the-secret-of-the-client-that-is-long-enough',
 };
 
-/** Settings with which people sign in there, and nowhere else; `file` and `settings` come on top. */
+/** Settings with this provider as the only one; `file` and `settings` take precedence. */
 export function openIdSettings(
   { issuer }: OpenIdProvider,
   file: object,
@@ -112,7 +112,7 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
   };
 }
 
-/** As `approve` does for one person, also in another process: the code says who signed in, and for which request. */
+/** Like `approve`, for any person and process: the code contains subject and nonce. */
 export function approveAs(sub: string, { searchParams }: URL): URL {
   const nonce = searchParams.get('nonce') ?? '';
   const code = Buffer.from(JSON.stringify({ sub, nonce })).toString('base64url');
@@ -121,7 +121,7 @@ export function approveAs(sub: string, { searchParams }: URL): URL {
   return callback;
 }
 
-/** Gatehouse tries its client with a code that does not exist. */
+/** Gatehouse checks its client credentials with a code that does not exist. */
 function isOurs(code: string): boolean {
   return Buffer.from(code, 'base64url').toString().startsWith('{');
 }

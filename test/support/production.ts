@@ -1,4 +1,4 @@
-// A whole Gatehouse in production, in this process: https addresses, and the plain listeners that a proxy would pass requests to.
+// A production system in this process: https public addresses, and plain http listeners as behind a proxy.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,9 +14,9 @@ export const MANAGEMENT_KEY = 'management-key-of-the-tests-0123456789';
 export type HostName = 'auth' | 'resource' | 'management';
 
 export type Production = {
-  /** As a proxy passes it on, with the host's own name unless the headers have another. */
+  /** Sends a request as a proxy would, with the host's own name unless the headers have another. */
   request(host: HostName, request?: RawRequest): Promise<RawResponse>;
-  /** The path of a connect link. */
+  /** Resolves to the path of a new connect link. */
   createLink(): Promise<string>;
   stop(): Promise<void>;
 };

@@ -1,4 +1,4 @@
-// One HTTP request exactly as written, for what `fetch` corrects on the way: paths, Host, bodies without a length.
+// One HTTP request exactly as given, for what `fetch` normalizes: paths, Host, bodies without a length.
 import { once } from 'node:events';
 import { request, type IncomingHttpHeaders } from 'node:http';
 
@@ -6,7 +6,7 @@ export type RawResponse = { status: number; headers: IncomingHttpHeaders; body: 
 
 export type RawRequest = {
   method?: string;
-  /** As it goes on the wire, not normalised. */
+  /** Sent without normalization. */
   path?: string;
   headers?: Record<string, string | string[]>;
   /** Sent chunk by chunk, without Content-Length. */
@@ -14,7 +14,7 @@ export type RawRequest = {
   signal?: AbortSignal;
 };
 
-/** `base` says where to connect; on loopback addresses only. */
+/** `base` is the address to connect to, on loopback. */
 export async function rawRequest(base: string, options: RawRequest = {}): Promise<RawResponse> {
   const { hostname, port } = new URL(base);
   const { method = 'GET', path = '/', headers = {}, chunks = [], signal } = options;
@@ -28,7 +28,7 @@ export async function rawRequest(base: string, options: RawRequest = {}): Promis
     agent: false,
     ...(signal ? { signal } : {}),
   });
-  // A server that refuses early closes while we still write; the answer is read all the same.
+  // A server that refuses early closes while we are still writing; its response is read anyway.
   sent.on('error', () => {});
   const answered = once(sent, 'response');
   for (const chunk of chunks) sent.write(chunk);

@@ -1,4 +1,4 @@
-// Clients of every kind with their redirect addresses, and what a link with another one leads to.
+// Clients of every kind with their redirect addresses, and requests with other redirect addresses.
 import { expect } from 'chai';
 import { createConnector, type Connector } from './management-api.ts';
 import { REDIRECT_URI, registerClient } from './connection.ts';
@@ -21,7 +21,7 @@ const documents = [
   [MIXED, ['https://mixed.example/cb', 'http://remote.example/cb', 'https://evil.example/cb']],
 ] as const;
 
-/** One for all claims of the `describe` around it; use what it returns while a claim runs. */
+/** One system for all tests of the surrounding `describe`; call the returned functions while a test runs. */
 export function useRedirects() {
   const system = useSystem({
     file: {
@@ -43,7 +43,7 @@ export function useRedirects() {
   });
 
   const target = () => {
-    if (!connector || !server) throw new Error('the system runs only while a claim does');
+    if (!connector || !server) throw new Error('the system runs only during tests');
     return { connector, server };
   };
   const newClient = (...more: [method?: Client['method'], redirectUri?: string]) =>
@@ -51,7 +51,7 @@ export function useRedirects() {
   const authorizationUrl = (client: Client, more: Parameters = {}) =>
     authorizeUrl(target().server, client, { resource: target().connector.link, ...more }).url;
 
-  /** One answer, not followed: what a stranger's link makes the server do. */
+  /** Requests the URL without following a redirect. */
   async function fetchWithoutRedirects(url: URL, cookie = '') {
     const response = await fetch(url, {
       redirect: 'manual',
@@ -89,7 +89,7 @@ export function useRedirects() {
   };
 }
 
-/** The client with a document at `id`. */
+/** The client whose metadata document is at `id`. */
 export const publishedClient = (id: string): Client => ({
   id,
   method: 'none',

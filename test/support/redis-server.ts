@@ -1,4 +1,4 @@
-// Starts real redis-server processes for tests: own port, own folder, and nothing kept unless a folder is given.
+// Starts redis-server processes, each with its own port and directory.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -13,7 +13,7 @@ export type RedisServer = {
   url: string;
   port: number;
   pid: number;
-  /** Ends the process, at once unless told otherwise, and resolves when it is gone; what it held is lost, unless it has a folder to keep it in. */
+  /** Ends the process and resolves when it has ended. Data is lost unless `dataDir` is set. */
   stop(signal?: 'SIGKILL' | 'SIGTERM'): Promise<void>;
   kill(signal: NodeJS.Signals): void;
 };
@@ -22,15 +22,15 @@ const START_TIMEOUT_MS = 10_000;
 const MAX_ATTEMPTS = 5;
 
 export type RedisOptions = {
-  /** Come first, because that is where a configuration file goes. */
+  /** Come first, because a configuration file must be the first argument. */
   args?: string[];
-  /** A free one unless given. */
+  /** A free port by default. */
   port?: number;
-  /** Every write is appended to a file here, and the next server with this folder starts with it. */
+  /** Enables the append-only file in this directory, which the next server with the same directory loads. */
   dataDir?: string;
 };
 
-/** Resolves when PING is answered. */
+/** Resolves when the server answers PING. */
 export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
   for (let attempt = 1; ; attempt++) {
     try {

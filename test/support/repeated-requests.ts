@@ -1,6 +1,4 @@
-// The same request many times over, and what it was answered with.
-
-/** Every request waits for the answer to the one before. */
+/** Sends the requests one after another and returns their statuses. */
 export async function statuses(requests: (() => Promise<Response>)[]): Promise<number[]> {
   const found: number[] = [];
   for (const request of requests) {
@@ -11,6 +9,6 @@ export async function statuses(requests: (() => Promise<Response>)[]): Promise<n
   return found;
 }
 
-/** `request` is told which one it is, from 0. */
+/** `request` receives the index, from 0. */
 export const times = (count: number, request: (n: number) => Promise<Response>) =>
   Array.from({ length: count }, (_, n) => () => request(n));

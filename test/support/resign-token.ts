@@ -1,4 +1,4 @@
-// Tokens of any content, signed by the very key that Gatehouse itself signs with.
+// Signs tokens of any content with the current signing key of a system.
 import { decodeJwt, decodeProtectedHeader, importJWK, type JWTPayload, SignJWT } from 'jose';
 import { loadSigningKeys, signingKey } from '../../src/keys/signing-keys.ts';
 import { openSystemStore } from './system-store.ts';
@@ -6,7 +6,7 @@ import type { System } from './system.ts';
 
 type Claims = { [name: string]: unknown };
 
-/** As `token`, with other claims and another header; undefined leaves a member out. */
+/** Signs `token` again with other claims and headers; undefined removes a member. */
 export async function resignToken(
   system: System,
   token: string,

@@ -1,10 +1,9 @@
-// A system that is started again where it was, with other settings.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { until } from '../store/condition.ts';
 import { startDeployment, type Deployment, type System } from './system.ts';
 
-/** `file` replaces top-level settings of the place's own file. Whatever ran there must have stopped. */
+/** Starts a stopped deployment again. `file` replaces top-level settings of its settings file. */
 export async function restartSystem(
   place: Deployment,
   file: Record<string, unknown>,
@@ -18,7 +17,7 @@ export async function restartSystem(
   return system;
 }
 
-/** `fetch` finds out only with its next request that connections from before are closed. */
+/** `fetch` notices only with its next request that earlier connections are closed. */
 async function untilReachable({ origins, management }: System): Promise<void> {
   for (const origin of [...origins, management])
     await until(`${origin} to answer`, async () => {

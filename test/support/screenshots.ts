@@ -51,7 +51,7 @@ async function saveSamples(chromium: Browser, url: string): Promise<string> {
   return directory;
 }
 
-/** Gray edges of letters in place of coloured ones keep the picture small. */
+/** Grayscale antialiasing keeps the file small. */
 async function saveConsentPage(chromium: Browser, url: string): Promise<string> {
   const page = await chromium.newPage({ viewport: { width: 640, height: 400 }, locale: 'en' });
   await page.goto(`${url}/readme`);

@@ -1,4 +1,4 @@
-// The official SDK clients, versions 1 and 2, which get from a connect link to tool calls on their own; the person is the scripted browser.
+// The official SDK clients, versions 1 and 2, from a connect link to tool calls; the person is the scripted browser.
 import {
   Client as ClientV2,
   type DpopSession,
@@ -17,12 +17,12 @@ import type { Browser, AuthorizeOptions } from './browser.ts';
 import type { AuthMethod } from './oauth.ts';
 
 export type SdkClient = {
-  /** The structured result of a tool. Throws what the SDK throws. */
+  /** Resolves to the structured result of a tool. Rejects with the error of the SDK. */
   callTool(name: string, given?: Record<string, unknown>): Promise<unknown>;
-  /** Hands over the answer of the sign-in that a call has ended with (`UnauthorizedError`), as an application does; then call again. */
+  /** Completes the sign-in after a call has failed with `UnauthorizedError`; then call again. */
   finishSignIn(): Promise<void>;
   protocolVersion(): string | undefined;
-  /** How often a person was asked. */
+  /** How often a person was asked to sign in. */
   signIns(): number;
   accessToken(): string | undefined;
   close(): Promise<void>;
@@ -32,9 +32,9 @@ export type SdkOptions = {
   browser: Pick<Browser, 'authorize'>;
   method: AuthMethod;
   authorize?: AuthorizeOptions;
-  /** Where the application publishes its metadata document; without one it registers. */
+  /** The URL of the client's metadata document; without one it registers. */
   clientMetadataUrl?: string;
-  /** Its key, with which version 2 proves who it is. */
+  /** The DPoP key of version 2. */
   dpop?: DpopSession;
 };
 
@@ -47,7 +47,7 @@ export type Sdk = {
 const INFO = { name: 'sdk-flow', version: '1.0.0' };
 export const REDIRECT_URL = 'http://127.0.0.1:7171/callback';
 
-/** Goes on until the SDK says it is connected. */
+/** Resolves when the SDK is connected. */
 export async function connectSdkV1(link: string, options: SdkOptions): Promise<SdkClient> {
   const person = createAuthProvider<DiscoveryV1>(options);
   const openTransport = () => new TransportV1(new URL(link), { authProvider: person.provider });
@@ -67,7 +67,7 @@ export async function connectSdkV1(link: string, options: SdkOptions): Promise<S
   };
 }
 
-/** As `connectSdkV1`; `mode` says which revisions of the protocol the client speaks. */
+/** Like `connectSdkV1`; `mode` selects the protocol revisions. */
 export async function connectSdkV2(
   link: string,
   mode: VersionNegotiationMode,
@@ -92,7 +92,7 @@ export async function connectSdkV2(
   };
 }
 
-/** Every version, with every habit it has about revisions of the protocol. */
+/** Every version in every mode. */
 export const SDKS: readonly Sdk[] = [
   { name: 'SDK v1', version: /^2025-/, connect: connectSdkV1 },
   {
@@ -106,7 +106,7 @@ export const SDKS: readonly Sdk[] = [
     connect: (link, options) => connectSdkV2(link, { pin: '2026-07-28' }, options),
   },
   {
-    name: 'SDK v2, whatever the server speaks',
+    name: 'SDK v2, automatic',
     version: /^2026-07-28$/,
     connect: (link, options) => connectSdkV2(link, 'auto', options),
   },
@@ -128,7 +128,7 @@ async function expectSignIn(
 type Tokens = { access_token: string; token_type: string; refresh_token?: string };
 type Information = { client_id: string; client_secret?: string };
 
-/** What both versions ask of an application, kept in memory. */
+/** The OAuth client provider that both versions require, in memory. */
 function createAuthProvider<Discovery>(options: SdkOptions) {
   const { browser, method, authorize, clientMetadataUrl, dpop } = options;
   let information: Information | undefined;
@@ -156,7 +156,7 @@ function createAuthProvider<Discovery>(options: SdkOptions) {
     codeVerifier: () => verifier,
     saveDiscoveryState: (given: Discovery) => void (discovery = given),
     discoveryState: () => discovery,
-    /** What the SDK was told is over; without this it would present it again and again. */
+    /** Deletes invalid credentials; otherwise the SDK would present them again. */
     invalidateCredentials: (which: 'all' | 'client' | 'tokens' | 'verifier' | 'discovery') => {
       if (which === 'all' || which === 'client') information = undefined;
       if (which === 'all' || which === 'tokens') tokens = undefined;

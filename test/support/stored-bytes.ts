@@ -1,11 +1,11 @@
-// Everything a store holds, byte for byte as it lies there, seen from beside the system.
+// Reads the raw contents of a store, past the system.
 import { DatabaseSync } from 'node:sqlite';
 import { Redis } from 'ioredis';
 
-/** The name of the record, and of its field or entry where it has any, with the bytes in it. */
+/** The name of the record, with its field or entry if there is one. */
 export type StoredBytes = { name: string; bytes: Buffer };
 
-/** `address` as GATEHOUSE_STORE says it; only records whose name begins with `prefix`. */
+/** `address` has the form of GATEHOUSE_STORE; returns only records whose name starts with `prefix`. */
 export async function readStoredBytes(address: string, prefix = ''): Promise<StoredBytes[]> {
   const all = address.startsWith('sqlite:')
     ? readSqlite(address.slice('sqlite:'.length))

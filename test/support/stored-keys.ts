@@ -1,9 +1,9 @@
-// What is in a store, seen from beside the system: how many keys of each kind there are (what follows the kind is hidden).
+// Counts the keys of a store by kind, past the system. The rest of a key is a hash.
 import { DatabaseSync } from 'node:sqlite';
 import { Redis } from 'ioredis';
 import type { System } from './system.ts';
 
-/** By kind, for example `client`; without the counters of rate limits, which every request may add to. */
+/** By kind, for example `client`; without rate limit counters, which any request may add. */
 export async function countStoredKeys({ storeAddress }: System): Promise<Record<string, number>> {
   const names = storeAddress.startsWith('sqlite:')
     ? namesInSqlite(storeAddress.slice('sqlite:'.length))

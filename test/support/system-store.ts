@@ -1,4 +1,4 @@
-// The store of a running system, opened a second time with its root secret, as somebody who has both could.
+// Opens the store of a running system with its root secret.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openStore } from '../../src/store/open.ts';

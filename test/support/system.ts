@@ -1,4 +1,4 @@
-// A whole Gatehouse in this process, on free ports, with a store and a data directory of its own.
+// A complete system in this process, on free ports, with its own store and data directory.
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,42 +16,42 @@ export type StoreKind = (typeof STORES)[number];
 
 export type SystemOptions = {
   store?: StoreKind;
-  /** A store that is there already, as GATEHOUSE_STORE says it; nothing happens to it at the end. */
+  /** An existing store in the form of GATEHOUSE_STORE; it is not removed at the end. */
   storeAddress?: string;
-  /** Environment variables beside those that say where everything is. */
+  /** Additional environment variables. */
   settings?: Record<string, string>;
   /** Replaces top-level settings of config/development.yaml. */
   file?: Record<string, unknown>;
-  /** Gets what is logged, from `info` on. */
+  /** Receives log lines of level `info` and above. */
   log?: LogLine[];
 };
 
 export type LogLine = Record<string, unknown>;
 
-/** Where a system is and how to get at it; the same however often it is stopped and started there. */
+/** Addresses and credentials of a system, which do not change when it restarts. */
 export type SystemInfo = {
   auth: string;
   resource: string;
   management: string;
-  /** The origins a browser moves among: authorization server, resource server, identity provider. */
+  /** The origins that a browser visits: authorization server, resource server, identity provider. */
   origins: string[];
   managementKey: string;
   dataDir: string;
-  /** Where the store is, as GATEHOUSE_STORE says it. */
+  /** In the form of GATEHOUSE_STORE. */
   storeAddress: string;
 };
 
 export type System = SystemInfo & {
-  /** Stalls the database, and lets it go on: connections stay, nothing answers. Only with Redis. */
+  /** Pauses and resumes the Redis process, keeping its connections open. */
   signalStore(signal: 'SIGSTOP' | 'SIGCONT'): void;
   stop(): Promise<void>;
 };
 
-/** Addresses, data directory and store of a system that does not run yet, or not any more. */
+/** Addresses, data directory and store of a system that is not running. */
 export type Deployment = {
   facts: SystemInfo;
   environment: Record<string, string>;
-  /** Removes the data directory, and the store when it came with the place. */
+  /** Removes the data directory, and the store if it was created with it. */
   release(): Promise<void>;
   signalStore: System['signalStore'];
 };
@@ -74,7 +74,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
   }
 }
 
-/** In this process; `stop` leaves data and store where they are. */
+/** Starts the deployment in this process; `stop` keeps its data and store. */
 export async function startDeployment(
   { facts, environment, signalStore }: Deployment,
   settings: Record<string, string> = {},
@@ -134,7 +134,7 @@ async function addressesIn(dataDir: string, store: string, file: Record<string, 
   return { environment, urls: { auth, resource, management, origins } };
 }
 
-/** One system for all claims of the `describe` around it; hand the result to whatever needs it while a claim runs. */
+/** One system for all tests of the surrounding `describe`; call the returned function while a test runs. */
 export function useSystem(options: SystemOptions = {}): () => System {
   let system: System | undefined;
   before(async () => {
@@ -143,12 +143,12 @@ export function useSystem(options: SystemOptions = {}): () => System {
   afterEach(restoreClock);
   after(() => system?.stop());
   return () => {
-    if (!system) throw new Error('the system runs only while a claim does');
+    if (!system) throw new Error('the system runs only during tests');
     return system;
   };
 }
 
-/** The same claims on every store. */
+/** Runs the same tests on every store. */
 export function onEachStore(
   title: string,
   claims: (system: () => System) => void,

@@ -1,10 +1,10 @@
-// What a client asks about tokens it holds: end this one (RFC 7009), what is this one (RFC 7662). Raw answers.
+// Requests to the revocation (RFC 7009) and introspection (RFC 7662) endpoints, with raw responses.
 import type { Client } from './oauth.ts';
 
 export type Credentials = Pick<Client, 'id' | 'secret' | 'method'>;
 export type TokenEndpointResponse = { status: number; headers: Headers; text: string };
 
-/** Without a client there is no authentication at all. */
+/** Without a client there is no client authentication. */
 export async function postToken(
   endpoint: string,
   client: Credentials | undefined,

@@ -1,11 +1,11 @@
-// A proxy that adds an access token to every request, for programs that know nothing of OAuth.
+// A proxy that adds an access token to every request, for programs without OAuth.
 import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export type TokenProxy = { url: string; close(): Promise<void> };
 
-/** Only its own name is replaced by that of the link: any other `Host`, and every other header, goes on as it came. */
+/** Replaces only its own name in `Host` by that of the link; any other `Host` and every other header is forwarded unchanged. */
 export async function openTokenProxy(link: string, token: string): Promise<TokenProxy> {
   const target = new URL(link);
   const server = createServer((req, res) => {

@@ -1,4 +1,4 @@
-// A collector of traces (OTLP over HTTP, in JSON) that remembers all it was sent, and can be made to misbehave.
+// An OTLP trace collector (HTTP, JSON) that records everything it receives and can be made to fail.
 import { createServer, type IncomingHttpHeaders, type RequestListener } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { until } from '../store/condition.ts';
@@ -13,26 +13,26 @@ export type ReceivedSpan = {
   attributes: Record<string, unknown>;
   links: { traceId: string; spanId: string }[];
   isError: boolean;
-  /** Of the service. */
+  /** Resource attributes. */
   service: Record<string, unknown>;
 };
 
 export type TraceCollector = {
   endpoint: string;
   spans: () => ReceivedSpan[];
-  /** What was sent, byte for byte. */
+  /** The raw bodies. */
   bodies: readonly string[];
   requests: readonly { path: string; headers: IncomingHttpHeaders }[];
-  /** From now on every delivery is answered like this; undefined: as it should be. */
+  /** Handles every export from now on; undefined restores the normal response. */
   respondWith: (listener: RequestListener | undefined) => void;
-  /** Waits for a span like this, or for as many as `count`. */
+  /** Waits for a span that matches. */
   find: (like: (span: ReceivedSpan) => boolean, what: string) => Promise<ReceivedSpan>;
-  /** Everything of a trace whose request is over. */
+  /** All spans of the trace. */
   traceOf: (span: ReceivedSpan) => ReceivedSpan[];
   stop: () => Promise<void>;
 };
 
-/** Settings with which traces are on and come here soon. */
+/** Settings that enable traces and export them here soon. */
 export function traceSettings({
   endpoint,
 }: Pick<TraceCollector, 'endpoint'>): Record<string, string> {
@@ -43,7 +43,7 @@ export function traceSettings({
   };
 }
 
-/** `port`: any when it is 0. */
+/** `port` 0 means any. */
 export async function startTraceCollector(port = 0): Promise<TraceCollector> {
   const bodies: string[] = [];
   const received: ReceivedSpan[] = [];

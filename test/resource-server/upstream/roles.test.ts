@@ -34,7 +34,7 @@ describe('A resource server in a separate process', () => {
 
   it('the published keys verify its caller header, also after an immediate rotation', async () => {
     const [, system] = parts;
-    if (!system) throw new Error('the system runs only while a claim does');
+    if (!system) throw new Error('the system runs only during tests');
     const before = await connectPerson(system, 'operations');
     expect((await call(before.link, before.token, PING)).status).to.equal(200);
     const { store } = await openSystemStore(system);

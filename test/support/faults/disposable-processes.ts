@@ -1,11 +1,11 @@
-// Processes to be killed in the middle of a token request: each has its own way to Redis, on which any command can be held up.
+// Processes that a test kills during a token request. Each has its own Redis proxy, which can hold any command.
 import { rawRequest } from '../raw-request.ts';
 import { type GatehouseProcess, startGatehouseProcess } from '../scale-out/gatehouse-process.ts';
 import { type RedisProxy, startRedisProxy } from './redis-proxy.ts';
 
 export type DisposableProcess = { proxy: RedisProxy; process: GatehouseProcess; host: string };
 
-/** `environment` is that of the system which the process becomes a part of. */
+/** `environment` is that of the system that the process joins. */
 export async function startDisposableProcess(
   environment: Record<string, string>,
   redis: { port: number },
@@ -29,7 +29,7 @@ async function close({ process, proxy }: DisposableProcess): Promise<void> {
   await proxy.close();
 }
 
-/** `take` hands over a process that runs, and has the next one started meanwhile. */
+/** `take` returns a running process and starts the next one in advance. */
 export async function useDisposableProcesses(
   start: () => Promise<DisposableProcess>,
   use: (take: () => Promise<DisposableProcess>) => Promise<void>,
@@ -49,8 +49,8 @@ export async function useDisposableProcesses(
 }
 
 /**
- * Sends a token request and kills the process before its first command for Redis (`point` 0), or when Redis carried out the command of that
- * number and the answer is still on its way. Resolves to that command, or to undefined when the request needs fewer and was granted.
+ * Sends a token request and kills the process before its first Redis command (`point` 0), or when Redis has run command number `point` and
+ * the reply is pending. Resolves to that command, or to undefined if the request succeeds with fewer commands.
  */
 export async function killAtCommand(
   { proxy, process, host }: DisposableProcess,

@@ -1,4 +1,4 @@
-// One request of every kind, from people and clients who are in the middle of something.
+// One request of every kind, from people and clients with work in progress.
 import { openBrowser, type Step } from '../browser.ts';
 import { connect, obtainCode, redeem, registerClient } from '../connection.ts';
 import { callTool } from '../mcp.ts';
@@ -8,7 +8,7 @@ import { revoke } from './load.ts';
 
 export type Statuses = Record<keyof typeof KINDS, number>;
 
-/** Whether a request of this kind reads or writes what is stored, or neither as long as its connector and grant were read a moment ago. */
+/** Whether a request reads or writes the store, or neither if its connector and grant are cached. */
 const KINDS = {
   refresh: 'writes',
   exchange: 'writes',
@@ -28,7 +28,7 @@ const KINDS = {
 
 type Kind = (typeof KINDS)[keyof typeof KINDS];
 
-/** What is expected while only some kinds of requests can be answered. */
+/** The expected statuses while only some kinds of store access work. */
 export function statusesWhen(works: readonly Kind[]): Statuses {
   const all = Object.entries(KINDS).map(([request, kind]) => [
     request,
@@ -38,9 +38,9 @@ export function statusesWhen(works: readonly Kind[]): Statuses {
 }
 
 export type EveryRequest = {
-  /** Sends them one after another. */
+  /** Sends the requests one after another. */
   send(): Promise<Statuses>;
-  /** What was begun before is brought to its end. Resolves to the statuses of the exchanges. */
+  /** Completes the flows in progress. Resolves to the statuses of the code exchanges. */
   finish(): Promise<number[]>;
 };
 
@@ -90,7 +90,7 @@ export async function prepareEveryRequest(
   };
 }
 
-/** Whoever left went on with a code. */
+/** A redirect to the client means that the request succeeded. */
 function statusOf(step: Step): number {
   return step.kind === 'page' ? step.status : 200;
 }

@@ -1,16 +1,16 @@
-// Everything that clients sent to a system and what they were told, with times: what the claims about faults are judged by.
+// A recording of all requests to a system with their responses and times, which invariants.ts checks.
 
-/** `began` and `ended` are milliseconds of a clock that nobody moves; `at` is seconds since the epoch by the one that tests move. */
+/** `began` and `ended` are in milliseconds of a monotonic clock; `at` is in seconds since the epoch, by the clock that tests move. */
 export type Exchange = {
   began: number;
   ended: number;
   at: number;
   method: string;
   url: URL;
-  /** The form that was sent; empty for every other body. */
+  /** The form body; empty for any other body. */
   form: URLSearchParams;
   bearer: string | undefined;
-  /** Undefined when the connection broke before an answer came. */
+  /** Undefined if the connection broke before a response. */
   answer: RecordedResponse | undefined;
 };
 
@@ -22,11 +22,11 @@ export type RecordedResponse = {
 
 export type History = {
   exchanges: readonly Exchange[];
-  /** Ends the recording. */
+  /** Stops recording. */
   stop(): void;
 };
 
-/** Records every `fetch` of this process to one of `origins`, from now on. */
+/** Records every `fetch` of this process to one of `origins` from now on. */
 export function recordHistory(origins: readonly string[]): History {
   const exchanges: Exchange[] = [];
   const original = globalThis.fetch;
@@ -60,12 +60,12 @@ export function recordHistory(origins: readonly string[]): History {
   };
 }
 
-/** Its answer has no end that could be waited for. */
+/** The response does not end, so it cannot be awaited. */
 function isStream({ headers }: Request): boolean {
   return headers.get('mcp-method') === 'subscriptions/listen';
 }
 
-/** The JSON of an answer; undefined when it is something else. */
+/** The JSON body of a response, or undefined. */
 export function jsonOf(answer: RecordedResponse | undefined): Record<string, unknown> | undefined {
   try {
     return answer && JSON.parse(answer.text);

@@ -1,4 +1,4 @@
-// What must be true of every history, whatever went wrong meanwhile: each function lists in words what was not.
+// Properties that every history must have, whatever the fault. Each function returns descriptions of violations.
 import {
   claimsOf,
   type TokenFamilies,
@@ -10,13 +10,13 @@ import {
 import { type RecordedResponse, type Exchange, jsonOf } from './history.ts';
 
 export type Limits = {
-  /** Milliseconds within which everything is answered. */
+  /** The time limit of every request. */
   maxMs?: number;
-  /** Whether connections may break, because the process was killed. */
+  /** Whether connections may break because the process was killed. */
   connectionsMayBreak?: boolean;
 };
 
-/** Seconds after which a revoked token must be refused everywhere. */
+/** The time after which a revoked token must be refused everywhere. */
 const MAX_REVOCATION_SECONDS = 60;
 
 export function violations(
@@ -38,7 +38,7 @@ export function violations(
   return [...found, ...codesRedeemedTwice(exchanges)];
 }
 
-/** How a fault may look: 503 that says when to come back, in the form that whoever asked can read. */
+/** A server error must be 503 with `Retry-After`, in the format of the endpoint. */
 function malformedServerError(exchange: Exchange, answer: RecordedResponse): string[] {
   const { status, headers, text } = answer;
   const { pathname } = exchange.url;
@@ -65,14 +65,14 @@ function isPage(path: string): boolean {
   return /^\/(interaction|account|oauth\/authorize)(\/|$)/.test(path);
 }
 
-/** Of an OAuth error, or of one in JSON-RPC. */
+/** The code of an OAuth error or of a JSON-RPC error. */
 function codeIn(answer: RecordedResponse): unknown {
   const { error } = jsonOf(answer) ?? {};
   if (typeof error !== 'object' || error === null || !('data' in error)) return error;
   return (error.data as Record<string, unknown>).error;
 }
 
-/** No client is told that something is wrong with what it holds, unless there is. */
+/** A client error must have a reason: the token or code was really invalid. */
 function wrongRefusal(
   families: TokenFamilies,
   exchanges: readonly Exchange[],
@@ -97,7 +97,7 @@ function isUsedUp(
   return exchange.form.has('code') && exchanges.some((other) => mayHaveRedeemed(other, exchange));
 }
 
-/** A code is used up also when its first answer got lost on the way. */
+/** A code may also have been redeemed by a request whose response was lost. */
 function mayHaveRedeemed(other: Exchange, { began, form }: Exchange): boolean {
   const isEarlier = other.began < began && other.form.get('code') === form.get('code');
   return isEarlier && (!other.answer || other.answer.status !== 400);
@@ -118,7 +118,7 @@ function wasAskedToEnd(family: TokenFamily | undefined, { ended }: Exchange): bo
   return family !== undefined && family.endRequested < ended;
 }
 
-/** Token requests are judged by the store, so at once; calls by what was read of it a moment ago. */
+/** A revocation applies to token requests at once, and to calls once the cached record has expired. */
 function successAfterRevocation(
   families: TokenFamilies,
   exchange: Exchange,
@@ -144,7 +144,7 @@ function codesRedeemedTwice(exchanges: readonly Exchange[]): string[] {
   return twice.map((code) => `the code ${code} was redeemed twice`);
 }
 
-/** Refresh tokens that were answered and never presented, but for the newest of each family: past the grace none may work any more. */
+/** Refresh tokens that were issued and never presented, except the newest of each family; after the grace period none may work. */
 export function unusedRefreshTokens(exchanges: readonly Exchange[]): string[] {
   return familiesIn(exchanges)
     .all()

@@ -1,4 +1,4 @@
-// Clients at work: some refresh and call without rest, some connect anew, some connect and revoke what they got.
+// Clients under load: some refresh and call continuously, some connect, some connect and revoke.
 import { setTimeout as delay } from 'node:timers/promises';
 import { until } from '../../store/condition.ts';
 import { connect, type Connection } from '../connection.ts';
@@ -7,11 +7,11 @@ import { refresh } from '../oauth.ts';
 import type { System } from '../system.ts';
 
 export type Load = {
-  /** Every connection that nobody revoked, each with the last tokens it was given. */
+  /** Every connection that was not revoked, with its latest tokens. */
   connections: readonly Connection[];
-  /** Those whose revocation was acknowledged. */
+  /** Connections whose revocation was confirmed. */
   revoked: readonly Connection[];
-  /** Resolves when every one of the first clients began and ended `count` rounds more, however they went. */
+  /** Resolves when each steady client has completed `count` more rounds, with any result. */
   rounds(count: number): Promise<void>;
   stop(): Promise<void>;
 };
@@ -20,7 +20,7 @@ const PAUSE_MS = 10;
 const BASE_TIMEOUT_SECONDS = 20;
 const ROUND_TIMEOUT_SECONDS = 3;
 
-/** `steady` are connections to refresh and to call with. */
+/** `steady` are the connections that refresh and call. */
 export function startLoad(
   system: System,
   connector: { link: string },
@@ -31,7 +31,7 @@ export function startLoad(
   const revoked: Connection[] = [];
   const repeat = async (round: () => Promise<void>, onRound = () => {}) => {
     while (!stopped.signal.aborted) {
-      // What goes wrong is in the history.
+      // Errors are in the history.
       await round().catch(() => undefined);
       onRound();
       await delay(PAUSE_MS);
@@ -75,7 +75,7 @@ export function startLoad(
   };
 }
 
-/** As clients do: what was not answered with new tokens is tried again with the old ones. */
+/** Refreshes and calls; like a real client, it keeps the old tokens if the refresh fails. */
 export async function refreshAndCall(connection: Connection): Promise<void> {
   const { link, server, client } = connection;
   const { body } = await refresh(server, client, connection.refreshToken);
@@ -84,7 +84,7 @@ export async function refreshAndCall(connection: Connection): Promise<void> {
   await callTool(link, connection.accessToken, 'club_overview');
 }
 
-/** RFC 7009: all that came from the approval behind the refresh token. True when that was acknowledged. */
+/** RFC 7009: ends the grant of the refresh token. Resolves to true if the revocation was confirmed. */
 export async function revoke({ server, client, refreshToken }: Connection): Promise<boolean> {
   const body = new URLSearchParams({ client_id: client.id, token: refreshToken ?? '' });
   const response = await fetch(server.revocation_endpoint, { method: 'POST', body });

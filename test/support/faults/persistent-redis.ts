@@ -1,4 +1,4 @@
-// One Redis server that keeps its data and its port through stops, kills and restarts.
+// A Redis server that keeps its data and port across restarts.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,12 +8,12 @@ import { type RedisServer, startRedis } from '../redis-server.ts';
 export type PersistentRedis = {
   url: string;
   port: number;
-  /** Resolves when the process is gone. `SIGTERM` is the orderly way. */
+  /** Resolves when the process has ended. `SIGTERM` is a clean shutdown. */
   stop(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>;
-  /** Resolves when it answers, with all its data. `args` are for this server only. */
+  /** Resolves when the server responds with all its data. `args` apply to this start only. */
   start(args?: string[]): Promise<void>;
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void;
-  /** Sends one command beside the system under test, also while the server loads its data. */
+  /** Sends one command on its own connection, also while the server loads its data. */
   command(...words: [string, ...(string | number)[]]): Promise<unknown>;
   close(): Promise<void>;
 };

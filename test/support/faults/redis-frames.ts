@@ -1,10 +1,10 @@
-// Cuts a stream of bytes into the values of the Redis protocol (RESP2 and RESP3), without looking into replies.
+// Splits a byte stream into values of the Redis protocol (RESP2 and RESP3) without parsing them.
 
 const CRLF = '\r\n';
 const TEXTS = '$!=';
 const LISTS: Record<string, number> = { '*': 1, '~': 1, '>': 1, '%': 2 };
 
-/** Takes chunks as they come, and hands out complete values as their raw bytes. */
+/** Takes chunks and returns the raw bytes of each complete value. */
 export function createFrameParser(): (chunk: Buffer) => Buffer[] {
   let rest: Buffer = Buffer.alloc(0);
   return (chunk) => {
@@ -18,7 +18,7 @@ export function createFrameParser(): (chunk: Buffer) => Buffer[] {
   };
 }
 
-/** Where the value that starts at `start` ends; undefined when not all of it is here. */
+/** The end of the value that starts at `start`; undefined if it is incomplete. */
 function endOfValue(bytes: Buffer, start: number): number | undefined {
   const endOfLine = bytes.indexOf(CRLF, start);
   if (endOfLine < 0) return undefined;
@@ -40,12 +40,12 @@ function within(bytes: Buffer, end: number): number | undefined {
   return end <= bytes.length ? end : undefined;
 }
 
-/** RESP3: sent without being asked for, so it answers no command. */
+/** RESP3: a message that is not a reply to a command. */
 export function isPush(frame: Buffer): boolean {
   return frame[0] === '>'.charCodeAt(0);
 }
 
-/** The words of a command, which is a list of texts. */
+/** The arguments of a command, which is an array of bulk strings. */
 export function wordsOf(frame: Buffer): Buffer[] {
   const words: Buffer[] = [];
   let at = frame.indexOf(CRLF) + CRLF.length;

@@ -1,15 +1,15 @@
-// A proxy in front of Redis that decides about every single command: pass it, cut the connection, hold it up, or lose it.
+// A Redis proxy that decides about every command: pass it, cut the connection, hold it, or drop it.
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { isPush, createFrameParser, wordsOf } from './redis-frames.ts';
 
-/** `kind` is what stands before the colon in the key, such as `grant`; empty for a command without a key of ours. */
+/** `kind` is the part of the key before the colon, such as `grant`; empty for a command without such a key. */
 export type Command = { name: string; kind: string };
 
 /**
- * `cut`: the connection ends in the middle of the command, which never runs. `cut reply`: it runs, its answer is lost and the connection ends.
- * `hold`: it waits for `release` before it runs, with all that follows on the connection. `hold reply`: it runs, and its answer waits.
- * `drop`: from this command on nothing gets through, and the connection stays open.
+ * `cut` ends the connection in the middle of the command, which does not run. `cut reply` runs it and ends the connection without a reply.
+ * `hold` delays it, and everything after it on the connection, until `release`. `hold reply` runs it and delays the reply.
+ * `drop` discards this command and everything after it, and keeps the connection open.
  */
 export type Action = 'pass' | 'cut' | 'cut reply' | 'hold' | 'hold reply' | 'drop';
 
@@ -17,15 +17,15 @@ export type Rule = (command: Command) => Action;
 
 export type RedisProxy = {
   url: string;
-  /** Decides about every command from now on; without a rule all pass. */
+  /** Decides about every command from now on; without a rule all commands pass. */
   setRule(rule?: Rule): void;
-  /** Milliseconds that every answer is late from now on. */
+  /** Delays every reply by this time from now on. */
   delayReplies(milliseconds: number): void;
-  /** Resolves when something is held up. */
+  /** Resolves when a command or reply is held. */
   whenHeld(): Promise<void>;
-  /** Lets go what is held up, also for a client that is gone by now. */
+  /** Forwards what is held, also for a client that has disconnected. */
   release(): void;
-  /** Ends every connection, and takes no new one until `restore`. */
+  /** Ends every connection, and refuses new ones until `allowConnections`. */
   disconnect(): void;
   allowConnections(): void;
   close(): Promise<void>;
@@ -88,12 +88,12 @@ export async function startRedisProxy(target: { port: number }): Promise<RedisPr
   };
 }
 
-/** Both directions of one connection. Where one is held up, what comes later waits in line. */
+/** Proxies both directions of one connection. While a direction is held, its later data is queued. */
 function proxyConnection(state: State, client: Socket, upstream: Socket): void {
   const toUpstream = openQueue((bytes) => upstream.write(bytes));
   const toClient = openQueue((bytes) => client.write(bytes));
   const toClientLate = delayed(() => state.delay, toClient.send);
-  /** Of the commands whose answers are still to come. */
+  /** The actions of commands without a reply so far. */
   const fates: Action[] = [];
   let isDropped = false;
   const end = () => {
@@ -112,7 +112,7 @@ function proxyConnection(state: State, client: Socket, upstream: Socket): void {
     if (isDropped) return;
     if (fate === 'cut') return void upstream.end(frame.subarray(0, frame.length / 2), end);
     if (fate === 'hold') hold(toUpstream);
-    // In RESP3 a subscription is answered by a push.
+    // In RESP3 the reply to a subscription is a push message.
     if (!command.name.endsWith('subscribe')) fates.push(fate);
     toUpstream.send(frame);
   };
@@ -129,13 +129,13 @@ function proxyConnection(state: State, client: Socket, upstream: Socket): void {
   upstream.on('data', (chunk) => replies(chunk).forEach(answer));
   for (const socket of [client, upstream]) socket.on('error', () => undefined);
   upstream.on('close', end);
-  // What is held up still arrives, as it would from a network that is slow to deliver it.
+  // Held data still arrives, as it would on a slow network.
   client.on('close', () => toUpstream.whenIdle(() => upstream.end()));
 }
 
 type Queue = ReturnType<typeof openQueue>;
 
-/** A queue that can be stopped. */
+/** A queue that can be paused. */
 function openQueue(deliver: (bytes: Buffer) => void) {
   const queue: Buffer[] = [];
   let isStopped = false;
@@ -155,7 +155,7 @@ function openQueue(deliver: (bytes: Buffer) => void) {
   };
 }
 
-/** When a time is over the first in line is delivered, whosever it was: the delay may change, the order never does. */
+/** Delivers in order after the delay, which may change meanwhile. */
 function delayed(milliseconds: () => number, deliver: (bytes: Buffer) => void) {
   const late: Buffer[] = [];
   const deliverFirst = () => late.splice(0, 1).forEach(deliver);

@@ -1,4 +1,4 @@
-// A disk that can be filled up: a small file system in memory where one may be mounted, else a limit on the size of a process's files.
+// A disk that can be filled: a small tmpfs if mounting is allowed, else a limit on the file size of a process.
 import { spawnSync } from 'node:child_process';
 import { closeSync, openSync, readdirSync, rmSync, statSync, writeSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -7,7 +7,7 @@ import { join } from 'node:path';
 
 export type SmallDisk = {
   dir: string;
-  /** Leaves no room for the process `pid` to write any more than it has. */
+  /** Leaves the process `pid` no room to write. */
   fill(pid: number): void;
   free(pid: number): void;
   close(): Promise<void>;
@@ -46,7 +46,7 @@ function fillUp(file: string): void {
   }
 }
 
-/** Node ignores SIGXFSZ, so that a write beyond the limit is an error. */
+/** Node ignores SIGXFSZ, so a write beyond the limit fails with an error. */
 function limitedFiles(dir: string): SmallDisk {
   const limit = (pid: number, bytes: number | 'unlimited') =>
     require('prlimit', `--pid=${pid}`, `--fsize=${bytes}:unlimited`);

@@ -1,4 +1,4 @@
-// A system on a Redis server behind a proxy, with clients at work and everything they see on record.
+// A system on Redis behind a proxy, with clients under load and a recording of their requests.
 import { createConnector, type Connector } from '../management-api.ts';
 import { connect } from '../connection.ts';
 import { type Exchange, recordHistory } from './history.ts';
@@ -13,7 +13,7 @@ export type SystemUnderLoad = {
   proxy: RedisProxy;
   system: System;
   connector: Connector;
-  /** What clients and administrators sent so far, and what they were told. */
+  /** The requests of clients and administrators so far, with their responses. */
   history: readonly Exchange[];
   load: Load;
   close(): Promise<void>;

@@ -1,28 +1,28 @@
-// Which tokens of a history belong together: all that came from one code; and when somebody asked for their end.
+// Groups the tokens of a history by the code they came from, with the time at which each family was ended.
 import { type Exchange, jsonOf } from './history.ts';
 
-/** Times are those of the history, `began` and `ended`. */
+/** Times are `began` and `ended` of the history. */
 export type TokenFamily = {
-  /** Refresh tokens, in the order they were answered first. */
+  /** Refresh tokens in the order in which they were issued. */
   issued: Set<string>;
   presented: Set<string>;
-  /** The connect link that its access tokens are for. */
+  /** The connect link of its access tokens. */
   link: string | undefined;
-  /** When the first request to end it was sent: from then on a refusal is deserved. */
+  /** When the first request to end the family was sent; refusals are valid from then on. */
   endRequested: number;
-  /** When an end was acknowledged first: from then on nothing may be given. */
+  /** When the end was first confirmed; success is wrong from then on. */
   endConfirmed: number;
-  /** The same moment, in seconds of the clock that tests move. */
+  /** The same time in seconds of the clock that tests move. */
   endConfirmedAt: number;
 };
 
 export type TokenFamilies = {
-  /** Undefined for what never was a token of this history. */
+  /** Undefined for a value that is no token of this history. */
   of(token: string | null | undefined): TokenFamily | undefined;
   all(): TokenFamily[];
 };
 
-/** A token that was there before the history began starts a family of its own. */
+/** A token from before the history starts its own family. */
 export function familiesIn(exchanges: readonly Exchange[]): TokenFamilies {
   const byToken = new Map<string, TokenFamily>();
   const inOrder = exchanges.toSorted((a, b) => a.ended - b.ended);
@@ -39,7 +39,7 @@ export function isTokenRequest({ method, url }: Exchange): boolean {
   return method === 'POST' && url.pathname === '/oauth/token';
 }
 
-/** The code or refresh token of a token request. */
+/** The code or refresh token in a token request. */
 export function presentedIn({ form }: Exchange): string {
   return form.get('refresh_token') ?? form.get('code') ?? '';
 }
@@ -66,7 +66,7 @@ function addTokens(byToken: Map<string, TokenFamily>, exchange: Exchange): void 
   if (typeof access === 'string') family.link = String(claimsOf(access).aud);
 }
 
-/** The families that a request was meant to end: a revoked token's, or all of a revoked connector. */
+/** The families that a request should end: that of a revoked token, or all of a revoked connector. */
 function endedBy(
   byToken: Map<string, TokenFamily>,
   { method, url, form }: Exchange,
@@ -87,7 +87,7 @@ function markEnd(family: TokenFamily, { began, ended, at, answer }: Exchange): v
   family.endConfirmedAt = Math.min(family.endConfirmedAt, at);
 }
 
-/** Of a JWT, without checking it. */
+/** The claims of a JWT, without verification. */
 export function claimsOf(jwt: string): { aud?: unknown; exp?: number } {
   return JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString());
 }

@@ -1,19 +1,19 @@
-// Arrivals at a constant rate, whatever the answers take, as people come who know nothing of each other.
+// Open-loop load: arrivals at a constant rate, independent of response times.
 import { until } from '../../store/condition.ts';
 
 export type Arrivals = {
-  /** How many had to begin until now. */
+  /** The number of arrivals due so far. */
   due(): number;
-  /** Those of them that did not begin yet, because too many were under way. */
+  /** Due arrivals that have not started, because too many were under way. */
   behind(): number;
-  /** No more arrivals; resolves when those that began are through. */
+  /** Stops arrivals; resolves when those that started have finished. */
   stop(): Promise<void>;
 };
 
 const INTERVAL_MS = 5;
 const STOP_TIMEOUT_SECONDS = 60;
 
-/** What could not begin begins as soon as it can. `arrive` must not throw. */
+/** Starts delayed arrivals as soon as possible. `arrive` must not throw. */
 export function startArrivals(
   perSecond: number,
   atMost: number,

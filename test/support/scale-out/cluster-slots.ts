@@ -1,14 +1,14 @@
-// Moves slots of a Redis Cluster from one master to another while they are in use, as resharding does, step by step.
+// Moves slots of a Redis Cluster between masters while they are in use, as resharding does.
 import type { RedisNode } from '../../store/redis-topologies.ts';
 
-/** The slots of the keys of one kind that `node` holds. */
+/** The slots on `node` of keys of one kind. */
 export async function slotsOf({ raw }: RedisNode, kind: string): Promise<number[]> {
   const keys = await raw.keys(`${kind}:*`);
   const slots = await Promise.all(keys.map((key) => raw.call('CLUSTER', 'KEYSLOT', key)));
   return [...new Set(slots.map(Number))];
 }
 
-/** Key by key, so that for a while a slot is at both. `masters` are told at the end who has it. */
+/** Moves the keys one by one, so that the slot is on both nodes meanwhile. `masters` learn the new owner at the end. */
 export async function moveSlot(
   slot: number,
   [from, to]: [RedisNode, RedisNode],

@@ -1,4 +1,4 @@
-// The process of the constant load: its argument says what to do, its parent which processes are ready and when to stop.
+// The child process of constant-load.ts. Its argument is the input; the parent sends the ports of ready processes, and `stop`.
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { openListening } from '../../revocation/open-streams.ts';
@@ -12,7 +12,7 @@ import type { LoadCounts, Progress, LoadMessage, LoadInput } from './constant-lo
 import { openDirectFetch } from './direct-fetch.ts';
 import { startArrivals, type Arrivals } from './arrivals.ts';
 
-/** What somebody who is connected holds; `busy` while refreshing. */
+/** The state of a connected person; `busy` while refreshing. */
 type Person = Omit<Connection, 'browser' | 'scope'> & { calls: number; busy: boolean };
 
 const CONCURRENCY = 16;
@@ -97,7 +97,7 @@ async function inParallel<Item>(items: readonly Item[], act: (item: Item) => Pro
   await Promise.all(Array.from({ length: CONCURRENCY }, go));
 }
 
-/** Somebody new, with a new app and a new browser, from the link to the first call. */
+/** Connects a new person with a new client and browser, up to the first call. */
 async function connectAnew(): Promise<void> {
   const { link, origins } = input;
   const { server } = await discover(link);
@@ -118,7 +118,7 @@ async function connectAnew(): Promise<void> {
   done.flows += 1;
 }
 
-/** Each refreshes now and then, and calls with what it has meanwhile. */
+/** Calls, and refreshes first if it is time. */
 async function callInTurn(person: Person): Promise<void> {
   person.calls += 1;
   if (person.calls % input.callsPerRefresh === 0 && !person.busy) {
@@ -145,7 +145,7 @@ async function call({ link, accessToken }: Person): Promise<void> {
   done.calls += 1;
 }
 
-/** One stream, to its end. */
+/** Reads one stream to its end. */
 async function listen({ link, accessToken }: Person): Promise<void> {
   const stream = await openListening(link, accessToken);
   done.streams += 1;

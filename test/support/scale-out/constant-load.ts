@@ -1,4 +1,4 @@
-// People at work all the time, in a process of their own: some connect anew, some refresh and call, some wait for news over a stream that stays open.
+// Constant load from a child process: some people connect, some refresh and call, some hold a stream open.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -7,19 +7,19 @@ import type { ReadyPorts } from './direct-fetch.ts';
 import type { Processes } from './processes.ts';
 
 export type LoadOptions = {
-  /** Flows from the link to a first call, and calls of those who are connected. */
+  /** A flow goes from the connect link to a first call; calls are those of connected people. */
   flowsPerSecond: number;
   callsPerSecond: number;
-  /** How many call in turn, and how often each of them refreshes. */
+  /** The number of people who call in turn, and the number of calls between refreshes. */
   callers: number;
   callsPerRefresh: number;
   listeners: number;
   tool: { name: string; given: Record<string, unknown> };
-  /** Milliseconds within which everything is answered. */
+  /** The time limit of every request. */
   maxMs: number;
 };
 
-/** What was done and answered with 200, streams that were opened, and answers that said to come back later. */
+/** Successful operations, opened streams, and responses that asked to retry. */
 export type LoadCounts = {
   flows: number;
   refreshes: number;
@@ -29,42 +29,42 @@ export type LoadCounts = {
 };
 
 export type Progress = {
-  /** What had to begin until now, and how much of it did not. */
+  /** Arrivals due so far, and how many of them have not started. */
   due: { flows: number; calls: number };
   behind: number;
   done: LoadCounts;
-  /** How many are connected. */
+  /** The number of connected people. */
   people: number;
 };
 
 export type Report = Progress & {
-  /** When everybody who ever connected went on once more. */
+  /** Operations in the final round, in which every person refreshes and calls once. */
   afterStop: LoadCounts;
-  /** What went wrong, in words: the first of it. */
+  /** Descriptions of the first errors. */
   errors: string[];
 };
 
-/** What the process of the load is told at its start, and what it says. */
+/** The input of the child process, and its messages. */
 export type LoadInput = LoadOptions & { link: string; origins: string[]; readyPorts: ReadyPorts };
 export type LoadMessage = { progress?: Progress; report?: Report };
 
 export type ConstantLoad = {
-  /** Resolves when as many flows as this are through since now, and nothing is left behind, or a computer is too slow for that. */
+  /** Resolves when this many more flows have completed and no arrival is behind, or after a limit for slow machines. */
   waitForFlows(flows: number): Promise<void>;
-  /** No more arrivals; resolves when everybody went on once more. */
+  /** Stops arrivals; resolves after the final round. */
   stop(): Promise<Report>;
-  /** Ends the process. */
+  /** Ends the child process. */
   close(): Promise<void>;
 };
 
-/** What an answer leaves behind is gone soon, and seldom looked for. */
+/** Most garbage of a request is short-lived, so a large young generation saves collections. */
 const NODE_OPTIONS = ['--max-semi-space-size=64'];
 const PORTS_INTERVAL_MS = 50;
 const PROGRESS_TIMEOUT_SECONDS = 120;
 const MAX_BEHIND_MS = 60_000;
 const STOP_TIMEOUT_SECONDS = 300;
 
-/** Resolves when everybody who calls or listens is connected. */
+/** Resolves when everyone who calls or listens is connected. */
 export async function startConstantLoad(
   system: Processes,
   { link }: { link: string },
@@ -113,7 +113,7 @@ function startProcess(told: LoadInput) {
   child.on('message', (said: LoadMessage) => Object.assign(heard, said));
   return {
     tell: (message: ReadyPorts | 'stop') => child.connected && child.send(message),
-    /** What `find` finds in the latest that the process said. Throws how far it came when that takes too long. */
+    /** Waits until `find` returns a value for the latest message. Rejects with the progress on timeout. */
     async until<Value>(find: (heard: LoadMessage) => Value | undefined | false, seconds: number) {
       const look = () => {
         const found = find(heard);

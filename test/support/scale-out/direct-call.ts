@@ -1,4 +1,4 @@
-// A call to one process of several, past the balancer: what this process knows, and not another one.
+// Calls one of several processes directly, past the balancer.
 import { rawRequest } from '../raw-request.ts';
 import type { GatehouseProcess } from './gatehouse-process.ts';
 
@@ -9,7 +9,7 @@ const CALL = {
   params: { name: 'club_overview', arguments: {} },
 };
 
-/** The status with which `called` answers a call to `link` with this token. */
+/** Returns the status of a call of `link` with this token at the process `called`. */
 export async function statusAt(
   called: GatehouseProcess,
   link: string,

@@ -1,29 +1,29 @@
-// The fetch of clients with nothing but a balancer of connections before the processes, as a Kubernetes Service is one; it notes what may be wrong.
+// A fetch that balances connections over processes, as a Kubernetes Service does, and records responses that need checking.
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Agent, type buildConnector, type Dispatcher, request } from 'undici';
 import type { Exchange } from '../faults/history.ts';
 
-/** Where those that are ready listen, by the port of the public address. */
+/** Ports of ready processes by the port of the public address. */
 export type ReadyPorts = Record<string, readonly number[]>;
 
 export type DirectFetch = {
   fetch: typeof fetch;
-  /** What a checker of histories could object to, and every redeemed code: whatever else was answered at once and granted is forgotten. */
+  /** Responses that a check of the history could object to, and every redeemed code; other fast successes are not kept. */
   exchanges: readonly Exchange[];
-  /** Answers of 503 with `Retry-After`, after which the same was asked again. */
+  /** The number of 503 responses with `Retry-After`, after which the request was repeated. */
   retries(): number;
 };
 
-/** Connections come and go as people do, so that whoever just started gets its share. */
+/** Connections are replaced regularly, so that a new process gets its share. */
 const MAX_REQUESTS_PER_CONNECTION = 100;
-/** Shorter than processes drain: a client that uses a connection again which was idle for longer may find it closed. */
+/** Shorter than the drain time of processes, because a client may find an idle connection closed. */
 const IDLE_TIMEOUT_MS = 500;
 
 /**
- * Only a refused connection is tried elsewhere. `slow` are the milliseconds from which on an answer is noted. What it resolves to has of a
- * `Response` what the clients of the tests use.
+ * Only a refused connection is tried elsewhere. Responses slower than `slow` milliseconds are recorded. The responses have only the members
+ * of `Response` that the test clients use.
  */
 export function openDirectFetch(readyPorts: () => ReadyPorts, slow: number): DirectFetch {
   const exchanges: Exchange[] = [];
@@ -108,13 +108,13 @@ function readRequest(url: URL, { method = 'GET', headers, body, signal }: Reques
   return { sent, options };
 }
 
-/** Its answer has no end that could be waited for. */
+/** The response does not end, so it cannot be awaited. */
 function isStream(sent: Record<string, string>, answered: Headers): boolean {
   const isStream = answered.get('content-type')?.startsWith('text/event-stream');
   return sent['mcp-method'] === 'subscriptions/listen' && isStream === true;
 }
 
-/** The same reading as that of a `Headers`, without the work of making one for each answer. */
+/** Reads like `Headers`, without the cost of creating one for each response. */
 function readHeaders({ headers }: Dispatcher.ResponseData): Headers {
   const all = (name: string) => [headers[name] ?? []].flat();
   const has = (name: string) => all(name).length > 0;
@@ -122,7 +122,7 @@ function readHeaders({ headers }: Dispatcher.ResponseData): Headers {
   return { get, has, getSetCookie: () => all('set-cookie') } as unknown as Headers;
 }
 
-/** Every flow begins with a challenge. */
+/** Every flow starts with a challenge, so a 401 without a token needs no check. */
 function mustBeChecked({ began, ended, form, bearer, answer }: Exchange, slow: number): boolean {
   if (!answer || ended - began > slow || form.has('code')) return true;
   return answer.status >= 400 && (answer.status !== 401 || bearer !== undefined);

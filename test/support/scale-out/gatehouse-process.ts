@@ -1,26 +1,26 @@
-// One Gatehouse as a process of its own, behind public addresses that belong to somebody else.
+// One Gatehouse process of a larger system.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { until } from '../../store/condition.ts';
 import { freePorts } from '../free-ports.ts';
 
-/** The hosts of a process, as the GATEHOUSE_…_LISTEN variables call them. */
+/** The hosts of a process, as in the GATEHOUSE_…_LISTEN variables. */
 export const HOSTS = ['AUTH', 'RESOURCE', 'MANAGEMENT', 'DEVELOPMENT_IDP'] as const;
 export type HostName = (typeof HOSTS)[number];
 
 export type GatehouseProcess = {
   pid: number;
   ports: Record<HostName, number>;
-  /** Those of its roles. */
+  /** The hosts of its roles. */
   hosts: readonly HostName[];
-  /** The last lines it printed or logged. */
+  /** The last lines of standard output and error. */
   output(): string;
   isRunning(): boolean;
   isReady(): Promise<boolean>;
-  /** Asks it to stop (SIGTERM) and resolves to its exit code, null when it did not end by itself. */
+  /** Sends SIGTERM and resolves to the exit code, or null if the process was killed. */
   stop(): Promise<number | null>;
-  /** Ends it at once, whatever it is doing. */
+  /** Sends SIGKILL. */
   kill(): Promise<void>;
 };
 
@@ -30,12 +30,12 @@ const ROLES: Record<string, readonly HostName[]> = {
   management: ['MANAGEMENT'],
 };
 const SOURCE = join(import.meta.dirname, '../../../src');
-/** As `npm start` does: several that start at once keep the computer busy. */
+/** With the compile cache, as `npm start` does. */
 const START = ['--import', join(SOURCE, 'compile-cache.js'), join(SOURCE, 'main.ts')];
 const START_TIMEOUT_SECONDS = 60;
 const MAX_OUTPUT_CHARACTERS = 20_000;
 
-/** Resolves when it is ready. It listens on free ports, except where `environment` says where. */
+/** Resolves when the process is ready. It listens on free ports, unless `environment` sets them. */
 export async function startGatehouseProcess(
   environment: Record<string, string>,
 ): Promise<GatehouseProcess> {

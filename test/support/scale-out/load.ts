@@ -1,4 +1,4 @@
-// Connected clients that never rest: each refreshes and calls in turn, keeps what it gets, and every answer is noted.
+// Connected clients that refresh and call in a loop; every response is recorded.
 import { setTimeout as delay } from 'node:timers/promises';
 import { until } from '../../store/condition.ts';
 import type { Connection } from '../connection.ts';
@@ -9,17 +9,17 @@ export type LoadResponse = {
   what: 'refresh' | 'call';
   client: number;
   status: number;
-  /** What was said besides the status. */
+  /** The error, or the text of a failed call. */
   detail: string;
-  /** Milliseconds, as in `performance.now()`. */
+  /** Milliseconds of `performance.now()`. */
   startedMs: number;
 };
 
 export type Load = {
   responses: readonly LoadResponse[];
-  /** Resolves when every client had a refresh and a call answered with 200 that began after now. */
+  /** Resolves when every client has had a successful refresh and call that started after now. */
   waitForProgress(seconds?: number): Promise<void>;
-  /** Resolves when nothing is under way any more. */
+  /** Resolves when no request is pending. */
   stop(): Promise<void>;
 };
 
@@ -45,7 +45,7 @@ export function startLoad(connections: readonly Connection[]): Load {
     }
   };
   const working = Promise.all(connections.map(work));
-  // A client that cannot go on is found by `goesOn` and thrown by `stop`.
+  // `waitForProgress` times out if a client fails, and `stop` rejects with its error.
   working.catch(() => undefined);
 
   return {
@@ -64,7 +64,7 @@ export function startLoad(connections: readonly Connection[]): Load {
   };
 }
 
-/** What was neither granted nor put off with the words that make clients wait: a list to be empty. */
+/** Responses that were neither successful nor a 503 that tells the client to wait. */
 export function unexpectedResponses(responses: readonly LoadResponse[]): LoadResponse[] {
   return responses.filter(({ what, status, detail }) => {
     if (status === 200) return false;

@@ -1,4 +1,4 @@
-// Several Gatehouse processes that are one system: one store, one secret, one set of public addresses, requests taken in turn.
+// Several Gatehouse processes with one store, secret and set of public addresses, behind balancers.
 import { setTimeout as delay } from 'node:timers/promises';
 import { createDeployment, type System, type SystemOptions } from '../system.ts';
 import {
@@ -11,19 +11,19 @@ import { type BalancedResponse, type Balancer, startBalancer } from './round-rob
 
 export type Processes = System & {
   running(): GatehouseProcess[];
-  /** Resolves when requests go to one more process, which may be told something else than the others. */
+  /** Resolves when requests also go to a new process, which may have its own settings. */
   add(settings?: Record<string, string>): Promise<GatehouseProcess>;
-  /** Where a host listens at those that say they are ready; when none does at all, because somebody has to answer. */
+  /** The ports of ready processes for this host, or of all running ones if none is ready. */
   readyPorts(host: HostName): readonly number[];
-  /** Every answer that went through the balancers, oldest first. */
+  /** Every response through the balancers, oldest first. */
   responses: readonly (BalancedResponse & { host: HostName })[];
   output(): string;
 };
 
 export type ProcessesOptions = SystemOptions & {
-  /** Of each kind. */
+  /** The number of processes of each kind. */
   count?: number;
-  /** What the processes of each kind are told besides: one kind, which is told nothing, unless there are others. */
+  /** The additional settings of each kind; one kind without any by default. */
   kinds?: readonly Record<string, string>[];
 };
 
@@ -32,8 +32,8 @@ const PROBE_INTERVAL_MS = 100;
 const START_TIMEOUT_MS = 120_000;
 
 /**
- * Resolves when all are ready. Each one plays every role, the development identity provider included, unless its kind says otherwise, on
- * ports of its own behind a balancer, but for hosts for which `settings` say where to listen.
+ * Resolves when all processes are ready. Each process has every role, including the development identity provider, unless its kind sets
+ * others, on its own ports behind a balancer. Hosts for which `settings` set a listener have no balancer.
  */
 export async function startProcesses(options: ProcessesOptions = {}): Promise<Processes> {
   const { count = 3, settings = {}, kinds = [{}] } = options;
@@ -99,7 +99,7 @@ function startingProcesses(environment: Record<string, string>) {
   };
 }
 
-/** One system for all claims of the `describe` around it. What the processes logged is shown when a claim fails. */
+/** One system for all tests of the surrounding `describe`. Prints the log of the processes if a test fails. */
 export function useProcesses(
   open: () => Promise<ProcessesOptions> | ProcessesOptions,
 ): () => Processes {
@@ -113,7 +113,7 @@ export function useProcesses(
   });
   after(() => processes?.stop());
   return () => {
-    if (!processes) throw new Error('the processes run only while a claim does');
+    if (!processes) throw new Error('the processes run only during tests');
     return processes;
   };
 }

@@ -1,28 +1,28 @@
-// A load balancer: every request goes to the next process, to another one when the connection is refused, and what is answered is looked at.
+// A load balancer: each request goes to the next process, or to another one if the connection is refused. Responses are inspected.
 import { once } from 'node:events';
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 
 export type BalancedResponse = {
-  /** The port of the process that answered. */
+  /** The port of the process that responded. */
   by: number;
   method: string;
   path: string;
   status: number;
-  /** What the database said, when that got into the answer. */
+  /** A Redis error that leaked into the response. */
   leak?: string;
 };
 
 export type Balancer = { close(): Promise<void> };
 
 const agent = new Agent({ keepAlive: true });
-// Clients of the tests must not find a connection closed that they kept.
+// Longer than test clients keep idle connections.
 const KEEP_ALIVE_MS = 120_000;
 const BAD_GATEWAY = 502;
 const REDIS_ERROR =
   /\b(CROSSSLOT|(MOVED|ASK) \d+|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|READONLY|LOADING|NOSCRIPT|ECONN\w+)\b.*/;
 
-/** Listens on `port` of this computer for as long as it is not closed. `ports` are those of the processes, in turn; more may come. */
+/** Listens on the loopback `port` until it is closed. `ports` returns those of the processes, which may change. */
 export async function startBalancer(
   port: number,
   ports: () => readonly number[],
@@ -73,7 +73,7 @@ async function pass(
   }
 }
 
-/** As it comes; what breaks on one side breaks on the other. */
+/** Pipes the stream; an error on one side ends the other. */
 async function passStream(answer: IncomingMessage, res: ServerResponse): Promise<void> {
   const { connection: _hop, 'transfer-encoding': _coding, ...headers } = answer.headers;
   res.writeHead(answer.statusCode ?? BAD_GATEWAY, headers).flushHeaders();
@@ -88,7 +88,7 @@ async function bodyOf(message: IncomingMessage): Promise<Buffer> {
 
 type Asked = { by: number; answer: IncomingMessage };
 
-/** A refused connection is the one failure after which nothing can have happened. */
+/** Only after a refused connection is it certain that the request was not processed. */
 async function requestFirstReachable(
   req: IncomingMessage,
   body: Buffer,
@@ -103,7 +103,7 @@ async function requestFirstReachable(
   }
 }
 
-/** The `Host` header goes on as it came: processes answer for their public address only. */
+/** Keeps the `Host` header, because processes accept only their public address. */
 async function ask(req: IncomingMessage, body: Buffer, port: number): Promise<IncomingMessage> {
   const { connection: _hop, 'transfer-encoding': _coding, ...headers } = req.headers;
   const sent = request({

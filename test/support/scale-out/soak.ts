@@ -1,2 +1,2 @@
-// How long the claims about several processes go on: briefly in every run of the tests, long when SOAK is set.
+// Tests of several processes run briefly by default, and long if SOAK is set.
 export const SOAK = Boolean(process.env.SOAK);

@@ -1,10 +1,10 @@
-// An MCP server of an operator that takes next to no time, so that the load is on what is before it.
+// An upstream MCP server with minimal work per request, for load tests.
 import { resultFor, event, json, stream } from './scripted-upstream.ts';
 import { type UpstreamHandler, startUpstream, type Upstream } from './upstream-server.ts';
 
 type Message = { id?: unknown; method?: string };
 
-/** It checks the caller as every one should, and remembers nothing. */
+/** Verifies the caller header and records nothing. */
 export function startFastUpstream(): Promise<Upstream> {
   return startUpstream(() => answer, { recordsNothing: true });
 }

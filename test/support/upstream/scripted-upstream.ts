@@ -1,9 +1,9 @@
-// An MCP server of an operator that answers what a test tells it to.
+// An upstream MCP server whose responses tests control.
 import type { ServerResponse } from 'node:http';
 import { type UpstreamHandler, startUpstream, type Upstream } from './upstream-server.ts';
 
 export type ScriptedUpstream = Upstream & {
-  /** From now on every request is answered like this. */
+  /** Handles every request from now on. */
   respondWith(handle: UpstreamHandler): void;
 };
 
@@ -12,7 +12,7 @@ export async function startScriptedUpstream(): Promise<ScriptedUpstream> {
   const upstream = await startUpstream(
     () =>
       (...call) =>
-        // What Gatehouse asks for itself is answered as ever.
+        // Gatehouse's own requests always get the normal response.
         (call[3].sub === 'gatehouse' ? echo : current)(...call),
   );
   return { ...upstream, respondWith: (handle) => void (current = handle) };
@@ -20,7 +20,7 @@ export async function startScriptedUpstream(): Promise<ScriptedUpstream> {
 
 type Request = { id?: unknown; method?: string };
 
-/** Answers every request with nothing in particular, and the rest with 202. */
+/** Responds to every request with an empty result, and to other messages with 202. */
 export const echo: UpstreamHandler = (_req, res, body) => {
   const requests = [body].flat().filter((message) => (message as Request)?.id !== undefined);
   if (requests.length === 0) return res.writeHead(202).end();
@@ -36,7 +36,7 @@ export function json(res: ServerResponse, body: unknown, status = 200): void {
   res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
-/** Begins a stream; each of `events` is written as it is. */
+/** Starts an event stream and writes each of `events` unchanged. */
 export function stream(res: ServerResponse, ...events: string[]): void {
   res.writeHead(200, { 'content-type': 'text/event-stream' });
   res.flushHeaders();
@@ -47,7 +47,7 @@ export function event(message: unknown): string {
   return `event: message\ndata: ${JSON.stringify(message)}\n\n`;
 }
 
-/** A message that opens nothing and needs no level. */
+/** A message that requires no level. */
 export const PING = { jsonrpc: '2.0', id: 1, method: 'ping' };
 
 export function toolCall(name: unknown, id: unknown = 1, given: object = {}): object {

@@ -1,4 +1,4 @@
-// The official SDK clients with a token in hand: what they list, call, follow and cancel, in one form for both versions.
+// The official SDK clients with an access token, behind one interface for both versions.
 import {
   Client as ClientV2,
   StreamableHTTPClientTransport as TransportV2,
@@ -10,10 +10,10 @@ export type CallOptions = { onProgress?: (progress: number) => void; signal?: Ab
 
 export type TokenClient = {
   listTools(): Promise<string[]>;
-  callTool(name: string, given?: Record<string, unknown>, following?: CallOptions): Promise<Result>;
+  callTool(name: string, given?: Record<string, unknown>, options?: CallOptions): Promise<Result>;
   sessionId(): string | undefined;
   protocolVersion(): string | undefined;
-  /** Tells the server that the session is over. */
+  /** Ends the session at the server. */
   terminate(): Promise<void>;
   close(): Promise<void>;
 };
@@ -27,14 +27,9 @@ export type ConnectWithToken = (link: string, token: string) => Promise<TokenCli
 
 const INFO = { name: 'token-client', version: '1.0.0' };
 
-/** Without undefined members, which exact optional types refuse. */
 function requestOptions({ onProgress, signal }: CallOptions) {
-  return {
-    ...(onProgress
-      ? { onprogress: ({ progress }: { progress: number }) => onProgress(progress) }
-      : {}),
-    ...(signal ? { signal } : {}),
-  };
+  const onprogress = ({ progress }: { progress: number }) => onProgress?.(progress);
+  return { ...(onProgress ? { onprogress } : {}), signal };
 }
 
 function requestInit(token: string) {
@@ -44,14 +39,14 @@ function requestInit(token: string) {
 export const connectV1: ConnectWithToken = async (link, token) => {
   const client = new ClientV1(INFO);
   const transport = new TransportV1(new URL(link), requestInit(token));
-  await client.connect(transport as Parameters<ClientV1['connect']>[0]);
+  await client.connect(transport);
   return {
     listTools: async () => (await client.listTools()).tools.map(({ name }) => name),
-    callTool: async (name, given = {}, following = {}) =>
+    callTool: async (name, given = {}, options = {}) =>
       (await client.callTool(
         { name, arguments: given },
         undefined,
-        requestOptions(following),
+        requestOptions(options),
       )) as Result,
     sessionId: () => transport.sessionId,
     protocolVersion: () => transport.protocolVersion,
@@ -68,8 +63,8 @@ export const connectV2 =
     await client.connect(transport);
     return {
       listTools: async () => (await client.listTools()).tools.map(({ name }) => name),
-      callTool: async (name, given = {}, following = {}) =>
-        (await client.callTool({ name, arguments: given }, requestOptions(following))) as Result,
+      callTool: async (name, given = {}, options = {}) =>
+        (await client.callTool({ name, arguments: given }, requestOptions(options))) as Result,
       sessionId: () => transport.sessionId,
       protocolVersion: () => client.getNegotiatedProtocolVersion(),
       terminate: () => transport.terminateSession(),

@@ -1,4 +1,4 @@
-// The operator's MCP server, built with version 1 of the SDK: sessions, event streams, the 2025 revisions.
+// An upstream MCP server built with SDK version 1: sessions, event streams, the 2025 revisions.
 import { randomUUID } from 'node:crypto';
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
@@ -27,8 +27,7 @@ async function openSession(gate: Gate, sessions: Map<string, StreamableHTTPServe
     onsessioninitialized: (id) => void sessions.set(id, transport),
     onsessionclosed: (id) => void sessions.delete(id),
   });
-  // Without exact optional types this is a `Transport`; with them its callbacks are not.
-  await serverFor(gate).connect(transport as Parameters<Server['connect']>[0]);
+  await serverFor(gate).connect(transport);
   return transport;
 }
 

@@ -1,4 +1,4 @@
-// The operator's MCP server, built with version 2 of the SDK: revision 2026-07-28 and, without sessions, the 2025 revisions.
+// An upstream MCP server built with SDK version 2: revision 2026-07-28 and, without sessions, the 2025 revisions.
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, Server } from '@modelcontextprotocol/server';
 import type { JWTPayload } from 'jose';

@@ -1,4 +1,4 @@
-// A whole Gatehouse in front of an MCP server of an operator.
+// A complete system in front of an upstream MCP server.
 import type { Level } from '../../../src/permission-level.ts';
 import { type Connector, createConnector } from '../management-api.ts';
 import { restoreClock } from '../clock.ts';
@@ -17,17 +17,17 @@ export type ConnectedPerson = {
 export type UpstreamSystem<Server extends Upstream = Upstream> = {
   system: System;
   upstream: Server;
-  /** Somebody who is connected at `level` through a link of the level `ceiling`: the same one whenever it is asked for. */
+  /** A person connected at `level` through a connector of the level `ceiling`; always the same one. */
   connected(level: Level, ceiling?: Level): Promise<ConnectedPerson>;
 };
 
 export type UpstreamSystemOptions = {
-  /** Of the upstream, besides its address and its tools. */
+  /** Additional settings of the upstream. */
   settings?: Record<string, unknown>;
   system?: Omit<SystemOptions, 'file'>;
 };
 
-/** One of each for all claims of the `describe` around it. */
+/** One system and upstream for all tests of the surrounding `describe`. */
 export function useUpstream<Server extends Upstream>(
   open: () => Promise<Server>,
   options: UpstreamSystemOptions = {},
@@ -47,7 +47,7 @@ export function useUpstream<Server extends Upstream>(
     await behind?.upstream.close();
   });
   return () => {
-    if (!behind) throw new Error('the system runs only while a claim does');
+    if (!behind) throw new Error('the system runs only during tests');
     return behind;
   };
 }
@@ -62,7 +62,7 @@ function connectOncePerLevel(system: System): UpstreamSystem['connected'] {
   };
 }
 
-/** Somebody new. */
+/** Connects a new person. */
 export async function connectPerson(
   system: System,
   level: Level,

@@ -1,4 +1,4 @@
-// An MCP server of an operator: it lets in whoever comes with a caller header that Gatehouse signed, and remembers all it was sent.
+// An upstream MCP server that verifies the caller header and records its requests.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -10,22 +10,22 @@ export type Received = {
   headers: IncomingMessage['headers'];
   body: unknown;
   caller: JWTPayload;
-  /** Resolves when the connection or the answer ended. */
+  /** Resolves when the connection or the response has ended. */
   closed: Promise<void>;
 };
 
 export type Upstream = {
   url: string;
-  /** Everything that came over the wire, as text. */
+  /** Everything received, as text. */
   wire: () => string;
   received: readonly Received[];
-  /** What Gatehouse asks for itself, which is not in `received`. */
+  /** Gatehouse's own requests, which are not in `received`. */
   discoveries: readonly Received[];
-  /** Calls that are under way at this moment. */
+  /** The number of calls of `wait` that are pending. */
   waiting: () => number;
-  /** Lets calls of `wait` that are under way end. */
+  /** Completes the pending calls of `wait`. */
   release(): void;
-  /** Makes it believe this authorization server. */
+  /** Accepts caller headers of this authorization server. */
   trustIssuer(issuer: string): void;
   close(): Promise<void>;
 };
@@ -37,7 +37,7 @@ export type UpstreamHandler = (
   caller: JWTPayload,
 ) => unknown;
 
-/** What the README tells operators to do. */
+/** Verifies the caller header as the README tells operators to. */
 async function verifyCaller(
   header: unknown,
   keys: ReturnType<typeof createRemoteJWKSet>,
@@ -54,11 +54,11 @@ async function verifyCaller(
 export type Gate = { wait(signal: AbortSignal): Promise<void> };
 
 export type UpstreamOptions = {
-  /** It remembers nothing, because too much is coming. */
+  /** Records nothing, for load tests. */
   recordsNothing?: boolean;
 };
 
-/** `open` gets the gate at which calls of the tool `wait` stand. */
+/** `open` receives the gate at which calls of the tool `wait` block. */
 export async function startUpstream(
   open: (gate: Gate) => UpstreamHandler,
   { recordsNothing = false }: UpstreamOptions = {},

@@ -1,8 +1,8 @@
-// The tools of the operator's MCP server in tests, without regard to the SDK that serves them.
+// The tools of the upstream MCP servers in tests, for both SDK versions.
 import type { JWTPayload } from 'jose';
 import type { Gate } from './upstream-server.ts';
 
-/** As the settings declare them; `undeclared` is left out. */
+/** The tools in the settings; `undeclared` is not among them. */
 export const DECLARED = [
   { name: 'whoami', level: 'analytics' },
   { name: 'wait', level: 'analytics' },
@@ -24,7 +24,7 @@ export type ToolCall = {
   progress: (progress: number, total: number) => Promise<void>;
 };
 
-/** `wait` says twice how far it is, then stands at the gate, and says so once more. */
+/** `wait` reports progress twice, blocks at the gate, and reports progress again. */
 export async function runTool(gate: Gate, call: ToolCall) {
   const { name, given, caller, signal, progress } = call;
   if (name === 'wait') {
