@@ -118,7 +118,7 @@ export async function authorizationServer(
     router,
     authorizationServerMetadata(settings.authUrl, {
       introspects,
-      takesAssertions: settings.authorization.trustedIssuers.length > 0,
+      acceptsAssertions: settings.authorization.trustedIssuers.length > 0,
     }),
     signingKeys.publicJwks,
   );

@@ -20,17 +20,17 @@ export const CLIENT_AUTH_METHODS = ['none', 'client_secret_basic', 'client_secre
 export const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 const ID_JAG_PROFILE = 'urn:ietf:params:oauth:grant-profile:id-jag';
 
-/** Optional capabilities. */
-export type Offers = {
+/** Features that depend on the settings. */
+export type OptionalFeatures = {
   /** Resource servers are configured for the introspection endpoint. */
   introspects: boolean;
   /** Trusted issuers are configured. Their names are not published. */
-  takesAssertions: boolean;
+  acceptsAssertions: boolean;
 };
 
 export function authorizationServerMetadata(
   authUrl: string,
-  { introspects, takesAssertions }: Offers,
+  { introspects, acceptsAssertions }: OptionalFeatures,
 ): Record<string, unknown> {
   return {
     issuer: authUrl,
@@ -45,9 +45,9 @@ export function authorizationServerMetadata(
     grant_types_supported: [
       'authorization_code',
       'refresh_token',
-      ...(takesAssertions ? [JWT_BEARER] : []),
+      ...(acceptsAssertions ? [JWT_BEARER] : []),
     ],
-    ...(takesAssertions ? { authorization_grant_profiles_supported: [ID_JAG_PROFILE] } : {}),
+    ...(acceptsAssertions ? { authorization_grant_profiles_supported: [ID_JAG_PROFILE] } : {}),
     code_challenge_methods_supported: ['S256'],
     token_endpoint_auth_methods_supported: [...CLIENT_AUTH_METHODS],
     revocation_endpoint_auth_methods_supported: [...CLIENT_AUTH_METHODS],

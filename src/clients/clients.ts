@@ -2,7 +2,7 @@
 import { KEEP, type Store } from '../store/store.ts';
 
 /** `usedAt` in seconds since the epoch. Absent until the first consent. */
-export type Used = { usedAt?: number };
+export type LastUse = { usedAt?: number };
 
 /** Members of RFC 7591. */
 export type ClientMetadata = {
@@ -10,12 +10,12 @@ export type ClientMetadata = {
   redirect_uris?: readonly string[] | undefined;
 };
 
-export type StoredClient<Metadata extends ClientMetadata = ClientMetadata> = Used & {
+export type StoredClient<Metadata extends ClientMetadata = ClientMetadata> = LastUse & {
   metadata: Metadata;
 };
 
 /** `freshUntil` in seconds since the epoch: later authorizations fetch the document again. */
-export type StoredDocument<Document extends ClientMetadata = ClientMetadata> = Used & {
+export type StoredDocument<Document extends ClientMetadata = ClientMetadata> = LastUse & {
   document: Document;
   freshUntil: number;
 };

@@ -8,7 +8,7 @@ import {
   commitReservedUse,
 } from '../connectors/connectors.ts';
 import { type Lifetimes, wasExchanged } from '../grants/grant-lifetime.ts';
-import { findListed, type Listed, listedGrants, type Owner } from '../grants/grant-lists.ts';
+import { findListed, type ListedGrant, listedGrants, type Owner } from '../grants/grant-lists.ts';
 import {
   type Tombstone,
   grantedLevel,
@@ -181,7 +181,7 @@ async function* grantsOf(
   { store, lifetimes, grantLifetime: lifetime, now }: ConnectionOptions,
   owner: Owner,
   after = '',
-): AsyncGenerator<Listed & { stored: StoredGrant }> {
+): AsyncGenerator<ListedGrant & { stored: StoredGrant }> {
   const listed = await listedGrants(store, owner, { lifetime, now: now() });
   const rest = listed.filter(({ place }) => place > after);
   while (rest.length > 0) {

@@ -8,7 +8,7 @@ import { findStoredGrant } from './grants.ts';
 export type Owner = { kind: 'account' | 'client' | 'connector'; id: string };
 
 /** A list entry. `createdAt` is the approval in seconds. `place` sorts by age as text and is the pagination cursor. */
-export type Listed = { id: string; createdAt: number; place: string };
+export type ListedGrant = { id: string; createdAt: number; place: string };
 
 const DAY = 86_400;
 /** A list has one set per quarter of approval, so that old sets expire as a whole. */
@@ -52,7 +52,7 @@ export async function listedGrants(
   store: Store,
   owner: Owner,
   { lifetime, now }: { lifetime: number; now: number },
-): Promise<Listed[]> {
+): Promise<ListedGrant[]> {
   const keys = quarters(lifetime, now).map((quarter) => setKey(owner, quarter));
   const sets = await Promise.all(keys.map((key) => store.members(key)));
   const places = sets.flat().filter((place) => PLACE.test(place));
@@ -75,7 +75,7 @@ export async function connectedClients(
 export async function findListed(
   store: Store,
   owner: Owner,
-  { id, createdAt, place }: Listed,
+  { id, createdAt, place }: ListedGrant,
   { lifetimes, now }: { lifetimes: Lifetimes; now: number },
 ): Promise<StoredGrant | undefined> {
   const stored = await findStoredGrant(store, id);
@@ -93,7 +93,7 @@ function wasNeverUsed(stored: StoredGrant, lifetimes: Lifetimes, now: number): b
   return isLive(stored) && !wasExchanged(stored) && endReason(stored, lifetimes, now) !== undefined;
 }
 
-function listed(place: string): Listed {
+function listed(place: string): ListedGrant {
   const [createdAt, id = ''] = place.split('.');
   return { id, createdAt: Number(createdAt), place };
 }

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { GrantRecord } from '../../src/grants/grant-record.ts';
 import { listGrant } from '../../src/grants/grant-lists.ts';
-import { createGrant, endGrant } from '../../src/grants/grants.ts';
+import { addGrant, endGrant } from '../../src/grants/grants.ts';
 import { createConnector } from '../../src/connectors/connectors.ts';
 import { clientKey, documentKey } from '../../src/clients/clients.ts';
 import { gatehouse, accessTo } from './command-line.ts';
@@ -35,7 +35,7 @@ describe('the commands for grants and clients', () => {
     };
     await listGrant(store, GRANT, owners, { lifetime: 90 * 86_400, now: NOW });
     const client = { name: clientName, redirectHost: 'app.example.com' };
-    await createGrant(store, GRANT, { connector, client, grant }, LIFETIMES, NOW);
+    await addGrant(store, GRANT, { connector, client, grant }, LIFETIMES, NOW);
     await store.update<GrantRecord>(`grant:${GRANT}`, (record) => {
       if (!record) throw new Error('it was just made');
       const refresh = { payload: { iat: NOW }, generation: 0, turns: [] };

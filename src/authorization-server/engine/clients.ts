@@ -1,7 +1,7 @@
 // The engine's Client model. A client expires soon unless a person approves it, and later once it is no longer used.
 import { createHash } from 'node:crypto';
 import type { Adapter, AdapterPayload } from 'oidc-provider';
-import { CLIENT_ID, clientKey, type StoredClient, type Used } from '../../clients/clients.ts';
+import { CLIENT_ID, clientKey, type StoredClient, type LastUse } from '../../clients/clients.ts';
 import { cachedReader, type CachedReader, type CacheLifetimes } from '../../store/cached-reader.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 
@@ -65,13 +65,13 @@ export function secretDigest(secret: string): string {
   return createHash('sha256').update(secret).digest('base64url');
 }
 
-export type ClientRecords<T extends Used> = CachedReader<T> & {
+export type ClientRecords<T extends LastUse> = CachedReader<T> & {
   /** Extends the lifetime of a record, if it exists, at most once a day or once per tenth of a shorter lifetime. */
   touch: (id: string) => Promise<void>;
 };
 
 /** Reads records of registered clients or metadata documents through a cache. Their TTL depends on their last use. */
-export function clientRecords<T extends Used>(
+export function clientRecords<T extends LastUse>(
   store: Store,
   keyOf: (id: string) => string,
   lifetimes: ClientLifetimes,

@@ -10,9 +10,9 @@ import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from './clients.ts';
 import { ttlThatSetsValue } from './extensions.ts';
 import type { GrantModels } from './grant-models.ts';
-import { approvedGrantId, alwaysPrompt } from './interaction-policy.ts';
+import { approvedGrantId, interactionPrompts } from './interaction-policy.ts';
 import type { introspection } from './introspection.ts';
-import { dPoP } from './dpop.ts';
+import { dpopFeature } from './dpop.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import { mapStoreErrors } from './errors.ts';
 import { registration } from './registration.ts';
@@ -102,10 +102,10 @@ export function configuration(options: ConfigurationOptions): Configuration {
         ) => client.clientId === token.clientId,
       },
       introspection: options.introspection,
-      dPoP: dPoP(options.nonceKey),
+      dPoP: dpopFeature(options.nonceKey),
     } as Configuration['features'],
     interactions: {
-      policy: alwaysPrompt(ttl.session),
+      policy: interactionPrompts(ttl.session),
       url: (_ctx, interaction) => `/interaction/${interaction.uid}`,
     },
     findAccount: mapStoreErrors(async (_ctx: unknown, id: string) => {

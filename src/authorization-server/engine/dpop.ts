@@ -11,7 +11,7 @@ import { invalidGrant } from './errors.ts';
  * The engine's `features.dPoP`. DPoP is optional. The engine demands a nonce only if the client's clock is wrong: proofs are single-use and
  * short-lived anyway, and a nonce costs each client another request.
  */
-export function dPoP(nonceKey: KeyObject) {
+export function dpopFeature(nonceKey: KeyObject) {
   return { enabled: true, nonceSecret: nonceKey.export(), requireNonce: () => false };
 }
 

@@ -18,7 +18,7 @@ import {
 } from '../../grants/grant-record.ts';
 import {
   announceGrant,
-  createGrant,
+  addGrant,
   endGrant,
   findGrant,
   type FoundGrant,
@@ -118,7 +118,7 @@ export type RequestedGrant = {
  * Creates the grant record with the engine's Grant, whose scope is stored twice because the engine checks its own scopes and those of the
  * resource. Idempotent: if the grant exists (a form was sent twice), nothing changes. True for the one call that created it.
  */
-export async function makeGrant(
+export async function createGrant(
   { store, lifetimes, grantLifetime, now }: NewGrantOptions,
   grantId: string,
   { account, client, connector, resource, scopes, vouchedAt }: RequestedGrant,
@@ -140,7 +140,7 @@ export async function makeGrant(
   await listGrant(store, grantId, owners, { lifetime: grantLifetime, now: now() });
   const record = { connector: connector.id, client: snapshot, grant };
   const vouched = vouchedAt === undefined ? {} : { vouchedAt };
-  return createGrant(store, grantId, { ...record, ...vouched }, lifetimes, now());
+  return addGrant(store, grantId, { ...record, ...vouched }, lifetimes, now());
 }
 
 /** The consent step writes the grant, so the engine never saves one. */

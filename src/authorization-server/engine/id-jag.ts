@@ -46,7 +46,7 @@ import {
   idJagError,
   validateClaims,
 } from './id-jag-validation.ts';
-import { makeGrant, type NewGrantOptions } from './grant-models.ts';
+import { createGrant, type NewGrantOptions } from './grant-models.ts';
 import { fetchFromProvider } from '../../identity-providers/fetch.ts';
 import { redirectDestination } from './redirect-uris.ts';
 import type { TokenPolicy } from './resource-indicators.ts';
@@ -261,7 +261,7 @@ async function createIdJagGrant(
     throw idJagError('used_up');
   const scopes = levelsUpTo(level);
   const grant = { account, client, connector, resource, scopes, vouchedAt: now() };
-  const isNew = await makeGrant(options, grantId, grant);
+  const isNew = await createGrant(options, grantId, grant);
   // A concurrent revocation of the client may have listed its grants before this grant existed.
   if ((await revokedSince(store, client.id)) !== undefined) {
     await endGrant(store, grantId, 'client_revoked', now());

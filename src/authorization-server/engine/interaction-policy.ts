@@ -11,7 +11,7 @@ const { Check, Prompt } = interactionPolicy;
  * A grant is valid only in the interaction that approved it, so consent for one connector never covers another. A session lasts `session`
  * seconds from the sign-in, and ends when the account is disabled.
  */
-export function alwaysPrompt(session: number): Policy.Prompt[] {
+export function interactionPrompts(session: number): Policy.Prompt[] {
   const signIn = new Check('no_session', 'sign-in is required', 'interaction_required', (ctx) => {
     const { session: browser, result } = ctx.oidc;
     const overBefore = Number(ctx.oidc.account?.overBefore ?? 0);

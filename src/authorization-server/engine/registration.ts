@@ -2,6 +2,7 @@
 // ignored, and the response shows what was stored.
 import { randomBytes } from 'node:crypto';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
+import { CLIENT_AUTH_METHODS } from '../metadata.ts';
 import { isAcceptedRedirect, type RedirectPolicy } from './redirect-uris.ts';
 
 /**
@@ -50,7 +51,6 @@ export function registrationResponse(metadata: Record<string, unknown>): Record<
   );
 }
 
-const AUTH_METHODS = new Set(['none', 'client_secret_basic', 'client_secret_post']);
 const MAX_REDIRECT_URIS = 20;
 /** Total characters of all redirect URIs, because a client is cached with all of them. */
 const MAX_REDIRECT_URIS_LENGTH = 8192;
@@ -122,7 +122,8 @@ function acceptedRedirects(sent: unknown, policy: RedirectPolicy, documentUrl?: 
 /** RFC 7591 section 2: absent means client_secret_basic. */
 function registeredAuthMethod({ token_endpoint_auth_method: sent }: Metadata): string {
   if (sent === undefined || sent === null || sent === '') return 'client_secret_basic';
-  if (typeof sent === 'string' && AUTH_METHODS.has(sent)) return sent;
+  const method = CLIENT_AUTH_METHODS.find((supported) => supported === sent);
+  if (method) return method;
   throw new errors.InvalidClientMetadata(
     'token_endpoint_auth_method must be none, client_secret_basic or client_secret_post',
   );

@@ -18,7 +18,7 @@ import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { type SignInSite, startSignIn } from '../../identity-providers/sign-in.ts';
 import { isLevel, levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
-import { makeGrant, type NewGrantOptions } from '../engine/grant-models.ts';
+import { createGrant, type NewGrantOptions } from '../engine/grant-models.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
 import { consentValues, refusalValues } from './consent-page-values.ts';
 import {
@@ -185,7 +185,7 @@ async function approve(
   const scopes = [...levelsUpTo(level), ...(stays ? [OFFLINE_ACCESS] : [])];
   const client = { ...request.client, ...snapshotOf(request) };
   const [isNew] = await Promise.all([
-    makeGrant(options, grantId, { ...request, client, scopes }),
+    createGrant(options, grantId, { ...request, client, scopes }),
     options.prolongClient(request.client.id),
   ]);
   // A previous approval created the grant but did not finish the interaction: this one may only narrow it.

@@ -6,7 +6,7 @@ import type { Account } from '../../../src/accounts/account.ts';
 import { findAccount, saveAccount } from '../../../src/accounts/accounts.ts';
 import { registeredClients } from '../../../src/authorization-server/engine/clients.ts';
 import { documentCopies } from '../../../src/authorization-server/engine/client-metadata-documents.ts';
-import { makeGrant } from '../../../src/authorization-server/engine/grant-models.ts';
+import { createGrant } from '../../../src/authorization-server/engine/grant-models.ts';
 import { clientKey, type StoredClient } from '../../../src/clients/clients.ts';
 import { connectLink } from '../../../src/connectors/connect-link.ts';
 import { createConnector } from '../../../src/connectors/connectors.ts';
@@ -116,7 +116,7 @@ async function newGrant(
   const now = () => Date.now() / 1000;
   const options = { store, lifetimes, grantLifetime: NINETY_DAYS, now };
   const { accountId, clientId } = owner;
-  await makeGrant(options, id, {
+  await createGrant(options, id, {
     account: { id: accountId },
     client: { id: clientId, ...pattern.client },
     connector,
