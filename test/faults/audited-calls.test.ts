@@ -1,4 +1,3 @@
-// A call with the level full whose record cannot be written is refused, and nothing of its result gets out, whatever keeps the record from being written.
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { addressOf, mint } from '../minted-tokens/minting.ts';

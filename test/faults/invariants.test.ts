@@ -1,4 +1,3 @@
-// The judge of the other claims: what it must find in a history, and what it must let pass.
 import { expect } from 'chai';
 import type { Exchange } from '../support/faults/history.ts';
 import { unusedRefreshTokens, violations } from '../support/faults/invariants.ts';

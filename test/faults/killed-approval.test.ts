@@ -1,4 +1,3 @@
-// A process killed between taking a use of a limited link and keeping it costs that one use, for as long as it is reserved.
 import { expect } from 'chai';
 import { createConnector, showConnector } from '../support/management-api.ts';
 import { isConsentPage, type Browser, openBrowser, type Page } from '../support/browser.ts';

@@ -1,4 +1,3 @@
-// Answers that get lost, on the way to a client or on the way from Redis: nobody is signed out, and nothing is taken for a theft.
 import { expect } from 'chai';
 import { createConnector, readAudit } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';

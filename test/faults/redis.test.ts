@@ -1,4 +1,3 @@
-// Whatever happens to the one Redis server: clients are told to wait, nobody is signed out, and everything works again by itself.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';

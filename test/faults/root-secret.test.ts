@@ -1,4 +1,3 @@
-// The root secret is replaced at a restart: whoever was connected, signed in or in the middle of consenting notices nothing.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import {

@@ -1,4 +1,3 @@
-// The embedded store through kill -9, a full disk and a locked file: nothing that was acknowledged is lost, and the rest waits.
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';

@@ -1,4 +1,3 @@
-// Starting while there is no store, or while it still loads: a process says what to do and ends, or waits and then works.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';

@@ -1,4 +1,3 @@
-// The scope of a code if the person reduces the grant while it is issued.
 import { expect } from 'chai';
 import { codeModel } from '../../src/authorization-server/engine/grant-models.ts';
 import { type GrantRecord, narrowed } from '../../src/grants/grant-record.ts';
@@ -37,7 +36,7 @@ describe('The scope of a code', () => {
   ] as const)
     it(`CON-18 a code has the reduced scope if the person reduced ${what} before it was issued`, async () => {
       const record = narrowed(recordOf(APPROVED), limit);
-      if (!record) throw new Error('nothing was taken back');
+      if (!record) throw new Error('the record was not narrowed');
       expect(await issue(record)).to.equal(left);
     });
 });

@@ -1,4 +1,3 @@
-// A code is redeemed once, for the client and the request it was made for, and nothing but its own replay takes back what it gave.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, type AuditItem } from '../support/management-api.ts';

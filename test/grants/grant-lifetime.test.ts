@@ -1,4 +1,3 @@
-// When a grant is over that nobody ended, what it then says, and how long it says so.
 import { expect } from 'chai';
 import {
   grantLifetimes,

@@ -1,4 +1,3 @@
-// The lists of grants per account, client and connector: written at approval only, read back whole, and rid of what is gone.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { grantLifetimes } from '../../src/grants/grant-lifetime.ts';

@@ -1,4 +1,3 @@
-// Codes, access tokens and refresh tokens end to the second: a minute, an hour, 30 days without use, 90 days in all.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector } from '../support/management-api.ts';

@@ -1,4 +1,3 @@
-// A person lowers the level of a connection: refreshes give the lower one, and access tokens of the higher one are refused at once.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { grantLifetimes } from '../../src/grants/grant-lifetime.ts';

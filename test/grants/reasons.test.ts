@@ -1,4 +1,3 @@
-// Every reason why a connection ended can be said to the person, on the page of connected apps.
 import { expect } from 'chai';
 import { REASONS } from '../../src/grants/reasons.ts';
 import { openPages } from '../../src/pages/pages.ts';

@@ -1,4 +1,3 @@
-// The official SDK clients make five calls in parallel with an expired access token: all five succeed, and nobody signs in again.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';

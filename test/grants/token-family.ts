@@ -1,4 +1,3 @@
-// One client's grant and all that was issued under it, as the tests of grants see it.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, readAudit, type AuditItem } from '../support/management-api.ts';

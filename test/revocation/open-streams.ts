@@ -103,7 +103,6 @@ export async function openSessionStreams(link: string, token: string): Promise<S
   return together(streams);
 }
 
-/** `subscriptions/listen`. */
 export async function openListening(link: string, token: string): Promise<Streams> {
   const params = {
     notifications: { toolsListChanged: true },

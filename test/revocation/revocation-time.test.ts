@@ -1,4 +1,3 @@
-// A revocation takes effect in time on every path: at once with messages, within ten seconds without, within a minute without the store.
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { revokeConnector } from '../../src/connectors/connectors.ts';

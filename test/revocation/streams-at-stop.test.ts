@@ -1,4 +1,3 @@
-// A process that stops ends its open streams and lets calls end, so that nothing is cut off and clients go on elsewhere.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';

@@ -1,4 +1,3 @@
-// Open streams end with what they stand on: link, grant, account and token, with messages and without, and when the store is cut off.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { Redis } from 'ioredis';

@@ -1,4 +1,3 @@
-// Three processes on a Redis Cluster: what they promise holds, also while slots move and while a replica takes over.
 import { expect } from 'chai';
 import { until } from '../store/condition.ts';
 import { type RedisCluster, type RedisNode, startCluster } from '../store/redis-topologies.ts';

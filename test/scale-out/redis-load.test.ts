@@ -1,4 +1,3 @@
-// Three processes on one Redis under load: requests that race, and what is revoked meanwhile.
 import { expect } from 'chai';
 import { readAudit } from '../support/management-api.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';

@@ -1,4 +1,3 @@
-// Three processes on Redis with Sentinel: what they promise holds, also while one server takes over from another.
 import { expect } from 'chai';
 import { until } from '../store/condition.ts';
 import { startSentinel, type RedisNode, type SentinelRedis } from '../store/redis-topologies.ts';

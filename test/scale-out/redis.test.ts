@@ -1,4 +1,3 @@
-// Three processes on one Redis: any of them takes any request.
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { until } from '../store/condition.ts';

@@ -1,4 +1,3 @@
-// What happens behind the scenes stays there: the last claims of every file about several processes.
 import { expect } from 'chai';
 import type { Processes } from '../support/scale-out/processes.ts';
 

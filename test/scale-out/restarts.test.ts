@@ -1,4 +1,3 @@
-// Processes come and go under load, as in every deployment, and nobody who is connected notices.
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request, type RequestOptions } from 'node:http';
 import { expect } from 'chai';

@@ -1,4 +1,3 @@
-// Under constant load on every path at all processes, nothing succeeds that began a second after a revocation: a claim for processes that hear messages.
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
 import { mint, revoke } from '../minted-tokens/minting.ts';

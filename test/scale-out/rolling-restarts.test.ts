@@ -1,4 +1,3 @@
-// Every process of a system with split roles is replaced, one after the other and again and again, while people are at work; nobody notices.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import {

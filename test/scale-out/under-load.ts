@@ -1,4 +1,3 @@
-// Something happens while connected clients are at work, and what they noticed of it.
 import { until } from '../store/condition.ts';
 import { createConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';

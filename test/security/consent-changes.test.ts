@@ -1,4 +1,3 @@
-// What is approved is what was shown: whatever changes while the page is open, the page is shown again or refused, and nothing is approved.
 import { expect } from 'chai';
 import type { JWTPayload } from 'jose';
 import { publish } from '../authorization-server/metadata-documents/document-host.ts';

@@ -1,4 +1,3 @@
-// Consent in a real browser: answers arrive wherever they may go, no page can be framed, and nothing begins before a click.
 import { once } from 'node:events';
 import {
   createServer as createPlainServer,

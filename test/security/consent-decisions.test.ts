@@ -1,4 +1,3 @@
-// A person who answers the consent page twice: the last decision takes effect, and a later answer never grants more than an earlier one.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import {

@@ -1,4 +1,3 @@
-// The consent page (RFC 6749 section 10.2): asked every time, says what is so, and shows nothing that a client could misuse.
 import { expect } from 'chai';
 import { isConsentPage, isSignInPage, type Page, requirePage } from '../support/browser.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';

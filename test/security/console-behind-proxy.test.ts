@@ -1,4 +1,3 @@
-// The console behind a proxy that ends TLS: its cookies, and what the identity provider calls people.
 import { expect } from 'chai';
 import { freePorts } from '../support/free-ports.ts';
 import {

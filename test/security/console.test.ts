@@ -1,4 +1,3 @@
-// The console against people who are not administrators: its cookies, its way to the identity provider and back, and what strangers call themselves.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { type Browser, openBrowser, requirePage } from '../support/browser.ts';

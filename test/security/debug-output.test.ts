@@ -1,4 +1,3 @@
-// What the programs print when the environment asks every library to print what it does: no value of a page, a request or the store.
 import { Redis } from 'ioredis';
 import { decodeJwt } from 'jose';
 import { expect } from 'chai';

@@ -1,4 +1,3 @@
-// Metadata documents of chosen hosts only, where the operator wants it so, and how they are shown.
 import { expect } from 'chai';
 import { isIdentifiedByHost } from '../../src/authorization-server/engine/client-metadata-documents.ts';
 import { DOMAIN } from '../authorization-server/metadata-documents/document-host.ts';

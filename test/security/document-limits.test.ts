@@ -1,4 +1,3 @@
-// How often the metadata documents of clients are fetched for strangers: no one keeps others or known clients out.
 import { expect } from 'chai';
 import {
   answerWith,

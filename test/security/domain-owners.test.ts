@@ -1,4 +1,3 @@
-// With several identity providers, addresses of a domain count only when the owner of the domain asserts them, and organizations by their id.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import {

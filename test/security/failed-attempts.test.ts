@@ -1,4 +1,3 @@
-// Who guesses tokens and secrets is told to wait, and whoever has the right one is heard.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import {

@@ -1,4 +1,3 @@
-// What HTTP itself can be used for: pages of other sites read nothing of a person's, machines get JSON, and odd requests are refused in words.
 import { createConnection } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';

@@ -1,4 +1,3 @@
-// The choice among several identity providers: who is asked, what is remembered of it, and what it says when one is away or fails.
 import { expect } from 'chai';
 import {
   isConsentPage,

@@ -1,4 +1,3 @@
-// An identity provider that does not accept Gatehouse as its client: people are told whom to ask, and the log has the provider's own error code.
 import type { ServerResponse } from 'node:http';
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
@@ -52,7 +51,6 @@ const WRONG_SECRET: Answer = {
   headers: { 'www-authenticate': 'Basic realm="token"' },
 };
 
-/** The last line of the log with an error. */
 const errorsIn = (log: LogLine[]) =>
   log
     .filter(({ level }) => level === 50)

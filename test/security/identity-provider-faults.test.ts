@@ -1,4 +1,3 @@
-// An identity provider that answers badly, hugely or never: a page says so, in time.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import {

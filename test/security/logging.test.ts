@@ -1,4 +1,3 @@
-// What the log and the answers give away: one line of JSON for whatever was sent, the same words for every token that is not good, and health that says only that.
 import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import { createLogger } from '../../src/observability/logger.ts';

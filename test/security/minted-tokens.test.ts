@@ -1,4 +1,3 @@
-// Minted tokens against whoever guesses them: how they are signed, and what their ids are made of.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { mint } from '../minted-tokens/minting.ts';

@@ -1,4 +1,3 @@
-// An official client that is told to wait keeps what it has: nobody is asked to sign in because others were too many.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector } from '../support/management-api.ts';

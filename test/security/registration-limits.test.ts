@@ -1,4 +1,3 @@
-// Who registers too often is told to wait, and whoever pretends to be many is one.
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import { REDIRECT_URI } from '../support/connection.ts';

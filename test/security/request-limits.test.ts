@@ -1,4 +1,3 @@
-// Requests that are larger than any client sends are refused early and quickly, and leave nothing behind.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { connect, registerClient } from '../support/connection.ts';

@@ -1,4 +1,3 @@
-// The threat table beside this file is true: no row is left out of its group, and each names tests that carry its id.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';

@@ -1,4 +1,3 @@
-// Who is sent to sign in too often is told to wait, and whoever is signed in never notices.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { registerClient } from '../support/connection.ts';

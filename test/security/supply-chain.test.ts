@@ -1,4 +1,3 @@
-// What Gatehouse is made of is what was chosen: exact versions, each with the digest it had, and an image that may do little.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
