@@ -29,7 +29,7 @@ import { hasEmptyPort, isOwnOrigin } from './engine/redirect-uris.ts';
 import { respondToError } from './error-page.ts';
 import { recordFlowMetrics } from './flow-metrics.ts';
 import { openIdentityProviders } from '../identity-providers/provider.ts';
-import { type ConsentResultOptions, recordConsentResult } from './interactions/consent-result.ts';
+import { type ConsentResultOptions, recordConsentResult } from './interactions/resubmission.ts';
 import { CALLBACK_PATH, requireResumeCookie } from './interactions/interaction.ts';
 import { ACCOUNT_PATH } from './interactions/account-session.ts';
 import { accountPage } from './interactions/account-page.ts';

@@ -5,7 +5,7 @@ import { type ConnectionOptions, listConnections } from '../../connections/conne
 import type { ViewValues } from '../../pages/pages.ts';
 import { levelsUpTo } from '../../permission-level.ts';
 import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
-import { accountValues } from './consent-page-values.ts';
+import { accountValues } from './consent.ts';
 import type { IdentityProviders } from '../../identity-providers/provider.ts';
 
 type Values = ViewValues['connected-apps'];

@@ -1,46 +1,64 @@
 // The consent page and the decision (RFC 6749 section 4.1.1). An approval is valid only for the content that the page displayed.
+import { createHmac } from 'node:crypto';
 import type Koa from 'koa';
+import type Provider from 'oidc-provider';
+import { errors } from 'oidc-provider';
+import type { Account } from '../../accounts/account.ts';
+import { findAccount } from '../../accounts/accounts.ts';
+import { entitledLevel } from '../../accounts/entitlement.ts';
 import type { AuditServices } from '../../audit/audit.ts';
 import { revokedSince } from '../../clients/clients.ts';
-import { redeemerOf } from '../../connectors/connector.ts';
+import { connectLink, connectorIdOf } from '../../connectors/connect-link.ts';
+import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
 import {
   hasUseLeft,
   releaseReservedUse,
   type IsGrantActive,
   acquireUse,
+  findConnector,
 } from '../../connectors/connectors.ts';
 import { denyConnection, narrowConnection } from '../../connections/connections.ts';
 import { redemptionDeadline } from '../../grants/grant-lifetime.ts';
 import type { ClientSnapshot } from '../../grants/grant-record.ts';
 import { endGrant, isGrantActive } from '../../grants/grants.ts';
+import { constantTimeEqual } from '../../constant-time.ts';
 import { HttpError } from '../../http/errors.ts';
+import { createFormToken, type FormKeys, requireFormToken } from '../../http/form-tokens.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
+import { type IdentityProviders, providerName } from '../../identity-providers/provider.ts';
 import { type SignInSite, startSignIn } from '../../identity-providers/sign-in.ts';
-import { isLevel, levelsUpTo, OFFLINE_ACCESS } from '../../permission-level.ts';
+import type { ViewValues } from '../../pages/pages.ts';
+import {
+  highestLevelIn,
+  isLevel,
+  type Level,
+  levelsUpTo,
+  lowest,
+  OFFLINE_ACCESS,
+  preselectedLevel,
+} from '../../permission-level.ts';
+import type { Entitlement } from '../../settings/entitlements.ts';
+import type { Store } from '../../store/store.ts';
+import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
 import { createGrant, type NewGrantOptions } from '../engine/grant-models.ts';
-import { redirectDestination } from '../engine/redirect-uris.ts';
-import { consentValues, refusalValues } from './consent-page-values.ts';
 import {
-  finishInteraction,
-  type Interaction,
-  consentToken,
-  grantIdOf,
-  loginRequestOf,
-  requireConsentToken,
-} from './interaction.ts';
-import {
-  type ConsentRequest,
-  type ConsentRequestOptions,
-  requireConsentRequest,
-  displayedContent,
-} from './consent-request.ts';
-import { DENIED_DESCRIPTION } from './resubmission.ts';
+  isLoopbackRedirect,
+  isOwnOrigin,
+  redirectDestination,
+  type RedirectPolicy,
+} from '../engine/redirect-uris.ts';
+import { ACCOUNT_PATH } from './account-session.ts';
+import { finishInteraction, type Interaction, loginRequestOf } from './interaction.ts';
 
-export type ConsentOptions = ConsentRequestOptions &
-  AuditServices &
+export type ConsentOptions = AuditServices &
   SignInSite &
   NewGrantOptions & {
+    provider: Provider;
+    resourceUrl: string;
+    redirectPolicy: RedirectPolicy;
+    entitlements: readonly Entitlement[];
+    preRegistered: ReadonlySet<string>;
     authUrl: string;
     formKeys: KeyRing;
     stayConnected: 'offered' | 'on-request';
@@ -48,6 +66,7 @@ export type ConsentOptions = ConsentRequestOptions &
     prolongClient: (id: string) => Promise<void>;
   };
 
+export const DENIED_DESCRIPTION = 'the person refused the connection';
 const USED_UP_DESCRIPTION = 'this connect link was used up; ask for a fresh connect link';
 const NOT_ENTITLED_DESCRIPTION = 'the person may not use this connect link';
 
@@ -208,4 +227,252 @@ function snapshotOf({ client, redirectUri }: ConsentRequest): ClientSnapshot {
 
 function activeGrantCheck({ store, lifetimes, now }: ConsentOptions): IsGrantActive {
   return (grantId) => isGrantActive(store, grantId, lifetimes, now());
+}
+
+type ConsentRequest = {
+  client: {
+    id: string;
+    name: string;
+    kind: 'self-registered' | 'metadata-document' | 'pre-registered';
+  };
+  redirectUri: string;
+  resource: string;
+  connector: Connector;
+  account: Account;
+  /** Levels that may be granted, lowest first; empty if the person has no access to this connector. */
+  levels: Level[];
+  /** The level that the page preselects; undefined if the person must choose. */
+  preselected: Level | undefined;
+  /** Whether the request has the scope `offline_access`, after the setting `stayConnected` was applied. */
+  requestsOfflineAccess: boolean;
+};
+
+/** Throws if the client, redirect URI, connector or account is no longer valid. */
+async function requireConsentRequest(
+  options: ConsentOptions,
+  interaction: Interaction,
+): Promise<ConsentRequest> {
+  const {
+    client_id: clientId,
+    redirect_uri: redirectUri,
+    resource,
+    scope,
+  } = interaction.params as Record<string, string>;
+  const [client, connector, account] = await Promise.all([
+    requireClient(options, String(clientId), String(redirectUri)),
+    requireConnector(options, String(resource)),
+    requireAccount(options, interaction),
+  ]);
+  const entitled = entitledLevel(account, options.entitlements, 'sign-in');
+  const asked = highestLevelIn(scope) ?? connector.level;
+  const levels = entitled ? levelsUpTo(lowest(asked, connector.level, entitled)) : [];
+  return {
+    client,
+    redirectUri: String(redirectUri),
+    resource: String(resource),
+    connector,
+    account,
+    levels,
+    preselected: preselectedLevel(levels, connector.suggestedLevel ?? connector.level),
+    requestsOfflineAccess: String(scope).split(' ').includes(OFFLINE_ACCESS),
+  };
+}
+
+/** Checks the redirect URI again: the client may have changed since the authorization request. */
+async function requireClient(
+  { provider, store, preRegistered, redirectPolicy }: ConsentOptions,
+  id: string,
+  redirectUri: string,
+): Promise<ConsentRequest['client']> {
+  const [client] = await Promise.all([
+    provider.Client.find(id).catch(rethrowAsInvalidClient),
+    requireAllowedClient(store, id),
+  ]);
+  if (!client) throw new HttpError(400, 'invalid_client', 'the app is no longer registered');
+  if (!client.redirectUriAllowed(redirectUri) || isOwnOrigin(redirectPolicy, redirectUri)) {
+    throw new HttpError(400, 'invalid_redirect_uri', 'the app no longer has this redirect URI');
+  }
+  const kind = preRegistered.has(id)
+    ? 'pre-registered'
+    : isIdentifiedByHost(id)
+      ? 'metadata-document'
+      : 'self-registered';
+  return { id, name: client.clientName ?? id, kind };
+}
+
+/** Throws 403 `client_revoked` if an administrator revoked the client. */
+export async function requireAllowedClient(store: Store, id: string): Promise<void> {
+  if ((await revokedSince(store, id)) === undefined) return;
+  throw new HttpError(403, 'client_revoked', 'an administrator has revoked this app');
+}
+
+/** The engine rejects a client that became invalid. Server faults are rethrown unchanged. */
+function rethrowAsInvalidClient(error: unknown): never {
+  if (error instanceof errors.OIDCProviderError && error.statusCode < 500)
+    throw new HttpError(400, 'invalid_client', 'the app is no longer registered', {
+      cause: error,
+    });
+  throw error;
+}
+
+async function requireConnector(
+  { store, resourceUrl, now }: ConsentOptions,
+  resource: string,
+): Promise<Connector> {
+  const id = connectorIdOf(resourceUrl, resource);
+  const connector = id === undefined ? undefined : await findConnector(store, id);
+  if (connector && isUsable(connector, now())) return connector;
+  throw new HttpError(400, 'invalid_target', 'this connect link was revoked or has expired');
+}
+
+async function requireAccount(
+  { store }: ConsentOptions,
+  interaction: Interaction,
+): Promise<Account> {
+  const accountId = interaction.session?.accountId;
+  const account = accountId === undefined ? undefined : await findAccount(store, accountId);
+  if (account && account.forgottenAt === undefined) return account;
+  throw new HttpError(400, 'expired', 'the sign-in session has expired');
+}
+
+/** The content on which the decision depends. If it has changed by the time of the approval, the page is shown again. */
+function displayedContent({
+  client,
+  redirectUri,
+  connector,
+  account,
+  levels,
+  requestsOfflineAccess,
+}: ConsentRequest): PageContent {
+  const text = JSON.stringify([
+    client,
+    redirectUri,
+    connector.id,
+    connector.name,
+    account.id,
+    account.name,
+    account.email,
+    account.emailVerified,
+    levels,
+    requestsOfflineAccess,
+  ]);
+  return { accountId: account.id, text };
+}
+
+/** What a page displays, and to which account. */
+export type PageContent = { accountId: string; text: string };
+
+/**
+ * Binds the consent form to its interaction, to the account and to the content of its page: a digest of each, then a MAC over both digests and
+ * the uid. A page loaded twice has the same token, so both copies work.
+ */
+function consentToken(keys: FormKeys, uid: string, content: PageContent): string {
+  const account = accountDigest(keys, content.accountId);
+  const digests = `${account}.${createFormToken(keys, `shown\n${content.text}`)}`;
+  return `${digests}.${createFormToken(keys, consentContext(uid, digests))}`;
+}
+
+export type ConsentTokenClaims = {
+  /** Whether the form's page displayed this content. */
+  isForContent: (content: PageContent) => boolean;
+  /** Whether the form's page was displayed to this account. */
+  isForAccount: (id: string) => boolean;
+};
+
+/** Throws 403 if the token was not issued for this interaction. */
+export function requireConsentToken(keys: FormKeys, uid: string, token = ''): ConsentTokenClaims {
+  const [account = '', content = '', mac] = token.split('.');
+  const key = requireFormToken(keys, consentContext(uid, `${account}.${content}`), mac);
+  return {
+    isForContent: (other) => consentToken([key], uid, other) === token,
+    isForAccount: (id) => constantTimeEqual(account, accountDigest([key], id)),
+  };
+}
+
+function consentContext(uid: string, digests: string): string {
+  return `form\n${uid}\n${digests}`;
+}
+
+function accountDigest(keys: FormKeys, accountId: string): string {
+  return createFormToken(keys, `account\n${accountId}`);
+}
+
+/** The unguessable id of the only grant that an interaction can create, so that a repeated approval is idempotent. */
+export function grantIdOf([key]: KeyRing, uid: string): string {
+  return createHmac('sha256', key).update(`grant\n${uid}`).digest('base64url').slice(0, 32);
+}
+
+type Form = { action: string; token: string };
+
+function consentValues(
+  options: ConsentOptions,
+  request: ConsentRequest,
+  { action, token, changed }: Form & { changed: boolean },
+): ViewValues['consent'] {
+  const { client, redirectUri, connector, levels, preselected, requestsOfflineAccess } = request;
+  const offered = options.stayConnected === 'offered';
+  const lifetime = options.grantLifetime;
+  return {
+    action,
+    token,
+    client: clientValues(client),
+    redirect: { destination: redirectDestination(redirectUri), kind: redirectKind(redirectUri) },
+    connector: connectorValues(options, connector),
+    levels: levels.map((level) => ({ level, selected: level === preselected })),
+    account: accountValues(options, request.account),
+    ...(offered ? { stay: { checked: true, lifetime } } : {}),
+    ...(!offered && requestsOfflineAccess ? { renewableFor: lifetime } : {}),
+    accessLifetime: options.lifetimes.accessToken,
+    accountPage: options.authUrl + ACCOUNT_PATH,
+    changed,
+  };
+}
+
+function refusalValues(
+  options: ConsentOptions,
+  { account, connector }: ConsentRequest,
+  { action, token, reason }: Form & { reason: 'not-entitled' | 'used-up' },
+): ViewValues['no-access'] {
+  return {
+    action,
+    token,
+    reason,
+    account: accountValues(options, account),
+    connector: connectorValues(options, connector),
+  };
+}
+
+function connectorValues(
+  { resourceUrl }: { resourceUrl: string },
+  { id, name }: ConsentRequest['connector'],
+) {
+  return { name, link: connectLink(resourceUrl, id) };
+}
+
+/** Loopback and private-use schemes end on this computer, where any program may listen (RFC 8252 section 8). */
+function redirectKind(redirectUri: string): ViewValues['consent']['redirect']['kind'] {
+  if (isLoopbackRedirect(redirectUri)) return 'this-computer';
+  return /^https?:/.test(redirectUri) ? 'elsewhere' : 'app';
+}
+
+export function accountValues(
+  { identityProviders }: { identityProviders: IdentityProviders },
+  account: ConsentRequest['account'],
+): ViewValues['consent']['account'] {
+  const provider = providerName(identityProviders, account);
+  return {
+    name: account.name,
+    ...(provider === undefined ? {} : { provider }),
+    ...(account.email === undefined
+      ? {}
+      : { [account.emailVerified ? 'email' : 'unverifiedEmail']: account.email }),
+  };
+}
+
+function clientValues({
+  id,
+  name,
+  kind,
+}: ConsentRequest['client']): ViewValues['consent']['client'] {
+  return kind === 'metadata-document' ? { name, kind, host: new URL(id).host } : { name, kind };
 }

@@ -1,14 +1,10 @@
 // The engine's interaction: one authorization in one browser. The uid in the path must match the one in the cookie.
-import { createHmac } from 'node:crypto';
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
 import { errors } from 'oidc-provider';
-import { constantTimeEqual } from '../../constant-time.ts';
 import { type Account, isValidSince } from '../../accounts/account.ts';
 import { HttpError, unavailable } from '../../http/errors.ts';
-import { createFormToken, type FormKeys, requireFormToken } from '../../http/form-tokens.ts';
 import { seeOther } from '../../http/see-other.ts';
-import type { KeyRing } from '../../keys/key-ring.ts';
 import { requestContext } from '../../http/request-context.ts';
 import type { LoginRequest } from '../../identity-providers/sign-in.ts';
 
@@ -111,47 +107,4 @@ export function requireSameOrigin(ctx: Koa.Context, authUrl: string): void {
   const isCrossSite =
     (origin !== undefined && origin !== authUrl) || (site !== '' && site !== 'same-origin');
   if (isCrossSite) throw new HttpError(403, 'forbidden', 'the form was sent from another site');
-}
-
-/** What a page displays, and to which account. */
-export type PageContent = { accountId: string; text: string };
-
-/**
- * Binds the consent form to its interaction, to the account and to the content of its page: a digest of each, then a MAC over both digests and
- * the uid. A page loaded twice has the same token, so both copies work.
- */
-export function consentToken(keys: FormKeys, uid: string, content: PageContent): string {
-  const account = accountDigest(keys, content.accountId);
-  const digests = `${account}.${createFormToken(keys, `shown\n${content.text}`)}`;
-  return `${digests}.${createFormToken(keys, consentContext(uid, digests))}`;
-}
-
-export type ConsentTokenClaims = {
-  /** Whether the form's page displayed this content. */
-  isForContent: (content: PageContent) => boolean;
-  /** Whether the form's page was displayed to this account. */
-  isForAccount: (id: string) => boolean;
-};
-
-/** Throws 403 if the token was not issued for this interaction. */
-export function requireConsentToken(keys: FormKeys, uid: string, token = ''): ConsentTokenClaims {
-  const [account = '', content = '', mac] = token.split('.');
-  const key = requireFormToken(keys, consentContext(uid, `${account}.${content}`), mac);
-  return {
-    isForContent: (other) => consentToken([key], uid, other) === token,
-    isForAccount: (id) => constantTimeEqual(account, accountDigest([key], id)),
-  };
-}
-
-function consentContext(uid: string, digests: string): string {
-  return `form\n${uid}\n${digests}`;
-}
-
-function accountDigest(keys: FormKeys, accountId: string): string {
-  return createFormToken(keys, `account\n${accountId}`);
-}
-
-/** The unguessable id of the only grant that an interaction can create, so that a repeated approval is idempotent. */
-export function grantIdOf([key]: KeyRing, uid: string): string {
-  return createHmac('sha256', key).update(`grant\n${uid}`).digest('base64url').slice(0, 32);
 }

@@ -13,8 +13,12 @@ import {
   startSignInAt,
 } from '../../identity-providers/sign-in.ts';
 import { ACCOUNT_PATH, isAccountLogin } from './account-session.ts';
-import { type ConsentOptions, decideConsent, showConsent } from './consent.ts';
-import { findConsentResult } from './consent-result.ts';
+import {
+  type ConsentOptions,
+  decideConsent,
+  requireAllowedClient,
+  showConsent,
+} from './consent.ts';
 import {
   CALLBACK_PATH,
   finishInteraction,
@@ -24,8 +28,7 @@ import {
   requireInteraction,
   requireSameOrigin,
 } from './interaction.ts';
-import { requireAllowedClient } from './consent-request.ts';
-import { handleResubmission, showOutcome } from './resubmission.ts';
+import { findConsentResult, handleResubmission, showOutcome } from './resubmission.ts';
 
 export type InteractionOptions = ConsentOptions & {
   authUrl: string;
