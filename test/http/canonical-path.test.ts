@@ -1,4 +1,3 @@
-// No path of ours needs escaping, so a path with an escape in it is another spelling of one, and there is nothing there.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { rawRequest } from '../support/raw-request.ts';
@@ -6,13 +5,13 @@ import { useSystem } from '../support/system.ts';
 
 const METADATA = '/.well-known/oauth-protected-resource';
 
-/** With the character at `index` written as an escape. */
+/** Percent-encodes the character at `index`. */
 function escaped(path: string, index: number): string {
   const code = path.charCodeAt(index).toString(16).padStart(2, '0');
   return `${path.slice(0, index)}%${code}${path.slice(index + 1)}`;
 }
 
-describe('A path with an escape in it', () => {
+describe('paths with percent-encoding', () => {
   const system = useSystem();
 
   async function statusOf(base: string, path: string): Promise<number> {
@@ -20,7 +19,7 @@ describe('A path with an escape in it', () => {
     return (await rawRequest(base, { path, headers: { host } })).status;
   }
 
-  it('is not a connect link, nor the address of its metadata', async () => {
+  it('a connect link or its metadata with an encoded character is not found', async () => {
     const { link, id } = await createConnector(system());
     const { pathname } = new URL(link);
     const { resource } = system();
@@ -32,7 +31,7 @@ describe('A path with an escape in it', () => {
     }
   });
 
-  it('HDR-05 is nothing on any host, also when it is malformed', async () => {
+  it('HDR-05 a path with a valid or malformed escape is not found on any host', async () => {
     const { auth, resource, management } = system();
     for (const base of [auth, resource, management]) {
       for (const path of ['/%', '/%zz', '/%78', '/interaction/%', '/assets/%2e%2e/x', '/#', '/#x'])
@@ -40,7 +39,7 @@ describe('A path with an escape in it', () => {
     }
   });
 
-  it('is one only before the question mark', async () => {
+  it('a query may contain escapes', async () => {
     const path = '/.well-known/oauth-authorization-server?x=%78%2f';
     expect(await statusOf(system().auth, path)).to.equal(200);
   });

@@ -1,4 +1,3 @@
-// Whose address a request counts as: what the outermost trusted proxy saw, whatever the client wrote before it (RFC 7239 section 8.1).
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
@@ -9,8 +8,8 @@ import { rawRequest } from '../support/raw-request.ts';
 
 const CONNECTION = '127.0.0.1';
 
-/** The address in the log line of a request with this X-Forwarded-For. */
-async function loggedAddress(proxies: number, declared: string | undefined): Promise<string> {
+/** Returns the address in the log line of a request with this `X-Forwarded-For`. */
+async function loggedAddress(proxies: number, forwarded: string | undefined): Promise<string> {
   const lines: string[] = [];
   const logger = createLogger('info', { write: (line) => void lines.push(line) });
   const url = 'http://gatehouse.example';
@@ -19,7 +18,7 @@ async function loggedAddress(proxies: number, declared: string | undefined): Pro
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   const headers: Record<string, string> = { host: 'gatehouse.example' };
-  if (declared !== undefined) headers['x-forwarded-for'] = declared;
+  if (forwarded !== undefined) headers['x-forwarded-for'] = forwarded;
   await rawRequest(`http://${CONNECTION}:${port}`, { headers });
   const line = await until('the request to be logged', () => lines[0]);
   server.closeAllConnections();
@@ -27,7 +26,7 @@ async function loggedAddress(proxies: number, declared: string | undefined): Pro
   return JSON.parse(line).address;
 }
 
-describe('HDR-02 The address of a client', () => {
+describe('the address of a client', () => {
   const cases: [number, string | undefined, string][] = [
     [0, undefined, CONNECTION],
     [0, '203.0.113.9', CONNECTION],
@@ -41,10 +40,10 @@ describe('HDR-02 The address of a client', () => {
     [3, '203.0.113.9, 10.0.0.1', '203.0.113.9'],
     [1, '198.51.100.7, 2001:db8::9', '2001:db8::9'],
   ];
-  for (const [proxies, declared, address] of cases) {
-    const said = declared === undefined ? 'nothing' : `"${declared}"`;
-    it(`is ${address} behind ${proxies} proxies that pass on ${said}`, async () => {
-      expect(await loggedAddress(proxies, declared)).to.equal(address);
+  for (const [proxies, forwarded, address] of cases) {
+    const header = forwarded === undefined ? 'no X-Forwarded-For' : `X-Forwarded-For: ${forwarded}`;
+    it(`HDR-02 with ${proxies} trusted proxies and ${header}, the address is ${address}`, async () => {
+      expect(await loggedAddress(proxies, forwarded)).to.equal(address);
     });
   }
 });

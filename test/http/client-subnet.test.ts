@@ -1,8 +1,7 @@
-// Whom an address counts as: one spelling of it, IPv4 in IPv6 as IPv4, and every address of a /64 network as that network.
 import { expect } from 'chai';
 import { clientSubnet } from '../../src/http/client-subnet.ts';
 
-const GROUPS: Record<string, string[]> = {
+const SUBNETS: Record<string, string[]> = {
   '203.0.113.9': [
     '203.0.113.9',
     '203.0.113.9:4711',
@@ -36,11 +35,11 @@ const GROUPS: Record<string, string[]> = {
   ],
 };
 
-describe('HDR-02 An address counts as', () => {
-  for (const [group, spellings] of Object.entries(GROUPS)) {
+describe('the subnet of a client', () => {
+  for (const [subnet, spellings] of Object.entries(SUBNETS)) {
     for (const spelling of spellings) {
-      it(`${group} when it is written ${JSON.stringify(spelling.slice(0, 60))}`, () => {
-        expect(clientSubnet(spelling)).to.equal(group);
+      it(`HDR-02 the subnet of ${JSON.stringify(spelling.slice(0, 60))} is ${subnet}`, () => {
+        expect(clientSubnet(spelling)).to.equal(subnet);
       });
     }
   }

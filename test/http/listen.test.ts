@@ -1,4 +1,3 @@
-// Hosts that share a listener: each answers under its own name, and on one origin for its own paths (RFC 9110 section 7.2).
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,10 +7,10 @@ import { closeAll, listenAll, ListenError, type ListeningHost } from '../../src/
 import { freePorts } from '../support/free-ports.ts';
 import { rawRequest } from '../support/raw-request.ts';
 
-type Wanted = { url: string; port: number; owns?: (path: string) => boolean };
+type HostOptions = { url: string; port: number; owns?: (path: string) => boolean };
 
-/** A host that answers with its name. */
-function host(name: string, { url, port, owns = () => true }: Wanted): ListeningHost {
+/** Creates a host that responds with its name. */
+function host(name: string, { url, port, owns = () => true }: HostOptions): ListeningHost {
   const app = new Koa();
   app.use((ctx) => {
     ctx.body = name;
@@ -19,7 +18,7 @@ function host(name: string, { url, port, owns = () => true }: Wanted): Listening
   return { app, url, listen: { host: '127.0.0.1', port }, setting: `the port of ${name}`, owns };
 }
 
-describe('A listener', () => {
+describe('a listener', () => {
   let servers: Server[] = [];
   let port: number;
   beforeEach(async () => {
@@ -30,12 +29,12 @@ describe('A listener', () => {
     servers = [];
   });
 
-  async function answer(path: string, name = `localhost:${port}`): Promise<string> {
+  async function respond(path: string, name = `localhost:${port}`): Promise<string> {
     const headers = { host: name };
     return (await rawRequest(`http://127.0.0.1:${port}`, { path, headers })).body;
   }
 
-  it('of two hosts with one origin asks the first that has the path, and else the first', async () => {
+  it('the path selects between two hosts with one origin', async () => {
     const url = `http://localhost:${port}`;
     servers = await listenAll([
       host('tools', { url, port, owns: (path) => /^\/tools(\/1)?$/.test(path) }),
@@ -43,35 +42,35 @@ describe('A listener', () => {
     ]);
     expect(servers).to.have.length(1);
     for (const path of ['/tools', '/tools/1', '/tools?x=/sign-in'])
-      expect(await answer(path)).to.equal('tools');
+      expect(await respond(path)).to.equal('tools');
     for (const path of ['/', '/sign-in', '/sign-in?x=/tools', '/x/tools'])
-      expect(await answer(path)).to.equal('sign-in');
+      expect(await respond(path)).to.equal('sign-in');
   });
 
-  it('of two hosts with two names asks the one that is named, whatever the path', async () => {
+  it('the Host header selects between two hosts with different names', async () => {
     servers = await listenAll([
       host('tools', { url: `http://127.0.0.1:${port}`, port, owns: (path) => path === '/tools' }),
       host('sign-in', { url: `http://localhost:${port}`, port, owns: (path) => path === '/' }),
     ]);
     expect(servers).to.have.length(1);
     for (const path of ['/', '/tools']) {
-      expect(await answer(path, `127.0.0.1:${port}`)).to.equal('tools');
-      expect(await answer(path, `localhost:${port}`)).to.equal('sign-in');
-      expect(await answer(path, `LOCALHOST:${port}`)).to.equal('sign-in');
+      expect(await respond(path, `127.0.0.1:${port}`)).to.equal('tools');
+      expect(await respond(path, `localhost:${port}`)).to.equal('sign-in');
+      expect(await respond(path, `LOCALHOST:${port}`)).to.equal('sign-in');
     }
   });
 
-  it('leaves a name that no host has to the first, which refuses it', async () => {
+  it('the first host handles requests with an unknown Host header', async () => {
     servers = await listenAll([
       host('tools', { url: 'http://a.example', port }),
       host('sign-in', { url: 'http://b.example', port }),
     ]);
-    expect(await answer('/', 'b.example')).to.equal('sign-in');
+    expect(await respond('/', 'b.example')).to.equal('sign-in');
     for (const name of ['c.example', 'b.example:81', 'a.example.c.example'])
-      expect(await answer('/', name)).to.equal('tools');
+      expect(await respond('/', name)).to.equal('tools');
   });
 
-  it('that cannot be opened leaves none open, and names the setting that moves it', async () => {
+  it('if one listener cannot be opened, the others are closed, and the error names its setting', async () => {
     const taken = new Koa().listen(0, '127.0.0.1');
     servers = [taken];
     await once(taken, 'listening');

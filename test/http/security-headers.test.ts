@@ -1,4 +1,3 @@
-// What every answer of every host says to browsers: no frames, no guessing, no scripts; and https only where the address is https (RFC 6797).
 import type { IncomingHttpHeaders } from 'node:http';
 import { expect } from 'chai';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
@@ -8,12 +7,12 @@ import { startProduction, type HostName, type Production } from '../support/prod
 import { rawRequest, type RawRequest } from '../support/raw-request.ts';
 import { useSystem } from '../support/system.ts';
 
-type Kind = RawRequest & { status: number };
+type ExpectedRequest = RawRequest & { status: number };
 
 const TOO_LONG = 'x'.repeat(70_000);
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 const JSON_BODY = { 'content-type': 'application/json' };
-const STRANGER = { host: 'evil.example' };
+const OTHER_HOST = { host: 'evil.example' };
 const METADATA = '/.well-known/oauth-protected-resource';
 
 function expectProtection(headers: IncomingHttpHeaders, what: string): void {
@@ -34,8 +33,8 @@ function expectProtection(headers: IncomingHttpHeaders, what: string): void {
   );
 }
 
-/** Answers that are alike wherever the host is; those that need a connector or a client are made by the claims. */
-const KINDS: Record<HostName, Kind[]> = {
+/** Requests that need neither a connector nor a client, and the status of their responses. */
+const REQUESTS: Record<HostName, ExpectedRequest[]> = {
   auth: [
     { status: 200, path: '/', headers: { accept: 'text/html' } },
     { status: 200, path: '/assets/style.css' },
@@ -61,8 +60,8 @@ const KINDS: Record<HostName, Kind[]> = {
       headers: JSON_BODY,
       chunks: [TOO_LONG],
     },
-    { status: 421, path: '/', headers: STRANGER },
-    { status: 421, path: '/oauth/authorize', headers: { ...STRANGER, accept: 'text/html' } },
+    { status: 421, path: '/', headers: OTHER_HOST },
+    { status: 421, path: '/oauth/authorize', headers: { ...OTHER_HOST, accept: 'text/html' } },
   ],
   resource: [
     { status: 200, path: METADATA },
@@ -71,53 +70,53 @@ const KINDS: Record<HostName, Kind[]> = {
     { status: 403, path: '/mcp', headers: { origin: 'https://evil.example' } },
     { status: 404, path: '/' },
     { status: 404, path: `/connect/${'x'.repeat(22)}/mcp` },
-    { status: 421, path: '/mcp', headers: STRANGER },
+    { status: 421, path: '/mcp', headers: OTHER_HOST },
   ],
   management: [
     { status: 401, path: '/api/v1/connectors' },
     { status: 303, path: '/' },
     { status: 404, path: '/nothing' },
-    { status: 421, path: '/api/v1/connectors', headers: STRANGER },
+    { status: 421, path: '/api/v1/connectors', headers: OTHER_HOST },
   ],
 };
 
-const nameOf = (host: string, { status, method = 'GET', path }: Kind) =>
+const nameOf = (host: string, { status, method = 'GET', path }: ExpectedRequest) =>
   `${host} ${method} ${path} ${status}`;
 
-describe('Every answer', () => {
+describe('security headers', () => {
   const system = useSystem();
 
-  async function ask(base: string, request: RawRequest) {
+  async function send(base: string, request: RawRequest) {
     const headers = { host: new URL(base).host, ...request.headers };
     return rawRequest(base, { ...request, headers });
   }
 
-  async function expectProtected(base: string, kind: Kind): Promise<void> {
-    const { status, headers } = await ask(base, kind);
-    const what = nameOf(base, kind);
-    expect(status, what).to.equal(kind.status);
+  async function expectProtected(base: string, request: ExpectedRequest): Promise<void> {
+    const { status, headers } = await send(base, request);
+    const what = nameOf(base, request);
+    expect(status, what).to.equal(request.status);
     expectProtection(headers, what);
     expect(headers, what).to.not.have.property('strict-transport-security');
   }
 
   for (const host of ['auth', 'resource', 'management'] as const) {
-    it(`HDR-03 of the ${host} host says how it may be used, and nothing of https`, async () => {
-      for (const kind of KINDS[host]) await expectProtected(system()[host], kind);
+    it(`HDR-03 every response of the ${host} host has the security headers, and no HSTS over http`, async () => {
+      for (const request of REQUESTS[host]) await expectProtected(system()[host], request);
     });
   }
 
-  it('of the development identity provider does too', async () => {
+  it('every response of the development identity provider has the security headers', async () => {
     const idp = String(system().origins[2]);
-    for (const kind of [
+    for (const request of [
       { status: 200, path: '/.well-known/openid-configuration' },
       { status: 400, path: '/interaction/x', headers: { accept: 'text/html' } },
       { status: 404, path: '/nothing', headers: { accept: 'text/html' } },
-      { status: 421, path: '/', headers: STRANGER },
+      { status: 421, path: '/', headers: OTHER_HOST },
     ])
-      await expectProtected(idp, kind);
+      await expectProtected(idp, request);
   });
 
-  it('CON-08 to a client and its person does too: redirects, pages, tool results, and links that are over', async () => {
+  it('CON-08 redirects, pages, tool results and responses about revoked links have the security headers', async () => {
     const { auth, resource } = system();
     const connector = await createConnector(system());
     const { link, accessToken } = await connect(system(), connector);
@@ -152,7 +151,7 @@ describe('Every answer', () => {
   });
 });
 
-describe('In production, every answer', () => {
+describe('security headers in production', () => {
   let production: Production;
   before(async () => {
     production = await startProduction();
@@ -160,22 +159,22 @@ describe('In production, every answer', () => {
   after(() => production?.stop());
 
   for (const host of ['auth', 'resource'] as const) {
-    it(`HDR-03 of the ${host} host says to come back over https only`, async () => {
-      for (const kind of KINDS[host]) {
-        const { status, headers } = await production.request(host, kind);
-        expect(status, nameOf(host, kind)).to.equal(kind.status);
-        expectProtection(headers, nameOf(host, kind));
-        expect(headers['strict-transport-security'], nameOf(host, kind)).to.match(
+    it(`HDR-03 every response of the ${host} host has HSTS (RFC 6797)`, async () => {
+      for (const request of REQUESTS[host]) {
+        const { status, headers } = await production.request(host, request);
+        expect(status, nameOf(host, request)).to.equal(request.status);
+        expectProtection(headers, nameOf(host, request));
+        expect(headers['strict-transport-security'], nameOf(host, request)).to.match(
           /^max-age=31536000\b/,
         );
       }
     });
   }
 
-  it('of the management host, whose address is plain, does not', async () => {
-    for (const kind of KINDS.management) {
-      const { headers } = await production.request('management', kind);
-      expectProtection(headers, nameOf('management', kind));
+  it('responses of the management host on http have no HSTS', async () => {
+    for (const request of REQUESTS.management) {
+      const { headers } = await production.request('management', request);
+      expectProtection(headers, nameOf('management', request));
       expect(headers).to.not.have.property('strict-transport-security');
     }
   });

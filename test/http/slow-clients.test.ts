@@ -1,57 +1,56 @@
-// A client that sends its request a byte at a time is cut off, and does not keep a connection for as long as it likes (RFC 9110 section 15.5.9).
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { expect } from 'chai';
 import { useSystem } from '../support/system.ts';
 
 const SECOND = 1000;
-const LEAST_SECONDS = 9;
-const MOST_SECONDS = 20;
+const MIN_SECONDS = 9;
+const MAX_SECONDS = 20;
 
-type End = { seconds: number; answer: string };
+type Outcome = { seconds: number; response: string };
 
-/** Sends `start` at once, then a byte a second for as long as the server lets it. */
-async function trickle(base: string, start: string): Promise<End> {
+/** Sends `start`, then one byte a second until the server closes the connection. */
+async function trickle(base: string, start: string): Promise<Outcome> {
   const { port } = new URL(base);
   const socket = connect(Number(port), '127.0.0.1');
-  // The server has gone while a byte was on its way.
+  // The server may close the connection during a write.
   socket.on('error', () => {});
-  let answer = '';
-  socket.setEncoding('utf8').on('data', (text) => (answer += text));
+  let response = '';
+  socket.setEncoding('utf8').on('data', (text) => (response += text));
   await once(socket, 'connect');
   const started = performance.now();
   socket.write(start);
   const sending = setInterval(() => socket.writable && socket.write('x'), SECOND);
-  const givingUp = setTimeout(() => socket.destroy(), (MOST_SECONDS + 2) * SECOND);
+  const deadline = setTimeout(() => socket.destroy(), (MAX_SECONDS + 2) * SECOND);
   // Not `once` of node:events, which throws when the server resets the connection.
   await new Promise((resolve) => socket.once('close', resolve));
   clearInterval(sending);
-  clearTimeout(givingUp);
-  return { seconds: (performance.now() - started) / SECOND, answer };
+  clearTimeout(deadline);
+  return { seconds: (performance.now() - started) / SECOND, response };
 }
 
-describe('A client that sends slowly', () => {
+describe('slow clients', () => {
   const system = useSystem();
 
-  it('DOS-01 is cut off after about fifteen seconds, with 408', async function () {
+  it('DOS-01 a slow client gets 408 after about fifteen seconds (RFC 9110 section 15.5.9)', async function () {
     this.timeout(30_000);
     const { auth, resource, management } = system();
     const head = (base: string, path: string) =>
       `POST ${path} HTTP/1.1\r\nHost: ${new URL(base).host}\r\n`;
     const form = 'Content-Type: application/x-www-form-urlencoded\r\n';
-    const ends = await Promise.all([
+    const outcomes = await Promise.all([
       trickle(auth, `${head(auth, '/oauth/token')}${form}Content-Length: 1000\r\n\r\n`),
       trickle(auth, `${head(auth, '/oauth/token')}${form}X-Slow: `),
       trickle(resource, `${head(resource, '/mcp')}X-Slow: `),
       trickle(management, `${head(management, '/api/v1/connectors')}X-Slow: `),
     ]);
-    for (const { seconds, answer } of ends) {
-      expect(answer).to.match(/^HTTP\/1\.1 408 /);
-      expect(seconds).to.be.within(LEAST_SECONDS, MOST_SECONDS);
+    for (const { seconds, response } of outcomes) {
+      expect(response).to.match(/^HTTP\/1\.1 408 /);
+      expect(seconds).to.be.within(MIN_SECONDS, MAX_SECONDS);
     }
   });
 
-  it('DOS-01 keeps nobody else waiting, not as one of a thousand', async () => {
+  it('DOS-01 a thousand slow clients do not delay other clients', async () => {
     const { auth } = system();
     const { port, host } = new URL(auth);
     const head = `POST /oauth/token HTTP/1.1\r\nHost: ${host}\r\nContent-Length: 1000\r\n`;
