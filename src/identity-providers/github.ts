@@ -148,5 +148,5 @@ async function fetchJson(
 function parseResponse<Shape>(shape: z.ZodType<Shape>, answer: unknown): Shape {
   const { success, data, error } = shape.safeParse(answer);
   if (success) return data;
-  throw notTrusted('what the identity provider said of the person is not understood', error);
+  throw notTrusted('the response of the identity provider about the person is not valid', error);
 }

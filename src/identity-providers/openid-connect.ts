@@ -98,7 +98,7 @@ async function claimsOf(config: openid.Configuration, tokens: Tokens): Promise<C
   // A provider may send `azp` with a single audience too; it must then be this client (Core section 3.1.3.7).
   const { client_id: clientId } = config.clientMetadata();
   if (!claims || (claims.azp ?? clientId) !== clientId) {
-    throw notTrusted('the identity provider sent no ID token for us');
+    throw notTrusted('the identity provider sent no ID token for this client');
   }
   const isIncomplete = claims.email === undefined || claims.name === undefined;
   if (!isIncomplete || !config.serverMetadata().userinfo_endpoint) return { ...claims };

@@ -1,4 +1,3 @@
-// Signing in at GitHub (RFC 6749 section 4.1, RFC 7636): how it is asked, what is believed of its answers, and what a fault of it does.
 import { expect } from 'chai';
 import { openIdentityProvider } from '../../src/identity-providers/provider.ts';
 import { createLoginState } from '../../src/identity-providers/provider.ts';
@@ -14,7 +13,7 @@ import {
 const CALLBACK = 'http://localhost:4000/interaction/callback/github';
 const API = '/api/v3';
 
-describe('GitHub', () => {
+describe('sign-in at GitHub', () => {
   let github: Github;
   before(async () => {
     github = await startGithub();
@@ -45,7 +44,7 @@ describe('GitHub', () => {
     return error;
   }
 
-  it('is asked with PKCE S256 and state, for addresses, and for organizations only when they count', async () => {
+  it('the authorization request has PKCE S256, state and the scope for e-mail addresses, and asks for organizations only if they are configured', async () => {
     const checks = createLoginState('flow-0123456789abcdef');
     const url = await open().authorizationUrl(checks);
     expect(url.origin + url.pathname).to.equal(`${github.issuer}/login/oauth/authorize`);
@@ -62,12 +61,12 @@ describe('GitHub', () => {
     expect(wanting.searchParams.get('scope')).to.include('read:org');
   });
 
-  it('lives at github.com unless it is a server of one’s own', async () => {
+  it('the default issuer is github.com', async () => {
     const url = await open({ issuer: undefined }).authorizationUrl(createLoginState('flow'));
     expect(url.origin).to.equal('https://github.com');
   });
 
-  it('lists its accounts when another is wanted, and is told the one that the app named', async () => {
+  it('GitHub shows its account list for reauthentication or another account, and receives the login hint', async () => {
     const checks = createLoginState('flow-0123456789abcdef');
     for (const prompt of ['login', 'switch'] as const)
       expect(
@@ -77,7 +76,7 @@ describe('GitHub', () => {
     expect(searchParams.get('login')).to.equal('octocat');
   });
 
-  it('says who it is by a number that nobody else gets, with the first address and whether it was verified', async () => {
+  it('the subject is the numeric user id, and the e-mail address is the primary one', async () => {
     expect(await identify()).to.deep.equal({
       issuer: github.issuer,
       subject: '583231',
@@ -96,45 +95,49 @@ describe('GitHub', () => {
     { email: 'Ada@Example.com', primary: false, verified: true },
   ];
   const PEOPLE: Record<string, [GithubBehaviour, settings: object, identity: object]> = {
-    'who has no name by the login': [{ user: { name: null } }, {}, { name: 'octocat' }],
-    'without a verified address as one': [
+    'without a name gets the login as name': [{ user: { name: null } }, {}, { name: 'octocat' }],
+    'without a verified address gets an unverified address': [
       { emails: unverified },
       {},
       { email: 'boss@example.com', emailVerified: false },
     ],
-    'without any address as one': [{ emails: [] }, {}, { emailVerified: false }],
-    'with several addresses by the first': [{ emails: several }, {}, { email: 'ada@example.org' }],
-    'with an address at a domain of the settings by that one, when it was verified': [
+    'without any address has no e-mail address': [{ emails: [] }, {}, { emailVerified: false }],
+    'with several addresses gets the primary address': [
+      { emails: several },
+      {},
+      { email: 'ada@example.org' },
+    ],
+    'with a verified address at one of emailDomains gets that address': [
       { emails: several },
       { emailDomains: ['example.com'] },
       { email: 'Ada@Example.com', emailVerified: true },
     ],
-    'whose address at a domain of the settings is not verified by the first': [
+    'with an unverified address at one of emailDomains gets the primary address': [
       { emails: [...unverified.map((one) => ({ ...one, primary: false })), several[0]!] },
       { emailDomains: ['example.com'] },
       { email: 'ada@example.org', emailVerified: true },
     ],
   };
   for (const [who, [behaviour, settings, identity]] of Object.entries(PEOPLE)) {
-    it(`describes somebody ${who}`, async () => {
+    it(`a user ${who}`, async () => {
       github.setBehaviour(behaviour);
       expect(await identify(settings)).to.deep.include(identity);
     });
   }
 
-  it('ignores an address that is too long, because its beginning is another one', async () => {
+  it('an e-mail address that is too long is ignored and not truncated', async () => {
     const email = `${'a'.repeat(308)}@example.com.evil.example`;
     github.setBehaviour({ emails: [{ email, primary: true, verified: true }] });
     const { email: found, emailVerified } = await identify();
     expect([found, emailVerified]).to.deep.equal([undefined, false]);
   });
 
-  it('never vouches for the address on the profile, which anybody may write', async () => {
+  it('the e-mail address of the profile is ignored, because anybody can set it', async () => {
     github.setBehaviour({ user: { email: 'boss@example.com' }, emails: [] });
     expect(await identify()).to.not.have.property('email');
   });
 
-  it('has organizations for groups when they are wanted, all of them', async () => {
+  it('all pages of organizations become groups if they are configured', async () => {
     const organizations = Array.from({ length: 130 }, (_, n) => `organization-${n}`);
     github.setBehaviour({ organizations });
     const identity = await identify({ organizations: true });
@@ -145,13 +148,13 @@ describe('GitHub', () => {
   });
 
   const FAULTS: Record<string, GithubBehaviour> = {
-    'the token': { responses: { '/login/oauth/access_token': { status: 503 } } },
-    'the person': { responses: { [`${API}/user`]: { status: 502 } } },
-    'the addresses': { responses: { [`${API}/user/emails`]: { status: 403 } } },
-    'the organizations': { responses: { [`${API}/user/orgs`]: { status: 500 } } },
+    'the token endpoint': { responses: { '/login/oauth/access_token': { status: 503 } } },
+    'the user API': { responses: { [`${API}/user`]: { status: 502 } } },
+    'the e-mail API': { responses: { [`${API}/user/emails`]: { status: 403 } } },
+    'the organization API': { responses: { [`${API}/user/orgs`]: { status: 500 } } },
   };
   for (const [what, behaviour] of Object.entries(FAULTS)) {
-    it(`that keeps ${what} to itself makes nobody somebody with less: try again`, async () => {
+    it(`an error of ${what} is a 503, and nobody signs in with fewer claims`, async () => {
       github.setBehaviour(behaviour);
       expect(await refusal({ organizations: true })).to.include({
         status: 503,
@@ -161,16 +164,16 @@ describe('GitHub', () => {
   }
 
   const ODD: Record<string, GithubBehaviour> = {
-    'a person without a number': { user: { id: undefined } },
-    'a number that is text': { user: { id: '1' } },
-    'addresses that are none': { responses: { [`${API}/user/emails`]: { body: { email: 'x' } } } },
-    'an organization without a number': {
+    'a user without an id': { user: { id: undefined } },
+    'a user id that is text': { user: { id: '1' } },
+    'malformed e-mail addresses': { responses: { [`${API}/user/emails`]: { body: { email: 'x' } } } },
+    'an organization without an id': {
       responses: { [`${API}/user/orgs`]: { body: [{ login: 'acme' }] } },
     },
     'no token': { responses: { '/login/oauth/access_token': { body: {} } } },
   };
   for (const [what, behaviour] of Object.entries(ODD)) {
-    it(`is not believed with ${what}`, async () => {
+    it(`a response with ${what} is refused`, async () => {
       github.setBehaviour(behaviour);
       expect(await refusal({ organizations: true })).to.include({
         status: 400,
@@ -179,7 +182,7 @@ describe('GitHub', () => {
     });
   }
 
-  it('IDP-03 is asked nothing when the answer has another state, or names another issuer', async () => {
+  it('IDP-03 a response with a wrong state or issuer is refused before any token request', async () => {
     const exchanged = github.exchanges.length;
     for (const change of [
       ({ searchParams }: URL) => searchParams.set('state', 'another'),
@@ -190,7 +193,7 @@ describe('GitHub', () => {
     expect(github.exchanges).to.have.length(exchanged);
   });
 
-  it('says of a code that it does not know, and of a person who cancels, that the sign-in was not completed', async () => {
+  it('an unknown code and a cancelled sign-in are reported as not completed', async () => {
     for (const change of [
       ({ searchParams }: URL) => searchParams.set('code', 'made-up'),
       ({ searchParams }: URL) => {

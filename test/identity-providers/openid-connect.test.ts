@@ -1,4 +1,3 @@
-// Signing in at an identity provider (OpenID Connect Core section 3.1): what is believed of its answers, and what a fault of it does.
 import { expect } from 'chai';
 import {
   createLoginState,
@@ -11,7 +10,7 @@ import { type OpenIdProvider, startOpenIdProvider } from '../support/openid-prov
 
 const CALLBACK = 'http://localhost:4000/interaction/callback';
 
-describe('An identity provider', () => {
+describe('sign-in with OpenID Connect', () => {
   let provider: OpenIdProvider;
   beforeEach(async () => {
     provider = await startOpenIdProvider();
@@ -47,7 +46,7 @@ describe('An identity provider', () => {
     return error;
   }
 
-  it('is asked with PKCE S256, state and nonce, and with a prompt only when one is wanted', async () => {
+  it('the authentication request has PKCE S256, state and nonce, and a prompt only for reauthentication or another account', async () => {
     const checks = createLoginState('flow-0123456789abcdef');
     const { searchParams } = await open().authorizationUrl(checks);
     expect(Object.fromEntries(searchParams)).to.include({
@@ -68,7 +67,7 @@ describe('An identity provider', () => {
     ).to.equal('login');
   });
 
-  it('is believed about name, address and groups that its ID token carries', async () => {
+  it('name, e-mail address and groups are read from the ID token', async () => {
     provider.setBehaviour({
       claims: { name: 'Ada', email: 'ada@example.com', email_verified: true, roles: ['a', 7, 'b'] },
     });
@@ -83,7 +82,7 @@ describe('An identity provider', () => {
     expect(provider.requests).to.not.include('/userinfo');
   });
 
-  it('is not believed about an address that is too long, because its beginning is another address', async () => {
+  it('an e-mail address that is too long is ignored and not truncated', async () => {
     const email = `${'a'.repeat(308)}@example.com.evil.example`;
     provider.setBehaviour({ claims: { name: 'Ada', email, email_verified: true } });
     const identity = await identify();
@@ -91,7 +90,7 @@ describe('An identity provider', () => {
     expect(identity).to.include({ emailVerified: false });
   });
 
-  it('is asked for the rest when its ID token is thin', async () => {
+  it('the UserInfo endpoint supplies claims that the ID token lacks', async () => {
     provider.setBehaviour({
       userinfo: {
         status: 200,
@@ -105,7 +104,7 @@ describe('An identity provider', () => {
     });
   });
 
-  it('vouches for an address only where it says the address', async () => {
+  it('email_verified counts only together with the e-mail address of the same source', async () => {
     provider.setBehaviour({
       claims: { name: 'Ada', email_verified: true },
       userinfo: { status: 200, body: { sub: 'subject-1', email: 'boss@example.com' } },
@@ -113,21 +112,21 @@ describe('An identity provider', () => {
     expect(await identify()).to.include({ email: 'boss@example.com', emailVerified: false });
   });
 
-  it('whose userinfo is away makes nobody a person without an address: try again', async () => {
+  it('an error of the UserInfo endpoint is a 503, and nobody signs in without an e-mail address', async () => {
     for (const status of [500, 503, 429]) {
       provider.setBehaviour({ claims: { name: 'Ada' }, userinfo: { status, body: {} } });
       expect(await refusal()).to.include({ status: 503, code: 'temporarily_unavailable' });
     }
   });
 
-  it('whose userinfo is about somebody else is refused', async () => {
+  it('a UserInfo response about another subject is refused', async () => {
     provider.setBehaviour({
       userinfo: { status: 200, body: { sub: 'subject-2', email: 'boss@example.com' } },
     });
     expect((await refusal()).status).to.be.oneOf([400, 503]);
   });
 
-  it('is not believed when the ID token is not for this sign-in, or not from it', async () => {
+  it('an ID token with a wrong nonce, audience, issuer, expiry or signature is refused', async () => {
     const past = Math.floor(Date.now() / 1000) - 600;
     for (const behaviour of [
       { claims: { nonce: 'another' } },
@@ -145,7 +144,7 @@ describe('An identity provider', () => {
     }
   });
 
-  it('is not believed when the answer has another state, or the answer of another provider', async () => {
+  it('a response with a wrong state or issuer, or without a code, is refused before any token request', async () => {
     const wrong: ((checks: LoginState, query: URLSearchParams) => void)[] = [
       (_checks, query) => query.set('state', 'another'),
       (_checks, query) => query.delete('state'),
@@ -158,7 +157,7 @@ describe('An identity provider', () => {
     expect(provider.requests).to.not.include('/token');
   });
 
-  it('that the person cancelled at is said in words, and nothing it says is repeated', async () => {
+  it('a cancelled sign-in is reported without the text of the provider', async () => {
     const error = await refusal({}, (_checks, query) => {
       query.delete('code');
       query.set('error', 'access_denied');
@@ -168,14 +167,14 @@ describe('An identity provider', () => {
     expect(error.message).to.not.include('script');
   });
 
-  it('that does not know the code is not at fault: anybody can come back with any code', async () => {
+  it('invalid_grant is a 400, because any browser can send any code, and invalid_client a 500', async () => {
     provider.setBehaviour({ tokenStatus: 400, tokens: { error: 'invalid_grant' } });
     expect(await refusal()).to.include({ status: 400, code: 'access_denied' });
     provider.setBehaviour({ tokenStatus: 400, tokens: { error: 'invalid_client' } });
     expect(await refusal()).to.include({ status: 500, code: 'sign_in_not_set_up' });
   });
 
-  it('that fails is a fault to wait out', async () => {
+  it('a failing or unreachable provider is a 503', async () => {
     provider.setBehaviour({ tokenStatus: 503 });
     expect(await refusal()).to.include({ status: 503, code: 'temporarily_unavailable' });
     await provider.stop();

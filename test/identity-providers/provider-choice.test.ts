@@ -1,4 +1,3 @@
-// The cookie of the last choice (RFC 6265bis section 4.1.3): of this host alone, out of reach of scripts, and with nothing about the person.
 import { expect } from 'chai';
 import { pino } from 'pino';
 import { rememberProvider } from '../../src/identity-providers/sign-in.ts';
@@ -6,8 +5,8 @@ import { createHost } from '../../src/http/host.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { rawRequest } from '../support/raw-request.ts';
 
-describe('The cookie of the last choice', () => {
-  /** As the host with this address sets it. */
+describe('the provider choice cookie', () => {
+  /** Returns the cookies that a host with this public URL sets. */
   async function cookieAt(url: string): Promise<string[]> {
     const [port = 0] = await freePorts(1);
     const host = new URL(url).host;
@@ -33,7 +32,7 @@ describe('The cookie of the last choice', () => {
     }
   }
 
-  it('the cookie of the last choice has the prefix __Host- if the URL is https', async () => {
+  it('the provider choice cookie is host-only, HttpOnly and Secure if the URL is https', async () => {
     const [cookie = '', ...others] = await cookieAt('https://auth.example.com');
     expect(others).to.deep.equal([]);
     const [pair, ...attributes] = cookie.split('; ');
@@ -42,7 +41,7 @@ describe('The cookie of the last choice', () => {
     expect(cookie).to.not.match(/domain=/i);
   });
 
-  it('the cookie of the last choice expires after at most half a year', async () => {
+  it('the provider choice cookie expires after half a year', async () => {
     const [cookie = ''] = await cookieAt('http://localhost:4000');
     const expires = Date.parse(/expires=([^;]+)/.exec(cookie)?.[1] ?? '');
     expect(expires - Date.now()).to.be.within(179 * 86_400_000, 181 * 86_400_000);

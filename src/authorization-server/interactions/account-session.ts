@@ -1,4 +1,4 @@
-// The engine's session as the account page uses it: found, opened by a sign-in outside any interaction, and ended.
+// Sign-in to the account page, outside of any interaction. The session is the engine's.
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
 import { type Account, isValidSince } from '../../accounts/account.ts';
@@ -22,7 +22,6 @@ import {
   startSignIn,
   startSignInAt,
 } from '../../identity-providers/sign-in.ts';
-
 import { requireEnabledBefore } from './interaction.ts';
 
 export const ACCOUNT_PATH = '/account';
