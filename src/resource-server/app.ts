@@ -11,7 +11,7 @@ import { recordUse } from '../minted-tokens/minted-tokens.ts';
 import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
 import { requireAllowedOrigin } from './allowed-origins.ts';
-import { authenticate, authenticateMintedToken } from './authenticate.ts';
+import { authenticate, authenticateMintedToken, tokenVerifier } from './authenticate.ts';
 import { requireLevel } from './authorize.ts';
 import { callAuditor } from './call-audit.ts';
 import { dpopProofs } from './dpop.ts';
@@ -20,7 +20,6 @@ import type { McpHandler } from './mcp-handler.ts';
 import { connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
 import { openRecordCache, type RecordCache } from './record-cache.ts';
 import { openSample } from './sample/mcp-server.ts';
-import { tokenVerifier } from './token-verifier.ts';
 import { openUpstreamProxy } from './upstream/proxy.ts';
 
 export type ResourceServer = {

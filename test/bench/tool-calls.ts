@@ -4,7 +4,7 @@ import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { createLocalJWKSet, exportJWK, generateKeyPair, jwtVerify, SignJWT } from 'jose';
-import { tokenVerifier } from '../../src/resource-server/token-verifier.ts';
+import { tokenVerifier } from '../../src/resource-server/authenticate.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { openClient } from './client.ts';
 import { startProcess, untilAnswered } from './server-process.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { createLocalJWKSet, exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
 import { HttpError } from '../../src/http/errors.ts';
-import { tokenVerifier } from '../../src/resource-server/token-verifier.ts';
+import { tokenVerifier } from '../../src/resource-server/authenticate.ts';
 
 const ISSUER = 'https://auth.example';
 const HERE = 'https://mcp.example/connect/a/mcp';

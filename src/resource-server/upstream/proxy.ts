@@ -33,7 +33,6 @@ import {
   withUnboundState,
 } from './bound-ids.ts';
 import { callerHeader } from './caller-header.ts';
-import { filterEvents } from './event-stream.ts';
 import { outboundHeaders, parameterHeaders } from './headers.ts';
 import { levelRules, refuseMessages, requiredBy } from './levels.ts';
 import {
@@ -51,6 +50,7 @@ import {
 } from './messages.ts';
 import {
   badGateway,
+  filterEvents,
   filterMessage,
   type FilterMessage,
   forwardResponse,
