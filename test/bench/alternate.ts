@@ -1,11 +1,11 @@
-// Measures two subjects in short alternating turns, so that other load on the machine slows both alike.
+// Measures two subjects in short alternating turns, so that other load on the machine slows both equally.
 import { targetLine } from './text.ts';
 import { median } from './timing.ts';
 
-/** Per second and round, both in the same round. */
+/** Rates per second of both subjects in one round. */
 export type Rates = { ours: number; bare: number }[];
 
-/** The first turns are the warm-up; who begins changes from round to round. */
+/** The first turns are the warm-up; the order changes from round to round. */
 export async function alternate(
   rounds: number,
   ours: () => Promise<number>,
@@ -23,7 +23,7 @@ export async function alternate(
   return rates;
 }
 
-/** `what` says next to what, and `least` what the ratio should be; NaN where there is no target. */
+/** `what` names the comparison, and `least` is the target ratio, or NaN. */
 export function ratioLine(what: string, rates: Rates, least = NaN): string {
   const ratio = median(rates.map(({ ours, bare }) => ours / bare));
   const [ours, bare] = [rates.map((rate) => rate.ours), rates.map((rate) => rate.bare)].map(median);

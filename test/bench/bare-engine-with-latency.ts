@@ -1,3 +1,3 @@
-// The bare engine with delayed answers of Redis. Arguments as for bare-engine.ts.
+// The bare engine with delayed Redis replies. Arguments as for bare-engine.ts.
 await import('./redis-latency.ts');
 await import('./bare-engine.ts');

@@ -1,4 +1,4 @@
-// What Gatehouse is compared with: oidc-provider alone, as a process of its own; arguments are the port and, in place of memory, a Redis.
+// The reference: oidc-provider alone. Arguments: the port and optionally a Redis URL instead of memory.
 import { exportJWK, generateKeyPair } from 'jose';
 import { type Configuration, type KoaContextWithOIDC, Provider } from 'oidc-provider';
 import { redisAdapter } from './redis-adapter.ts';
@@ -14,7 +14,7 @@ provider.use(approveEverything);
 provider.listen(Number(port), 'localhost');
 process.once('SIGTERM', () => process.exit());
 
-/** What a token request does is the same in Gatehouse: public clients, JWT access tokens for one resource, rotating refresh tokens. */
+/** The same settings as Gatehouse: public clients, JWT access tokens for one resource, rotating refresh tokens. */
 function configuration(): Configuration {
   return {
     ...(redisUrl === undefined ? {} : { adapter: redisAdapter(redisUrl) }),
@@ -44,7 +44,7 @@ function configuration(): Configuration {
       },
     },
     interactions: { url: (_ctx, { uid }) => `/interaction/${uid}` },
-    // Every sign-in makes a grant of its own, as in Gatehouse: the adapter gets slower with every token of a grant.
+    // Every sign-in creates its own grant, as in Gatehouse: the adapter gets slower with every token of a grant.
     loadExistingGrant: (ctx) => {
       const grantId = ctx.oidc.result?.consent?.grantId;
       return grantId === undefined ? undefined : provider.Grant.find(grantId);
@@ -64,7 +64,7 @@ function configuration(): Configuration {
   };
 }
 
-/** Ada signs in and approves what is asked, without pages. */
+/** Signs Ada in and approves the request without pages. */
 async function approveEverything(
   ctx: KoaContextWithOIDC,
   next: () => Promise<void>,

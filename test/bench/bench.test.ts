@@ -1,4 +1,4 @@
-// Keeps the benchmarks running: each command once, as short as possible. What they measure is not tested.
+// Keeps the benchmarks running. Their results are not tested.
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -16,7 +16,7 @@ function run(script: string, ...flags: string[]): Promise<Outcome> {
   });
 }
 
-describe('A quick run of the benchmark', function () {
+describe('A quick run of the benchmarks', function () {
   this.timeout(TIMEOUT_MS);
 
   const benchmarks: [command: string, args: [string, ...string[]], parts: string[]][] = [
@@ -31,7 +31,7 @@ describe('A quick run of the benchmark', function () {
         'consent page',
       ],
     ],
-    // The other peers would have to be installed.
+    // The other peers would have to be installed first.
     [
       'bench:peers',
       ['peers/compare.ts', '--only', 'oidc-provider'],

@@ -1,4 +1,4 @@
-// Clients that registered, and the codes and refresh token families they get through sign-in and consent.
+// Registered clients with codes and refresh token families, obtained through sign-in and consent.
 import { Agent } from 'node:http';
 import { z } from 'zod';
 import { openBrowser, type Person } from '../support/browser.ts';
@@ -8,7 +8,7 @@ import { METADATA_PATH, type Subject } from './subjects.ts';
 
 /** A registered client whose person is signed in. */
 export type BenchClient = {
-  /** Its connections to the token endpoint. */
+  /** Keep-alive connections to the token endpoint. */
   agent: Agent;
   tokenEndpoint: string;
   clientId: string;
@@ -17,10 +17,10 @@ export type BenchClient = {
   openFamily(): Promise<Family>;
 };
 
-/** A code that came back through the pages. */
+/** Gets a code through the pages. */
 export type Code = { exchange(): Promise<Family> };
 
-/** The refresh token that comes next, and the first access token. */
+/** The current refresh token, and the first access token. */
 export type Family = { refreshToken: string; accessToken: string };
 
 /** `jwks_uri` is empty for servers whose tokens are not JWTs. */

@@ -1,4 +1,4 @@
-// Code exchanges per second (RFC 6749 section 4.1.3) compared with the bare engine. Each code is of a new client and went through the pages.
+// Code exchanges per second (RFC 6749 section 4.1.3) compared with the bare engine. Each code is from a new client and went through the pages.
 import { type Code, openClient } from './client.ts';
 import { type Place, startBareEngine, startGatehouse, type Subject } from './subjects.ts';
 import { type Rates, ratioLine, alternate } from './alternate.ts';
@@ -10,7 +10,7 @@ const FULL: Effort = { rounds: 6, codes: 48, people: 8 };
 const QUICK: Effort = { rounds: 1, codes: 4, people: 2 };
 const CONCURRENCY = 16;
 
-/** The lines for the report. Throws when an exchange fails. */
+/** Returns the lines of the report. Throws if an exchange fails. */
 export async function measureExchanges(place: Place): Promise<string> {
   const gatehouse = await startGatehouse('redis', place);
   const bare = await startBareEngine(place);
@@ -36,7 +36,7 @@ function describe(rates: Rates, { rounds, codes }: Effort, whole: readonly numbe
   ].join('\n');
 }
 
-/** Adds to `whole` how many went all the way per second. */
+/** Adds the rate of complete flows to `whole`. */
 async function exchangesPerSecond(
   subject: Subject,
   effort: Effort,
@@ -51,7 +51,7 @@ async function exchangesPerSecond(
   return (effort.codes * 1000) / (ended - obtained);
 }
 
-/** People work side by side, each with a browser of their own and a new client for every code. */
+/** People connect in parallel, each with their own browser and a new client for every code. */
 async function obtainCodes(subject: Subject, effort: Effort): Promise<Code[]> {
   const codes: Code[] = [];
   await each([...Array(effort.codes).keys()], effort.people, async () => {

@@ -1,4 +1,4 @@
-// The consent page: bytes and requests until it can be read, and the time that the server takes for it.
+// The consent page: bytes and requests until it is readable, and its response time.
 import { openBrowser } from '../support/browser.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { registerClient } from '../support/connection.ts';
@@ -13,7 +13,7 @@ const MAX_MS = 10;
 const FULL = { loads: 200, warmUp: 50 };
 const QUICK = { loads: 2, warmUp: 1 };
 
-/** The lines for the report: one person who loads the page again and again. Throws when the page does not come. */
+/** Returns the lines of the report for repeated loads by one person. Throws if the page is not shown. */
 export async function measureConsentPage(place: Place): Promise<string> {
   const { loads, warmUp } = place.quick ? QUICK : FULL;
   const gatehouse = await startGatehouse('sqlite', place);
@@ -53,7 +53,7 @@ async function load200(url: URL, headers: Record<string, string>): Promise<strin
   throw new Error(`${url.pathname} was answered ${response.status}`);
 }
 
-/** What a browser fetches before it shows the page; the icon of the tab comes when it likes. */
+/** The resources that a browser needs to show the page, without the favicon. */
 function neededBy(html: string): string[] {
   const found = html.matchAll(
     /<link rel="stylesheet" href="([^"]+)"|<(?:img|script)[^>]* src="([^"]+)"/g,

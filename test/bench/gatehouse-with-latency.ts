@@ -1,3 +1,3 @@
-// Gatehouse with delayed answers of Redis.
+// Gatehouse with delayed Redis replies.
 await import('./redis-latency.ts');
 await import('../../src/main.ts');

@@ -1,14 +1,14 @@
-// The load: each connection refreshes the next family (RFC 6749 section 6) as soon as it has the last reply.
+// Refresh load: each connection refreshes the next family (RFC 6749 section 6) as soon as it has the last response.
 import { type Agent, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import type { Family, BenchClient } from './client.ts';
 
-/** `failures` has a line for every reply that was not 200 with a new refresh token. */
+/** `failures` has a line for every response that was not 200 with a new refresh token. */
 export type Load = { refreshes: number; seconds: number; failures: string[] };
 
 /**
- * Starts refreshes while `mayStart(started so far)`, and waits for all replies: a lost one would make the next round a replay.
- * Takes families out of `idle` and puts them back behind the others; those that failed stay out.
+ * Starts refreshes while `mayStart(started so far)`, and waits for all responses: a lost one would make the next round a replay.
+ * Takes families from the front of `idle` and returns them to the end; failed families are not returned.
  */
 export async function refreshWhile(
   client: BenchClient,
@@ -40,7 +40,7 @@ export function forSeconds(seconds: number): () => boolean {
   return () => performance.now() < end;
 }
 
-/** What went wrong, if anything. */
+/** Describes the failures, if there are any. */
 export async function refresh(
   {
     agent,

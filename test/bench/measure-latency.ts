@@ -1,11 +1,11 @@
-// Measures the delay that redis-latency.ts really adds. Runs as a process of its own, whose argument is the URL of Redis.
+// Measures the delay that redis-latency.ts really adds. Runs as a child process with the URL of Redis as its argument.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { Redis } from 'ioredis';
 
 const PINGS = 300;
 
-/** Milliseconds, the mean of many. */
+/** The mean in milliseconds. */
 export async function measureLatency(url: string): Promise<number> {
   const { stdout } = await promisify(execFile)(process.execPath, [import.meta.filename, url]);
   return Number(stdout);

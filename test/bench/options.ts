@@ -1,4 +1,4 @@
-// The flags of the benchmark, and what --help says about the method.
+// The flags of `npm run bench`.
 import { parseArgs } from 'node:util';
 import { LOG_LEVELS } from '../../src/settings/schema.ts';
 
@@ -7,11 +7,11 @@ export type Options = {
   /** Runs every part as short as possible. */
   quick: boolean;
   rounds: number;
-  /** Of one measurement. */
+  /** Duration of one measurement. */
   seconds: number;
   concurrencies: number[];
   starts: number;
-  /** Before memory is read. */
+  /** Refreshes before memory is measured. */
   refreshes: number;
   logLevel: string;
 };
@@ -38,7 +38,7 @@ const FULL = {
 };
 const QUICK = { rounds: '1', seconds: '1', concurrency: '4', starts: '1', refreshes: '50' };
 
-/** Throws a TypeError that says what is wrong with the flags. */
+/** Throws a TypeError for wrong flags. */
 export function readOptions(args: string[]): Options {
   const { values } = parseArgs({
     args,

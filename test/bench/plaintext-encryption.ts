@@ -6,7 +6,7 @@ const START = randomBytes(6).toString('hex');
 const NONCE_CHARACTERS = 24;
 let encrypted = 0;
 
-/** Two calls never give the same bytes, which the store's compare-and-set relies on. */
+/** Adds random bytes, because the store's compare-and-set requires that two calls never return the same bytes. */
 export function createEncryption(): Encryption {
   return {
     name: (key) => key,

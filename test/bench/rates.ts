@@ -17,7 +17,7 @@ export async function openSubject(subject: Subject): Promise<RunningSubject> {
   return { subject, client: await openClient(subject) };
 }
 
-/** Each round begins with another subject and with new families, because the bare engine gets slower as a family gets older. */
+/** Each round starts with another subject and with new families, because the bare engine gets slower as a family gets older. */
 export async function measureRounds(
   subjects: readonly RunningSubject[],
   { rounds, seconds, concurrencies }: RoundOptions,
@@ -39,7 +39,7 @@ export async function measureRounds(
 
 type Runner = { kind: Kind; client: BenchClient; families: Family[] };
 
-/** In short turns, so that whatever else keeps the machine busy slows all of them down alike. */
+/** In short turns, so that other load on the machine slows all equally. */
 async function race(
   runners: readonly Runner[],
   concurrency: number,
@@ -80,7 +80,7 @@ export function ratesOf(
     .map(({ load }) => load.refreshes / load.seconds);
 }
 
-/** By round: what the subject did next to the bare engine. */
+/** The ratio to the bare engine, by round. */
 export function ratiosOf(
   measurements: readonly Measurement[],
   kind: Kind,

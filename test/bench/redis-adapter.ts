@@ -1,8 +1,8 @@
-// How most servers on this engine keep its models in Redis: a key for each, and beside it lists and pointers, written together (MULTI).
+// The common Redis adapter of oidc-provider: a key for each model, with lists and pointers written together (MULTI).
 import { Redis } from 'ioredis';
 import type { Adapter, AdapterPayload } from 'oidc-provider';
 
-/** Models that can be used up: a hash with the time beside the payload. */
+/** Consumable models: a hash with the time of consumption beside the payload. */
 const CONSUMABLE = new Set(['AuthorizationCode', 'RefreshToken', 'DeviceCode']);
 /** Models that end with their grant, which has a list of them. */
 const OF_A_GRANT = new Set([...CONSUMABLE, 'AccessToken']);
@@ -45,7 +45,7 @@ function adapterOf(redis: Redis, model: string): Adapter {
       if (seconds) writes.expire(keyOf(id), seconds);
       if (OF_A_GRANT.has(model) && grantId) {
         writes.rpush(grantKey(grantId), keyOf(id));
-        // The list must not end before what is on it.
+        // The list must not expire before its members.
         const left = await redis.ttl(grantKey(grantId));
         if (seconds && seconds > left) writes.expire(grantKey(grantId), seconds);
       }

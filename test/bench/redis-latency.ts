@@ -1,14 +1,14 @@
-// Delays what this process receives from Redis, like a network of a few milliseconds. Import it before anything that connects.
+// Delays what this process receives from Redis by a few milliseconds. Import it before anything that connects.
 import net, { type Socket } from 'node:net';
 
-/** Used in turn. They vary, as on a network: with one delay, requests that wait for the same timer would stay in step. */
+/** Used in turn. They vary as on a network, because equal delays would keep concurrent requests in step. */
 const DELAYS_MS = [1, 2, 3, 4];
 
 const { createConnection } = net;
 net.createConnection = ((...given: Parameters<typeof createConnection>) =>
   delayed(createConnection(...given))) as typeof createConnection;
 
-/** Each timer delivers the first bytes in line, so the order never changes. */
+/** Each timer delivers the first bytes in the queue, so the order never changes. */
 function delayed(socket: Socket): Socket {
   const deliver = socket.push.bind(socket);
   const waiting: unknown[] = [];

@@ -1,4 +1,4 @@
-// The result as text: where it was measured, the tables, and whether the targets are met.
+// The result as text: environment, tables and targets.
 import { availableParallelism, loadavg } from 'node:os';
 import engineManifest from 'oidc-provider/package.json' with { type: 'json' };
 import manifest from '../../package.json' with { type: 'json' };
@@ -19,7 +19,7 @@ export type Result = {
 export const MOMENTS = ['started', 'after the refreshes', 'at the end'] as const;
 export type Moment = (typeof MOMENTS)[number];
 
-/** The first targets of the project. A megabyte is 1,000,000 bytes. */
+/** A megabyte is 1,000,000 bytes. */
 const MIN_RATIO = 0.8;
 const MAX_START_SECONDS = 3;
 const MAX_MEMORY_BYTES = 200_000_000;

@@ -1,4 +1,4 @@
-// A server under test as a process of its own: started, waited for, measured, ended.
+// Starts, awaits, measures and stops a server under test in a child process.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
@@ -9,10 +9,10 @@ import manifest from '../../package.json' with { type: 'json' };
 
 export type ServerProcess = {
   pid: number;
-  /** All it has printed and logged so far. */
+  /** Its output so far. */
   output(): string;
   isRunning(): boolean;
-  /** Lets it end in its own way and resolves when it is gone. */
+  /** Sends SIGTERM and resolves when the process has ended. */
   stop(): Promise<void>;
 };
 
@@ -24,8 +24,8 @@ const POLL_MS = 5;
 const STARTING_MS = 30_000;
 
 /**
- * `script` is a path from the top of the repository; it runs with the flags of `npm start` unless told otherwise. What it prints goes
- * to a file in `directory`, so that logging costs what it costs in real life.
+ * `script` is relative to the repository; it runs with the flags of `npm start` by default. Output goes to a file in `directory`, so that
+ * logging costs as much as in production.
  */
 export function startProcess(
   script: string,
@@ -40,7 +40,7 @@ export function startProcess(
   });
   closeSync(file);
   const killAtExit = () => child.kill('SIGKILL');
-  // Before the folders go.
+  // Runs before the folders are removed.
   process.prependOnceListener('exit', killAtExit);
   const isRunning = () => child.exitCode === null && child.signalCode === null;
   return {
@@ -64,18 +64,18 @@ type ProcessOptions = {
   directory: string;
 };
 
-/** Settings of the shell this runs in must not reach the server under test. */
+/** Removes settings of the current shell from the environment. */
 function inherited(): Record<string, string | undefined> {
   const entries = Object.entries(process.env);
   return Object.fromEntries(entries.filter(([name]) => !name.startsWith('GATEHOUSE_')));
 }
 
-/** Resolves at the first 200 of `url`. Rejects with the output of the process when it ends or takes too long. */
+/** Resolves at the first 200 of `url`. Rejects with the process's output if it ends or takes too long. */
 export async function untilAnswered(server: ServerProcess, url: string): Promise<void> {
   await untilTrue(server, url, () => answersOk(url));
 }
 
-/** What `pattern` captures in the output, as soon as it is printed. */
+/** Resolves to the capture of `pattern` as soon as it is printed. */
 export async function untilPrinted(server: ServerProcess, pattern: RegExp): Promise<string> {
   await untilTrue(server, String(pattern), async () => pattern.test(server.output()));
   return pattern.exec(server.output())?.[1] ?? '';
@@ -104,7 +104,7 @@ async function answersOk(url: string): Promise<boolean> {
   }
 }
 
-/** Of a process and its children, in bytes; NaN after it ended. */
+/** The resident memory of a process and its children in bytes; NaN after it ended. */
 export async function residentMemory({ pid }: { pid: number }): Promise<number> {
   const args = ['-o', 'rss=', '-p', String(pid), '--ppid', String(pid)];
   const found = await promisify(execFile)('ps', args).catch(() => undefined);

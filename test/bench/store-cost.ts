@@ -1,4 +1,4 @@
-// Cost of the store: round trips of a refresh and of a code exchange, encryption, and a Redis with latency.
+// The cost of the store: round trips of a refresh and of a code exchange, encryption, and latency.
 import { setTimeout as delay } from 'node:timers/promises';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
@@ -15,16 +15,16 @@ const MAX_ROUND_TRIPS = 2;
 const MIN_ENCRYPTED_RATIO = 0.9;
 const MIN_LATENCY_RATIO = 2;
 const CONCURRENCY = 16;
-/** Large compared with everything else, so that the time of a request tells how many round trips it waited for. */
+/** So large that the time of a request reveals the number of round trips. */
 const LATENCY_MS = 50;
 
 type Effort = {
   rounds: number;
   turnSeconds: number;
-  /** Refreshes of each subject before the rounds, until Node has optimized the code. */
+  /** Warm-up refreshes of each subject, until Node has optimized the code. */
   warmUp: number;
   samples: number;
-  /** Longer than any cached record is fresh. */
+  /** Longer than any record is cached. */
   cacheExpiredMs: number;
 };
 
@@ -37,7 +37,7 @@ const FULL: Effort = {
 };
 const QUICK: Effort = { rounds: 1, turnSeconds: 0.1, warmUp: 16, samples: 1, cacheExpiredMs: 0 };
 
-/** The lines for the report. Throws when a refresh fails. */
+/** Returns the lines of the report. Throws if a refresh fails. */
 export async function measureStoreCost(place: Place): Promise<string> {
   const effort = place.quick ? QUICK : FULL;
   const lines = [
@@ -88,7 +88,7 @@ function roundTripLine(what: string, { blocking, commands }: RoundTrips): string
   );
 }
 
-/** `prepare` makes a request that is ready to be sent; it is not measured. */
+/** `prepare` creates a request that is ready to be sent; it is not measured. */
 async function roundTripsOf(
   proxy: RedisProxy,
   { samples }: Effort,
@@ -109,7 +109,7 @@ async function roundTripsOf(
       });
       proxy.delayReplies(late);
       times.push(await timeOf(send));
-      // What follows an answer needs two more.
+      // Work after the response needs two more.
       if (late > 0) await delay(3 * LATENCY_MS);
       proxy.delayReplies(0);
       proxy.setRule();
@@ -154,7 +154,7 @@ async function latencyLine(place: Place, effort: Effort): Promise<string> {
   );
 }
 
-/** Stops both in the end. */
+/** Stops both afterwards. */
 async function compareRefreshes(ours: Subject, bare: Subject, effort: Effort) {
   try {
     return await alternate(

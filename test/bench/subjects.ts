@@ -1,4 +1,4 @@
-// What is measured: Gatehouse on SQLite, Gatehouse on Redis, and the bare engine, each started fresh.
+// The subjects: Gatehouse on SQLite, Gatehouse on Redis, and the bare engine, each started fresh.
 import { mkdtemp, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freePorts } from '../support/free-ports.ts';
@@ -26,17 +26,17 @@ export type Subject = {
   kind: Kind;
   server: ServerProcess;
   issuer: string;
-  /** Where its pages are. */
+  /** The origins of its pages. */
   origins: string[];
-  /** What tokens are asked for: a connect link of Gatehouse, any address for the bare engine. */
+  /** The resource of tokens: a connect link of Gatehouse, any URL for the bare engine. */
   resource: string;
   stop(): Promise<void>;
 };
 
-/** Seconds from spawn to the first 200 on /livez, and to 200 of both metadata documents. */
+/** Seconds from spawn to the first 200 of /livez, and of both metadata documents. */
 export type Start = { alive: number; serving: number };
 
-/** `root` is a folder for all that the run writes. `quick`: measure as little as possible. */
+/** `root` is a folder for all files of the run. `quick` measures as little as possible. */
 export type Place = { root: string; logLevel: string; quick?: boolean };
 
 export const METADATA_PATH = '/.well-known/oauth-authorization-server';
@@ -46,7 +46,7 @@ export function startSubject(kind: Kind, place: Place): Promise<Subject> {
   return kind === 'bare' ? startBareEngine(place) : startGatehouse(kind, place);
 }
 
-/** With its in-memory adapter, unless there is a Redis. */
+/** With its in-memory adapter by default. */
 export async function startBareEngine(
   { root }: Place,
   { redisUrl, script = 'test/bench/bare-engine.ts' }: { redisUrl?: string; script?: string } = {},
@@ -63,12 +63,12 @@ export async function startBareEngine(
   });
 }
 
-/** A script from the top of the repository that starts Gatehouse, and its settings file. */
+/** A script relative to the repository that starts Gatehouse, and its settings file. */
 export type Program = { script?: string; args?: string[]; config?: string };
 
 export type StartedGatehouse = Subject & {
   start: Start;
-  /** Of its management API. */
+  /** The management API. */
   management: string;
   managementKey: string;
   directory: string;
@@ -95,7 +95,7 @@ export function startGatehouse(
   });
 }
 
-/** On a Redis that is there already. */
+/** Uses an existing Redis. */
 export function startGatehouseOn(
   redisUrl: string,
   place: Place,
@@ -144,7 +144,7 @@ async function startOn(
   return { kind, server, ...address, managementKey, directory, start, stop: server.stop };
 }
 
-/** Other programs on this machine may take a free port before the subject does. */
+/** Retries, because another program may take a free port before the subject does. */
 async function onFreePorts<Result>(start: () => Promise<Result>): Promise<Result> {
   for (let attempt = 1; ; attempt += 1) {
     try {

@@ -22,7 +22,7 @@ const CONCURRENCY = 16;
 
 export type Target = { url: string; agent: Agent; token?: string };
 
-/** A tool that takes next to no time, so that what is measured is what comes before it. */
+/** A tool with minimal work, so that the measurement shows what precedes it. */
 export const TOOL_CALL = {
   jsonrpc: '2.0',
   id: 1,
@@ -34,7 +34,7 @@ const CALL = JSON.stringify(TOOL_CALL);
 const UNPROTECTED_SERVER = 'test/bench/unprotected-server.ts';
 const BOTH = 'test/bench/gatehouse-and-unprotected-server.ts';
 
-/** The lines for the report. Throws when a call fails. */
+/** Returns the lines of the report. Throws if a call fails. */
 export async function measureCalls(place: Place): Promise<string> {
   const effort = place.quick ? QUICK : FULL;
   const { together, apart } = await ratesOfCalls(place, effort);
@@ -109,7 +109,7 @@ async function callsPerSecond(target: Target, { turnMs }: Effort): Promise<numbe
   return answered / ((performance.now() - begun) / 1000);
 }
 
-/** Throws unless the tool answered. */
+/** Throws unless the call succeeded. */
 export function call({ url, agent, token }: Target): Promise<void> {
   const headers = {
     accept: 'application/json, text/event-stream',
@@ -157,7 +157,7 @@ async function ratesOfNewTokens({ rounds, newTokens }: Effort): Promise<Rates> {
       Array.from({ length: newTokens }, (_, index) => sign(`token-${round}-${index}`)),
     );
     const spent = { ours: 0, bare: 0 };
-    // One by one, so that a busy machine slows both alike.
+    // One at a time, so that other load slows both equally.
     for (const token of tokens) {
       spent.bare += await timeOf(() => bare(token));
       spent.ours += await timeOf(() => ours(token));

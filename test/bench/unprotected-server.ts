@@ -1,4 +1,4 @@
-// The MCP server without authorization, which authorized calls are compared with. Arguments: port and log level.
+// The MCP server without authorization, the reference for authorized calls. Arguments: port and log level.
 import { Router } from '@koa/router';
 import { createHost } from '../../src/http/host.ts';
 import { createLogger } from '../../src/observability/logger.ts';

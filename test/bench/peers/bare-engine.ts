@@ -1,4 +1,4 @@
-// The bare engine in the comparison: oidc-provider with the Redis adapter most servers on it have; it issues tokens and serves no resource.
+// oidc-provider in the comparison, with the common Redis adapter; it issues tokens and has no resource server.
 import { startRedis } from '../../support/redis-server.ts';
 import { METADATA_PATH, startBareEngine } from '../subjects.ts';
 import type { Implementation } from './implementation.ts';
@@ -21,7 +21,7 @@ export const bareEngine: Implementation = {
       origins,
       scope: 'operations offline_access',
       links: [`${issuer}/one/mcp`, `${issuer}/two/mcp`],
-      // Whether to ask is up to the engine, what the page says to its host: this one approves without a page.
+      // The engine decides whether to ask for consent; this host approves without a page.
       async agree(browser, url) {
         const before = browser.visited.length;
         const step = await browser.visit(url);

@@ -1,4 +1,4 @@
-// Better Auth in the comparison: its mcp plugin on SQLite; its pages talk JSON to its own endpoints, and so does the person here.
+// Better Auth in the comparison: its mcp plugin on SQLite. Its pages send JSON to its own endpoints, and so does this test.
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { Browser, Step } from '../../support/browser.ts';
@@ -43,7 +43,7 @@ function isAt(step: Step, path: string): boolean {
   return step.kind === 'page' && step.url.pathname === path;
 }
 
-/** Sends what its client library would from the page, and goes where the answer says. */
+/** Sends the requests of its client library, and follows the URL in the response. */
 async function answer(browser: Browser, { url }: Step, path: string, body: object): Promise<Step> {
   const target = new URL(`/api/auth${path}`, url);
   const response = await fetch(target, {
@@ -59,7 +59,7 @@ async function answer(browser: Browser, { url }: Step, path: string, body: objec
   return follow(browser, target, await response.text());
 }
 
-/** It redirects navigations and tells scripts where to go; fetch cannot pass for a navigation. */
+/** It redirects navigations only, and tells scripts the URL; fetch cannot send navigation headers. */
 async function visit(browser: Browser, url: URL): Promise<Step> {
   const step = await browser.visit(url);
   const isTold = step.kind === 'page' && step.status === 200 && step.html.startsWith('{');

@@ -1,20 +1,20 @@
-// What a check of the comparison is: rows of the table, and how one implementation gets its results in them.
+// The checks of the comparison: each yields rows of the table for every implementation.
 import { PART_TIMEOUT_MS, withTimeout } from './time-limits.ts';
 import type { Session } from './session.ts';
 
-/** `passed` undefined: there is nothing to check here. `note` is for people. */
+/** `passed` is undefined if the check does not apply. `note` explains the result. */
 export type CheckResult = { passed?: boolean; note?: string };
 
 export type Check = {
-  /** What is claimed, one row each. */
+  /** The statements that the check tests, one a row. */
   rows: readonly string[];
-  /** A result for each row, or what is left to do once the grace for a repeated refresh is over everywhere. */
+  /** A result for each row, or a function to call after the grace period for repeated refreshes. */
   run(session: Session): Promise<CheckResult[] | Later>;
 };
 
 export type Later = () => Promise<CheckResult[]>;
 
-/** Longer than Gatehouse (60 s) and Better Auth (30 s) answer a turned refresh token again. */
+/** Longer than the grace periods of Gatehouse (60 s) and Better Auth (30 s). */
 export const GRACE_MS = 63_000;
 
 export function passedIf(passed: boolean, note?: string): CheckResult {
@@ -23,17 +23,17 @@ export function passedIf(passed: boolean, note?: string): CheckResult {
 
 const RACES = 5;
 
-/** Who wins a race once may lose it the next time. */
+/** Repetitions of a race, because its result varies. */
 export async function repeatedly<Result>(race: () => Promise<Result>): Promise<Result[]> {
   const results: Result[] = [];
   while (results.length < RACES) results.push(await race());
   return results;
 }
 
-/** CheckResults of one implementation, by row; a check that ends in an error leaves its rows to be shown as such. */
+/** The results of one implementation by row; a check that throws fails its rows with the error. */
 export type CheckResults = Map<string, CheckResult>;
 
-/** Resolves to the results so far, and to what adds the rest once the grace is over. */
+/** Resolves to the results so far, and a function that adds the others after the grace period. */
 export async function runChecks(
   session: Session,
   checks: readonly Check[],

@@ -1,4 +1,4 @@
-// All questions of the comparison, in the order of the table.
+// All checks, in the order of the table.
 import type { Check } from './check.ts';
 import { codeChecks } from './code-checks.ts';
 import { tokenChecks } from './token-checks.ts';

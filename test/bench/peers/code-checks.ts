@@ -1,4 +1,4 @@
-// Codes, PKCE, redirect addresses and consent (RFC 6749 section 4.1, RFC 7636, OAuth 2.1): who refuses what.
+// Checks of codes, PKCE, redirect addresses and consent (RFC 6749 section 4.1, RFC 7636, OAuth 2.1).
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Check, type CheckResult, passedIf, repeatedly } from './check.ts';
 import {
@@ -41,7 +41,7 @@ const reuse: Check = {
   async run(session) {
     const code = await obtainCode(session);
     const connection = connectionFrom(code, await redeem(session, code));
-    // Gatehouse takes a repetition within a second for the same request, sent twice.
+    // Gatehouse treats a repetition within a second as a duplicate request.
     await delay(2000);
     const refused = isRefused(await redeem(session, code));
     const over = isRefused(await refreshOnce(session, connection));

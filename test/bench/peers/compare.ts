@@ -1,4 +1,4 @@
-// The comparison (npm run bench:peers): Gatehouse next to other authorization servers for MCP, first by what they get right, then by what they cost.
+// Compares Gatehouse with other authorization servers for MCP: correctness, then cost (npm run bench:peers).
 import { rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -61,11 +61,11 @@ async function memoryAfter({ running: { server, store } }: Session) {
   };
 }
 
-// Every server under test has one, so that none is left behind.
+// Each server under test has an exit listener, so that none is left running.
 process.setMaxListeners(100);
 const begun = performance.now();
 
-/** Progress; the result alone goes to standard output. */
+/** Logs progress to standard error. */
 function report(line: string): void {
   const seconds = Math.floor((performance.now() - begun) / 1000);
   console.error(`${String(seconds).padStart(4)} s  ${line}`);

@@ -1,4 +1,4 @@
-// The flows that are measured: registration, authorization up to the code, exchange, refresh, and MCP calls with and without a token.
+// The measured flows: registration, authorization up to the code, exchange, refresh, and MCP calls with and without a token.
 import { Agent } from 'node:http';
 import type { Browser } from '../../support/browser.ts';
 import type { Client } from '../../support/oauth.ts';
@@ -23,7 +23,7 @@ const PEOPLE = 8;
 const WARM_UP_SECONDS = 0.5;
 const SLICES = 4;
 
-/** One implementation while it is measured: people who are signed in, and what its clients hold. */
+/** The state of one implementation during the measurement: signed-in people, and codes and tokens of clients. */
 export type Runner = {
   session: Session;
   people: Browser[];
@@ -35,7 +35,7 @@ export function newRunner(session: Session): Runner {
   return { session, people, connections: [] };
 }
 
-/** Signs everybody in and goes every way once. */
+/** Signs everyone in and runs every flow once. */
 export async function warmUp(runner: Runner, options: Options): Promise<void> {
   for (const browser of runner.people) await authorize(runner.session, { browser });
   await measureConnections(runner, options, () => undefined);
@@ -45,7 +45,7 @@ export async function warmUp(runner: Runner, options: Options): Promise<void> {
 
 export type Add = (flow: string, sample: Sample) => void;
 
-/** Every connection of a round is of a client of its own, so that consent is asked every time. */
+/** Every connection of a round uses a new client, so that consent is asked every time. */
 export async function measureConnections(
   { session, people, connections }: Runner,
   { codes: count }: Options,
@@ -79,8 +79,8 @@ export const FLOWS = {
 };
 
 /**
- * Throws at the first refusal: what was not answered must not count as fast. Connections are new in every turn, because those that
- * waited for it may have been closed at the other end.
+ * Throws at the first refusal, because errors must not count as fast responses. Each turn uses new connections, because the server may
+ * have closed idle ones.
  */
 export function refreshFor(
   seconds: number,
@@ -99,7 +99,7 @@ export function refreshFor(
   });
 }
 
-/** With a token and without; nothing where there is no resource server. */
+/** With and without a token; undefined if there is no resource server. */
 export async function measureCalls(
   { session, connections: [connection] }: Runner,
   { seconds }: Options,
@@ -112,7 +112,7 @@ export async function measureCalls(
     Array.from({ length: CONCURRENCY }, () => ({ url, agent, token }));
   const guarded = idle(connection.link, connection.accessToken);
   const targets = { [FLOWS.call]: guarded, [FLOWS.open]: idle(open) };
-  // One slice of each after the other, so that a busy moment slows both.
+  // Alternating slices, so that other load slows both.
   for (let slice = 0; slice < SLICES; slice += 1)
     for (const [flow, items] of Object.entries(targets))
       add(flow, await loadFor(seconds / SLICES, CONCURRENCY, items, call));

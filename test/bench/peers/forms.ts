@@ -1,4 +1,4 @@
-// How a person agrees on pages with forms: picks who they are if asked, and presses the button that approves.
+// Approves on HTML pages: picks the person if asked, and presses the approve button.
 import { isConsentPage, isSignInPage, type Browser } from '../../support/browser.ts';
 import type { Arrival } from './implementation.ts';
 

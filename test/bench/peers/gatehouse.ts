@@ -1,4 +1,4 @@
-// Gatehouse in the comparison: as npm start runs it, on Redis and on SQLite, with its MCP server open to everybody beside it.
+// Gatehouse in the comparison, as `npm start` runs it, on Redis and on SQLite, with its MCP server without authorization beside it.
 import { managementClient } from '../../../src/management/api/client.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { startRedis } from '../../support/redis-server.ts';

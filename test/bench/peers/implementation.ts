@@ -1,4 +1,4 @@
-// What the comparison must know about each implementation: how it starts, its addresses, and how a person approves on its pages.
+// The interface of a compared implementation: start, addresses, and approval on its pages.
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Browser, Step } from '../../support/browser.ts';
@@ -6,37 +6,37 @@ import { type ServerProcess, startProcess, untilAnswered } from '../server-proce
 import type { Place } from '../subjects.ts';
 
 export type Implementation = {
-  /** What `--only` takes. */
+  /** The value for `--only`. */
   id: string;
-  /** With its store. */
+  /** The displayed name, with the store. */
   name: string;
   isGatehouse?: boolean;
-  /** Needs what is in `installed/`. */
+  /** Whether it needs the packages in `installed/`. */
   isInstalled?: boolean;
   start(place: Place): Promise<Running>;
 };
 
 export type Running = {
   server: ServerProcess;
-  /** The process of its store, if it has one. */
+  /** The process of its store, if there is one. */
   store?: { pid: number };
-  /** Seconds from spawn to its metadata. */
+  /** Seconds from spawn to the first metadata response. */
   startedIn: number;
   metadataUrl: string;
-  /** Where its pages are. */
+  /** The origins of its pages. */
   origins: string[];
-  /** What clients ask for to get a refresh token. */
+  /** The scope that requests a refresh token. */
   scope: string;
-  /** Two resources that tokens can be asked for. */
+  /** Two resources for which tokens can be requested. */
   links: [string, string];
-  /** Answers as the links do, to anybody; absent where nothing answers at the links. */
+  /** The same MCP server without authorization, if there is a resource server. */
   open?: string;
-  /** From the authorization URL to where the person ends when they agree to everything they are asked. */
+  /** Approves everything from the authorization URL; resolves to the final URL. */
   agree(browser: Browser, url: URL): Promise<Arrival>;
   stop(): Promise<void>;
 };
 
-/** `asked`: there was a question whether to let the client in. */
+/** `asked`: whether a consent page was shown. */
 export type Arrival = { step: Step; asked: boolean };
 
 type PeerProcess = {
@@ -47,7 +47,7 @@ type PeerProcess = {
   directory: string;
 };
 
-/** A server in `installed/`, with no flags of ours. */
+/** Starts a server in `installed/`, without our Node flags. */
 export async function startPeer({ script, port, args = [], metadataPath, directory }: PeerProcess) {
   const origin = `http://localhost:${port}`;
   const metadataUrl = origin + metadataPath;

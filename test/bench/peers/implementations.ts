@@ -1,4 +1,4 @@
-// The implementations that are compared. The first is the reference.
+// The compared implementations. The first is the reference.
 import { bareEngine } from './bare-engine.ts';
 import { betterAuth } from './better-auth.ts';
 import type { Implementation } from './implementation.ts';

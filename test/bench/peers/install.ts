@@ -1,4 +1,4 @@
-// Puts the peers into installed/node_modules as their lock file says, unless they are there already.
+// Installs the peers into installed/node_modules from their lock file, unless they are up to date.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 const DIRECTORY = join(import.meta.dirname, 'installed');
-/** Of the lock file that was installed last. */
+/** A copy of the lock file that was installed last. */
 const STAMP = join(DIRECTORY, 'node_modules', '.lock-digest');
 const INSTALL_TIMEOUT_MS = 240_000;
 
-/** What went wrong, if anything: npm's own words. No script of a package is run. */
+/** Runs npm without package scripts; returns its error output, if it fails. */
 export async function installPeers(): Promise<string | undefined> {
   const lock = await readFile(join(DIRECTORY, 'package-lock.json'));
   const digest = createHash('sha256').update(lock).digest('hex');
@@ -29,7 +29,7 @@ export async function installPeers(): Promise<string | undefined> {
   }
 }
 
-/** Name and version of what was asked for. */
+/** The requested package with its version. */
 export async function pinnedVersions(): Promise<string[]> {
   const { dependencies } = JSON.parse(await readFile(join(DIRECTORY, 'package.json'), 'utf8'));
   return Object.entries(dependencies).map(([name, version]) => `${name} ${String(version)}`);

@@ -1,4 +1,4 @@
-// mcp-oauth-server in the comparison: on Express, with the one store it comes with, in memory.
+// mcp-oauth-server in the comparison, on Express with its only store, in memory.
 import { freePorts } from '../../support/free-ports.ts';
 import { METADATA_PATH } from '../subjects.ts';
 import { type Implementation, newFolder, startPeer } from './implementation.ts';
@@ -16,7 +16,7 @@ export const mcpOauthServer: Implementation = {
     return {
       ...started,
       origins: [origin],
-      // It knows no offline_access: every client registered for refresh tokens gets one.
+      // It does not know offline_access: every client registered for refresh tokens gets one.
       scope: 'operations',
       links: [`${origin}/one/mcp`, `${origin}/two/mcp`],
       open: `${origin}/open`,

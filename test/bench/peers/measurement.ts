@@ -1,10 +1,10 @@
-// Load on one implementation at a time, in turns: how many a second, and how long each took.
+// Measures throughput and latency of one implementation at a time, in turns.
 import { median } from '../timing.ts';
 
-/** Of one implementation in one round. `latencies` in milliseconds. */
+/** One implementation in one round. `latencies` in milliseconds. */
 export type Sample = { rate: number; latencies: number[] };
 
-/** By flow and implementation: a sample for each round. */
+/** By flow and implementation, one sample a round. */
 export type Samples = Map<string, Map<string, Sample[]>>;
 
 export function addSample(samples: Samples, flow: string, id: string, sample: Sample): void {
@@ -12,7 +12,7 @@ export function addSample(samples: Samples, flow: string, id: string, sample: Sa
   samples.set(flow, ofFlow.set(id, [...(ofFlow.get(id) ?? []), sample]));
 }
 
-/** Each of `items` once, so many at a time. */
+/** Processes each of `items` once, with limited concurrency. */
 export async function loadOf<Item>(
   items: readonly Item[],
   concurrency: number,
@@ -22,7 +22,7 @@ export async function loadOf<Item>(
   return load(concurrency, () => left.shift(), act);
 }
 
-/** Again and again for so long: takes an item out of `idle` and puts it back behind the others. */
+/** Processes items for a given time: takes each from the front of `idle` and returns it to the end. */
 export async function loadFor<Item>(
   seconds: number,
   concurrency: number,
@@ -61,7 +61,7 @@ export function quantile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
 }
 
-/** `rate` is the median of the rounds; `middle` and `slow`, of all requests, are in milliseconds. */
+/** `rate` is the median of the rounds; `middle` and `slow` are percentiles of all requests in milliseconds. */
 export type Figures = { rate: number; middle: number; slow: number };
 
 export function figuresOf(samples: readonly Sample[]): Figures {
@@ -73,7 +73,7 @@ export function figuresOf(samples: readonly Sample[]): Figures {
   };
 }
 
-/** Median of what it did next to `reference` in the same round. */
+/** The median ratio to `reference` in the same round. */
 export function ratioOf(own: readonly Sample[], reference: readonly Sample[]): number {
   return median(own.map(({ rate }, round) => rate / (reference[round]?.rate ?? NaN)));
 }

@@ -1,17 +1,17 @@
-// The flags of the comparison, and what --help says about it.
+// The flags of `npm run bench:peers`.
 import { parseArgs } from 'node:util';
 import type { Implementation } from './implementation.ts';
 
 export type Options = {
   help: boolean;
   quick: boolean;
-  /** Into the document. */
+  /** Updates README.md. */
   write: boolean;
   implementations: readonly Implementation[];
   rounds: number;
-  /** Of one turn of a measurement. */
+  /** Duration of one turn. */
   seconds: number;
-  /** Registrations, authorizations and exchanges of one round. */
+  /** Registrations, authorizations and exchanges in one round. */
   codes: number;
   starts: number;
 };
@@ -36,7 +36,7 @@ How and why: test/bench/peers/README.md.
 `;
 }
 
-/** Throws a TypeError that says what is wrong with the flags. `all` begins with what the others are compared with. */
+/** Throws a TypeError for wrong flags. The first of `all` is the reference. */
 export function readOptions(args: string[], all: readonly Implementation[]): Options {
   const { values } = parseArgs({
     args,

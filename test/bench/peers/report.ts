@@ -1,4 +1,4 @@
-// The comparison as Markdown: where it ran, who was left out, who passes what, and the figures next to Gatehouse on Redis.
+// The comparison as Markdown.
 import { availableParallelism, loadavg } from 'node:os';
 import engine from 'oidc-provider/package.json' with { type: 'json' };
 import gatehouse from '../../../package.json' with { type: 'json' };
@@ -11,24 +11,24 @@ import { FLOWS } from './flows.ts';
 import { figuresOf, ratioOf, type Samples } from './measurement.ts';
 import type { Options } from './options.ts';
 
-/** Bytes. `store`: of its Redis, where it has one. */
+/** In bytes. `store`: of its Redis, if there is one. */
 export type Memory = { started: number; loaded: number; store?: number };
 
-/** What was found about one implementation. */
+/** The results of one implementation. */
 export type Findings = {
   implementation: Implementation;
-  /** Seconds from spawn to metadata, of every cold start. */
+  /** Seconds from spawn to metadata, for every cold start. */
   starts: number[];
   memory: Memory;
   results: CheckResults;
 };
 
 export type Found = {
-  /** What `describeRun` said when it began. */
+  /** The result of `describeRun` at the start. */
   run: string;
   findings: readonly Findings[];
   samples: Samples;
-  /** By name, with the reason: who could not be started, and who is measured in part. */
+  /** The reason by name, for implementations that did not start or were measured only in part. */
   notStarted: ReadonlyMap<string, string>;
   failures: ReadonlyMap<string, string>;
 };
@@ -81,7 +81,7 @@ function describeChecks(all: readonly Findings[]): string {
   return [markdownTable(head, body), ...notesOn(all, rows)].join('\n');
 }
 
-/** Explains results that are not plain passes. */
+/** Explains results other than a plain pass. */
 function notesOn(all: readonly Findings[], rows: readonly string[]): string[] {
   const notes = all.flatMap(({ implementation, results }) =>
     rows.flatMap((row) => {
@@ -94,7 +94,7 @@ function notesOn(all: readonly Findings[], rows: readonly string[]): string[] {
   return notes.length === 0 ? [] : ['', ...notes];
 }
 
-/** Next to Gatehouse on every store it is here with: one that writes to a disk is not to be had at the price of one that does not. */
+/** Ratios to Gatehouse on each of its stores, because durable writes cost more. */
 function describeFlows(all: readonly Findings[], samples: Samples): string {
   const references = all.filter(({ implementation }) => implementation.isGatehouse);
   const shown = [...samples].filter(([flow]) => flow !== FLOWS.call && flow !== FLOWS.open);
@@ -113,7 +113,7 @@ function describeFlows(all: readonly Findings[], samples: Samples): string {
   return markdownTable(['flow', 'server', 'per second', ...ratios, 'median ms', 'p99 ms'], body);
 }
 
-/** What a token adds to a call, whatever the call itself costs: medians of slices that were next to each other. */
+/** The cost of a token per call: medians of adjacent slices. */
 function describeCalls(all: readonly Findings[], samples: Samples): string {
   const costs = all.flatMap(({ implementation: { id, name } }) => {
     const [call, open] = [FLOWS.call, FLOWS.open].map((flow) => samples.get(flow)?.get(id) ?? []);

@@ -1,4 +1,4 @@
-// All flows of all implementations, in rounds: within a round they take turns, another one first each time, so that whatever else the machine does slows all alike.
+// Measures all flows in rounds. Implementations take turns in changing order, so that other load slows all equally.
 import { PART_TIMEOUT_MS, LAST_ROUND_MS, withTimeout } from './time-limits.ts';
 import type { StartedImplementation } from './start-all.ts';
 import {
@@ -22,7 +22,7 @@ const PARTS: Record<string, Measure> = {
   calls: measureCalls,
 };
 
-/** `failures` says, by name, why it is measured no further. */
+/** `failures` has the reason by name for implementations that are measured no further. */
 export type Measured = { samples: Samples; failures: Map<string, string> };
 
 export async function measureRounds(

@@ -1,4 +1,4 @@
-// A person and clients at one implementation: registration, authorization, codes, tokens and calls, each as the test asks for it (RFC 6749, 7591, 7636).
+// Registration, authorization, codes, tokens and calls at one implementation (RFC 6749, 7591, 7636).
 import { type Browser, openBrowser } from '../../support/browser.ts';
 import { REDIRECT_URI } from '../../support/connection.ts';
 import { call } from '../../support/mcp.ts';
@@ -18,7 +18,7 @@ import type { Implementation, Running } from './implementation.ts';
 
 export type Session = { implementation: Implementation; running: Running; server: Server };
 
-/** What came back to the client: a code, or nothing. */
+/** The code in the redirect to the client, if there is one. */
 export type Code = { client: Client; link: string; callback: URL; verifier: string };
 
 export type Outcome = { code?: Code; asked: boolean; departure?: URL };
@@ -44,7 +44,7 @@ export function newBrowser({ running }: Session): Browser {
   return openBrowser(running.origins);
 }
 
-/** Public, and with a redirect address on the person's own machine, as most MCP clients are. */
+/** A public client with a loopback redirect address, as most MCP clients are. */
 export async function newClient({ server }: Session): Promise<Client> {
   const { status, body } = await register(server, {
     client_name: 'Comparison',
@@ -52,14 +52,14 @@ export async function newClient({ server }: Session): Promise<Client> {
     grant_types: ['authorization_code', 'refresh_token'],
     response_types: ['code'],
     token_endpoint_auth_method: 'none',
-    // Some take no loopback address of any other kind of client.
+    // Some servers accept loopback addresses only from native clients.
     application_type: 'native',
   });
   if (!body.client_id) throw new Error(`registration: ${status} ${JSON.stringify(body)}`);
   return { id: body.client_id, method: 'none', redirectUri: REDIRECT_URI };
 }
 
-/** Where a person who agrees to everything ends; a page in place of a code is an outcome, too. */
+/** Approves everything; resolves to the final URL, which may be a page instead of a code. */
 export async function authorize(session: Session, wishes: Wishes = {}): Promise<Outcome> {
   const { running, server } = session;
   const client = wishes.client ?? (await newClient(session));
@@ -101,7 +101,7 @@ export function connectionFrom(
   return { client, link, accessToken, refreshToken };
 }
 
-/** A refresh with the token that comes next, unless there is another one in `more`. */
+/** Refreshes with the current token, unless `more` has another one. */
 export function refreshOnce(
   { server }: Session,
   { client, link, refreshToken }: Connection,
@@ -114,13 +114,13 @@ export function isGranted({ status, body }: TokenResponse): boolean {
   return status === 200 && body.access_token !== undefined;
 }
 
-/** Throws at an answer that is neither: a server that cannot answer has refused nothing. */
+/** Throws for a server error, because a server that fails has refused nothing. */
 export function isRefused(answer: TokenResponse): boolean {
   if (isGranted(answer) || [400, 401, 403].includes(answer.status)) return !isGranted(answer);
   throw new Error(`neither granted nor refused: ${answer.status} ${JSON.stringify(answer.body)}`);
 }
 
-/** The good ones; an answer that is not even JSON is none of them. */
+/** The successful responses; invalid JSON counts as a failure. */
 export async function grantedAmong(
   tries: readonly Promise<TokenResponse>[],
 ): Promise<TokenResponse[]> {
@@ -130,13 +130,13 @@ export async function grantedAmong(
     .filter(isGranted);
 }
 
-/** The token that comes after an answer that must be good. */
+/** The refresh token of a response that must be successful. */
 export function requireRefreshToken({ status, body }: TokenResponse): string {
   if (status === 200 && body.refresh_token) return body.refresh_token;
   throw new Error(`no refresh token, but ${status} ${JSON.stringify(body)}`);
 }
 
-/** True when the tool answered. */
+/** True if the tool call succeeded. */
 export async function isAccepted(link: string, token: string): Promise<boolean> {
   const { status, text } = await call(link, token, TOOL_CALL);
   return status === 200 && text.includes('"structuredContent"');

@@ -1,4 +1,4 @@
-// Starts the implementations: each several times to measure cold starts, then once to stay, with its memory before the first request.
+// Starts the implementations: several cold starts each, then one that stays, with its memory before the first request.
 import type { Place } from '../subjects.ts';
 import { residentMemory } from '../server-process.ts';
 import type { Implementation } from './implementation.ts';

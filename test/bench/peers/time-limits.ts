@@ -1,11 +1,11 @@
-// Time limits of the comparison, so that a server that hangs does not prevent the result of the others.
+// Time limits, so that a server that hangs does not prevent results of the others.
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Of one question, and of one part of a round of one server. */
+/** For one check, and for one part of a round. */
 export const PART_TIMEOUT_MS = 45_000;
-/** No round begins after that; seconds since the command began are what `performance.now` counts. */
+/** No round starts after this time since the start of the command. */
 export const LAST_ROUND_MS = 11 * 60_000;
-/** The last resort. */
+/** The limit of the whole command. */
 export const MAX_RUN_MS = 15 * 60_000;
 
 /** Settles as `act` does, or rejects after `milliseconds`. */
@@ -19,7 +19,7 @@ export async function withTimeout<Result>(
     throw new Error(`not done within ${milliseconds / 1000} s`);
   };
   const acting = act();
-  // It may still fail when nobody waits for it any more.
+  // Handles a rejection after the timeout.
   acting.catch(() => undefined);
   const waiting = onTimeout();
   waiting.catch(() => undefined);

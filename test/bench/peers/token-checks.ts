@@ -1,4 +1,4 @@
-// Refresh tokens, audiences and revocation (RFC 6749 section 6, RFC 8707, RFC 7009): who keeps people connected, and who keeps others out.
+// Checks of refresh tokens, audiences and revocation (RFC 6749 section 6, RFC 8707, RFC 7009).
 import { setTimeout as delay } from 'node:timers/promises';
 import { authenticated } from '../../support/oauth.ts';
 import { type Check, passedIf, repeatedly } from './check.ts';
@@ -47,7 +47,7 @@ const race: Check = {
   },
 };
 
-/** How many were answered, how many of those could refresh afterwards, and how many different tokens that took. */
+/** The number of successful responses, how many of their tokens could be refreshed, and the number of different tokens. */
 async function raceOf(session: Session) {
   const connection = await connect(session);
   const tries = Array.from({ length: AT_ONCE }, () => refreshOnce(session, connection));

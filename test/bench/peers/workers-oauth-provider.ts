@@ -1,4 +1,4 @@
-// Cloudflare's workers-oauth-provider in the comparison: on workerd by way of miniflare, with the key-value store of miniflare.
+// Cloudflare's workers-oauth-provider in the comparison, on workerd through miniflare, with miniflare's key-value store.
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -30,7 +30,7 @@ export const workersOauthProvider: Implementation = {
   },
 };
 
-/** Killed, miniflare would leave its workerd behind. */
+/** Stops miniflare, which would leave workerd running if it were killed. */
 async function stopWithChildren({ pid, stop }: ServerProcess): Promise<() => Promise<void>> {
   const { stdout } = await promisify(execFile)('ps', ['-o', 'pid=', '--ppid', String(pid)]);
   const children = stdout.trim().split(/\s+/).map(Number);

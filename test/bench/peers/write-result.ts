@@ -1,4 +1,4 @@
-// Puts the result into README.md beside this file, in place of the last one.
+// Replaces the result in README.md.
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 

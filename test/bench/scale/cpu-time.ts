@@ -1,14 +1,14 @@
-// CPU time of Gatehouse and of Redis for one refresh, one call and one connection. It hardly depends on other load.
+// CPU time of Gatehouse and of Redis for one refresh, one call and one connection, which hardly depends on other load.
 import { readFile } from 'node:fs/promises';
 import { callOne, connectNew, type Population, refreshOne, work } from './measurement.ts';
 import type { Deployment } from './deployment.ts';
 import type { Effort } from './options.ts';
 
-/** Milliseconds for one. */
+/** Milliseconds for one operation. */
 export type Cost = { gatehouse: number; redis: number };
 export type Costs = Record<'refresh' | 'call' | 'connection', Cost>;
 
-/** Linux counts in hundredths of a second. */
+/** Linux counts CPU time in hundredths of a second. */
 const TICK_MS = 10;
 
 export async function measureCosts(
@@ -27,7 +27,7 @@ export async function measureCosts(
   };
 }
 
-/** `act` resolves to how many it did. */
+/** `act` resolves to the number of operations. */
 async function costOf(deployment: Deployment, act: () => Promise<{ done: number }>): Promise<Cost> {
   const before = await spentBy(deployment);
   const { done } = await act();
@@ -36,7 +36,7 @@ async function costOf(deployment: Deployment, act: () => Promise<{ done: number 
   return { gatehouse: each('gatehouse'), redis: each('redis') };
 }
 
-/** Since they began, in milliseconds. */
+/** CPU time since the start, in milliseconds. */
 async function spentBy({ subject, redis }: Deployment): Promise<Cost> {
   const stat = await readFile(`/proc/${subject.server.pid}/stat`, 'utf8');
   // After the name, which may have spaces: proc(5), utime and stime.

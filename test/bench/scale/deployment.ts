@@ -1,4 +1,4 @@
-// A Redis and one Gatehouse process, with what the measurement reads: store, addresses, lists.
+// A Redis, one Gatehouse process, and access to store, addresses and lists.
 import { readFileSync } from 'node:fs';
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { Agent } from 'node:http';
@@ -14,7 +14,7 @@ import type { Gatehouse } from './measurement.ts';
 
 export type Deployment = Gatehouse & {
   subject: StartedGatehouse;
-  /** Whoever connects for real. */
+  /** The person who connects through the real flow. */
   client: BenchClient;
   redis: Redis;
   store: Store;
@@ -27,7 +27,7 @@ const DEVELOPMENT = join(import.meta.dirname, '../../../config/development.yaml'
 export async function openDeployment(root: string): Promise<Deployment> {
   const server = await startRedis();
   const config = join(await mkdtemp(join(root, 'settings-')), 'settings.yaml');
-  // As in a company: everybody of the identity provider may connect.
+  // Everyone at the identity provider may connect.
   const entitlements = [{ match: { anyone: true }, level: 'operations' }];
   const settings = { ...parse(readFileSync(DEVELOPMENT, 'utf8')), entitlements };
   await writeFile(config, JSON.stringify(settings));

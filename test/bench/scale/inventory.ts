@@ -1,7 +1,7 @@
-// What a Redis holds, by kind of key: how many keys, how many bytes were stored, and the memory that a key takes.
+// The contents of a Redis by kind of key: number of keys, stored bytes, and memory of a key.
 import type { Redis } from 'ioredis';
 
-/** `keys` and, of sets, `members`; `bytes` are those of the values, encrypted as they lie there. */
+/** `keys` and, for sets, `members`; `bytes` are those of the encrypted values. */
 export type Holding = { keys: number; members: number; bytes: number };
 
 export type Inventory = Record<string, Holding>;
@@ -9,7 +9,7 @@ export type Inventory = Record<string, Holding>;
 const NOTHING: Holding = { keys: 0, members: 0, bytes: 0 };
 const SAMPLED = 200;
 
-/** Of all kinds; reads everything, so for a Redis that holds little. */
+/** The inventory of all kinds. Reads everything, so use it on a small Redis only. */
 export async function takeInventory(redis: Redis): Promise<Inventory> {
   const inventory: Inventory = {};
   for (const name of await redis.keys('*')) {
@@ -32,7 +32,7 @@ async function sizesIn(redis: Redis, name: string): Promise<Omit<Holding, 'keys'
   return { members: values.length, bytes: values.reduce((sum, { length }) => sum + length, 0) };
 }
 
-/** What came to be between two inventories, kinds that did not change left out. */
+/** The growth between two inventories, without kinds that did not change. */
 export function difference(before: Inventory, after: Inventory): Inventory {
   const changes = Object.entries(after).map(([kind, { keys, members, bytes }]) => {
     const earlier = before[kind] ?? NOTHING;
@@ -46,7 +46,7 @@ export function difference(before: Inventory, after: Inventory): Inventory {
   return Object.fromEntries(changes.filter(([, { keys, members }]) => keys !== 0 || members !== 0));
 }
 
-/** Bytes of memory that one key of this kind takes, its name included: the mean of some. Undefined when there is none. */
+/** The mean memory in bytes of a key of this kind, including its name. Undefined if there is none. */
 export async function memoryOf(redis: Redis, kind: string): Promise<number | undefined> {
   const sampled: number[] = [];
   for await (const names of redis.scanStream({ match: `${kind}:*`, count: 5000 })) {
@@ -58,7 +58,7 @@ export async function memoryOf(redis: Redis, kind: string): Promise<number | und
     : sampled.reduce((sum, bytes) => sum + bytes, 0) / sampled.length;
 }
 
-/** Bytes that Redis says its data and what it needs for them take. */
+/** The memory in bytes that Redis reports for its data set. */
 export async function usedMemory(redis: Redis): Promise<number> {
   return Number(/^used_memory:(\d+)/m.exec(await redis.info('memory'))?.[1]);
 }

@@ -1,4 +1,4 @@
-// What is measured at one size: Redis, answers to people chosen at random one after the other, how many a second, and a list.
+// The measurement at one size: Redis memory, response times for people chosen at random, rates, and a list.
 import type { Agent } from 'node:http';
 import type { Redis } from 'ioredis';
 import { call } from '../tool-calls.ts';
@@ -13,25 +13,25 @@ import type { Person } from './people.ts';
 
 export type Measured = {
   people: number;
-  /** Of Redis, since before the first of them. */
+  /** Counters of Redis since before the first request. */
   bytes: number;
   keys: number;
-  /** One at a time. */
+  /** Sequential requests. */
   refresh: Comparison;
   firstCall: Comparison;
   list: Comparison;
-  /** At many connections. */
+  /** Concurrent requests. */
   refreshesPerSecond: Comparison;
   callsPerSecond: Comparison;
 };
 
-/** Medians in milliseconds, or per second; `ratio` is to the small system beside it, measured in the same moments. */
+/** Medians in milliseconds, or rates per second; `ratio` is to the small system, measured at the same time. */
 export type Comparison = { value: number; ratio: number };
 
 export type Gatehouse = {
   agent: Agent;
   tokenEndpoint: string;
-  /** Reads a page of the accounts. */
+  /** Reads a page of accounts. */
   listAccounts: () => Promise<void>;
 };
 
@@ -49,14 +49,14 @@ export async function measure(
 ): Promise<Omit<Measured, 'people'>> {
   const bytes = (await usedMemory(redis)) - empty.bytes;
   const keys = (await redis.dbsize()) - empty.keys;
-  // Rates come before the times, because they are a warm-up for them.
+  // Rates are measured first, as a warm-up for the times.
   return {
     bytes,
     keys,
     refreshesPerSecond: await compareRates(effort, large, small, refreshOne),
     callsPerSecond: await compareRates(effort, large, small, callOne),
     refresh: await compareTimes(effort.requests, large, small, refreshOne),
-    // With a token that the server has not seen.
+    // With a token that the server has not verified before.
     firstCall: await compareTimes(effort.requests, large, small, callOne, refreshOne),
     list: await compareTimes(effort.lists, large, small, ({ listAccounts }) => listAccounts()),
   };
@@ -73,7 +73,7 @@ export async function refreshOne(
   if (failure !== undefined) throw new Error(failure);
 }
 
-/** Whoever has no access token yet gets one first, as a client does. */
+/** Gets an access token for the person first, if there is none. */
 export async function callOne(gatehouse: Gatehouse, person: Person): Promise<void> {
   if (person.accessToken === '') await refreshOne(gatehouse, person);
   const { resource: url, accessToken: token } = person;
@@ -102,7 +102,7 @@ async function compareTimes(
   return { value, ratio: value / median(times.map((time) => time.small)) };
 }
 
-/** In short turns, so that whatever else the machine does slows both alike. */
+/** In short turns, so that other load on the machine slows both equally. */
 async function compareRates(
   { rounds, turnSeconds }: Effort,
   large: Population,
@@ -129,7 +129,7 @@ async function perSecond(
   return done / seconds;
 }
 
-/** Each connection takes whoever waited longest; nobody is at two at once. */
+/** Each connection takes the person who waited longest; a person is on one connection at a time. */
 export async function work(
   people: readonly Person[],
   seconds: number,
@@ -152,7 +152,7 @@ export async function work(
   return { done, seconds: (performance.now() - begun) / 1000 };
 }
 
-/** Whole connections, from registration to tokens, of new clients of a few people side by side. */
+/** Complete flows, from registration to tokens, with new clients of a few people in parallel. */
 export async function connectNew(
   { subject }: { subject: Subject },
   seconds: number,
@@ -176,7 +176,7 @@ function personAt(people: readonly Person[], n: number): Person {
   return person;
 }
 
-/** At random. */
+/** A random item. */
 function chosenFrom({ people }: Population, count = people.length): Person[] {
   return shuffled(people).slice(0, count);
 }

@@ -1,9 +1,9 @@
-// The flags of the measurement of scale, and what --help says about it.
+// The flags of `npm run bench:scale`.
 import { parseArgs } from 'node:util';
 
-/** How much is measured at each size. */
+/** The amount of work at each size. */
 export type Effort = {
-  /** People of the small system that the other is compared with, and whose times are measured. */
+  /** People of the small system, with which the large one is compared. */
   small: number;
   requests: number;
   lists: number;
@@ -11,16 +11,16 @@ export type Effort = {
   turnSeconds: number;
   /** For the CPU time of each kind of request. */
   cpuSeconds: number;
-  /** Connectors and recorded calls whose memory is measured. */
+  /** The number of connectors and recorded calls whose memory is measured. */
   samples: number;
 };
 
 export type Options = {
   help: boolean;
   effort: Effort;
-  /** Into config/scale.md. */
+  /** Updates config/scale.md. */
   write: boolean;
-  /** How many are connected at each step, fewest first. */
+  /** The numbers of connected people, in ascending order. */
   sizes: number[];
 };
 
@@ -57,7 +57,7 @@ const QUICK_PEOPLE = 50;
 const STEPS = [0.1, 0.5, 1];
 const MIN_PEOPLE = 1000;
 
-/** Throws a TypeError that says what is wrong with the flags. */
+/** Throws a TypeError for wrong flags. */
 export function readOptions(args: string[]): Options {
   const { values } = parseArgs({
     args,

@@ -1,4 +1,4 @@
-// Other sizes: memory of connectors and recorded calls, and connections to Redis.
+// Memory of connectors and recorded calls, and the number of Redis connections.
 import type { Redis } from 'ioredis';
 import { createConnector } from '../../../src/connectors/connectors.ts';
 import { callAuditor } from '../../../src/resource-server/call-audit.ts';
@@ -8,7 +8,7 @@ import { usedMemory } from './inventory.ts';
 import type { Effort } from './options.ts';
 import type { Pattern } from './people.ts';
 
-/** Bytes of memory in Redis of each, and connections to Redis of one process. */
+/** Bytes of Redis memory for each, and Redis connections of one process. */
 export type OtherSizes = { connector: number; recordedCall: number; connections: number };
 
 export async function measureOtherSizes(
@@ -48,7 +48,7 @@ async function bytesOf(
   return ((await usedMemory(redis)) - before) / samples;
 }
 
-/** Without the one that asks, and those of the store that people were written through: as many as the process has. */
+/** Without our own connection and those of the store that wrote the people, which has as many as the process. */
 async function connectionsOfProcess(redis: Redis): Promise<number> {
   const [, all] = /^connected_clients:(\d+)/m.exec(await redis.info('clients')) ?? [];
   return (Number(all) - 1) / 2;

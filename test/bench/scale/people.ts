@@ -1,4 +1,4 @@
-// People who are connected: one who connected for real, and many written after the same pattern with the store code that real flows use.
+// Connected people: one connects through the real flow, and many are written after that pattern with the same store code.
 import { randomBytes } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
 import type { AdapterPayload } from 'oidc-provider';
@@ -18,7 +18,7 @@ import { persistentKey } from '../../../src/keys/persistent-key.ts';
 import { keyRing } from '../../../src/keys/key-ring.ts';
 import type { Store } from '../../../src/store/store.ts';
 
-/** Somebody with tokens, as the load takes them. */
+/** A person's tokens, for the load. */
 export type Person = {
   clientId: string;
   resource: string;
@@ -26,7 +26,7 @@ export type Person = {
   accessToken: string;
 };
 
-/** What a real flow left of the person, the client and the grant. */
+/** The records of person, client and grant that the real flow wrote. */
 export type Pattern = {
   account: Account;
   client: StoredClient<AdapterPayload>;
@@ -34,7 +34,7 @@ export type Pattern = {
 };
 
 const DAY = 86_400;
-/** Those of the settings, unless somebody sets them. */
+/** The default lifetimes. */
 const LIFETIMES = { accessToken: 3600, refreshTokenIdle: 30 * DAY, unusedClient: DAY };
 const NINETY_DAYS = 90 * DAY;
 const PEOPLE_PER_CONNECTOR = 100;
@@ -48,7 +48,7 @@ export async function readPattern(store: Store, refreshToken: string): Promise<P
   return { account, client, grant };
 }
 
-/** Resolves to a function that connects one more. */
+/** Resolves to a function that connects one more person. */
 export async function openPeople(
   store: Store,
   secret: string,
@@ -94,7 +94,7 @@ async function newAccount(
   number: number,
 ): Promise<Account> {
   const { id: _id, signedInAt: _at, ...identity } = account;
-  // As long as what it stands for, so that sizes can be compared.
+  // As long as the real value, so that sizes can be compared.
   const subject = number.toString(36).padStart(account.subject.length, '0');
   return saveAccount(
     store,
@@ -104,7 +104,7 @@ async function newAccount(
   );
 }
 
-/** Consent, the code, and the refresh tokens after it, as far as the pattern went. */
+/** Writes consent, code and refreshes, as many as the pattern has. */
 async function newGrant(
   store: Store,
   { grant: pattern }: Pattern,

@@ -1,4 +1,4 @@
-// The result of the measurement of scale, as text.
+// The result of the scale measurement as text.
 import { cpus } from 'node:os';
 import { redisVersion, textTable } from '../text.ts';
 import type { Inventory } from './inventory.ts';
@@ -7,12 +7,12 @@ import type { OtherSizes } from './other-sizes.ts';
 import type { Cost, Costs } from './cpu-time.ts';
 
 export type Result = {
-  /** People of the small system that the other is compared with. */
+  /** People of the small system. */
   small: number;
-  /** Left by the real flow, and by one person that was written. */
+  /** Written by the real flow, and for one generated person. */
   real: Inventory;
   written: Inventory;
-  /** Of Redis, by kind of key. */
+  /** Redis memory by kind of key. */
   memory: Record<string, number>;
   measured: Measured[];
   others: OtherSizes;
@@ -21,10 +21,10 @@ export type Result = {
   isCutShort: boolean;
 };
 
-/** Values that are times or random numbers written as text differ by a few digits. */
+/** Times and random numbers as text differ by a few digits. */
 const TOLERATED_BYTES = 16;
 
-/** Kinds whose keys or sizes are not those of the real flow: a list to be empty. */
+/** Kinds whose keys or sizes differ from those of the real flow; must be empty. */
 export function unlike({ real, written }: Pick<Result, 'real' | 'written'>): string[] {
   const kinds = [...new Set([...Object.keys(real), ...Object.keys(written)])];
   return kinds.filter((kind) => {
@@ -124,10 +124,10 @@ const MILLION = 1_000_000;
 const HOUR = 3600;
 const CALLS_A_DAY = 50;
 const BUSY_HOURS = 8;
-/** How much of a core a process should be asked for. */
+/** The share of a core up to which a process should be loaded. */
 const SHARE = 0.5;
 
-/** Arithmetic from what was measured at the largest size. */
+/** Extrapolates from the largest size. */
 function describeMillion({ measured, costs }: Result): string {
   const { people, bytes } = measured.at(-1) ?? { people: NaN, bytes: NaN };
   const day = BUSY_HOURS * HOUR;

@@ -1,4 +1,4 @@
-// The measurement of scale (npm run bench:scale): what connected people cost in Redis, and whether answers get slower with their number.
+// Measures what connected people cost in Redis, and whether response times grow with their number (npm run bench:scale).
 import { rmSync } from 'node:fs';
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -17,15 +17,15 @@ import { describe, type Result, unlike } from './report.ts';
 import { openDeployment, type Deployment } from './deployment.ts';
 
 const WRITERS = 64;
-/** A code that is exchanged and has been refreshed for so long is forgotten. */
+/** After this time since its exchange, the next refresh drops a code from the grant record. */
 const CODE_DROPPED_MS = 1500;
-/** No more people after that; what follows takes half a minute. */
+/** No more people are added after this time; the rest takes half a minute. */
 const WRITING_ENDS_MS = 4 * 60_000;
 const MAX_RUN_MS = 5 * 60_000;
 const PROGRESS_MS = 5000;
 const DOCUMENT = join(import.meta.dirname, '../../../config/scale.md');
 const RESULT = /(<!-- prettier-ignore-start -->\n).*(\n<!-- prettier-ignore-end -->)/s;
-/** What ends by itself within half a day, and what is there once for all. */
+/** Kinds that expire within half a day or exist only once. */
 const PASSING =
   /^(session|session-uid|interaction|sign-in|answer|outcome|development-.*|limit|audit|connector|connectors)$/;
 
@@ -66,7 +66,7 @@ async function run(
   const costs = await measureCosts(deployment, { ...deployment, people }, effort);
   const memory: Record<string, number> = {};
   for (const kind of Object.keys(real)) {
-    // The one key of a shared set says nothing about a person.
+    // The only key of a shared set says nothing about a person.
     const bytes = real[kind]?.keys === 0 ? undefined : await memoryOf(redis, kind);
     if (bytes !== undefined) memory[kind] = bytes;
   }
@@ -88,7 +88,7 @@ async function populate(small: Deployment, effort: Effort): Promise<Population> 
   return { ...small, people };
 }
 
-/** The second, because the first of a connector makes what is the connector's. */
+/** Takes the inventory of the second person, because the first one of a connector also creates its shared keys. */
 async function writeOne(
   { redis }: Deployment,
   connectOne: () => Promise<Person>,
@@ -106,7 +106,7 @@ function refuseUnlike(both: Pick<Result, 'real' | 'written'>): void {
   throw new Error(`what is written is not what a real flow writes: ${what}`);
 }
 
-/** What the second person leaves, refreshed once: the first also makes the sets that all share. */
+/** The inventory of the second person after one refresh, because the first one also creates the shared sets. */
 async function connectForReal({
   client: first,
   redis,
@@ -151,7 +151,7 @@ async function grow(
     await Promise.all(Array.from({ length: WRITERS }, write));
     logProgress(`${count} people are connected: measuring`);
     const isNew = count > (measured.at(-1)?.people ?? 0);
-    // As many as the other system has, or what a process remembers of people would differ.
+    // As many as the small system has, or caches would hold different shares.
     const all = { ...deployment, people: shuffled(people).slice(0, effort.small) };
     if (isNew)
       measured.push({ people: count, ...(await measure(redis, all, beside, empty, effort)) });

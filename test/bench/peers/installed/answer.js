@@ -1,4 +1,4 @@
-// The answer to every MCP call at a peer: what a tool would say, so that what is measured is what comes before it.
+// The response to every MCP call at a peer, with minimal work.
 export const ANSWER = JSON.stringify({
   jsonrpc: '2.0',
   id: 1,

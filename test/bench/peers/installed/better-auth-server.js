@@ -1,4 +1,4 @@
-// Better Auth as a process of its own, set up as its MCP page says; arguments are the port and a database file.
+// Better Auth, set up as its MCP documentation says. Arguments: the port and a database file.
 import { createServer } from 'node:http';
 import { DatabaseSync } from 'node:sqlite';
 import { mcp, requireMcpAuth } from '@better-auth/mcp';
@@ -13,7 +13,7 @@ const origin = `http://localhost:${port}`;
 const links = [`${origin}/one/mcp`, `${origin}/two/mcp`];
 
 const database = new DatabaseSync(file);
-// As Gatehouse keeps its own file; the default, a rollback journal, is slower.
+// As Gatehouse does; the default, a rollback journal, is slower.
 database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;');
 
 const auth = betterAuth({

@@ -1,4 +1,4 @@
-// mcp-oauth-server as a process of its own, set up as its quick start says; the argument is the port.
+// mcp-oauth-server, set up as its quick start says. Argument: the port.
 import express from 'express';
 import {
   authenticateHandler,
@@ -30,7 +30,7 @@ app.use(
     revocationOptions: unlimited,
   }),
 );
-// Its consent page is the host's own to write; this one sends on what it was given, as the example does.
+// The host writes the consent page; this one approves, as the example does.
 app.get('/consent', (request, response) => {
   const inputs = Object.entries(request.query).map(
     ([name, value]) =>

@@ -1,4 +1,4 @@
-// The Worker around workers-oauth-provider: both roles in one, its consent page as its documents write it; everybody who comes is somebody new.
+// The Worker around workers-oauth-provider: both roles, with the consent page of its documentation; every visitor is a new person.
 import { env as bindings } from 'cloudflare:workers';
 import {
   AuthorizationError,
@@ -67,7 +67,7 @@ async function decide(request, oauth) {
   const form = await request.formData();
   const scope = form.getAll('scope').map(String);
   const approved = await oauth.approveConsent(request, String(form.get('handle')), { scope });
-  // The provider goes through all grants of a person, and nobody has as many as one who stands for all.
+  // The provider reads all grants of a person, so a single person with all grants would be slow.
   const userId = crypto.randomUUID();
   const { redirectTo } = await oauth.completeAuthorization({
     request: approved.request,

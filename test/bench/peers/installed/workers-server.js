@@ -1,4 +1,4 @@
-// workers-oauth-provider as a process of its own: miniflare, which runs worker.js on workerd; arguments are the port and a folder for its key-value store.
+// workers-oauth-provider on workerd through miniflare. Arguments: the port and a folder for its key-value store.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Miniflare } from 'miniflare';
