@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { recordedClient, RECORDED_CLIENTS } from '../interoperability/recorded-clients.ts';
 import { recordedRow } from '../interoperability/recorded-rows.ts';
-import { useStage } from '../interoperability/stage.ts';
+import { useTestSystems } from '../interoperability/systems.ts';
 import { STEPS } from '../interoperability/table.ts';
 import { createConnector } from '../support/management-api.ts';
 import { restoreClock } from '../support/clock.ts';
@@ -42,12 +42,12 @@ const EMPTY_MEMBERS = recordedClient.parse({
 
 describe('Recorded clients, on redis', function () {
   this.timeout(30_000);
-  const stage = useStage('redis');
+  const systems = useTestSystems('redis');
   afterEach(restoreClock);
 
   for (const client of [...RECORDED_CLIENTS, EMPTY_MEMBERS])
     it(`the client registers, connects and refreshes: ${client.name}`, async () => {
-      const { steps } = recordedRow(client, stage);
+      const { steps } = recordedRow(client, systems);
       for (const step of STEPS) {
         const proof = steps[step];
         if ('prove' in proof) await proof.prove();

@@ -8,18 +8,18 @@ import { openidClientRow } from './openid-client-row.ts';
 import { recordedRow } from './recorded-rows.ts';
 import { RECORDED_CLIENTS } from './recorded-clients.ts';
 import { sdkRows } from './sdk-rows.ts';
-import { useStage } from './stage.ts';
+import { useTestSystems } from './systems.ts';
 import { claimOf, DOCUMENT, resultsOf, type Row, STEPS, withTable, writeResults } from './table.ts';
 
 describe('Interoperability', function () {
   this.timeout(60_000);
-  const stage = useStage('sqlite');
+  const systems = useTestSystems('sqlite');
   const rows: Row[] = [
-    ...sdkRows(stage),
-    mcpRemoteRow(stage),
-    openidClientRow(stage),
-    ...conformanceRows(stage),
-    ...RECORDED_CLIENTS.map((client) => recordedRow(client, stage)),
+    ...sdkRows(systems),
+    mcpRemoteRow(systems),
+    openidClientRow(systems),
+    ...conformanceRows(systems),
+    ...RECORDED_CLIENTS.map((client) => recordedRow(client, systems)),
   ];
   const proven = new Set<string>();
 

@@ -5,16 +5,16 @@ import { runAuthorizationSuite, runServerSuite } from '../support/conformance.ts
 import { connect } from '../support/connection.ts';
 import type { System } from '../support/system.ts';
 import { openTokenProxy } from '../support/token-proxy.ts';
-import type { Stage } from './stage.ts';
+import type { TestSystems } from './systems.ts';
 import type { Row } from './table.ts';
 import { expectAuthorization, expectToken } from './expected-traffic.ts';
 import { type Traffic, watchTraffic } from './traffic.ts';
 
 const NO_SCENARIO = { notOffered: 'the conformance suite has no scenario for it' };
 
-export function conformanceRows(stage: () => Stage): Row[] {
+export function conformanceRows(systems: () => TestSystems): Row[] {
   return ['2025-11-25', '2026-07-28'].map((revision) =>
-    conformanceRow(revision, () => stage().system),
+    conformanceRow(revision, () => systems().system),
   );
 }
 

@@ -17,7 +17,7 @@ import {
   expectToken,
 } from './expected-traffic.ts';
 import { CONTACT, OVERVIEW } from './messages.ts';
-import { OWN_DOCUMENT, type Stage } from './stage.ts';
+import { OWN_DOCUMENT, type TestSystems } from './systems.ts';
 import type { Row } from './table.ts';
 import { type Traffic, watchTraffic } from './traffic.ts';
 
@@ -31,8 +31,8 @@ type Bridge = {
   folder: string;
 };
 
-export function mcpRemoteRow(stage: () => Stage): Row {
-  const system = () => stage().system;
+export function mcpRemoteRow(systems: () => TestSystems): Row {
+  const system = () => systems().system;
   const bridges: Bridge[] = [];
   const onBoth = (check: (bridge: Bridge) => Promise<void> | void) => ({
     prove: async () => {

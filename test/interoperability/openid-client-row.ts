@@ -6,7 +6,7 @@ import { type Browser, openBrowser, type AuthorizeOptions } from '../support/bro
 import { advanceClock } from '../support/clock.ts';
 import type { System } from '../support/system.ts';
 import { CONTACT, OVERVIEW, toolCall } from './messages.ts';
-import { OWN_DOCUMENT, type Stage } from './stage.ts';
+import { OWN_DOCUMENT, type TestSystems } from './systems.ts';
 import type { Row } from './table.ts';
 
 const REDIRECT_URI = 'http://127.0.0.1:7272/callback';
@@ -31,8 +31,8 @@ type Connection = {
   tokens?: Tokens;
 };
 
-export function openidClientRow(stage: () => Stage): Row {
-  const system = () => stage().system;
+export function openidClientRow(systems: () => TestSystems): Row {
+  const system = () => systems().system;
   const connections: Connection[] = [];
   const add = async (configuration: library.Configuration) => {
     const connection = await openConnection(system(), configuration);

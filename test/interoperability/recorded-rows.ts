@@ -7,10 +7,10 @@ import {
   authorizeStep,
   discoverStep,
   identifyStep,
-  type Journey,
+  type ClientRun,
   tokenStep,
-} from './recorded-journey.ts';
-import type { Stage } from './stage.ts';
+} from './recorded-steps.ts';
+import type { TestSystems } from './systems.ts';
 import type { Proof, Row } from './table.ts';
 
 const ACCESS_TOKEN_SECONDS = 3600;
@@ -20,29 +20,29 @@ const ALLOWED = 'after the operator allows its redirect address (`clients.allowe
 const PINNED =
   'after the operator puts its document, with the redirect address that it really uses, into `clients.metadataDocuments`';
 
-type Journeys = { register?: Journey; document?: Journey };
+type ClientRuns = { register?: ClientRun; document?: ClientRun };
 
-export function recordedRow(recorded: RecordedClient, stage: () => Stage): Row {
-  const journeys: Journeys = {};
-  const onEach = (step: (journey: Journey) => Promise<void>): Proof => ({
+export function recordedRow(recorded: RecordedClient, systems: () => TestSystems): Row {
+  const runs: ClientRuns = {};
+  const onEach = (step: (run: ClientRun) => Promise<void>): Proof => ({
     prove: async () => {
-      for (const journey of allOf(journeys)) await step(journey);
+      for (const run of allOf(runs)) await step(run);
     },
   });
   return {
     client: recorded.name,
     kind: 'recording',
     steps: {
-      discover: { prove: () => discoverBoth(recorded, stage(), journeys) },
-      register: registering(recorded, journeys),
-      document: publishing(recorded, journeys),
+      discover: { prove: () => discoverBoth(recorded, systems(), runs) },
+      register: registering(recorded, runs),
+      document: publishing(recorded, runs),
       authorize: onEach(authorizeStep),
       token: onEach(tokenStep),
       call: onEach(callStep),
       refresh: {
         prove: async () => {
           advanceClock(ACCESS_TOKEN_SECONDS + 1);
-          for (const journey of allOf(journeys)) await refreshStep(journey);
+          for (const run of allOf(runs)) await refreshStep(run);
         },
       },
       'step-up':
@@ -59,38 +59,38 @@ export function recordedRow(recorded: RecordedClient, stage: () => Stage): Row {
 
 async function discoverBoth(
   recorded: RecordedClient,
-  { system, allowing }: Stage,
-  journeys: Journeys,
+  { system, configured }: TestSystems,
+  runs: ClientRuns,
 ): Promise<void> {
   const registration = registrationOf(recorded);
   const document = documentOf(recorded);
-  const own: System = registration?.allowedRedirects.length ? allowing : system;
-  if (registration) journeys.register = await discoverStep(own, recorded, { registration });
-  const pinning: System = document?.pinned ? allowing : system;
-  if (document) journeys.document = await discoverStep(pinning, recorded, { document });
+  const own: System = registration?.allowedRedirects.length ? configured : system;
+  if (registration) runs.register = await discoverStep(own, recorded, { registration });
+  const pinning: System = document?.pinned ? configured : system;
+  if (document) runs.document = await discoverStep(pinning, recorded, { document });
 }
 
-function registering({ registration }: RecordedClient, journeys: Journeys): Proof {
+function registering({ registration }: RecordedClient, runs: ClientRuns): Proof {
   if ('notOffered' in registration) return { notOffered: registration.notOffered };
   const { allowedRedirects } = registration;
-  const prove = () => identifyStep(required(journeys.register));
+  const prove = () => identifyStep(required(runs.register));
   if (allowedRedirects.length === 0) return { prove };
   return { prove, note: ALLOWED };
 }
 
-function publishing({ document }: RecordedClient, journeys: Journeys): Proof {
+function publishing({ document }: RecordedClient, runs: ClientRuns): Proof {
   if ('notOffered' in document) return { notOffered: document.notOffered };
-  const prove = () => identifyStep(required(journeys.document));
+  const prove = () => identifyStep(required(runs.document));
   return { prove, ...(document.pinned ? { note: PINNED } : {}) };
 }
 
-function allOf({ register, document }: Journeys): Journey[] {
-  const all = [register, document].filter((journey) => journey !== undefined);
+function allOf({ register, document }: ClientRuns): ClientRun[] {
+  const all = [register, document].filter((run) => run !== undefined);
   if (all.length === 0) throw new Error('it found nothing');
   return all;
 }
 
-function required(journey: Journey | undefined): Journey {
-  if (!journey) throw new Error('it found nothing');
-  return journey;
+function required(run: ClientRun | undefined): ClientRun {
+  if (!run) throw new Error('it found nothing');
+  return run;
 }

@@ -13,7 +13,7 @@ import {
   expectRegistration,
   expectToken,
 } from './expected-traffic.ts';
-import { OWN_DOCUMENT, type Stage } from './stage.ts';
+import { OWN_DOCUMENT, type TestSystems } from './systems.ts';
 import type { Row } from './table.ts';
 import { type Traffic, watchTraffic } from './traffic.ts';
 
@@ -35,10 +35,10 @@ type Connected = {
   person: { wishes: AuthorizeOptions };
 };
 
-export function sdkRows(stage: () => Stage): Row[] {
+export function sdkRows(systems: () => TestSystems): Row[] {
   return SDKS.flatMap((sdk) => {
     const client = NAMES.get(sdk.name);
-    return client === undefined ? [] : [sdkRow(client, sdk, () => stage().system)];
+    return client === undefined ? [] : [sdkRow(client, sdk, () => systems().system)];
   });
 }
 

@@ -160,11 +160,11 @@ type PageRequest = { method: string; body?: URLSearchParams; headers?: Record<st
 async function followRedirects(
   { jar, visited, origins, address }: BrowserState,
   start: URL,
-  journey: PageRequest,
+  request: PageRequest,
 ): Promise<Step> {
   let url = start;
   const from: Record<string, string> = address === undefined ? {} : { 'x-forwarded-for': address };
-  let next = journey;
+  let next = request;
   for (let redirects = 0; redirects < MAX_REDIRECTS; redirects += 1) {
     if (!origins.includes(url.origin)) return { kind: 'redirect', url };
     visited.push(url);

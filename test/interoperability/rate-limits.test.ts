@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { callStep } from './recorded-connection.ts';
 import { documentOf, RECORDED_CLIENTS, registrationOf } from './recorded-clients.ts';
-import { authorizeStep, discoverStep, identifyStep, tokenStep } from './recorded-journey.ts';
-import { useStage } from './stage.ts';
+import { authorizeStep, discoverStep, identifyStep, tokenStep } from './recorded-steps.ts';
+import { useTestSystems } from './systems.ts';
 
 /** More than the limits on registrations per address and on document fetches per host and minute. */
 const PEOPLE = 40;
@@ -14,7 +14,7 @@ const CROWDS: [client: string, where: string, way: 'registration' | 'document'][
 
 describe(`${PEOPLE} people with one app`, function () {
   this.timeout(60_000);
-  const stage = useStage('sqlite');
+  const systems = useTestSystems('sqlite');
 
   for (const [name, where, way] of CROWDS)
     it(`nobody with ${name} from ${where} is rate limited, and the last person connects`, async () => {
@@ -24,13 +24,13 @@ describe(`${PEOPLE} people with one app`, function () {
       const document = documentOf(recorded);
       if (!registration || !document) throw new Error('it has only one way');
       const identity = way === 'document' ? { document } : { registration };
-      const journey = await discoverStep(stage().system, recorded, identity);
+      const run = await discoverStep(systems().system, recorded, identity);
       const ids = new Set<string | undefined>();
       for (let person = 0; person < PEOPLE; person += 1) {
-        await identifyStep(journey);
-        ids.add(journey.client?.id);
+        await identifyStep(run);
+        ids.add(run.client?.id);
       }
       expect(ids.size).to.equal(way === 'document' ? 1 : PEOPLE);
-      for (const step of [authorizeStep, tokenStep, callStep]) await step(journey);
+      for (const step of [authorizeStep, tokenStep, callStep]) await step(run);
     });
 });

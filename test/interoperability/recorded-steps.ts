@@ -36,7 +36,7 @@ const FIRST: AuthorizeOptions = { person: 'ada', level: 'operations' };
 export type Tokens = { accessToken: string; refreshToken: string; scope: string[] };
 
 /** A client's state between steps. */
-export type Journey = {
+export type ClientRun = {
   recorded: RecordedClient;
   system: System;
   send: Send;
@@ -56,7 +56,7 @@ export async function discoverStep(
   system: System,
   recorded: RecordedClient,
   way: Way,
-): Promise<Journey> {
+): Promise<ClientRun> {
   const { link } = await createConnector(system, { level: 'admin' });
   const send = wireOf(recorded);
   const found = await discoverAs(recorded, send, link);
@@ -96,55 +96,55 @@ async function registerAs(
 }
 
 /** Registers, or opens the first page of an authorization, which shows the document's name and host. */
-export async function identifyStep(journey: Journey): Promise<void> {
-  journey.client = await journey.identify();
-  if (!journey.client.id.startsWith('https://')) return;
-  const page = await openConsentPage(journey, journey.client);
+export async function identifyStep(run: ClientRun): Promise<void> {
+  run.client = await run.identify();
+  if (!run.client.id.startsWith('https://')) return;
+  const page = await openConsentPage(run, run.client);
   expect(isConsentPage(page), describePage(page)).to.equal(true);
-  expect(page.html).to.include(new URL(journey.client.id).host);
-  const name = String(documentOf(journey.recorded)?.published.client_name);
+  expect(page.html).to.include(new URL(run.client.id).host);
+  const name = String(documentOf(run.recorded)?.published.client_name);
   expect(page.html).to.include(name);
 }
 
 /** The first page of a new browser. */
-export function openConsentPage(journey: Journey, client: Client): Promise<Page> {
-  const parameters = authorizationParameters(journey);
-  const { url } = authorizeUrl(journey.found.server, client, parameters);
-  return openBrowser(journey.system.origins).openConsent(url, 'ada');
+export function openConsentPage(run: ClientRun, client: Client): Promise<Page> {
+  const parameters = authorizationParameters(run);
+  const { url } = authorizeUrl(run.found.server, client, parameters);
+  return openBrowser(run.system.origins).openConsent(url, 'ada');
 }
 
 export async function authorizeStep(
-  journey: Journey,
-  parameters = authorizationParameters(journey),
+  run: ClientRun,
+  parameters = authorizationParameters(run),
   wishes = FIRST,
 ): Promise<void> {
-  const { found, browser } = journey;
-  const client = requireClient(journey);
+  const { found, browser } = run;
+  const client = requireClient(run);
   const { url, verifier, state } = authorizeUrl(found.server, client, parameters);
   const callback = await browser.authorize(url, wishes);
   expect(callback.href.startsWith(`${client.redirectUri}?`), callback.href).to.equal(true);
   expect(callback.searchParams.get('state')).to.equal(state);
   expect(callback.searchParams.get('iss')).to.equal(found.server.issuer);
   expect(callback.searchParams.get('code'), callback.search).to.be.a('string');
-  journey.code = { callback, verifier };
+  run.code = { callback, verifier };
 }
 
-export async function tokenStep(journey: Journey): Promise<void> {
-  const { code, recorded } = journey;
+export async function tokenStep(run: ClientRun): Promise<void> {
+  const { code, recorded } = run;
   if (!code) throw new Error('it has no code');
-  const { redirectUri } = requireClient(journey);
-  journey.tokens = await requestTokens(journey, {
+  const { redirectUri } = requireClient(run);
+  run.tokens = await requestTokens(run, {
     grant_type: 'authorization_code',
     code: code.callback.searchParams.get('code') ?? '',
     redirect_uri: redirectUri,
     code_verifier: code.verifier,
-    ...resourceParameter(journey, recorded.authorization.resource),
+    ...resourceParameter(run, recorded.authorization.resource),
   });
 }
 
 /** Parses the token response as the client does. Throws the error in it if it has no tokens. */
-export async function requestTokens(journey: Journey, parameters: Parameters): Promise<Tokens> {
-  const { status, headers, text, json } = await askForTokens(journey, parameters);
+export async function requestTokens(run: ClientRun, parameters: Parameters): Promise<Tokens> {
+  const { status, headers, text, json } = await askForTokens(run, parameters);
   expect(status, text).to.equal(200);
   expect(headers.get('content-type')).to.match(/^application\/json/);
   expect(headers.get('cache-control')).to.include('no-store');
@@ -161,28 +161,28 @@ export async function requestTokens(journey: Journey, parameters: Parameters): P
   };
 }
 
-export function askForTokens(journey: Journey, parameters: Parameters) {
-  const { send, found } = journey;
-  const request = authenticated(requireClient(journey), parameters);
+export function askForTokens(run: ClientRun, parameters: Parameters) {
+  const { send, found } = run;
+  const request = authenticated(requireClient(run), parameters);
   return send(found.server.token_endpoint, { method: 'POST', ...request });
 }
 
 export function authorizationParameters(
-  journey: Journey,
-  scope = journey.recorded.authorization.scope,
+  run: ClientRun,
+  scope = run.recorded.authorization.scope,
 ): Parameters {
-  const { prompt, resource, more } = journey.recorded.authorization;
+  const { prompt, resource, more } = run.recorded.authorization;
   return {
-    scope: scopeFrom(journey, scope),
+    scope: scopeFrom(run, scope),
     prompt,
-    ...resourceParameter(journey, resource),
+    ...resourceParameter(run, resource),
     ...more,
   };
 }
 
 /** Undefined if the client sends no scope. `challenge` is that of the last response. */
 export function scopeFrom(
-  { found, tokens }: Journey,
+  { found, tokens }: ClientRun,
   wanted: readonly string[],
   challenge = found.challenge,
 ): string | undefined {
@@ -197,19 +197,19 @@ export function scopeFrom(
 }
 
 export function resourceParameter(
-  { link }: Journey,
+  { link }: ClientRun,
   form: RecordedClient['authorization']['resource'],
 ): Parameters {
   const forms = { once: link, twice: [link, link], 'with a slash': `${link}/`, no: undefined };
   return { resource: forms[form] };
 }
 
-export function requireClient({ client }: Journey): Client {
+export function requireClient({ client }: ClientRun): Client {
   if (!client) throw new Error('it did not make itself known');
   return client;
 }
 
-export function requireTokens({ tokens }: Journey): Tokens {
+export function requireTokens({ tokens }: ClientRun): Tokens {
   if (!tokens) throw new Error('it has no tokens');
   return tokens;
 }

@@ -36,35 +36,35 @@ const OWN_METADATA = {
   token_endpoint_auth_method: 'none',
 };
 
-export type Stage = {
+export type TestSystems = {
   /** With default settings. */
   system: System;
   /** With the settings that some clients need. */
-  allowing: System;
+  configured: System;
 };
 
 /** One for all tests of the surrounding `describe`; call the returned function while a test runs. */
-export function useStage(store: StoreKind): () => Stage {
-  let stage: Stage | undefined;
+export function useTestSystems(store: StoreKind): () => TestSystems {
+  let systems: TestSystems | undefined;
   let hosts: DocumentHosts | undefined;
   before(async () => {
     hosts = await openDocumentHosts(publishedDocuments());
-    stage = {
+    systems = {
       system: await open(store, hosts, {}),
-      allowing: await open(store, hosts, {
+      configured: await open(store, hosts, {
         allowedRedirects: RECORDED_CLIENTS.flatMap(neededAddresses),
         metadataDocuments: RECORDED_CLIENTS.flatMap(neededDocuments),
       }),
     };
   });
   after(async () => {
-    await stage?.system.stop();
-    await stage?.allowing.stop();
+    await systems?.system.stop();
+    await systems?.configured.stop();
     await hosts?.stop();
   });
   return () => {
-    if (!stage) throw new Error('the stage is there only while a claim runs');
-    return stage;
+    if (!systems) throw new Error('the systems run only during tests');
+    return systems;
   };
 }
 
