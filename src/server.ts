@@ -1,28 +1,24 @@
 import type { Server } from 'node:http';
 import type { Logger } from 'pino';
-import { accountLifetime, developmentAccount } from './accounts/account.ts';
+import { developmentAccount } from './accounts/account.ts';
 import { entitledLevel } from './accounts/entitlement.ts';
 import { authorizationServer } from './authorization-server/app.ts';
 import type { DocumentFetching } from './authorization-server/engine/client-metadata-documents.ts';
 import { CALLBACK_PATH } from './authorization-server/interactions/interaction.ts';
 import { ENDPOINTS } from './authorization-server/metadata.ts';
 import { developmentIdp } from './development-idp/app.ts';
-import { grantLifetimes } from './grants/grant-lifetime.ts';
 import { closeAll, listenAll, ListenError, type ListeningHost } from './http/listen.ts';
 import { metricsApp } from './http/metrics-host.ts';
-import { limitFailedAttempts } from './http/failed-attempts.ts';
 import { cookieSignatures } from './keys/cookie-signatures.ts';
 import { checkClients } from './identity-providers/client-check.ts';
 import {
   identityProviderSettings,
   openIdentityProvider,
-  openIdentityProviders,
   providerCallback,
 } from './identity-providers/provider.ts';
 import { keyRing } from './keys/key-ring.ts';
 import { openRemoteKeys } from './keys/remote-keys.ts';
-import { managementApp } from './management/app.ts';
-import { CONSOLE_PATH, type ConsoleSettings } from './management/console/context.ts';
+import { consoleUrl, managementApp } from './management/app.ts';
 import { CALLBACK_PATH as CONSOLE_CALLBACK_PATH } from './management/console/sign-in.ts';
 import { createLogger } from './observability/logger.ts';
 import type { RequestKind } from './resource-server/active-requests.ts';
@@ -138,7 +134,7 @@ async function openHosts(
     if (settings.developmentIdp) hosts.push(await developmentIdpHost(settings, services));
   }
   if (roles.includes('management'))
-    hosts.push(hostAt(settings, 'management', openManagement(settings, services)));
+    hosts.push(hostAt(settings, 'management', managementApp(settings, services)));
   if (listen.metrics)
     hosts.push({
       app: metricsApp(services),
@@ -195,44 +191,6 @@ async function developmentIdpHost(settings: Settings, services: Services): Promi
     owns: () => true,
     isShared: true,
   };
-}
-
-function openManagement(settings: Settings, services: Services): ListeningHost['app'] {
-  if (settings.managementKey === undefined) throw new Error('the management role needs its key');
-  return managementApp({
-    ...services,
-    url: settings.managementUrl,
-    authUrl: settings.authUrl,
-    resourceUrl: settings.resourceUrl,
-    accessTokenLifetime: settings.lifetimes.accessToken,
-    lifetimes: grantLifetimes(settings.lifetimes),
-    accountLifetime: accountLifetime(settings),
-    grantLifetime: settings.lifetimes.refreshTokenAbsolute,
-    entitledLevel: (account, via) => entitledLevel(account, settings.entitlements, via),
-    clients: settings.clients,
-    key: settings.managementKey,
-    guardKey: limitFailedAttempts(services.rateLimits.wrongSecrets),
-    proxies: settings.proxies,
-    ...consoleOf(settings, services),
-  });
-}
-
-/** Undefined if the settings name no administrator: then there is no console. */
-function consoleUrl({ management, managementUrl }: Settings): string | undefined {
-  return management.administrators.length > 0 ? managementUrl + CONSOLE_PATH : undefined;
-}
-
-function consoleOf(
-  settings: Settings,
-  { pages, rateLimits, keys }: Services,
-): { console?: ConsoleSettings } {
-  if (consoleUrl(settings) === undefined) return {};
-  const { administrators } = settings.management;
-  const callbackUrl = settings.managementUrl + CONSOLE_CALLBACK_PATH;
-  const identityProviders = openIdentityProviders(settings, callbackUrl);
-  const signIn = { identityProviders, accountKey: keys.accountIds };
-  const formKeys = keyRing(settings, 'forms');
-  return { console: { pages, signIn, administrators, formKeys, rateLimit: rateLimits.signIns } };
 }
 
 const URL_SETTINGS = {

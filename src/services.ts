@@ -4,6 +4,7 @@ import manifest from '../package.json' with { type: 'json' };
 import { REASONS } from './grants/reasons.ts';
 import { openPages, type Pages } from './pages/pages.ts';
 import { openRateLimits, type RateLimits } from './http/rate-limits.ts';
+import { type KeyRing, keyRing } from './keys/key-ring.ts';
 import { persistentKey } from './keys/persistent-key.ts';
 import { openSigningKeyRing, type SigningKeyRing } from './keys/signing-keys.ts';
 import { createMetrics, type Metrics } from './observability/metrics.ts';
@@ -34,6 +35,8 @@ export type Keys = {
   accountIds: KeyObject;
   /** Derives nonces for DPoP proofs. Survives root secret rotation. */
   dpopNonces: KeyObject;
+  /** Authenticate form tokens. */
+  forms: KeyRing;
   /** Undefined in a process that signs nothing. */
   signing: SigningKeyRing | undefined;
 };
@@ -109,7 +112,7 @@ async function openKeys(
   const signing = needsSigningKeys(settings)
     ? await openSigningKeyRing(store, now, logger)
     : undefined;
-  return { accountIds, dpopNonces, signing };
+  return { accountIds, dpopNonces, forms: keyRing(settings, 'forms'), signing };
 }
 
 /** A resource server signs only caller headers, for an upstream. */

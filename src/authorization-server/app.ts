@@ -79,6 +79,8 @@ export async function authorizationServer(
   app.keys = cookieKeys;
   app.use(pages.middleware);
   const people = {
+    settings,
+    services,
     rateLimit: rateLimits.signIns,
     signInLimit: rateLimits.authorizations,
     get provider() {
@@ -97,7 +99,7 @@ export async function authorizationServer(
     accountKey,
     accountLifetime: accountLifetime(settings),
     sessionLifetime: settings.lifetimes.session,
-    formKeys: keyRing(settings, 'forms'),
+    formKeys: services.keys.forms,
     grantLifetime: settings.lifetimes.refreshTokenAbsolute,
     stayConnected: settings.consent.stayConnected,
     prolongClient: engine.prolongClient,

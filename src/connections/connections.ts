@@ -1,5 +1,5 @@
-import type { Account } from '../accounts/account.ts';
 import { findAccount } from '../accounts/accounts.ts';
+import { entitledLevel } from '../accounts/entitlement.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import {
   findConnector,
@@ -7,7 +7,7 @@ import {
   releaseReservedUse,
   commitReservedUse,
 } from '../connectors/connectors.ts';
-import { type Lifetimes, wasExchanged } from '../grants/grant-lifetime.ts';
+import { grantLifetimes, wasExchanged } from '../grants/grant-lifetime.ts';
 import { findListed, type ListedGrant, listedGrants, type Owner } from '../grants/grant-lists.ts';
 import {
   type Tombstone,
@@ -26,19 +26,12 @@ import {
 } from '../grants/grants.ts';
 import type { Reason } from '../grants/reasons.ts';
 import type { Level } from '../permission-level.ts';
-import type { Via } from '../settings/entitlements.ts';
+import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 import { type Connection, type ConnectionState, describeConnection } from './connection.ts';
 
-export type ConnectionOptions = {
-  store: Store;
-  lifetimes: Lifetimes;
-  /** The absolute lifetime of a grant, in seconds. */
-  grantLifetime: number;
-  entitledLevel: (account: Account, via: Via) => Level | undefined;
-  /** Seconds since the epoch. */
-  now: () => number;
-};
+export type ConnectionSettings = Pick<Settings, 'lifetimes' | 'entitlements'>;
+type Reading = Pick<AuditServices, 'store' | 'now'>;
 
 /** Conditions that a listed connection meets. An absent one is met by all. */
 export type ConnectionFilter = { [Kind in Owner['kind']]?: string | undefined } & {
@@ -52,25 +45,28 @@ const GRANT_ID = /^[\w-]{16,64}$/;
 const BATCH_GRANTS = 50;
 
 export async function findConnection(
-  options: ConnectionOptions,
+  settings: ConnectionSettings,
+  services: Reading,
   id: string,
 ): Promise<Connection | undefined> {
-  const stored = GRANT_ID.test(id) ? await findStoredGrant(options.store, id) : undefined;
-  return stored && connectionReader(options)(id, stored);
+  const stored = GRANT_ID.test(id) ? await findStoredGrant(services.store, id) : undefined;
+  return stored && connectionReader(settings, services)(id, stored);
 }
 
 /** Yields connections oldest first; without an owner, sorted by connector first. Grants whose tokens were never fetched in time are not included. */
 export async function* listConnections(
-  options: ConnectionOptions,
+  settings: ConnectionSettings,
+  services: Reading,
   filter: ConnectionFilter,
   after?: string,
 ): AsyncGenerator<ListedConnection> {
-  const read = connectionReader(options);
+  const read = connectionReader(settings, services);
   const [afterGrant, afterOwner] = (after?.split(' ') ?? []) as [string?, string?];
-  const owners = await ownersOf(options.store, filter);
+  const owners = await ownersOf(services.store, filter);
   for (const owner of owners.filter(({ id }) => id >= (afterOwner ?? ''))) {
     const isFirst = afterOwner === undefined || owner.id === afterOwner;
-    for await (const entry of grantsOf(options, owner, isFirst ? afterGrant : undefined)) {
+    const first = isFirst ? afterGrant : undefined;
+    for await (const entry of grantsOf(settings, services, owner, first)) {
       const connection = await read(entry.id, entry.stored);
       const cursor = hasOwner(filter) ? entry.place : `${entry.place} ${owner.id}`;
       if (matches(connection, filter)) yield { connection, cursor };
@@ -78,31 +74,27 @@ export async function* listConnections(
   }
 }
 
-type RecordOptions = Pick<ConnectionOptions, 'store' | 'lifetimes' | 'now'> & AuditServices;
-
-/** `by` is the account of the administrator who acts in the console. */
-export type EndOptions = ConnectionOptions & AuditServices & { by?: string | undefined };
-
-/** Ends a connection in every process at once and records it. Resolves to true for the one call that ended it. */
+/** Ends a connection in every process at once and records it. `by` is the administrator in the console. Resolves to true for the one call that ended it. */
 export async function endConnection(
-  options: RecordOptions & Pick<EndOptions, 'by'>,
+  services: AuditServices,
   { id, state }: Pick<Connection, 'id' | 'state'>,
   reason: Reason,
+  by?: string,
 ): Promise<boolean> {
-  const { store, now } = options;
+  const { store, now } = services;
   const ended = state === 'ended' ? undefined : await endGrant(store, id, reason, now());
-  if (ended) await recordEnd(options, id, ended, reason);
+  if (ended) await recordEnd(services, id, ended, { reason, by });
   return ended !== undefined;
 }
 
 /** Ends a connection as `endConnection` does. If it does not exist yet, prevents for `ttl` seconds that it is created. */
 export async function denyConnection(
-  options: RecordOptions,
+  services: AuditServices,
   id: string,
   details: Pick<Tombstone, 'connector' | 'client' | 'clientId' | 'accountId'>,
   ttl: number,
 ): Promise<void> {
-  const now = Math.floor(options.now());
+  const now = Math.floor(services.now());
   const tombstone: Tombstone = {
     version: 1,
     ended: 'denied',
@@ -110,45 +102,46 @@ export async function denyConnection(
     createdAt: now,
     ...details,
   };
-  const ended = await denyGrant(options.store, id, tombstone, ttl);
-  if (ended) await recordEnd(options, id, ended, tombstone.ended);
+  const ended = await denyGrant(services.store, id, tombstone, ttl);
+  if (ended) await recordEnd(services, id, ended, { reason: tombstone.ended });
 }
 
 async function recordEnd(
-  options: RecordOptions & Pick<EndOptions, 'by'>,
+  services: AuditServices,
   id: string,
   ended: GrantRecord,
-  reason: Reason,
+  details: { reason: Reason; by?: string | undefined },
 ): Promise<void> {
-  const { store, by } = options;
+  const { store } = services;
   const item = {
     event: 'grant_ended',
     ...auditMembers(id, ended),
-    by,
     outcome: 'grant_ended',
-    reason,
+    ...details,
   };
   // The exchange counts as a use even if the use has not been recorded yet. A use that is only reserved is released.
   const settle = wasExchanged(ended) ? commitReservedUse : releaseReservedUse;
   await Promise.all([
     announceGrant(store, id),
     settle(store, ended.connector, id),
-    recordAudit(options, item),
+    recordAudit(services, item),
   ]);
 }
 
 /** Ends the active connections that match. Resolves to their number. */
 export async function endConnections(
-  options: EndOptions,
+  settings: ConnectionSettings,
+  services: AuditServices,
   filter: ConnectionFilter,
   reason: Reason,
+  by?: string,
 ): Promise<number> {
-  const connections = await Array.fromAsync(listConnections(options, filter));
+  const connections = await Array.fromAsync(listConnections(settings, services, filter));
   let count = 0;
   while (connections.length > 0) {
     const batch = connections.splice(0, BATCH_GRANTS);
     const ended = await Promise.all(
-      batch.map(({ connection }) => endConnection(options, connection, reason)),
+      batch.map(({ connection }) => endConnection(services, connection, reason, by)),
     );
     count += ended.filter(Boolean).length;
   }
@@ -157,18 +150,20 @@ export async function endConnections(
 
 /** Narrows a connection and records a lower level. Resolves to its level, which is never higher than before, or to undefined if it ended. */
 export async function narrowConnection(
-  options: RecordOptions,
+  settings: Pick<Settings, 'lifetimes'>,
+  services: AuditServices,
   id: string,
   limit: GrantLimit,
 ): Promise<Level | undefined> {
-  const { store, lifetimes, now } = options;
+  const { store, now } = services;
+  const lifetimes = grantLifetimes(settings.lifetimes);
   const narrowing = await narrowGrant(store, id, limit, { lifetimes, now: now() });
   if (!narrowing) return undefined;
   const { before, after, isNarrower } = narrowing;
   const level = grantedLevel(after);
   if (isNarrower && level !== grantedLevel(before)) {
     const item = { event: 'level_lowered', ...auditMembers(id, before), arguments: { level } };
-    await recordAudit(options, { ...item, outcome: 'done' });
+    await recordAudit(services, { ...item, outcome: 'done' });
   }
   return level;
 }
@@ -178,10 +173,13 @@ function auditMembers(grantId: string, { grant, connector }: GrantRecord) {
 }
 
 async function* grantsOf(
-  { store, lifetimes, grantLifetime: lifetime, now }: ConnectionOptions,
+  settings: ConnectionSettings,
+  { store, now }: Reading,
   owner: Owner,
   after = '',
 ): AsyncGenerator<ListedGrant & { stored: StoredGrant }> {
+  const lifetime = settings.lifetimes.refreshTokenAbsolute;
+  const lifetimes = grantLifetimes(settings.lifetimes);
   const listed = await listedGrants(store, owner, { lifetime, now: now() });
   const rest = listed.filter(({ place }) => place > after);
   while (rest.length > 0) {
@@ -225,7 +223,8 @@ function matches(
 }
 
 /** Returns a function that reads each connector and account once. */
-function connectionReader({ store, lifetimes, entitledLevel, now }: ConnectionOptions) {
+function connectionReader(settings: ConnectionSettings, { store, now }: Reading) {
+  const lifetimes = grantLifetimes(settings.lifetimes);
   const connectorOf = memoize((id: string) => findConnector(store, id));
   const accountOf = memoize((id: string) => findAccount(store, id));
   return async (id: string, stored: StoredGrant): Promise<Connection> => {
@@ -235,7 +234,7 @@ function connectionReader({ store, lifetimes, entitledLevel, now }: ConnectionOp
       accountOf(accountId),
     ]);
     const via = isAsserted(stored) ? 'id-jag' : 'sign-in';
-    const entitled = account && entitledLevel(account, via);
+    const entitled = account && entitledLevel(account, settings.entitlements, via);
     return describeConnection(id, stored, { connector, account, entitled, lifetimes, now: now() });
   };
 }

@@ -1,3 +1,4 @@
+import { accountLifetime } from '../accounts/account.ts';
 import {
   disableAccount as disableRecord,
   enableAccount as enableRecord,
@@ -11,10 +12,10 @@ import { endConnections } from '../connections/connections.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import type { AccountResource, ForgottenAccountResource, Page } from './api/resources.ts';
 import { accountResource, firstPage } from './representations.ts';
-import type { ManagementServices } from './services.ts';
+import type { ManagementContext } from './context.ts';
 
 export async function listAccounts(
-  { store }: ManagementServices,
+  { services: { store } }: ManagementContext,
   { limit, after }: { limit: number; after?: string | undefined },
 ): Promise<Page<AccountResource>> {
   const { items, next } = firstPage(await listRecords(store, { after, limit: limit + 1 }), limit);
@@ -22,7 +23,7 @@ export async function listAccounts(
 }
 
 export async function showAccount(
-  { store }: ManagementServices,
+  { services: { store } }: ManagementContext,
   id: string,
 ): Promise<AccountResource> {
   const account = await findAccount(store, id);
@@ -33,12 +34,14 @@ export async function showAccount(
 const CHANGES = { disable: disableRecord, enable: enableRecord } as const;
 
 export async function changeAccount(
-  services: ManagementServices,
+  management: ManagementContext,
   id: string,
   change: keyof typeof CHANGES,
 ): Promise<AccountResource> {
-  const { store, accountLifetime, by, now } = services;
-  const changed = await CHANGES[change](store, id, { now: now(), ttl: accountLifetime });
+  const { settings, services, by } = management;
+  const { store, now } = services;
+  const times = { now: now(), ttl: accountLifetime(settings) };
+  const changed = await CHANGES[change](store, id, times);
   if (!changed) throw unknownAccount();
   const item = { event: `account_${change}d`, account: changed.account.id, by, outcome: 'done' };
   if (changed.first) await recordAudit(services, item);
@@ -47,13 +50,20 @@ export async function changeAccount(
 
 /** Idempotent. A grant approved between the two steps is invalid too: forgetting invalidates all earlier grants. */
 export async function forgetAccount(
-  services: ManagementServices,
+  management: ManagementContext,
   id: string,
 ): Promise<ForgottenAccountResource> {
-  const { store, accountLifetime, by, now } = services;
+  const { settings, services, by } = management;
+  const { store, now } = services;
   if (!(await findAccount(store, id))) throw unknownAccount();
-  const endedGrants = await endConnections(services, { account: id }, 'account_deleted');
-  const changed = await forgetRecord(store, id, { now: now(), ttl: accountLifetime });
+  const endedGrants = await endConnections(
+    settings,
+    services,
+    { account: id },
+    'account_deleted',
+    by,
+  );
+  const changed = await forgetRecord(store, id, { now: now(), ttl: accountLifetime(settings) });
   if (!changed) throw unknownAccount();
   const item = { event: 'account_forgotten', account: id, by, outcome: 'done' };
   if (changed.first) await recordAudit(services, item);

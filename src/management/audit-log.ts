@@ -1,7 +1,6 @@
 import { type AuditItem, readAudit } from '../audit/audit.ts';
 import type { Entry, Range, Store } from '../store/store.ts';
 import type { Page } from './api/resources.ts';
-import type { ManagementServices } from './services.ts';
 
 const BATCH_ITEMS = 100;
 /** A page ends with the item that exceeds this size (approximate). */
@@ -22,7 +21,7 @@ export type AuditFilter = {
 };
 
 export async function listAudit(
-  { store }: Pick<ManagementServices, 'store'>,
+  { services: { store } }: { services: { store: Store } },
   { limit, after, since = -Infinity, event, newestFirst }: AuditFilter,
 ): Promise<Page<AuditItem>> {
   const items: AuditItem[] = [];

@@ -12,48 +12,57 @@ import { notFound } from '../http/errors.ts';
 import type { ClientsQuery } from './api/requests.ts';
 import type { ClientResource, Page, RevokedClientResource } from './api/resources.ts';
 import { clientResource, firstPage } from './representations.ts';
-import type { ManagementServices } from './services.ts';
+import type { ManagementContext } from './context.ts';
 
 export async function listClients(
-  services: ManagementServices,
+  management: ManagementContext,
   { limit, after = '', id }: ClientsQuery,
 ): Promise<Page<ClientResource>> {
-  const ids = id === undefined ? await knownIds(services) : [id];
+  const ids = id === undefined ? await knownIds(management) : [id];
   const later = ids.filter((candidate) => candidate > after);
-  const { items, next } = firstPage(await findClients(services, later, limit + 1), limit);
+  const { items, next } = firstPage(await findClients(management, later, limit + 1), limit);
   return { items: items.map(clientResource), next };
 }
 
 export async function revokeClient(
-  services: ManagementServices,
+  management: ManagementContext,
   id: string,
 ): Promise<RevokedClientResource> {
-  await requireClient(services, id);
+  const { settings, services, by } = management;
+  await requireClient(management, id);
   // Revoke before ending grants: a concurrent approval either sees the revocation or its grant is ended here.
   const first = await revokeRecord(services.store, id, services.now());
-  const endedGrants = await endConnections(services, { client: id }, 'client_revoked');
-  if (first) await record(services, 'client_revoked', id);
-  return { ...clientResource(await requireClient(services, id)), endedGrants };
+  const endedGrants = await endConnections(
+    settings,
+    services,
+    { client: id },
+    'client_revoked',
+    by,
+  );
+  if (first) await record(management, 'client_revoked', id);
+  return { ...clientResource(await requireClient(management, id)), endedGrants };
 }
 
 export async function allowClient(
-  services: ManagementServices,
+  management: ManagementContext,
   id: string,
 ): Promise<ClientResource> {
-  const client = await requireClient(services, id);
-  const first = await allowRecord(services.store, id);
-  if (first) await record(services, 'client_allowed', id);
+  const client = await requireClient(management, id);
+  const first = await allowRecord(management.services.store, id);
+  if (first) await record(management, 'client_allowed', id);
   const { revokedAt: _revokedAt, ...allowed } = client;
   return clientResource(allowed);
 }
 
-async function record(services: ManagementServices, event: string, clientId: string) {
-  await recordAudit(services, { event, clientId, by: services.by, outcome: 'done' });
+async function record({ services, by }: ManagementContext, event: string, clientId: string) {
+  await recordAudit(services, { event, clientId, by, outcome: 'done' });
 }
 
-async function knownIds({ store, grantLifetime, now }: ManagementServices): Promise<string[]> {
+async function knownIds({ settings, services }: ManagementContext): Promise<string[]> {
+  const { store, now } = services;
+  const lifetime = settings.lifetimes.refreshTokenAbsolute;
   const [connected, revoked] = await Promise.all([
-    connectedClients(store, { lifetime: grantLifetime, now: now() }),
+    connectedClients(store, { lifetime, now: now() }),
     revokedClients(store),
   ]);
   return [...new Set([...connected, ...revoked])].sort();
@@ -61,7 +70,7 @@ async function knownIds({ store, grantLifetime, now }: ManagementServices): Prom
 
 /** Skips ids whose registration or document has expired. */
 async function findClients(
-  { store, clients }: ManagementServices,
+  { settings: { clients }, services: { store } }: ManagementContext,
   ids: string[],
   count: number,
 ): Promise<Client[]> {
@@ -75,8 +84,11 @@ async function findClients(
   return found;
 }
 
-async function requireClient({ store, clients }: ManagementServices, id: string): Promise<Client> {
-  const client = await findClient(store, id, clients);
+async function requireClient(
+  { settings, services }: ManagementContext,
+  id: string,
+): Promise<Client> {
+  const client = await findClient(services.store, id, settings.clients);
   if (!client) throw notFound('there is no client with this id');
   return client;
 }

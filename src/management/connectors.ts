@@ -9,34 +9,36 @@ import {
   revokeConnector as revokeRecord,
   withCommittedUses,
 } from '../connectors/connectors.ts';
+import { grantLifetimes } from '../grants/grant-lifetime.ts';
 import { isGrantActive } from '../grants/grants.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import type { ConnectorResource, Page } from './api/resources.ts';
 import { connectorResource, firstPage } from './representations.ts';
-import type { ManagementServices } from './services.ts';
+import type { ManagementContext } from './context.ts';
 
 export async function createConnector(
-  services: ManagementServices,
+  management: ManagementContext,
   connector: NewConnector,
 ): Promise<ConnectorResource> {
+  const { services } = management;
   const created = await createRecord(services.store, connector, services.now());
-  await record(services, 'connector_created', created.id);
-  return resource(services, created);
+  await record(management, 'connector_created', created.id);
+  return resource(management, created);
 }
 
 type PageQuery = { limit: number; after?: string | undefined };
 
 /** The cursor is a creation time and an id, so it stays valid if that connector is deleted. */
 export async function listConnectors(
-  services: ManagementServices,
+  management: ManagementContext,
   { limit, after }: PageQuery,
 ): Promise<Page<ConnectorResource>> {
-  const all = await listRecords(services.store);
+  const all = await listRecords(management.services.store);
   const rest = after === undefined ? all : all.filter((connector) => isAfter(connector, after));
   const { items, next } = firstPage(rest, limit);
   const last = items.at(-1);
   return {
-    items: await Promise.all(items.map((item) => resource(services, item))),
+    items: await Promise.all(items.map((item) => resource(management, item))),
     ...(next === undefined || !last ? {} : { next: cursorOf(last) }),
   };
 }
@@ -51,43 +53,50 @@ function isAfter({ createdAt, id }: Connector, cursor: string): boolean {
 }
 
 export async function showConnector(
-  services: ManagementServices,
+  management: ManagementContext,
   id: string,
 ): Promise<ConnectorResource> {
-  return resource(services, await requireConnector(services, id));
+  return resource(management, await requireConnector(management, id));
 }
 
 export async function revokeConnector(
-  services: ManagementServices,
+  management: ManagementContext,
   id: string,
 ): Promise<ConnectorResource> {
+  const { services } = management;
   const revocation = await revokeRecord(services.store, id, services.now());
   if (!revocation) throw unknownConnector();
   const { connector, first } = revocation;
-  if (first) await record(services, 'connector_revoked', connector.id);
-  return resource(services, connector);
+  if (first) await record(management, 'connector_revoked', connector.id);
+  return resource(management, connector);
 }
 
 export async function deleteConnector(
-  services: ManagementServices,
+  management: ManagementContext,
   id: string,
 ): Promise<ConnectorResource> {
-  requireUnusable(await requireConnector(services, id), services.now());
+  const { services } = management;
+  requireUnusable(await requireConnector(management, id), services.now());
   const connector = await deleteRecord(services.store, id);
   if (!connector) throw unknownConnector();
-  await record(services, 'connector_deleted', id);
-  return resource(services, connector);
+  await record(management, 'connector_deleted', id);
+  return resource(management, connector);
 }
 
 async function resource(
-  { store, resourceUrl, lifetimes, now }: ManagementServices,
+  { settings, services: { store, now } }: ManagementContext,
   connector: Connector,
 ): Promise<ConnectorResource> {
+  const { resourceUrl } = settings;
+  const lifetimes = grantLifetimes(settings.lifetimes);
   const isActive = (grantId: string) => isGrantActive(store, grantId, lifetimes, now());
   return connectorResource(await withCommittedUses(connector, isActive), resourceUrl, now());
 }
 
-async function requireConnector({ store }: ManagementServices, id: string): Promise<Connector> {
+async function requireConnector(
+  { services: { store } }: ManagementContext,
+  id: string,
+): Promise<Connector> {
   const connector = await findConnector(store, id);
   if (!connector) throw unknownConnector();
   return connector;
@@ -104,6 +113,6 @@ function unknownConnector(): HttpError {
   return notFound('there is no connector with this id');
 }
 
-async function record(services: ManagementServices, event: string, connector: string) {
-  await recordAudit(services, { event, connector, by: services.by, outcome: 'done' });
+async function record({ services, by }: ManagementContext, event: string, connector: string) {
+  await recordAudit(services, { event, connector, by, outcome: 'done' });
 }

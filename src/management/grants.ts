@@ -4,15 +4,15 @@ import { type HttpError, notFound } from '../http/errors.ts';
 import type { GrantsQuery } from './api/requests.ts';
 import type { GrantResource, Page } from './api/resources.ts';
 import { grantResource } from './representations.ts';
-import type { ManagementServices } from './services.ts';
+import type { ManagementContext } from './context.ts';
 
 export async function listGrants(
-  services: ManagementServices,
+  { settings, services }: ManagementContext,
   { limit, after, ...filter }: GrantsQuery,
 ): Promise<Page<GrantResource>> {
   const page: Page<GrantResource> = { items: [] };
   let last: string | undefined;
-  for await (const { connection, cursor } of listConnections(services, filter, after)) {
+  for await (const { connection, cursor } of listConnections(settings, services, filter, after)) {
     if (page.items.length === limit) return { ...page, next: last };
     page.items.push(grantResource(connection));
     last = cursor;
@@ -20,21 +20,25 @@ export async function listGrants(
   return page;
 }
 
-export async function showGrant(services: ManagementServices, id: string): Promise<GrantResource> {
-  return grantResource(await requireConnection(services, id));
+export async function showGrant(management: ManagementContext, id: string): Promise<GrantResource> {
+  return grantResource(await requireConnection(management, id));
 }
 
 export async function revokeGrant(
-  services: ManagementServices,
+  management: ManagementContext,
   id: string,
 ): Promise<GrantResource> {
-  const connection = await requireConnection(services, id);
-  await endConnection(services, connection, 'revoked_by_administrator');
-  return showGrant(services, connection.id);
+  const connection = await requireConnection(management, id);
+  const { services, by } = management;
+  await endConnection(services, connection, 'revoked_by_administrator', by);
+  return showGrant(management, connection.id);
 }
 
-async function requireConnection(services: ManagementServices, id: string): Promise<Connection> {
-  const connection = await findConnection(services, id);
+async function requireConnection(
+  { settings, services }: ManagementContext,
+  id: string,
+): Promise<Connection> {
+  const connection = await findConnection(settings, services, id);
   if (!connection) throw unknownGrant();
   return connection;
 }

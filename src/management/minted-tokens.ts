@@ -9,23 +9,25 @@ import {
   type NewMintedToken,
   revokeMintedToken,
 } from '../minted-tokens/minted-tokens.ts';
+import type { Store } from '../store/store.ts';
 import type { MintedTokenResource, NewTokenResource, Page } from './api/resources.ts';
 import { firstPage, isoTime, mintedTokenResource } from './representations.ts';
-import type { ManagementServices } from './services.ts';
+import type { ManagementContext } from './context.ts';
 
 export async function mintToken(
-  services: ManagementServices,
+  management: ManagementContext,
   newToken: NewMintedToken,
 ): Promise<NewTokenResource> {
-  const { store, authUrl, resourceUrl, now } = services;
+  const { authUrl, resourceUrl } = management.settings;
+  const { store, now } = management.services;
   const { record, token } = await mint(store, newToken, { issuer: authUrl, resourceUrl }, now());
-  await recordMinting(services, record);
+  await recordMinting(management, record);
   const { id, name, level, expiresAt } = record;
   return { id, name, level, token, expiresAt: isoTime(expiresAt) };
 }
 
 export async function listTokens(
-  { store, now }: ManagementServices,
+  { services: { store, now } }: ManagementContext,
   { limit, after = '' }: { limit: number; after?: string | undefined },
 ): Promise<Page<MintedTokenResource>> {
   const tokens = (await listMintedTokens(store, now())).filter(({ id }) => id > after);
@@ -35,10 +37,10 @@ export async function listTokens(
 }
 
 export async function revokeToken(
-  services: ManagementServices,
+  { services, by }: ManagementContext,
   id: string,
 ): Promise<MintedTokenResource> {
-  const { store, by, now } = services;
+  const { store, now } = services;
   const record = await revokeMintedToken(store, id);
   if (!record) throw notFound('there is no minted token with this id');
   const item = { event: 'token_revoked', clientId: mintedSubject(id), by, outcome: 'done' };
@@ -46,19 +48,19 @@ export async function revokeToken(
   return mintedTokenResource(record, await publishedKeyIds(store, now()));
 }
 
-async function publishedKeyIds(store: ManagementServices['store'], now: number): Promise<string[]> {
+async function publishedKeyIds(store: Store, now: number): Promise<string[]> {
   const keys = publishedKeys(await loadSigningKeys(store, now), now);
   return keys.map(({ jwk }) => jwk.kid);
 }
 
 /** Uses the same client id as calls made with the token. Only this item holds the name after the token is revoked. */
-async function recordMinting(services: ManagementServices, record: MintedToken) {
+async function recordMinting({ services, by }: ManagementContext, record: MintedToken) {
   const { id, name, level, expiresAt } = record;
   const properties = { name, level, expiresAt: isoTime(expiresAt) };
   const item = {
     event: 'token_minted',
     clientId: mintedSubject(id),
-    by: services.by,
+    by,
     arguments: properties,
   };
   await recordAudit(services, { ...item, outcome: 'done' });

@@ -9,21 +9,20 @@ import {
 } from '../keys/signing-keys.ts';
 import type { Page, SigningKeyResource } from './api/resources.ts';
 import { isoTime, signingKeyResource } from './representations.ts';
-import type { ManagementServices } from './services.ts';
+import type { ManagementContext } from './context.ts';
 
 export async function listKeys({
-  store,
-  now,
-}: ManagementServices): Promise<Page<SigningKeyResource>> {
+  services: { store, now },
+}: ManagementContext): Promise<Page<SigningKeyResource>> {
   return keyPage(await loadSigningKeys(store, now()), now());
 }
 
 export async function rotateKeys(
-  services: ManagementServices,
+  { settings, services, by }: ManagementContext,
   { atOnce = false }: { atOnce?: boolean | undefined },
 ): Promise<Page<SigningKeyResource>> {
-  const { store, accessTokenLifetime, by, now } = services;
-  const rotation = { accessTokenLifetime, atOnce };
+  const { store, now } = services;
+  const rotation = { accessTokenLifetime: settings.lifetimes.accessToken, atOnce };
   const keys = await rotateSigningKeys(store, rotation, now()).catch(throwConflict);
   const reason = atOnce ? { reason: 'at_once' } : {};
   await recordAudit(services, { event: 'signing_key_rotated', by, outcome: 'done', ...reason });

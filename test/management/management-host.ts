@@ -5,24 +5,40 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { accountLifetime } from '../../src/accounts/account.ts';
 import { grantLifetimes } from '../../src/grants/grant-lifetime.ts';
 import { managementApp } from '../../src/management/app.ts';
 import { createLogger } from '../../src/observability/logger.ts';
-import { createMetrics } from '../../src/observability/metrics.ts';
-import { openStore } from '../../src/store/open.ts';
+import { openServices } from '../../src/services.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import type { Settings } from '../../src/settings/settings.ts';
 import type { Store } from '../../src/store/store.ts';
 import { validateResponse } from './openapi-validation.ts';
 
 export const KEY = 'a-management-key-of-43-characters-for-tests';
-/** In seconds. */
-export const ACCESS_TOKEN_LIFETIME = 3600;
-export const LIFETIMES = grantLifetimes({
-  accessToken: ACCESS_TOKEN_LIFETIME,
-  refreshTokenIdle: 30 * 86_400,
-});
-export const ACCOUNT_LIFETIME = 90 * 86_400;
 export const AUTH_URL = 'https://auth.example.com';
 export const RESOURCE_URL = 'https://mcp.example.com';
+const SETTINGS: Settings = {
+  ...loadSettings({
+    GATEHOUSE_SECRET: 'a root secret of more than 32 characters',
+    GATEHOUSE_MANAGEMENT_KEY: KEY,
+    GATEHOUSE_LOG_LEVEL: 'silent',
+  }),
+  roles: ['management'],
+  authUrl: AUTH_URL,
+  store: { kind: 'sqlite', file: 'test.sqlite' },
+  management: { administrators: [] },
+  entitlements: [
+    {
+      match: { from: { via: 'sign-in', issuers: ['https://idp.example'] }, anyone: true },
+      level: 'full',
+    },
+  ],
+};
+/** In seconds. */
+export const ACCESS_TOKEN_LIFETIME = SETTINGS.lifetimes.accessToken;
+export const LIFETIMES = grantLifetimes(SETTINGS.lifetimes);
+export const ACCOUNT_LIFETIME = accountLifetime(SETTINGS);
 
 export type ManagementHost = {
   url: string;
@@ -37,47 +53,32 @@ export type ManagementHost = {
 export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<ManagementHost> {
   const directory = await mkdtemp(join(tmpdir(), 'gatehouse-management-'));
   const clock = { ahead: 0 };
-  const store = await openStore(
-    { kind: 'sqlite', file: 'test.sqlite' },
-    {
-      secret: 'a root secret of more than 32 characters',
-      dataDir: directory,
-      now: () => Date.now() / 1000 + clock.ahead,
-    },
-  );
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const app = managementApp({
-    url,
-    version: '1.2.3',
-    metrics: createMetrics([]),
-    authUrl: AUTH_URL,
-    resourceUrl,
-    accessTokenLifetime: ACCESS_TOKEN_LIFETIME,
-    lifetimes: LIFETIMES,
-    accountLifetime: ACCOUNT_LIFETIME,
-    grantLifetime: 90 * 86_400,
-    entitledLevel: () => 'full',
-    clients: { preRegistered: [], metadataDocuments: [] },
-    store,
-    key: KEY,
-    guardKey: async (_attempt, isCorrect) => ({ isCorrect: isCorrect() }),
-    logger: createLogger('silent'),
-    isReady: () => store.ping(),
-    now: () => Math.floor(Date.now() / 1000) + clock.ahead,
-  });
+  const settings = { ...SETTINGS, managementUrl: url, resourceUrl, dataDir: directory };
+  const resources = new AsyncDisposableStack();
+  const services = await openServices(
+    settings,
+    {
+      logger: createLogger('silent'),
+      now: () => Math.floor(Date.now() / 1000) + clock.ahead,
+      stopping: new AbortController().signal,
+    },
+    resources,
+  );
+  const app = managementApp(settings, { ...services, version: '1.2.3' });
   server.on('request', app.callback());
   return {
     url,
     directory,
-    store,
+    store: services.store,
     clock,
     async close() {
       server.closeAllConnections();
       server.close();
       await once(server, 'close');
-      await store.close();
+      await resources.disposeAsync();
       await rm(directory, { recursive: true });
     },
   };

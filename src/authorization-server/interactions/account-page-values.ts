@@ -1,11 +1,13 @@
 // Values of the view `connected-apps` (types: pages/values.ts).
 import type { Account } from '../../accounts/account.ts';
 import type { Connection } from '../../connections/connection.ts';
-import { type ConnectionOptions, listConnections } from '../../connections/connections.ts';
+import { listConnections } from '../../connections/connections.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { levelsUpTo } from '../../permission-level.ts';
 import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
 import { accountValues } from './consent.ts';
+import type { Services } from '../../services.ts';
+import type { Settings } from '../../settings/settings.ts';
 import type { IdentityProviders } from '../../identity-providers/provider.ts';
 
 type Values = ViewValues['connected-apps'];
@@ -13,18 +15,24 @@ type Values = ViewValues['connected-apps'];
 const DONE = ['disconnected', 'disconnected-all', 'lowered'] as const;
 const MAX_ACTIVITY = 50;
 
+type AccountPageSource = {
+  settings: Settings;
+  services: Services;
+  identityProviders: IdentityProviders;
+};
+
 export async function accountPageValues(
-  options: ConnectionOptions & { identityProviders: IdentityProviders },
+  { settings, services, identityProviders }: AccountPageSource,
   account: Account,
   { action, token, done }: { action: string; token: string; done: unknown },
 ): Promise<Values> {
-  const found = await Array.fromAsync(listConnections(options, { account: account.id }));
+  const found = await Array.fromAsync(listConnections(settings, services, { account: account.id }));
   const newestFirst = found.map(({ connection }) => connection).toReversed();
   const outcome = DONE.find((known) => known === done);
   return {
     action,
     token,
-    account: accountValues(options, account),
+    account: accountValues({ identityProviders }, account),
     apps: newestFirst.filter(isConnected).map(appValues),
     activity: newestFirst
       .filter(({ state }) => state === 'ended')

@@ -4,7 +4,6 @@ import type Koa from 'koa';
 import {
   endConnection,
   endConnections,
-  type EndOptions,
   findConnection,
   narrowConnection,
 } from '../../connections/connections.ts';
@@ -15,6 +14,8 @@ import type { Pages } from '../../pages/pages.ts';
 import { limitRate, type RateLimit } from '../../http/rate-limits.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { requireNavigation } from '../../http/fetch-metadata.ts';
+import type { Services } from '../../services.ts';
+import type { Settings } from '../../settings/settings.ts';
 import { isLevel } from '../../permission-level.ts';
 import {
   ACCOUNT_PATH,
@@ -31,14 +32,15 @@ import {
 import { accountPageValues } from './account-page-values.ts';
 import { requireSameOrigin } from './interaction.ts';
 
-export type AccountPageOptions = AccountSessionOptions &
-  EndOptions & {
-    pages: Pages;
-    authUrl: string;
-    rateLimit: RateLimit;
-    /** Limits started sign-ins, each of which stores a login state. */
-    signInLimit: RateLimit;
-  };
+export type AccountPageOptions = AccountSessionOptions & {
+  settings: Settings;
+  services: Services;
+  pages: Pages;
+  authUrl: string;
+  rateLimit: RateLimit;
+  /** Limits started sign-ins, each of which stores a login state. */
+  signInLimit: RateLimit;
+};
 
 const SIGNED_OUT_PATH = `${ACCOUNT_PATH}/signed-out`;
 
@@ -106,11 +108,16 @@ async function decide(
       await signOut(options, ctx);
       return 'signed-out';
     case 'disconnect-all':
-      await endConnections(options, { account: session.account.id }, 'disconnected');
+      await endConnections(
+        options.settings,
+        options.services,
+        { account: session.account.id },
+        'disconnected',
+      );
       return 'disconnected-all';
     case 'disconnect':
       await endConnection(
-        options,
+        options.services,
         await requireOwnConnection(options, session, form.grant),
         'disconnected',
       );
@@ -130,7 +137,7 @@ async function lower(
   if (!isLevel(level))
     throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
   const { id } = await requireOwnConnection(options, session, grant);
-  await narrowConnection(options, id, { level, stays: true });
+  await narrowConnection(options.settings, options.services, id, { level, stays: true });
   return 'lowered';
 }
 
@@ -140,7 +147,7 @@ async function requireOwnConnection(
   { account }: AccountSession,
   grant = '',
 ) {
-  const connection = await findConnection(options, grant);
+  const connection = await findConnection(options.settings, options.services, grant);
   if (connection?.account.id === account.id) return connection;
   throw new HttpError(404, 'not_found', 'you have no connection with this id');
 }

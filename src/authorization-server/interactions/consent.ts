@@ -39,6 +39,7 @@ import {
   preselectedLevel,
 } from '../../permission-level.ts';
 import type { Entitlement } from '../../settings/entitlements.ts';
+import type { Settings } from '../../settings/settings.ts';
 import type { Store } from '../../store/store.ts';
 import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
 import { createGrant, type NewGrantOptions } from '../engine/grant-models.ts';
@@ -59,6 +60,7 @@ export type ConsentOptions = AuditServices &
     redirectPolicy: RedirectPolicy;
     entitlements: readonly Entitlement[];
     preRegistered: ReadonlySet<string>;
+    settings: Settings;
     authUrl: string;
     formKeys: KeyRing;
     stayConnected: 'offered' | 'on-request';
@@ -208,7 +210,10 @@ async function approve(
     options.prolongClient(request.client.id),
   ]);
   // A previous approval created the grant but did not finish the interaction: this one may only narrow it.
-  if (!isNew && (await narrowConnection(options, grantId, { level, stays })) === undefined) {
+  if (
+    !isNew &&
+    (await narrowConnection(options.settings, options, grantId, { level, stays })) === undefined
+  ) {
     await releaseReservedUse(store, request.connector.id, grantId);
     return finishDenied(options, ctx, DENIED_DESCRIPTION);
   }

@@ -14,6 +14,7 @@ import type { Pages } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { isLevel, type Level } from '../../permission-level.ts';
+import type { Settings } from '../../settings/settings.ts';
 import type { Store } from '../../store/store.ts';
 import { COOKIE } from '../engine/configuration.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
@@ -157,6 +158,7 @@ function isChangeable({ at = -Infinity }: ConsentOutcome, now: number): boolean 
 
 export type ResubmissionOptions = ConsentResultOptions &
   AuditServices & {
+    settings: Settings;
     authUrl: string;
     pages: Pages;
     lifetimes: Lifetimes;
@@ -242,7 +244,7 @@ async function approve(
   if (outcome.decision !== 'approved') return { outcome };
   const stays = options.stayConnected === 'offered' ? form.stay === 'on' : true;
   const id = grantIdOf(options.formKeys, uid);
-  const granted = await narrowConnection(options, id, { level, stays });
+  const granted = await narrowConnection(options.settings, options, id, { level, stays });
   if (granted === undefined) return { outcome };
   if (granted === outcome.level)
     return { outcome, ...(level === granted && location ? { location } : {}) };

@@ -3,6 +3,7 @@ import type Koa from 'koa';
 import type { z } from 'zod';
 import { readJson } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
+import type { ManagementContext } from '../context.ts';
 import { changeAccount, forgetAccount, listAccounts, showAccount } from '../accounts.ts';
 import { listAudit } from '../audit-log.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
@@ -15,7 +16,6 @@ import {
 } from '../connectors.ts';
 import { listGrants, revokeGrant, showGrant } from '../grants.ts';
 import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
-import type { ManagementServices } from '../services.ts';
 import { listKeys, rotateKeys } from '../signing-keys.ts';
 import { openApiDocument } from './openapi.ts';
 import {
@@ -28,41 +28,42 @@ import {
 } from './routes.ts';
 
 type Handler<Name extends RouteName> = (
-  services: ManagementServices,
+  management: ManagementContext,
   request: ApiRequest<Name>,
 ) => Promise<ApiResponse<Name>>;
 
 type Handlers = { [Name in RouteName]: Handler<Name> };
 
 const HANDLERS: Omit<Handlers, 'showOpenApi'> = {
-  createConnector: (services, { body }) => createConnector(services, body),
-  listConnectors: (services, { query }) => listConnectors(services, query),
-  showConnector: (services, { id }) => showConnector(services, id),
-  revokeConnector: (services, { id }) => revokeConnector(services, id),
-  deleteConnector: (services, { id }) => deleteConnector(services, id),
-  listGrants: (services, { query }) => listGrants(services, query),
-  showGrant: (services, { id }) => showGrant(services, id),
-  revokeGrant: (services, { id }) => revokeGrant(services, id),
-  listClients: (services, { query }) => listClients(services, query),
-  revokeClient: (services, { body }) => revokeClient(services, body.id),
-  allowClient: (services, { body }) => allowClient(services, body.id),
-  listAccounts: (services, { query }) => listAccounts(services, query),
-  showAccount: (services, { id }) => showAccount(services, id),
-  disableAccount: (services, { id }) => changeAccount(services, id, 'disable'),
-  enableAccount: (services, { id }) => changeAccount(services, id, 'enable'),
-  forgetAccount: (services, { id }) => forgetAccount(services, id),
-  mintToken: (services, { body }) => mintToken(services, body),
-  listTokens: (services, { query }) => listTokens(services, query),
-  revokeToken: (services, { id }) => revokeToken(services, id),
-  listKeys: (services) => listKeys(services),
-  rotateKeys: (services, { body }) => rotateKeys(services, body),
-  listAudit: (services, { query: { order, ...filter } }) =>
-    listAudit(services, { ...filter, newestFirst: order === 'newest' }),
+  createConnector: (management, { body }) => createConnector(management, body),
+  listConnectors: (management, { query }) => listConnectors(management, query),
+  showConnector: (management, { id }) => showConnector(management, id),
+  revokeConnector: (management, { id }) => revokeConnector(management, id),
+  deleteConnector: (management, { id }) => deleteConnector(management, id),
+  listGrants: (management, { query }) => listGrants(management, query),
+  showGrant: (management, { id }) => showGrant(management, id),
+  revokeGrant: (management, { id }) => revokeGrant(management, id),
+  listClients: (management, { query }) => listClients(management, query),
+  revokeClient: (management, { body }) => revokeClient(management, body.id),
+  allowClient: (management, { body }) => allowClient(management, body.id),
+  listAccounts: (management, { query }) => listAccounts(management, query),
+  showAccount: (management, { id }) => showAccount(management, id),
+  disableAccount: (management, { id }) => changeAccount(management, id, 'disable'),
+  enableAccount: (management, { id }) => changeAccount(management, id, 'enable'),
+  forgetAccount: (management, { id }) => forgetAccount(management, id),
+  mintToken: (management, { body }) => mintToken(management, body),
+  listTokens: (management, { query }) => listTokens(management, query),
+  revokeToken: (management, { id }) => revokeToken(management, id),
+  listKeys: (management) => listKeys(management),
+  rotateKeys: (management, { body }) => rotateKeys(management, body),
+  listAudit: (management, { query: { order, ...filter } }) =>
+    listAudit(management, { ...filter, newestFirst: order === 'newest' }),
 };
 
-/** Creates the routes below `API_PATH`. The caller authenticates requests. `url` is the base address of this host. */
-export function managementApi(services: ManagementServices, url: string, version: string): Router {
-  const document = openApiDocument(url, version);
+/** Creates the routes below `API_PATH`. The caller authenticates requests. */
+export function managementApi(management: ManagementContext): Router {
+  const { settings, services } = management;
+  const document = openApiDocument(settings.managementUrl, services.version);
   const handlers: Handlers = { ...HANDLERS, showOpenApi: async () => document };
   const router = new Router({ prefix: API_PATH, sensitive: true, strict: true });
   router.use(async function preventCaching(ctx, next) {
@@ -72,7 +73,7 @@ export function managementApi(services: ManagementServices, url: string, version
   const routes = Object.entries(ROUTES) as [RouteName, Route][];
   for (const [name, route] of routes) {
     const handle = handlers[name] as Handler<RouteName>;
-    router[route.method](route.path, middleware(route, handle, services));
+    router[route.method](route.path, middleware(route, handle, management));
   }
   const byPath = Map.groupBy(
     routes.map(([, route]) => route),
@@ -85,8 +86,9 @@ export function managementApi(services: ManagementServices, url: string, version
 function middleware(
   route: Route,
   handle: Handler<RouteName>,
-  services: ManagementServices,
+  management: ManagementContext,
 ): Koa.Middleware {
+  const { services } = management;
   return async function handleRoute(ctx) {
     const query = route.query ? parseInput(route.query, { ...ctx.query }) : {};
     const sent = route.body && (await readBody(ctx, route));
@@ -94,7 +96,8 @@ function middleware(
     const now = services.now();
     const body = route.body && parseInput(route.body(now), sent);
     const request = { id: String(ctx.params.id ?? ''), query, body } as ApiRequest<RouteName>;
-    const response = await handle({ ...services, now: () => now }, request);
+    const context = { ...management, services: { ...services, now: () => now } };
+    const response = await handle(context, request);
     ctx.status = route.status ?? 200;
     if (route.location) ctx.set('Location', API_PATH + route.location(response as { id: string }));
     ctx.body = response;

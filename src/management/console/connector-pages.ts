@@ -25,12 +25,12 @@ export function connectorPages({ page, form }: ConsoleRoutes): void {
   page('/connectors', (context) => showList(context));
   form('/connectors', create);
   page('/connectors/:id', showOne);
-  form('/connectors/:id/revoke', async ({ options, ctx }) => {
-    const { id } = await revokeConnector(options, String(ctx.params.id));
+  form('/connectors/:id/revoke', async ({ management, ctx }) => {
+    const { id } = await revokeConnector(management, String(ctx.params.id));
     seeOther(ctx, `${PATH}/${id}?done=revoked`);
   });
-  form('/connectors/:id/delete', async ({ options, ctx }) => {
-    await deleteConnector(options, String(ctx.params.id));
+  form('/connectors/:id/delete', async ({ management, ctx }) => {
+    await deleteConnector(management, String(ctx.params.id));
     seeOther(ctx, `${PATH}?done=deleted`);
   });
 }
@@ -40,9 +40,9 @@ async function showList(
   context: ConsoleContext,
   rejected?: { problem: FormProblem; form: Form },
 ): Promise<void> {
-  const { options, ctx } = context;
+  const { management, ctx } = context;
   const after = cursorIn(ctx, connectorsQuery);
-  const { items, next } = await listConnectors(options, { limit: PAGE_ITEMS, after });
+  const { items, next } = await listConnectors(management, { limit: PAGE_ITEMS, after });
   const entries = rejected?.form ?? {};
   const { name = '', level = 'analytics', suggestedLevel = '', maxUses = '', days = '' } = entries;
   const values = {
@@ -60,15 +60,15 @@ async function showList(
       days,
     },
   };
-  await options.pages.render(ctx, 'console/connectors', values, rejected ? 400 : 200);
+  await management.services.pages.render(ctx, 'console/connectors', values, rejected ? 400 : 200);
 }
 
 async function create(context: ConsoleContext, form: Form): Promise<void> {
-  const { options, ctx } = context;
-  const parsed = parseForm(form, options.now());
+  const { management, ctx } = context;
+  const parsed = parseForm(form, management.services.now());
   if ('problem' in parsed) return showList(context, { ...parsed, form });
-  if (!(await claimIdempotencyKey(options.store, form))) return seeOther(ctx, PATH);
-  const { id } = await createConnector(options, parsed);
+  if (!(await claimIdempotencyKey(management.services.store, form))) return seeOther(ctx, PATH);
+  const { id } = await createConnector(management, parsed);
   seeOther(ctx, `${PATH}/${id}?done=created`);
 }
 
@@ -96,15 +96,15 @@ function parseForm(form: Form, now: number): NewConnector | { problem: FormProbl
 }
 
 async function showOne(context: ConsoleContext): Promise<void> {
-  const { options, ctx } = context;
-  const connector = await showConnector(options, String(ctx.params.id));
+  const { management, ctx } = context;
+  const connector = await showConnector(management, String(ctx.params.id));
   const { id, link, name, state } = connector;
   const isUnusable = state === 'revoked' || state === 'expired';
-  await options.pages.render(ctx, 'console/connector', {
+  await management.services.pages.render(ctx, 'console/connector', {
     console: layout(context, 'connectors'),
     connector: { ...itemOf(connector), link },
     instructions: isUnusable ? [] : instructionsFor(link, name),
-    account: `${options.authUrl}/account`,
+    account: `${management.settings.authUrl}/account`,
     ...(isUnusable ? { delete: `${PATH}/${id}/delete` } : { revoke: `${PATH}/${id}/revoke` }),
   });
 }

@@ -4,27 +4,16 @@ import { HttpError } from '../../http/errors.ts';
 import { limitRate } from '../../http/rate-limits.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { requireNavigation } from '../../http/fetch-metadata.ts';
+import type { Pages } from '../../pages/pages.ts';
+import type { ManagementContext } from '../context.ts';
 import { connectorPages } from './connector-pages.ts';
-import {
-  CONSOLE_PATH,
-  type ConsoleOptions,
-  type ConsoleRoutes,
-  type FormHandler,
-  type Page,
-} from './context.ts';
+import { CONSOLE_PATH, type ConsoleRoutes, type FormHandler, type Page } from './context.ts';
 import { requireForm } from './forms.ts';
 import { healthPage } from './health-page.ts';
 import { listPages } from './list-pages.ts';
 import { closeSession, findSession } from './sessions.ts';
 import { tokenPages } from './token-pages.ts';
-import {
-  CALLBACK_PATH,
-  completeConsoleSignIn,
-  SIGN_IN_PATH,
-  startConsoleSignIn,
-  startConsoleSignInAt,
-  switchConsoleAccount,
-} from './sign-in.ts';
+import { CALLBACK_PATH, type ConsoleSignIn, consoleSignIn, SIGN_IN_PATH } from './sign-in.ts';
 import { requestContext } from '../../http/request-context.ts';
 
 const SIGNED_OUT_PATH = '/console/signed-out';
@@ -33,13 +22,14 @@ export function isConsolePath(path: string): boolean {
   return path === CONSOLE_PATH || path.startsWith(`${CONSOLE_PATH}/`);
 }
 
-export function adminConsole(options: ConsoleOptions): Koa.Middleware {
+export function adminConsole(management: ManagementContext): Koa.Middleware {
+  const signIn = consoleSignIn(management);
   const router = new Router({ sensitive: true, strict: true });
   router.use(setSecurityHeaders);
-  signInRoutes(router, options);
+  signInRoutes(router, management, signIn);
   const routes: ConsoleRoutes = {
-    page: (path, show) => router.get(CONSOLE_PATH + path, pageMiddleware(options, show)),
-    form: (path, handle) => router.post(CONSOLE_PATH + path, formMiddleware(options, handle)),
+    page: (path, show) => router.get(CONSOLE_PATH + path, pageMiddleware(management, signIn, show)),
+    form: (path, handle) => router.post(CONSOLE_PATH + path, formMiddleware(management, handle)),
   };
   routes.page('', async ({ ctx }) => seeOther(ctx, `${CONSOLE_PATH}/connectors`));
   connectorPages(routes);
@@ -47,7 +37,7 @@ export function adminConsole(options: ConsoleOptions): Koa.Middleware {
   listPages(routes);
   healthPage(routes);
   routes.form('/sign-out', async ({ ctx }) => {
-    await closeSession(options, ctx);
+    await closeSession(management, ctx);
     seeOther(ctx, SIGNED_OUT_PATH);
   });
   const dispatch = router.routes() as Koa.Middleware;
@@ -58,49 +48,52 @@ export function adminConsole(options: ConsoleOptions): Koa.Middleware {
   };
 }
 
-function signInRoutes(router: Router, options: ConsoleOptions): void {
-  const guards = [requireNavigation('GET'), limitRate(options.rateLimit)];
-  const { pages } = options;
-  router.get(SIGN_IN_PATH, ...guards, (ctx) => switchConsoleAccount(options, ctx));
+function signInRoutes(
+  router: Router,
+  { services: { pages, rateLimits } }: ManagementContext,
+  signIn: ConsoleSignIn,
+): void {
+  const guards = [requireNavigation('GET'), limitRate(rateLimits.signIns)];
+  router.get(SIGN_IN_PATH, ...guards, signIn.switchAccount);
   router.get(`${SIGN_IN_PATH}/:provider`, ...guards, (ctx) =>
-    startConsoleSignInAt(options, ctx, ctx.params.provider),
+    signIn.startAt(ctx, ctx.params.provider),
   );
   for (const path of [CALLBACK_PATH, `${CALLBACK_PATH}/:provider`])
-    router.get(path, ...guards, renderNotAdministrator(options), (ctx) =>
-      completeConsoleSignIn(options, ctx),
-    );
+    router.get(path, ...guards, renderNotAdministrator(pages), signIn.complete);
   router.get(SIGNED_OUT_PATH, (ctx) =>
     pages.render(ctx, 'console/signed-out', { reason: 'signed-out', signIn: SIGN_IN_PATH }),
   );
 }
 
-function pageMiddleware(options: ConsoleOptions, show: Page): Koa.Middleware {
-  const withRefusalPage = renderNotAdministrator(options);
+function pageMiddleware(
+  management: ManagementContext,
+  signIn: ConsoleSignIn,
+  show: Page,
+): Koa.Middleware {
+  const { pages, rateLimits } = management.services;
+  const withRefusalPage = renderNotAdministrator(pages);
+  const requirePage = requireNavigation('GET');
+  const limitSignIns = limitRate(rateLimits.signIns);
   return (ctx) =>
     withRefusalPage(ctx, async () => {
-      const session = await findSession(options, ctx);
-      if (!session) return redirectToSignIn(options, ctx);
-      await show({ options: { ...options, by: session.account.id }, ctx, session });
+      const session = await findSession(management, ctx);
+      if (session)
+        return show({ management: { ...management, by: session.account.id }, ctx, session });
+      await requirePage(ctx, () => limitSignIns(ctx, () => signIn.start(ctx)));
     });
 }
 
-async function redirectToSignIn(options: ConsoleOptions, ctx: Koa.Context): Promise<void> {
-  await requireNavigation('GET')(ctx, async () => {});
-  await limitRate(options.rateLimit)(ctx, async () => {});
-  await startConsoleSignIn(options, ctx);
-}
-
 /** Without a session the form is dropped, so that the person sees the current state before acting again. */
-function formMiddleware(options: ConsoleOptions, handle: FormHandler): Koa.Middleware {
+function formMiddleware(management: ManagementContext, handle: FormHandler): Koa.Middleware {
   return async (ctx) => {
-    const session = await findSession(options, ctx);
+    const session = await findSession(management, ctx);
     if (!session) return seeOther(ctx, CONSOLE_PATH);
-    const form = await requireForm(options, ctx, session);
-    await handle({ options: { ...options, by: session.account.id }, ctx, session }, form);
+    const form = await requireForm(management, ctx, session);
+    await handle({ management: { ...management, by: session.account.id }, ctx, session }, form);
   };
 }
 
-function renderNotAdministrator({ pages }: ConsoleOptions): Koa.Middleware {
+function renderNotAdministrator(pages: Pages): Koa.Middleware {
   return async function renderRefusal(ctx, next) {
     try {
       await next();

@@ -1,27 +1,10 @@
 import type Koa from 'koa';
-import type { Pages } from '../../pages/pages.ts';
-import type { FormKeys } from '../../http/form-tokens.ts';
-import type { RateLimit } from '../../http/rate-limits.ts';
-import type { SignInSite } from '../../identity-providers/sign-in.ts';
-import type { Match } from '../../settings/entitlements.ts';
-import type { ManagementServices } from '../services.ts';
+import type { ManagementContext } from '../context.ts';
 import type { Form } from './forms.ts';
 import type { Session } from './sessions.ts';
 
-export type ConsoleSettings = {
-  pages: Pages;
-  signIn: Pick<SignInSite, 'identityProviders' | 'accountKey'>;
-  /** A person who matches one of these is an administrator. */
-  administrators: readonly Match[];
-  formKeys: FormKeys;
-  rateLimit: RateLimit;
-};
-
-export type ConsoleOptions = ManagementServices &
-  ConsoleSettings & { isHttps: boolean; version: string };
-
-/** A request of a signed-in administrator, who is `options.by`. */
-export type ConsoleContext = { options: ConsoleOptions; ctx: Koa.Context; session: Session };
+/** A request of a signed-in administrator, who is `management.by`. */
+export type ConsoleContext = { management: ManagementContext; ctx: Koa.Context; session: Session };
 export type Page = (context: ConsoleContext) => Promise<void>;
 export type FormHandler = (context: ConsoleContext, form: Form) => Promise<void>;
 

@@ -3,7 +3,7 @@ import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import { requireFormToken } from '../../http/form-tokens.ts';
 import type { Store } from '../../store/store.ts';
-import type { ConsoleOptions } from './context.ts';
+import type { ManagementContext } from '../context.ts';
 import { consoleFormContext, randomToken, type Session } from './sessions.ts';
 
 export type Form = Record<string, string>;
@@ -16,7 +16,7 @@ const IDEMPOTENCY_KEY = /^[\w-]{43}$/;
  * only `Sec-Fetch-Site` or nothing, so the form token decides.
  */
 export async function requireForm(
-  { formKeys }: Pick<ConsoleOptions, 'formKeys'>,
+  { services: { keys } }: ManagementContext,
   ctx: Koa.Context,
   session: Session,
 ): Promise<Form> {
@@ -24,7 +24,7 @@ export async function requireForm(
   if (site !== '' && site !== 'same-origin')
     throw new HttpError(403, 'forbidden', 'the form was sent from another site');
   const form = await readForm(ctx);
-  requireFormToken(formKeys, consoleFormContext(session), form.token);
+  requireFormToken(keys.forms, consoleFormContext(session), form.token);
   return form;
 }
 

@@ -9,13 +9,15 @@ export function healthPage({ page }: ConsoleRoutes): void {
 }
 
 async function show(context: ConsoleContext): Promise<void> {
-  const { options, ctx } = context;
-  const { store, authUrl, resourceUrl, version, pages } = options;
+  const { management, ctx } = context;
+  const { settings, services } = management;
+  const { store, version, pages } = services;
+  const { authUrl, resourceUrl } = settings;
   const [isStoreOk, isAuthOk, isResourceOk, { items }] = await Promise.all([
     succeeds(store.ping()),
     succeeds(requireReady(authUrl)),
     succeeds(requireReady(resourceUrl)),
-    listKeys(options),
+    listKeys(management),
   ]);
   await pages.render(ctx, 'console/health', {
     console: layout(context, 'health'),

@@ -34,7 +34,7 @@ const DONE = [
 ] as const;
 
 export function layout(
-  { options, ctx, session }: ConsoleContext,
+  { management, ctx, session }: ConsoleContext,
   section: Section,
   problem?: FormProblem,
 ): Layout {
@@ -43,7 +43,7 @@ export function layout(
     section,
     sections: SECTIONS.map((name) => ({ name, href: `${CONSOLE_PATH}/${name}` })),
     administrator: session.account.name,
-    token: createFormToken(options.formKeys, consoleFormContext(session)),
+    token: createFormToken(management.services.keys.forms, consoleFormContext(session)),
     ...(problem ? { problem } : {}),
     ...(done && !problem ? { done } : {}),
   };

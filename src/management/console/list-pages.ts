@@ -20,7 +20,7 @@ import {
 import { listAudit } from '../audit-log.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
-import type { ManagementServices } from '../services.ts';
+import type { ManagementContext } from '../context.ts';
 import { CONSOLE_PATH, type ConsoleContext, type ConsoleRoutes } from './context.ts';
 import {
   codeField,
@@ -49,12 +49,12 @@ type List<T> = {
   section: Section;
   query: ListQuery;
   filters?: (query: Query) => Values['filters'];
-  read: (services: ManagementServices, query: Query, after?: string) => Promise<Page<T>>;
+  read: (management: ManagementContext, query: Query, after?: string) => Promise<Page<T>>;
   item: (resource: T) => Values['items'][number];
   /** What the buttons do. `done` is the key of the message shown afterwards. */
   actions?: Record<
     string,
-    { done: string; act: (services: ManagementServices, id: string) => Promise<unknown> }
+    { done: string; act: (management: ManagementContext, id: string) => Promise<unknown> }
   >;
 };
 
@@ -70,18 +70,18 @@ function addList<T>({ page, form }: ConsoleRoutes, list: List<T>): void {
   const path = `${CONSOLE_PATH}/${list.section}`;
   page(`/${list.section}`, (context) => showList(context, list, path));
   for (const [name, { done, act }] of Object.entries(list.actions ?? {}))
-    form(`/${list.section}/${name}`, async ({ options, ctx }, { id = '' }) => {
-      await act(options, id);
+    form(`/${list.section}/${name}`, async ({ management, ctx }, { id = '' }) => {
+      await act(management, id);
       seeOther(ctx, `${path}?done=${done}`);
     });
 }
 
 async function showList<T>(context: ConsoleContext, list: List<T>, path: string): Promise<void> {
-  const { options, ctx } = context;
+  const { management, ctx } = context;
   const first = Object.entries(ctx.query).map(([name, value]) => [name, [value].flat()[0] ?? '']);
   const { after: _after, done: _done, ...query }: Query = Object.fromEntries(first);
-  const { items, next } = await list.read(options, query, cursorIn(ctx, list.query));
-  await options.pages.render(ctx, 'console/list', {
+  const { items, next } = await list.read(management, query, cursorIn(ctx, list.query));
+  await management.services.pages.render(ctx, 'console/list', {
     console: layout(context, list.section),
     items: items.map(list.item),
     ...nextPage(path, next, query),
@@ -100,7 +100,7 @@ const CLIENT_KIND_TEXTS: Record<ClientResource['kind'], string> = {
 const clients: List<ClientResource> = {
   section: 'clients',
   query: clientsQuery,
-  read: (services, _query, after) => listClients(services, { limit: PAGE_ITEMS, after }),
+  read: (management, _query, after) => listClients(management, { limit: PAGE_ITEMS, after }),
   item: ({ id, name, state, kind, redirectUris, lastUsedAt, revokedAt }) => ({
     title: name ?? id,
     state,
@@ -135,8 +135,8 @@ const grants: List<GrantResource> = {
       choices: [...CONNECTION_STATES],
     },
   ],
-  read: (services, { state, connector, account, client }, after) =>
-    listGrants(services, {
+  read: (management, { state, connector, account, client }, after) =>
+    listGrants(management, {
       limit: PAGE_ITEMS,
       after,
       state: CONNECTION_STATES.find((known) => known === state),
@@ -170,7 +170,7 @@ const grants: List<GrantResource> = {
 const accounts: List<AccountResource> = {
   section: 'accounts',
   query: accountsQuery,
-  read: (services, _query, after) => listAccounts(services, { limit: PAGE_ITEMS, after }),
+  read: (management, _query, after) => listAccounts(management, { limit: PAGE_ITEMS, after }),
   item: ({
     id,
     name,
@@ -200,8 +200,11 @@ const accounts: List<AccountResource> = {
     ],
   }),
   actions: {
-    disable: { done: 'disabled', act: (services, id) => changeAccount(services, id, 'disable') },
-    enable: { done: 'enabled', act: (services, id) => changeAccount(services, id, 'enable') },
+    disable: {
+      done: 'disabled',
+      act: (management, id) => changeAccount(management, id, 'disable'),
+    },
+    enable: { done: 'enabled', act: (management, id) => changeAccount(management, id, 'enable') },
     forget: { done: 'forgotten', act: forgetAccount },
   },
 };
@@ -233,18 +236,18 @@ const audit: List<NamedAuditItem> = {
     },
     { name: 'event', value: event, choiceTexts: EVENTS, choices: eventChoices(event) },
   ],
-  read: async (services, { since = '', event }, after) => {
+  read: async (management, { since = '', event }, after) => {
     const age = PERIOD_SECONDS[since];
     const filter = {
       limit: PAGE_ITEMS,
       newestFirst: true,
       event: event || undefined,
-      ...(age === undefined ? {} : { since: services.now() - age }),
+      ...(age === undefined ? {} : { since: management.services.now() - age }),
     };
-    let found = await listAudit(services, { ...filter, after });
+    let found = await listAudit(management, { ...filter, after });
     for (let reads = 1; hasOnlyNext(found) && reads < MAX_AUDIT_READS; reads += 1)
-      found = await listAudit(services, { ...filter, after: found.next });
-    const names = await findNames(services.store, found.items);
+      found = await listAudit(management, { ...filter, after: found.next });
+    const names = await findNames(management.services.store, found.items);
     return { ...found, items: found.items.map((item) => ({ ...item, names })) };
   },
   item: (item) => ({

@@ -6,8 +6,9 @@ import { findAccount } from '../../accounts/accounts.ts';
 import { isAdministrator } from '../../accounts/entitlement.ts';
 import { COOKIE, hostCookieName } from '../../http/cookies.ts';
 import { HttpError } from '../../http/errors.ts';
-import { KEEP } from '../../store/store.ts';
-import type { ConsoleOptions } from './context.ts';
+import { KEEP, type Store } from '../../store/store.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { ManagementContext } from '../context.ts';
 
 /** Times are seconds since the epoch. */
 type StoredSession = { accountId: string; startedAt: number; seenAt: number };
@@ -22,55 +23,62 @@ const UPDATE_SECONDS = MINUTE;
 const sessionKey = (id: string) => `console-session:${id}`;
 const SESSION_ID = /^[\w-]{43}$/;
 
-function sessionCookie(options: ConsoleOptions): string {
-  return hostCookieName('gatehouse-console', options);
+function sessionCookie({ settings }: ManagementContext): string {
+  return hostCookieName('gatehouse-console', { isHttps: isHttps(settings) });
+}
+
+export function isHttps({ managementUrl }: Settings): boolean {
+  return managementUrl.startsWith('https:');
 }
 
 /** Replaces this browser's previous session. */
 export async function openSession(
-  options: ConsoleOptions,
+  management: ManagementContext,
   ctx: Koa.Context,
   account: Account,
 ): Promise<void> {
-  const previous = sessionId(options, ctx);
-  if (previous !== undefined) await options.store.delete(sessionKey(previous));
+  const { store, now } = management.services;
+  const previous = sessionId(management, ctx);
+  if (previous !== undefined) await store.delete(sessionKey(previous));
   const id = randomToken();
-  const seenAt = Math.floor(options.now());
+  const seenAt = Math.floor(now());
   // Any change to the account after this time ends the session.
   const startedAt = Math.max(account.signedInAt, account.overBefore ?? 0);
   const session = { accountId: account.id, startedAt, seenAt };
-  await options.store.set<StoredSession>(sessionKey(id), session, MAX_IDLE_SECONDS);
-  ctx.cookies.set(sessionCookie(options), id, { ...COOKIE, signed: false });
+  await store.set<StoredSession>(sessionKey(id), session, MAX_IDLE_SECONDS);
+  ctx.cookies.set(sessionCookie(management), id, { ...COOKIE, signed: false });
 }
 
 /** Returns undefined if there is no valid session. Throws 403 if the account is no longer an administrator. */
 export async function findSession(
-  options: ConsoleOptions,
+  management: ManagementContext,
   ctx: Koa.Context,
 ): Promise<Session | undefined> {
-  const id = sessionId(options, ctx);
-  const stored = id && (await options.store.get<StoredSession>(sessionKey(id)))?.value;
-  const now = Math.floor(options.now());
+  const { settings, services } = management;
+  const { store } = services;
+  const id = sessionId(management, ctx);
+  const stored = id && (await store.get<StoredSession>(sessionKey(id)))?.value;
+  const now = Math.floor(services.now());
   if (!stored || now >= stored.startedAt + MAX_SECONDS || now >= stored.seenAt + MAX_IDLE_SECONDS)
     return undefined;
-  const account = await findAccount(options.store, stored.accountId);
+  const account = await findAccount(store, stored.accountId);
   if (!account || !isValidSince(account, stored.startedAt)) return undefined;
-  if (!isAdministrator(account, options.administrators)) throw notAdministrator();
-  if (now >= stored.seenAt + UPDATE_SECONDS) await updateLastSeen(options, id, now);
+  if (!isAdministrator(account, settings.management.administrators)) throw notAdministrator();
+  if (now >= stored.seenAt + UPDATE_SECONDS) await updateLastSeen(store, id, now);
   return { id, account };
 }
 
 /** Does not recreate a session that was deleted in the meantime. */
-async function updateLastSeen({ store }: ConsoleOptions, id: string, now: number): Promise<void> {
+async function updateLastSeen(store: Store, id: string, now: number): Promise<void> {
   await store.update<StoredSession>(sessionKey(id), (session) =>
     session ? { value: { ...session, seenAt: now }, ttl: MAX_IDLE_SECONDS } : KEEP,
   );
 }
 
-export async function closeSession(options: ConsoleOptions, ctx: Koa.Context): Promise<void> {
-  const id = sessionId(options, ctx);
-  if (id !== undefined) await options.store.delete(sessionKey(id));
-  ctx.cookies.set(sessionCookie(options), null, { ...COOKIE, signed: false });
+export async function closeSession(management: ManagementContext, ctx: Koa.Context): Promise<void> {
+  const id = sessionId(management, ctx);
+  if (id !== undefined) await management.services.store.delete(sessionKey(id));
+  ctx.cookies.set(sessionCookie(management), null, { ...COOKIE, signed: false });
 }
 
 export function notAdministrator(): HttpError {
@@ -82,8 +90,8 @@ export function consoleFormContext({ id }: Session): string {
   return `console\n${id}`;
 }
 
-function sessionId(options: ConsoleOptions, ctx: Koa.Context): string | undefined {
-  const id = ctx.cookies.get(sessionCookie(options), { signed: false }) ?? '';
+function sessionId(management: ManagementContext, ctx: Koa.Context): string | undefined {
+  const id = ctx.cookies.get(sessionCookie(management), { signed: false }) ?? '';
   return SESSION_ID.test(id) ? id : undefined;
 }
 

@@ -1,5 +1,5 @@
 import type Koa from 'koa';
-import type { Account } from '../../accounts/account.ts';
+import { accountLifetime } from '../../accounts/account.ts';
 import { isAdministrator } from '../../accounts/entitlement.ts';
 import { recordAudit } from '../../audit/audit.ts';
 import { hostCookieName } from '../../http/cookies.ts';
@@ -10,6 +10,7 @@ import {
   type LoginCookie,
   requireLoginUid,
 } from '../../identity-providers/login-state.ts';
+import { openIdentityProviders } from '../../identity-providers/provider.ts';
 import {
   handleCallback,
   type LoginRequest,
@@ -17,76 +18,74 @@ import {
   startSignIn,
   startSignInAt,
 } from '../../identity-providers/sign-in.ts';
-import { CONSOLE_PATH, type ConsoleOptions } from './context.ts';
-import { notAdministrator, openSession } from './sessions.ts';
+import type { ManagementContext } from '../context.ts';
+import { CONSOLE_PATH } from './context.ts';
+import { isHttps, notAdministrator, openSession } from './sessions.ts';
 
 export const CALLBACK_PATH = `${CONSOLE_PATH}/callback`;
 export const SIGN_IN_PATH = `${CONSOLE_PATH}/sign-in`;
 
-/** Starts a sign-in that returns to the requested page. */
-export function startConsoleSignIn(options: ConsoleOptions, ctx: Koa.Context): Promise<void> {
-  return startSignIn(siteOf(options), ctx, loginRequest(options, ctx, { returnTo: ctx.path }));
-}
-
-/** After a refusal or a sign-out, the identity provider offers other accounts. */
-export function switchConsoleAccount(options: ConsoleOptions, ctx: Koa.Context): Promise<void> {
-  return startSignIn(siteOf(options), ctx, loginRequest(options, ctx, SWITCH));
-}
-
-/** Redirects to the provider that the person chose. */
-export function startConsoleSignInAt(
-  options: ConsoleOptions,
-  ctx: Koa.Context,
-  id: string | undefined,
-): Promise<void> {
-  return startSignInAt(siteOf(options), ctx, loginRequest(options, ctx, SWITCH), id);
-}
+export type ConsoleSignIn = {
+  /** Returns to the requested page. */
+  start: (ctx: Koa.Context) => Promise<void>;
+  /** After a refusal or a sign-out, the identity provider offers other accounts. */
+  switchAccount: (ctx: Koa.Context) => Promise<void>;
+  /** Redirects to the provider that the person chose. */
+  startAt: (ctx: Koa.Context, provider: string | undefined) => Promise<void>;
+  /** Throws 403 if the person is not an administrator. */
+  complete: (ctx: Koa.Context) => Promise<void>;
+};
 
 const SWITCH = { parameters: { prompt: 'switch' }, returnTo: CONSOLE_PATH } as const;
 
-function loginRequest(
-  options: ConsoleOptions,
-  ctx: Koa.Context,
-  { parameters = {}, returnTo }: { parameters?: LoginRequest['parameters']; returnTo: string },
-): LoginRequest {
-  const uid = ensureLoginUid(ctx, loginCookie(options));
-  return { uid, action: SIGN_IN_PATH, parameters, returnTo };
-}
-
-function loginCookie(options: ConsoleOptions): LoginCookie {
-  const name = hostCookieName('gatehouse-console-sign-in', options);
-  return { name, prefix: 'console', signed: false };
-}
-
-function siteOf({ signIn, ...options }: ConsoleOptions): SignInSite {
+export function consoleSignIn(management: ManagementContext): ConsoleSignIn {
+  const { settings, services } = management;
+  const site = signInSite(management);
+  const cookie: LoginCookie = {
+    name: hostCookieName('gatehouse-console-sign-in', site),
+    prefix: 'console',
+    signed: false,
+  };
+  const loginRequest = (
+    ctx: Koa.Context,
+    details: Pick<LoginRequest, 'parameters' | 'returnTo'>,
+  ): LoginRequest => ({ uid: ensureLoginUid(ctx, cookie), action: SIGN_IN_PATH, ...details });
   return {
-    ...options,
-    ...signIn,
-    hasSharedCallback: false,
-    renderChoice(ctx, { action, providers }) {
-      const links = providers.map(({ id, name }) => ({ name, href: `${action}/${id}` }));
-      return options.pages.render(ctx, 'console/sign-in', { providers: links });
+    start: (ctx) =>
+      startSignIn(site, ctx, loginRequest(ctx, { parameters: {}, returnTo: ctx.path })),
+    switchAccount: (ctx) => startSignIn(site, ctx, loginRequest(ctx, SWITCH)),
+    startAt: (ctx, id) => startSignInAt(site, ctx, loginRequest(ctx, SWITCH), id),
+    complete(ctx) {
+      const pending = { uid: requireLoginUid(ctx, cookie), action: SIGN_IN_PATH };
+      return handleCallback(site, ctx, pending, async (account, returnTo = CONSOLE_PATH) => {
+        clearLoginCookie(ctx, cookie);
+        const { id, disabledAt } = account;
+        const { administrators } = settings.management;
+        const isAllowed = disabledAt === undefined && isAdministrator(account, administrators);
+        const outcome = isAllowed ? 'done' : 'refused';
+        await recordAudit(services, { event: 'console_sign_in', account: id, by: id, outcome });
+        if (!isAllowed) throw notAdministrator();
+        await openSession(management, ctx, account);
+        seeOther(ctx, returnTo);
+      });
     },
   };
 }
 
-export async function completeConsoleSignIn(
-  options: ConsoleOptions,
-  ctx: Koa.Context,
-): Promise<void> {
-  const uid = requireLoginUid(ctx, loginCookie(options));
-  const request = { uid, action: SIGN_IN_PATH };
-  await handleCallback(siteOf(options), ctx, request, async (account, returnTo = CONSOLE_PATH) => {
-    clearLoginCookie(ctx, loginCookie(options));
-    const isAllowed =
-      account.disabledAt === undefined && isAdministrator(account, options.administrators);
-    await recordSignIn(options, account, isAllowed ? 'done' : 'refused');
-    if (!isAllowed) throw notAdministrator();
-    await openSession(options, ctx, account);
-    seeOther(ctx, returnTo);
-  });
-}
-
-async function recordSignIn(options: ConsoleOptions, { id }: Account, outcome: string) {
-  await recordAudit(options, { event: 'console_sign_in', account: id, by: id, outcome });
+function signInSite({ settings, services }: ManagementContext): SignInSite {
+  const { store, pages, keys, now } = services;
+  return {
+    store,
+    pages,
+    now,
+    identityProviders: openIdentityProviders(settings, settings.managementUrl + CALLBACK_PATH),
+    isHttps: isHttps(settings),
+    accountKey: keys.accountIds,
+    accountLifetime: accountLifetime(settings),
+    hasSharedCallback: false,
+    renderChoice(ctx, { action, providers }) {
+      const links = providers.map(({ id, name }) => ({ name, href: `${action}/${id}` }));
+      return pages.render(ctx, 'console/sign-in', { providers: links });
+    },
+  };
 }

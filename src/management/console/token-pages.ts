@@ -27,8 +27,8 @@ const PAGE_ITEMS = 50;
 export function tokenPages({ page, form }: ConsoleRoutes): void {
   page('/tokens', (context) => show(context));
   form('/tokens', mint);
-  form('/tokens/revoke', async ({ options, ctx }, { id = '' }) => {
-    await revokeToken(options, id);
+  form('/tokens/revoke', async ({ management, ctx }, { id = '' }) => {
+    await revokeToken(management, id);
     seeOther(ctx, `${PATH}?done=ended`);
   });
 }
@@ -39,9 +39,9 @@ async function show(
   context: ConsoleContext,
   { problem, form = {}, minted }: Outcome = {},
 ): Promise<void> {
-  const { options, ctx } = context;
+  const { management, ctx } = context;
   const after = cursorIn(ctx, tokensQuery);
-  const { items, next } = await listTokens(options, { limit: PAGE_ITEMS, after });
+  const { items, next } = await listTokens(management, { limit: PAGE_ITEMS, after });
   const { name = '', level = 'analytics', days = '' } = form;
   const values = {
     console: layout(context, 'tokens', problem),
@@ -57,17 +57,17 @@ async function show(
     },
     ...(minted ? { minted } : {}),
   };
-  await options.pages.render(ctx, 'console/tokens', values, problem ? 400 : 200);
+  await management.services.pages.render(ctx, 'console/tokens', values, problem ? 400 : 200);
 }
 
 /** Responds with the page instead of a redirect: the token is not stored, so it cannot be shown later. */
 async function mint(context: ConsoleContext, form: Form): Promise<void> {
-  const { options, ctx } = context;
-  const parsed = parseForm(form, options.now());
+  const { management, ctx } = context;
+  const parsed = parseForm(form, management.services.now());
   if ('problem' in parsed) return show(context, { ...parsed, form });
-  if (!(await claimIdempotencyKey(options.store, form))) return seeOther(ctx, PATH);
-  const { name, token } = await mintToken(options, parsed);
-  const url = mintedAudience(options.resourceUrl);
+  if (!(await claimIdempotencyKey(management.services.store, form))) return seeOther(ctx, PATH);
+  const { name, token } = await mintToken(management, parsed);
+  const url = mintedAudience(management.settings.resourceUrl);
   await show(context, { minted: { name, token, url, example: tokenExample(url, token) } });
 }
 
