@@ -166,7 +166,9 @@ describe('sign-in at GitHub', () => {
   const ODD: Record<string, GithubBehaviour> = {
     'a user without an id': { user: { id: undefined } },
     'a user id that is text': { user: { id: '1' } },
-    'malformed e-mail addresses': { responses: { [`${API}/user/emails`]: { body: { email: 'x' } } } },
+    'malformed e-mail addresses': {
+      responses: { [`${API}/user/emails`]: { body: { email: 'x' } } },
+    },
     'an organization without an id': {
       responses: { [`${API}/user/orgs`]: { body: [{ login: 'acme' }] } },
     },
