@@ -24,19 +24,19 @@ describe('A revocation', () => {
   let proxy: RedisProxy;
   let system: System;
   /** Another process, which reaches the database without the proxy. */
-  let elsewhere: Store;
+  let directStore: Store;
   let raw: Redis;
   before(async () => {
     redis = await startRedis();
     proxy = await startRedisProxy(redis);
     system = await startSystem({ storeAddress: proxy.url });
-    ({ store: elsewhere } = await openSystemStore({ ...system, storeAddress: redis.url }));
+    ({ store: directStore } = await openSystemStore({ ...system, storeAddress: redis.url }));
     raw = new Redis(redis.url);
   });
   afterEach(restoreClock);
   after(async () => {
     raw?.disconnect();
-    await elsewhere?.close();
+    await directStore?.close();
     await system?.stop();
     await proxy?.close();
     await redis?.stop();
@@ -52,8 +52,8 @@ describe('A revocation', () => {
     const before = await tryAt(every, start, [0]);
     expect(before.filter(({ isSuccess }) => !isSuccess)).to.deep.equal([]);
     const revoke = async () => {
-      await revokeConnector(elsewhere, connector.id, Date.now() / 1000);
-      await revokeMintedToken(elsewhere, minted.id);
+      await revokeConnector(directStore, connector.id, Date.now() / 1000);
+      await revokeMintedToken(directStore, minted.id);
     };
     return { every, sdks, revoke, start };
   }

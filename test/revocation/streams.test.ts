@@ -62,7 +62,7 @@ for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
       await redis?.stop();
     });
 
-    async function streaming(person: Person = 'ada') {
+    async function startStreams(person: Person = 'ada') {
       const connector = await administrator.createConnector(system);
       const connection = await connect(system, connector, { person });
       const streams = await openStreams(connector.link, connection.accessToken);
@@ -93,7 +93,7 @@ for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
       it(`RSV-10 ${kind} end at once when ${what}, and a new call gets ${status}`, async () => {
         // A disabled account cannot connect in the tests that follow.
         const person = what.includes('account') ? 'grace' : 'ada';
-        const { connector, connection, streams } = await streaming(person);
+        const { connector, connection, streams } = await startStreams(person);
         expect(streams.areClosed()).to.equal(false);
         await end(connection, connector.id);
         await expectEnd(streams, MESSAGE_SECONDS);
@@ -111,24 +111,24 @@ for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
     });
 
     it(`RSV-10 ${kind} end when their token expires`, async () => {
-      const { streams } = await streaming();
+      const { streams } = await startStreams();
       expect(streams.areClosed()).to.equal(false);
       advanceClock(ACCESS_TOKEN_SECONDS + 1);
       await expectEnd(streams, REVALIDATION_SECONDS);
     });
 
     it(`RSV-10 ${kind} stay open while another connector is revoked`, async () => {
-      const { streams } = await streaming();
+      const { streams } = await startStreams();
       const { id } = await administrator.createConnector(system);
       advanceClock(ACCESS_TOKEN_SECONDS - 60);
       await administrator.revokeConnector(system, id);
-      const call = await streaming();
+      const call = await startStreams();
       expect(streams.areClosed()).to.equal(false);
       for (const each of [streams, call.streams]) await each.abort();
     });
 
     it(`RSV-10 ${kind} end within 10 s of a revocation when messages are lost`, async () => {
-      const { connector, streams } = await streaming();
+      const { connector, streams } = await startStreams();
       await raw.call('ACL', 'SETUSER', 'default', 'resetchannels');
       await raw.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
       await revokeConnector(elsewhere, connector.id, Date.now() / 1000);
@@ -139,7 +139,7 @@ for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
     });
 
     it(`RSV-10 ${kind} end 45 s after the store is cut off, and calls get 503`, async () => {
-      const { connector, connection, streams } = await streaming();
+      const { connector, connection, streams } = await startStreams();
       proxy.disconnect();
       advanceClock(30);
       expect(streams.areClosed()).to.equal(false);

@@ -67,19 +67,19 @@ describe('Three processes on one Redis', () => {
     const connected = async () => {
       const { id, link } = await createConnector(processes());
       const { accessToken } = await connect(processes(), { link });
-      const everywhere = () => statusesAt(processes().running(), link, accessToken);
-      expect(await everywhere()).to.deep.equal([200, 200, 200]);
-      return { everywhere, revoke: () => revokeConnector(processes(), id) };
+      const allStatuses = () => statusesAt(processes().running(), link, accessToken);
+      expect(await allStatuses()).to.deep.equal([200, 200, 200]);
+      return { allStatuses, revoke: () => revokeConnector(processes(), id) };
     };
 
     it('CNX-02 all processes refuse a revoked link within ten seconds without notifications', async () => {
-      const { everywhere, revoke } = await connected();
+      const { allStatuses, revoke } = await connected();
       const read = performance.now();
       await revoke();
-      expect(await everywhere()).to.deep.equal([200, 200, 200]);
+      expect(await allStatuses()).to.deep.equal([200, 200, 200]);
       await until(
         'every process to return 410',
-        async () => (await everywhere()).every((status) => status === 410),
+        async () => (await allStatuses()).every((status) => status === 410),
         CACHE_SECONDS + 5,
       );
       expect(performance.now() - read).to.be.below((CACHE_SECONDS + 1) * 1000);
@@ -88,9 +88,9 @@ describe('Three processes on one Redis', () => {
     it('notifications work again after they were interrupted', async () => {
       await raw.call('ACL', 'SETUSER', 'default', 'allchannels');
       await until('every process to receive a revocation', async () => {
-        const { everywhere, revoke } = await connected();
+        const { allStatuses, revoke } = await connected();
         await revoke();
-        return (await everywhere()).every((status) => status === 410);
+        return (await allStatuses()).every((status) => status === 410);
       });
     });
   });

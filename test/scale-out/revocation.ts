@@ -16,10 +16,10 @@ export function testRevocation(processes: () => Processes): void {
     const connector = await createConnector(processes());
     const connection = await connect(processes(), connector);
     const { link, accessToken } = connection;
-    const everywhere = () => statusesAt(processes().running(), link, accessToken);
-    expect(await everywhere()).to.deep.equal([200, 200, 200]);
+    const allStatuses = () => statusesAt(processes().running(), link, accessToken);
+    expect(await allStatuses()).to.deep.equal([200, 200, 200]);
     const refused = (status: number) => async () =>
-      (await everywhere()).every((each) => each === status);
+      (await allStatuses()).every((each) => each === status);
     return { ...connection, id: connector.id, refused };
   };
 

@@ -71,14 +71,14 @@ describe('The resource of a request', () => {
     for (const asked of equivalents(connector))
       expect(isSignInPage(await pageFor(asked)), String(asked)).to.equal(true);
     const audiences = new Set();
-    for (const told of [undefined, ...equivalents(connector)]) {
+    for (const requested of [undefined, ...equivalents(connector)]) {
       const code = await obtainCode(system(), connector, {
-        parameters: { resource: told ?? connector.link },
+        parameters: { resource: requested ?? connector.link },
       });
-      const { status, body } = await redeem(code, { resource: told });
-      expect(status, String(told)).to.equal(200);
+      const { status, body } = await redeem(code, { resource: requested });
+      expect(status, String(requested)).to.equal(200);
       audiences.add(decodeJwt(body.access_token ?? '').aud);
-      const again = await refresh(server, code.client, body.refresh_token, { resource: told });
+      const again = await refresh(server, code.client, body.refresh_token, { resource: requested });
       audiences.add(decodeJwt(again.body.access_token ?? '').aud);
     }
     expect([...audiences]).to.deep.equal([connector.link]);

@@ -68,13 +68,13 @@ describe('The consent form', () => {
   it('CON-12 an authorization is refused in another browser and with the cookie of another authorization', async () => {
     const { browser, page } = await openConsentPage();
     const uid = page.url.pathname.split('/').at(-1) ?? '';
-    const stranger = newBrowser();
-    await stranger.authorize(startAuthorization(await newClient()).url, { person: 'grace' });
+    const otherBrowser = newBrowser();
+    await otherBrowser.authorize(startAuthorization(await newClient()).url, { person: 'grace' });
     for (const path of [`/interaction/${uid}`, `/oauth/authorize/${uid}`]) {
-      const answer = requirePage(await stranger.visit(system().auth + path));
+      const answer = requirePage(await otherBrowser.visit(system().auth + path));
       expect(answer.status, path).to.equal(400);
     }
-    const stolen = requirePage(await stranger.post(page, page.url, approvalForm(page).body));
+    const stolen = requirePage(await otherBrowser.post(page, page.url, approvalForm(page).body));
     expect(stolen.status).to.equal(400);
     // The cookie of one authorization, sent to the URL of another.
     const second = requirePage(await browser.visit(startAuthorization(await newClient()).url));
@@ -87,19 +87,19 @@ describe('The consent form', () => {
   });
 
   it("CON-12 resuming an authorization with the cookie of another browser's authorization is refused", async () => {
-    const [stranger, person] = [await openConsentPage(), await openConsentPage()];
-    const { action, body } = approvalForm(stranger.page);
+    const [attacker, person] = [await openConsentPage(), await openConsentPage()];
+    const { action, body } = approvalForm(attacker.page);
     const { headers } = await fetch(action, {
       method: 'POST',
       redirect: 'manual',
-      headers: { cookie: cookieHeader(stranger.browser.jar, action) },
+      headers: { cookie: cookieHeader(attacker.browser.jar, action) },
       body,
     });
     const resumed = new URL(headers.get('location') ?? '');
-    const cookie = cookieHeader(stranger.browser.jar, resumed);
+    const cookie = cookieHeader(attacker.browser.jar, resumed);
     const { pathname } = new URL(person.page.url);
-    const elsewhere = resumed.href.replace(/[^/]+$/, pathname.split('/').at(-1) ?? '');
-    const answer = await fetch(elsewhere, { redirect: 'manual', headers: { cookie } });
+    const otherUrl = resumed.href.replace(/[^/]+$/, pathname.split('/').at(-1) ?? '');
+    const answer = await fetch(otherUrl, { redirect: 'manual', headers: { cookie } });
     expect([answer.status, answer.headers.get('location')]).to.deep.equal([400, null]);
     const callback = requireExternalRedirect(
       await person.browser.submit(person.page, { decision: 'approve' }),

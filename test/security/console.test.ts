@@ -50,18 +50,18 @@ describe('The console', function () {
   }
 
   it("CSL-02 a callback with another browser's state is refused and changes no session", async () => {
-    const [mine, theirs] = [await signIn(), newBrowser()];
-    const session = sessionIn(mine);
-    await theirs.visit(at('/connectors'));
+    const [signedIn, otherBrowser] = [await signIn(), newBrowser()];
+    const session = sessionIn(signedIn);
+    await otherBrowser.visit(at('/connectors'));
     const redirect = await ask('/connectors', newBrowser());
-    const foreign = new URL(redirect.headers.get('location') ?? '').searchParams.get('state');
-    for (const browser of [mine, newBrowser()]) {
-      const { status, headers } = await ask(`/callback?code=x&state=${foreign}`, browser);
+    const otherState = new URL(redirect.headers.get('location') ?? '').searchParams.get('state');
+    for (const browser of [signedIn, newBrowser()]) {
+      const { status, headers } = await ask(`/callback?code=x&state=${otherState}`, browser);
       expect(status).to.equal(400);
       expect(headers.getSetCookie().join()).not.to.include(`${SESSION}=`);
     }
-    expect((await ask('/connectors', mine)).status).to.equal(200);
-    expect(sessionIn(mine)).to.equal(session);
+    expect((await ask('/connectors', signedIn)).status).to.equal(200);
+    expect(sessionIn(signedIn)).to.equal(session);
   });
 
   it('CSL-02 forged callbacks do not prevent the sign-in that is in progress', async () => {

@@ -61,13 +61,13 @@ for (const store of ['sqlite', 'redis'] as const)
       const refused = await authorizeFrom(attacker);
       expect(refused.status).to.equal(429);
       expect(refused.headers.get('retry-after')).to.match(/^\d+$/);
-      const elsewhere = { ...newClient(), id: `https://other.${DOMAIN}/${store}.json` };
-      expect((await authorizeFrom(attacker, elsewhere)).status).to.equal(429);
+      const atOtherHost = { ...newClient(), id: `https://other.${DOMAIN}/${store}.json` };
+      expect((await authorizeFrom(attacker, atOtherHost)).status).to.equal(429);
       expect(await statusesFrom(16, (n) => `198.51.100.${n + 2}`)).to.deep.equal({ 303: 16 });
       for (const client of [known, own])
         expect((await authorizeFrom(attacker, client)).status).to.equal(303);
       advanceClock(KEPT);
-      host.answer = publish({ redirect_uris: ['http://127.0.0.1/elsewhere'] });
+      host.answer = publish({ redirect_uris: ['http://127.0.0.1/atOtherHost'] });
       expect((await authorizeFrom(attacker, known)).status).to.equal(400);
     });
   });
@@ -91,8 +91,8 @@ describe('The limit of document fetches from one host', () => {
     host.answer = publish();
     expect((await authorizeFrom('198.51.100.3')).status).to.equal(429);
     expect((await authorizeFrom('198.51.100.3', known)).status).to.equal(303);
-    const elsewhere = { ...newClient(), id: `https://other.${DOMAIN}/client.json` };
-    expect((await authorizeFrom('198.51.100.3', elsewhere)).status).to.equal(303);
+    const atOtherHost = { ...newClient(), id: `https://other.${DOMAIN}/client.json` };
+    expect((await authorizeFrom('198.51.100.3', atOtherHost)).status).to.equal(303);
     advanceClock(61);
     expect((await authorizeFrom('198.51.100.3')).status).to.equal(303);
   });

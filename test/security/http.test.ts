@@ -179,7 +179,7 @@ describe('A response', () => {
     const before = await countStoredKeys(system());
     const packed = gzipSync('{"redirect_uris":["http://localhost/cb"]}');
     const json = 'Content-Type: application/json';
-    const odd: [string, (string | Buffer)[]][] = [
+    const malformed: [string, (string | Buffer)[]][] = [
       [
         'a compressed body',
         [
@@ -211,7 +211,7 @@ describe('A response', () => {
       ['two hosts', [request('GET / HTTP/1.1', 'Host: other.example')]],
       ['the same host twice', [request('GET / HTTP/1.1', `Host: ${new URL(system().auth).host}`)]],
     ];
-    for (const [what, bytes] of odd) {
+    for (const [what, bytes] of malformed) {
       const answer = await send(bytes);
       expect(answer, what).to.match(/^HTTP\/1\.1 4\d\d /);
       expect(answer, what).to.not.match(/evil|\bat \S+\.(ts|js):\d/);

@@ -140,11 +140,11 @@ describe('The choice among several identity providers', () => {
   it('IDP-10 the choice says that a provider is unreachable, and the other providers work', async () => {
     const browser = newBrowser();
     const page = requirePage((await startAuthorization(browser)).step);
-    const told = requirePage(await chooseProvider(browser, page, 'away'));
-    expect(told.status).to.equal(503);
-    expect(told.headers.get('retry-after')).to.match(/^\d+$/);
-    expect(told.html).to.match(/Away<\/[^>]+> ?cannot be reached|Away.{0,40}cannot be reached/);
-    const departure = requireExternalRedirect(await chooseProvider(browser, told, 'github'));
+    const refused = requirePage(await chooseProvider(browser, page, 'away'));
+    expect(refused.status).to.equal(503);
+    expect(refused.headers.get('retry-after')).to.match(/^\d+$/);
+    expect(refused.html).to.match(/Away<\/[^>]+> ?cannot be reached|Away.{0,40}cannot be reached/);
+    const departure = requireExternalRedirect(await chooseProvider(browser, refused, 'github'));
     const consent = requirePage(await browser.visit(callbackFrom('github', departure)));
     expect(isConsentPage(consent)).to.equal(true);
   });
@@ -159,14 +159,14 @@ describe('The choice among several identity providers', () => {
     stopped.searchParams.delete('code');
     stopped.searchParams.set('error', 'access_denied');
     stopped.searchParams.set('error_description', '<script>canary');
-    const told = requirePage(await browser.visit(stopped));
-    expect([told.status, isProviderChoicePage(told)]).to.deep.equal([400, true]);
-    expect(told.html)
+    const refused = requirePage(await browser.visit(stopped));
+    expect([refused.status, isProviderChoicePage(refused)]).to.deep.equal([400, true]);
+    expect(refused.html)
       .to.include('was not completed')
       .and.to.not.match(/canary|<script/);
     const next = callbackFrom(
       'partners',
-      requireExternalRedirect(await chooseProvider(browser, told, 'partners')),
+      requireExternalRedirect(await chooseProvider(browser, refused, 'partners')),
     );
     partners.setBehaviour({ tokenStatus: 503 });
     const failed = requirePage(await browser.visit(next));

@@ -25,7 +25,7 @@ describe('The callback from the identity provider', () => {
 
   it('IDP-01 IDP-09 a callback works only in the browser that started the sign-in, and changes no other', async () => {
     const attacker = newBrowser();
-    const { callback, departure } = await redirectToProvider(attacker);
+    const { callback, redirect } = await redirectToProvider(attacker);
     const victim = newBrowser();
     const own = await redirectToProvider(victim);
     expect(isConsentPage(requirePage(await victim.visit(own.callback)))).to.equal(true);
@@ -33,10 +33,10 @@ describe('The callback from the identity provider', () => {
     await expectRefused(victim, callback);
     expect(JSON.stringify(victim.jar)).to.equal(before);
     expect(await isSignedIn(victim)).to.equal(true);
-    const stranger = newBrowser();
-    await expectRefused(stranger, callback);
-    expect(await isSignedIn(stranger)).to.equal(false);
-    provider.approve(departure);
+    const otherBrowser = newBrowser();
+    await expectRefused(otherBrowser, callback);
+    expect(await isSignedIn(otherBrowser)).to.equal(false);
+    provider.approve(redirect);
     expect(isConsentPage(requirePage(await attacker.visit(callback)))).to.equal(true);
   });
 
@@ -59,7 +59,7 @@ describe('The callback from the identity provider', () => {
 
   it('IDP-01 an interaction has one login state record of bounded size, however often its page is loaded', async () => {
     const browser = newBrowser();
-    const { flow } = await redirectToProvider(browser);
+    const { interactionUrl } = await redirectToProvider(browser);
     const before = await countStoredKeys(system);
     const size = async () => {
       const records = await readStoredBytes(system.storeAddress, 'sign-in:');
@@ -67,7 +67,7 @@ describe('The callback from the identity provider', () => {
     };
     const sizes: number[] = [];
     for (let time = 0; time < 12; time += 1) {
-      requireExternalRedirect(await browser.visit(flow));
+      requireExternalRedirect(await browser.visit(interactionUrl));
       sizes.push(await size());
     }
     expect(await countStoredKeys(system)).to.deep.equal(before);
@@ -88,21 +88,21 @@ describe('The callback from the identity provider', () => {
 
   it('IDP-01 a callback started before a reload works once, until its own ten minutes are over', async () => {
     const browser = newBrowser();
-    const { departure, flow } = await redirectToProvider(browser);
-    requireExternalRedirect(await browser.visit(flow));
-    const first = provider.approve(departure);
+    const { redirect, interactionUrl } = await redirectToProvider(browser);
+    requireExternalRedirect(await browser.visit(interactionUrl));
+    const first = provider.approve(redirect);
     expect(isConsentPage(requirePage(await browser.visit(first)))).to.equal(true);
     await expectRefused(browser, first);
 
-    const patient = newBrowser();
-    const early = await redirectToProvider(patient);
+    const reloading = newBrowser();
+    const earlier = await redirectToProvider(reloading);
     advanceClock(400);
-    const reloaded = requireExternalRedirect(await patient.visit(early.flow));
-    expect(reloaded.search).not.to.equal(early.departure.search);
+    const reloaded = requireExternalRedirect(await reloading.visit(earlier.interactionUrl));
+    expect(reloaded.search).not.to.equal(earlier.redirect.search);
     advanceClock(201);
-    await expectRefused(patient, provider.approve(early.departure));
+    await expectRefused(reloading, provider.approve(earlier.redirect));
     const late = provider.approve(reloaded);
-    expect(isConsentPage(requirePage(await patient.visit(late)))).to.equal(true);
+    expect(isConsentPage(requirePage(await reloading.visit(late)))).to.equal(true);
   });
 
   it('IDP-01 a callback with a guessed state is refused', async () => {
@@ -115,8 +115,8 @@ describe('The callback from the identity provider', () => {
     expect(new Set(states).size).to.equal(3);
     const browser = newBrowser();
     const { callback } = await redirectToProvider(browser);
-    const [flow] = (callback.searchParams.get('state') ?? '').split('.');
-    for (const state of [`${flow}.${'x'.repeat(43)}`, `${flow}.`, String(flow), '', '../x']) {
+    const [uid] = (callback.searchParams.get('state') ?? '').split('.');
+    for (const state of [`${uid}.${'x'.repeat(43)}`, `${uid}.`, String(uid), '', '../x']) {
       callback.searchParams.set('state', state);
       await expectRefused(browser, callback);
     }
@@ -136,14 +136,16 @@ describe('The callback from the identity provider', () => {
 
   it('IDP-06 an error of the provider is shown without its text, and the sign-in can be repeated', async () => {
     const browser = newBrowser();
-    const { callback, flow } = await redirectToProvider(browser);
+    const { callback, interactionUrl } = await redirectToProvider(browser);
     callback.searchParams.delete('code');
     callback.searchParams.set('error', '<script>alert(1)</script>');
     callback.searchParams.set('error_description', '"><img src=x onerror=alert(1)>canary');
     callback.searchParams.set('error_uri', 'javascript:alert(1)');
     const page = await expectRefused(browser, callback);
     expect(page.html).to.not.match(/<script|<img|javascript:|canary|alert/);
-    expect(requireExternalRedirect(await browser.visit(flow)).origin).to.equal(provider.issuer);
+    expect(requireExternalRedirect(await browser.visit(interactionUrl)).origin).to.equal(
+      provider.issuer,
+    );
   });
 
   it('IDP-07 the redirect URI comes from the settings, whatever the request headers are', async () => {

@@ -67,7 +67,7 @@ describe('Several identity providers', () => {
     const browser = newBrowser();
     const page = requirePage((await startAuthorization(browser)).step);
     const departure = requireExternalRedirect(await chooseProvider(browser, page, 'example'));
-    const right = callbackFrom('example', departure);
+    const callback = callbackFrom('example', departure);
     const exchanged = [example, partners, github].map(({ exchanges }) => exchanges.length);
     for (const [path, status] of [
       ['/interaction/callback/partners', 400],
@@ -75,18 +75,20 @@ describe('Several identity providers', () => {
       ['/interaction/callback', 404],
       ['/interaction/callback/nobody', 404],
     ] as const)
-      await expectRefused(browser, new URL(path + right.search, right), status);
-    const flow = browser.visited.find(({ pathname }) => /^\/interaction\/[^/]+$/.test(pathname));
+      await expectRefused(browser, new URL(path + callback.search, callback), status);
+    const interaction = browser.visited.find(({ pathname }) =>
+      /^\/interaction\/[^/]+$/.test(pathname),
+    );
     for (const path of ['callback/partners', 'callback', 'callback/nobody'])
       await expectRefused(
         browser,
-        new URL(`${flow?.pathname}/${path}${right.search}`, right),
+        new URL(`${interaction?.pathname}/${path}${callback.search}`, callback),
         path === 'callback/partners' ? 400 : 404,
       );
     expect([example, partners, github].map(({ exchanges }) => exchanges.length)).to.deep.equal(
       exchanged,
     );
-    expect(isConsentPage(requirePage(await browser.visit(right)))).to.equal(true);
+    expect(isConsentPage(requirePage(await browser.visit(callback)))).to.equal(true);
   });
 
   it("IDP-03 a response that names another provider's issuer is refused", async () => {

@@ -38,14 +38,14 @@ describe('Responses that could disclose details', () => {
         redirect_uri: client.redirectUri,
         code_verifier: expired.verifier,
       });
-    const stranger = await registerClient(server);
+    const otherClient = await registerClient(server);
     const answers = await Promise.all([
       code('unknown'),
       code(`${expired.callback.searchParams.get('code')}x`),
       redeem(expired),
-      redeem({ ...expired, client: stranger }),
+      redeem({ ...expired, client: otherClient }),
       refresh(server, client, 'unknown'),
-      refresh(server, stranger, old.body.refresh_token),
+      refresh(server, otherClient, old.body.refresh_token),
       refresh(server, client, other.refreshToken),
     ]);
     expect(answers.every(({ status }) => status === 400)).to.equal(true);

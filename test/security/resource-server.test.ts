@@ -158,7 +158,7 @@ describe('The resource that a token is verified for', () => {
   });
 
   it('RSV-02 no query parameter or header changes the resource', async () => {
-    const elsewhere = [pathOf(other), other.link, new URL(other.link).host, other.id];
+    const otherValues = [pathOf(other), other.link, new URL(other.link).host, other.id];
     const names = [
       'x-original-url',
       'x-rewrite-url',
@@ -173,7 +173,7 @@ describe('The resource that a token is verified for', () => {
       'x-http-method-override',
     ];
     for (const name of names)
-      for (const value of elsewhere) {
+      for (const value of otherValues) {
         expect(await post(pathOf(own), { [name]: value }), `${name}: ${value}`).to.equal(200);
         const toOwn = value.replaceAll(other.id, own.id);
         expect(await post(pathOf(other), { [name]: toOwn }), `${name}: ${toOwn}`).to.equal(401);
@@ -208,8 +208,8 @@ describe("A caller's session and grant", () => {
     const low = await connect(system(), connector, { person: 'grace', level: 'analytics' });
     const clientInfo = { name: 'test', version: '1' };
     const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo };
-    const hello = { jsonrpc: '2.0', id: 1, method: 'initialize', params };
-    const opened = await call(connector.link, high.accessToken, hello);
+    const initialize = { jsonrpc: '2.0', id: 1, method: 'initialize', params };
+    const opened = await call(connector.link, high.accessToken, initialize);
     expect(opened.status).to.equal(200);
     expect(opened.headers.has('mcp-session-id')).to.equal(false);
     for (const id of ['x', '1', crypto.randomUUID(), high.client.id]) {

@@ -112,11 +112,11 @@ export function testCollections(fixture: ContractFixture): void {
     });
     it('a stream can be read from any id, also one that no entry has', async () => {
       await store.append(key, 1, LONG);
-      const [before, behind] = ['0'.repeat(32), '9'.repeat(32)];
-      assert.deepEqual(await values({ after: before, limit: 10 }), [1]);
-      assert.deepEqual(await values({ after: before, limit: 10, newestFirst: true }), []);
-      assert.deepEqual(await values({ after: behind, limit: 10 }), []);
-      assert.deepEqual(await values({ after: behind, limit: 10, newestFirst: true }), [1]);
+      const [lowest, highest] = ['0'.repeat(32), '9'.repeat(32)];
+      assert.deepEqual(await values({ after: lowest, limit: 10 }), [1]);
+      assert.deepEqual(await values({ after: lowest, limit: 10, newestFirst: true }), []);
+      assert.deepEqual(await values({ after: highest, limit: 10 }), []);
+      assert.deepEqual(await values({ after: highest, limit: 10, newestFirst: true }), [1]);
     });
     it('a stream to which nothing was appended is empty', async () => {
       assert.deepEqual(await values({ limit: 10 }), []);

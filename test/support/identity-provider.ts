@@ -58,11 +58,11 @@ export function useIdentityProvider() {
   async function redirectToProvider(browser: Browser, more: Record<string, string> = {}) {
     const { provider, server, client, connector } = setup();
     const { url, verifier } = authorizeUrl(server, client, { resource: connector.link });
-    const departure = requireExternalRedirect(await browser.visit(url));
-    const callback = provider.approve(departure);
+    const redirect = requireExternalRedirect(await browser.visit(url));
+    const callback = provider.approve(redirect);
     for (const [name, value] of Object.entries(more)) callback.searchParams.set(name, value);
-    const flow = browser.visited.at(-1)?.href ?? '';
-    return { callback, departure, verifier, flow };
+    const interactionUrl = browser.visited.at(-1)?.href ?? '';
+    return { callback, redirect, verifier, interactionUrl };
   }
 
   async function expectRefused(browser: Browser, callback: URL, status = 400): Promise<Page> {
