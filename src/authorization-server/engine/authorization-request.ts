@@ -1,9 +1,14 @@
 // Limits the size of authorization requests and rewrites them to a canonical form before the engine reads them: resource (RFC 8707), scope
-// (RFC 6749 section 3.3) and prompt.
+// (RFC 6749 section 3.3) and prompt. Then the interaction policy decides whether the person must sign in and consent.
 import type Koa from 'koa';
+import {
+  type interactionPolicy as Policy,
+  interactionPolicy,
+  type KoaContextWithOIDC,
+} from 'oidc-provider';
 import { canonicalResource, connectorIdOf, connectLink } from '../../connectors/connect-link.ts';
-import { HttpError } from '../../http/errors.ts';
 import { findConnector, findConnectorNamed } from '../../connectors/connectors.ts';
+import { HttpError } from '../../http/errors.ts';
 import {
   highestLevelIn,
   levelsUpTo,
@@ -140,4 +145,43 @@ function requestedPrompt(sent: Query[string]): Query[string] {
   const values = String(sent ?? '').split(' ');
   if (values.includes('none')) return 'none';
   return values.includes('login') ? 'login consent' : 'consent';
+}
+
+const { Check, Prompt } = interactionPolicy;
+
+/**
+ * The engine's `interactions.policy`: login without a valid session, and consent for every authorization. A grant is valid only in the
+ * interaction that approved it, so consent for one connector never covers another. A session lasts `session` seconds from the sign-in, and ends
+ * when the account is disabled.
+ */
+export function interactionPrompts(session: number): Policy.Prompt[] {
+  const signIn = new Check('no_session', 'sign-in is required', 'interaction_required', (ctx) => {
+    const { session: browser, result } = ctx.oidc;
+    const overBefore = Number(ctx.oidc.account?.overBefore ?? 0);
+    // The account may have been disabled and enabled again since the sign-in of this interaction.
+    const isExpired =
+      (!result?.login && browser?.past(session)) || Number(browser?.loginTs) < overBefore;
+    return browser?.accountId === undefined || isExpired
+      ? Check.REQUEST_PROMPT
+      : Check.NO_NEED_TO_PROMPT;
+  });
+  const consent = new Check(
+    'not_approved',
+    'consent is required',
+    'interaction_required',
+    (ctx) => {
+      const approved = approvedGrantId(ctx);
+      const isLoaded = approved !== undefined && ctx.oidc.entities.Grant?.jti === approved;
+      return isLoaded ? Check.NO_NEED_TO_PROMPT : Check.REQUEST_PROMPT;
+    },
+  );
+  return [
+    new Prompt({ name: 'login', requestable: true }, signIn),
+    new Prompt({ name: 'consent', requestable: true }, consent),
+  ];
+}
+
+/** Returns the id of the grant that the consent step of this interaction created. */
+export function approvedGrantId(ctx: KoaContextWithOIDC): string | undefined {
+  return ctx.oidc.result?.consent?.grantId;
 }

@@ -10,7 +10,7 @@ import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from './clients.ts';
 import { ttlThatSetsValue } from './extensions.ts';
 import type { GrantModels } from './grant-models.ts';
-import { approvedGrantId, interactionPrompts } from './interaction-policy.ts';
+import { approvedGrantId, interactionPrompts } from './authorization-request.ts';
 import type { introspection } from './introspection.ts';
 import { dpopFeature } from './dpop.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
