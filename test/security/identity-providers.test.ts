@@ -143,4 +143,19 @@ describe('Several identity providers', () => {
       expect(requirePage(await browser.visit(back)).status).to.equal(status);
     }
   });
+
+  it('IDP-03 CSL-02 the console refuses a response at another provider’s callback, and the right callback still works', async () => {
+    const browser = openBrowser([system.management]);
+    const departure = requireExternalRedirect(
+      await browser.visit(`${system.management}/console/sign-in/github`),
+    );
+    const back = callbackFrom('github', departure);
+    for (const [path, status] of [
+      ['/console/callback/partners', 400],
+      ['/console/callback', 404],
+      ['/console/callback/nobody', 404],
+    ] as const)
+      await expectRefused(browser, new URL(path + back.search, back), status);
+    expect(requirePage(await browser.visit(back)).status).to.equal(200);
+  });
 });
