@@ -153,13 +153,13 @@ describe('Entitlement rules for assertions', () => {
         controls.flatMap(({ name, value }) => (name === 'level' ? [value] : [])),
       );
 
-    const VOUCHED = { sub: 'ada', groups: ['staff', 'owners'], ...MAIL };
+    const ASSERTION = { sub: 'ada', groups: ['staff', 'owners'], ...MAIL };
 
     it('ENT-04 an assertion does not raise a connection that the person approved after a sign-in', async () => {
       const { client, approve } = await arrive({ sub: 'ada', groups: ['analysts'] });
       const signedIn = await approve();
       expect(signedIn.body.scope).to.equal('analytics offline_access');
-      const { body } = await own.present(VOUCHED);
+      const { body } = await own.present(ASSERTION);
       expect(body.scope).to.equal('operations');
       const [one, other] = [signedIn.body, body].map((answer) =>
         decodeJwt(answer.access_token ?? ''),
@@ -187,13 +187,13 @@ describe('Entitlement rules for assertions', () => {
     });
 
     it('ENT-04 groups from an assertion do not apply to a sign-in', async () => {
-      expect((await own.present(VOUCHED)).status).to.equal(200);
+      expect((await own.present(ASSERTION)).status).to.equal(200);
       const { page } = await arrive({ sub: 'ada', groups: [] });
       expect([page.status, offered(page)]).to.deep.equal([403, []]);
     });
 
     it('a token from an assertion stays active if a later sign-in entitles the person to nothing', async () => {
-      const { body } = await own.present(VOUCHED);
+      const { body } = await own.present(ASSERTION);
       expect((await arrive({ sub: 'ada', groups: [] })).page.status).to.equal(403);
       advanceClock(REMEMBERED);
       const { text } = await postToken(
@@ -205,10 +205,10 @@ describe('Entitlement rules for assertions', () => {
     });
 
     it('a disabled account is refused at an assertion and at a sign-in', async () => {
-      const { body } = await own.present(VOUCHED);
+      const { body } = await own.present(ASSERTION);
       const { sub } = decodeJwt(body.access_token ?? '');
       await requestManagement(own.system, 'POST', `/accounts/${sub}/disable`);
-      expect((await own.present(VOUCHED)).body.error).to.equal('invalid_grant');
+      expect((await own.present(ASSERTION)).body.error).to.equal('invalid_grant');
       const { page } = await arrive({ sub: 'ada', groups: ['owners'] });
       expect([page.status, offered(page)]).to.deep.equal([403, []]);
     });

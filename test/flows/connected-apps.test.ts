@@ -57,7 +57,11 @@ onEachStore('The connected apps page', (system) => {
     const answer = await submitAccountForm(browser, page, choice);
     expect(textOf(answer)).to.include('The app is disconnected.').and.include('You disconnected');
     expect(answer.html).to.not.include(grantIdOf(family));
-    await until('shut out', async () => !(await isAccepted(family.link, family.accessToken)), 3);
+    await until(
+      'the token to be refused',
+      async () => !(await isAccepted(family.link, family.accessToken)),
+      3,
+    );
     expect((await present(family, family.refreshToken)).body.error).to.equal('invalid_grant');
     await expectAlive(bystander, bystander);
     expect((await submitAccountForm(browser, page, choice)).status).to.equal(200);
@@ -75,7 +79,11 @@ onEachStore('The connected apps page', (system) => {
     const page = await open(browser);
     const answer = await submitAccountForm(browser, page, lower);
     expect(textOf(answer)).to.include('sees less from now on');
-    await until('shut out', async () => !(await isAccepted(family.link, family.accessToken)), 3);
+    await until(
+      'the token to be refused',
+      async () => !(await isAccepted(family.link, family.accessToken)),
+      3,
+    );
     const next = await rotate(family, family.refreshToken);
     expect(claimOf(next, 'scope')).to.equal('analytics');
     expect(await isAccepted(family.link, next.accessToken)).to.equal(true);

@@ -46,14 +46,14 @@ describe('DPoP at the token endpoint', () => {
     ['a private key', () => ({ header: { jwk: { ...connection.key.jwk, d: 'AQ' } } })],
   ];
 
-  async function tried(key: ProofKey, lies: ProofOverrides = {}): Promise<TokenResponse> {
-    const proof = await createProof(key, { url: connection.server.token_endpoint }, lies);
+  async function tried(key: ProofKey, overrides: ProofOverrides = {}): Promise<TokenResponse> {
+    const proof = await createProof(key, { url: connection.server.token_endpoint }, overrides);
     return refreshBound(connection, { proof });
   }
 
-  for (const [what, lies] of wrong)
+  for (const [what, overrides] of wrong)
     it(`a proof with ${what} is rejected, and the refresh token is not consumed`, async () => {
-      const answer = await tried(connection.key, await lies());
+      const answer = await tried(connection.key, await overrides());
       expect(statusAndError(answer)).to.deep.equal([400, 'invalid_dpop_proof']);
       expect(answer.body.error_description).to.match(/DPoP/);
       const { refreshToken } = connection;
@@ -111,11 +111,11 @@ describe('DPoP at the token endpoint', () => {
   });
 
   it('a used proof is remembered until it expires', async () => {
-    const lies = about({ iat: now() + 290 });
+    const overrides = about({ iat: now() + 290 });
     const proof = await createProof(
       connection.key,
       { url: connection.server.token_endpoint },
-      lies,
+      overrides,
     );
     expect((await refreshBound(connection, { proof })).status).to.equal(200);
     advanceClock(585);

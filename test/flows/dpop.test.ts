@@ -148,8 +148,8 @@ onEachStore('A client with DPoP', (system) => {
     for (const offline of [true, false]) {
       const key = await generateProofKey();
       const parameters = { dpop_jkt: key.thumbprint };
-      const wishes = { parameters, ...(offline ? {} : { stay: false }) };
-      const code = await obtainCode(system(), { link }, wishes);
+      const options = { parameters, ...(offline ? {} : { stay: false }) };
+      const code = await obtainCode(system(), { link }, options);
       const other = await generateProofKey();
       for (const answer of [await redeem(code), await redeemBound(other, code)]) {
         expect(statusAndError(answer)).to.deep.equal([400, 'invalid_grant']);

@@ -55,13 +55,13 @@ describe('Changed entitlement rules', () => {
     system = await restartSystem(place, { entitlements });
   }
 
-  async function prepare(wishes: ConnectOptions = { level: 'full' }) {
+  async function prepare(options: ConnectOptions = { level: 'full' }) {
     const connector = await createConnector(running(), { level: 'full' });
     return {
       link: connector.link,
-      connection: await connect(running(), connector, wishes),
-      staying: await obtainCode(running(), connector, wishes),
-      brief: await obtainCode(running(), connector, { ...wishes, stay: false }),
+      connection: await connect(running(), connector, options),
+      staying: await obtainCode(running(), connector, options),
+      brief: await obtainCode(running(), connector, { ...options, stay: false }),
     };
   }
 

@@ -31,8 +31,8 @@ describe('An ID-JAG request with a DPoP proof', () => {
     return requestToken(server, APP, parameters, { dpop: proof });
   }
 
-  const prove = (lies: ProofOverrides = {}) =>
-    createProof(key, { url: `${setup().system.auth}/oauth/token` }, lies);
+  const prove = (overrides: ProofOverrides = {}) =>
+    createProof(key, { url: `${setup().system.auth}/oauth/token` }, overrides);
 
   it("the access token is bound to the proof's key", async () => {
     const { status, body } = await present(await prove());

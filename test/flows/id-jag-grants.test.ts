@@ -68,7 +68,10 @@ describe('A grant from an ID-JAG', () => {
     const { id, link } = await createConnector(system, { maxUses: 2 });
     await Promise.all([1, 2, 3].map(() => obtainToken('first', { resource: link })));
     await obtainToken('second', { resource: link });
-    await until('both are kept', async () => (await showConnector(system, id)).uses === 2);
+    await until(
+      'both uses to be recorded',
+      async () => (await showConnector(system, id)).uses === 2,
+    );
     expect((await signAndPresent('third', { resource: link })).body.error_description).to.equal(
       ID_JAG_ERRORS.used_up.description,
     );
@@ -108,7 +111,7 @@ describe('A grant from an ID-JAG', () => {
     await postToken(server.revocation_endpoint, OTHER, token);
     expect(await isAccepted(connector.link, token)).to.equal(true);
     await postToken(server.revocation_endpoint, APP, token);
-    await until('it is refused', async () => !(await isAccepted(connector.link, token)));
+    await until('the token to be refused', async () => !(await isAccepted(connector.link, token)));
   });
 
   it('EMA-03 of concurrent requests with one assertion, one succeeds', async () => {
@@ -124,7 +127,7 @@ describe('A grant from an ID-JAG', () => {
       new Set([ID_JAG_ERRORS.replayed.description]),
     );
     expect((await listGrants(system, { connector: id })).items).to.have.lengthOf(1);
-    await until('a use is kept', async () => (await showConnector(system, id)).uses > 0);
+    await until('the use to be recorded', async () => (await showConnector(system, id)).uses > 0);
     expect((await showConnector(system, id)).uses).to.equal(1);
     const recorded = (await readAudit(system)).filter((item) => item.connector === id);
     expect(recorded.filter(({ event }) => event === 'grant_vouched')).to.have.lengthOf(1);

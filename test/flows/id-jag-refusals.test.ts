@@ -20,7 +20,7 @@ import {
   type Claims,
   FORBIDDEN,
   OTHER,
-  UNVOUCHED,
+  SECOND_ISSUER_APP,
   useIdJag,
 } from '../support/id-jag-system.ts';
 
@@ -64,8 +64,8 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 A refused ID-JAG', () => {
     wrong_client: refusedFor({}, OTHER),
     client_not_vouched: async () =>
       presentAssertion(
-        await idp.sign(claimsFor('refused', { client_id: UNVOUCHED.id })),
-        UNVOUCHED,
+        await idp.sign(claimsFor('refused', { client_id: SECOND_ISSUER_APP.id })),
+        SECOND_ISSUER_APP,
       ),
     client_revoked: async () => {
       await requestManagement(system, 'POST', '/clients/revoke', { id: FORBIDDEN.id });

@@ -193,7 +193,7 @@ for (const arrangement of WITH_PROCESSES) {
       const [waiting, signing] = await rotateKeys(system());
       const [key] = await rotateKeys(system(), { atOnce: true });
       expect([waiting?.id, signing?.id]).to.not.include(key?.id);
-      await until('the new key to be alone', async () => {
+      await until('the old key to be removed', async () => {
         return String(await publishedIds(system())) === key?.id;
       });
       expect(await listKeys(system())).to.deep.equal([key]);

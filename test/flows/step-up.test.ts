@@ -40,15 +40,15 @@ async function failureOf(call: Promise<unknown>): Promise<string> {
 describe('An SDK client that calls a tool above its level', () => {
   const system = useSystem();
 
-  /** Connected at the level analytics; `wishes` applies to the next authorization. */
+  /** Connected at the level analytics; `authorizeOptions` applies to the next authorization. */
   async function connectLow(connect: Connect, ceiling: Level, first: AuthorizeOptions = {}) {
     const { link } = await createConnector(system(), { level: ceiling });
     const browser = openBrowser(system().origins);
     const asked: URL[] = [];
-    const person = { wishes: { level: 'analytics', ...first } as AuthorizeOptions };
+    const person = { authorizeOptions: { level: 'analytics', ...first } as AuthorizeOptions };
     const authorize = (url: URL | string) => {
       asked.push(new URL(url));
-      return browser.authorize(url, person.wishes);
+      return browser.authorize(url, person.authorizeOptions);
     };
     const client = await connect(link, { browser: { authorize }, method: 'none' });
     return { client, person, asked };
@@ -59,7 +59,7 @@ describe('An SDK client that calls a tool above its level', () => {
 
     it(`the client asks the person for the required level, and the call succeeds (${name})`, async () => {
       const { client, person, asked } = await connectLow(connect, 'admin', stay);
-      person.wishes = stay;
+      person.authorizeOptions = stay;
       expect(await failureOf(client.callTool(...CONTACT))).to.equal('UnauthorizedError');
       expect(asked.at(-1)?.searchParams.get('scope')?.split(' ')).to.include('admin');
       await client.finishSignIn();
@@ -89,7 +89,7 @@ describe('An SDK client that calls a tool above its level', () => {
     it(`the client asks at most once for each call if the person may not have the level (${name})`, async () => {
       const first = { ...stay, person: 'grace' } as const;
       const { client, person } = await connectLow(connect, 'full', first);
-      person.wishes = stay;
+      person.authorizeOptions = stay;
       expect(await failureOf(client.callTool(...PAYMENT))).to.equal('UnauthorizedError');
       await client.finishSignIn();
       const again = await failureOf(client.callTool(...PAYMENT));
@@ -103,7 +103,7 @@ describe('An SDK client that calls a tool above its level', () => {
 
   it('SDK v1 with a refresh token does not loop, asks nobody and keeps its level', async () => {
     const { client, person } = await connectLow(connectSdkV1, 'admin');
-    person.wishes = {};
+    person.authorizeOptions = {};
     for (let attempt = 0; attempt < 2; attempt += 1)
       expect(await failureOf(client.callTool(...CONTACT))).to.equal('StreamableHTTPError');
     expect(client.signIns()).to.equal(1);

@@ -89,7 +89,7 @@ onEachStore(
       const before = await proofs();
       const { link, accessToken, server } = connection;
       const claims = { jti: 'canary-of-a-jti-0123456789' };
-      expect((await callBound(connection, { lies: { claims } })).status).to.equal(200);
+      expect((await callBound(connection, { overrides: { claims } })).status).to.equal(200);
       const others = { claims: { jti: 'another-canary-of-a-jti-012345' } };
       const proof = await createProof(key, { url: server.token_endpoint }, others);
       expect((await refreshBound(connection, { proof })).status).to.equal(200);
@@ -112,7 +112,7 @@ onEachStore(
       const thief = { ...connection, key: await generateProofKey() };
       const { status } = await callBound(thief);
       expect([status, (await refreshBound(thief)).status]).to.deep.equal([401, 400]);
-      await callBound(connection, { lies: { claims: { htm: 'GET' } } });
+      await callBound(connection, { overrides: { claims: { htm: 'GET' } } });
       await callBound({ ...connection, accessToken: `${connection.accessToken}x` });
       await refreshBound(connection, { token: `${connection.refreshToken}x` });
       expect(await proofs()).to.equal(before);

@@ -12,10 +12,10 @@ export type TokenFamily = Connection & { refreshToken: string };
 /** Connects to `connector`, by default to a new one. */
 export async function connectWithRefreshToken(
   system: System,
-  wishes: ConnectOptions = {},
+  options: ConnectOptions = {},
   connector?: { link: string },
 ): Promise<TokenFamily> {
-  const connection = await connect(system, connector ?? (await createConnector(system)), wishes);
+  const connection = await connect(system, connector ?? (await createConnector(system)), options);
   const { refreshToken } = connection;
   if (refreshToken === undefined) throw new Error('the client got no refresh token');
   return { ...connection, refreshToken };

@@ -120,10 +120,10 @@ async function authorizationOf({ configuration, link }: Connection, more = {}) {
 async function authorize(
   connection: Connection,
   more: Record<string, string>,
-  wishes: AuthorizeOptions,
+  options: AuthorizeOptions,
 ): Promise<void> {
   const { url, ...secrets } = await authorizationOf(connection, more);
-  connection.asked = { callback: await connection.browser.authorize(url, wishes), ...secrets };
+  connection.asked = { callback: await connection.browser.authorize(url, options), ...secrets };
   expect(connection.asked.callback.searchParams.get('code')).to.be.a('string');
 }
 

@@ -116,12 +116,12 @@ export function openConsentPage(run: ClientRun, client: Client): Promise<Page> {
 export async function authorizeStep(
   run: ClientRun,
   parameters = authorizationParameters(run),
-  wishes = FIRST,
+  options = FIRST,
 ): Promise<void> {
   const { found, browser } = run;
   const client = requireClient(run);
   const { url, verifier, state } = authorizeUrl(found.server, client, parameters);
-  const callback = await browser.authorize(url, wishes);
+  const callback = await browser.authorize(url, options);
   expect(callback.href.startsWith(`${client.redirectUri}?`), callback.href).to.equal(true);
   expect(callback.searchParams.get('state')).to.equal(state);
   expect(callback.searchParams.get('iss')).to.equal(found.server.issuer);

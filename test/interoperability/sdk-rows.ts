@@ -32,7 +32,7 @@ type Connected = {
   sdk: SdkClient;
   link: string;
   traffic: Traffic;
-  person: { wishes: AuthorizeOptions };
+  person: { options: AuthorizeOptions };
 };
 
 export function sdkRows(systems: () => TestSystems): Row[] {
@@ -46,9 +46,9 @@ function sdkRow(client: string, sdk: Sdk, system: () => System): Row {
   const made: Connected[] = [];
   const open = async (
     clientMetadataUrl?: string,
-    wishes: AuthorizeOptions = { level: 'operations' },
+    options: AuthorizeOptions = { level: 'operations' },
   ) => {
-    const connected = await connectWatched(sdk, system(), wishes, clientMetadataUrl);
+    const connected = await connectWatched(sdk, system(), options, clientMetadataUrl);
     made.push(connected);
     return connected;
   };
@@ -106,15 +106,15 @@ function sdkRow(client: string, sdk: Sdk, system: () => System): Row {
 async function connectWatched(
   sdk: Sdk,
   system: System,
-  wishes: AuthorizeOptions,
+  options: AuthorizeOptions,
   clientMetadataUrl: string | undefined,
 ): Promise<Connected> {
   const { link } = await createConnector(system, { level: 'admin' });
   const browser = openBrowser(system.origins);
-  const person = { wishes };
+  const person = { options };
   const traffic = watchTraffic(system.origins);
   const client = await sdk.connect(link, {
-    browser: { authorize: (url) => browser.authorize(url, person.wishes) },
+    browser: { authorize: (url) => browser.authorize(url, person.options) },
     method: 'none',
     ...(clientMetadataUrl === undefined ? {} : { clientMetadataUrl }),
   });
@@ -130,8 +130,8 @@ async function expectRefresh({ sdk }: Connected): Promise<void> {
 
 /** Calls a tool above the level; the person approves the page unchanged. */
 async function stepUp({ sdk, person }: Connected): Promise<void> {
-  const { level: _, ...rest } = person.wishes;
-  person.wishes = rest;
+  const { level: _, ...rest } = person.options;
+  person.options = rest;
   await expectSignIn(() => sdk.callTool(...CONTACT));
   await sdk.finishSignIn();
   expect(await sdk.callTool(...CONTACT)).to.include.keys('email');

@@ -93,11 +93,11 @@ describe('accounts over the management API', () => {
 
   it('disabling an account is published to every process', async () => {
     const { id } = await signIn('ada');
-    const told = new Promise((resolve) => {
+    const published = new Promise((resolve) => {
       void host.store.subscribe('accounts', resolve);
     });
     await change(id, 'disable');
-    expect(await told).to.equal(id);
+    expect(await published).to.equal(id);
   });
 
   it('a disabled account stays disabled after a sign-in and never expires', async () => {

@@ -55,14 +55,14 @@ onEachStore(
       >;
 
     for (const { kind, client } of KINDS) {
-      const wishes = client ? { as: { client } } : {};
+      const options = client ? { as: { client } } : {};
 
       it(`DCR-09 revoking a client ends all its grants, refreshes and calls (${kind})`, async () => {
         const connectors = await times(2, () => createConnector(system()));
         const bystander = await connectWithRefreshToken(system());
         const first = await connectWithRefreshToken(
           system(),
-          { ...wishes, person: 'ada' },
+          { ...options, person: 'ada' },
           connectors[0],
         );
         const again = { as: { client: first.client } };
@@ -100,7 +100,7 @@ onEachStore(
 
       it(`a revoked client gets no consent page until it is allowed again (${kind})`, async () => {
         const connector = await createConnector(system());
-        const family = await connectWithRefreshToken(system(), wishes, connector);
+        const family = await connectWithRefreshToken(system(), options, connector);
         await change('revoke', family.client.id);
         const { server } = await discover(connector.link);
         const { url } = authorizeUrl(server, family.client, { resource: connector.link });
@@ -137,7 +137,7 @@ onEachStore(
 
       it(`revoking a client returns the use of an approval whose tokens were not fetched (${kind})`, async () => {
         const connector = await createConnector(system(), { maxUses: 1 });
-        const { client: asking } = await obtainCode(system(), connector, wishes);
+        const { client: asking } = await obtainCode(system(), connector, options);
         expect(await change('revoke', asking.id)).to.include({ endedGrants: 1 });
         await change('allow', asking.id);
         const { uses } = await showConnector(system(), connector.id);
@@ -147,7 +147,7 @@ onEachStore(
       it(`connected clients are listed (${kind})`, async () => {
         const { server } = await discover((await createConnector(system())).link);
         const unused = await registerClient(server);
-        const { client: used } = await connectWithRefreshToken(system(), wishes);
+        const { client: used } = await connectWithRefreshToken(system(), options);
         const { items } = await list();
         expect(items.filter(({ id }) => id === used.id)).to.have.length(1);
         expect(items.map(({ id }) => id)).to.not.include(unused.id);

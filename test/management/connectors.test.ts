@@ -113,11 +113,11 @@ describe('connectors over the management API', () => {
 
   it('revoking is published to every process', async () => {
     const { id } = await create({ name: 'Ops', level: 'admin' });
-    const told = new Promise((resolve) => {
+    const published = new Promise((resolve) => {
       void host.store.subscribe('connectors', resolve);
     });
     await request(host, 'DELETE', `${CONNECTORS}/${id}`);
-    expect(await told).to.equal(id);
+    expect(await published).to.equal(id);
   });
 
   it('showing or revoking an unknown connector returns 404', async () => {

@@ -108,7 +108,11 @@ onEachStore('Grants over the management API', (system) => {
     const path = `/grants/${claimOf(family, 'grant_id')}`;
     const first = await requestManagement(system(), 'DELETE', path);
     expect(first).to.include({ state: 'ended', reason: 'revoked_by_administrator' });
-    await until('shut out', async () => !(await isAccepted(family.link, family.accessToken)), 3);
+    await until(
+      'the token to be refused',
+      async () => !(await isAccepted(family.link, family.accessToken)),
+      3,
+    );
     await expectEnded(family, { accessTokens: [], refreshTokens: [family.refreshToken] });
     expect(await requestManagement(system(), 'DELETE', path)).to.deep.equal(first);
     await expectAlive(bystander, bystander);

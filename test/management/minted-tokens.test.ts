@@ -138,11 +138,11 @@ describe('minted tokens over the management API', () => {
 
   it('revoking is published to every process', async () => {
     const { id } = await mint();
-    const told = new Promise((resolve) => {
+    const published = new Promise((resolve) => {
       void host.store.subscribe(MINTED_TOKENS_CHANNEL, resolve);
     });
     await request(host, 'DELETE', `${TOKENS}/${id}`);
-    expect(await told).to.equal(id);
+    expect(await published).to.equal(id);
   });
 
   it('revoking an unknown token returns 404 and changes nothing', async () => {

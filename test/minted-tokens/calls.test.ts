@@ -128,7 +128,7 @@ onEachStore('The last use of a minted token', (system) => {
     expect(await lastUsed(id)).to.equal(undefined);
     const before = Date.now();
     expect(await isAccepted(addressOf(system()), token)).to.equal(true);
-    const first = await until('the use to be noted', () => lastUsed(id));
+    const first = await until('the use to be recorded', () => lastUsed(id));
     expect(Date.parse(first)).to.be.within(before, Date.now());
 
     advanceClock(59);
@@ -136,7 +136,7 @@ onEachStore('The last use of a minted token', (system) => {
     advanceClock(62);
     const later = Date.now();
     expect(await isAccepted(addressOf(system()), token)).to.equal(true);
-    const second = await until('the later use to be noted', async () => {
+    const second = await until('the later use to be recorded', async () => {
       const at = await lastUsed(id);
       return at !== first && at;
     });
@@ -147,7 +147,7 @@ onEachStore('The last use of a minted token', (system) => {
     const [used, unused] = [await mint(system()), await mint(system())];
     expect(await isAccepted(addressOf(system()), `${unused.token}x`)).to.equal(false);
     expect(await isAccepted(addressOf(system()), used.token)).to.equal(true);
-    await until('the use to be noted', () => lastUsed(used.id));
+    await until('the use to be recorded', () => lastUsed(used.id));
     expect(await lastUsed(unused.id)).to.equal(undefined);
   });
 
@@ -155,7 +155,7 @@ onEachStore('The last use of a minted token', (system) => {
     const { id, token } = await mint(system(), { expiresIn: '1h' });
     const before = await findListed(system(), id);
     expect(await isAccepted(addressOf(system()), token)).to.equal(true);
-    await until('the use to be noted', () => lastUsed(id));
+    await until('the use to be recorded', () => lastUsed(id));
     const { lastUsedAt: _, ...after } = (await findListed(system(), id)) ?? {};
     expect(after).to.deep.equal(before);
     advanceClock(3601);

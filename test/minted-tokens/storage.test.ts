@@ -93,7 +93,7 @@ async function liveOnce(system: System): Promise<string[]> {
   const { id, token } = await mint(system, { level: 'full' });
   const ended = await mint(system);
   for (const each of [token, ended.token]) await callTool(url, each, 'club_overview');
-  await until('the use to be noted', async () => (await findListed(system, id))?.lastUsedAt);
+  await until('the use to be recorded', async () => (await findListed(system, id))?.lastUsedAt);
   await revoke(system, ended.id);
   for (const each of [ended.token, `${token}x`]) await callTool(url, each, 'club_overview');
   const headers = { authorization: `Bearer ${token}` };

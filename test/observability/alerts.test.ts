@@ -84,7 +84,7 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
     const before = await heard();
     await whileSlow(scene, 1200, async () => {
       await revokeConnector(scene.other, id);
-      await until('it is heard of', async () => (await heard()) > before);
+      await until('the notice', async () => (await heard()) > before);
     });
   },
   GatehouseEventLoopSlow: async () => {

@@ -139,7 +139,7 @@ describe('Privacy of metrics', () => {
             await (await fetch(base + path, { method, redirect: 'manual' })).text();
     };
     await strange('first');
-    await until('all is counted', async () => {
+    await until('all requests to be counted', async () => {
       const refused = { host: 'management', reason: 'not_found' };
       return sumOf(await readMetrics(system()), 'gatehouse_refusals_total', refused) >= 1;
     });

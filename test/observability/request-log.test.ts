@@ -46,7 +46,7 @@ describe('LOG-01 The request log', () => {
         }
     expect(ids).to.not.include(null);
     expect(new Set(ids).size).to.equal(ids.length);
-    await until('all are logged', () => ids.every((id) => requestLines(id).length > 0));
+    await until('all requests to be logged', () => ids.every((id) => requestLines(id).length > 0));
     for (const id of ids) expect(requestLines(id), String(id)).to.have.length(1);
   });
 

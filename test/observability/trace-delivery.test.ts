@@ -81,7 +81,7 @@ describe('TRC-05 Trace export to a faulty collector', () => {
     const deliver = async () => {
       const before = collector.requests.length;
       await ask();
-      await until('a delivery', () => collector.requests.length > before);
+      await until('an export', () => collector.requests.length > before);
     };
     for (let n = 0; n < 4; n += 1) await deliver();
     expect(warnings).to.have.length(1);
@@ -101,7 +101,7 @@ describe('TRC-05 Trace export to a faulty collector', () => {
       OTEL_EXPORTER_OTLP_TIMEOUT: '4000',
     });
     await ask();
-    await until('a delivery that hangs', () => collector.requests.length > 0);
+    await until('an export that hangs', () => collector.requests.length > 0);
     for (let n = 0; n < 50; n += 1) await ask();
     expect((await warned()).reason).to.match(/^too many spans are waiting/);
     expect(collector.requests).to.have.length(1);

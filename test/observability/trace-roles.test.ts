@@ -69,7 +69,7 @@ describe('Traces of roles in separate processes', () => {
       'the request',
     );
     expect(request.attributes).to.include({ 'error.type': 'temporarily_unavailable' });
-    const failed = await until('what failed', () =>
+    const failed = await until('the failed span', () =>
       collector.traceOf(request).find(({ name }) => name === 'set client'),
     );
     expect(failed.isError).to.equal(true);

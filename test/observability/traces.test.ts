@@ -109,7 +109,9 @@ describe('Traces', () => {
       const answer = await ask(`${system.auth}/oauth/jwks`);
       const { traceId, spanId } = await spanOf(answer);
       const id = answer.headers.get('x-request-id');
-      const line = await until('its line', () => lines.find(({ requestId }) => requestId === id));
+      const line = await until('the log line', () =>
+        lines.find(({ requestId }) => requestId === id),
+      );
       expect(line).to.include({ trace_id: traceId, span_id: spanId });
     });
 

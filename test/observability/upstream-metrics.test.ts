@@ -22,10 +22,10 @@ describe('Metrics of the upstream MCP server', () => {
     const { link, token } = await behind().connected('operations');
     behind().upstream.respondWith((req) => req.socket.destroy());
     await call(link, token, PING);
-    await until('it is counted', async () => (await failed('bad_gateway')) === 1);
+    await until('the failure to be counted', async () => (await failed('bad_gateway')) === 1);
     behind().upstream.respondWith(() => undefined);
     await call(link, token, PING);
-    await until('it is counted', async () => (await failed('gateway_timeout')) === 1);
+    await until('the failure to be counted', async () => (await failed('gateway_timeout')) === 1);
   });
 
   it('the metrics count open streams and streams that the upstream breaks off', async () => {
@@ -39,12 +39,15 @@ describe('Metrics of the upstream MCP server', () => {
     });
     const answer = call(link, token, PING);
     const open = () => read('gatehouse_open_streams', { host: 'resource-server' });
-    await until('the stream is open', async () => (await open()) === 1);
+    await until('the stream to open', async () => (await open()) === 1);
     expect(await failed('bad_gateway')).to.equal(before);
     breakOff();
     await answer;
-    await until('the stream is over', async () => (await open()) === 0);
-    await until('its end is counted', async () => (await failed('bad_gateway')) === before + 1);
+    await until('the stream to end', async () => (await open()) === 0);
+    await until(
+      'the end of the stream to be counted',
+      async () => (await failed('bad_gateway')) === before + 1,
+    );
     expect(await read('gatehouse_request_seconds_count', { host: 'resource-server' })).to.equal(
       timed,
     );

@@ -78,9 +78,10 @@ describe('DPoP at the resource server', () => {
       `${connector.link}?a=b#c`,
       `http://localhost:${port}/connect/../${pathname.slice(1)}`,
     ])
-      expect((await callBound(connection, { lies: { claims: { htu } } })).status, htu).to.equal(
-        200,
-      );
+      expect(
+        (await callBound(connection, { overrides: { claims: { htu } } })).status,
+        htu,
+      ).to.equal(200);
   });
 
   const about = (claims: Record<string, unknown>): ProofOverrides => ({ claims });
@@ -127,9 +128,9 @@ describe('DPoP at the resource server', () => {
     return { header: { jwk: { ...connection.key.jwk, d } } };
   }
 
-  for (const [what, lies, says] of wrong)
+  for (const [what, overrides, says] of wrong)
     it(`the server refuses a proof with ${what}`, async () => {
-      const answer = await callBound(connection, { lies: await lies() });
+      const answer = await callBound(connection, { overrides: await overrides() });
       expectRefused(answer, 'invalid_dpop_proof', says);
     });
 
@@ -216,31 +217,31 @@ describe('DPoP at the resource server', () => {
   it('the server sends a nonce to a client whose clock is wrong, and then accepts its proofs', async () => {
     for (const off of [-301, -86_400, 301, 86_400]) {
       const iat = now() + off;
-      const asked = await callBound(connection, { lies: about({ iat }) });
+      const asked = await callBound(connection, { overrides: about({ iat }) });
       expectRefused(asked, 'use_dpop_nonce', /nonce/);
       const nonce = asked.headers.get('dpop-nonce');
       expect(asked.headers.get('access-control-expose-headers')).to.include('DPoP-Nonce');
-      const { status } = await callBound(connection, { lies: about({ iat, nonce }) });
+      const { status } = await callBound(connection, { overrides: about({ iat, nonce }) });
       expect(status, String(off)).to.equal(200);
-      const strange = await callBound(connection, { lies: about({ iat, nonce: 'made up' }) });
+      const strange = await callBound(connection, { overrides: about({ iat, nonce: 'made up' }) });
       expectRefused(strange, 'use_dpop_nonce', /nonce/);
     }
     for (const off of [-295, 295]) {
       const { status, headers } = await callBound(connection, {
-        lies: about({ iat: now() + off }),
+        overrides: about({ iat: now() + off }),
       });
       expect([status, headers.has('dpop-nonce')]).to.deep.equal([200, false]);
     }
   });
 
   it('the server accepts a nonce for minutes only', async () => {
-    const asked = await callBound(connection, { lies: about({ iat: 1 }) });
+    const asked = await callBound(connection, { overrides: about({ iat: 1 }) });
     const nonce = asked.headers.get('dpop-nonce');
     advanceClock(120);
-    const { status } = await callBound(connection, { lies: about({ iat: 1, nonce }) });
+    const { status } = await callBound(connection, { overrides: about({ iat: 1, nonce }) });
     expect(status).to.equal(200);
     advanceClock(180);
-    const late = await callBound(connection, { lies: about({ iat: 1, nonce }) });
+    const late = await callBound(connection, { overrides: about({ iat: 1, nonce }) });
     expectRefused(late, 'use_dpop_nonce', /nonce/);
   });
 
@@ -257,7 +258,7 @@ describe('DPoP at the resource server', () => {
   });
 
   it('the server refuses a replay of a proof accepted by nonce when its future iat becomes valid', async () => {
-    const asked = await callBound(connection, { lies: about({ iat: 1 }) });
+    const asked = await callBound(connection, { overrides: about({ iat: 1 }) });
     const nonce = asked.headers.get('dpop-nonce');
     const dpop = await createProof(
       connection.key,

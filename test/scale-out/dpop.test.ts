@@ -63,11 +63,11 @@ describe('DPoP proofs at three processes', () => {
     const secret = { GATEHOUSE_SECRET: 'the new root secret, which is long enough' };
     const added = await processes().add({ ...previous, ...secret });
     const iat = Math.floor(Date.now() / 1000) - 4000;
-    const asked = await callBound(connection, { lies: { claims: { iat } } });
+    const asked = await callBound(connection, { overrides: { claims: { iat } } });
     const nonce = asked.headers.get('dpop-nonce');
     const overrides: ProofOverrides = { claims: { iat, nonce } };
     const from = processes().responses.length;
-    const calls = await times(() => callBound(connection, { lies: overrides }));
+    const calls = await times(() => callBound(connection, { overrides }));
     expect(countStatuses(calls)).to.deep.equal({ 200: TIMES });
     const fresh = await connectBound(processes(), connector, { key: connection.key });
     const refreshes = await times(async () => {

@@ -65,7 +65,7 @@ function settingsWith({
     clients: { preRegistered: [CLIENT] },
     authorization: {
       trustedIssuers: trusted.map((issuer) => ({
-        jwksUri: 'https://vouching.example/keys',
+        jwksUri: 'https://trusted.example/keys',
         clients: ['app'],
         ...issuer,
       })),
@@ -73,7 +73,7 @@ function settingsWith({
   };
 }
 
-const VOUCHING = { issuer: 'https://vouching.example' };
+const TRUSTED = { issuer: 'https://trusted.example' };
 
 /** Expected issues by the name of the setting. */
 function refusals(parts: Parts): Record<string, string> {
@@ -94,22 +94,22 @@ const GITHUB_ISSUER = 'https://github.com';
 
 describe('entitlement and administrator rules', () => {
   it('ENT-01 a rule without provider accepts the sign-in providers, and no trusted issuer', () => {
-    expect(acceptedBy({ trusted: [VOUCHING] })).to.deep.equal([signIn(SINGLE.issuer)]);
+    expect(acceptedBy({ trusted: [TRUSTED] })).to.deep.equal([signIn(SINGLE.issuer)]);
     const rules = [{ email: 'ada@else.example' }, { emailDomain: 'else.example' }];
     const all = signIn(EXAMPLE.issuer, PARTNERS.issuer, GITHUB_ISSUER);
-    expect(acceptedBy({ providers: THREE, rules, trusted: [VOUCHING] })).to.deep.equal([all, all]);
+    expect(acceptedBy({ providers: THREE, rules, trusted: [TRUSTED] })).to.deep.equal([all, all]);
   });
 
   it('ENT-02 a rule with provider accepts that sign-in provider or trusted issuer alone', () => {
     const rules = [
       { group: 'a', provider: 'partners' },
-      { group: 'a', provider: 'vouching.example' },
+      { group: 'a', provider: 'trusted.example' },
       { anyone: true, provider: 'second' },
     ];
-    const second = { id: 'second', issuer: 'https://vouching.example/second' };
-    expect(acceptedBy({ providers: THREE, rules, trusted: [VOUCHING, second] })).to.deep.equal([
+    const second = { id: 'second', issuer: 'https://trusted.example/second' };
+    expect(acceptedBy({ providers: THREE, rules, trusted: [TRUSTED, second] })).to.deep.equal([
       signIn(PARTNERS.issuer),
-      { via: 'id-jag', issuers: [VOUCHING.issuer] },
+      { via: 'id-jag', issuers: [TRUSTED.issuer] },
       { via: 'id-jag', issuers: [second.issuer] },
     ]);
   });
@@ -149,12 +149,12 @@ describe('entitlement and administrator rules', () => {
   it('ENT-05 a rule cannot give an address to another provider than the owner of its domain', () => {
     const rules = [
       { emailDomain: 'example.com', provider: 'partners' },
-      { email: 'ceo@Example.com', provider: 'vouching.example' },
+      { email: 'ceo@Example.com', provider: 'trusted.example' },
       { emailDomain: 'example.com', provider: 'example' },
       { emailDomain: 'else.example', provider: 'partners' },
     ];
     const expected = 'example, because this domain is in its emailDomains';
-    expect(refusals({ providers: THREE, rules, trusted: [VOUCHING] })).to.deep.equal({
+    expect(refusals({ providers: THREE, rules, trusted: [TRUSTED] })).to.deep.equal({
       'entitlements[0].match.provider': expected,
       'entitlements[1].match.provider': expected,
     });
@@ -200,19 +200,19 @@ describe('entitlement and administrator rules', () => {
       { group: 'a' },
       { email: 'ada@else.example' },
       { emailDomain: 'example.com' },
-      { subject: '1', provider: 'vouching.example' },
+      { subject: '1', provider: 'trusted.example' },
       { subject: '1', provider: 'github' },
     ];
     const rules = [{ group: 'a', provider: 'example' }];
     const expected = 'one of example, partners, github, because there are several';
-    expect(
-      refusals({ providers: THREE, rules, administrators, trusted: [VOUCHING] }),
-    ).to.deep.equal({
-      'management.administrators[0].provider': expected,
-      'management.administrators[1].provider': expected,
-      'management.administrators[2].provider': 'example, because there are several',
-      'management.administrators[3].provider': 'one of example, partners, github',
-    });
+    expect(refusals({ providers: THREE, rules, administrators, trusted: [TRUSTED] })).to.deep.equal(
+      {
+        'management.administrators[0].provider': expected,
+        'management.administrators[1].provider': expected,
+        'management.administrators[2].provider': 'example, because there are several',
+        'management.administrators[3].provider': 'one of example, partners, github',
+      },
+    );
     const [administrator] = loadInProduction(
       settingsWith({ providers: THREE, rules, administrators: administrators.slice(4) }),
     ).management.administrators;
@@ -224,10 +224,10 @@ describe('entitlement and administrator rules', () => {
       refusals({
         providers: THREE,
         rules: [{ group: 'a', provider: 'gitlab' }],
-        trusted: [VOUCHING],
+        trusted: [TRUSTED],
       }),
     ).to.deep.equal({
-      'entitlements[0].match.provider': 'one of example, partners, github, vouching.example',
+      'entitlements[0].match.provider': 'one of example, partners, github, trusted.example',
     });
     expect(refusals({ providers: THREE, rules: [{ provider: 'github' }] })).to.have.property(
       'entitlements[0].match',
@@ -238,10 +238,10 @@ describe('entitlement and administrator rules', () => {
     const organization = 'example-corp#1234567';
     const rules = [
       { organization, provider: 'example' },
-      { organization, provider: 'vouching.example' },
+      { organization, provider: 'trusted.example' },
       { organization, provider: 'github' },
     ];
-    expect(Object.keys(refusals({ providers: THREE, rules, trusted: [VOUCHING] }))).to.deep.equal([
+    expect(Object.keys(refusals({ providers: THREE, rules, trusted: [TRUSTED] }))).to.deep.equal([
       'entitlements[0].match.organization',
       'entitlements[1].match.organization',
     ]);
@@ -267,12 +267,12 @@ describe('the id of a sign-in provider or trusted issuer', () => {
   const ids: [string, Parts, string][] = [
     [
       'two trusted issuers at one host',
-      { trusted: [VOUCHING, { issuer: 'https://vouching.example/second' }] },
+      { trusted: [TRUSTED, { issuer: 'https://trusted.example/second' }] },
       'authorization.trustedIssuers[1].id',
     ],
     [
       'a trusted issuer and the only provider',
-      { trusted: [{ ...VOUCHING, id: 'default' }] },
+      { trusted: [{ ...TRUSTED, id: 'default' }] },
       'authorization.trustedIssuers[0].id',
     ],
     [
@@ -280,7 +280,7 @@ describe('the id of a sign-in provider or trusted issuer', () => {
       {
         providers: THREE,
         rules: [{ group: 'a', provider: 'example' }],
-        trusted: [{ ...VOUCHING, id: 'partners' }],
+        trusted: [{ ...TRUSTED, id: 'partners' }],
       },
       'authorization.trustedIssuers[0].id',
     ],
@@ -295,7 +295,7 @@ describe('the id of a sign-in provider or trusted issuer', () => {
 
   it('an id has a form that rules can be written with', () => {
     for (const id of ['', 'Example', 'a b', '-a'])
-      expect(refusals({ trusted: [{ ...VOUCHING, id }] })).to.have.property(
+      expect(refusals({ trusted: [{ ...TRUSTED, id }] })).to.have.property(
         'authorization.trustedIssuers[0].id',
       );
     expect(refusals({ providers: { identityProvider: { ...SINGLE, id: 'A' } } })).to.have.property(
@@ -309,16 +309,14 @@ describe('warnings about rules', () => {
 
   it('ENT-07 a rule without provider is reported when there are trusted issuers, with what to write', () => {
     const rules = [{ subject: 'a' }, { group: 'a', provider: 'default' }, { anyone: true }];
-    const parts = { rules, trusted: [VOUCHING], administrators: [{ group: 'a' }] };
+    const parts = { rules, trusted: [TRUSTED], administrators: [{ group: 'a' }] };
     expect(kinds(parts)).to.deep.equal([
       ['entitlements[0]', 'changed-meaning'],
       ['entitlements[2]', 'changed-meaning'],
     ]);
     const [notice] = noticesOf(parts);
     expect(notice?.what).to.include('does not apply to people whom a trusted issuer asserts');
-    expect(notice?.remedy)
-      .to.include('provider: default')
-      .and.include('provider: vouching.example');
+    expect(notice?.remedy).to.include('provider: default').and.include('provider: trusted.example');
   });
 
   it('ENT-07 a rule without provider is reported when it is about a domain that one of several sign-in providers owns', () => {
@@ -358,7 +356,7 @@ describe('warnings about rules', () => {
   it('ENT-07 each rule is logged once as a warning at startup, with what to write', async () => {
     const lines: { level: number; what?: string; msg: string }[] = [];
     const logger = createLogger('warn', { write: (line) => void lines.push(JSON.parse(line)) });
-    const parts = { rules: [{ group: 'a' }, { subject: 'b' }], trusted: [VOUCHING] };
+    const parts = { rules: [{ group: 'a' }, { subject: 'b' }], trusted: [TRUSTED] };
     const { entitlements, clients, authorization } = settingsWith(parts);
     const [auth, resource, management, developmentIdp] = (await freePorts(4)).map(
       (port) => `http://localhost:${port}`,

@@ -39,7 +39,7 @@ export type Browser = {
   /** Ends at the consent page, or at the page shown instead of it. */
   openConsent(url: URL | string, person?: Person): Promise<Page>;
   /** Completes the authorization; resolves to the redirect to the client. */
-  authorize(url: URL | string, wishes?: AuthorizeOptions): Promise<URL>;
+  authorize(url: URL | string, options?: AuthorizeOptions): Promise<URL>;
 };
 
 const MAX_REDIRECTS = 20;
@@ -63,7 +63,7 @@ export function openBrowser(origins: readonly string[], address?: string): Brows
     post: (page, action, body) =>
       followRedirects(state, action, { method: 'POST', body, headers: headersFrom(page, action) }),
     openConsent: (url, person) => openConsent(browser, url, person),
-    authorize: (url, wishes) => authorize(browser, url, wishes),
+    authorize: (url, options) => authorize(browser, url, options),
   };
   return browser;
 }
@@ -77,9 +77,9 @@ async function openConsent(browser: Browser, url: URL | string, person: Person =
 async function authorize(
   browser: Browser,
   url: URL | string,
-  wishes: AuthorizeOptions = {},
+  options: AuthorizeOptions = {},
 ): Promise<URL> {
-  const { person, level, decision = 'approve', stay } = wishes;
+  const { person, level, decision = 'approve', stay } = options;
   let step = await browser.visit(url);
   if (step.kind === 'page' && isSignInPage(step))
     step = await browser.submit(step, { person: person ?? 'ada' });

@@ -58,10 +58,10 @@ export type ConnectOptions = AuthorizeOptions & {
 export async function connect(
   system: System,
   { link }: { link: string },
-  wishes: ConnectOptions = {},
+  options: ConnectOptions = {},
 ): Promise<Connection> {
-  const browser = wishes.as?.browser ?? openBrowser(system.origins);
-  const code = await obtainCode(system, { link }, { ...wishes, as: { ...wishes.as, browser } });
+  const browser = options.as?.browser ?? openBrowser(system.origins);
+  const code = await obtainCode(system, { link }, { ...options, as: { ...options.as, browser } });
   const { body } = await redeem(code, { resource: link });
   if (!body.access_token) throw new Error(`${code.callback.search} gave ${JSON.stringify(body)}`);
   const { access_token: accessToken, refresh_token: refreshToken, scope } = body;
@@ -81,13 +81,13 @@ export type IssuedCode = {
 export async function obtainCode(
   system: System,
   { link }: { link: string },
-  wishes: ConnectOptions = {},
+  options: ConnectOptions = {},
 ): Promise<IssuedCode> {
   const { server } = await discover(link);
-  const client = wishes.as?.client ?? (await registerClient(server, wishes.method));
-  const browser = wishes.as?.browser ?? openBrowser(system.origins);
-  const { url, verifier } = authorizeUrl(server, client, { resource: link, ...wishes.parameters });
-  return { link, server, client, callback: await browser.authorize(url, wishes), verifier };
+  const client = options.as?.client ?? (await registerClient(server, options.method));
+  const browser = options.as?.browser ?? openBrowser(system.origins);
+  const { url, verifier } = authorizeUrl(server, client, { resource: link, ...options.parameters });
+  return { link, server, client, callback: await browser.authorize(url, options), verifier };
 }
 
 export function redeem(

@@ -95,10 +95,10 @@ export type BoundConnection = {
 export async function connectBound(
   system: System,
   { link }: { link: string },
-  wishes: ConnectOptions & { key?: ProofKey } = {},
+  options: ConnectOptions & { key?: ProofKey } = {},
 ): Promise<BoundConnection> {
-  const key = wishes.key ?? (await generateProofKey());
-  const code = await obtainCode(system, { link }, wishes);
+  const key = options.key ?? (await generateProofKey());
+  const code = await obtainCode(system, { link }, options);
   const { body } = await redeemBound(key, code);
   if (body.token_type !== 'DPoP' || !body.access_token) throw new Error(JSON.stringify(body));
   const { server, client } = code;
@@ -126,14 +126,14 @@ export function statusAndError({ status, body }: TokenResponse): [number, string
 
 const PING = { jsonrpc: '2.0', id: 1, method: 'ping' };
 
-/** A call with a bound token and a new proof; `lies` overrides members of the proof, `more` overrides headers. */
+/** A call with a bound token and a new proof; `overrides` changes members of the proof, and `more` sets headers. */
 export async function callBound(
   { key, link, accessToken }: Pick<BoundConnection, 'key' | 'link' | 'accessToken'>,
-  { lies = {}, more = {} }: { lies?: ProofOverrides; more?: Record<string, string> } = {},
+  { overrides = {}, more = {} }: { overrides?: ProofOverrides; more?: Record<string, string> } = {},
   message: object = PING,
   { method = 'POST' }: CallOptions = {},
 ): Promise<RpcResponse> {
-  const dpop = await createProof(key, { method, url: link, token: accessToken }, lies);
+  const dpop = await createProof(key, { method, url: link, token: accessToken }, overrides);
   const headers = { authorization: `DPoP ${accessToken}`, dpop, ...more };
   return call(link, undefined, message, { method, headers });
 }

@@ -22,11 +22,11 @@ const client = (id: string): Client => ({
   method: 'client_secret_basic',
   redirectUri: REDIRECT,
 });
-/** The first issuer is trusted for all clients but `UNVOUCHED`, the second for `UNVOUCHED` and `APP`. */
+/** The first issuer is trusted for all clients but `SECOND_ISSUER_APP`, the second for `SECOND_ISSUER_APP` and `APP`. */
 export const APP = client('app');
 export const OTHER = client('other-app');
 export const FORBIDDEN = client('forbidden');
-export const UNVOUCHED = client('unvouched');
+export const SECOND_ISSUER_APP = client('second-issuer-app');
 
 export type Claims = { [name: string]: unknown };
 
@@ -116,11 +116,11 @@ function settings(idp: IdJagIssuer, second: IdJagIssuer) {
         { match: { emailDomain: 'example.com', provider: idOf(issuer) }, level: 'admin' },
       ]),
     ],
-    clients: { preRegistered: [APP, OTHER, FORBIDDEN, UNVOUCHED].map(preRegistered) },
+    clients: { preRegistered: [APP, OTHER, FORBIDDEN, SECOND_ISSUER_APP].map(preRegistered) },
     authorization: {
       trustedIssuers: [
         { issuer: idp.issuer, jwks: { keys: [idp.jwk()] }, clients },
-        { issuer: second.issuer, jwksUri: second.jwksUri, clients: [APP.id, UNVOUCHED.id] },
+        { issuer: second.issuer, jwksUri: second.jwksUri, clients: [APP.id, SECOND_ISSUER_APP.id] },
       ],
     },
   };

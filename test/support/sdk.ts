@@ -31,7 +31,7 @@ export type SdkClient = {
 export type SdkOptions = {
   browser: Pick<Browser, 'authorize'>;
   method: AuthMethod;
-  authorize?: AuthorizeOptions;
+  authorizeOptions?: AuthorizeOptions;
   /** The URL of the client's metadata document; without one it registers. */
   clientMetadataUrl?: string;
   /** The DPoP key of version 2. */
@@ -130,7 +130,7 @@ type Information = { client_id: string; client_secret?: string };
 
 /** The OAuth client provider that both versions require, in memory. */
 function createAuthProvider<Discovery>(options: SdkOptions) {
-  const { browser, method, authorize, clientMetadataUrl, dpop } = options;
+  const { browser, method, authorizeOptions, clientMetadataUrl, dpop } = options;
   let information: Information | undefined;
   let tokens: Tokens | undefined;
   let discovery: Discovery | undefined;
@@ -164,7 +164,7 @@ function createAuthProvider<Discovery>(options: SdkOptions) {
     },
     redirectToAuthorization: async (url: URL) => {
       signIns += 1;
-      callback = await browser.authorize(url, authorize);
+      callback = await browser.authorize(url, authorizeOptions);
     },
   };
   return {

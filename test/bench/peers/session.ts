@@ -60,20 +60,20 @@ export async function newClient({ server }: Session): Promise<Client> {
 }
 
 /** Approves everything; resolves to the final URL, which may be a page instead of a code. */
-export async function authorize(session: Session, wishes: Wishes = {}): Promise<Outcome> {
+export async function authorize(session: Session, options: Wishes = {}): Promise<Outcome> {
   const { running, server } = session;
-  const client = wishes.client ?? (await newClient(session));
-  const link = wishes.link ?? running.links[0];
-  const parameters = { resource: link, scope: running.scope, ...wishes.parameters };
+  const client = options.client ?? (await newClient(session));
+  const link = options.link ?? running.links[0];
+  const parameters = { resource: link, scope: running.scope, ...options.parameters };
   const { url, verifier } = authorizeUrl(server, client, parameters);
-  const { step, asked } = await running.agree(wishes.browser ?? newBrowser(session), url);
+  const { step, asked } = await running.agree(options.browser ?? newBrowser(session), url);
   if (step.kind === 'page') return { asked };
   const code = { client, link, callback: step.url, verifier };
   return { asked, departure: step.url, ...(step.url.searchParams.has('code') ? { code } : {}) };
 }
 
-export async function obtainCode(session: Session, wishes: Wishes = {}): Promise<Code> {
-  const { code, departure } = await authorize(session, wishes);
+export async function obtainCode(session: Session, options: Wishes = {}): Promise<Code> {
+  const { code, departure } = await authorize(session, options);
   if (!code) throw new Error(`no code, but ${departure?.href ?? 'a page'}`);
   return code;
 }
@@ -86,8 +86,8 @@ export function redeem(
   return exchange(server, client, { callback, verifier }, { resource: link, ...more });
 }
 
-export async function connect(session: Session, wishes: Wishes = {}): Promise<Connection> {
-  const code = await obtainCode(session, wishes);
+export async function connect(session: Session, options: Wishes = {}): Promise<Connection> {
+  const code = await obtainCode(session, options);
   return connectionFrom(code, await redeem(session, code));
 }
 

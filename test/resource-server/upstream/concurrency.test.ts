@@ -18,7 +18,7 @@ describe('Limits on concurrent calls and streams', function () {
   afterEach(async () => {
     behind().upstream.release();
     for (const streams of open.splice(0)) await streams.abort();
-    await until('nothing is under way', () => behind().upstream.waiting() === 0);
+    await until('no pending call', () => behind().upstream.waiting() === 0);
   });
 
   type Holder = { link: string; token: string };
@@ -65,7 +65,7 @@ describe('Limits on concurrent calls and streams', function () {
       expect(refused.rpc?.error?.message).to.include('too many of your calls and streams');
     }
     const long = callTool(first.link, first.token, 'wait');
-    await until('the call is at its gate', () => behind().upstream.waiting() === 1);
+    await until('the call to wait at the upstream', () => behind().upstream.waiting() === 1);
     expect((await callTool(second.link, second.token, 'whoami')).status).to.equal(429);
     const other = await newHolder('grace');
     expect((await callTool(other.link, other.token, 'whoami')).status).to.equal(200);
@@ -73,7 +73,7 @@ describe('Limits on concurrent calls and streams', function () {
     expect((await long).status).to.equal(200);
     expect((await callTool(second.link, second.token, 'whoami')).status).to.equal(200);
     await open.shift()?.abort();
-    await until('there is room again', async () => {
+    await until('a free slot', async () => {
       const again = await openListening(first.link, first.token).catch(() => undefined);
       if (again) open.push(again);
       return again !== undefined;
@@ -91,13 +91,13 @@ describe('Limits on concurrent calls and streams', function () {
     const holders = [await newHolder(), await newHolder('grace'), await newTokenHolder()];
     for (const [n, holder] of holders.entries()) await listen(holder, n < 2 ? 4 : 0);
     const [, , last] = holders;
-    if (!last) throw new Error('there is nobody');
+    if (!last) throw new Error('there is no caller');
     const refused = await listenMore(last);
     expect(refused.status).to.equal(503);
     expect(refused.headers.get('retry-after')).to.match(/^\d+$/);
     expect((await callTool(last.link, last.token, 'whoami')).status).to.equal(200);
     const long = [1, 2].map(() => callTool(last.link, last.token, 'wait'));
-    await until('the calls are at their gates', () => behind().upstream.waiting() === 2);
+    await until('the calls to wait at the upstream', () => behind().upstream.waiting() === 2);
     expect((await callTool(last.link, last.token, 'whoami')).status).to.equal(503);
     behind().upstream.release();
     for (const { status } of await Promise.all(long)) expect(status).to.equal(200);
@@ -115,7 +115,7 @@ describe('Limits on concurrent calls and streams', function () {
     for (let n = 0; n < 8; n += 1) {
       await listen(holder, 1);
       await open.pop()?.abort();
-      await until('nobody is there', async () => {
+      await until('no open stream', async () => {
         const streams = await openListening(holder.link, holder.token).catch(() => undefined);
         await streams?.abort();
         return streams !== undefined;

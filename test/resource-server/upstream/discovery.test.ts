@@ -27,7 +27,7 @@ async function startAndWatch(place: Deployment, isDone: (log: LogLine[]) => bool
   const system = await startDeployment(place, {}, log);
   try {
     expect((await fetch(`${system.resource}/readyz`)).status).to.equal(200);
-    await until('it was looked at', () => isDone(log));
+    await until('the check of the upstream', () => isDone(log));
   } finally {
     await system.stop();
     await place.release();

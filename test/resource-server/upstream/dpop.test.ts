@@ -43,7 +43,7 @@ describe('A DPoP client in front of an upstream', () => {
   it('a call with a wrong proof is not forwarded', async () => {
     const { upstream } = behind();
     const before = upstream.received.length;
-    const answer = await callBound(connection, { lies: { claims: { htm: 'GET' } } }, PING);
+    const answer = await callBound(connection, { overrides: { claims: { htm: 'GET' } } }, PING);
     expect(answer.status).to.equal(401);
     expect(upstream.received).to.have.length(before);
   });

@@ -180,7 +180,10 @@ describe('A faulty upstream', () => {
     const body = JSON.stringify(PING);
     const sent = fetch(link, { method: 'POST', headers, body, signal: stop.signal });
     const failed = sent.catch(() => 'gone');
-    await until('the call is there', () => behind().upstream.received.length > before);
+    await until(
+      'the upstream to receive the call',
+      () => behind().upstream.received.length > before,
+    );
     stop.abort();
     expect(await failed).to.equal('gone');
     await behind().upstream.received[before]?.closed;

@@ -88,13 +88,13 @@ for (const [server, open] of Object.entries({
           const { client } = await connectAt(sdk, 'analytics');
           const stop = new AbortController();
           const call = client.callTool('wait', {}, { signal: stop.signal }).catch(() => 'stopped');
-          await until('the call is there', () => behind().upstream.waiting() === 1);
+          await until('the upstream to receive the call', () => behind().upstream.waiting() === 1);
           stop.abort();
           expect(await call).to.equal('stopped');
           // Without sessions, the 2025 revisions have no cancellation that the server could match to the call.
           if (server === 'SDK v2' && client.protocolVersion()?.startsWith('2025-'))
             await client.close();
-          await until('the call ended there', () => behind().upstream.waiting() === 0);
+          await until('the call to end at the upstream', () => behind().upstream.waiting() === 0);
         });
 
         it("a tool above the connect link's level is a tool error", async () => {

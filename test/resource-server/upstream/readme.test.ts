@@ -37,7 +37,7 @@ describe('The example server of the upstream README', () => {
       stdio: ['pipe', 'inherit', 'inherit'],
     });
     server.stdin?.end(code);
-    await until('it listens', () => fetch(url).then(Boolean, () => false));
+    await until('the server to listen', () => fetch(url).then(Boolean, () => false));
   });
   after(async () => {
     await system?.stop();

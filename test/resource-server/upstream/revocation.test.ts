@@ -14,7 +14,7 @@ describe('An upstream call during a revocation', () => {
     const before = upstream.received.length;
     upstream.respondWith(() => undefined);
     const answer = call(link, token, PING);
-    await until('the call is there', () => upstream.received.length > before);
+    await until('the upstream to receive the call', () => upstream.received.length > before);
     await revokeConnector(system, connector.id);
     const { status, rpc } = await answer;
     expect(status).to.equal(410);
@@ -28,7 +28,7 @@ describe('An upstream call during a revocation', () => {
     const before = upstream.received.length;
     upstream.respondWith((_req, res) => stream(res, ':\n\n'));
     const answer = call(link, token, PING);
-    await until('the call is there', () => upstream.received.length > before);
+    await until('the upstream to receive the call', () => upstream.received.length > before);
     await revokeConnector(system, connector.id);
     const { text } = await answer;
     expect(text).to.match(/"id":1,"error":\{.*revoked; ask for a fresh one.*\}\n\n$/);

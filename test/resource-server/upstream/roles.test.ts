@@ -41,7 +41,7 @@ describe('A resource server in a separate process', () => {
     const now = Date.now() / 1000;
     await rotateSigningKeys(store, { accessTokenLifetime: 3600, atOnce: true }, now);
     await store.close();
-    await until('the old key is good no longer', async () => {
+    await until('the old key to be rejected', async () => {
       return (await call(before.link, before.token, PING)).status === 401;
     });
     // The test's verifier caches keys, so a new one starts with a cold cache.

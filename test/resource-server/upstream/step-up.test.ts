@@ -9,7 +9,7 @@ import { useUpstream } from '../../support/upstream/system.ts';
 type Connect = (link: string, options: SdkOptions) => Promise<SdkClient>;
 
 // With a refresh token, SDK v1 refreshes on `insufficient_scope` and never asks the person.
-const CLIENTS: Record<string, [connect: Connect, wishes: AuthorizeOptions]> = {
+const CLIENTS: Record<string, [connect: Connect, authorizeOptions: AuthorizeOptions]> = {
   'SDK v1': [connectSdkV1, { stay: false }],
   'SDK v2': [(link, options) => connectSdkV2(link, 'auto', options), {}],
 };
@@ -21,12 +21,15 @@ for (const [server, open] of Object.entries({
   describe(`Step-up at an upstream built with ${server}`, () => {
     const behind = useUpstream(open);
 
-    for (const [name, [connect, wishes]] of Object.entries(CLIENTS)) {
+    for (const [name, [connect, authorizeOptions]] of Object.entries(CLIENTS)) {
       it(`a client of ${name} asks the person and continues, or gets a tool error if no consent could help`, async () => {
         const { system, upstream } = behind();
         const { link } = await createConnector(system, { level: 'admin' });
         const browser = openBrowser(system.origins);
-        const asked: (AuthorizeOptions | undefined)[] = [{ ...wishes, level: 'analytics' }, wishes];
+        const asked: (AuthorizeOptions | undefined)[] = [
+          { ...authorizeOptions, level: 'analytics' },
+          authorizeOptions,
+        ];
         const authorize = (url: URL | string) => browser.authorize(url, asked.shift());
         const client = await connect(link, { browser: { authorize }, method: 'none' });
         expect(await client.callTool('whoami')).to.nested.include({ 'caller.level': 'analytics' });

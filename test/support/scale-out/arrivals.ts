@@ -34,7 +34,7 @@ export function startArrivals(
     behind: () => due - begun,
     async stop() {
       clearInterval(looking);
-      await until('all that began is through', () => underWay === 0, STOP_TIMEOUT_SECONDS);
+      await until('all arrivals to finish', () => underWay === 0, STOP_TIMEOUT_SECONDS);
     },
   };
 }

@@ -74,8 +74,8 @@ export async function startConstantLoad(
     [new URL(system.auth).port]: system.readyPorts('AUTH'),
     [new URL(system.resource).port]: system.readyPorts('RESOURCE'),
   });
-  const told: LoadInput = { ...options, link, origins: system.origins, readyPorts: readyPorts() };
-  const load = startProcess(told);
+  const input: LoadInput = { ...options, link, origins: system.origins, readyPorts: readyPorts() };
+  const load = startProcess(input);
   const looking = setInterval(() => load.tell(readyPorts()), PORTS_INTERVAL_MS);
   const close = async () => {
     clearInterval(looking);
@@ -103,9 +103,9 @@ export async function startConstantLoad(
   };
 }
 
-function startProcess(told: LoadInput) {
+function startProcess(input: LoadInput) {
   const file = join(import.meta.dirname, 'constant-load-process.ts');
-  const child = fork(file, [JSON.stringify(told)], { execArgv: NODE_OPTIONS });
+  const child = fork(file, [JSON.stringify(input)], { execArgv: NODE_OPTIONS });
   const exited = once(child, 'exit');
   const killAtExit = () => child.kill('SIGKILL');
   process.once('exit', killAtExit);
@@ -120,7 +120,7 @@ function startProcess(told: LoadInput) {
         if (!found && !child.connected) throw new Error('it ended by itself');
         return found;
       };
-      return until('the load goes on', look, seconds).catch((cause: Error) => {
+      return until('progress of the load', look, seconds).catch((cause: Error) => {
         throw new Error(`${cause.message}, at ${JSON.stringify(heard.progress)}`, { cause });
       });
     },

@@ -55,7 +55,7 @@ export function startLoad(connections: readonly Connection[]): Load {
       const fine = () =>
         responses.filter(({ status, startedMs }) => status === 200 && startedMs > now);
       const done = () => new Set(fine().map(({ what, client }) => `${what} ${client}`)).size;
-      await until('every client goes on', () => done() === 2 * connections.length, seconds);
+      await until('every client to succeed', () => done() === 2 * connections.length, seconds);
     },
     async stop() {
       stopped.abort();
