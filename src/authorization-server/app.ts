@@ -1,7 +1,6 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
-import { type Account, accountLifetime } from '../accounts/account.ts';
-import { entitledLevel } from '../accounts/entitlement.ts';
+import { accountLifetime } from '../accounts/account.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
@@ -29,12 +28,15 @@ import { hasEmptyPort, isOwnOrigin } from './engine/redirect-uris.ts';
 import { respondToError } from './error-page.ts';
 import { recordFlowMetrics } from './flow-metrics.ts';
 import { openIdentityProviders } from '../identity-providers/provider.ts';
-import { type ConsentResultOptions, recordConsentResult } from './interactions/resubmission.ts';
-import { CALLBACK_PATH, requireResumeCookie } from './interactions/interaction.ts';
+import { recordConsentResult } from './interactions/resubmission.ts';
+import {
+  CALLBACK_PATH,
+  type InteractionContext,
+  requireResumeCookie,
+} from './interactions/interaction.ts';
 import { ACCOUNT_PATH } from './interactions/account-session.ts';
 import { accountPage } from './interactions/account-page.ts';
 import { interactions } from './interactions/router.ts';
-import type { Via } from '../settings/entitlements.ts';
 import { authorizationServerMetadata, ENDPOINTS, METADATA_PATH } from './metadata.ts';
 
 /** `close` resolves after pending writes have finished. */
@@ -50,7 +52,6 @@ export async function authorizationServer(
   const { accountIds: accountKey, dpopNonces: nonceKey, signing: signingKeys } = services.keys;
   if (!signingKeys) throw new Error('the authorization server needs the signing keys');
   const cookieKeys = cookieSignatures(keyRing(settings, 'cookies'));
-  const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
   const engine = await openEngine({
     settings,
     store,
@@ -78,39 +79,23 @@ export async function authorizationServer(
   app.use(recordFlowMetrics(metrics));
   app.keys = cookieKeys;
   app.use(pages.middleware);
-  const people = {
+  const context: InteractionContext = {
     settings,
     services,
-    rateLimit: rateLimits.signIns,
-    signInLimit: rateLimits.authorizations,
-    get provider() {
-      return engine.provider();
+    engine,
+    site: {
+      store,
+      pages,
+      now,
+      identityProviders: openIdentityProviders(settings, settings.authUrl + CALLBACK_PATH),
+      isHttps: settings.authUrl.startsWith('https:'),
+      accountKey,
+      accountLifetime: accountLifetime(settings),
+      hasSharedCallback: true,
     },
-    store,
-    metrics,
-    pages,
-    now,
-    authUrl: settings.authUrl,
-    resourceUrl: settings.resourceUrl,
-    redirectPolicy: engine.redirectPolicy,
-    entitlements: settings.entitlements,
-    preRegistered,
-    identityProviders: openIdentityProviders(settings, settings.authUrl + CALLBACK_PATH),
-    accountKey,
-    accountLifetime: accountLifetime(settings),
-    sessionLifetime: settings.lifetimes.session,
-    formKeys: services.keys.forms,
-    grantLifetime: settings.lifetimes.refreshTokenAbsolute,
-    stayConnected: settings.consent.stayConnected,
-    prolongClient: engine.prolongClient,
-    isHttps: settings.authUrl.startsWith('https:'),
-    hasSharedCallback: true,
-    lifetimes: engine.grantLifetimes,
-    entitledLevel: (account: Account, via: Via) =>
-      entitledLevel(account, settings.entitlements, via),
   };
-  app.use(interactions(people));
-  app.use(accountPage(people));
+  app.use(interactions(context));
+  app.use(accountPage(context));
   const router = new Router({ sensitive: true, strict: true });
   router.get('/', (ctx) =>
     pages.render(ctx, 'home', { resourceUrl: settings.resourceUrl, account: ACCOUNT_PATH }),
@@ -124,7 +109,7 @@ export async function authorizationServer(
     }),
     signingKeys.publicJwks,
   );
-  authorization(router, settings, services, engine, preRegistered, people);
+  authorization(router, context);
   clientEndpoints(router, {
     engine: engine.middleware,
     introspects,
@@ -151,14 +136,10 @@ function documents(router: Router, metadata: object, publicJwks: () => object): 
 }
 
 /** RFC 6749 section 4.1.1. */
-function authorization(
-  router: Router,
-  settings: Settings,
-  { store, pages, rateLimits, now }: Services,
-  engine: Awaited<ReturnType<typeof openEngine>>,
-  preRegistered: ReadonlySet<string>,
-  consentResultOptions: ConsentResultOptions,
-): void {
+function authorization(router: Router, context: InteractionContext): void {
+  const { settings, services, engine } = context;
+  const { store, pages, rateLimits, now } = services;
+  const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
   const refuseUnseen = requireNavigation('GET');
   /** Loopback redirect URIs match any port, including our own port and an empty one. */
   const refuseOwnRedirectUri: Koa.Middleware = (ctx, next) => {
@@ -191,7 +172,7 @@ function authorization(
     `${ENDPOINTS.authorization}/:uid`,
     refuseUnseen,
     requireResumeCookie(engine.provider),
-    recordConsentResult(consentResultOptions),
+    recordConsentResult(context),
     pageInsteadOfScript(pages),
     engine.middleware,
   );

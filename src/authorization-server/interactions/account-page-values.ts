@@ -6,23 +6,15 @@ import type { ViewValues } from '../../pages/pages.ts';
 import { levelsUpTo } from '../../permission-level.ts';
 import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
 import { accountValues } from './consent.ts';
-import type { Services } from '../../services.ts';
-import type { Settings } from '../../settings/settings.ts';
-import type { IdentityProviders } from '../../identity-providers/provider.ts';
+import type { InteractionContext } from './interaction.ts';
 
 type Values = ViewValues['connected-apps'];
 
 const DONE = ['disconnected', 'disconnected-all', 'lowered'] as const;
 const MAX_ACTIVITY = 50;
 
-type AccountPageSource = {
-  settings: Settings;
-  services: Services;
-  identityProviders: IdentityProviders;
-};
-
 export async function accountPageValues(
-  { settings, services, identityProviders }: AccountPageSource,
+  { settings, services, site }: InteractionContext,
   account: Account,
   { action, token, done }: { action: string; token: string; done: unknown },
 ): Promise<Values> {
@@ -32,7 +24,7 @@ export async function accountPageValues(
   return {
     action,
     token,
-    account: accountValues({ identityProviders }, account),
+    account: accountValues(site.identityProviders, account),
     apps: newestFirst.filter(isConnected).map(appValues),
     activity: newestFirst
       .filter(({ state }) => state === 'ended')

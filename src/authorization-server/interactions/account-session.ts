@@ -1,12 +1,10 @@
 // Sign-in to the account page, outside of any interaction. The session is the engine's.
 import type Koa from 'koa';
-import type Provider from 'oidc-provider';
 import { type Account, isValidSince } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { hostCookieName } from '../../http/cookies.ts';
 import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
-import type { KeyRing } from '../../keys/key-ring.ts';
 import { COOKIE } from '../engine/configuration.ts';
 import {
   clearLoginCookie,
@@ -18,21 +16,13 @@ import {
 import {
   handleCallback,
   type LoginRequest,
-  type SignInSite,
   startSignIn,
   startSignInAt,
 } from '../../identity-providers/sign-in.ts';
-import { requireEnabledBefore } from './interaction.ts';
+import { type InteractionContext, requireEnabledBefore } from './interaction.ts';
 
 export const ACCOUNT_PATH = '/account';
 export const SIGN_IN_PATH = `${ACCOUNT_PATH}/sign-in`;
-
-export type AccountSessionOptions = SignInSite & {
-  provider: Provider;
-  formKeys: KeyRing;
-  /** In seconds. */
-  sessionLifetime: number;
-};
 
 /** `sessionUid` is constant from sign-in to sign-out. */
 export type AccountSession = { account: Account; sessionUid: string };
@@ -41,49 +31,49 @@ const UID_PREFIX = 'account';
 
 /** Returns undefined if there is no session, it has expired, or its account was disabled since. */
 export async function findAccountSession(
-  { provider, store, sessionLifetime }: AccountSessionOptions,
+  { settings, services, engine }: InteractionContext,
   ctx: Koa.Context,
 ): Promise<AccountSession | undefined> {
-  const session = await provider.Session.get(ctx);
+  const session = await engine.provider().Session.get(ctx);
   const { accountId, loginTs, uid } = session;
-  if (accountId === undefined || loginTs === undefined || session.past(sessionLifetime))
+  if (accountId === undefined || loginTs === undefined || session.past(settings.lifetimes.session))
     return undefined;
-  const account = await findAccount(store, accountId);
+  const account = await findAccount(services.store, accountId);
   return account && isValidSince(account, loginTs) ? { account, sessionUid: uid } : undefined;
 }
 
 /** Redirects to the identity provider or shows the provider choice. `switch` asks for another account. */
 export function startAccountSignIn(
-  options: AccountSessionOptions,
+  context: InteractionContext,
   ctx: Koa.Context,
   prompt?: 'switch',
 ): Promise<void> {
-  return startSignIn(options, ctx, loginRequest(options, ctx, prompt));
+  return startSignIn(context.site, ctx, loginRequest(context, ctx, prompt));
 }
 
 /** Redirects to the provider that the person chose. */
 export function startAccountSignInAt(
-  options: AccountSessionOptions,
+  context: InteractionContext,
   ctx: Koa.Context,
   id: string | undefined,
 ): Promise<void> {
   const prompt = ctx.query.prompt === 'switch' ? 'switch' : undefined;
-  return startSignInAt(options, ctx, loginRequest(options, ctx, prompt), id);
+  return startSignInAt(context.site, ctx, loginRequest(context, ctx, prompt), id);
 }
 
 function loginRequest(
-  options: AccountSessionOptions,
+  context: InteractionContext,
   ctx: Koa.Context,
   prompt: 'switch' | undefined,
 ): LoginRequest {
   return {
-    uid: ensureLoginUid(ctx, loginCookie(options)),
+    uid: ensureLoginUid(ctx, loginCookie(context)),
     action: prompt ? `${SIGN_IN_PATH}?prompt=${prompt}` : SIGN_IN_PATH,
     parameters: prompt ? { prompt } : {},
   };
 }
 
-function loginCookie(site: AccountSessionOptions): LoginCookie {
+function loginCookie({ site }: InteractionContext): LoginCookie {
   return { name: hostCookieName('gatehouse-account', site), prefix: UID_PREFIX, signed: true };
 }
 
@@ -93,28 +83,30 @@ export function isAccountLogin(uid: string): boolean {
 }
 
 export async function completeAccountSignIn(
-  options: AccountSessionOptions,
+  context: InteractionContext,
   ctx: Koa.Context,
 ): Promise<void> {
-  const uid = requireLoginUid(ctx, loginCookie(options));
-  await handleCallback(options, ctx, { uid, action: SIGN_IN_PATH }, async (account) => {
-    const now = Math.floor(options.now());
+  const uid = requireLoginUid(ctx, loginCookie(context));
+  await handleCallback(context.site, ctx, { uid, action: SIGN_IN_PATH }, async (account) => {
+    const now = Math.floor(context.services.now());
     requireEnabledBefore(account, now);
-    clearLoginCookie(ctx, loginCookie(options));
+    clearLoginCookie(ctx, loginCookie(context));
     if (account.disabledAt !== undefined)
       throw new HttpError(403, 'account_disabled', 'the account was disabled');
-    await openSession(options, ctx, account.id, now);
+    await openSession(context, ctx, account.id, now);
     seeOther(ctx, ACCOUNT_PATH);
   });
 }
 
 /** Rotates the session id, which prevents session fixation. */
 async function openSession(
-  { provider, sessionLifetime }: AccountSessionOptions,
+  { settings, engine }: InteractionContext,
   ctx: Koa.Context,
   accountId: string,
   now: number,
 ): Promise<void> {
+  const provider = engine.provider();
+  const sessionLifetime = settings.lifetimes.session;
   const session = await provider.Session.get(ctx);
   session.resetIdentifier();
   if (session.accountId !== accountId) session.authorizations = {};
@@ -127,10 +119,8 @@ async function openSession(
 }
 
 /** Ends the session of this browser. The session at the identity provider continues. */
-export async function signOut(
-  { provider }: AccountSessionOptions,
-  ctx: Koa.Context,
-): Promise<void> {
+export async function signOut({ engine }: InteractionContext, ctx: Koa.Context): Promise<void> {
+  const provider = engine.provider();
   const session = await provider.Session.get(ctx);
   if (session.accountId !== undefined) await session.destroy();
   ctx.cookies.set(provider.cookieName('session'), null, COOKIE);

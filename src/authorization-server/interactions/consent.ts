@@ -1,12 +1,10 @@
 // The consent page and the decision (RFC 6749 section 4.1.1). An approval is valid only for the content that the page displayed.
 import { createHmac } from 'node:crypto';
 import type Koa from 'koa';
-import type Provider from 'oidc-provider';
 import { errors } from 'oidc-provider';
 import type { Account } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { entitledLevel } from '../../accounts/entitlement.ts';
-import type { AuditServices } from '../../audit/audit.ts';
 import { revokedSince } from '../../clients/clients.ts';
 import { connectLink, connectorIdOf } from '../../connectors/connect-link.ts';
 import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
@@ -27,7 +25,7 @@ import { createFormToken, type FormKeys, requireFormToken } from '../../http/for
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { type IdentityProviders, providerName } from '../../identity-providers/provider.ts';
-import { type SignInSite, startSignIn } from '../../identity-providers/sign-in.ts';
+import { startSignIn } from '../../identity-providers/sign-in.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import {
   highestLevelIn,
@@ -38,71 +36,57 @@ import {
   OFFLINE_ACCESS,
   preselectedLevel,
 } from '../../permission-level.ts';
-import type { Entitlement } from '../../settings/entitlements.ts';
-import type { Settings } from '../../settings/settings.ts';
 import type { Store } from '../../store/store.ts';
 import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
-import { createGrant, type NewGrantOptions } from '../engine/grant-models.ts';
-import {
-  isLoopbackRedirect,
-  isOwnOrigin,
-  redirectDestination,
-  type RedirectPolicy,
-} from '../engine/redirect-uris.ts';
+import { createGrant } from '../engine/grant-models.ts';
+import { isLoopbackRedirect, isOwnOrigin, redirectDestination } from '../engine/redirect-uris.ts';
 import { ACCOUNT_PATH } from './account-session.ts';
-import { finishInteraction, type Interaction, loginRequestOf } from './interaction.ts';
-
-export type ConsentOptions = AuditServices &
-  SignInSite &
-  NewGrantOptions & {
-    provider: Provider;
-    resourceUrl: string;
-    redirectPolicy: RedirectPolicy;
-    entitlements: readonly Entitlement[];
-    preRegistered: ReadonlySet<string>;
-    settings: Settings;
-    authUrl: string;
-    formKeys: KeyRing;
-    stayConnected: 'offered' | 'on-request';
-    /** Extends the registration of a client that was used. */
-    prolongClient: (id: string) => Promise<void>;
-  };
+import {
+  finishInteraction,
+  type Interaction,
+  type InteractionContext,
+  loginRequestOf,
+} from './interaction.ts';
 
 export const DENIED_DESCRIPTION = 'the person refused the connection';
 const USED_UP_DESCRIPTION = 'this connect link was used up; ask for a fresh connect link';
 const NOT_ENTITLED_DESCRIPTION = 'the person may not use this connect link';
 
 export async function showConsent(
-  options: ConsentOptions,
+  context: InteractionContext,
   ctx: Koa.Context,
   interaction: Interaction,
   changed = false,
 ): Promise<void> {
-  const request = await requireConsentRequest(options, interaction);
-  const token = consentToken(options.formKeys, interaction.uid, displayedContent(request));
-  const refusal = await findRefusal(options, request);
+  const request = await requireConsentRequest(context, interaction);
+  const token = consentToken(
+    context.services.keys.forms,
+    interaction.uid,
+    displayedContent(request),
+  );
+  const refusal = await findRefusal(context, request);
   if (refusal) {
-    const values = refusalValues(options, request, {
+    const values = refusalValues(context, request, {
       action: ctx.path,
       token,
       reason: refusal.reason,
     });
-    return options.pages.render(ctx, 'no-access', values, 403);
+    return context.services.pages.render(ctx, 'no-access', values, 403);
   }
-  const values = consentValues(options, request, { action: ctx.path, token, changed });
-  return options.pages.render(ctx, 'consent', values, changed ? 409 : 200);
+  const values = consentValues(context, request, { action: ctx.path, token, changed });
+  return context.services.pages.render(ctx, 'consent', values, changed ? 409 : 200);
 }
 
 type Refusal = { reason: 'not-entitled' | 'used-up'; description: string };
 
 /** Why the request cannot be approved. Checks for a remaining use without reserving one. */
 async function findRefusal(
-  options: ConsentOptions,
+  context: InteractionContext,
   request: ConsentRequest,
 ): Promise<Refusal | undefined> {
   if (request.levels.length === 0)
     return { reason: 'not-entitled', description: NOT_ENTITLED_DESCRIPTION };
-  const uses = { now: options.now(), isActive: activeGrantCheck(options) };
+  const uses = { now: context.services.now(), isActive: activeGrantCheck(context) };
   if (await hasUseLeft(request.connector, holderOfRequest(request), uses)) return undefined;
   return { reason: 'used-up', description: USED_UP_DESCRIPTION };
 }
@@ -112,25 +96,25 @@ function holderOfRequest({ account, client }: ConsentRequest): string {
 }
 
 export async function decideConsent(
-  options: ConsentOptions,
+  context: InteractionContext,
   ctx: Koa.Context,
   interaction: Interaction,
   form: Record<string, string>,
 ): Promise<void> {
-  const { formKeys } = options;
-  const request = await requireConsentRequest(options, interaction);
+  const { forms: formKeys } = context.services.keys;
+  const request = await requireConsentRequest(context, interaction);
   const isChanged = !requireConsentToken(formKeys, interaction.uid, form.token).isForContent(
     displayedContent(request),
   );
-  const refusal = await findRefusal(options, request);
+  const refusal = await findRefusal(context, request);
   switch (form.decision) {
     case 'deny':
-      return deny(options, ctx, interaction, request, refusal?.description);
+      return deny(context, ctx, interaction, request, refusal?.description);
     case 'switch':
-      return switchAccount(options, ctx, interaction);
+      return switchAccount(context, ctx, interaction);
     case 'approve':
-      if (isChanged || refusal) return showConsent(options, ctx, interaction, true);
-      return approve(options, ctx, interaction, request, form);
+      if (isChanged || refusal) return showConsent(context, ctx, interaction, true);
+      return approve(context, ctx, interaction, request, form);
     default:
       throw new HttpError(400, 'invalid_request', 'choose one of the buttons on the page');
   }
@@ -138,19 +122,19 @@ export async function decideConsent(
 
 /** Redirects to the provider choice instead of rendering it, so that the browser's Back button does not resubmit the form. */
 function switchAccount(
-  options: ConsentOptions,
+  context: InteractionContext,
   ctx: Koa.Context,
   interaction: Interaction,
 ): Promise<void> | void {
   const loginRequest = loginRequestOf(interaction);
-  return options.identityProviders.length > 1
+  return context.site.identityProviders.length > 1
     ? seeOther(ctx, loginRequest.action)
-    : startSignIn(options, ctx, loginRequest);
+    : startSignIn(context.site, ctx, loginRequest);
 }
 
 /** Also ends the grant of an approval of the same interaction, finished or still running. */
 async function deny(
-  options: ConsentOptions,
+  context: InteractionContext,
   ctx: Koa.Context,
   interaction: Interaction,
   request: ConsentRequest,
@@ -163,24 +147,29 @@ async function deny(
     clientId: client.id,
     accountId: account.id,
   };
-  const grantId = grantIdOf(options.formKeys, interaction.uid);
-  await denyConnection(options, grantId, facts, Math.ceil(interaction.exp - options.now()));
-  await finishDenied(options, ctx, description);
+  const grantId = grantIdOf(context.services.keys.forms, interaction.uid);
+  await denyConnection(
+    context.services,
+    grantId,
+    facts,
+    Math.ceil(interaction.exp - context.services.now()),
+  );
+  await finishDenied(context, ctx, description);
 }
 
 function finishDenied(
-  { provider }: ConsentOptions,
+  { engine }: InteractionContext,
   ctx: Koa.Context,
   description: string,
 ): Promise<void> {
-  return finishInteraction(provider, ctx, {
+  return finishInteraction(engine.provider(), ctx, {
     error: 'access_denied',
     error_description: description,
   });
 }
 
 async function approve(
-  options: ConsentOptions,
+  context: InteractionContext,
   ctx: Koa.Context,
   interaction: Interaction,
   request: ConsentRequest,
@@ -190,48 +179,62 @@ async function approve(
   if (!isLevel(level) || !request.levels.includes(level)) {
     throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
   }
-  const { store, now } = options;
-  const grantId = grantIdOf(options.formKeys, interaction.uid);
+  const { settings, services, engine } = context;
+  const { store, now } = services;
+  const grantId = grantIdOf(context.services.keys.forms, interaction.uid);
   const reservation = {
     grantId,
     holder: holderOfRequest(request),
-    reservedUntil: now() + redemptionDeadline(options.lifetimes),
+    reservedUntil: now() + redemptionDeadline(context.engine.grantLifetimes),
   };
-  const uses = { now: now(), isActive: activeGrantCheck(options) };
+  const uses = { now: now(), isActive: activeGrantCheck(context) };
   if (!(await acquireUse(store, request.connector.id, reservation, uses))) {
-    return showConsent(options, ctx, interaction, true);
+    return showConsent(context, ctx, interaction, true);
   }
   const stays =
-    options.stayConnected === 'offered' ? form.stay === 'on' : request.requestsOfflineAccess;
+    context.settings.consent.stayConnected === 'offered'
+      ? form.stay === 'on'
+      : request.requestsOfflineAccess;
   const scopes = [...levelsUpTo(level), ...(stays ? [OFFLINE_ACCESS] : [])];
   const client = { ...request.client, ...snapshotOf(request) };
   const [isNew] = await Promise.all([
-    createGrant(options, grantId, { ...request, client, scopes }),
-    options.prolongClient(request.client.id),
+    createGrant(
+      {
+        store,
+        now,
+        lifetimes: engine.grantLifetimes,
+        grantLifetime: settings.lifetimes.refreshTokenAbsolute,
+      },
+      grantId,
+      { ...request, client, scopes },
+    ),
+    context.engine.prolongClient(request.client.id),
   ]);
   // A previous approval created the grant but did not finish the interaction: this one may only narrow it.
   if (
     !isNew &&
-    (await narrowConnection(options.settings, options, grantId, { level, stays })) === undefined
+    (await narrowConnection(context.settings, context.services, grantId, { level, stays })) ===
+      undefined
   ) {
     await releaseReservedUse(store, request.connector.id, grantId);
-    return finishDenied(options, ctx, DENIED_DESCRIPTION);
+    return finishDenied(context, ctx, DENIED_DESCRIPTION);
   }
   // A concurrent revocation of the client may have listed its grants before this grant existed.
   if ((await revokedSince(store, request.client.id)) !== undefined) {
     await endGrant(store, grantId, 'client_revoked', now());
     await releaseReservedUse(store, request.connector.id, grantId);
-    return showConsent(options, ctx, interaction, true);
+    return showConsent(context, ctx, interaction, true);
   }
-  await finishInteraction(options.provider, ctx, { consent: { grantId } });
+  await finishInteraction(context.engine.provider(), ctx, { consent: { grantId } });
 }
 
 function snapshotOf({ client, redirectUri }: ConsentRequest): ClientSnapshot {
   return { name: client.name, redirectHost: redirectDestination(redirectUri) };
 }
 
-function activeGrantCheck({ store, lifetimes, now }: ConsentOptions): IsGrantActive {
-  return (grantId) => isGrantActive(store, grantId, lifetimes, now());
+function activeGrantCheck({ services, engine }: InteractionContext): IsGrantActive {
+  const { store, now } = services;
+  return (grantId) => isGrantActive(store, grantId, engine.grantLifetimes, now());
 }
 
 type ConsentRequest = {
@@ -254,7 +257,7 @@ type ConsentRequest = {
 
 /** Throws if the client, redirect URI, connector or account is no longer valid. */
 async function requireConsentRequest(
-  options: ConsentOptions,
+  context: InteractionContext,
   interaction: Interaction,
 ): Promise<ConsentRequest> {
   const {
@@ -264,11 +267,11 @@ async function requireConsentRequest(
     scope,
   } = interaction.params as Record<string, string>;
   const [client, connector, account] = await Promise.all([
-    requireClient(options, String(clientId), String(redirectUri)),
-    requireConnector(options, String(resource)),
-    requireAccount(options, interaction),
+    requireClient(context, String(clientId), String(redirectUri)),
+    requireConnector(context, String(resource)),
+    requireAccount(context, interaction),
   ]);
-  const entitled = entitledLevel(account, options.entitlements, 'sign-in');
+  const entitled = entitledLevel(account, context.settings.entitlements, 'sign-in');
   const asked = highestLevelIn(scope) ?? connector.level;
   const levels = entitled ? levelsUpTo(lowest(asked, connector.level, entitled)) : [];
   return {
@@ -285,19 +288,20 @@ async function requireConsentRequest(
 
 /** Checks the redirect URI again: the client may have changed since the authorization request. */
 async function requireClient(
-  { provider, store, preRegistered, redirectPolicy }: ConsentOptions,
+  { settings, services, engine }: InteractionContext,
   id: string,
   redirectUri: string,
 ): Promise<ConsentRequest['client']> {
   const [client] = await Promise.all([
-    provider.Client.find(id).catch(rethrowAsInvalidClient),
-    requireAllowedClient(store, id),
+    engine.provider().Client.find(id).catch(rethrowAsInvalidClient),
+    requireAllowedClient(services.store, id),
   ]);
   if (!client) throw new HttpError(400, 'invalid_client', 'the app is no longer registered');
-  if (!client.redirectUriAllowed(redirectUri) || isOwnOrigin(redirectPolicy, redirectUri)) {
+  if (!client.redirectUriAllowed(redirectUri) || isOwnOrigin(engine.redirectPolicy, redirectUri)) {
     throw new HttpError(400, 'invalid_redirect_uri', 'the app no longer has this redirect URI');
   }
-  const kind = preRegistered.has(id)
+  const isPreRegistered = settings.clients.preRegistered.some((known) => known.id === id);
+  const kind = isPreRegistered
     ? 'pre-registered'
     : isIdentifiedByHost(id)
       ? 'metadata-document'
@@ -321,17 +325,17 @@ function rethrowAsInvalidClient(error: unknown): never {
 }
 
 async function requireConnector(
-  { store, resourceUrl, now }: ConsentOptions,
+  { settings, services: { store, now } }: InteractionContext,
   resource: string,
 ): Promise<Connector> {
-  const id = connectorIdOf(resourceUrl, resource);
+  const id = connectorIdOf(settings.resourceUrl, resource);
   const connector = id === undefined ? undefined : await findConnector(store, id);
   if (connector && isUsable(connector, now())) return connector;
   throw new HttpError(400, 'invalid_target', 'this connect link was revoked or has expired');
 }
 
 async function requireAccount(
-  { store }: ConsentOptions,
+  { services: { store } }: InteractionContext,
   interaction: Interaction,
 ): Promise<Account> {
   const accountId = interaction.session?.accountId;
@@ -410,31 +414,31 @@ export function grantIdOf([key]: KeyRing, uid: string): string {
 type Form = { action: string; token: string };
 
 function consentValues(
-  options: ConsentOptions,
+  context: InteractionContext,
   request: ConsentRequest,
   { action, token, changed }: Form & { changed: boolean },
 ): ViewValues['consent'] {
   const { client, redirectUri, connector, levels, preselected, requestsOfflineAccess } = request;
-  const offered = options.stayConnected === 'offered';
-  const lifetime = options.grantLifetime;
+  const offered = context.settings.consent.stayConnected === 'offered';
+  const lifetime = context.settings.lifetimes.refreshTokenAbsolute;
   return {
     action,
     token,
     client: clientValues(client),
     redirect: { destination: redirectDestination(redirectUri), kind: redirectKind(redirectUri) },
-    connector: connectorValues(options, connector),
+    connector: connectorValues(context.settings, connector),
     levels: levels.map((level) => ({ level, selected: level === preselected })),
-    account: accountValues(options, request.account),
+    account: accountValues(context.site.identityProviders, request.account),
     ...(offered ? { stay: { checked: true, lifetime } } : {}),
     ...(!offered && requestsOfflineAccess ? { renewableFor: lifetime } : {}),
-    accessLifetime: options.lifetimes.accessToken,
-    accountPage: options.authUrl + ACCOUNT_PATH,
+    accessLifetime: context.engine.grantLifetimes.accessToken,
+    accountPage: context.settings.authUrl + ACCOUNT_PATH,
     changed,
   };
 }
 
 function refusalValues(
-  options: ConsentOptions,
+  context: InteractionContext,
   { account, connector }: ConsentRequest,
   { action, token, reason }: Form & { reason: 'not-entitled' | 'used-up' },
 ): ViewValues['no-access'] {
@@ -442,8 +446,8 @@ function refusalValues(
     action,
     token,
     reason,
-    account: accountValues(options, account),
-    connector: connectorValues(options, connector),
+    account: accountValues(context.site.identityProviders, account),
+    connector: connectorValues(context.settings, connector),
   };
 }
 
@@ -461,7 +465,7 @@ function redirectKind(redirectUri: string): ViewValues['consent']['redirect']['k
 }
 
 export function accountValues(
-  { identityProviders }: { identityProviders: IdentityProviders },
+  identityProviders: IdentityProviders,
   account: ConsentRequest['account'],
 ): ViewValues['consent']['account'] {
   const provider = providerName(identityProviders, account);

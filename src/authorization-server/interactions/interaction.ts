@@ -5,6 +5,10 @@ import { errors } from 'oidc-provider';
 import { type Account, isValidSince } from '../../accounts/account.ts';
 import { HttpError, unavailable } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
+import type { SignInSite } from '../../identity-providers/sign-in.ts';
+import type { Services } from '../../services.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { Engine } from '../engine/engine.ts';
 import { requestContext } from '../../http/request-context.ts';
 import type { LoginRequest } from '../../identity-providers/sign-in.ts';
 
@@ -12,6 +16,14 @@ import type { LoginRequest } from '../../identity-providers/sign-in.ts';
 export const CALLBACK_PATH = '/interaction/callback';
 
 const MAX_LOGIN_HINT = 320;
+
+/** What the pages of interactions and the account page work with. */
+export type InteractionContext = {
+  settings: Settings;
+  services: Services;
+  engine: Engine;
+  site: SignInSite;
+};
 
 export type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>;
 

@@ -2,25 +2,20 @@
 // decision can correct the first one. The last decision applies, but can only narrow the grant.
 import { setTimeout as delay } from 'node:timers/promises';
 import type Koa from 'koa';
-import type Provider from 'oidc-provider';
-import type { AuditServices } from '../../audit/audit.ts';
 import { endConnection, narrowConnection } from '../../connections/connections.ts';
-import { type Lifetimes, wasExchanged } from '../../grants/grant-lifetime.ts';
+import { wasExchanged } from '../../grants/grant-lifetime.ts';
 import { grantedLevel, isLive, type StoredGrant } from '../../grants/grant-record.ts';
 import { findGrant, findStoredGrant } from '../../grants/grants.ts';
 import { HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
-import type { Pages } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
-import type { KeyRing } from '../../keys/key-ring.ts';
 import { isLevel, type Level } from '../../permission-level.ts';
-import type { Settings } from '../../settings/settings.ts';
 import type { Store } from '../../store/store.ts';
 import { COOKIE } from '../engine/configuration.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
 import { ACCOUNT_PATH } from './account-session.ts';
 import { DENIED_DESCRIPTION, grantIdOf, requireConsentToken } from './consent.ts';
-import { hasInteractionCookie } from './interaction.ts';
+import { hasInteractionCookie, type InteractionContext } from './interaction.ts';
 
 /** How long a resubmitted form repeats the redirect or changes the decision. */
 const REDIRECT_SECONDS = 15;
@@ -46,32 +41,24 @@ export type ConsentResult = {
   location?: string;
 };
 
-export type ConsentResultOptions = {
-  provider: Provider;
-  store: Store;
-  formKeys: KeyRing;
-  /** Seconds since the epoch. */
-  now: () => number;
-};
-
 /** Stores the redirect and the decision when the engine resumes an interaction. Repeats the redirect if another request resumed it first. */
-export function recordConsentResult(options: ConsentResultOptions): Koa.Middleware {
-  const { store, formKeys, now } = options;
+export function recordConsentResult(context: InteractionContext): Koa.Middleware {
+  const { store, keys, now } = context.services;
   return async function consentResultRecorded(ctx, next) {
     const uid = String(ctx.params.uid);
     await next();
-    if (requestContext(ctx).errorPage === 'expired') return repeatRedirect(options, ctx, uid);
+    if (requestContext(ctx).errorPage === 'expired') return repeatRedirect(context, ctx, uid);
     const location = ctx.response.get('Location');
     const decision = decisionIn(location);
     if (ctx.status !== 303 || !decision) return;
-    ctx.cookies.set(options.provider.cookieName('resume'), uid, {
+    ctx.cookies.set(context.engine.provider().cookieName('resume'), uid, {
       ...COOKIE,
       path: ctx.path,
       maxAge: OUTCOME_SECONDS * 1000,
     });
     const outcome = { decision, destination: redirectDestination(location), at: now() };
     const save = async () => {
-      const found = decision === 'approved' && (await findGrant(store, grantIdOf(formKeys, uid)));
+      const found = decision === 'approved' && (await findGrant(store, grantIdOf(keys.forms, uid)));
       const level = found ? grantedLevel(found.value) : undefined;
       await saveConsentResult(store, uid, {
         outcome: level ? { ...outcome, level } : outcome,
@@ -84,8 +71,8 @@ export function recordConsentResult(options: ConsentResultOptions): Koa.Middlewa
 }
 
 /** Replaces the error page `expired` if another request of this browser has just resumed the interaction. */
-async function repeatRedirect({ store }: ConsentResultOptions, ctx: Koa.Context, uid: string) {
-  const location = (await waitForResult(store, uid))?.location;
+async function repeatRedirect({ services }: InteractionContext, ctx: Koa.Context, uid: string) {
+  const location = (await waitForResult(services.store, uid))?.location;
   if (location === undefined) return;
   // The engine cleared the session cookie, but the other request has rotated it.
   ctx.remove('Set-Cookie');
@@ -136,14 +123,14 @@ type FoundConsentResult = ConsentResult & {
 
 /** Finds the result of an interaction of this browser. With `isFinishing`, waits for a concurrent request to store it. */
 export async function findConsentResult(
-  { provider, store, formKeys }: ConsentResultOptions,
+  { services: { store, keys }, engine }: InteractionContext,
   ctx: Koa.Context,
   uid: string,
   { isFinishing }: { isFinishing: boolean },
 ): Promise<FoundConsentResult | undefined> {
-  if (!hasInteractionCookie(provider, ctx, uid)) return undefined;
+  if (!hasInteractionCookie(engine.provider(), ctx, uid)) return undefined;
   const result = await waitForResult(store, uid, isFinishing ? RETRY_DELAYS_MS : [0]);
-  const grant = await findStoredGrant(store, grantIdOf(formKeys, uid));
+  const grant = await findStoredGrant(store, grantIdOf(keys.forms, uid));
   const isDenied = grant !== undefined && !isLive(grant) && grant.ended === 'denied';
   // A concurrent approval may have stored its result after the denial; the grant is authoritative.
   if (isDenied && (!result || result.outcome.decision === 'approved'))
@@ -156,55 +143,47 @@ function isChangeable({ at = -Infinity }: ConsentOutcome, now: number): boolean 
   return now - at < REDIRECT_SECONDS;
 }
 
-export type ResubmissionOptions = ConsentResultOptions &
-  AuditServices & {
-    settings: Settings;
-    authUrl: string;
-    pages: Pages;
-    lifetimes: Lifetimes;
-    stayConnected: 'offered' | 'on-request';
-  };
-
 /** Returns false and does nothing if no result is stored for this browser's interaction. */
 export async function handleResubmission(
-  options: ResubmissionOptions,
+  context: InteractionContext,
   ctx: Koa.Context,
   uid: string,
   form: Record<string, string>,
 ): Promise<boolean> {
-  const first = await findConsentResult(options, ctx, uid, { isFinishing: true });
+  const first = await findConsentResult(context, ctx, uid, { isFinishing: true });
   if (!first) return false;
-  const { isForAccount } = requireConsentToken(options.formKeys, uid, form.token);
+  const { isForAccount } = requireConsentToken(context.services.keys.forms, uid, form.token);
   const { grant, outcome } = first;
   const accountId = grant && (isLive(grant) ? grant.grant.accountId : grant.accountId);
   const isAllowed =
-    isChangeable(outcome, options.now()) && (accountId === undefined || isForAccount(accountId));
-  const last = isAllowed ? await applyDecision(options, uid, form, first) : { outcome };
+    isChangeable(outcome, context.services.now()) &&
+    (accountId === undefined || isForAccount(accountId));
+  const last = isAllowed ? await applyDecision(context, uid, form, first) : { outcome };
   if (last.location !== undefined) seeOther(ctx, last.location);
   else
-    await showOutcome(options, ctx, last.outcome, isAllowed && isApplied(form, last) ? 200 : 400);
+    await showOutcome(context, ctx, last.outcome, isAllowed && isApplied(form, last) ? 200 : 400);
   return true;
 }
 
 /** Returns the new result. `location` is set if the browser is redirected to the app. */
 async function applyDecision(
-  options: ResubmissionOptions,
+  context: InteractionContext,
   uid: string,
   form: Record<string, string>,
   first: FoundConsentResult,
 ): Promise<ConsentResult> {
   switch (form.decision) {
     case 'deny':
-      return deny(options, uid, first);
+      return deny(context, uid, first);
     case 'approve':
-      return approve(options, uid, form, first);
+      return approve(context, uid, form, first);
     default:
       return { outcome: first.outcome };
   }
 }
 
 async function deny(
-  options: ResubmissionOptions,
+  context: InteractionContext,
   uid: string,
   { outcome, location, grant }: FoundConsentResult,
 ): Promise<ConsentResult> {
@@ -212,13 +191,13 @@ async function deny(
   if (!grant) return { outcome };
   const { level: _level, ...rest } = outcome;
   if (!isLive(grant)) return { outcome: { ...rest, decision: 'withdrawn' } };
-  const id = grantIdOf(options.formKeys, uid);
-  await endConnection(options, { id, state: 'active' }, 'denied');
+  const id = grantIdOf(context.services.keys.forms, uid);
+  await endConnection(context.services, { id, state: 'active' }, 'denied');
   // An app that has exchanged its code expects no further authorization response.
   const denied: ConsentResult = wasExchanged(grant)
     ? { outcome: { ...rest, decision: 'withdrawn' } }
     : { outcome: { ...rest, decision: 'denied' }, ...deniedLocation(location) };
-  await saveConsentResult(options.store, uid, denied);
+  await saveConsentResult(context.services.store, uid, denied);
   return denied;
 }
 
@@ -233,7 +212,7 @@ function deniedLocation(location: string | undefined): Pick<ConsentResult, 'loca
 }
 
 async function approve(
-  options: ResubmissionOptions,
+  context: InteractionContext,
   uid: string,
   form: Record<string, string>,
   { outcome, location }: FoundConsentResult,
@@ -242,14 +221,14 @@ async function approve(
   if (!isLevel(level))
     throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
   if (outcome.decision !== 'approved') return { outcome };
-  const stays = options.stayConnected === 'offered' ? form.stay === 'on' : true;
-  const id = grantIdOf(options.formKeys, uid);
-  const granted = await narrowConnection(options.settings, options, id, { level, stays });
+  const stays = context.settings.consent.stayConnected === 'offered' ? form.stay === 'on' : true;
+  const id = grantIdOf(context.services.keys.forms, uid);
+  const granted = await narrowConnection(context.settings, context.services, id, { level, stays });
   if (granted === undefined) return { outcome };
   if (granted === outcome.level)
     return { outcome, ...(level === granted && location ? { location } : {}) };
   const narrowed: ConsentResult = { outcome: { ...outcome, level: granted } };
-  await saveConsentResult(options.store, uid, narrowed);
+  await saveConsentResult(context.services.store, uid, narrowed);
   return narrowed;
 }
 
@@ -262,7 +241,7 @@ function isApplied(
 }
 
 export async function showOutcome(
-  options: Pick<ResubmissionOptions, 'authUrl' | 'pages'>,
+  context: InteractionContext,
   ctx: Koa.Context,
   { decision, destination, level }: ConsentOutcome,
   status: number,
@@ -270,8 +249,8 @@ export async function showOutcome(
   const values = {
     decision,
     destination,
-    accountPage: options.authUrl + ACCOUNT_PATH,
+    accountPage: context.settings.authUrl + ACCOUNT_PATH,
     ...(level === undefined ? {} : { level }),
   };
-  await options.pages.render(ctx, 'done', values, status);
+  await context.services.pages.render(ctx, 'done', values, status);
 }
