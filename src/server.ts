@@ -1,7 +1,5 @@
 import type { Server } from 'node:http';
 import type { Logger } from 'pino';
-import { developmentAccount } from './accounts/account.ts';
-import { entitledLevel } from './accounts/entitlement.ts';
 import { authorizationServer } from './authorization-server/app.ts';
 import type { DocumentFetching } from './authorization-server/engine/client-metadata-documents.ts';
 import { CALLBACK_PATH } from './authorization-server/interactions/interaction.ts';
@@ -9,14 +7,12 @@ import { ENDPOINTS } from './authorization-server/metadata.ts';
 import { developmentIdp } from './development-idp/app.ts';
 import { closeAll, listenAll, ListenError, type ListeningHost } from './http/listen.ts';
 import { metricsApp } from './http/metrics-host.ts';
-import { cookieSignatures } from './keys/cookie-signatures.ts';
 import { checkClients } from './identity-providers/client-check.ts';
 import {
   identityProviderSettings,
   openIdentityProvider,
   providerCallback,
 } from './identity-providers/provider.ts';
-import { keyRing } from './keys/key-ring.ts';
 import { openRemoteKeys } from './keys/remote-keys.ts';
 import { consoleUrl, managementApp } from './management/app.ts';
 import { CALLBACK_PATH as CONSOLE_CALLBACK_PATH } from './management/console/sign-in.ts';
@@ -165,24 +161,13 @@ function isResourcePath(path: string): boolean {
 }
 
 async function developmentIdpHost(settings: Settings, services: Services): Promise<ListeningHost> {
-  const { developmentIdp: idp, listen, authUrl, managementUrl, entitlements } = settings;
+  const { developmentIdp: idp, listen, authUrl, managementUrl } = settings;
   if (!idp || !listen.developmentIdp)
     throw new Error('the settings have no embedded identity provider');
-  const [provider] = identityProviderSettings(settings);
-  const app = await developmentIdp({
-    ...services,
-    url: idp.url,
-    people: idp.people,
-    client: {
-      id: String(provider?.clientId),
-      secret: String(provider?.clientSecret),
-      redirectUris: [authUrl + CALLBACK_PATH, managementUrl + CONSOLE_CALLBACK_PATH],
-    },
-    cookieKeys: cookieSignatures(keyRing(settings, 'development identity provider cookies')),
-    levelOf: (person) =>
-      entitledLevel(developmentAccount(idp.url, person), entitlements, 'sign-in') ?? 'nothing',
-    production: settings.production,
-  });
+  const app = await developmentIdp(settings, services, [
+    authUrl + CALLBACK_PATH,
+    managementUrl + CONSOLE_CALLBACK_PATH,
+  ]);
   return {
     app,
     url: idp.url,
@@ -258,7 +243,7 @@ function urlsOf(settings: Settings, served: ListeningHost[]): Running['urls'] {
 function runChecks(checks: readonly Check[], logger: Logger, stopping: AbortSignal): void {
   for (const check of checks)
     check(stopping).catch((error: unknown) =>
-      logger.warn({ err: error }, 'a check at the start failed'),
+      logger.warn({ err: error }, 'a startup check failed'),
     );
 }
 

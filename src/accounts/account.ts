@@ -185,7 +185,7 @@ export function verifiedEmailOf({
   return emailVerified ? email : undefined;
 }
 
-type DevelopmentPerson = NonNullable<Settings['developmentIdp']>['people'][number];
+export type DevelopmentPerson = NonNullable<Settings['developmentIdp']>['people'][number];
 
 /** The account that the first sign-in with the development identity provider creates. */
 export function developmentAccount(

@@ -1,45 +1,61 @@
 import type Koa from 'koa';
 import compose from 'koa-compose';
-import type { Logger } from 'pino';
+import { developmentAccount, type DevelopmentPerson } from '../accounts/account.ts';
+import { entitledLevel } from '../accounts/entitlement.ts';
 import { createHost } from '../http/host.ts';
-import { createEngine, type EngineOptions, loadSigningKey } from './engine.ts';
+import { cookieSignatures } from '../keys/cookie-signatures.ts';
+import { keyRing } from '../keys/key-ring.ts';
+import type { Services } from '../services.ts';
+import type { Settings } from '../settings/settings.ts';
+import { createEngine, loadSigningKey } from './engine.ts';
 import { errorResponse } from './error-page.ts';
-import { type SignInOptions, signInRoutes } from './sign-in.ts';
+import { signInRoutes } from './sign-in.ts';
 
-export type DevelopmentIdpOptions = Omit<EngineOptions, 'signingKey' | 'now'> &
-  SignInOptions & {
-    logger: Logger;
-    /** Rejects while the process is not ready. */
-    isReady: () => Promise<void>;
-    /** Seconds since the epoch. */
-    now?: () => number;
-    production: boolean;
-  };
+export type DevelopmentIdpServices = Pick<
+  Services,
+  'store' | 'pages' | 'logger' | 'isReady' | 'now'
+>;
 
-const epochSeconds = () => Math.floor(Date.now() / 1000);
-
-/** An OpenID provider without passwords (OpenID Connect Core 1.0). Throws if `production` is true. */
-export async function developmentIdp(options: DevelopmentIdpOptions): Promise<Koa> {
-  const { url, pages, logger, isReady, now = epochSeconds } = options;
-  if (options.production) {
+/**
+ * An OpenID provider without passwords (OpenID Connect Core 1.0). `redirectUris` are those of its only client, Gatehouse. Throws in
+ * production.
+ */
+export async function developmentIdp(
+  settings: Settings,
+  services: DevelopmentIdpServices,
+  redirectUris: string[],
+): Promise<Koa> {
+  const { developmentIdp: idp, entitlements, production } = settings;
+  const { store, pages, logger, isReady, now } = services;
+  if (!idp) throw new Error('the settings have no embedded identity provider');
+  if (production) {
     throw new Error(
       'the development identity provider has no passwords, so it does not run in production',
     );
   }
-  const signingKey = await loadSigningKey(options.store);
-  const engine = createEngine({ ...options, signingKey, now });
+  const cookieKeys = cookieSignatures(keyRing(settings, 'development identity provider cookies'));
+  const engine = createEngine(settings, idp, {
+    redirectUris,
+    cookieKeys,
+    signingKey: await loadSigningKey(store),
+    store,
+    pages,
+    now,
+  });
+  const levelOf = (person: DevelopmentPerson) =>
+    entitledLevel(developmentAccount(idp.url, person), entitlements, 'sign-in');
 
   const app = createHost({
     name: 'development-idp',
-    url,
+    url: idp.url,
     proxies: 0,
     logger,
     isReady,
     respondToError: errorResponse(pages),
   });
-  app.keys = options.cookieKeys;
+  app.keys = cookieKeys;
   app.use(pages.middleware);
-  app.use(signInRoutes(engine, options));
+  app.use(signInRoutes(engine, idp, { pages, levelOf }));
   app.use(compose(engine.middleware));
   return app;
 }

@@ -7,24 +7,24 @@ import {
   interactionPolicy,
 } from 'oidc-provider';
 import type { Pages } from '../pages/pages.ts';
+import type { DevelopmentPerson } from '../accounts/account.ts';
 import { requestContext } from '../http/request-context.ts';
+import { identityProviderSettings } from '../identity-providers/provider.ts';
 import type { CookieSignatures } from '../keys/cookie-signatures.ts';
+import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 import { storeAdapter } from './adapter.ts';
 import { renderEngineError } from './error-page.ts';
 
-/** `id` is the `sub` claim, and the value that the sign-in form posts. */
-export type Person = { id: string; name: string; email: string; groups: string[] };
+export type IdpSettings = NonNullable<Settings['developmentIdp']>;
 
 export type EngineOptions = {
-  /** The issuer, and the only host that the app answers for. */
-  url: string;
-  people: Person[];
-  client: { id: string; secret: string; redirectUris: string[] };
-  store: Store;
+  redirectUris: string[];
   cookieKeys: CookieSignatures;
-  pages: Pages;
   signingKey: JWK;
+  store: Store;
+  pages: Pages;
+  /** Seconds since the epoch. */
   now: () => number;
 };
 
@@ -59,20 +59,28 @@ const FEATURES = {
   userinfo: OFF,
 };
 
-export function createEngine(options: EngineOptions): Provider {
-  const engine = new Provider(options.url, configuration(options));
+export function createEngine(
+  settings: Settings,
+  idp: IdpSettings,
+  options: EngineOptions,
+): Provider {
+  const engine = new Provider(idp.url, configuration(settings, idp, options));
   engine.on('authorization.error', logFailure);
   engine.on('grant.error', logFailure);
   engine.on('server_error', logFailure);
   return engine;
 }
 
-function configuration(options: EngineOptions): Configuration {
+function configuration(
+  settings: Settings,
+  { people }: IdpSettings,
+  options: EngineOptions,
+): Configuration {
   return {
     adapter: (model: string) => storeAdapter(options.store, model, options.now),
     jwks: { keys: [options.signingKey] },
-    clients: [clientMetadata(options.client)],
-    findAccount: (_ctx, id) => findAccount(options.people, id),
+    clients: [clientMetadata(settings, options.redirectUris)],
+    findAccount: (_ctx, id) => findAccount(people, id),
     claims: CLAIMS_BY_SCOPE,
     scopes: SCOPES,
     // Put all claims into the ID token, because the authorization server does not request userinfo.
@@ -92,10 +100,11 @@ function configuration(options: EngineOptions): Configuration {
   };
 }
 
-function clientMetadata({ id, secret, redirectUris }: EngineOptions['client']) {
+function clientMetadata(settings: Settings, redirectUris: string[]) {
+  const [provider] = identityProviderSettings(settings);
   return {
-    client_id: id,
-    client_secret: secret,
+    client_id: String(provider?.clientId),
+    client_secret: String(provider?.clientSecret),
     redirect_uris: redirectUris,
     response_types: ['code' as const],
     grant_types: ['authorization_code'],
@@ -117,12 +126,12 @@ function cookies(keys: CookieSignatures): Configuration['cookies'] {
   };
 }
 
-async function findAccount(people: Person[], id: string) {
+async function findAccount(people: readonly DevelopmentPerson[], id: string) {
   const person = people.find((candidate) => candidate.id === id);
   return person && { accountId: person.id, claims: () => claimsOf(person) };
 }
 
-function claimsOf({ id, name, email, groups }: Person) {
+function claimsOf({ id, name, email, groups }: DevelopmentPerson) {
   return { sub: id, name, email, email_verified: true, groups };
 }
 

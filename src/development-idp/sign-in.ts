@@ -1,35 +1,35 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { type Provider, errors } from 'oidc-provider';
+import type { DevelopmentPerson } from '../accounts/account.ts';
 import { readForm } from '../http/body.ts';
 import { HttpError } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
 import type { Pages } from '../pages/pages.ts';
-import type { Person } from './engine.ts';
+import type { Level } from '../permission-level.ts';
+import type { IdpSettings } from './engine.ts';
 
-export type SignInOptions = {
-  url: string;
-  people: Person[];
-  /** Returns a level, or `nothing`. Shown on the page. */
-  levelOf: (person: Person) => string;
-  pages: Pages;
-};
+type SignInOptions = { pages: Pages; levelOf: (person: DevelopmentPerson) => Level | undefined };
 
 /** A page that lists the people. The selected person is signed in and has consented. */
-export function signInRoutes(engine: Provider, options: SignInOptions) {
+export function signInRoutes(
+  engine: Provider,
+  { url, people }: IdpSettings,
+  options: SignInOptions,
+) {
   const router = new Router({ sensitive: true, strict: true });
 
   router.get('/interaction/:uid', async (ctx) => {
     await requireInteraction(engine, ctx, ctx.params.uid);
-    await showPeople(ctx, options);
+    await showPeople(ctx, people, options);
   });
 
   router.post('/interaction/:uid', async (ctx) => {
-    requireSameOrigin(ctx, options.url);
+    requireSameOrigin(ctx, url);
     const interaction = await requireInteraction(engine, ctx, ctx.params.uid);
     const { person: id } = await readForm(ctx);
-    const person = options.people.find((candidate) => candidate.id === id);
-    if (!person) return showPeople(ctx, options, 400);
+    const person = people.find((candidate) => candidate.id === id);
+    if (!person) return showPeople(ctx, people, options, 400);
 
     await endOtherSession(engine, ctx, person);
     interaction.session = undefined;
@@ -42,14 +42,19 @@ export function signInRoutes(engine: Provider, options: SignInOptions) {
   return router.routes();
 }
 
-function showPeople(ctx: Koa.Context, options: SignInOptions, status = 200): Promise<void> {
-  const people = options.people.map((person) => ({
+function showPeople(
+  ctx: Koa.Context,
+  people: readonly DevelopmentPerson[],
+  { pages, levelOf }: SignInOptions,
+  status = 200,
+): Promise<void> {
+  const values = people.map((person) => ({
     id: person.id,
     name: person.name,
     email: person.email,
-    may: options.levelOf(person),
+    may: levelOf(person) ?? 'nothing',
   }));
-  return options.pages.render(ctx, 'development-sign-in', { action: ctx.path, people }, status);
+  return pages.render(ctx, 'development-sign-in', { action: ctx.path, people: values }, status);
 }
 
 /** Finds the interaction of the cookie, and requires the uid of the URL, which the engine ignores. */
@@ -78,7 +83,7 @@ function requireSameOrigin(ctx: Koa.Context, url: string): void {
 }
 
 /** Otherwise the engine shows its own page, which needs a script, to sign the other person out first. */
-async function endOtherSession(engine: Provider, ctx: Koa.Context, person: Person) {
+async function endOtherSession(engine: Provider, ctx: Koa.Context, person: DevelopmentPerson) {
   const session = await engine.Session.get(ctx);
   if (session.accountId && session.accountId !== person.id) await session.destroy();
 }

@@ -2,26 +2,29 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import * as oidc from 'openid-client';
 import { developmentIdp } from '../../src/development-idp/app.ts';
-import type { Person } from '../../src/development-idp/engine.ts';
+import type { DevelopmentPerson } from '../../src/accounts/account.ts';
+import { identityProviderSettings } from '../../src/identity-providers/provider.ts';
 import { openPages } from '../../src/pages/pages.ts';
-import { cookieSignatures } from '../../src/keys/cookie-signatures.ts';
-import { keyRing } from '../../src/keys/key-ring.ts';
 import { createLogger } from '../../src/observability/logger.ts';
+import type { Settings } from '../../src/settings/settings.ts';
 import { openStore } from '../../src/store/open.ts';
+import { DEVELOPMENT, load } from '../settings/settings-file.ts';
+
+const SECRET = 'the root secret of the identity provider tests';
 
 export const CLIENT = {
   id: 'gatehouse',
-  secret: 'a secret that only the authorization server knows',
+  secret: clientSecret(),
   redirectUri: 'http://127.0.0.1:4000/sign-in/callback',
 };
 
-export const ADA: Person = {
+export const ADA: DevelopmentPerson = {
   id: 'ada',
   name: 'Ada Lovelace',
   email: 'ada@example.com',
   groups: ['owners', 'staff'],
 };
-export const GRACE: Person = {
+export const GRACE: DevelopmentPerson = {
   id: 'grace',
   name: 'Grace Hopper',
   email: 'grace@example.com',
@@ -29,7 +32,12 @@ export const GRACE: Person = {
 };
 
 /** `dataDir` holds the store, and can be reused after a restart. */
-export type Place = { port: number; dataDir: string; people?: Person[]; production?: boolean };
+export type Place = {
+  port: number;
+  dataDir: string;
+  people?: DevelopmentPerson[];
+  production?: boolean;
+};
 
 export type RunningIdp = { url: string; stop(): Promise<void> };
 
@@ -42,25 +50,22 @@ export async function startIdp({
   const url = `http://127.0.0.1:${port}`;
   const store = await openStore(
     { kind: 'sqlite', file: 'store.sqlite' },
-    { secret: 'the root secret of these tests', dataDir },
+    { secret: SECRET, dataDir },
   );
-  const app = await developmentIdp({
-    url,
-    people,
-    client: { ...CLIENT, redirectUris: [CLIENT.redirectUri] },
+  const services = {
     store,
-    cookieKeys: cookieSignatures(
-      keyRing({ secret: 'the root secret of these tests' }, 'the cookies of these tests'),
-    ),
-    levelOf: ({ id }) => (id === 'ada' ? 'full' : 'operations'),
     pages: openPages({ productName: 'Gatehouse' }),
     logger: createLogger('silent'),
     isReady: () => store.ping(),
-    production,
-  }).catch(async (error: unknown) => {
-    await store.close();
-    throw error;
-  });
+    now: () => Math.floor(Date.now() / 1000),
+  };
+  const settings = { ...settingsOf(url, people), production };
+  const app = await developmentIdp(settings, services, [CLIENT.redirectUri]).catch(
+    async (error: unknown) => {
+      await store.close();
+      throw error;
+    },
+  );
   const server = createServer(app.callback());
   // Otherwise fetch would reuse a connection to a server that has restarted.
   server.maxRequestsPerSocket = 1;
@@ -74,6 +79,26 @@ export async function startIdp({
       await store.close();
     },
   };
+}
+
+function settingsOf(url: string, people: DevelopmentPerson[]): Settings {
+  return load(
+    {
+      ...DEVELOPMENT,
+      developmentIdp: { url, people },
+      entitlements: [
+        { match: { subject: 'ada' }, level: 'full' },
+        { match: { anyone: true }, level: 'operations' },
+      ],
+    },
+    { GATEHOUSE_SECRET: SECRET },
+  );
+}
+
+/** The secret that the settings derive from the root secret. */
+function clientSecret(): string {
+  const [provider] = identityProviderSettings(load(DEVELOPMENT, { GATEHOUSE_SECRET: SECRET }));
+  return String(provider?.clientSecret);
 }
 
 export function discoverIdp(
