@@ -4,7 +4,7 @@ import { type HttpError, respondWithJson } from '../http/errors.ts';
 import type { Pages } from '../pages/pages.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
 
-/** Renders a page on paths for people and JSON on endpoints, whatever `Accept` says there. */
+/** Renders a page on paths for people, and JSON on OAuth endpoints regardless of `Accept`. */
 export function respondToError(
   pages: Pages,
 ): (ctx: Koa.Context, error: HttpError) => Promise<void> {

@@ -45,7 +45,7 @@ export type GrantRecord = {
   grant: GrantPayload;
   code?: { payload: EnginePayload & { exp: number }; usedAt?: number };
   refresh?: RefreshState;
-  /** The last ID-JAG. Such a grant has no code and no refresh token. */
+  /** When the last ID-JAG renewed the grant. Such a grant has no code and no refresh token. */
   vouchedAt?: number;
   /** Revoked access tokens that have not expired: jti to exp. */
   revoked?: Record<string, number>;

@@ -133,7 +133,7 @@ const listedProvider = z
   .check(checkConflicts)
   .transform((given) => withDefaults(given, true));
 
-/** Issuers are unique, because responses and accounts are told apart by issuer. */
+/** Issuers are unique, because the issuer identifies responses and accounts. */
 export const identityProvidersSchema = z
   .array(listedProvider)
   .min(1)

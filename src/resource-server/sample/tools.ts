@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Level } from '../../permission-level.ts';
 import { CURRENCY, FIRST_DAY, LAST_DAY, PLANS, SITES, STATUSES, WEEKDAYS } from './dataset.ts';
 
-/** `run` returns all fields, whatever the caller's level: `redact` removes those above it. Throws ToolError for an unanswerable question. */
+/** `run` returns all fields regardless of the caller's level: `redact` removes those above it. Throws ToolError for an unanswerable question. */
 export type Tool<Input extends z.ZodObject = z.ZodObject> = {
   name: string;
   level: Level;
