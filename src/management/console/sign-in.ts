@@ -44,6 +44,7 @@ export function consoleSignIn(management: ManagementContext): ConsoleSignIn {
   const cookie: LoginCookie = {
     name: hostCookieName('gatehouse-console-sign-in', site),
     prefix: 'console',
+    // The uid is random, and `state` does not reveal it.
     signed: false,
   };
   const loginRequest = (
