@@ -73,7 +73,7 @@ onEachStore('Disabling an account', (system) => {
     expect(trip.some((path) => path.endsWith('/callback'))).to.equal(true);
   });
 
-  it('SES-07 an account whose enabling overrides in the future is told to retry and is not redirected in a loop', async () => {
+  it('SES-07 an account that was enabled by a clock ahead of ours gets a page to retry, and no redirect loop', async () => {
     const connector = await createConnector(system());
     const ada = await connect(system(), connector);
     advanceClock(30);

@@ -67,7 +67,7 @@ describe('The level that the consent page preselects', () => {
     });
   }
 
-  it('CON-20 is only a suggestion: the person may choose any level up to the connector’s', async () => {
+  it('CON-20 the preselected level is only a suggestion: the person may choose any level up to the connector’s', async () => {
     const connector = await createConnector(system(), {
       level: 'full',
       suggestedLevel: 'analytics',

@@ -44,7 +44,7 @@ describe('Mcp-Param-* headers', () => {
     ['{"rawJSON":"7"}', [], ['7', '{"rawJSON":"7"}', '[object Object]']],
     ['["7"]', [], ['7']],
   ] as const)
-    it(`UPS-06 the value ${json} matches only the header ${right.join(' or ') || 'nothing'}`, () => {
+    it(`UPS-06 the value ${json} matches ${right.length > 0 ? `only the header ${right.join(' or ')}` : 'no header'}`, () => {
       const { verified } = parameterHeaders();
       const call = callWith({ value: read(json) });
       const header = (text: string) => ({ 'mcp-param-value': text });
