@@ -24,7 +24,7 @@ function expectRefused({ status, body }: TokenResponse): void {
 }
 
 for (const { title, stay } of KINDS) {
-  onEachStore(`A code ${title}`, (system) => {
+  onEachStore(`An authorization code ${title}`, (system) => {
     const newCode = async () =>
       obtainCode(system(), await createConnector(system(), { maxUses: 1 }), { stay });
 
