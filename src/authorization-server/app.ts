@@ -6,18 +6,13 @@ import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
 import { limitRate } from '../http/rate-limits.ts';
-import { limitFailedAttempts } from '../http/failed-attempts.ts';
 import { requireNavigation } from '../http/fetch-metadata.ts';
 import { cookieSignatures } from '../keys/cookie-signatures.ts';
 import { keyRing } from '../keys/key-ring.ts';
 import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
 import { clientEndpoints } from './client-endpoints.ts';
-import {
-  pageInsteadOfRedirect,
-  pageInsteadOfScript,
-  renderErrorPage,
-} from './engine/authorization-errors.ts';
+import { pageInsteadOfRedirect, pageInsteadOfScript } from './engine/authorization-errors.ts';
 import {
   canonicalAuthorizationRequest,
   limitAuthorizationRequest,
@@ -48,25 +43,14 @@ export async function authorizationServer(
   services: Services,
   documentFetching?: DocumentFetching,
 ): Promise<AuthorizationServer> {
-  const { store, pages, logger, metrics, rateLimits, now } = services;
-  const { accountIds: accountKey, dpopNonces: nonceKey, signing: signingKeys } = services.keys;
+  const { store, pages, metrics, rateLimits, keys, now } = services;
+  const { signing: signingKeys } = keys;
   if (!signingKeys) throw new Error('the authorization server needs the signing keys');
   const cookieKeys = cookieSignatures(keyRing(settings, 'cookies'));
-  const engine = await openEngine({
-    settings,
-    store,
-    logger,
-    metrics,
-    cookieKeys,
+  const engine = await openEngine(settings, services, {
     signingKeys,
-    tokenKeys: keyRing(settings, 'codes and refresh tokens'),
-    renderError: renderErrorPage(pages),
-    accountKey,
-    nonceKey,
-    guardSecrets: limitFailedAttempts(rateLimits.wrongSecrets),
-    documentLimit: rateLimits.documents,
-    now,
-    ...(documentFetching ? { documentFetching } : {}),
+    cookieKeys,
+    documentFetching,
   });
   const app = createHost({
     ...services,
@@ -89,7 +73,7 @@ export async function authorizationServer(
       now,
       identityProviders: openIdentityProviders(settings, settings.authUrl + CALLBACK_PATH),
       isHttps: settings.authUrl.startsWith('https:'),
-      accountKey,
+      accountKey: keys.accountIds,
       accountLifetime: accountLifetime(settings),
       hasSharedCallback: true,
     },

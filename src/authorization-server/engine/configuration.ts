@@ -1,8 +1,6 @@
 // The configuration of oidc-provider: OAuth 2.1 for MCP clients, with every unused feature disabled.
-import type { KeyObject } from 'node:crypto';
-import type Koa from 'koa';
 import type { JWK } from 'jose';
-import type { Adapter, Configuration, ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
+import type { Adapter, Configuration, KoaContextWithOIDC } from 'oidc-provider';
 import type { Account } from '../../accounts/account.ts';
 import { highestLevelIn, LEVELS, OFFLINE_ACCESS } from '../../permission-level.ts';
 import { CLIENT_AUTH_METHODS, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
@@ -18,6 +16,10 @@ import { mapStoreErrors } from './errors.ts';
 import { registration } from './registration.ts';
 import type { resourceIndicators } from './resource-indicators.ts';
 import { DPOP_ALGORITHMS } from '../../dpop/proof.ts';
+import { grantLifetimes } from '../../grants/grant-lifetime.ts';
+import type { Services } from '../../services.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { renderErrorPage } from './authorization-errors.ts';
 import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
 
@@ -27,43 +29,34 @@ export type ConfigurationOptions = {
   adapter: (model: string) => Adapter;
   signingKeys: readonly JWK[];
   cookieKeys: CookieSignatures;
-  nonceKey: KeyObject;
-  /** Adds the `__Host-` and `__Secure-` cookie prefixes (RFC 6265bis section 4.1.3). */
-  isHttps: boolean;
   createTokenValue: GrantModels['createTokenValue'];
   resourceIndicators: ReturnType<typeof resourceIndicators>;
   introspection: ReturnType<typeof introspection>;
   readAccount: (id: string) => Promise<Account | undefined>;
-  preRegistered: readonly { id: string; name: string; redirectUris: string[]; secret?: string }[];
-  introspectionClients: readonly { id: string; secret: string }[];
-  /** The pre-registered clients that may use ID-JAG. */
-  idJagClients: ReadonlySet<string>;
-  /** In seconds. */
-  ttl: {
-    accessToken: number;
-    refreshTokenIdle: number;
-    refreshTokenAbsolute: number;
-    session: number;
-    code: number;
-    interaction: number;
-  };
-  renderError: (ctx: Koa.Context, out: ErrorOut, error: Error) => Promise<void>;
 };
 
+/** Lifetime of the sign-in step and of the consent step. */
+const INTERACTION_SECONDS = 900;
 const GRANT_TYPES = ['authorization_code', 'refresh_token'];
 
 export const COOKIE = { signed: true, httpOnly: true, sameSite: 'lax', overwrite: true } as const;
 
-export function configuration(options: ConfigurationOptions): Configuration {
-  const { ttl, createTokenValue, documents } = options;
+export function configuration(
+  settings: Settings,
+  { pages, keys }: Services,
+  options: ConfigurationOptions,
+): Configuration {
+  const { createTokenValue, documents } = options;
+  const { lifetimes, authorization } = settings;
+  const idJagClients = new Set(authorization.trustedIssuers.flatMap(({ clients }) => clients));
   return {
     adapter: options.adapter,
     jwks: { keys: options.signingKeys as NonNullable<Configuration['jwks']>['keys'] },
     clients: [
-      ...options.preRegistered.map((client) =>
-        preRegisteredClient(client, options.idJagClients.has(client.id)),
+      ...settings.clients.preRegistered.map((client) =>
+        preRegisteredClient(client, idJagClients.has(client.id)),
       ),
-      ...options.introspectionClients.map(resourceServerClient),
+      ...authorization.introspectionClients.map(resourceServerClient),
     ],
     clientDefaults: {
       id_token_signed_response_alg: SIGNING_ALGORITHM,
@@ -82,7 +75,7 @@ export function configuration(options: ConfigurationOptions): Configuration {
     routes: ENDPOINTS,
     cookies: {
       keys: options.cookieKeys,
-      names: cookieNames(options.isHttps),
+      names: cookieNames(settings.authUrl.startsWith('https:')),
       long: COOKIE,
       short: COOKIE,
     },
@@ -102,10 +95,10 @@ export function configuration(options: ConfigurationOptions): Configuration {
         ) => client.clientId === token.clientId,
       },
       introspection: options.introspection,
-      dPoP: dpopFeature(options.nonceKey),
+      dPoP: dpopFeature(keys.dpopNonces),
     } as Configuration['features'],
     interactions: {
-      policy: interactionPrompts(ttl.session),
+      policy: interactionPrompts(lifetimes.session),
       url: (_ctx, interaction) => `/interaction/${interaction.uid}`,
     },
     findAccount: mapStoreErrors(async (_ctx: unknown, id: string) => {
@@ -130,14 +123,18 @@ export function configuration(options: ConfigurationOptions): Configuration {
     }),
     formats: { customizers: { jwt: setScopeAndConnector } },
     ttl: {
-      AccessToken: (ctx) => accessTokenTtl(ctx, ttl.accessToken),
-      AuthorizationCode: ttlThatSetsValue('AuthorizationCode', ttl.code, createTokenValue),
-      RefreshToken: ttlThatSetsValue('RefreshToken', ttl.refreshTokenIdle, createTokenValue),
-      Grant: ttl.refreshTokenAbsolute,
-      Session: ttl.session,
-      Interaction: ttl.interaction,
+      AccessToken: (ctx) => accessTokenTtl(ctx, lifetimes.accessToken),
+      AuthorizationCode: ttlThatSetsValue(
+        'AuthorizationCode',
+        grantLifetimes(lifetimes).code,
+        createTokenValue,
+      ),
+      RefreshToken: ttlThatSetsValue('RefreshToken', lifetimes.refreshTokenIdle, createTokenValue),
+      Grant: lifetimes.refreshTokenAbsolute,
+      Session: lifetimes.session,
+      Interaction: INTERACTION_SECONDS,
     },
-    renderError: options.renderError,
+    renderError: renderErrorPage(pages),
   } as Configuration;
 }
 
@@ -148,7 +145,10 @@ const SWITCHED_OFF = {
   userinfo: { enabled: false },
 };
 
-/** The session cookie has the path `/`, the others the paths of their interaction. */
+/**
+ * HTTPS adds the prefixes `__Host-` and `__Secure-` (RFC 6265bis section 4.1.3). The session cookie has the path `/`, the others the paths of
+ * their interaction.
+ */
 function cookieNames(isHttps: boolean) {
   const [host, secure] = isHttps ? ['__Host-', '__Secure-'] : ['', ''];
   return {
@@ -159,7 +159,7 @@ function cookieNames(isHttps: boolean) {
 }
 
 function preRegisteredClient(
-  { id, name, redirectUris, secret }: ConfigurationOptions['preRegistered'][number],
+  { id, name, redirectUris, secret }: Settings['clients']['preRegistered'][number],
   allowsIdJag: boolean,
 ) {
   return {
@@ -178,7 +178,7 @@ function preRegisteredClient(
 function resourceServerClient({
   id,
   secret,
-}: ConfigurationOptions['introspectionClients'][number]) {
+}: Settings['authorization']['introspectionClients'][number]) {
   return {
     client_id: id,
     client_secret: secretDigest(secret),

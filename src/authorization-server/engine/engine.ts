@@ -2,24 +2,21 @@
 import { type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose';
 import type Koa from 'koa';
 import compose from 'koa-compose';
-import { Provider, type ErrorOut } from 'oidc-provider';
-import type { KeyObject } from 'node:crypto';
-import type { Logger } from 'pino';
+import { Provider } from 'oidc-provider';
 import { accountLifetime } from '../../accounts/account.ts';
 import { ACCOUNTS_CHANNEL, findAccount } from '../../accounts/accounts.ts';
 import { entitledLevel } from '../../accounts/entitlement.ts';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
 import { openUseRecorder } from '../../connectors/use-recorder.ts';
 import { grantLifetimes, type Lifetimes } from '../../grants/grant-lifetime.ts';
-import type { RateLimit } from '../../http/rate-limits.ts';
-import type { AttemptLimiter } from '../../http/failed-attempts.ts';
+import { limitFailedAttempts } from '../../http/failed-attempts.ts';
 import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
-import { SIGNING_ALGORITHM, signingKey, type SigningKeyRing } from '../../keys/signing-keys.ts';
-import type { Metrics } from '../../observability/metrics.ts';
+import { keyRing } from '../../keys/key-ring.ts';
+import { SIGNING_ALGORITHM, type SigningKeyRing } from '../../keys/signing-keys.ts';
 import { OFFLINE_ACCESS } from '../../permission-level.ts';
+import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
-import type { Store } from '../../store/store.ts';
 import { ENDPOINTS } from '../metadata.ts';
 import { createAdapter } from './adapter.ts';
 import {
@@ -44,21 +41,9 @@ import {
 } from './resource-indicators.ts';
 
 export type EngineOptions = {
-  settings: Settings;
-  store: Store;
-  logger: Logger;
-  metrics: Metrics;
-  cookieKeys: CookieSignatures;
-  tokenKeys: readonly KeyObject[];
-  accountKey: KeyObject;
-  /** Makes nonces for DPoP proofs. */
-  nonceKey: KeyObject;
   signingKeys: SigningKeyRing;
-  renderError: (ctx: Koa.Context, out: ErrorOut, error: Error) => Promise<void>;
-  guardSecrets: AttemptLimiter;
-  documentLimit: RateLimit;
-  now: () => number;
-  documentFetching?: DocumentFetching;
+  cookieKeys: CookieSignatures;
+  documentFetching: DocumentFetching | undefined;
 };
 
 export type Engine = {
@@ -72,15 +57,17 @@ export type Engine = {
   close: () => Promise<void>;
 };
 
-/** Lifetime of the sign-in step and of the consent step. */
-const INTERACTION_SECONDS = 900;
 const CACHE_SECONDS = 10;
 
-export async function openEngine(options: EngineOptions): Promise<Engine> {
-  const { settings, store, logger, metrics, signingKeys, now } = options;
+export async function openEngine(
+  settings: Settings,
+  services: Services,
+  { signingKeys, cookieKeys, documentFetching }: EngineOptions,
+): Promise<Engine> {
+  const { store, logger, metrics, rateLimits, keys, now } = services;
   const lifetimes = grantLifetimes(settings.lifetimes);
-  const policy = await tokenPolicy(options);
-  const network = { ...INTERNET, ...options.documentFetching?.network };
+  const policy = await tokenPolicy(settings, services);
+  const network = { ...INTERNET, ...documentFetching?.network };
   await requireAddressGuard(network);
   const copies = documentCopies(store, settings.lifetimes, now);
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
@@ -90,7 +77,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   );
   const grants = grantModels({
     store,
-    tokenKeys: options.tokenKeys,
+    tokenKeys: keyRing(settings, 'codes and refresh tokens'),
     lifetimes,
     now,
     validateTokenRequest: (ctx, granted) => validateTokenRequest(policy, ctx, granted),
@@ -108,8 +95,8 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     pinned: settings.clients.metadataDocuments,
     hosts: settings.clients.metadataDocumentHosts,
     network,
-    limits: { ...FETCH_LIMITS, ...options.documentFetching?.limits },
-    rateLimit: options.documentLimit,
+    limits: { ...FETCH_LIMITS, ...documentFetching?.limits },
+    rateLimit: rateLimits.documents,
     now,
   });
   const addIdJag = idJagGrantType({
@@ -120,42 +107,34 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     now,
     authUrl: settings.authUrl,
     tokenEndpoint: settings.authUrl + ENDPOINTS.token,
-    nonceKey: options.nonceKey,
+    nonceKey: keys.dpopNonces,
     issuers: settings.authorization.trustedIssuers,
-    accountKey: options.accountKey,
+    accountKey: keys.accountIds,
     accountLifetime: accountLifetime(settings),
     lifetimes,
     grantLifetime: settings.lifetimes.refreshTokenAbsolute,
   });
-  const resources = resourceIndicators(policy, () => signingKey(signingKeys.all(), now()).jwk.kid);
+  const resources = resourceIndicators(policy, () => signingKeys.current().jwk.kid);
+  const guardSecrets = limitFailedAttempts(rateLimits.wrongSecrets);
   const adapter = createAdapter(store, grants.models, clients);
   const makeProvider = () => {
     const provider = new Provider(
       settings.authUrl,
-      configuration({
+      configuration(settings, services, {
         redirectPolicy,
         adapter,
         signingKeys: signingKeys.all().map(({ jwk }) => jwk),
         documents,
-        preRegistered: settings.clients.preRegistered,
-        introspectionClients: settings.authorization.introspectionClients,
         introspection: introspection(policy, settings.authorization.introspectionClients),
-        cookieKeys: options.cookieKeys,
-        nonceKey: options.nonceKey,
-        isHttps: settings.authUrl.startsWith('https:'),
+        cookieKeys,
         createTokenValue: grants.createTokenValue,
         resourceIndicators: resources,
-        idJagClients: new Set(
-          settings.authorization.trustedIssuers.flatMap(({ clients: ids }) => ids),
-        ),
         readAccount: policy.readAccount,
-        ttl: { ...settings.lifetimes, code: lifetimes.code, interaction: INTERACTION_SECONDS },
-        renderError: options.renderError,
       }),
     );
     addIdJag(provider, resources.getResourceServerInfo);
     presentJwtsAsOpaque(provider);
-    compareByDigest(provider, options.guardSecrets);
+    compareByDigest(provider, guardSecrets);
     logRefusals(provider, logger);
     return { provider, middleware: compose(provider.middleware) as Koa.Middleware };
   };
@@ -175,7 +154,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
 }
 
 /** Caches connectors and accounts briefly, because every refresh needs both. */
-async function tokenPolicy({ settings, store, now }: EngineOptions): Promise<TokenPolicy> {
+async function tokenPolicy(settings: Settings, { store, now }: Services): Promise<TokenPolicy> {
   const freshness = { freshFor: CACHE_SECONDS, staleIfErrorFor: CACHE_SECONDS, now };
   const connectors = cachedReader((id) => findConnector(store, id), freshness);
   const accounts = cachedReader((id) => findAccount(store, id), freshness);
