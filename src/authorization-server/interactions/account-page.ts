@@ -1,10 +1,13 @@
 // The account page: lists a person's connected apps; lowers a level, disconnects apps and signs out.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
+import type { Account } from '../../accounts/account.ts';
+import type { Connection } from '../../connections/connection.ts';
 import {
   endConnection,
   endConnections,
   findConnection,
+  listConnections,
   narrowConnection,
 } from '../../connections/connections.ts';
 import { readForm } from '../../http/body.ts';
@@ -13,7 +16,9 @@ import { createFormToken, requireFormToken } from '../../http/form-tokens.ts';
 import { limitRate } from '../../http/rate-limits.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { requireNavigation } from '../../http/fetch-metadata.ts';
-import { isLevel } from '../../permission-level.ts';
+import type { ViewValues } from '../../pages/pages.ts';
+import { isLevel, levelsUpTo } from '../../permission-level.ts';
+import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
 import {
   ACCOUNT_PATH,
   accountFormContext,
@@ -25,7 +30,7 @@ import {
   startAccountSignIn,
   startAccountSignInAt,
 } from './account-session.ts';
-import { accountPageValues } from './account-page-values.ts';
+import { accountValues } from './consent.ts';
 import { type InteractionContext, requireSameOrigin } from './interaction.ts';
 
 const SIGNED_OUT_PATH = `${ACCOUNT_PATH}/signed-out`;
@@ -136,4 +141,65 @@ async function requireOwnConnection(
   const connection = await findConnection(context.settings, context.services, grant);
   if (connection?.account.id === account.id) return connection;
   throw new HttpError(404, 'not_found', 'you have no connection with this id');
+}
+
+type Values = ViewValues['connected-apps'];
+
+const DONE = ['disconnected', 'disconnected-all', 'lowered'] as const;
+const MAX_ACTIVITY = 50;
+
+async function accountPageValues(
+  { settings, services, site }: InteractionContext,
+  account: Account,
+  { action, token, done }: { action: string; token: string; done: unknown },
+): Promise<Values> {
+  const found = await Array.fromAsync(listConnections(settings, services, { account: account.id }));
+  const newestFirst = found.map(({ connection }) => connection).toReversed();
+  const outcome = DONE.find((known) => known === done);
+  return {
+    action,
+    token,
+    account: accountValues(site.identityProviders, account),
+    apps: newestFirst.filter(isConnected).map(appValues),
+    activity: newestFirst
+      .filter(({ state }) => state === 'ended')
+      .toSorted((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0))
+      .slice(0, MAX_ACTIVITY)
+      .map(activityValues),
+    ...(outcome ? { done: outcome } : {}),
+  };
+}
+
+function isConnected({ state }: Connection): boolean {
+  return state === 'active' || state === 'refused';
+}
+
+function appValues(connection: Connection): Values['apps'][number] {
+  const { id, client, connector, level, createdAt, lastUsedAt, expiresAt, reason } = connection;
+  return {
+    grant: id,
+    client: clientValues(connection),
+    destination: client.redirectHost,
+    connector: connector.name ?? connector.id,
+    level: level ?? 'analytics',
+    lower: levelsUpTo(level ?? 'analytics').slice(0, -1),
+    since: createdAt,
+    lastUsed: lastUsedAt ?? createdAt,
+    until: expiresAt ?? createdAt,
+    ...(reason ? { reason } : {}),
+  };
+}
+
+function activityValues(connection: Connection): Values['activity'][number] {
+  const { connector, endedAt, reason = 'revoked_by_administrator' } = connection;
+  return {
+    client: clientValues(connection),
+    connector: connector.name ?? connector.id,
+    reason,
+    ...(endedAt === undefined ? {} : { at: endedAt }),
+  };
+}
+
+function clientValues({ client: { id, name } }: Connection): Values['apps'][number]['client'] {
+  return { name, ...(isIdentifiedByHost(id) ? { host: new URL(id).host } : {}) };
 }
