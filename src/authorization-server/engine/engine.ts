@@ -3,7 +3,6 @@ import { type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose';
 import type Koa from 'koa';
 import compose from 'koa-compose';
 import { Provider } from 'oidc-provider';
-import { accountLifetime } from '../../accounts/account.ts';
 import { ACCOUNTS_CHANNEL, findAccount } from '../../accounts/accounts.ts';
 import { entitledLevel } from '../../accounts/entitlement.ts';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
@@ -17,7 +16,6 @@ import { OFFLINE_ACCESS } from '../../permission-level.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
-import { ENDPOINTS } from '../metadata.ts';
 import { createAdapter } from './adapter.ts';
 import {
   clientMetadataDocuments,
@@ -64,7 +62,7 @@ export async function openEngine(
   services: Services,
   { signingKeys, cookieKeys, documentFetching }: EngineOptions,
 ): Promise<Engine> {
-  const { store, logger, metrics, rateLimits, keys, now } = services;
+  const { store, logger, metrics, rateLimits, now } = services;
   const lifetimes = grantLifetimes(settings.lifetimes);
   const policy = await tokenPolicy(settings, services);
   const network = { ...INTERNET, ...documentFetching?.network };
@@ -99,21 +97,7 @@ export async function openEngine(
     rateLimit: rateLimits.documents,
     now,
   });
-  const addIdJag = idJagGrantType({
-    store,
-    metrics,
-    policy,
-    uses,
-    now,
-    authUrl: settings.authUrl,
-    tokenEndpoint: settings.authUrl + ENDPOINTS.token,
-    nonceKey: keys.dpopNonces,
-    issuers: settings.authorization.trustedIssuers,
-    accountKey: keys.accountIds,
-    accountLifetime: accountLifetime(settings),
-    lifetimes,
-    grantLifetime: settings.lifetimes.refreshTokenAbsolute,
-  });
+  const addIdJag = idJagGrantType({ settings, services, policy, uses });
   const resources = resourceIndicators(policy, () => signingKeys.current().jwk.kid);
   const guardSecrets = limitFailedAttempts(rateLimits.wrongSecrets);
   const adapter = createAdapter(store, grants.models, clients);

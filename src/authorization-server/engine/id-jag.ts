@@ -1,5 +1,5 @@
 // Enterprise-managed authorization (ID-JAG): exchanges a trusted issuer's assertion about a person for an access token (RFC 7523).
-import { createHash, type KeyObject } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import {
   compactVerify,
   createLocalJWKSet,
@@ -19,25 +19,33 @@ import {
 import {
   type Account,
   accountIdOf,
+  accountLifetime,
   isValidSince,
   type AssertedIdentity,
   withAssertion,
 } from '../../accounts/account.ts';
 import { findAccount, saveAssertedAccount } from '../../accounts/accounts.ts';
-import { type AuditServices, recordAudit } from '../../audit/audit.ts';
+import { recordAudit } from '../../audit/audit.ts';
 import { revokedSince } from '../../clients/clients.ts';
 import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
 import { acquireUse } from '../../connectors/connectors.ts';
 import type { UseRecorder } from '../../connectors/use-recorder.ts';
-import { isActive, type Lifetimes, redemptionDeadline } from '../../grants/grant-lifetime.ts';
+import {
+  grantLifetimes,
+  isActive,
+  type Lifetimes,
+  redemptionDeadline,
+} from '../../grants/grant-lifetime.ts';
 import type { ClientSnapshot, GrantRecord } from '../../grants/grant-record.ts';
 import { endGrant, isGrantActive, updateGrant } from '../../grants/grants.ts';
 import { isKeySetError } from '../../keys/remote-keys.ts';
 import { highestLevelIn, type Level, levelsUpTo, lowest } from '../../permission-level.ts';
 import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
 import { KEEP, type Store } from '../../store/store.ts';
-import { JWT_BEARER } from '../metadata.ts';
-import { dpopVerifier, type DpopVerifierOptions, type VerifiedProof } from './dpop.ts';
+import type { Services } from '../../services.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { ENDPOINTS, JWT_BEARER } from '../metadata.ts';
+import { dpopVerifier, type VerifiedProof } from './dpop.ts';
 import { mapStoreErrors, temporarilyUnavailable } from './errors.ts';
 import {
   ALGORITHMS,
@@ -46,22 +54,17 @@ import {
   idJagError,
   validateClaims,
 } from './id-jag-validation.ts';
-import { createGrant, type NewGrantOptions } from './grant-models.ts';
+import { createGrant } from './grant-models.ts';
 import { fetchFromProvider } from '../../identity-providers/fetch.ts';
 import { redirectDestination } from './redirect-uris.ts';
 import type { TokenPolicy } from './resource-indicators.ts';
 
-export type IdJagOptions = NewGrantOptions &
-  AuditServices &
-  DpopVerifierOptions & {
-    authUrl: string;
-    issuers: readonly TrustedIssuer[];
-    policy: TokenPolicy;
-    uses: UseRecorder;
-    accountKey: KeyObject;
-    /** In seconds. */
-    accountLifetime: number;
-  };
+export type IdJagContext = {
+  settings: Settings;
+  services: Services;
+  policy: TokenPolicy;
+  uses: UseRecorder;
+};
 
 type Parameters = { assertion?: string; scope?: string; resource?: string | string[] };
 type Context = TokenEndpointGrantContext<Parameters>;
@@ -73,18 +76,26 @@ const KEYS_COOLDOWN_MS = 10_000;
 const KEYS_TIMEOUT_MS = 5000;
 
 /** Call once: the result caches the issuers' keys. It registers the grant type with a provider, if there are issuers. */
-export function idJagGrantType(options: IdJagOptions) {
-  const issuers = options.issuers.map((issuer) => ({ issuer, isSigned: signatureCheck(issuer) }));
-  const verifyProof = dpopVerifier(options);
+export function idJagGrantType(context: IdJagContext) {
+  const issuers = context.settings.authorization.trustedIssuers.map((issuer) => ({
+    issuer,
+    isSigned: signatureCheck(issuer),
+  }));
+  const verifyProof = dpopVerifier({
+    store: context.services.store,
+    now: context.services.now,
+    nonceKey: context.services.keys.dpopNonces,
+    tokenEndpoint: context.settings.authUrl + ENDPOINTS.token,
+  });
   return (provider: Provider, describeResource: DescribeResource): void => {
     if (issuers.length === 0) return;
     const exchange = mapStoreErrors(async (ctx: Context) => {
       const { assertion } = ctx.oidc.params;
       if (!assertion) throw new errors.InvalidRequest('missing required parameter: assertion');
       const proof = await verifyProof(ctx);
-      const jag = await validateAssertion(options, issuers, ctx, assertion);
+      const jag = await validateAssertion(context, issuers, ctx, assertion);
       await proof?.consume();
-      await issueToken(ctx, describeResource, await authorize(options, ctx, jag), proof);
+      await issueToken(ctx, describeResource, await authorize(context, ctx, jag), proof);
     });
     provider.registerGrantType<Parameters>(
       JWT_BEARER,
@@ -118,7 +129,7 @@ function signatureCheck({ jwksUri, jwks }: TrustedIssuer): SignatureCheck {
 }
 
 async function validateAssertion(
-  { authUrl, policy, now }: IdJagOptions,
+  { settings: { authUrl }, services: { now }, policy }: IdJagContext,
   issuers: readonly IssuerWithKeys[],
   { oidc }: Context,
   assertion: string,
@@ -152,8 +163,9 @@ function decode(assertion: string) {
 type Authorized = { grantId: string; resource: string; level: Level };
 
 /** Checks everything before the first write. The assertion is consumed last, so that a client may retry a failed request. */
-async function authorize(options: IdJagOptions, ctx: Context, jag: IdJag): Promise<Authorized> {
-  const { store, policy, now } = options;
+async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promise<Authorized> {
+  const { policy } = context;
+  const { store, keys, now } = context.services;
   const { client, params } = ctx.oidc;
   const usedKey = `assertion:${jag.person.issuer}\n${jag.id}`;
   const [connector, revoked, usedBefore] = await Promise.all([
@@ -167,11 +179,11 @@ async function authorize(options: IdJagOptions, ctx: Context, jag: IdJag): Promi
   if (!isUsable(connector, now())) throw idJagError('connector_over');
   const identity = {
     ...jag.person,
-    id: accountIdOf(options.accountKey, jag.person.issuer, jag.person.subject),
+    id: accountIdOf(keys.accountIds, jag.person.issuer, jag.person.subject),
   };
-  const account = await entitledAccount(options, jag, identity);
+  const account = await entitledAccount(context, jag, identity);
   const level = lowest(connector.level, account.entitled, jag.level ?? 'full');
-  const grantId = await findOrCreateGrant(options, {
+  const grantId = await findOrCreateGrant(context, {
     account,
     connector,
     level,
@@ -179,7 +191,7 @@ async function authorize(options: IdJagOptions, ctx: Context, jag: IdJag): Promi
     client: clientSnapshot(client),
     assertion: [jag.person.issuer, jag.id, jag.issuedAt],
   });
-  await saveAccount(options, identity);
+  await saveAccount(context, identity);
   if (!(await store.add(usedKey, { at: Math.floor(now()) }, jag.expiresAt - now())))
     throw idJagError('replayed');
   const requested = highestLevelIn(params.scope);
@@ -199,7 +211,7 @@ type IdentityWithId = AssertedIdentity & { id: string };
 
 /** Returns the account with the asserted identity and the level that the entitlements give it. Writes nothing. */
 async function entitledAccount(
-  { store, policy, now }: IdJagOptions,
+  { services: { store, now }, policy }: IdJagContext,
   { issuedAt }: IdJag,
   identity: IdentityWithId,
 ): Promise<Account & { entitled: Level }> {
@@ -212,10 +224,13 @@ async function entitledAccount(
 }
 
 async function saveAccount(
-  { store, policy, accountLifetime, now }: IdJagOptions,
+  { settings, services: { store, now }, policy }: IdJagContext,
   identity: IdentityWithId,
 ): Promise<void> {
-  const account = await saveAssertedAccount(store, identity, { now: now(), ttl: accountLifetime });
+  const account = await saveAssertedAccount(store, identity, {
+    now: now(),
+    ttl: accountLifetime(settings),
+  });
   // The token is issued by the stored account, which an administrator may have changed meanwhile.
   await policy.refreshAccount(account.id);
 }
@@ -231,8 +246,9 @@ type GrantRequest = {
 };
 
 /** Renews the active grant, or creates one and reserves a use. Returns its id. Rejects if no use is left or the client was revoked. */
-async function findOrCreateGrant(options: IdJagOptions, request: GrantRequest): Promise<string> {
-  const { store, lifetimes, now } = options;
+async function findOrCreateGrant(context: IdJagContext, request: GrantRequest): Promise<string> {
+  const { store, now } = context.services;
+  const lifetimes = grantLifetimes(context.settings.lifetimes);
   const { account, client, connector, level } = request;
   const key = { account: account.id, client: client.id, connector: connector.id, level };
   const moment = now();
@@ -244,15 +260,18 @@ async function findOrCreateGrant(options: IdJagOptions, request: GrantRequest): 
     ({ createdAt, grant }) => isValidSince(account, createdAt) && grant.exp > lastMoment,
     { lifetimes, now: moment },
   );
-  return renewed ?? createIdJagGrant(options, key, request);
+  return renewed ?? createIdJagGrant(context, key, request);
 }
 
 async function createIdJagGrant(
-  options: IdJagOptions,
+  context: IdJagContext,
   key: IdJagGrantKey,
   { account, client, connector, resource, level, assertion }: GrantRequest,
 ): Promise<string> {
-  const { store, lifetimes, grantLifetime, uses, now } = options;
+  const { settings, services, uses } = context;
+  const { store, now } = services;
+  const lifetimes = grantLifetimes(settings.lifetimes);
+  const grantLifetime = settings.lifetimes.refreshTokenAbsolute;
   const grantId = idJagGrantId(key, assertion);
   const holder = redeemerOf(account.id, client.id);
   const reservation = { grantId, holder, reservedUntil: now() + redemptionDeadline(lifetimes) };
@@ -261,7 +280,7 @@ async function createIdJagGrant(
     throw idJagError('used_up');
   const scopes = levelsUpTo(level);
   const grant = { account, client, connector, resource, scopes, vouchedAt: now() };
-  const isNew = await createGrant(options, grantId, grant);
+  const isNew = await createGrant({ store, now, lifetimes, grantLifetime }, grantId, grant);
   // A concurrent revocation of the client may have listed its grants before this grant existed.
   if ((await revokedSince(store, client.id)) !== undefined) {
     await endGrant(store, grantId, 'client_revoked', now());
@@ -271,7 +290,7 @@ async function createIdJagGrant(
   if (!isNew) return grantId;
   uses.record(connector.id, { holder, grantId });
   // There is no consent, so this is the only audit event of the grant.
-  await recordAudit(options, {
+  await recordAudit(services, {
     event: 'grant_vouched',
     account: account.id,
     clientId: client.id,
