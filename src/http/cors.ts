@@ -1,4 +1,5 @@
 import type Koa from 'koa';
+import { HttpError } from './errors.ts';
 
 /** Request headers of MCP clients. */
 export const ALLOWED_HEADERS =
@@ -6,6 +7,9 @@ export const ALLOWED_HEADERS =
 /** Response headers that MCP clients read. */
 export const EXPOSED_HEADERS =
   'WWW-Authenticate, DPoP-Nonce, Retry-After, Mcp-Session-Id, MCP-Protocol-Version';
+
+const LOOPBACK_ORIGIN = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/;
+const PARAMETER_HEADER = /^mcp-param-[\w!#$%&'*+.^`|~-]+$/i;
 
 /** Allows every origin, without credentials (Fetch standard section 3.3), and responds to preflight requests. */
 export function allowAnyOrigin(methods: string): Koa.Middleware {
@@ -18,4 +22,35 @@ export function allowAnyOrigin(methods: string): Koa.Middleware {
     ctx.set('Access-Control-Max-Age', '3600');
     ctx.status = 204;
   };
+}
+
+export type OriginPolicy = { allowed: ReadonlySet<string>; allowLoopback: boolean };
+
+/** Rejects other web origins, against DNS rebinding (MCP, Streamable HTTP), and answers preflights. Clients that are not browsers send no `Origin`. */
+export function requireAllowedOrigin({ allowed, allowLoopback }: OriginPolicy): Koa.Middleware {
+  return function allowedOrigin(ctx, next) {
+    const { origin } = ctx.req.headers;
+    ctx.set('Vary', 'Origin');
+    ctx.set('Access-Control-Expose-Headers', EXPOSED_HEADERS);
+    if (origin === undefined) return next();
+    if (!allowed.has(origin) && !(allowLoopback && LOOPBACK_ORIGIN.test(origin))) {
+      throw new HttpError(403, 'forbidden_origin', 'calls from this web origin are not allowed');
+    }
+    ctx.set('Access-Control-Allow-Origin', origin);
+    if (ctx.method !== 'OPTIONS' || !ctx.get('Access-Control-Request-Method')) return next();
+    ctx.set('Access-Control-Allow-Methods', 'GET, POST, DELETE');
+    ctx.set(
+      'Access-Control-Allow-Headers',
+      [ALLOWED_HEADERS, ...parameterHeadersOf(ctx)].join(', '),
+    );
+    ctx.set('Access-Control-Max-Age', '3600');
+    ctx.status = 204;
+    return undefined;
+  };
+}
+
+/** Tools declare these headers (MCP 2026-07-28, SEP-2243), so no fixed list has them all. */
+function parameterHeadersOf(ctx: Koa.Context): string[] {
+  const names = ctx.get('Access-Control-Request-Headers').split(',');
+  return names.map((name) => name.trim()).filter((name) => PARAMETER_HEADER.test(name));
 }

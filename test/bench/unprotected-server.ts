@@ -2,7 +2,7 @@
 import { Router } from '@koa/router';
 import { createHost } from '../../src/http/host.ts';
 import { createLogger } from '../../src/observability/logger.ts';
-import { requireAllowedOrigin } from '../../src/resource-server/allowed-origins.ts';
+import { requireAllowedOrigin } from '../../src/http/cors.ts';
 import { readBody, respondWithJsonRpcError } from '../../src/resource-server/json-rpc.ts';
 import type { Caller } from '../../src/resource-server/authenticate.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';

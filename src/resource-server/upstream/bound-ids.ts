@@ -5,8 +5,7 @@ import type { KeyRing } from '../../keys/key-ring.ts';
 import { isAtLeast, type Level, levelsUpTo } from '../../permission-level.ts';
 import type { Store } from '../../store/store.ts';
 import type { Caller } from '../authenticate.ts';
-import { membersOf } from '../json-rpc.ts';
-import type { Message } from './messages.ts';
+import { membersOf, type Message } from '../json-rpc.ts';
 
 // Session ids, event ids and request states: the client gets the id with a MAC, and nothing is stored
 

@@ -3,10 +3,17 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { LRUCache } from 'lru-cache';
 import { HttpError } from '../../http/errors.ts';
 import { type Caller, presentedToken } from '../authenticate.ts';
-import { isObject, membersOf, plainValues } from '../json-rpc.ts';
+import {
+  hasSubject,
+  isObject,
+  isRequest,
+  membersOf,
+  type Message,
+  plainValues,
+  subjectOf,
+} from '../json-rpc.ts';
 import type { IdBinder } from './bound-ids.ts';
 import { CALLER_HEADER } from './caller-header.ts';
-import { hasSubject, isRequest, type Message, subjectOf } from './messages.ts';
 
 const FORWARDED = /^(accept|mcp-protocol-version|mcp-method|mcp-name)$/;
 const REVISION = /^\d{4}-\d{2}-\d{2}$/;

@@ -3,16 +3,17 @@ import { type Level, LEVELS } from '../../permission-level.ts';
 import type { UpstreamSettings } from '../../settings/schema.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize, denialText, type RequiredLevel } from '../authorize.ts';
-import { isObject, membersOf } from '../json-rpc.ts';
-import { type IdBinder, isOwnTask, requestStateOf, tasksNamedIn } from './bound-ids.ts';
 import {
   errorResponse,
   INVALID_PARAMS,
+  isObject,
   isRequest,
+  membersOf,
   type Message,
   SERVER_ERROR,
   toolErrorResponse,
-} from './messages.ts';
+} from '../json-rpc.ts';
+import { type IdBinder, isOwnTask, requestStateOf, tasksNamedIn } from './bound-ids.ts';
 
 export type LevelRules = {
   tools: ReadonlyMap<string, Level>;

@@ -21,7 +21,20 @@ import {
 import type { Caller } from '../authenticate.ts';
 import { highestRequired } from '../authorize.ts';
 import { type AuditCall, AUDIT_FAILED, callAuditor } from '../call-audit.ts';
-import { plainValues } from '../json-rpc.ts';
+import {
+  errorResponse,
+  INTERNAL_ERROR,
+  isRequest,
+  isSubscription,
+  type Message,
+  type MessageId,
+  plainValues,
+  requireMessages,
+  SERVER_ERROR,
+  subscriptionEnded,
+  traceLinksIn,
+  withTraceparent,
+} from '../json-rpc.ts';
 import type { AuthorizedRequest, McpHandler } from '../mcp-handler.ts';
 import type { RecordCache } from '../record-cache.ts';
 import {
@@ -35,19 +48,6 @@ import {
 import { callerHeader } from './caller-header.ts';
 import { outboundHeaders, parameterHeaders } from './headers.ts';
 import { levelRules, refuseMessages, requiredBy } from './levels.ts';
-import {
-  errorResponse,
-  INTERNAL_ERROR,
-  isRequest,
-  isSubscription,
-  type Message,
-  type MessageId,
-  requireMessages,
-  SERVER_ERROR,
-  subscriptionEnded,
-  traceLinksIn,
-  withTraceparent,
-} from './messages.ts';
 import {
   badGateway,
   filterEvents,

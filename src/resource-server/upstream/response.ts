@@ -8,7 +8,7 @@ import { HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize } from '../authorize.ts';
-import { isObject, membersOf } from '../json-rpc.ts';
+import { errorResponse, isObject, membersOf, type MessageId, type RpcError } from '../json-rpc.ts';
 import {
   createdTask,
   type IdBinder,
@@ -19,7 +19,6 @@ import {
 } from './bound-ids.ts';
 import type { ParameterHeaders } from './headers.ts';
 import { isLookalike, type LevelRules, levelOfTool, TASK_NOT_FOUND } from './levels.ts';
-import { errorResponse, type MessageId, type RpcError } from './messages.ts';
 
 /** Returns the same object if nothing changes, and undefined if the message is dropped. */
 export type FilterMessage = (message: unknown) => Promise<unknown>;

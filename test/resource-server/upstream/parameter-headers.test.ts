@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Message } from '../../../src/resource-server/upstream/messages.ts';
+import type { Message } from '../../../src/resource-server/json-rpc.ts';
 import { parameterHeaders } from '../../../src/resource-server/upstream/headers.ts';
 
 const callWith = (given: object): Message => ({

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { requireMessages } from '../../../src/resource-server/upstream/messages.ts';
+import { requireMessages } from '../../../src/resource-server/json-rpc.ts';
 import { isLookalike, levelRules } from '../../../src/resource-server/upstream/levels.ts';
 
 /** CPU time in milliseconds. */
