@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -135,6 +135,23 @@ describe('pages', () => {
         expect(elsewhere).to.deep.equal(returnLinks[name] ?? []);
       });
     }
+
+    it('every class of a page has a rule in the stylesheet', async () => {
+      const stylesheet = readFileSync(join(VIEWS, 'assets/style.css'), 'utf8');
+      const classes = await Promise.all(
+        Object.keys(SAMPLES).map(async (name) => {
+          const html = await (await fetch(`${server.url}/${name}`)).text();
+          // In texts, the class is the tag of the text, for themes.
+          return attribute(html.replaceAll('<bdi class=', '<bdi title='), 'class').flatMap(
+            (value) => value.trim().split(/\s+/),
+          );
+        }),
+      );
+      const used = [...new Set(classes.flat())].filter((name) => name !== '');
+      expect(used).to.include('facts');
+      const hasRule = (name: string) => new RegExp(`\\.${name}(?![\\w-])`).test(stylesheet);
+      expect(used.filter((name) => !hasRule(name))).to.deep.equal([]);
+    });
 
     it('a page is HTML with the given status and is not cached', async () => {
       const refused = await fetch(`${server.url}/no-access`);
