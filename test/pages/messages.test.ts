@@ -10,8 +10,8 @@ const FILES = readMessageFiles(join(import.meta.dirname, '../../views/messages')
 const ENGLISH = FILES.get('en') ?? new Map();
 const LANGUAGES = ['de', 'en', 'es', 'fr', 'ja', 'pt'];
 
-/** Caused by the app's request; the page shows the description. */
-const WITHOUT_TEXTS = ['invalid_request', 'misdirected_request'];
+/** No page shows them, or the page shows the description of the app's error. */
+const WITHOUT_TEXTS = ['forbidden_origin', 'invalid_request', 'misdirected_request'];
 
 describe('the messages', () => {
   it('there are valid message files in six languages', () => {
@@ -83,7 +83,9 @@ describe('the messages', () => {
       cwd: src,
     }).map((path) => readFileSync(join(src, path)));
     const outcomes = [
-      ...text.join('\n').matchAll(/[,{]\s*outcome: '(\w+)'|record\w*\(.* '(\w+)' : '(\w+)'/g),
+      ...text
+        .join('\n')
+        .matchAll(/[,{]\s*outcome: '(\w+)'|(?:record\w*\(|const outcome =).* '(\w+)' : '(\w+)'/g),
     ]
       .flatMap(([, ...found]) => found)
       .filter((outcome) => outcome !== undefined);
