@@ -1,5 +1,5 @@
 import type { ByteStore, MemberPage } from './byte-store.ts';
-import { createTimeout, type WithTimeout } from './timeout.ts';
+import { createTimeout, TIMEOUT_MS, type WithTimeout } from './timeout.ts';
 import type { Encryption } from './encryption.ts';
 import {
   type Change,
@@ -13,8 +13,6 @@ import {
 
 // At least one of the concurrent writers of a key succeeds per attempt, so this many can write at once.
 const MAX_UPDATE_ATTEMPTS = 200;
-// For all attempts together.
-const UPDATE_TIMEOUT_MS = 1200;
 const MAX_REPLICATION_WAIT_MS = 300;
 const ENTRY_ID = /^\d{32}$/;
 
@@ -99,7 +97,7 @@ async function update<T>(
   change: Change<T>,
   seen: Found<T> | undefined,
 ): Promise<Found<T> | undefined> {
-  const end = performance.now() + UPDATE_TIMEOUT_MS;
+  const end = performance.now() + TIMEOUT_MS;
   const inTime = <R>(command: Promise<R>) => withTimeout(command, end - performance.now());
   let found = seen ?? decryptOrThrow<T>(encryption, name, await inTime(bytes.get(name)));
   for (let attempt = 0; attempt < MAX_UPDATE_ATTEMPTS; attempt++) {

@@ -2,6 +2,7 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import type { StoreAddress } from '../settings/addresses.ts';
 import type { StoreLogger } from './store.ts';
+import { REDIS_COMMAND_TIMEOUT_MS } from './timeout.ts';
 
 export type RedisClient = Redis | Cluster;
 export type RedisAddress = Exclude<StoreAddress, { kind: 'sqlite' }>;
@@ -15,8 +16,8 @@ const backoff = (attempt: number) => Math.min(50 * (attempt - 1), 200);
 
 const CONNECTION = {
   connectTimeout: 1000,
-  commandTimeout: 800,
-  sentinelCommandTimeout: 800,
+  commandTimeout: REDIS_COMMAND_TIMEOUT_MS,
+  sentinelCommandTimeout: REDIS_COMMAND_TIMEOUT_MS,
   disconnectTimeout: 500,
   // A firewall may drop a connection silently. Without this, TCP takes about 15 minutes to notice.
   socketTimeout: 3000,

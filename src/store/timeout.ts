@@ -1,7 +1,9 @@
 import { StoreFull, StoreUnavailable } from './store.ts';
 
-/** A request runs several commands; together they must fail within 1.5 s when the store stalls. */
-const TIMEOUT_MS = 1200;
+/** For one operation of the store, with all its retries. A request runs several; together they must fail within 1.5 s when the store stalls. */
+export const TIMEOUT_MS = 1200;
+/** For one command to Redis, so that an operation can retry it once. */
+export const REDIS_COMMAND_TIMEOUT_MS = 800;
 /** Applies after a command timed out, until a command succeeds. */
 const TIMEOUT_WHEN_STALLED_MS = 200;
 
