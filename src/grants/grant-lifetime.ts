@@ -1,12 +1,15 @@
 // Lifetimes of grants and their records. Pure: no I/O.
-import { type GrantRecord, lastUseOf } from './grant-record.ts';
+import {
+  CODE_GRACE_SECONDS,
+  type GrantRecord,
+  lastUseOf,
+  REFRESH_GRACE_SECONDS,
+} from './grant-record.ts';
 import type { Reason } from './reasons.ts';
 
 /** In seconds. */
 export type Lifetimes = {
-  /** How long a rotated refresh token still gets the current one: lost responses, concurrent refreshes. */
   refreshGrace: number;
-  /** How long a second use of a code counts as the same request sent twice. */
   codeGrace: number;
   refreshIdle: number;
   /** From approval to the code, which is one redirect. */
@@ -20,8 +23,8 @@ export function grantLifetimes(settings: {
   refreshTokenIdle: number;
 }): Lifetimes {
   return {
-    refreshGrace: 60,
-    codeGrace: 1,
+    refreshGrace: REFRESH_GRACE_SECONDS,
+    codeGrace: CODE_GRACE_SECONDS,
     refreshIdle: settings.refreshTokenIdle,
     pending: 45,
     code: 60,

@@ -131,6 +131,10 @@ export function allowsLevel(record: GrantRecord, level: Level): boolean {
   return granted !== undefined && isAtLeast(granted, level);
 }
 
+/** For this long a rotated refresh token still gets the current one: lost responses, concurrent refreshes. */
+export const REFRESH_GRACE_SECONDS = 60;
+/** For this long a second use of a code counts as the same request sent twice. */
+export const CODE_GRACE_SECONDS = 1;
 const ROTATION_MERGE_SECONDS = 5;
 const MAX_REVOKED = 50;
 const MAX_REFUSALS = 5;
