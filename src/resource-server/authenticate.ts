@@ -12,6 +12,7 @@ import { LRUCache } from 'lru-cache';
 import { isValidSince } from '../accounts/account.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import type { Connector } from '../connectors/connector.ts';
+import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
 import { allowsLevel } from '../grants/grant-record.ts';
 import { HttpError, tooManyRequests, unavailable } from '../http/errors.ts';
 import type { RateLimit } from '../http/rate-limits.ts';
@@ -20,7 +21,7 @@ import { isKeySetError } from '../keys/remote-keys.ts';
 import { type MintedToken, mintedAudience } from '../minted-tokens/minted-tokens.ts';
 import { isLevel, type Level, lowest } from '../permission-level.ts';
 import { membersOf } from './json-rpc.ts';
-import { type Addresses, ALSO_DPOP, challenge } from './metadata.ts';
+import { type Addresses, metadataUrl } from './metadata.ts';
 import type { RecordCache } from './record-cache.ts';
 
 /** Who sends a request, read from a valid access token. */
@@ -284,3 +285,33 @@ function faultOf(error: unknown): TokenFault {
   if (isKeySetError(error)) throw unavailable(error);
   return 'unknown';
 }
+
+export type Challenge = {
+  error?: 'invalid_token' | 'insufficient_scope' | 'invalid_dpop_proof' | 'use_dpop_nonce';
+  scope: Level;
+  /** The scheme of the presented token. */
+  scheme?: Scheme;
+};
+
+/**
+ * The `WWW-Authenticate` header of a connect link (RFC 6750 section 3, RFC 9449 section 7.1). It names one scheme, because many clients read
+ * only the first one.
+ */
+export function challenge(
+  addresses: Addresses,
+  connector: Connector,
+  { error, scope, scheme = 'Bearer' }: Challenge,
+): string {
+  const parts = [
+    ...(error ? [`error="${error}"`] : []),
+    `resource_metadata="${metadataUrl(addresses, connector)}"`,
+    `scope="${scope}"`,
+    ...(scheme === 'DPoP' ? [ALGORITHMS] : []),
+  ];
+  return `${scheme} ${parts.join(', ')}`;
+}
+
+const ALGORITHMS = `algs="${DPOP_ALGORITHMS.join(' ')}"`;
+
+/** Appended to the challenge if a bound token was sent as a bearer token. */
+const ALSO_DPOP = `, DPoP ${ALGORITHMS}`;

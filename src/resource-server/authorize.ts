@@ -2,8 +2,8 @@
 import type { Connector } from '../connectors/connector.ts';
 import { HttpError } from '../http/errors.ts';
 import { isAtLeast, type Level } from '../permission-level.ts';
-import type { Caller } from './authenticate.ts';
-import { type Addresses, challenge } from './metadata.ts';
+import { type Caller, challenge } from './authenticate.ts';
+import type { Addresses } from './metadata.ts';
 
 export type Decision = 'allowed' | 'step-up' | 'forbidden';
 

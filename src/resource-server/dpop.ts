@@ -6,8 +6,8 @@ import { dpopNonces, isRecent } from '../dpop/nonces.ts';
 import { consumeProof, InvalidProof, type Proof, validateProof } from '../dpop/proof.ts';
 import { HttpError } from '../http/errors.ts';
 import type { Services } from '../services.ts';
-import { type Caller, presentedToken } from './authenticate.ts';
-import { type Addresses, challenge, type Challenge } from './metadata.ts';
+import { type Caller, challenge, type Challenge, presentedToken } from './authenticate.ts';
+import type { Addresses } from './metadata.ts';
 
 export type RequireDpopProof = (
   ctx: Koa.Context,

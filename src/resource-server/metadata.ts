@@ -1,16 +1,15 @@
-// Protected resource metadata (RFC 9728 section 2), and the challenge that points to it (section 5.1).
+// Protected resource metadata (RFC 9728 section 2).
 import type { Connector } from '../connectors/connector.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
 import { type Level, LEVELS, levelsUpTo } from '../permission-level.ts';
-import type { Scheme } from './authenticate.ts';
 
 export const METADATA_PREFIX = '/.well-known/oauth-protected-resource';
 
 export type Addresses = { resourceUrl: string; authUrl: string };
 
 /** The well-known part is between host and path (RFC 9728 section 3.1). */
-function metadataUrl({ resourceUrl }: Addresses, connector: Connector): string {
+export function metadataUrl({ resourceUrl }: Addresses, connector: Connector): string {
   return resourceUrl + METADATA_PREFIX + connectLink('', connector.id);
 }
 
@@ -41,33 +40,3 @@ function document(
     resource_name: name,
   };
 }
-
-export type Challenge = {
-  error?: 'invalid_token' | 'insufficient_scope' | 'invalid_dpop_proof' | 'use_dpop_nonce';
-  scope: Level;
-  /** The scheme of the presented token. */
-  scheme?: Scheme;
-};
-
-/**
- * The `WWW-Authenticate` header of a connect link (RFC 6750 section 3, RFC 9449 section 7.1). It names one scheme, because many clients read
- * only the first one.
- */
-export function challenge(
-  addresses: Addresses,
-  connector: Connector,
-  { error, scope, scheme = 'Bearer' }: Challenge,
-): string {
-  const parts = [
-    ...(error ? [`error="${error}"`] : []),
-    `resource_metadata="${metadataUrl(addresses, connector)}"`,
-    `scope="${scope}"`,
-    ...(scheme === 'DPoP' ? [ALGORITHMS] : []),
-  ];
-  return `${scheme} ${parts.join(', ')}`;
-}
-
-const ALGORITHMS = `algs="${DPOP_ALGORITHMS.join(' ')}"`;
-
-/** Appended to the challenge if a bound token was sent as a bearer token. */
-export const ALSO_DPOP = `, DPoP ${ALGORITHMS}`;

@@ -205,9 +205,8 @@ function repeats(header: string, value: unknown): boolean {
   return ['string', 'number', 'boolean'].includes(typeof plain) && String(plain) === text;
 }
 
-/** Returns undefined if the value is ambiguous. */ function decodedHeader(
-  value: string,
-): string | undefined {
+/** Returns undefined if the value is ambiguous. */
+function decodedHeader(value: string): string | undefined {
   if (!PLAIN.test(value)) return undefined;
   const [, base64] = ENCODED.exec(value) ?? [];
   if (base64 === undefined) return value;

@@ -12,8 +12,6 @@ import type { Settings } from '../../settings/settings.ts';
 import { StoreUnavailable } from '../../store/store.ts';
 import {
   type ActiveRequests,
-  concurrencyLimiter,
-  type ConcurrencyLimiter,
   ProcessStops,
   type RequestKind,
   trackActiveRequests,
@@ -46,6 +44,7 @@ import {
   withUnboundState,
 } from './bound-ids.ts';
 import { callerHeader } from './caller-header.ts';
+import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
 import { outboundHeaders, parameterHeaders } from './headers.ts';
 import { levelRules, refuseMessages, requiredBy } from './levels.ts';
 import {
@@ -153,8 +152,15 @@ async function proxyRequest(
   const sent = messages.map((message) =>
     withUnboundState(ids, caller, withoutForeignTask(ownTasks, message)),
   );
-  const isListening = method === 'GET' || messages.some(isSubscription);
-  const filter = { rules, caller, tasks, ownTasks, ids, parameterHeaders, isListening };
+  const filter = {
+    rules,
+    caller,
+    tasks,
+    ownTasks,
+    ids,
+    parameterHeaders,
+    isListening: method === 'GET' || messages.some(isSubscription),
+  };
   const active = proxy.activeRequests.start(idsOf(caller), revalidate, kind);
   await forward(ctx, proxy, {
     method,
@@ -187,8 +193,8 @@ function requirePosted(ctx: Koa.Context, body: unknown): Message[] {
 
 function kindOf(method: string, messages: readonly Message[]): RequestKind {
   const requests = messages.filter(isRequest);
-  const isListening = method === 'GET' || (requests.length > 0 && requests.every(isSubscription));
-  return isListening ? 'listening' : 'working';
+  const isWaiting = method === 'GET' || (requests.length > 0 && requests.every(isSubscription));
+  return isWaiting ? 'listening' : 'working';
 }
 
 /** The records that revalidation reads. */
