@@ -18,7 +18,7 @@ export type PendingLogin = LoginState & {
 /** `until` is in seconds since the epoch. `takenBy` is set by the only caller that may use the login state. */
 type StoredLogin = PendingLogin & { takenBy?: string; until: number };
 
-/** `checks`: oldest first. */
+/** Oldest first. The name `checks` is that of records of earlier versions. */
 type StoredLogins = { checks: StoredLogin[] };
 
 export type LoginStateOptions = { store: Store; now: () => number };

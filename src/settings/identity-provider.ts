@@ -1,11 +1,9 @@
 // The configured sign-in providers or, in development, the embedded one.
-import { valueAt, type Path } from './source.ts';
-import { PROJECT_ROOT } from './source.ts';
+import { issueAt, type Path, PROJECT_ROOT, settingName, type Source, valueAt } from './source.ts';
 import type { SettingsIssue } from './issues.ts';
 import { identityProviderSchema } from './identity-provider-schema.ts';
 import type { SettingsFile } from './schema.ts';
 import { readSecretFile, type Reading } from './secrets.ts';
-import { issueAt, settingName, type Source } from './source.ts';
 
 /** `clientSecret` is absent for a public client, and for the embedded provider, whose secret is derived from the root secret. */
 export type IdentityProvider = {

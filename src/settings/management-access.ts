@@ -1,14 +1,11 @@
 // Address and key of the management API for the command line. Reads and validates no other setting.
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { valueAt } from './source.ts';
+import { errorCode, issueAt, PROJECT_ROOT, readSource, type Source, valueAt } from './source.ts';
 import type { Environment } from './environment.ts';
-import { errorCode, PROJECT_ROOT } from './source.ts';
-import { checkManagementKey } from './secrets.ts';
+import { checkManagementKey, readSecret } from './secrets.ts';
 import { SettingsError } from './issues.ts';
 import { settingsSchema } from './schema.ts';
-import { readSecret } from './secrets.ts';
-import { issueAt, readSource, type Source } from './source.ts';
 
 export type ManagementAccess = { url: string; key: string };
 

@@ -5,13 +5,15 @@ import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import {
   type BoundConnection,
+  confirmationOf,
   connectBound,
-  type ProofOverrides,
+  createProof,
   generateProofKey,
   type ProofKey,
-  createProof,
+  type ProofOverrides,
   redeemBound,
   refreshBound,
+  statusAndError,
 } from '../support/dpop.ts';
 import {
   authenticated,
@@ -21,7 +23,6 @@ import {
   type TokenResponse,
 } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
-import { confirmationOf, statusAndError } from '../support/dpop.ts';
 
 const now = () => Math.floor(Date.now() / 1000);
 

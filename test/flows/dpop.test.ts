@@ -7,16 +7,17 @@ import { obtainCode, redeem } from '../support/connection.ts';
 import {
   type BoundConnection,
   callBound,
+  confirmationOf,
   connectBound,
-  generateProofKey,
   createProof,
+  generateProofKey,
   redeemBound,
   refreshBound,
+  statusAndError,
 } from '../support/dpop.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
-import { confirmationOf, statusAndError } from '../support/dpop.ts';
 
 async function boundConnection(system: System): Promise<BoundConnection> {
   return connectBound(system, await createConnector(system));

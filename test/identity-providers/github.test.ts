@@ -1,6 +1,5 @@
 import { expect } from 'chai';
-import { openIdentityProvider } from '../../src/identity-providers/provider.ts';
-import { createLoginState } from '../../src/identity-providers/provider.ts';
+import { createLoginState, openIdentityProvider } from '../../src/identity-providers/provider.ts';
 import { HttpError } from '../../src/http/errors.ts';
 import { identityProviderSchema as settingsSchema } from '../../src/settings/identity-provider-schema.ts';
 import {

@@ -5,12 +5,11 @@ import { errors } from 'oidc-provider';
 import { type Account, isValidSince } from '../../accounts/account.ts';
 import { HttpError, unavailable } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
-import type { SignInSite } from '../../identity-providers/sign-in.ts';
+import type { LoginRequest, SignInSite } from '../../identity-providers/sign-in.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { Engine } from '../engine/engine.ts';
 import { requestContext } from '../../http/request-context.ts';
-import type { LoginRequest } from '../../identity-providers/sign-in.ts';
 
 /** The redirect URI at the identity provider, also for the account page. */
 export const CALLBACK_PATH = '/interaction/callback';

@@ -2,8 +2,7 @@ import { expect } from 'chai';
 import { LEVELS } from '../../../src/permission-level.ts';
 import { openDataset } from '../../../src/resource-server/sample/dataset.ts';
 import { FIELDS, redact } from '../../../src/resource-server/sample/redact.ts';
-import { ToolError } from '../../../src/resource-server/sample/tools.ts';
-import { TOOLS } from '../../../src/resource-server/sample/tools.ts';
+import { ToolError, TOOLS } from '../../../src/resource-server/sample/tools.ts';
 import { SAMPLE_CALLS } from './sample-calls.ts';
 
 type Row = Record<string, unknown>;

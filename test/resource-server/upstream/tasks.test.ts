@@ -7,13 +7,14 @@ import { createDeployment, startDeployment } from '../../support/system.ts';
 import { call } from '../../support/mcp.ts';
 import type { UpstreamHandler } from '../../support/upstream/upstream-server.ts';
 import {
-  resultFor,
   echo,
   event,
   json,
+  resultFor,
   startScriptedUpstream,
+  stream,
+  toolCall,
 } from '../../support/upstream/scripted-upstream.ts';
-import { stream, toolCall } from '../../support/upstream/scripted-upstream.ts';
 import { connectPerson, useUpstream } from '../../support/upstream/system.ts';
 import { restartSystem } from '../../support/restart.ts';
 
