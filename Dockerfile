@@ -19,7 +19,7 @@ VOLUME /data
 ENV NODE_COMPILE_CACHE=/var/cache/gatehouse
 RUN install --directory --owner=node --group=node /var/cache/gatehouse
 USER node
-RUN ["node", "--max-semi-space-size=8", "--max-old-space-size=768", "--eval", "import('/app/src/gatehouse.ts')"]
+RUN ["node", "--max-semi-space-size=8", "--max-old-space-size=768", "--eval", "import('/app/src/server.ts')"]
 USER root
 RUN chown --recursive root:root /var/cache/gatehouse && chmod --recursive a=rX /var/cache/gatehouse
 

@@ -58,7 +58,7 @@ describe('The container image', () => {
     // Its commands are not the subject of this test.
     const started = run(start, { NODE_DEBUG_NATIVE: 'COMPILE_CACHE', GATEHOUSE_STORE: 'nowhere' });
     expect(String(started.stderr) + started.stdout).to.match(
-      /code cache for ESM \S+\/src\/gatehouse\.ts was accepted/,
+      /code cache for ESM \S+\/src\/server\.ts was accepted/,
     );
   }).timeout(40_000);
 });
