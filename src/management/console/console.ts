@@ -88,7 +88,7 @@ function formMiddleware(management: ManagementContext, handle: FormHandler): Koa
   return async (ctx) => {
     const session = await findSession(management, ctx);
     if (!session) return seeOther(ctx, CONSOLE_PATH);
-    const form = await requireForm(management, ctx, session);
+    const form = await requireForm(ctx, session);
     await handle({ management: { ...management, by: session.account.id }, ctx, session }, form);
   };
 }

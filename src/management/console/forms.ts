@@ -1,10 +1,8 @@
 import type Koa from 'koa';
 import { readForm } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
-import { requireFormToken } from '../../http/form-tokens.ts';
 import type { Store } from '../../store/store.ts';
-import type { ManagementContext } from '../context.ts';
-import { consoleFormContext, randomToken, type Session } from './sessions.ts';
+import { randomToken, requireConsoleForm, type Session } from './sessions.ts';
 
 export type Form = Record<string, string>;
 
@@ -15,16 +13,12 @@ const IDEMPOTENCY_KEY = /^[\w-]{43}$/;
  * Reads a form and rejects it if it was not sent from a page of this session. The host already rejects other origins; older browsers send
  * only `Sec-Fetch-Site` or nothing, so the form token decides.
  */
-export async function requireForm(
-  { services: { keys } }: ManagementContext,
-  ctx: Koa.Context,
-  session: Session,
-): Promise<Form> {
+export async function requireForm(ctx: Koa.Context, session: Session): Promise<Form> {
   const site = ctx.get('Sec-Fetch-Site');
   if (site !== '' && site !== 'same-origin')
     throw new HttpError(403, 'forbidden', 'the form was sent from another site');
   const form = await readForm(ctx);
-  requireFormToken(keys.forms, consoleFormContext(session), form.token);
+  requireConsoleForm(session, form.token);
   return form;
 }
 

@@ -1,12 +1,10 @@
 // Values that the pages of the console share: the layout around a page, links to the next page of a list, fields of list items.
 import type Koa from 'koa';
 import type { z } from 'zod';
-import { createFormToken } from '../../http/form-tokens.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import type { Level } from '../../permission-level.ts';
 import { parseInput } from '../api/router.ts';
 import { CONSOLE_PATH, type ConsoleContext } from './context.ts';
-import { consoleFormContext } from './sessions.ts';
 
 export type Layout = ViewValues['console/connectors']['console'];
 export type FormProblem = NonNullable<Layout['problem']>;
@@ -34,7 +32,7 @@ const DONE = [
 ] as const;
 
 export function layout(
-  { management, ctx, session }: ConsoleContext,
+  { ctx, session }: ConsoleContext,
   section: Section,
   problem?: FormProblem,
 ): Layout {
@@ -43,7 +41,7 @@ export function layout(
     section,
     sections: SECTIONS.map((name) => ({ name, href: `${CONSOLE_PATH}/${name}` })),
     administrator: session.account.name,
-    token: createFormToken(management.services.keys.forms, consoleFormContext(session)),
+    token: session.formToken,
     ...(problem ? { problem } : {}),
     ...(done && !problem ? { done } : {}),
   };

@@ -1,19 +1,21 @@
 // Console sessions: stored under a random id in a cookie. They expire after 30 minutes without a request and after 8 hours.
 import { randomBytes } from 'node:crypto';
 import type Koa from 'koa';
+import { constantTimeEqual } from '../../constant-time.ts';
 import { type Account, isValidSince } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { isAdministrator } from '../../accounts/entitlement.ts';
 import { COOKIE, hostCookieName } from '../../http/cookies.ts';
 import { HttpError } from '../../http/errors.ts';
+import { createFormToken } from '../../http/form-tokens.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ManagementContext } from '../context.ts';
 
 /** Times are seconds since the epoch. */
-type StoredSession = { accountId: string; startedAt: number; seenAt: number };
+type StoredSession = { accountId: string; startedAt: number; seenAt: number; formToken: string };
 
-export type Session = { id: string; account: Account };
+export type Session = { account: Account; formToken: string };
 
 const MINUTE = 60;
 const MAX_IDLE_SECONDS = 30 * MINUTE;
@@ -37,14 +39,15 @@ export async function openSession(
   ctx: Koa.Context,
   account: Account,
 ): Promise<void> {
-  const { store, now } = management.services;
+  const { store, keys, now } = management.services;
   const previous = sessionId(management, ctx);
   if (previous !== undefined) await store.delete(sessionKey(previous));
   const id = randomToken();
   const seenAt = Math.floor(now());
   // Any change to the account after this time ends the session.
   const startedAt = Math.max(account.signedInAt, account.overBefore ?? 0);
-  const session = { accountId: account.id, startedAt, seenAt };
+  const formToken = createFormToken(keys.forms, `console\n${id}`);
+  const session = { accountId: account.id, startedAt, seenAt, formToken };
   await store.set<StoredSession>(sessionKey(id), session, MAX_IDLE_SECONDS);
   ctx.cookies.set(sessionCookie(management), id, { ...COOKIE, signed: false });
 }
@@ -65,7 +68,7 @@ export async function findSession(
   if (!account || !isValidSince(account, stored.startedAt)) return undefined;
   if (!isAdministrator(account, settings.management.administrators)) throw notAdministrator();
   if (now >= stored.seenAt + UPDATE_SECONDS) await updateLastSeen(store, id, now);
-  return { id, account };
+  return { account, formToken: stored.formToken };
 }
 
 /** Does not recreate a session that was deleted in the meantime. */
@@ -85,9 +88,10 @@ export function notAdministrator(): HttpError {
   return new HttpError(403, 'not_administrator', 'the account is not an administrator');
 }
 
-/** Binds the forms of the console to the session (`http/form-tokens.ts`). */
-export function consoleFormContext({ id }: Session): string {
-  return `console\n${id}`;
+/** Throws 403 if the form is not from a page of this session. */
+export function requireConsoleForm({ formToken }: Session, token = ''): void {
+  if (constantTimeEqual(token, formToken)) return;
+  throw new HttpError(403, 'forbidden', 'the form does not belong to this session');
 }
 
 function sessionId(management: ManagementContext, ctx: Koa.Context): string | undefined {

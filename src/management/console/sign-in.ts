@@ -5,7 +5,6 @@ import { recordAudit } from '../../audit/audit.ts';
 import { hostCookieName } from '../../http/cookies.ts';
 import { seeOther } from '../../http/see-other.ts';
 import {
-  clearLoginCookie,
   ensureLoginUid,
   type LoginCookie,
   requireLoginUid,
@@ -58,8 +57,8 @@ export function consoleSignIn(management: ManagementContext): ConsoleSignIn {
     startAt: (ctx, id) => startSignInAt(site, ctx, loginRequest(ctx, SWITCH), id),
     complete(ctx) {
       const pending = { uid: requireLoginUid(ctx, cookie), action: SIGN_IN_PATH };
+      // The login cookie stays until it expires, for sign-ins in other tabs.
       return handleCallback(site, ctx, pending, async (account, returnTo = CONSOLE_PATH) => {
-        clearLoginCookie(ctx, cookie);
         const { id, disabledAt } = account;
         const { administrators } = settings.management;
         const isAllowed = disabledAt === undefined && isAdministrator(account, administrators);
