@@ -19,7 +19,7 @@ import { CALLBACK_PATH as CONSOLE_CALLBACK_PATH } from './management/console/sig
 import { createLogger } from './observability/logger.ts';
 import type { RequestKind } from './resource-server/active-requests.ts';
 import { type ResourceServer, resourceServer } from './resource-server/app.ts';
-import { openServices, type Services } from './services.ts';
+import { createResources, openServices, type Resources, type Services } from './services.ts';
 import { ruleNotices } from './settings/entitlements.ts';
 import type { Settings } from './settings/settings.ts';
 import type { Store } from './store/store.ts';
@@ -55,7 +55,7 @@ export async function startGatehouse(
 ): Promise<Running> {
   const { logger = createLogger(settings.logLevel), now = epochSeconds } = options;
   const stopping = new AbortController();
-  const resources = new AsyncDisposableStack();
+  const resources = createResources();
   logNotices(settings, logger);
   try {
     const services = await openServices(
@@ -80,11 +80,11 @@ export async function startGatehouse(
       async stop(drain) {
         stopping.abort();
         await closeAll(servers, { drain, endCalls: endRequests });
-        await resources.disposeAsync();
+        await resources.close();
       },
     };
   } catch (error) {
-    await resources.disposeAsync();
+    await resources.close();
     throw error;
   }
 }
@@ -110,7 +110,7 @@ type Hosts = {
 async function openHosts(
   settings: Settings,
   services: Services,
-  resources: AsyncDisposableStack,
+  resources: Resources,
   documentFetching: DocumentFetching | undefined,
 ): Promise<Hosts> {
   const { roles, listen } = settings;
@@ -145,7 +145,7 @@ async function openHosts(
 async function openResourceServer(
   settings: Settings,
   services: Services,
-  resources: AsyncDisposableStack,
+  resources: Resources,
 ): Promise<ResourceServer> {
   const { store, logger, keys } = services;
   const { verificationKeys, close } =

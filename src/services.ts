@@ -46,11 +46,36 @@ export type ServiceOptions = Pick<Services, 'logger' | 'now'> & {
   stopping: AbortSignal;
 };
 
+/** What a process must close when it stops. */
+export type Resources = {
+  defer(close: () => void | Promise<void>): void;
+  /** Closes everything, last added first. Rejects with the first error, after everything was closed. */
+  close(): Promise<void>;
+};
+
+/** Node 22 lacks `AsyncDisposableStack`. */
+export function createResources(): Resources {
+  const steps: (() => void | Promise<void>)[] = [];
+  return {
+    defer: (step) => void steps.push(step),
+    async close() {
+      const errors: unknown[] = [];
+      for (const step of steps.splice(0).toReversed())
+        try {
+          await step();
+        } catch (error) {
+          errors.push(error);
+        }
+      if (errors.length > 0) throw errors[0];
+    },
+  };
+}
+
 /** Adds to `resources` what must be closed, also if it throws. */
 export async function openServices(
   settings: Settings,
   { logger, now, stopping }: ServiceOptions,
-  resources: AsyncDisposableStack,
+  resources: Resources,
 ): Promise<Services> {
   const { version } = manifest;
   const pages = openPages(sharedPageValues(settings), settings.theme);

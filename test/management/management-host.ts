@@ -9,7 +9,7 @@ import { accountLifetime } from '../../src/accounts/account.ts';
 import { grantLifetimes } from '../../src/grants/grant-lifetime.ts';
 import { managementApp } from '../../src/management/app.ts';
 import { createLogger } from '../../src/observability/logger.ts';
-import { openServices } from '../../src/services.ts';
+import { createResources, openServices } from '../../src/services.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import type { Settings } from '../../src/settings/settings.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -57,7 +57,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
   await once(server, 'listening');
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const settings = { ...SETTINGS, managementUrl: url, resourceUrl, dataDir: directory };
-  const resources = new AsyncDisposableStack();
+  const resources = createResources();
   const services = await openServices(
     settings,
     {
@@ -78,7 +78,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
       server.closeAllConnections();
       server.close();
       await once(server, 'close');
-      await resources.disposeAsync();
+      await resources.close();
       await rm(directory, { recursive: true });
     },
   };

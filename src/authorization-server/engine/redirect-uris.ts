@@ -35,9 +35,9 @@ export function isOwnOrigin({ ownOrigins }: RedirectPolicy, uri: string): boolea
   return [...ownOrigins].some((own) => originOf(new URL(own)) === originOf(url));
 }
 
-/** All loopback hosts count as one. */
+/** All loopback hosts count as one, under a name that no host can have. */
 function originOf({ protocol, hostname, port }: URL): string {
-  const host = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname) ? 'loopback' : hostname;
+  const host = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname) ? 'this computer' : hostname;
   return `${protocol}//${host}:${port}`;
 }
 
