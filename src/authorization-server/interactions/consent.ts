@@ -147,13 +147,9 @@ async function deny(
     clientId: client.id,
     accountId: account.id,
   };
-  const grantId = grantIdOf(context.services.keys.forms, interaction.uid);
-  await denyConnection(
-    context.services,
-    grantId,
-    facts,
-    Math.ceil(interaction.exp - context.services.now()),
-  );
+  const { services } = context;
+  const grantId = grantIdOf(services.keys.forms, interaction.uid);
+  await denyConnection(services, grantId, facts, Math.ceil(interaction.exp - services.now()));
   await finishDenied(context, ctx, description);
 }
 
@@ -181,18 +177,18 @@ async function approve(
   }
   const { settings, services, engine } = context;
   const { store, now } = services;
-  const grantId = grantIdOf(context.services.keys.forms, interaction.uid);
+  const grantId = grantIdOf(services.keys.forms, interaction.uid);
   const reservation = {
     grantId,
     holder: holderOfRequest(request),
-    reservedUntil: now() + redemptionDeadline(context.engine.grantLifetimes),
+    reservedUntil: now() + redemptionDeadline(engine.grantLifetimes),
   };
   const uses = { now: now(), isActive: activeGrantCheck(context) };
   if (!(await acquireUse(store, request.connector.id, reservation, uses))) {
     return showConsent(context, ctx, interaction, true);
   }
   const stays =
-    context.settings.consent.stayConnected === 'offered'
+    settings.consent.stayConnected === 'offered'
       ? form.stay === 'on'
       : request.requestsOfflineAccess;
   const scopes = [...levelsUpTo(level), ...(stays ? [OFFLINE_ACCESS] : [])];
@@ -208,13 +204,12 @@ async function approve(
       grantId,
       { ...request, client, scopes },
     ),
-    context.engine.prolongClient(request.client.id),
+    engine.prolongClient(request.client.id),
   ]);
   // A previous approval created the grant but did not finish the interaction: this one may only narrow it.
   if (
     !isNew &&
-    (await narrowConnection(context.settings, context.services, grantId, { level, stays })) ===
-      undefined
+    (await narrowConnection(settings, services, grantId, { level, stays })) === undefined
   ) {
     await releaseReservedUse(store, request.connector.id, grantId);
     return finishDenied(context, ctx, DENIED_DESCRIPTION);
@@ -225,7 +220,7 @@ async function approve(
     await releaseReservedUse(store, request.connector.id, grantId);
     return showConsent(context, ctx, interaction, true);
   }
-  await finishInteraction(context.engine.provider(), ctx, { consent: { grantId } });
+  await finishInteraction(engine.provider(), ctx, { consent: { grantId } });
 }
 
 function snapshotOf({ client, redirectUri }: ConsentRequest): ClientSnapshot {

@@ -37,11 +37,7 @@ export function interactions(context: InteractionContext): Koa.Middleware {
   );
   router.use('/interaction/:uid', showOutcomeIfFinished(context));
   router.get('/interaction/:uid', async (ctx) => {
-    const interaction = await requireInteraction(
-      context.engine.provider(),
-      ctx,
-      String(ctx.params.uid),
-    );
+    const interaction = await interactionOf(context, ctx);
     if (interaction.prompt.name === 'consent') return showConsent(context, ctx, interaction);
     await requireAllowedClient(context.services.store, String(interaction.params.client_id));
     return startSignIn(context.site, ctx, loginRequestOf(interaction));
@@ -51,7 +47,7 @@ export function interactions(context: InteractionContext): Koa.Middleware {
     const uid = String(ctx.params.uid);
     const form = await readForm(ctx);
     try {
-      const interaction = await requireInteraction(context.engine.provider(), ctx, uid);
+      const interaction = await interactionOf(context, ctx);
       if (interaction.prompt.name !== 'consent')
         throw new HttpError(400, 'expired', 'no person has signed in yet');
       await decideConsent(context, ctx, interaction, form);
@@ -61,11 +57,7 @@ export function interactions(context: InteractionContext): Koa.Middleware {
   });
   const callback = '/interaction/:uid/callback';
   router.get([callback, `${callback}/:provider`], async (ctx) => {
-    const interaction = await requireInteraction(
-      context.engine.provider(),
-      ctx,
-      String(ctx.params.uid),
-    );
+    const interaction = await interactionOf(context, ctx);
     return completeSignIn(context, ctx, interaction);
   });
   providerChoiceRoutes(router, context);
@@ -73,13 +65,13 @@ export function interactions(context: InteractionContext): Koa.Middleware {
   return (ctx, next) => (ctx.path.startsWith('/interaction/') ? routes(ctx, next) : next());
 }
 
+function interactionOf({ engine }: InteractionContext, ctx: Koa.Context): Promise<Interaction> {
+  return requireInteraction(engine.provider(), ctx, String(ctx.params.uid));
+}
+
 function providerChoiceRoutes(router: Router, context: InteractionContext): void {
   const requireAllowedInteraction = async (ctx: Koa.Context) => {
-    const interaction = await requireInteraction(
-      context.engine.provider(),
-      ctx,
-      String(ctx.params.uid),
-    );
+    const interaction = await interactionOf(context, ctx);
     await requireAllowedClient(context.services.store, String(interaction.params.client_id));
     return interaction;
   };
