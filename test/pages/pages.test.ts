@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { openPages } from '../../src/pages/pages.ts';
 import { CONSOLE_SAMPLES } from '../../src/pages/console-samples.ts';
+import { SAMPLES as VALUES } from '../../src/pages/samples.ts';
 import {
   CONSENT,
   ERROR,
@@ -77,8 +78,8 @@ const POISONED: Record<string, Sample> = {
     pages.render(ctx, 'home', poison({ resourceUrl: 'x', account: '/account' })),
 };
 
-for (const [name, { view, values }] of Object.entries(CONSOLE_SAMPLES))
-  POISONED[name] = (pages, ctx) => pages.render(ctx, view, poison(values) as never);
+for (const [name, { view, values }] of Object.entries({ ...VALUES, ...CONSOLE_SAMPLES }))
+  POISONED[name] ??= (pages, ctx) => pages.render(ctx, view, poison(values) as never);
 
 /** Returns all values of an attribute. */
 function attribute(html: string, name: string): string[] {
