@@ -9,7 +9,13 @@ const ROOT = join(import.meta.dirname, '..');
 type Import = { specifier: string; typeOnly: boolean };
 type SourceFile = { path: string; text: string; imports: Import[] };
 
-const LEAVES = ['constant-time.ts', 'permission-level.ts', 'observability/', 'settings/'];
+const LEAVES = [
+  'constant-time.ts',
+  'lru-cache.ts',
+  'permission-level.ts',
+  'observability/',
+  'settings/',
+];
 const BELOW_RECORDS = [...LEAVES, 'store/'];
 const BELOW_SERVICES = [
   ...BELOW_RECORDS,
@@ -36,6 +42,7 @@ const APPS = ['authorization-server/', 'development-idp/', 'resource-server/', '
 /** What each part may import besides itself. The longest matching prefix decides which part a file belongs to. */
 const MAY_IMPORT: Record<string, string[]> = {
   'constant-time.ts': [],
+  'lru-cache.ts': [],
   'permission-level.ts': [],
   'observability/': ['settings/'],
   'settings/': ['permission-level.ts'],

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { LRUCache } from 'lru-cache';
+import { lruCache } from '../lru-cache.ts';
 import { clientSubnet } from './client-subnet.ts';
 import type { RateLimit } from './rate-limits.ts';
 
@@ -22,7 +22,7 @@ const MAX_KNOWN_SECRETS = 10_000;
  * accepted, so that nobody can lock out the others at their address.
  */
 export function limitFailedAttempts(limit: RateLimit): AttemptLimiter {
-  const correct = new LRUCache<string, true>({ max: MAX_KNOWN_SECRETS });
+  const correct = lruCache<true>(MAX_KNOWN_SECRETS);
   return async function checkSecret({ address, subject, secret }, isCorrect) {
     const attempt = digest(`${clientSubnet(address)}\n${subject}\n${secret}`);
     const blockedFor = correct.has(attempt) ? undefined : limit.blockedFor(address, subject);

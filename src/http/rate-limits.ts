@@ -1,5 +1,5 @@
 import type Koa from 'koa';
-import { LRUCache } from 'lru-cache';
+import { lruCache } from '../lru-cache.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { type Limit, type Limits, networkList } from '../settings/limits.ts';
 import type { OpenCounter } from '../store/counters.ts';
@@ -121,7 +121,7 @@ function rateLimit(
 
 /** Remembers which keys are blocked, so that their requests do not reach the store. Times are in seconds. */
 function openBlocked(now: () => number) {
-  const until = new LRUCache<string, number>({ max: MAX_BLOCKED });
+  const until = lruCache<number>(MAX_BLOCKED);
   return {
     for(key: string): number | undefined {
       const seconds = (until.get(key) ?? 0) - now();

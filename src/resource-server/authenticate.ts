@@ -8,7 +8,6 @@ import {
   jwtVerify,
 } from 'jose';
 import type Koa from 'koa';
-import { LRUCache } from 'lru-cache';
 import { isValidSince } from '../accounts/account.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import type { Connector } from '../connectors/connector.ts';
@@ -18,6 +17,7 @@ import { HttpError, tooManyRequests, unavailable } from '../http/errors.ts';
 import type { RateLimit } from '../http/rate-limits.ts';
 import { requestContext } from '../http/request-context.ts';
 import { isKeySetError } from '../keys/remote-keys.ts';
+import { lruCache } from '../lru-cache.ts';
 import { type MintedToken, mintedAudience } from '../minted-tokens/minted-tokens.ts';
 import { isLevel, type Level, lowest } from '../permission-level.ts';
 import { membersOf } from './json-rpc.ts';
@@ -236,7 +236,7 @@ const MAX_CACHED_TOKENS = 10_000;
  * 503 if the keys cannot be fetched.
  */
 export function tokenVerifier(options: VerifyOptions): VerifyToken {
-  const cached = new LRUCache<string, Verified>({ max: MAX_CACHED_TOKENS });
+  const cached = lruCache<Verified>(MAX_CACHED_TOKENS);
   return async function verifyToken(token, audience) {
     const digest = hash('sha256', token, 'base64');
     try {

@@ -19,9 +19,10 @@ export type CachedReader<T> = {
   drop(id: string): void;
 };
 
-const MAX_ENTRIES = 10_000;
 /** Estimated. */
 const MAX_BYTES = 32 * 1024 * 1024;
+/** What an entry takes besides its text, so that small records have a bound too. */
+const ENTRY_BYTES = 1000;
 
 type Entry<T> = { value: T | undefined; at: number };
 
@@ -32,9 +33,9 @@ export function cachedReader<T extends object>(
 ): CachedReader<T> {
   const isYounger = ({ at }: Entry<T>, seconds: number) => now() - at < seconds;
   const cache = new LRUCache<string, Entry<T>>({
-    max: MAX_ENTRIES,
     maxSize: MAX_BYTES,
-    sizeCalculation: ({ value }, id) => id.length + (JSON.stringify(value)?.length ?? 1),
+    sizeCalculation: ({ value }, id) =>
+      ENTRY_BYTES + id.length + (JSON.stringify(value)?.length ?? 0),
     // Frees memory only. `at` and `now` decide what is usable.
     ttl: staleIfErrorFor * 1000,
     ttlResolution: 1000,

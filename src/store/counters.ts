@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache';
 import type { RateLimiterAbstract } from 'rate-limiter-flexible';
+import { lruCache } from '../lru-cache.ts';
 import type { ByteStore } from './byte-store.ts';
 import type { Encryption } from './encryption.ts';
 import { createTimeout } from './timeout.ts';
@@ -33,7 +33,7 @@ export function counters(bytes: ByteStore, encryption: Encryption, now: () => nu
 
 /** Evicts the least recently counted when it is full. */
 function localCounter(seconds: number, now: () => number) {
-  const counts = new LRUCache<string, { count: number; until: number }>({ max: MAX_IN_MEMORY });
+  const counts = lruCache<{ count: number; until: number }>(MAX_IN_MEMORY);
   return (who: string, times = 1): WindowCount => {
     const last = counts.get(who);
     const current = last && last.until > now() ? last : { count: 0, until: now() + seconds };

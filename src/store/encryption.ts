@@ -5,7 +5,7 @@ import {
   createHmac,
   randomBytes,
 } from 'node:crypto';
-import { LRUCache } from 'lru-cache';
+import { lruCache } from '../lru-cache.ts';
 
 const ALGORITHM = 'aes-256-gcm';
 const VERSION = 1;
@@ -43,7 +43,7 @@ export function createEncryption(
   if (!active) throw new TypeError('the key ring is empty');
   const hide = (text: string) => createHmac('sha256', nameKey).update(text).digest('base64url');
   // A record is usually read and then written, so its name is needed twice.
-  const names = new LRUCache<string, string>({ max: MAX_CACHED_NAMES });
+  const names = lruCache<string>(MAX_CACHED_NAMES);
 
   return {
     name(key) {

@@ -1,10 +1,10 @@
 // Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document): fetched for new authorizations and stored for connected clients.
 import { setTimeout as delay } from 'node:timers/promises';
-import { LRUCache } from 'lru-cache';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { documentKey, type StoredDocument } from '../../clients/clients.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
 import { requestContext } from '../../http/request-context.ts';
+import { lruCache } from '../../lru-cache.ts';
 import { type Store, StoreUnavailable } from '../../store/store.ts';
 import { type ClientLifetimes, clientRecords } from './clients.ts';
 import { temporarilyUnavailable, tooManyAttempts } from './errors.ts';
@@ -49,7 +49,7 @@ export type ClientMetadataDocuments = ReturnType<typeof clientMetadataDocuments>
  * passes on errors of `allowFetch`. So `allowFetch` finds the document, and `fetch` only returns what was found.
  */
 export function clientMetadataDocuments(options: DocumentOptions) {
-  const found = new LRUCache<string, ClientDocument>({ max: MAX_FOUND });
+  const found = lruCache<ClientDocument>(MAX_FOUND);
   const fetchCurrent = limitFetches(
     (url) => fetchAndSave(options, url),
     options.limits,
@@ -277,9 +277,7 @@ export function limitFetches<T>(
   limits: FetchLimits,
   now: () => number,
 ): (url: string, quota?: FetchQuota) => Promise<T> {
-  const failures = new LRUCache<string, { error: unknown; at: number }>({
-    max: MAX_CACHED_FAILURES,
-  });
+  const failures = lruCache<{ error: unknown; at: number }>(MAX_CACHED_FAILURES);
   const inProgress = new Map<string, Promise<T>>();
   const countFetch = hostCounter(limits.maxPerMinutePerHost, now);
 
@@ -326,7 +324,7 @@ const MAX_COUNTED_HOSTS = 5000;
 
 /** Counts fetches by host in fixed windows of a minute. */
 function hostCounter(maxPerMinute: number, now: () => number): (host: string) => void {
-  const counts = new LRUCache<string, { since: number; count: number }>({ max: MAX_COUNTED_HOSTS });
+  const counts = lruCache<{ since: number; count: number }>(MAX_COUNTED_HOSTS);
   return (host) => {
     const last = counts.get(host);
     const current = last && now() - last.since < MINUTE_SECONDS ? last : { since: now(), count: 0 };

@@ -1,7 +1,7 @@
 // The caller header: a JWT (RFC 7519) that tells the upstream who calls. Its type makes it invalid as an access token.
 import { importJWK, SignJWT } from 'jose';
-import { LRUCache } from 'lru-cache';
 import { type SigningKey, SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
+import { lruCache } from '../../lru-cache.ts';
 import type { Caller } from '../authenticate.ts';
 
 export const CALLER_HEADER = 'gatehouse-caller';
@@ -23,7 +23,7 @@ export type CallerHeaderOptions = {
 
 /** Reuses a JWT for 30 s, so that it is valid for at least 30 s more. */
 export function callerHeader(options: CallerHeaderOptions): (caller: Caller) => Promise<string> {
-  const cache = new LRUCache<string, { text: string; signedAt: number }>({ max: MAX_CACHED });
+  const cache = lruCache<{ text: string; signedAt: number }>(MAX_CACHED);
   return async function headerOf(caller) {
     const now = options.now();
     const key = options.signingKey();

@@ -1,7 +1,7 @@
 // The headers of a request to the upstream. Only listed headers are forwarded: never tokens, proofs or cookies.
 import type { IncomingHttpHeaders } from 'node:http';
-import { LRUCache } from 'lru-cache';
 import { HttpError } from '../../http/errors.ts';
+import { lruCache } from '../../lru-cache.ts';
 import { type Caller, presentedToken } from '../authenticate.ts';
 import {
   hasSubject,
@@ -142,7 +142,7 @@ const PLAIN = /^[\t\x20-\x7e]*$/;
 const DECIMAL = /^-?(0|[1-9]\d*)(\.\d+)?$/;
 
 export function parameterHeaders(): ParameterHeaders {
-  const declared = new LRUCache<string, Declaration[]>({ max: MAX_TOOLS });
+  const declared = lruCache<Declaration[]>(MAX_TOOLS);
   return {
     learn(tools) {
       for (const { name, inputSchema } of tools.map(membersOf))
