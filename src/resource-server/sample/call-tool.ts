@@ -13,7 +13,8 @@ import { type Tool, ToolError, TOOLS } from './tools.ts';
 const MAX_REASONS_LENGTH = 500;
 
 export type CallOptions = {
-  dataset: DatabaseSync;
+  /** Called for each tool call. */
+  dataset: () => DatabaseSync;
   productName: string;
   /** Calls with the level `full` run only after this resolves. */
   audit: AuditCall;
@@ -67,7 +68,7 @@ function runTool(
   input: Record<string, unknown>,
 ): Record<string, unknown> | ToolError {
   try {
-    return tool.run(dataset, input);
+    return tool.run(dataset(), input);
   } catch (error) {
     if (error instanceof ToolError) return error;
     onError?.(error);

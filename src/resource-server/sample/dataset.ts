@@ -88,6 +88,13 @@ export function openDataset(seed = 2025): DatabaseSync {
   return dataset;
 }
 
+let shared: DatabaseSync | undefined;
+
+/** The data set that all requests of this process read. It is built at the first call, and never closed. */
+export function sharedDataset(): DatabaseSync {
+  return (shared ??= openDataset());
+}
+
 type Fill = { dataset: DatabaseSync; random: () => number };
 type Member = { id: string; plan: keyof typeof FEES; site: string; status: string; since: number };
 

@@ -12,7 +12,7 @@ import type { AuditCall } from '../call-audit.ts';
 import { membersOf } from '../json-rpc.ts';
 import type { McpHandler } from '../mcp-handler.ts';
 import { callTool, type CallOptions } from './call-tool.ts';
-import { openDataset } from './dataset.ts';
+import { sharedDataset } from './dataset.ts';
 import { type Tool, TOOLS } from './tools.ts';
 
 export type SampleOptions = {
@@ -23,10 +23,9 @@ export type SampleOptions = {
 };
 
 export function openSample({ logger, ...options }: SampleOptions): McpHandler {
-  const dataset = openDataset();
   const mcp = openMcpServer({
     ...options,
-    dataset,
+    dataset: sharedDataset,
     onError: (error) => logger.error({ err: error }, 'an MCP request failed'),
   });
   return {
@@ -37,10 +36,7 @@ export function openSample({ logger, ...options }: SampleOptions): McpHandler {
     },
     // Responses take milliseconds, and no stream stays open.
     end: () => undefined,
-    async close() {
-      await mcp.close();
-      dataset.close();
-    },
+    close: () => mcp.close(),
   };
 }
 

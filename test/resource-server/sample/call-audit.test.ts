@@ -63,7 +63,7 @@ describe('the audit of calls with the level full', () => {
     unusable.close();
     const fault = new Error('the store cannot be reached');
     const { url, errors } = await serve(callerWith('full'), {
-      dataset: unusable,
+      dataset: () => unusable,
       audit: () => Promise.reject(fault),
     });
     const error = await failureOf((await connect(url)).callTool({ name: 'club_overview' }));

@@ -33,7 +33,7 @@ export function useMcp() {
     const records: AuditedCall[] = [];
     const errors: unknown[] = [];
     const mcp = openMcpServer({
-      dataset,
+      dataset: () => dataset,
       productName: 'Gatehouse',
       version: '1.0.0',
       audit: async (entry) => void records.push(entry),

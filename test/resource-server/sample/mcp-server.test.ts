@@ -139,7 +139,7 @@ describe('the sample MCP server', () => {
     it('an internal error gets a JSON-RPC error without details', async () => {
       const unusable = openDataset();
       unusable.close();
-      const { url, errors } = await serve(callerWith('admin'), { dataset: unusable });
+      const { url, errors } = await serve(callerWith('admin'), { dataset: () => unusable });
       const error = await failureOf((await connect(url)).callTool({ name: 'club_overview' }));
       expect(error).to.include({ code: -32603 });
       expect(error.message)
