@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { addressOf, mint } from '../minted-tokens/minting.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createConnector, readAudit } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { type PersistentRedis, startPersistentRedis } from '../support/faults/persistent-redis.ts';

@@ -9,7 +9,7 @@ import { isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { startSystem, type System } from '../support/system.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 
 const MAX_MS = 1500;
 const COMMIT = 'evalsha grant';

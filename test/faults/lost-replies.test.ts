@@ -8,7 +8,7 @@ import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.
 import { isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
-import { SOAK } from '../support/scale-out/soak.ts';
+import { SOAK } from '../support/soak.ts';
 import { onEachStore, startSystem, type System } from '../support/system.ts';
 
 const GRACE_SECONDS = 60;

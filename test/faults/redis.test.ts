@@ -9,8 +9,8 @@ import type { Action } from '../support/faults/redis-proxy.ts';
 import { startSystemUnderLoad, type SystemUnderLoad } from '../support/faults/system-under-load.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
-import { SOAK } from '../support/scale-out/soak.ts';
-import { until } from '../store/condition.ts';
+import { SOAK } from '../support/soak.ts';
+import { until } from '../support/until.ts';
 
 type Fault = {
   what: string;

@@ -3,7 +3,7 @@ import { copyFile } from 'node:fs/promises';
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { mint, revoke as revokeMinted } from '../minted-tokens/minting.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import {
   changeAccount,
   createConnector,

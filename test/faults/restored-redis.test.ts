@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { mint, revoke as revokeMinted } from '../minted-tokens/minting.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createConnector, readAudit, revokeConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';

@@ -9,7 +9,7 @@ import {
 import { connect, redeem, registerClient } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import {
   createDeployment,
   type Deployment,

@@ -14,9 +14,9 @@ import {
   HOSTS,
   startGatehouseProcess,
 } from '../support/scale-out/gatehouse-process.ts';
-import { SOAK } from '../support/scale-out/soak.ts';
+import { SOAK } from '../support/soak.ts';
 import { createDeployment, type Deployment, type System } from '../support/system.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 
 const SECRET = 'a root secret that survives the process';
 const KILLS = SOAK ? 100 : 4;

@@ -7,7 +7,7 @@ import { freePorts } from '../support/free-ports.ts';
 import { nodeArguments } from '../support/node-arguments.ts';
 import { startGatehouseProcess } from '../support/scale-out/gatehouse-process.ts';
 import { createDeployment, type Deployment } from '../support/system.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 
 /** Runs the server until it exits. */
 async function run({ environment }: Deployment): Promise<{ code: number | null; output: string }> {

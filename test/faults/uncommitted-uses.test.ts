@@ -11,7 +11,7 @@ import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl } from '../support/oauth.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { startSystem, type System } from '../support/system.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 
 /** A reservation expires after this time unless its code is exchanged. */
 const RESERVATION_SECONDS = 300;

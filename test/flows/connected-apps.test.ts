@@ -14,7 +14,7 @@ import { registerClient } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { expectAlive, present, connectWithRefreshToken, rotate } from '../grants/token-family.ts';
 import {
   claimOf,

@@ -20,7 +20,7 @@ import type { System } from '../support/system.ts';
 import { postToken } from '../support/token-endpoints.ts';
 import type { IdJagIssuer } from '../support/id-jag-issuer.ts';
 import { APP, OTHER, useIdJag } from '../support/id-jag-system.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 
 describe('A grant from an ID-JAG', () => {
   const { setup, claimsFor, presentAssertion, signAndPresent, obtainToken, forgetUse } = useIdJag();

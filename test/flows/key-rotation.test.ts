@@ -4,7 +4,7 @@ import { createRemoteJWKSet, jwtVerify } from 'jose';
 import { listKeys, publishedIds, readJwks, rotateKeys, signedBy } from '../keys/published-keys.ts';
 import { type Process, startBeside, startProcess } from '../keys/processes.ts';
 import { startTraffic } from '../keys/traffic.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createConnector, readAudit } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';

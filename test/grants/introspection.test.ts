@@ -11,7 +11,7 @@ import {
   type Credentials,
   type TokenEndpointResponse,
 } from '../support/token-endpoints.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import {
   type TokenFamily,
   present,

@@ -7,7 +7,7 @@ import { createConnector } from '../support/management-api.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { onEachStore } from '../support/system.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { type TokenFamily, present, connectWithRefreshToken, rotate } from './token-family.ts';
 
 const lifetimes = grantLifetimes({ accessToken: 3600, refreshTokenIdle: 30 * 86_400 });

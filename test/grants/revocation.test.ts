@@ -14,7 +14,7 @@ import {
   type Credentials,
   type TokenEndpointResponse,
 } from '../support/token-endpoints.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { advanceClock } from '../support/clock.ts';
 import {
   auditOf,

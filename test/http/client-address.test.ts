@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import { createHost } from '../../src/http/host.ts';
 import { createLogger } from '../../src/observability/logger.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { rawRequest } from '../support/raw-request.ts';
 
 const CONNECTION = '127.0.0.1';

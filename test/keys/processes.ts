@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { type Running, startGatehouse } from '../../src/server.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { nodeArguments } from '../support/node-arguments.ts';
 import type { System } from '../support/system.ts';
 

@@ -7,7 +7,7 @@ import { openRemoteKeys, type RemoteKeys } from '../../src/keys/remote-keys.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createConnector } from '../support/management-api.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, type Connection } from '../support/connection.ts';

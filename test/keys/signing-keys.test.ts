@@ -17,7 +17,7 @@ import {
 import { createLogger } from '../../src/observability/logger.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { dumpAll } from '../store/redis-dump.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { STORES, type StoreKind } from '../support/system.ts';

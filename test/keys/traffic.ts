@@ -1,6 +1,6 @@
 // A connected client that calls and refreshes every few milliseconds and records all failures.
 import { setTimeout as delay } from 'node:timers/promises';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import type { Connection } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';

@@ -14,7 +14,7 @@ import { connect, obtainCode, REDIRECT_URI, registerClient } from '../support/co
 import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, type Client, discover, exchange } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { expectAlive, present, connectWithRefreshToken, times } from '../grants/token-family.ts';
 
 const [DOCUMENT] = RECORDED_CLIENTS.map(documentOf).filter((document) => document !== undefined);

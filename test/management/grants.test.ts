@@ -8,7 +8,7 @@ import {
 } from '../support/management-api.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { onEachStore } from '../support/system.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import {
   type TokenFamily,
   expectAlive,

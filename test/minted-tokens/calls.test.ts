@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { assert, expect } from 'chai';
 import { isAtLeast, LEVELS, type Level } from '../../src/permission-level.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { readAudit } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { call, callTool, isAccepted } from '../support/mcp.ts';

@@ -6,7 +6,7 @@ import {
 } from '../../src/keys/signing-keys.ts';
 import { type Key, listKeys, publishedIds, rotateKeys, signedBy } from '../keys/published-keys.ts';
 import { startBeside } from '../keys/processes.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { openSystemStore } from '../support/system-store.ts';

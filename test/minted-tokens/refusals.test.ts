@@ -1,7 +1,7 @@
 // RFC 6750, RFC 8707.
 import { expect } from 'chai';
 import { decodeJwt, type JWTPayload } from 'jose';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createConnector } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';

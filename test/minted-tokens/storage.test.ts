@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { startGatehouse } from '../../src/server.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { readAudit } from '../support/management-api.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
 import { parse } from 'yaml';
 import { z } from 'zod';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { obtainCode, redeem, REDIRECT_URI } from '../support/connection.ts';

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { createMetrics } from '../../src/observability/metrics.ts';
 import { findCanaries } from '../grants/canaries.ts';
 import { collectPrivateValues } from '../grants/private-values.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect, obtainCode, registerClient } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';

@@ -3,7 +3,7 @@ import { startGatehouse } from '../../src/server.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { collectPrivateValues } from '../grants/private-values.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createDeployment, type System } from '../support/system.ts';
 
 type Line = Record<string, unknown>;

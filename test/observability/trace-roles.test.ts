@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { call } from '../support/mcp.ts';
 import { readMetrics, sumOf } from '../support/metrics.ts';
 import {

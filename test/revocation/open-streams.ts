@@ -1,5 +1,5 @@
 // Open MCP streams (Streamable HTTP): of a session of the 2025 revisions, and a subscription of revision 2026-07-28.
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 
 export type Streams = {
   areClosed(): boolean;

@@ -4,7 +4,7 @@ import { revokeConnector } from '../../src/connectors/connectors.ts';
 import { revokeMintedToken } from '../../src/minted-tokens/minted-tokens.ts';
 import type { Store } from '../../src/store/store.ts';
 import { mint } from '../minted-tokens/minting.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';

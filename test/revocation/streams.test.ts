@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { revokeConnector } from '../../src/connectors/connectors.ts';
 import type { Store } from '../../src/store/store.ts';
 import { mint, revoke as revokeMinted } from '../minted-tokens/minting.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import * as administrator from '../support/management-api.ts';
 import type { Person } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { type RedisCluster, type RedisNode, startCluster } from '../store/redis-topologies.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
@@ -7,7 +7,7 @@ import { callTool } from '../support/mcp.ts';
 import { moveSlot, slotsOf } from '../support/scale-out/cluster-slots.ts';
 import { unexpectedResponses } from '../support/scale-out/load.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';
-import { SOAK } from '../support/scale-out/soak.ts';
+import { SOAK } from '../support/soak.ts';
 import { testResponses } from './responses.ts';
 import { testTokenRaces } from './token-races.ts';
 import { testRevocation } from './revocation.ts';

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { readAudit } from '../support/management-api.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';
 import { testResponses } from './responses.ts';
-import { SOAK } from '../support/scale-out/soak.ts';
+import { SOAK } from '../support/soak.ts';
 import { testTokenRaces } from './token-races.ts';
 import { testRevocationUnderLoad } from './revocation-under-load.ts';
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { startSentinel, type RedisNode, type SentinelRedis } from '../store/redis-topologies.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect, type Connection } from '../support/connection.ts';
@@ -7,7 +7,7 @@ import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { unexpectedResponses } from '../support/scale-out/load.ts';
 import { type Processes, useProcesses } from '../support/scale-out/processes.ts';
-import { SOAK } from '../support/scale-out/soak.ts';
+import { SOAK } from '../support/soak.ts';
 import { postToken } from '../support/token-endpoints.ts';
 import { testResponses } from './responses.ts';
 import { testTokenRaces } from './token-races.ts';

@@ -1,11 +1,11 @@
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { statusAt, statusesAt } from '../support/scale-out/direct-call.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';
-import { SOAK } from '../support/scale-out/soak.ts';
+import { SOAK } from '../support/soak.ts';
 import { startProxy } from '../store/tcp-proxy.ts';
 import { testResponses } from './responses.ts';
 import { testUseLimits } from './use-limits.ts';

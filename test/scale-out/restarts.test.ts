@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request, type RequestOptions } from 'node:http';
 import { expect } from 'chai';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createConnector } from '../support/management-api.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
 import { mint, revoke } from '../minted-tokens/minting.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import {
   type AccessPaths,

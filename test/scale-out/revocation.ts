@@ -1,6 +1,6 @@
 // Tests of revocation across processes, for every kind of Redis.
 import { expect } from 'chai';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { refresh } from '../support/oauth.ts';

@@ -12,7 +12,7 @@ import {
 } from '../support/openid-provider.ts';
 import { NO_LIMITS } from '../support/no-limits.ts';
 import { type Processes, useProcesses } from '../support/scale-out/processes.ts';
-import { SOAK } from '../support/scale-out/soak.ts';
+import { SOAK } from '../support/soak.ts';
 import type { Upstream } from '../support/upstream/upstream-server.ts';
 import { startFastUpstream } from '../support/upstream/fast-upstream.ts';
 import { DECLARED } from '../support/upstream/upstream-tools.ts';

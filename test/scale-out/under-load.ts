@@ -1,4 +1,4 @@
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { type LoadResponse, startLoad } from '../support/scale-out/load.ts';

@@ -5,11 +5,11 @@ import { flood, startFlood } from '../support/anonymous-flood.ts';
 import { openBrowser } from '../support/browser.ts';
 import { connect, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
-import { SOAK } from '../support/scale-out/soak.ts';
+import { SOAK } from '../support/soak.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 
 const MAX_BYTES = 40_000_000;
 const MAX_BYTES_PER_REQUEST = 1000;

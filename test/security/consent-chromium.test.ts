@@ -10,7 +10,7 @@ import { expect } from 'chai';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
 import { launchChromium } from '../pages/chromium.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { createConnector, type Connector } from '../support/management-api.ts';
 import { registerClient } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';

@@ -10,7 +10,7 @@ import {
 import { callTool, isAccepted } from '../support/mcp.ts';
 import { discover, refresh, type Client } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 
 describe('The limit of wrong tokens', () => {
   const system = useSystem({

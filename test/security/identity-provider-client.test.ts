@@ -21,7 +21,7 @@ import {
   openIdSettings,
   startOpenIdProvider,
 } from '../support/openid-provider.ts';
-import { until } from '../store/condition.ts';
+import { until } from '../support/until.ts';
 import { type LogLine, startSystem, type System } from '../support/system.ts';
 
 const CONTACT = 'it-help@example.com';

@@ -1,7 +1,7 @@
 // Calls every verb of a store while its database is unavailable, and afterwards.
 import { assert, expect } from 'chai';
 import { type Store, StoreUnavailable } from '../../src/store/store.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 
 const MAX_MS = 1500;
 

@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import { cachedReader } from '../../src/store/cached-reader.ts';
 import { StoreUnavailable } from '../../src/store/store.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage: () => void = runInNewContext('gc');

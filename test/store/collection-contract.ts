@@ -1,6 +1,6 @@
 import { assert, expect } from 'chai';
 import type { Range, Store } from '../../src/store/store.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 import { BRIEF, LONG, RACERS, rejection, type ContractFixture } from './contract-fixture.ts';
 
 const MORE_THAN_ONE_PAGE = 2500;

@@ -1,6 +1,6 @@
 import { assert } from 'chai';
 import type { Store } from '../../src/store/store.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 
 export type OpenedStore = {
   store: Store;

@@ -1,7 +1,7 @@
 // The contract of the store, run by the test of each database.
 import { assert, expect } from 'chai';
 import { type Store, StoreUnavailable } from '../../src/store/store.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 import { LONG, type OpenedStore, rejection, useOpenedStore } from './contract-fixture.ts';
 import { testValues } from './value-contract.ts';
 import { testUpdates } from './update-contract.ts';

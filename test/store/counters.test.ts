@@ -5,7 +5,7 @@ import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { type OpenedStore, openStore } from '../../src/store/open.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 
 const ADDRESS = '203.0.113.9';
 const MAX_MS = 500;

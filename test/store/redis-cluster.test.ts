@@ -1,7 +1,7 @@
 import { assert } from 'chai';
 import type { StoreAddress } from '../../src/settings/addresses.ts';
 import { type OpenedStore, openStore } from '../../src/store/open.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 import { storeContract } from './contract.ts';
 import { assertUnavailable } from './availability.ts';
 import { bytesOf, dumpAll } from './redis-dump.ts';

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 
 const MAX_WAIT_MS = 300;
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };

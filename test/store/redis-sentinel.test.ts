@@ -5,7 +5,7 @@ import type { StoreAddress } from '../../src/settings/addresses.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 import { storeContract } from './contract.ts';
 import { copyBytes, dumpAll } from './redis-dump.ts';
 import { type RedisNode, startSentinel, type SentinelRedis } from './redis-topologies.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { freePorts } from '../support/free-ports.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 
 export type RedisNode = RedisServer & { raw: Redis };
 

@@ -10,7 +10,7 @@ import { createEncryption } from '../../src/store/encryption.ts';
 import { encryptedStore } from '../../src/store/encrypted-store.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 import { storeContract } from './contract.ts';
 import { assertAvailable, assertUnavailable } from './availability.ts';
 import { copyBytes, dumpAll } from './redis-dump.ts';

@@ -11,7 +11,7 @@ import { freePorts } from '../support/free-ports.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import type { System } from '../support/system.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 import { NEW, OLD } from './reencrypt-contract.ts';
 import { DONE } from './watch-reencryption.ts';
 

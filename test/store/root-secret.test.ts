@@ -9,7 +9,7 @@ import { openStore, type StoreOptions } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { auditServices } from '../support/audit-services.ts';
 import { startRedis } from '../support/redis-server.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 
 const OLD = 'the first root secret, which is long enough';
 const NEW = 'the second root secret, which is long enough';

@@ -10,7 +10,7 @@ import { MEMBERS_PER_PAGE } from '../../src/store/byte-store.ts';
 import { openStore } from '../../src/store/open.ts';
 import { openSqlite } from '../../src/store/sqlite.ts';
 import { StoreUnavailable } from '../../src/store/store.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 import { storeContract } from './contract.ts';
 
 const secret = 'a root secret for the tests of the store';

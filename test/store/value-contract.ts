@@ -1,6 +1,6 @@
 import { assert, expect } from 'chai';
 import type { Store } from '../../src/store/store.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 import { BRIEF, LONG, rejection, type ContractFixture } from './contract-fixture.ts';
 
 export function testValues(fixture: ContractFixture): void {

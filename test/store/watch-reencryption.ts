@@ -4,7 +4,7 @@ import type {
   ReencryptionLogger,
 } from '../../src/store/reencrypt.ts';
 import type { OpenedStore } from '../../src/store/open.ts';
-import { until } from './condition.ts';
+import { until } from '../support/until.ts';
 
 export type Line = { level: 'info' | 'warn' | 'error'; message: string; details: object };
 

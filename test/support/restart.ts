@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { until } from '../store/condition.ts';
+import { until } from './until.ts';
 import { startDeployment, type Deployment, type System } from './system.ts';
 
 /** Starts a stopped deployment again. `file` replaces top-level settings of its settings file. */

@@ -1,7 +1,7 @@
 // An OTLP trace collector (HTTP, JSON) that records everything it receives and can be made to fail.
 import { createServer, type IncomingHttpHeaders, type RequestListener } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { until } from '../store/condition.ts';
+import { until } from './until.ts';
 import { listenOnLoopback } from './loopback-server.ts';
 
 export type ReceivedSpan = {

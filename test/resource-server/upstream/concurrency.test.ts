@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { openListening, type Streams } from '../../revocation/open-streams.ts';
-import { until } from '../../store/condition.ts';
+import { until } from '../../support/until.ts';
 import { createConnector } from '../../support/management-api.ts';
 import { connect } from '../../support/connection.ts';
 import { call, callTool } from '../../support/mcp.ts';

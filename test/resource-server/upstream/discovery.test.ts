@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import { expect } from 'chai';
 import { listOf } from '../../../src/resource-server/upstream/discovery.ts';
-import { until } from '../../store/condition.ts';
+import { until } from '../../support/until.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { listenOnLoopback } from '../../support/loopback-server.ts';
 import {

@@ -14,7 +14,7 @@ import {
   stream,
 } from '../../support/upstream/scripted-upstream.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
-import { until } from '../../store/condition.ts';
+import { until } from '../../support/until.ts';
 
 const CANARY = 'at /srv/app/secret-canary.js:42';
 const SETTINGS = { timeout: '1s', silence: '1s', maxAnswerBytes: 2000 };

@@ -9,7 +9,7 @@ import {
 import { startUpstreamV1 } from '../../support/upstream/sdk-v1.ts';
 import { startUpstreamV2 } from '../../support/upstream/sdk-v2.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
-import { until } from '../../store/condition.ts';
+import { until } from '../../support/until.ts';
 
 const CLIENTS: Record<string, ConnectWithToken> = {
   'SDK v1': connectV1,

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { until } from '../../store/condition.ts';
+import { until } from '../../support/until.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { startSystem, type System } from '../../support/system.ts';
 import { connectV2 } from '../../support/upstream/sdk-clients.ts';

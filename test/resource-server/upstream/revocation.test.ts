@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { until } from '../../store/condition.ts';
+import { until } from '../../support/until.ts';
 import { revokeConnector } from '../../support/management-api.ts';
 import { call } from '../../support/mcp.ts';
 import { PING, startScriptedUpstream, stream } from '../../support/upstream/scripted-upstream.ts';

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { rotateSigningKeys } from '../../../src/keys/signing-keys.ts';
-import { until } from '../../store/condition.ts';
+import { until } from '../../support/until.ts';
 import { call } from '../../support/mcp.ts';
 import { openSystemStore } from '../../support/system-store.ts';
 import {

@@ -1,6 +1,6 @@
 // Clients under load: some refresh and call continuously, some connect, some connect and revoke.
 import { setTimeout as delay } from 'node:timers/promises';
-import { until } from '../../store/condition.ts';
+import { until } from '../until.ts';
 import { connect, type Connection } from '../connection.ts';
 import { callTool } from '../mcp.ts';
 import { refresh } from '../oauth.ts';

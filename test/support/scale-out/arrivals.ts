@@ -1,5 +1,5 @@
 // Open-loop load: arrivals at a constant rate, independent of response times.
-import { until } from '../../store/condition.ts';
+import { until } from '../until.ts';
 
 export type Arrivals = {
   /** The number of arrivals due so far. */

@@ -2,7 +2,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { until } from '../../store/condition.ts';
+import { until } from '../until.ts';
 import type { ReadyPorts } from './direct-fetch.ts';
 import type { Processes } from './processes.ts';
 

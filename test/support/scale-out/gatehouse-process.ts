@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { until } from '../../store/condition.ts';
+import { until } from '../until.ts';
 import { freePorts } from '../free-ports.ts';
 
 /** The hosts of a process, as in the GATEHOUSE_…_LISTEN variables. */

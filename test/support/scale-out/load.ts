@@ -1,6 +1,6 @@
 // Connected clients that refresh and call in a loop; every response is recorded.
 import { setTimeout as delay } from 'node:timers/promises';
-import { until } from '../../store/condition.ts';
+import { until } from '../until.ts';
 import type { Connection } from '../connection.ts';
 import { callTool } from '../mcp.ts';
 import { refresh } from '../oauth.ts';

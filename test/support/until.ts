@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Resolves with the first value that is neither undefined nor false. Throws after `seconds`. */
+/** Resolves with the first value that is neither undefined nor false. Throws after `seconds`, which only a failing test reaches. */
 export async function until<T>(
   what: string,
   check: () => Promise<T | undefined | false> | T | undefined | false,
-  seconds = 8,
+  seconds = 30,
 ): Promise<T> {
   const deadline = performance.now() + seconds * 1000;
   for (;;) {

@@ -1,0 +1,26 @@
+// Tests that measure time. `npm test` runs the files that import this module alone, after all others.
+
+/** Milliseconds that users wait at most. */
+export const DEADLINES = {
+  /** A response while the store does not answer: 1.2 s of the store's timeout, and the request itself. */
+  storeOutage: 1500,
+} as const;
+
+/** A machine that does other work may delay one attempt, but not every one. */
+const ATTEMPTS = 3;
+
+/** Repeats `attempt` until one takes at most the deadline. Rejects if none does, or if one rejects. */
+export async function meetsDeadline(
+  name: keyof typeof DEADLINES,
+  attempt: () => Promise<unknown>,
+): Promise<void> {
+  const times: number[] = [];
+  while (times.length < ATTEMPTS) {
+    const started = performance.now();
+    await attempt();
+    times.push(performance.now() - started);
+    if ((times.at(-1) ?? 0) <= DEADLINES[name]) return;
+  }
+  const shown = times.map((time) => time.toFixed(0)).join(', ');
+  throw new Error(`${name}: expected at most ${DEADLINES[name]} ms, took ${shown} ms`);
+}
