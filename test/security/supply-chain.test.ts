@@ -1,9 +1,13 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { parse } from 'yaml';
 
-const read = (path: string) => readFileSync(join(import.meta.dirname, '../..', path), 'utf8');
+const ROOT = join(import.meta.dirname, '../..');
+const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 const { dependencies, devDependencies } = JSON.parse(read('package.json'));
+
+type Step = { uses?: string; run?: string };
 
 describe('The supply chain', () => {
   it('SUP-01 every dependency has an exact version, and Node is version 24', () => {
@@ -28,5 +32,20 @@ describe('The supply chain', () => {
     const users = [...read('Dockerfile').matchAll(/^USER (.+)$/gm)];
     expect(users.at(-1)?.[1]).to.equal('node');
     expect(read('Dockerfile').slice(users.at(-1)?.index)).to.match(/^CMD /m);
+  });
+
+  it('SUP-09 workflows only read the repository, and name the commit of every action', () => {
+    const folder = '.github/workflows';
+    const commands: string[] = [];
+    for (const name of readdirSync(join(ROOT, folder))) {
+      const workflow = parse(read(join(folder, name)));
+      expect(workflow.permissions, name).to.deep.equal({ contents: 'read' });
+      for (const { steps } of Object.values<{ steps: Step[] }>(workflow.jobs))
+        for (const { uses, run } of steps) {
+          if (uses !== undefined) expect(uses).to.match(/^[\w-]+\/[\w-]+@[0-9a-f]{40}$/);
+          if (run !== undefined) commands.push(run);
+        }
+    }
+    expect(commands).to.include.members(['.ci/run', 'npm run test:soak -- --no-color']);
   });
 });

@@ -1,20 +1,25 @@
-// `npm test`: installs what is missing and runs all test files, or the given ones, in parallel.
+// `npm test`: installs what is missing and runs all test files, or the given ones. `npm run test:soak` adds `--soak`.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { globSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
-import { join, sep } from 'node:path';
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join, resolve, sep } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import { CHROMIUM, findProgram, installPrograms, REDIS } from './programs.ts';
+import { inMinutes, type Outcome } from './reporter.ts';
+import type { SoakResult } from './soak.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const MOCHA = join(ROOT, 'node_modules/mocha/bin/mocha.js');
-/** Some tests compare times and fail when several files share a core. */
-const JOBS_PER_CORE = 1;
+/** Tests wait for processes, browsers and databases, so that one file for each core leaves the cores idle. */
+const JOBS_PER_CORE = 2;
+/** Each takes up to 500 MB. */
+const MAX_JOBS = 16;
 /** Folders with the longest files start first, so that no core is idle at the end. */
-const FIRST = ['pages', 'scale-out', 'faults', 'bench', 'store', 'flows'];
+const FIRST = ['pages', 'scale-out', 'faults', 'store', 'flows'];
+const SLOWEST = 10;
 
-type Options = { jobs: number; grep?: string; color: boolean };
+type Options = { jobs: number; grep?: string; soak: boolean; color: boolean };
 
 const program = new Command('npm test --')
   .description(
@@ -25,15 +30,17 @@ const program = new Command('npm test --')
     '-j, --jobs <number>',
     'files that run at a time',
     wholeNumber,
-    availableParallelism() * JOBS_PER_CORE,
+    Math.min(availableParallelism() * JOBS_PER_CORE, MAX_JOBS),
   )
   .option('-g, --grep <pattern>', 'only tests whose title matches this regular expression')
+  .option('--soak', 'only files with a long form, in that form, one at a time', false)
   .option('--no-color', 'plain text')
   .parse();
 
-const { jobs, grep, color } = program.opts<Options>();
+const { jobs, grep, soak, color } = program.opts<Options>();
 const patterns = program.args.length > 0 ? program.args : ['test/**/*.test.ts'];
-const files = patterns.flatMap((pattern) => globSync(pattern, { cwd: ROOT })).toSorted(byFolder);
+const matching = patterns.flatMap((pattern) => globSync(pattern, { cwd: ROOT })).toSorted(byFolder);
+const files = soak ? matching.filter((file) => imports(file, 'soak.ts')) : matching;
 if (files.length === 0) program.error(`no test file matches ${patterns.join(' ')}`);
 try {
   const installed = installPrograms();
@@ -41,26 +48,98 @@ try {
 } catch (error) {
   program.error((error as Error).message);
 }
-console.log(
-  `${files.length} files, ${jobs} at a time, with ${[REDIS, CHROMIUM].map((name) => findProgram(name)).join(' and ')}`,
-);
-const child = spawn(
-  process.execPath,
-  [
-    MOCHA,
-    '--parallel',
-    `--jobs=${jobs}`,
-    `--reporter=${join(import.meta.dirname, 'reporter.ts')}`,
-    `--reporter-option=files=${files.length}`,
-    ...(grep === undefined ? [] : [`--grep=${grep}`]),
-    ...(color ? [] : ['--no-color']),
-    ...files,
-  ],
-  { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'] },
-);
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal));
-const [code] = await once(child, 'exit');
-process.exitCode = code ?? 1;
+console.log(`With ${[REDIS, CHROMIUM].map((name) => findProgram(name)).join(' and ')}`);
+
+const results = mkdtempSync(join(tmpdir(), 'gatehouse-results-'));
+const outcomeFile = join(results, 'outcome.json');
+const soakFile = join(results, 'soak.jsonl');
+const environment: NodeJS.ProcessEnv = {
+  ...process.env,
+  // All files, and the processes that they start, compile the source once.
+  NODE_COMPILE_CACHE: join(ROOT, 'node_modules/.cache/gatehouse'),
+  ...(soak ? { SOAK: '1', SOAK_RESULTS: soakFile } : {}),
+};
+
+try {
+  const started = Date.now();
+  const alone = files.filter((file) => soak || imports(file, 'deadlines.ts'));
+  const together = files.filter((file) => !alone.includes(file));
+  const outcomes: Outcome[] = [];
+  if (together.length > 0) {
+    console.log(`${counted(together)}, ${jobs} at a time`);
+    outcomes.push(await runMocha(together, ['--parallel', `--jobs=${jobs}`]));
+  }
+  if (alone.length > 0) {
+    console.log(`${counted(alone)}, one at a time${soak ? '' : ', because they measure time'}`);
+    outcomes.push(await runMocha(alone, []));
+  }
+  printSummary(outcomes, Date.now() - started);
+  if (soak) printSoakTable();
+  const isPassed = outcomes.every(({ failed }) => failed === 0);
+  process.exitCode = isPassed && outcomes.some(({ passed }) => passed > 0) ? 0 : 1;
+} finally {
+  rmSync(results, { recursive: true, force: true });
+}
+
+function counted({ length }: string[]): string {
+  return `${length} ${length === 1 ? 'file' : 'files'}`;
+}
+
+/** Whether the file imports this module of the support folder. */
+function imports(file: string, name: string): boolean {
+  return readFileSync(resolve(ROOT, file), 'utf8').includes(`/support/${name}'`);
+}
+
+async function runMocha(mochaFiles: string[], options: string[]): Promise<Outcome> {
+  rmSync(outcomeFile, { force: true });
+  const child = spawn(
+    process.execPath,
+    [
+      MOCHA,
+      ...options,
+      `--reporter=${join(import.meta.dirname, 'reporter.ts')}`,
+      `--reporter-option=files=${mochaFiles.length},outcome=${outcomeFile}`,
+      ...(grep === undefined ? [] : [`--grep=${grep}`]),
+      color ? '--color' : '--no-color',
+      ...mochaFiles,
+    ],
+    { cwd: ROOT, env: environment, stdio: ['ignore', 'inherit', 'inherit'] },
+  );
+  const forward = (signal: NodeJS.Signals) => void child.kill(signal);
+  process.on('SIGINT', forward).on('SIGTERM', forward);
+  const [code] = await once(child, 'exit');
+  process.off('SIGINT', forward).off('SIGTERM', forward);
+  if (existsSync(outcomeFile)) return JSON.parse(readFileSync(outcomeFile, 'utf8'));
+  const failures = `Mocha ended before its last test (exit code ${code}).`;
+  return { passed: 0, failed: 1, failures, durations: {} };
+}
+
+function printSummary(outcomes: Outcome[], milliseconds: number): void {
+  const total = (name: 'passed' | 'failed') =>
+    outcomes.reduce((sum, outcome) => sum + outcome[name], 0);
+  for (const { failures } of outcomes) if (failures !== '') console.log(failures);
+  const slowest = outcomes
+    .flatMap(({ durations }) => Object.entries(durations))
+    .toSorted(([, a], [, b]) => b - a)
+    .slice(0, SLOWEST);
+  console.log(`\nThe ${slowest.length} slowest files:`);
+  for (const [file, duration] of slowest)
+    console.log(`${(duration / 1000).toFixed(1).padStart(7)} s  ${file}`);
+  console.log(
+    `\n${total('passed')} passed, ${total('failed')} failed, in ${inMinutes(milliseconds)}`,
+  );
+}
+
+function printSoakTable(): void {
+  if (!existsSync(soakFile)) return;
+  const rows: SoakResult[] = readFileSync(soakFile, 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  const width = Math.max(...rows.map(({ what }) => what.length));
+  console.log('\nWhat held:');
+  for (const { what, held } of rows) console.log(`  ${what.padEnd(width)}  ${held}`);
+}
 
 function byFolder(a: string, b: string): number {
   return rankOf(a) - rankOf(b) || (a < b ? -1 : 1);
