@@ -1,7 +1,7 @@
 // `npm test`: installs what is missing and runs all test files, or the given ones. `npm run test:soak` adds `--soak`.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statfsSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join, resolve, sep } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
@@ -18,6 +18,9 @@ const MAX_JOBS = 16;
 /** Folders with the longest files start first, so that no core is idle at the end. */
 const FIRST = ['pages', 'scale-out', 'faults', 'store', 'flows'];
 const SLOWEST = 10;
+const MEMORY = '/dev/shm';
+/** Bytes. */
+const MIN_MEMORY = 2e9;
 
 type Options = { jobs: number; grep?: string; soak: boolean; color: boolean };
 
@@ -50,11 +53,12 @@ try {
 }
 console.log(`With ${[REDIS, CHROMIUM].map((name) => findProgram(name)).join(' and ')}`);
 
-const results = mkdtempSync(join(tmpdir(), 'gatehouse-results-'));
-const outcomeFile = join(results, 'outcome.json');
-const soakFile = join(results, 'soak.jsonl');
+const scratch = mkdtempSync(join(temporaryFolder(), 'gatehouse-tests-'));
+const outcomeFile = join(scratch, 'outcome.json');
+const soakFile = join(scratch, 'soak.jsonl');
 const environment: NodeJS.ProcessEnv = {
   ...process.env,
+  TMPDIR: scratch,
   // All files, and the processes that they start, compile the source once.
   NODE_COMPILE_CACHE: join(ROOT, 'node_modules/.cache/gatehouse'),
   ...(soak ? { SOAK: '1', SOAK_RESULTS: soakFile } : {}),
@@ -78,11 +82,18 @@ try {
   const isPassed = outcomes.every(({ failed }) => failed === 0);
   process.exitCode = isPassed && outcomes.some(({ passed }) => passed > 0) ? 0 : 1;
 } finally {
-  rmSync(results, { recursive: true, force: true });
+  rmSync(scratch, { recursive: true, force: true, maxRetries: 3 });
 }
 
 function counted({ length }: string[]): string {
   return `${length} ${length === 1 ? 'file' : 'files'}`;
+}
+
+/** In memory where Linux offers enough of it, because databases wait for the disk at every commit. */
+function temporaryFolder(): string {
+  if (!existsSync(MEMORY)) return tmpdir();
+  const { bavail, bsize } = statfsSync(MEMORY);
+  return bavail * bsize > MIN_MEMORY ? MEMORY : tmpdir();
 }
 
 /** Whether the file imports this module of the support folder. */
@@ -100,7 +111,7 @@ async function runMocha(mochaFiles: string[], options: string[]): Promise<Outcom
       `--reporter=${join(import.meta.dirname, 'reporter.ts')}`,
       `--reporter-option=files=${mochaFiles.length},outcome=${outcomeFile}`,
       ...(grep === undefined ? [] : [`--grep=${grep}`]),
-      color ? '--color' : '--no-color',
+      ...(color ? [] : ['--no-color']),
       ...mochaFiles,
     ],
     { cwd: ROOT, env: environment, stdio: ['ignore', 'inherit', 'inherit'] },
