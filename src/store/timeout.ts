@@ -19,7 +19,8 @@ export function createTimeout(): WithTimeout {
     const began = performance.now();
     const { promise: timedOut, reject } = Promise.withResolvers<never>();
     const timer = setTimeout(
-      () => reject(new Error('the command timed out')),
+      // After a busy moment, a reply may have arrived that is not read yet. Immediates run after it is read.
+      () => setImmediate(() => reject(new Error('the command timed out'))),
       isStalled ? Math.min(milliseconds, TIMEOUT_WHEN_STALLED_MS) : milliseconds,
     );
     command.then(answered, () => undefined);
