@@ -3,10 +3,12 @@ import { createServer } from 'node:net';
 
 // Below the ephemeral port range, from which the system could assign a port to another process at any time.
 const FIRST_PORT = 11_000;
-const PORTS_PER_WORKER = 9000;
+const PORTS_PER_WORKER = 1300;
+/** The most jobs that `npm test` runs at a time. */
+const WORKERS = 16;
 
 /** Each worker has its own range and starts at a random offset, so that a port is not reused soon. */
-const worker = Number(process.env.MOCHA_WORKER_ID ?? 0) % 2;
+const worker = Number(process.env.MOCHA_WORKER_ID ?? 0) % WORKERS;
 let next = Math.floor(Math.random() * PORTS_PER_WORKER);
 
 /** Returns `count` different ports. */
