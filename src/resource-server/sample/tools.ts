@@ -144,8 +144,15 @@ function breakdown(dataset: DatabaseSync, { by, group, sums, from }: Breakdown) 
   };
 }
 
+/** Totals of a data set, by query. No tool changes the data. */
+const totals = new WeakMap<DatabaseSync, Map<string, Record<string, unknown>>>();
+
 function row(dataset: DatabaseSync, sql: string): Record<string, unknown> {
-  return { ...dataset.prepare(sql).get() };
+  const known = totals.get(dataset) ?? new Map<string, Record<string, unknown>>();
+  totals.set(dataset, known);
+  const found = known.get(sql) ?? { ...dataset.prepare(sql).get() };
+  known.set(sql, found);
+  return { ...found };
 }
 
 // Single members, visits, shifts and payments
