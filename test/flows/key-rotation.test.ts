@@ -12,7 +12,7 @@ import { connect, type Connection } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { connectSdkV1 } from '../support/sdk.ts';
-import { type StoreKind, startSystem, STORES, type System } from '../support/system.ts';
+import { type StoreKind, startSystem, type System } from '../support/system.ts';
 
 const MINUTE = 60;
 /** The defaults of config/development.yaml. */
@@ -20,7 +20,6 @@ const TOKEN_LIFETIME = 60 * MINUTE;
 const WAITS = 10 * MINUTE;
 
 type Arrangement = {
-  title?: string;
   store: StoreKind;
   /** The roles of the system itself; `beside` and `process` run the others. */
   roles?: string;
@@ -28,35 +27,43 @@ type Arrangement = {
   process?: string;
 };
 
-const ONE_PROCESS: Arrangement[] = STORES.map((store) => ({ title: `on ${store}`, store }));
 const APART = { store: 'redis', roles: 'authorization-server,management' } as const;
-const WITH_MOVED_CLOCK: Arrangement[] = [
-  ...ONE_PROCESS,
-  { ...APART, title: 'with a resource server apart', beside: 'resource-server' },
-];
-const WITH_PROCESSES: Arrangement[] = [
-  ...ONE_PROCESS,
-  { ...APART, title: 'with a resource server in another process', process: 'resource-server' },
-];
+const WITH_MOVED_CLOCK: Record<string, Arrangement> = {
+  'on sqlite': { store: 'sqlite' },
+  'on redis with a resource server apart': { ...APART, beside: 'resource-server' },
+};
+const WITH_PROCESSES: Record<string, Arrangement> = {
+  'on sqlite': { store: 'sqlite' },
+  'on redis with a resource server in another process': { ...APART, process: 'resource-server' },
+};
 
-/** Starts a system for each test, because rotations and a moved clock leave keys of the future behind. */
-function useArrangement({ store, roles, beside, process }: Arrangement): () => System {
-  let system: System | undefined;
-  let others: Process[] = [];
-  beforeEach(async () => {
-    system = await startSystem({ store, settings: roles ? { GATEHOUSE_ROLES: roles } : {} });
-    if (beside) others.push(await startBeside(system, beside));
-    if (process) others.push(await startProcess(system, process, system.resource));
-  });
-  afterEach(async () => {
-    restoreClock();
+async function startArrangement({ store, roles, beside, process }: Arrangement) {
+  const system = await startSystem({ store, settings: roles ? { GATEHOUSE_ROLES: roles } : {} });
+  const others: Process[] = [];
+  if (beside) others.push(await startBeside(system, beside));
+  if (process) others.push(await startProcess(system, process, system.resource));
+  const stop = async () => {
     for (const other of others) await other.stop();
-    others = [];
-    await system?.stop();
-  });
+    await system.stop();
+  };
+  return { system, stop };
+}
+
+/** Starts a system before the first test, or `each` test. */
+function useArrangement(arrangement: Arrangement, each = false): () => System {
+  let running: Awaited<ReturnType<typeof startArrangement>> | undefined;
+  const start = async () => {
+    running = await startArrangement(arrangement);
+  };
+  const stop = () => running?.stop();
+  if (each) beforeEach(start);
+  else before(start);
+  afterEach(restoreClock);
+  if (each) afterEach(stop);
+  else after(stop);
   return () => {
-    if (!system) throw new Error('the system runs only during tests');
-    return system;
+    if (!running) throw new Error('the system runs only during tests');
+    return running.system;
   };
 }
 
@@ -71,9 +78,10 @@ async function freshToken(connection: Connection): Promise<string | undefined> {
   return body.access_token;
 }
 
-for (const arrangement of WITH_MOVED_CLOCK) {
-  describe(`Rotation of the signing key, ${arrangement.title}`, () => {
-    const system = useArrangement(arrangement);
+for (const [title, arrangement] of Object.entries(WITH_MOVED_CLOCK)) {
+  describe(`Rotation of the signing key, ${title}`, () => {
+    // Rotations and a moved clock leave keys of the future behind.
+    const system = useArrangement(arrangement, true);
 
     it('a rotation fails no call and no refresh: the new key is published, then signs, then the old key is removed', async () => {
       const [old] = await publishedIds(system());
@@ -151,8 +159,8 @@ for (const arrangement of WITH_MOVED_CLOCK) {
   });
 }
 
-for (const arrangement of WITH_PROCESSES) {
-  describe(`Immediate rotation of the signing key, ${arrangement.title}`, () => {
+for (const [title, arrangement] of Object.entries(WITH_PROCESSES)) {
+  describe(`Immediate rotation of the signing key, ${title}`, () => {
     const system = useArrangement(arrangement);
 
     it('an immediate rotation invalidates every earlier access token, and a refresh returns a valid one', async () => {
@@ -200,7 +208,7 @@ for (const arrangement of WITH_PROCESSES) {
       const events = (await readAudit(system())).filter(
         ({ event }) => event === 'signing_key_rotated',
       );
-      expect(events.map(({ outcome, reason }) => [outcome, reason])).to.deep.equal([
+      expect(events.slice(-2).map(({ outcome, reason }) => [outcome, reason])).to.deep.equal([
         ['done', undefined],
         ['done', 'at_once'],
       ]);

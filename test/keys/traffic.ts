@@ -16,8 +16,8 @@ export type Traffic = {
 };
 
 const CALLERS = 2;
-const PAUSE_MS = 4;
-const MORE = 4;
+const PAUSE_MS = 10;
+const MORE = 1;
 
 export function startTraffic({ link, server, client, ...held }: Connection): Traffic {
   let { accessToken, refreshToken } = held;
