@@ -7,9 +7,11 @@ import { advanceClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
-import { onEachStore } from '../support/system.ts';
+import { useSystem } from '../support/system.ts';
 
-onEachStore('Disabling an account', (system) => {
+describe('Disabling an account', () => {
+  const system = useSystem();
+
   // An account that is enabled within one second rejects what was issued in that second.
   let elapsed = 0;
   beforeEach(() => advanceClock((elapsed += 60)));

@@ -13,7 +13,7 @@ import { advanceClock } from '../support/clock.ts';
 import { registerClient } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
-import { onEachStore } from '../support/system.ts';
+import { useSystem } from '../support/system.ts';
 import { until } from '../support/until.ts';
 import { expectAlive, present, connectWithRefreshToken, rotate } from '../grants/token-family.ts';
 import {
@@ -24,7 +24,8 @@ import {
   textOf,
 } from '../support/account-page.ts';
 
-onEachStore('The connected apps page', (system) => {
+describe('The connected apps page', () => {
+  const system = useSystem();
   const at = (path = '/account') => new URL(path, system().auth);
 
   const open = (browser: Browser, person?: Person) => openAccountPage(system(), browser, person);
@@ -60,7 +61,6 @@ onEachStore('The connected apps page', (system) => {
     await until(
       'the token to be refused',
       async () => !(await isAccepted(family.link, family.accessToken)),
-      3,
     );
     expect((await present(family, family.refreshToken)).body.error).to.equal('invalid_grant');
     await expectAlive(bystander, bystander);
@@ -82,7 +82,6 @@ onEachStore('The connected apps page', (system) => {
     await until(
       'the token to be refused',
       async () => !(await isAccepted(family.link, family.accessToken)),
-      3,
     );
     const next = await rotate(family, family.refreshToken);
     expect(claimOf(next, 'scope')).to.equal('analytics');

@@ -9,11 +9,13 @@ import { requirePage } from '../support/browser.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
-import { onEachStore } from '../support/system.ts';
+import { useSystem } from '../support/system.ts';
 
 type Body = { items?: { id: string }[]; error?: string; error_description?: string };
 
-onEachStore('A deleted connector', (system) => {
+describe('A deleted connector', () => {
+  const system = useSystem();
+
   async function manage(method: string, path: string, body?: object) {
     const { management, managementKey } = system();
     const answer = await fetch(`${management}/api/v1/connectors${path}`, {

@@ -49,7 +49,9 @@ describe('A client without DPoP', () => {
   });
 });
 
-onEachStore('A client with DPoP', (system) => {
+describe('A client with DPoP', () => {
+  const system = useSystem();
+
   it("the access token and the refresh token are bound to the client's key, and refreshing works", async () => {
     const connection = await boundConnection(system());
     const { key, accessToken } = connection;
@@ -60,19 +62,6 @@ onEachStore('A client with DPoP', (system) => {
     expect(confirmationOf(refreshed)).to.deep.equal({ jkt: key.thumbprint });
     const later = { ...connection, accessToken: refreshed.body.access_token ?? '' };
     expect((await callBound(later)).status).to.equal(200);
-  });
-
-  it('a concurrent, repeated or late refresh returns the same successor', async () => {
-    const connection = await boundConnection(system());
-    const racing = await Promise.all(Array.from({ length: 10 }, () => refreshBound(connection)));
-    racing.push(await refreshBound(connection));
-    expect(new Set(racing.map(({ status }) => status))).to.deep.equal(new Set([200]));
-    expect(new Set(racing.map(({ body }) => body.refresh_token)).size).to.equal(1);
-    advanceClock(61);
-    const late = await refreshBound(connection);
-    expect(late.status).to.equal(200);
-    expect(late.body.refresh_token).to.not.equal(racing[0]?.body.refresh_token);
-    expect(await endings(system())).to.deep.equal([]);
   });
 
   it('AUD-11 a refresh token with another key or none is rejected and does not affect the grant', async () => {
@@ -112,6 +101,47 @@ onEachStore('A client with DPoP', (system) => {
     expect(statusAndError(after)).to.deep.equal([400, 'invalid_grant']);
   });
 
+  it('a code that is bound by dpop_jkt can be redeemed only with that key', async () => {
+    const { link } = await createConnector(system());
+    for (const offline of [true, false]) {
+      const key = await generateProofKey();
+      const parameters = { dpop_jkt: key.thumbprint };
+      const options = { parameters, ...(offline ? {} : { stay: false }) };
+      const code = await obtainCode(system(), { link }, options);
+      const other = await generateProofKey();
+      for (const answer of [await redeem(code), await redeemBound(other, code)]) {
+        expect(statusAndError(answer)).to.deep.equal([400, 'invalid_grant']);
+        expect(answer.body.error_description).to.match(/code is bound to (a|another) key/);
+      }
+      const answer = await redeemBound(key, code);
+      expect([answer.status, answer.body.token_type]).to.deep.equal([200, 'DPoP']);
+      expect(answer.body.refresh_token !== undefined).to.equal(offline);
+      advanceClock(2);
+      // A second use with the key ends the grant; without the key it does not.
+      await redeem(code);
+      await redeemBound(other, code);
+      const bound = { key, link, accessToken: answer.body.access_token ?? '' };
+      expect((await callBound(bound)).status).to.equal(200);
+      await redeemBound(key, code);
+      expect((await callBound(bound)).status).to.equal(401);
+    }
+  });
+});
+
+onEachStore('Concurrent requests with DPoP', (system) => {
+  it('a concurrent, repeated or late refresh returns the same successor', async () => {
+    const connection = await boundConnection(system());
+    const racing = await Promise.all(Array.from({ length: 10 }, () => refreshBound(connection)));
+    racing.push(await refreshBound(connection));
+    expect(new Set(racing.map(({ status }) => status))).to.deep.equal(new Set([200]));
+    expect(new Set(racing.map(({ body }) => body.refresh_token)).size).to.equal(1);
+    advanceClock(61);
+    const late = await refreshBound(connection);
+    expect(late.status).to.equal(200);
+    expect(late.body.refresh_token).to.not.equal(racing[0]?.body.refresh_token);
+    expect(await endings(system())).to.deep.equal([]);
+  });
+
   it('a reused proof is rejected and does not consume the refresh token', async () => {
     const connection = await boundConnection(system());
     const proof = await createProof(connection.key, { url: connection.server.token_endpoint });
@@ -141,32 +171,6 @@ onEachStore('A client with DPoP', (system) => {
       expect(redeemed?.body.refresh_token !== undefined).to.equal(stay);
       const accessToken = redeemed?.body.access_token ?? '';
       expect((await callBound({ key, link, accessToken })).status).to.equal(200);
-    }
-  });
-
-  it('a code that is bound by dpop_jkt can be redeemed only with that key', async () => {
-    const { link } = await createConnector(system());
-    for (const offline of [true, false]) {
-      const key = await generateProofKey();
-      const parameters = { dpop_jkt: key.thumbprint };
-      const options = { parameters, ...(offline ? {} : { stay: false }) };
-      const code = await obtainCode(system(), { link }, options);
-      const other = await generateProofKey();
-      for (const answer of [await redeem(code), await redeemBound(other, code)]) {
-        expect(statusAndError(answer)).to.deep.equal([400, 'invalid_grant']);
-        expect(answer.body.error_description).to.match(/code is bound to (a|another) key/);
-      }
-      const answer = await redeemBound(key, code);
-      expect([answer.status, answer.body.token_type]).to.deep.equal([200, 'DPoP']);
-      expect(answer.body.refresh_token !== undefined).to.equal(offline);
-      advanceClock(2);
-      // A second use with the key ends the grant; without the key it does not.
-      await redeem(code);
-      await redeemBound(other, code);
-      const bound = { key, link, accessToken: answer.body.access_token ?? '' };
-      expect((await callBound(bound)).status).to.equal(200);
-      await redeemBound(key, code);
-      expect((await callBound(bound)).status).to.equal(401);
     }
   });
 });

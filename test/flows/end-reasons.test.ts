@@ -12,7 +12,7 @@ import {
 } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
-import { onEachStore, type System, useSystem } from '../support/system.ts';
+import { type System, useSystem } from '../support/system.ts';
 import { postToken } from '../support/token-endpoints.ts';
 import {
   type TokenFamily,
@@ -78,7 +78,9 @@ const ENDS: { reason: Reason; end: End; event?: string }[] = [
   { reason: 'idle', end: async () => advanceClock(30 * DAY) },
 ];
 
-onEachStore('The reason why a connection ended', (system) => {
+describe('The reason why a connection ended', () => {
+  const system = useSystem();
+
   for (const { reason, end, event } of ENDS)
     it(`the grant states the reason ${reason}, and the refresh is refused`, async () => {
       const person = reason === 'account_disabled' ? 'grace' : 'ada';

@@ -14,7 +14,7 @@ import { connect, type Connection, obtainCode, redeem } from '../support/connect
 import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
-import { onEachStore, type System, useSystem } from '../support/system.ts';
+import { type System, useSystem } from '../support/system.ts';
 
 const WHO = /grace|hopper/i;
 const DAY = 86_400;
@@ -28,7 +28,8 @@ async function readRecord(system: System, id: string): Promise<Account | undefin
   }
 }
 
-onEachStore('Forgetting an account', (system) => {
+describe('Forgetting an account', () => {
+  const system = useSystem();
   let elapsed = 0;
   beforeEach(() => advanceClock((elapsed += 60)));
 

@@ -13,6 +13,8 @@ import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh, type TokenResponse } from '../support/oauth.ts';
 import { onEachStore, type System } from '../support/system.ts';
 
+const TEN = 10;
+
 function times<T>(count: number, run: () => Promise<T>): Promise<T[]> {
   return Promise.all(Array.from({ length: count }, run));
 }
@@ -28,20 +30,18 @@ function rotate({ server, client, link }: Connection, token: string | undefined)
 }
 
 onEachStore('Concurrent use of a code', (system) => {
-  for (const count of [2, 10]) {
-    it(`COD-01 a code that is redeemed ${count} times at once is redeemed once, and its tokens stay valid`, async () => {
-      const { link } = await createConnector(system());
-      const code = await obtainCode(system(), { link });
-      const answers = await times(count, () => redeem(code, { resource: link }));
-      expect(statuses(answers)).to.deep.equal([200, ...Array(count - 1).fill(400)]);
-      for (const { status, body } of answers)
-        if (status === 400) expect(body.error).to.equal('invalid_grant');
-      const winner = answers.find(({ status }) => status === 200)?.body;
-      expect(await isAccepted(link, winner?.access_token)).to.equal(true);
-      const { server, client } = code;
-      expect((await refresh(server, client, winner?.refresh_token)).status).to.equal(200);
-    });
-  }
+  it('COD-01 a code that is redeemed ten times at once is redeemed once, and its tokens stay valid', async () => {
+    const { link } = await createConnector(system());
+    const code = await obtainCode(system(), { link });
+    const answers = await times(TEN, () => redeem(code, { resource: link }));
+    expect(statuses(answers)).to.deep.equal([200, ...Array(TEN - 1).fill(400)]);
+    for (const { status, body } of answers)
+      if (status === 400) expect(body.error).to.equal('invalid_grant');
+    const winner = answers.find(({ status }) => status === 200)?.body;
+    expect(await isAccepted(link, winner?.access_token)).to.equal(true);
+    const { server, client } = code;
+    expect((await refresh(server, client, winner?.refresh_token)).status).to.equal(200);
+  });
 
   it('COD-02 a code that is redeemed again later ends its grant', async () => {
     const { link } = await createConnector(system());
@@ -57,20 +57,18 @@ onEachStore('Concurrent use of a code', (system) => {
 });
 
 onEachStore('Concurrent use of a refresh token', (system) => {
-  for (const count of [2, 10]) {
-    it(`a refresh token that is used ${count} times at once has one successor`, async () => {
-      const connection = await newConnection(system());
-      const answers = await times(count, () => rotate(connection, connection.refreshToken));
-      expect(statuses(answers)).to.deep.equal(Array(count).fill(200));
-      const successors = new Set(answers.map(({ body }) => body.refresh_token));
-      expect(successors.size).to.equal(1);
-      for (const { body } of answers)
-        expect(await isAccepted(connection.link, body.access_token)).to.equal(true);
-      const [successor] = successors;
-      expect(successor).to.not.equal(connection.refreshToken);
-      expect((await rotate(connection, successor)).status).to.equal(200);
-    });
-  }
+  it('a refresh token that is used ten times at once has one successor', async () => {
+    const connection = await newConnection(system());
+    const answers = await times(TEN, () => rotate(connection, connection.refreshToken));
+    expect(statuses(answers)).to.deep.equal(Array(TEN).fill(200));
+    const successors = new Set(answers.map(({ body }) => body.refresh_token));
+    expect(successors.size).to.equal(1);
+    for (const { body } of answers)
+      expect(await isAccepted(connection.link, body.access_token)).to.equal(true);
+    const [successor] = successors;
+    expect(successor).to.not.equal(connection.refreshToken);
+    expect((await rotate(connection, successor)).status).to.equal(200);
+  });
 
   it('eight processes that share a refresh token all stay connected', async () => {
     const connection = await newConnection(system());

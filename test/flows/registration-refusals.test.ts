@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { z } from 'zod';
 import { rawRequest } from '../support/raw-request.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
-import { onEachStore, type System } from '../support/system.ts';
+import { type System, useSystem } from '../support/system.ts';
 
 const refusal = z.object({ error: z.string(), error_description: z.string().min(1) });
 
@@ -56,7 +56,9 @@ const REDIRECTS_REFUSED = [
   '',
 ];
 
-onEachStore('A refused registration', (system) => {
+describe('A refused registration', () => {
+  const system = useSystem();
+
   for (const uri of REDIRECTS_REFUSED) {
     it(`a registration whose only redirect address is "${uri}" is refused`, async () => {
       const answer = await refused(system(), withRedirects(uri));

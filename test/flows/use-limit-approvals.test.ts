@@ -10,7 +10,7 @@ import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, type Connection } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
-import { onEachStore, type System } from '../support/system.ts';
+import { type System, useSystem } from '../support/system.ts';
 
 async function revoke({ server, client, refreshToken }: Connection): Promise<void> {
   const body = new URLSearchParams({ token: String(refreshToken), client_id: client.id });
@@ -26,7 +26,9 @@ async function usesOf(system: System, { id }: Connector) {
   return { uses, state };
 }
 
-onEachStore('Several approvals on a connector with a use limit', (system) => {
+describe('Several approvals on a connector with a use limit', () => {
+  const system = useSystem();
+
   it('two approvals of one person of which only the first code is redeemed take one use', async () => {
     const connector = await createConnector(system(), { maxUses: 1 });
     const first = await obtainCode(system(), connector);

@@ -5,7 +5,7 @@ import { advanceClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
-import { onEachStore, type System } from '../support/system.ts';
+import { onEachStore, type System, useSystem } from '../support/system.ts';
 
 /** A new client and a new browser on the consent page. */
 async function readyToApprove(system: System, { link }: Connector, person: Person) {
@@ -21,7 +21,7 @@ async function readyToApprove(system: System, { link }: Connector, person: Perso
   };
 }
 
-onEachStore('A connector with a use limit', (system) => {
+onEachStore('Concurrent approvals on a connector with a use limit', (system) => {
   it('concurrent approvals never exceed the limit', async () => {
     const connector = await createConnector(system(), { maxUses: 3 });
     const approvals = [];
@@ -35,6 +35,10 @@ onEachStore('A connector with a use limit', (system) => {
     for (const answer of connected)
       expect(await isAccepted(connector.link, answer?.body.access_token)).to.equal(true);
   });
+});
+
+describe('A connector with a use limit', () => {
+  const system = useSystem();
 
   it('CNX-07 a used-up connector works for connected people', async () => {
     const connector = await createConnector(system(), { maxUses: 1 });

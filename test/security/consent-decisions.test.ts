@@ -19,8 +19,9 @@ import { redeem, registerClient } from '../support/connection.ts';
 import type { FormValues } from '../support/html-forms.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh, type TokenResponse } from '../support/oauth.ts';
-import { onEachStore, type System } from '../support/system.ts';
+import { onEachStore, type System, useSystem } from '../support/system.ts';
 
+const ROUNDS = 3;
 const DENY: FormValues = { decision: 'deny' };
 
 function approve(level: string, stay = true): FormValues {
@@ -70,7 +71,9 @@ function expectApproved(step: Step, level: string): void {
   expect(page.html).to.include(`>${level}<`);
 }
 
-onEachStore('A consent page that is submitted twice', (system) => {
+describe('A consent page that is submitted twice', () => {
+  const system = useSystem();
+
   it('CON-18 denying after approving invalidates the code and tells the app', async () => {
     const { decide, redeem: exchange, state, again, browser } = await openConsent(system());
     const callback = requireExternalRedirect(await decide(approve('full')));
@@ -273,7 +276,9 @@ onEachStore('A consent page that is submitted twice', (system) => {
       expect(requirePage(await attempt).status, what).to.be.oneOf([400, 403]);
     expect((await opened.redeem(callback)).body.scope).to.equal('admin offline_access');
   });
+});
 
+onEachStore('Concurrent decisions on a consent page', (system) => {
   for (const answers of [
     [approve('full'), DENY],
     [DENY, approve('full')],
@@ -281,7 +286,7 @@ onEachStore('A consent page that is submitted twice', (system) => {
   ]) {
     const title = answers.map(({ decision }) => decision).join(', ');
     it(`CON-18 CON-19 concurrent decisions that include a denial deny (${title})`, async () => {
-      for (let round = 0; round < 5; round += 1) {
+      for (let round = 0; round < ROUNDS; round += 1) {
         const opened = await openConsent(system(), { maxUses: 1 });
         const steps = await Promise.all(answers.map(opened.decide));
         for (const step of steps) {
@@ -301,7 +306,7 @@ onEachStore('A consent page that is submitted twice', (system) => {
 
   it('CON-18 a lower decision concurrent with the code exchange leaves the app with the lower grant', async () => {
     for (const filling of [DENY, approve('full', false), approve('analytics')]) {
-      for (let round = 0; round < 4; round += 1) {
+      for (let round = 0; round < ROUNDS; round += 1) {
         const opened = await openConsent(system());
         const callback = requireExternalRedirect(await opened.decide(approve('full')));
         const [tokens] = await Promise.all([opened.redeem(callback), opened.decide(filling)]);
@@ -318,7 +323,7 @@ onEachStore('A consent page that is submitted twice', (system) => {
   });
 
   it('CON-18 CON-19 concurrent approvals of several levels grant the lowest', async () => {
-    for (let round = 0; round < 5; round += 1) {
+    for (let round = 0; round < ROUNDS; round += 1) {
       const opened = await openConsent(system());
       const steps = await Promise.all(
         ['full', 'analytics', 'admin'].map((level) => opened.decide(approve(level))),

@@ -9,7 +9,7 @@ import { connect, REDIRECT_URI } from '../support/connection.ts';
 import { requestToken } from '../support/oauth.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
-import { onEachStore, useSystem, type System } from '../support/system.ts';
+import { useSystem, type System } from '../support/system.ts';
 
 const answer = z.looseObject({ client_id: z.string(), client_name: z.string() });
 
@@ -25,7 +25,8 @@ async function register({ auth }: System, metadata: object | string) {
 const PLAIN = { redirect_uris: [REDIRECT_URI], token_endpoint_auth_method: 'none' };
 const MAX_STORED_BYTES = 1200;
 
-onEachStore('The record of a registration', (system) => {
+describe('The record of a registration', () => {
+  const system = useSystem();
   const clients = () => readStoredBytes(system().storeAddress, 'client:');
 
   it('DCR-01 a registered client is stored in at most 1200 bytes, and long or unknown members are cut or dropped', async () => {
