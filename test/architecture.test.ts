@@ -71,7 +71,8 @@ const MAY_IMPORT: Record<string, string[]> = {
   'doctor/': [...BELOW_HOSTS, 'authorization-server/', 'resource-server/', 'management/'],
   'server.ts': [...BELOW_HOSTS, ...APPS],
   'main.ts': [...BELOW_HOSTS, 'server.ts'],
-  'cli.ts': [...LEAVES, 'doctor/', 'management/'],
+  'command-line.ts': [...LEAVES, 'doctor/', 'management/'],
+  'cli.ts': [...LEAVES, 'command-line.ts'],
 };
 
 const files = globSync('**/*.ts', { cwd: join(ROOT, 'src') })

@@ -54,7 +54,7 @@ export function addDoctorCommand(program: Command, terminal: Terminal): void {
         throw new InvalidArgumentError('Use --resource-url together with --auth-url.');
       const report = await createDoctorReport(options, terminal);
       terminal.print(report, (result) => reportText(result, options.all === true));
-      if (report.outcome === 'found') process.exitCode = EXIT_CODE_FOUND;
+      if (report.outcome === 'found') terminal.exitWith(EXIT_CODE_FOUND);
     });
 }
 
@@ -76,7 +76,7 @@ function parseTimeout(text: string): number {
 }
 
 async function createDoctorReport(options: Options, terminal: Terminal): Promise<Report> {
-  const settings = options.authUrl === undefined ? readSettings() : undefined;
+  const settings = options.authUrl === undefined ? readSettings(terminal) : undefined;
   if (settings instanceof SettingsError) return createReport({}, settingsFindings(settings));
   const authUrl = options.authUrl ?? settings?.authUrl ?? '';
   const resourceUrl = options.resourceUrl ?? settings?.resourceUrl ?? authUrl;
@@ -91,16 +91,16 @@ async function createDoctorReport(options: Options, terminal: Terminal): Promise
     signal: AbortSignal.timeout((options.timeout ?? DEFAULT_TIMEOUT_SECONDS) * 1000),
   });
   try {
-    const findings = await examine(deployment, showProgress(process.stderr));
+    const findings = await examine(deployment, showProgress(terminal.progress));
     return createReport({ authUrl, resourceUrl }, findings);
   } finally {
     deployment.close();
   }
 }
 
-function readSettings(): Settings | SettingsError {
+function readSettings({ environment }: Terminal): Settings | SettingsError {
   try {
-    return loadSettings(undefined, { makesSecrets: false });
+    return loadSettings(environment, { makesSecrets: false });
   } catch (error) {
     if (error instanceof SettingsError) return error;
     throw error;
@@ -118,7 +118,7 @@ function settingsFindings({ issues }: SettingsError): Finding[] {
 }
 
 /** Rewrites one line, and only on a terminal. */
-function showProgress(stream: NodeJS.WriteStream): Progress {
+function showProgress(stream: Terminal['progress']): Progress {
   const running = new Set<string>();
   const show = () => {
     if (!stream.isTTY) return;

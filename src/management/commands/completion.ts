@@ -1,4 +1,5 @@
 import { Argument, type Command } from 'commander';
+import type { Terminal } from './terminal.ts';
 
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof SHELLS)[number];
@@ -9,14 +10,14 @@ Examples:
   $ gatehouse completion zsh > ~/.zfunc/_gatehouse      (a directory in fpath, before compinit)
   $ gatehouse completion fish > ~/.config/fish/completions/gatehouse.fish`;
 
-export function addCompletionCommand(program: Command): void {
+export function addCompletionCommand(program: Command, { write }: Terminal): void {
   program
     .command('completion')
     .description('print a shell script that completes commands and options')
     .addArgument(new Argument('<shell>', 'the shell to print the script for').choices(SHELLS))
     .addHelpText('after', HELP)
     .action((shell: Shell) => {
-      console.log(SCRIPTS[shell](program.name(), completionsOf(program)));
+      write(SCRIPTS[shell](program.name(), completionsOf(program)));
     });
 }
 

@@ -1,11 +1,20 @@
+import type { Environment } from '../../settings/environment.ts';
 import type { ManagementClient } from '../api/client.ts';
 
 /** Passed to every command. */
 export type Terminal = {
+  /** That of the process if absent. */
+  environment?: Environment;
   /** Throws SettingsError if the address or the key of the management API is not known. */
   openClient: () => ManagementClient;
   /** Prints the result as JSON with --json, otherwise `text(result)`. */
   print: <T>(result: T, text: (result: T) => string) => void;
+  /** Prints a line of text, also with --json. */
+  write: (text: string) => void;
+  /** Standard error, for progress. */
+  progress: NodeJS.WritableStream & { isTTY?: boolean };
+  /** Sets the exit code of a command that does not fail. */
+  exitWith: (code: number) => void;
   /** Seconds since the epoch. */
   now: () => number;
 };

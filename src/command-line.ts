@@ -1,0 +1,128 @@
+// The commands of `gatehouse`. cli.ts runs them as a program.
+import { Console } from 'node:console';
+import { Command, CommanderError } from 'commander';
+import { addDoctorCommand } from './doctor/command.ts';
+import { managementClient, ManagementError } from './management/api/client.ts';
+import { addAccountCommands } from './management/commands/account.ts';
+import { addAuditCommand } from './management/commands/audit.ts';
+import { addClientCommands } from './management/commands/client.ts';
+import { addCompletionCommand } from './management/commands/completion.ts';
+import { addConnectorCommands } from './management/commands/connector.ts';
+import { addGrantCommands } from './management/commands/grant.ts';
+import { addKeysCommands } from './management/commands/keys.ts';
+import { jsonText, plain, type Terminal } from './management/commands/terminal.ts';
+import { addTokenCommands } from './management/commands/token.ts';
+import type { Environment } from './settings/environment.ts';
+import { findManagementAccess } from './settings/management-access.ts';
+import { SettingsError } from './settings/issues.ts';
+
+const EXIT_FAILED = 1;
+const EXIT_WRONG_USAGE = 2;
+const DEFAULT_WIDTH = 80;
+
+const HELP = `
+Examples:
+  $ gatehouse connector create --name "Ops" --level operations
+  $ gatehouse connector list --json
+  $ gatehouse account list
+  $ gatehouse grant why <id>
+  $ gatehouse token mint --name "Nightly report" --level analytics
+  $ gatehouse keys rotate
+  $ gatehouse audit --since 24h
+  $ gatehouse doctor
+
+The commands call a running Gatehouse. Its address comes from GATEHOUSE_MANAGEMENT_URL or the settings file, and its
+management key from GATEHOUSE_MANAGEMENT_KEY or the file management.key in the data directory (GATEHOUSE_DATA_DIR).
+
+Exit codes: 0 success, 1 refused or failed, 2 wrong usage.`;
+
+type Output = NodeJS.WritableStream & { isTTY?: boolean; columns?: number };
+
+/** `environment` is that of the process by default. */
+export type Surroundings = { stdout: Output; stderr: Output; environment?: Environment };
+
+/** Runs the command in `words` and returns the exit code. */
+export async function runCommandLine(words: string[], surroundings: Surroundings): Promise<number> {
+  const { stdout, stderr, environment } = surroundings;
+  const console = new Console(stdout, stderr);
+  let exitCode = 0;
+  const program = new Command('gatehouse')
+    .description('manage Gatehouse from the command line')
+    .option('--json', 'print results and errors as JSON')
+    .configureHelp({ showGlobalOptions: true })
+    .configureOutput({
+      writeOut: (text) => stdout.write(text),
+      writeErr: (text) => stderr.write(text),
+      getOutHelpWidth: () => widthOf(stdout),
+      getErrHelpWidth: () => widthOf(stderr),
+      // `reportError` prints every error.
+      outputError: () => {},
+    })
+    .exitOverride()
+    .addHelpText('after', HELP);
+  const isJson = () => program.opts<{ json?: boolean }>().json === true;
+  addCommands(program, {
+    environment,
+    openClient: () => managementClient(findManagementAccess(environment)),
+    write: (text) => console.log(text),
+    print: (result, text) => console.log(isJson() ? jsonText(result) : text(result)),
+    progress: stderr,
+    exitWith: (code) => {
+      exitCode = code;
+    },
+    now: () => Math.floor(Date.now() / 1000),
+  });
+  try {
+    await program.parseAsync(idsLast(words), { from: 'user' });
+    return exitCode;
+  } catch (error) {
+    return reportError(error, (code, description) =>
+      console.error(
+        isJson()
+          ? JSON.stringify({ error: code, error_description: description })
+          : `gatehouse: ${description.split('\n').map(plain).join('\n')}`,
+      ),
+    );
+  }
+}
+
+function addCommands(program: Command, terminal: Terminal): void {
+  addConnectorCommands(program, terminal);
+  addAccountCommands(program, terminal);
+  addGrantCommands(program, terminal);
+  addClientCommands(program, terminal);
+  addTokenCommands(program, terminal);
+  addKeysCommands(program, terminal);
+  addAuditCommand(program, terminal);
+  addDoctorCommand(program, terminal);
+  addCompletionCommand(program, terminal);
+}
+
+function widthOf({ isTTY, columns = DEFAULT_WIDTH }: Output): number {
+  return isTTY ? columns : DEFAULT_WIDTH;
+}
+
+/** Moves ids that start with a dash behind `--`, so that they are not parsed as options. Options are shorter. */
+function idsLast(words: string[]): string[] {
+  const ids = words.filter((word) => /^-[\w-]{26,}$/.test(word));
+  if (ids.length === 0) return words;
+  return [...words.filter((word) => !ids.includes(word)), '--', ...ids];
+}
+
+type Report = (error: string, description: string) => void;
+
+/** Returns the exit code. */
+function reportError(error: unknown, report: Report): number {
+  if (!(error instanceof CommanderError)) {
+    report(codeOf(error), error instanceof Error ? error.message : String(error));
+    return EXIT_FAILED;
+  }
+  const isHelp = error.code === 'commander.help' || error.exitCode === 0;
+  if (!isHelp) report('wrong_usage', error.message.replace(/^error: /, ''));
+  return error.exitCode === 0 ? 0 : EXIT_WRONG_USAGE;
+}
+
+function codeOf(error: unknown): string {
+  if (error instanceof ManagementError) return error.code;
+  return error instanceof SettingsError ? 'invalid_settings' : 'failed';
+}
