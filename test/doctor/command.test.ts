@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { expect } from 'chai';
-import { gatehouse } from '../management/command-line.ts';
+import { gatehouse, gatehouseProgram } from '../management/command-line.ts';
 import { settingsFile, temporaryDirectory } from '../settings/settings-file.ts';
 import { createConnector } from '../support/management-api.ts';
 import { useSystem } from '../support/system.ts';
@@ -21,7 +21,7 @@ describe('gatehouse doctor', () => {
 
   it('the command reports that every check of a good deployment passed, changes no file and exits with 0', async () => {
     const before = readdirSync(good.environment.GATEHOUSE_DATA_DIR);
-    const { code, stdout, stderr } = await doctor();
+    const { code, stdout, stderr } = await gatehouseProgram(['doctor'], good.environment);
     expect(stderr).to.equal('');
     expect(stdout).to.match(/^(\d+) of \1 checks passed\.\n$/);
     expect(code).to.equal(0);
@@ -62,10 +62,9 @@ describe('gatehouse doctor', () => {
   });
 
   it('--auth-url and --resource-url check two addresses from outside, without settings', async () => {
-    const { NODE_EXTRA_CA_CERTS } = good.environment;
     const { code, stdout } = await gatehouse(
       ['doctor', '--auth-url', good.authUrl, '--resource-url', good.resourceUrl],
-      { NODE_EXTRA_CA_CERTS },
+      {},
     );
     expect(stdout).to.include('No connect link was checked: give one with --link');
     expect(code).to.equal(0);
@@ -95,13 +94,11 @@ describe('gatehouse doctor', () => {
     const silent = await listenSilently();
     const { port } = silent.address() as AddressInfo;
     const store = { kind: 'redis', url: `redis://127.0.0.1:${port}` } as const;
-    const started = performance.now();
     const findings = await good.examine({
       authUrl: `http://127.0.0.1:${port}`,
       settings: { ...good.settings, store },
-      signal: AbortSignal.timeout(1000),
+      signal: AbortSignal.timeout(200),
     });
-    expect(performance.now() - started).to.be.lessThan(5000);
     const late = findings.filter(({ what }) => what === 'the check did not finish in time');
     expect(late.map(({ check }) => check)).to.include.members(['store', 'discovery']);
     await new Promise((closed) => silent.close(closed));

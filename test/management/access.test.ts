@@ -4,7 +4,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { expect } from 'chai';
-import { accessTo, gatehouse } from './command-line.ts';
+import { accessTo, gatehouse, gatehouseProgram } from './command-line.ts';
 import { KEY, type ManagementHost, openManagementHost } from './management-host.ts';
 
 const LIST = ['connector', 'list', '--json'];
@@ -18,12 +18,10 @@ describe('access of the command line to the management API', () => {
 
   const file = (name: string) => join(host.directory, name);
 
-  async function listed(env: Record<string, string>, cwd?: string): Promise<void> {
-    expect(await gatehouse(LIST, env, cwd)).to.deep.equal({
-      code: 0,
-      stdout: `${JSON.stringify({ items: [] }, null, 2)}\n`,
-      stderr: '',
-    });
+  const EMPTY = { code: 0, stdout: `${JSON.stringify({ items: [] }, null, 2)}\n`, stderr: '' };
+
+  async function listed(env: Record<string, string>): Promise<void> {
+    expect(await gatehouse(LIST, env)).to.deep.equal(EMPTY);
   }
 
   async function failed(env: Record<string, string>): Promise<Record<string, string>> {
@@ -33,14 +31,17 @@ describe('access of the command line to the management API', () => {
     return JSON.parse(stderr);
   }
 
-  it('the command line takes the address and the key from the environment', () =>
-    listed(accessTo(host)));
+  it('the command line takes the address and the key from the environment', async () => {
+    expect(await gatehouseProgram(LIST, accessTo(host))).to.deep.equal(EMPTY);
+  });
 
   it('the command line reads the key from the data directory, which can be relative to the working directory', async () => {
     await writeFile(file('management.key'), `${KEY}\n`);
     const env = { GATEHOUSE_MANAGEMENT_URL: host.url };
     await listed({ ...env, GATEHOUSE_DATA_DIR: host.directory });
-    await listed({ ...env, GATEHOUSE_DATA_DIR: basename(host.directory) }, dirname(host.directory));
+    const relative = { ...env, GATEHOUSE_DATA_DIR: basename(host.directory) };
+    const outcome = await gatehouseProgram(LIST, relative, dirname(host.directory));
+    expect(outcome).to.deep.equal(EMPTY);
   });
 
   it('the command line takes the address from the settings file even if other settings are wrong', async () => {

@@ -1,28 +1,55 @@
-// Runs the command line as a child process with only the given environment.
+// Runs the command line with only the given environment: in this process, or as a program.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
+import { runCommandLine } from '../../src/command-line.ts';
 import { nodeArguments } from '../support/node-arguments.ts';
 import { KEY, type ManagementHost, openManagementHost } from './management-host.ts';
 
 export type Outcome = { code: number | null; stdout: string; stderr: string };
 
+/** Runs a command in this process. */
 export async function gatehouse(
+  args: string[],
+  environment: Record<string, string>,
+): Promise<Outcome> {
+  const [stdout, stderr] = [new Collector(), new Collector()];
+  const code = await runCommandLine(args, { environment, stdout, stderr });
+  return { code, stdout: stdout.text, stderr: stderr.text };
+}
+
+class Collector extends Writable {
+  text = '';
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    this.text += chunk.toString();
+    done();
+  }
+}
+
+/** Runs a command as users do. */
+export async function gatehouseProgram(
   args: string[],
   env: Record<string, string>,
   cwd?: string,
 ): Promise<Outcome> {
+  const child = spawnGatehouse(args, env, cwd);
+  const closed = once(child, 'close');
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  await closed;
+  return { code: child.exitCode, stdout, stderr };
+}
+
+export function spawnGatehouse(args: string[], env: Record<string, string>, cwd?: string) {
   const child = spawn(process.execPath, [...nodeArguments('cli.ts'), ...args], {
     env,
     cwd,
     stdio: 'pipe',
   });
   child.stdin.end();
-  const closed = once(child, 'close');
-  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
-  await closed;
-  return { code: child.exitCode, stdout, stderr };
+  return child;
 }
 
 /** Returns the environment that gives the command line access to `host`. */

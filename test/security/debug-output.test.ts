@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 import { decodeJwt } from 'jose';
 import { expect } from 'chai';
 import { type Canaries, findCanaries } from '../grants/canaries.ts';
-import { gatehouse, type Outcome } from '../management/command-line.ts';
+import { gatehouseProgram, type Outcome } from '../management/command-line.ts';
 import { createConnector } from '../support/management-api.ts';
 import { type Browser, openBrowser, type Page, requirePage } from '../support/browser.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
@@ -102,7 +102,7 @@ describe('The output with DEBUG=*', () => {
       const { stdout, stderr } = await runServerWhile(environment, GREETING, async () => {
         canaries = await usePages(place);
         for (const command of ['doctor', 'connector list'])
-          commands.push(await gatehouse(command.split(' '), environment));
+          commands.push(await gatehouseProgram(command.split(' '), environment));
       });
       const logged = [stdout, stderr, ...commands.map((command) => command.stderr)].join('\n');
       expect(findCanaries(canaries, Buffer.from(logged))).to.deep.equal([]);

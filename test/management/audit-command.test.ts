@@ -1,0 +1,62 @@
+import { expect } from 'chai';
+import { recordAudit } from '../../src/audit/audit.ts';
+import { auditServices } from '../support/audit-services.ts';
+import { CREATE, useCommandLine } from './command-line.ts';
+
+const NOW = Math.floor(Date.now() / 1000);
+
+describe('the command audit', () => {
+  const { host, done, json } = useCommandLine();
+  const record = (event: string, secondsAgo: number) =>
+    recordAudit(auditServices(host().store, NOW - secondsAgo), { event, outcome: 'done' });
+  const eventsOf = ({ items }: { items: { event: string }[] }) => items.map(({ event }) => event);
+
+  it('audit says that nothing was recorded before the first event', async () => {
+    expect(await done('audit')).to.equal('Nothing was recorded.\n');
+    expect(await json('audit')).to.deep.equal({ items: [] });
+  });
+
+  it('audit shows each item with its connector', async () => {
+    const { id } = await json(...CREATE);
+    const stdout = await done('audit');
+    expect(stdout).to.match(/^TIME .*EVENT .*OUTCOME/);
+    expect(stdout).to.match(new RegExp(`^20\\S+ +connector_created +done +- +- +${id}$`, 'm'));
+  });
+
+  it('--since accepts a duration or a time', async () => {
+    await record('old', 90_000);
+    await record('recent', 60);
+    expect(eventsOf(await json('audit'))).to.deep.equal(['old', 'recent']);
+    expect(eventsOf(await json('audit', '--since', '24h'))).to.deep.equal(['recent']);
+    const time = new Date((NOW - 3600) * 1000).toISOString();
+    expect(eventsOf(await json('audit', '--since', time))).to.deep.equal(['recent']);
+  });
+
+  it('--since accepts every unit and ISO 8601 form', async () => {
+    for (const ago of [90_000, 4000, 1000, 60]) await record(`ago_${ago}`, ago);
+    const iso = new Date((NOW - 3600) * 1000).toISOString();
+    const forms: [string, number][] = [
+      ['600s', 1],
+      ['30m', 2],
+      ['2h', 3],
+      ['7d', 4],
+      [iso, 2],
+      [iso.replace('.000Z', 'Z'), 2],
+      [iso.replace('.000Z', '+00:00'), 2],
+      [new Date((NOW - 2 * 86_400) * 1000).toISOString().slice(0, 10), 4],
+    ];
+    for (const [since, count] of forms)
+      expect(eventsOf(await json('audit', '--since', since)), since).to.have.length(count);
+  });
+
+  it('audit reads all pages', async () => {
+    await Promise.all(Array.from({ length: 1005 }, () => record('many', 0)));
+    const events = eventsOf(await json('audit', '--limit', '5000'));
+    expect(events).to.have.length(1005);
+  });
+
+  it('--limit keeps the newest items, newest last', async () => {
+    for (const event of ['first', 'second', 'third']) await record(event, 0);
+    expect(eventsOf(await json('audit', '--limit', '2'))).to.deep.equal(['second', 'third']);
+  });
+});

@@ -1,0 +1,57 @@
+import { expect } from 'chai';
+import { CREATE, gatehouse, MINT } from './command-line.ts';
+
+describe('the usage of the command line', () => {
+  for (const args of [
+    [],
+    ['connector'],
+    ['connect'],
+    ['connector', 'create'],
+    ['connector', 'create', '--name', 'Ops'],
+    ['connector', 'create', '--level', 'full'],
+    ['connector', 'create', '--name', 'Ops', '--level', 'root'],
+    [...CREATE, '--max-uses', '0'],
+    [...CREATE, '--max-uses', 'many'],
+    [...CREATE, '--expires', 'soon'],
+    [...CREATE, '--colour', 'red'],
+    ['connector', 'show'],
+    ['connector', 'revoke', 'a', 'b'],
+    ['token'],
+    ['token', 'mint', '--name', 'Report'],
+    ['token', 'mint', '--level', 'full'],
+    ['token', 'mint', '--name', 'Report', '--level', 'root'],
+    [...MINT, '--expires', 'never'],
+    [...MINT, '--max-uses', '5'],
+    ['token', 'show'],
+    ['token', 'revoke'],
+    ['keys'],
+    ['keys', 'rotate', 'now'],
+    ['keys', 'rotate', '--at-once=yes'],
+    ['audit', '--since', 'yesterday'],
+    ['audit', '--limit', '-1'],
+  ]) {
+    it(`wrong usage exits with code 2: gatehouse ${args.join(' ')}`, async () => {
+      const { code, stdout, stderr } = await gatehouse(args, {});
+      expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
+      expect(stderr).to.match(/^(gatehouse: |Usage: gatehouse)/);
+    });
+  }
+
+  it('wrong usage is explained as JSON with --json', async () => {
+    const { code, stderr } = await gatehouse(['--json', 'connector', 'create'], {});
+    expect(code).to.equal(2);
+    expect(JSON.parse(stderr)).to.deep.equal({
+      error: 'wrong_usage',
+      error_description: "required option '--name <name>' not specified",
+    });
+  });
+
+  it('the help needs no settings and shows examples', async () => {
+    for (const args of [['--help'], ['connector', '--help'], ['connector', 'create', '--help']]) {
+      const { code, stdout } = await gatehouse(args, { GATEHOUSE_CONFIG: '/nothing/here.yaml' });
+      expect(code).to.equal(0);
+      expect(stdout).to.include('gatehouse connector create --name "Ops" --level operations');
+      expect(stdout).to.include('--json');
+    }
+  });
+});
