@@ -1,5 +1,6 @@
 // A client that completed the flow: registration, sign-in, approval and code exchange.
 import { openBrowser, type Browser, type AuthorizeOptions } from './browser.ts';
+import type { CookieJar } from './cookie-jar.ts';
 import {
   authorizeUrl,
   discover,
@@ -60,8 +61,7 @@ export async function connect(
   { link }: { link: string },
   options: ConnectOptions = {},
 ): Promise<Connection> {
-  const browser = options.as?.browser ?? openBrowser(system.origins);
-  const code = await obtainCode(system, { link }, { ...options, as: { ...options.as, browser } });
+  const { browser, ...code } = await authorizeClient(system, { link }, options);
   const { body } = await redeem(code, { resource: link });
   if (!body.access_token) throw new Error(`${code.callback.search} gave ${JSON.stringify(body)}`);
   const { access_token: accessToken, refresh_token: refreshToken, scope } = body;
@@ -83,11 +83,28 @@ export async function obtainCode(
   { link }: { link: string },
   options: ConnectOptions = {},
 ): Promise<IssuedCode> {
+  const { browser: _, ...code } = await authorizeClient(system, { link }, options);
+  return code;
+}
+
+/** The cookies of a person who has signed in, by authorization server and person. */
+const signedIn = new Map<string, CookieJar>();
+
+/** Without a browser in the options, a new one starts with the session of an earlier sign-in, if there is one. */
+async function authorizeClient(
+  system: System,
+  { link }: { link: string },
+  options: ConnectOptions,
+): Promise<IssuedCode & { browser: Browser }> {
   const { server } = await discover(link);
   const client = options.as?.client ?? (await registerClient(server, options.method));
-  const browser = options.as?.browser ?? openBrowser(system.origins);
   const { url, verifier } = authorizeUrl(server, client, { resource: link, ...options.parameters });
-  return { link, server, client, callback: await browser.authorize(url, options), verifier };
+  const session = `${options.person ?? 'ada'} at ${system.auth}`;
+  const browser = options.as?.browser ?? openBrowser(system.origins);
+  if (!options.as?.browser) browser.jar.push(...structuredClone(signedIn.get(session) ?? []));
+  const callback = await browser.authorize(url, options);
+  if (!options.as?.browser) signedIn.set(session, structuredClone(browser.jar));
+  return { link, server, client, browser, callback, verifier };
 }
 
 export function redeem(
