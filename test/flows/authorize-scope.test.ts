@@ -1,34 +1,24 @@
 // RFC 6749 section 3.3.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import {
-  openBrowser,
-  requireExternalRedirect,
-  type Page,
-  type Person,
-} from '../support/browser.ts';
-import { obtainCode, redeem, registerClient } from '../support/connection.ts';
+import { requireExternalRedirect, type Page, type Person } from '../support/browser.ts';
+import { obtainCode, openConsent as reachConsent, redeem } from '../support/connection.ts';
 import { fillForm } from '../support/html-forms.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
-import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
+import { refresh } from '../support/oauth.ts';
 import { LEVELS, levelsUpTo, type Level } from '../../src/permission-level.ts';
 import { useSystem, type System } from '../support/system.ts';
 
 type Asked = { scope?: string; level: Level; person?: Person };
 
-async function openConsent(system: System, { scope, level, person = 'ada' }: Asked) {
-  const { link } = await createConnector(system, { level });
-  const { server } = await discover(link);
-  const client = await registerClient(server);
-  const browser = openBrowser(system.origins);
-  const { url, verifier } = authorizeUrl(server, client, { resource: link, scope });
-  const page = await browser.openConsent(url, person);
-  const redeemAt = (callback: URL) => redeem({ link, server, client, callback, verifier });
+async function openConsent(system: System, { scope, level, person }: Asked) {
+  const options = { parameters: { scope }, ...(person ? { person } : {}) };
+  const opened = await reachConsent(system, await createConnector(system, { level }), options);
   const approve = async (choices: { level?: Level; stay?: 'on' | false } = {}) => {
-    const step = await browser.submit(page, { decision: 'approve', ...choices });
-    return redeemAt(requireExternalRedirect(step));
+    const step = await opened.decide({ decision: 'approve', ...choices });
+    return opened.redeem(requireExternalRedirect(step));
   };
-  return { link, server, client, browser, page, approve, redeemAt };
+  return { ...opened, approve };
 }
 
 function controls(page: Page, name: string) {
@@ -146,7 +136,7 @@ describe('The setting consent.stayConnected: on-request', () => {
 
   it('a form field cannot add a refresh token that the client did not request', async () => {
     const asked = { level: 'operations', scope: 'operations' } as const;
-    const { page, browser, redeemAt } = await openConsent(system(), asked);
+    const { page, browser, redeem: redeemAt } = await openConsent(system(), asked);
     const [form] = page.forms.filter(({ method }) => method === 'POST').slice(-1);
     if (!form) throw new Error('the page has no form');
     const body = fillForm(form, { decision: 'approve' });

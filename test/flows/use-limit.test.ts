@@ -1,33 +1,30 @@
 import { expect } from 'chai';
-import { createConnector, showConnector, type Connector } from '../support/management-api.ts';
-import { isConsentPage, openBrowser, type Person } from '../support/browser.ts';
+import { createConnector, showConnector } from '../support/management-api.ts';
+import { isConsentPage, openBrowser } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
-import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
+import {
+  connect,
+  obtainCode,
+  openConsent,
+  type OpenConsent,
+  redeem,
+} from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
-import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
-import { onEachStore, type System, useSystem } from '../support/system.ts';
-
-/** A new client and a new browser on the consent page. */
-async function readyToApprove(system: System, { link }: Connector, person: Person) {
-  const { server } = await discover(link);
-  const client = await registerClient(server);
-  const browser = openBrowser(system.origins);
-  const { url, verifier } = authorizeUrl(server, client, { resource: link });
-  const page = await browser.openConsent(url, person);
-  return async () => {
-    const step = await browser.submit(page, { decision: 'approve' });
-    if (step.kind === 'page') return undefined;
-    return redeem({ link, server, client, callback: step.url, verifier });
-  };
-}
+import { authorizeUrl, refresh } from '../support/oauth.ts';
+import { onEachStore, useSystem } from '../support/system.ts';
 
 onEachStore('Concurrent approvals on a connector with a use limit', (system) => {
   it('concurrent approvals never exceed the limit', async () => {
     const connector = await createConnector(system(), { maxUses: 3 });
-    const approvals = [];
+    const opened: OpenConsent[] = [];
     for (let n = 0; n < 8; n += 1)
-      approvals.push(await readyToApprove(system(), connector, n % 2 ? 'ada' : 'grace'));
-    const answers = await Promise.all(approvals.map((approve) => approve()));
+      opened.push(await openConsent(system(), connector, { person: n % 2 ? 'ada' : 'grace' }));
+    const answers = await Promise.all(
+      opened.map(async ({ decide, redeem: redeemAt }) => {
+        const step = await decide({ decision: 'approve' });
+        return step.kind === 'page' ? undefined : redeemAt(step.url);
+      }),
+    );
     const connected = answers.filter((answer) => answer?.status === 200);
     expect(connected).to.have.length(3);
     const { uses, state } = await showConnector(system(), connector.id);

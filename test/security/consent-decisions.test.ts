@@ -8,6 +8,7 @@ import {
   type ConnectorOptions,
 } from '../support/management-api.ts';
 import {
+  type Browser,
   describePage,
   openBrowser,
   requireExternalRedirect,
@@ -15,10 +16,10 @@ import {
   type Step,
 } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
-import { redeem, registerClient } from '../support/connection.ts';
+import { openConsent as reachConsent } from '../support/connection.ts';
 import type { FormValues } from '../support/html-forms.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
-import { authorizeUrl, discover, refresh, type TokenResponse } from '../support/oauth.ts';
+import { refresh, type TokenResponse } from '../support/oauth.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
 
 const ROUNDS = 3;
@@ -28,24 +29,14 @@ function approve(level: string, stay = true): FormValues {
   return { decision: 'approve', level, stay: stay ? 'on' : false };
 }
 
-async function openConsent(system: System, wanted: ConnectorOptions = {}) {
+async function openConsent(system: System, wanted: ConnectorOptions = {}, browser?: Browser) {
   const connector = await createConnector(system, { level: 'full', ...wanted });
-  const { link } = connector;
-  const { server } = await discover(link);
-  const client = await registerClient(server);
-  const browser = openBrowser(system.origins);
-  const { url, verifier, state } = authorizeUrl(server, client, { resource: link });
-  const page = await browser.openConsent(url);
+  const opened = await reachConsent(system, connector, browser ? { as: { browser } } : {});
+  const { server, client } = opened;
   return {
+    ...opened,
     connector,
-    link,
-    browser,
-    page,
-    state,
-    decide: (filling: FormValues) => browser.submit(page, filling),
-    redeem: (callback: URL) => redeem({ link, server, client, callback, verifier }),
     refresh: ({ body }: TokenResponse) => refresh(server, client, body.refresh_token),
-    again: () => authorizeUrl(server, client, { resource: link }).url,
   };
 }
 
@@ -258,7 +249,7 @@ describe('A consent page that is submitted twice', () => {
 
   it('CON-06 CON-18 a form of another authorization, browser or site does not change the decision', async () => {
     const opened = await openConsent(system());
-    const other = await openConsent(system());
+    const other = await openConsent(system(), {}, openBrowser(system().origins));
     const callback = requireExternalRedirect(await opened.decide(approve('admin')));
     const { action } = opened.page.forms.find(({ method }) => method === 'POST') ?? {};
     if (!action) throw new Error('the page has no form');

@@ -1,6 +1,13 @@
 // A client that completed the flow: registration, sign-in, approval and code exchange.
-import { openBrowser, type Browser, type AuthorizeOptions } from './browser.ts';
+import {
+  openBrowser,
+  type Browser,
+  type AuthorizeOptions,
+  type Page,
+  type Step,
+} from './browser.ts';
 import type { CookieJar } from './cookie-jar.ts';
+import type { FormValues } from './html-forms.ts';
 import {
   authorizeUrl,
   discover,
@@ -87,24 +94,67 @@ export async function obtainCode(
   return code;
 }
 
-/** The cookies of a person who has signed in, by authorization server and person. */
-const signedIn = new Map<string, CookieJar>();
-
-/** Without a browser in the options, a new one starts with the session of an earlier sign-in, if there is one. */
 async function authorizeClient(
   system: System,
-  { link }: { link: string },
+  connector: { link: string },
   options: ConnectOptions,
 ): Promise<IssuedCode & { browser: Browser }> {
+  const { url, state: _, keepSession, ...request } = await prepare(system, connector, options);
+  const callback = await request.browser.authorize(url, options);
+  keepSession();
+  return { ...request, callback };
+}
+
+/** An authorization that waits for a decision. */
+export type OpenConsent = {
+  link: string;
+  server: Server;
+  client: Client;
+  browser: Browser;
+  /** The consent page, or the page shown instead of it. */
+  page: Page;
+  state: string;
+  /** Another authorization request of the same client. */
+  again(): URL;
+  decide(filling: FormValues): Promise<Step>;
+  redeem(callback: URL, more?: Parameters): Promise<TokenResponse>;
+};
+
+export async function openConsent(
+  system: System,
+  connector: { link: string },
+  options: ConnectOptions = {},
+): Promise<OpenConsent> {
+  const prepared = await prepare(system, connector, options);
+  const { url, verifier, keepSession, ...request } = prepared;
+  const { link, server, client, browser } = request;
+  const page = await browser.openConsent(url, options.person);
+  keepSession();
+  return {
+    ...request,
+    page,
+    again: () => authorizeUrl(server, client, { resource: link }).url,
+    decide: (filling) => browser.submit(page, filling),
+    redeem: (callback, more) => redeem({ link, server, client, callback, verifier }, more),
+  };
+}
+
+/** The cookies of people who have signed in, by authorization server and person. */
+const sessions = new Map<string, CookieJar>();
+
+/** An authorization request. Without a browser in the options, a new one has the session of an earlier sign-in, if there is one. */
+async function prepare(system: System, { link }: { link: string }, options: ConnectOptions) {
+  const { as = {}, person = 'ada', method, parameters } = options;
   const { server } = await discover(link);
-  const client = options.as?.client ?? (await registerClient(server, options.method));
-  const { url, verifier } = authorizeUrl(server, client, { resource: link, ...options.parameters });
-  const session = `${options.person ?? 'ada'} at ${system.auth}`;
-  const browser = options.as?.browser ?? openBrowser(system.origins);
-  if (!options.as?.browser) browser.jar.push(...structuredClone(signedIn.get(session) ?? []));
-  const callback = await browser.authorize(url, options);
-  if (!options.as?.browser) signedIn.set(session, structuredClone(browser.jar));
-  return { link, server, client, browser, callback, verifier };
+  const client = as.client ?? (await registerClient(server, method));
+  const browser = as.browser ?? openBrowser(system.origins);
+  const session = `${person} at ${system.auth}`;
+  if (!as.browser) browser.jar.push(...structuredClone(sessions.get(session) ?? []));
+  const keepSession = () => {
+    if (!as.browser) sessions.set(session, structuredClone(browser.jar));
+  };
+  const request = authorizeUrl(server, client, { resource: link, ...parameters });
+  return { link, server, client, browser, keepSession, ...request };
 }
 
 export function redeem(
