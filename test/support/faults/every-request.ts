@@ -1,8 +1,8 @@
 // One request of every kind, from people and clients with work in progress.
-import { openBrowser, type Step } from '../browser.ts';
-import { connect, obtainCode, redeem, registerClient } from '../connection.ts';
+import type { Step } from '../browser.ts';
+import { connect, type Connection, obtainCode, redeem, registerClient } from '../connection.ts';
 import { callTool } from '../mcp.ts';
-import { authorizeUrl, discover, refresh, register } from '../oauth.ts';
+import { authorizeUrl, refresh, register } from '../oauth.ts';
 import type { System } from '../system.ts';
 import { revoke } from './load.ts';
 
@@ -38,10 +38,14 @@ export function statusesWhen(works: readonly Kind[]): Statuses {
 }
 
 export type EveryRequest = {
-  /** Sends the requests one after another. */
+  /** Sends the requests at once, and then the decision, which ends the consent page. */
   send(): Promise<Statuses>;
-  /** Completes the flows in progress. Resolves to the statuses of the code exchanges. */
+  /** Sends all except the decision. */
+  sendAtOnce(): Promise<Omit<Statuses, 'decision'>>;
+  /** Completes the flows in progress. Resolves to the statuses of two code exchanges and of the revocation. */
   finish(): Promise<number[]>;
+  /** The connection that `finish` revokes. */
+  leaving: Connection;
 };
 
 export async function prepareEveryRequest(
@@ -49,44 +53,52 @@ export async function prepareEveryRequest(
   { link }: { link: string },
 ): Promise<EveryRequest> {
   const connection = await connect(system, { link });
-  const leaving = await connect(system, { link });
-  const code = await obtainCode(system, { link });
-  const { server } = await discover(link);
+  const { server, browser } = connection;
+  const leaving = await connect(system, { link }, { as: { browser } });
+  const code = await obtainCode(system, { link }, { as: { browser } });
   const client = await registerClient(server);
-  const browser = openBrowser(system.origins);
   const { url, verifier } = authorizeUrl(server, client, { resource: link });
   const page = await browser.openConsent(url);
   const approve = () => browser.submit(page, { decision: 'approve' });
   const callOnce = () => callTool(link, connection.accessToken, 'club_overview');
   await callOnce();
 
+  const sendAtOnce = async () => {
+    const requests: Record<Exclude<keyof Statuses, 'decision'>, () => Promise<number>> = {
+      refresh: async () =>
+        (await refresh(server, connection.client, connection.refreshToken)).status,
+      exchange: async () => (await redeem(code)).status,
+      registration: async () =>
+        (await register(server, { redirect_uris: [client.redirectUri] })).status,
+      revocation: async () => ((await revoke(leaving)) ? 200 : 503),
+      authorization: async () => statusOf(await browser.visit(url)),
+      'consent page': async () => statusOf(await browser.visit(page.url)),
+      call: async () => (await callOnce()).status,
+      metadata: () => get(`${system.auth}/.well-known/oauth-authorization-server`),
+      keys: () => get(server.jwks_uri),
+      'resource metadata': () => get(`${system.resource}/.well-known/oauth-protected-resource`),
+      'metadata of the link': () =>
+        get(link.replace('/connect/', '/.well-known/oauth-protected-resource/connect/')),
+      alive: () => get(`${system.resource}/livez`),
+      ready: () => get(`${system.auth}/readyz`),
+    };
+    const sent = Object.entries(requests).map(async ([kind, send]) => [kind, await send()]);
+    return Object.fromEntries(await Promise.all(sent));
+  };
+
   return {
-    send: async () => ({
-      refresh: (await refresh(server, connection.client, connection.refreshToken)).status,
-      exchange: (await redeem(code)).status,
-      registration: (await register(server, { redirect_uris: [client.redirectUri] })).status,
-      revocation: (await revoke(leaving)) ? 200 : 503,
-      authorization: statusOf(await browser.visit(url)),
-      'consent page': statusOf(await browser.visit(page.url)),
-      decision: statusOf(await approve()),
-      call: (await callOnce()).status,
-      metadata: await get(`${system.auth}/.well-known/oauth-authorization-server`),
-      keys: await get(server.jwks_uri),
-      'resource metadata': await get(`${system.resource}/.well-known/oauth-protected-resource`),
-      'metadata of the link': await get(
-        link.replace('/connect/', '/.well-known/oauth-protected-resource/connect/'),
-      ),
-      alive: await get(`${system.resource}/livez`),
-      ready: await get(`${system.auth}/readyz`),
-    }),
+    send: async () => ({ ...(await sendAtOnce()), decision: statusOf(await approve()) }),
+    sendAtOnce,
     async finish() {
       const step = await approve();
       const approved =
         step.kind === 'redirect'
           ? await redeem({ link, server, client, callback: step.url, verifier })
           : undefined;
-      return [(await redeem(code)).status, approved?.status ?? statusOf(step)];
+      const exchanged = [(await redeem(code)).status, approved?.status ?? statusOf(step)];
+      return [...exchanged, (await revoke(leaving)) ? 200 : 503];
     },
+    leaving,
   };
 }
 

@@ -1,4 +1,4 @@
-// Clients under load: some refresh and call continuously, some connect, some connect and revoke.
+// Clients under load: some refresh and call continuously, one connects, one connects and revokes.
 import { setTimeout as delay } from 'node:timers/promises';
 import { until } from '../until.ts';
 import { connect, type Connection } from '../connection.ts';
@@ -16,15 +16,21 @@ export type Load = {
   stop(): Promise<void>;
 };
 
-const PAUSE_MS = 10;
-const BASE_TIMEOUT_SECONDS = 20;
+const PAUSE_MS = 30;
+const BASE_TIMEOUT_SECONDS = 30;
 const ROUND_TIMEOUT_SECONDS = 3;
 
-/** `steady` are the connections that refresh and call. */
+export type LoadOptions = {
+  /** Connections that refresh and call. */
+  steady: readonly Connection[];
+  /** Whether one more client connects again and again, and another connects and revokes (default true). */
+  connecting?: boolean;
+};
+
 export function startLoad(
   system: System,
   connector: { link: string },
-  steady: readonly Connection[],
+  { steady, connecting = true }: LoadOptions,
 ): Load {
   const stopped = new AbortController();
   const connections = [...steady];
@@ -37,6 +43,20 @@ export function startLoad(
       await delay(PAUSE_MS);
     }
   };
+  const connectOnce = async () => {
+    const connection = await connect(system, connector);
+    await refreshAndCall(connection);
+    connections.push(connection);
+  };
+  const connectAndRevoke = async () => {
+    const connection = await connect(system, connector);
+    while (!(await revoke(connection))) {
+      if (stopped.signal.aborted) return;
+      await delay(PAUSE_MS);
+    }
+    revoked.push(connection);
+    await refreshAndCall(connection);
+  };
   const rounds = steady.map(() => 0);
   const workers = [
     ...steady.map((connection, i) =>
@@ -45,20 +65,7 @@ export function startLoad(
         () => void (rounds[i] = (rounds[i] ?? 0) + 1),
       ),
     ),
-    repeat(async () => {
-      const connection = await connect(system, connector);
-      await refreshAndCall(connection);
-      connections.push(connection);
-    }),
-    repeat(async () => {
-      const connection = await connect(system, connector);
-      while (!(await revoke(connection))) {
-        if (stopped.signal.aborted) return;
-        await delay(PAUSE_MS);
-      }
-      revoked.push(connection);
-      await refreshAndCall(connection);
-    }),
+    ...(connecting ? [repeat(connectOnce), repeat(connectAndRevoke)] : []),
   ];
   return {
     connections,

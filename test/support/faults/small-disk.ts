@@ -13,8 +13,8 @@ export type SmallDisk = {
   close(): Promise<void>;
 };
 
-const SIZE = '16m';
-const CHUNK = 4096;
+const SIZE = '64m';
+const CHUNKS = [1024 * 1024, 4096];
 
 export async function openSmallDisk(): Promise<SmallDisk> {
   const dir = await mkdtemp(join(tmpdir(), 'small-disk-'));
@@ -38,11 +38,17 @@ function mountedDisk(dir: string): SmallDisk {
 function fillUp(file: string): void {
   const descriptor = openSync(file, 'a');
   try {
-    for (;;) writeSync(descriptor, Buffer.alloc(CHUNK));
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error;
+    for (const size of CHUNKS) writeUntilFull(descriptor, Buffer.alloc(size));
   } finally {
     closeSync(descriptor);
+  }
+}
+
+function writeUntilFull(descriptor: number, chunk: Buffer): void {
+  try {
+    for (;;) writeSync(descriptor, chunk);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error;
   }
 }
 

@@ -1,0 +1,48 @@
+import { expect } from 'chai';
+import { connect } from '../support/connection.ts';
+import { type Fault, itSurvives, useFaultySystem } from '../support/faults/redis-faults.ts';
+import { createConnector } from '../support/management-api.ts';
+import { isAccepted } from '../support/mcp.ts';
+import { refresh } from '../support/oauth.ts';
+
+const FAULTS: Fault[] = [
+  {
+    what: 'is full',
+    begin: ({ redis }) => redis.command('CONFIG', 'SET', 'maxmemory', 1),
+    heal: ({ redis }) => redis.command('CONFIG', 'SET', 'maxmemory', 0),
+    works: ['reads', 'removes'],
+  },
+  {
+    what: 'lacks the replicas that writes require',
+    begin: ({ redis }) => redis.command('CONFIG', 'SET', 'min-replicas-to-write', 1),
+    heal: ({ redis }) => redis.command('CONFIG', 'SET', 'min-replicas-to-write', 0),
+    works: ['reads'],
+  },
+  {
+    // The Redis client reconnects after every refused write, to find the master.
+    what: 'becomes a replica, as after a failover',
+    begin: ({ redis }) => redis.command('REPLICAOF', '127.0.0.1', 1),
+    heal: ({ redis }) => redis.command('REPLICAOF', 'NO', 'ONE'),
+  },
+];
+
+describe('Clients of a Redis that refuses writes', () => {
+  const target = useFaultySystem();
+
+  itSurvives(FAULTS, target);
+
+  it('an administrator can revoke a connect link while Redis is full', async () => {
+    const { system, redis } = target();
+    const connector = await createConnector(system);
+    const { server, client, link, accessToken, refreshToken } = await connect(system, connector);
+    expect(await isAccepted(link, accessToken)).to.equal(true);
+    await redis.command('CONFIG', 'SET', 'maxmemory', 1);
+    await fetch(`${system.management}/api/v1/connectors/${connector.id}`, {
+      method: 'DELETE',
+      headers: { authorization: `Bearer ${system.managementKey}` },
+    });
+    await redis.command('CONFIG', 'SET', 'maxmemory', 0);
+    expect(await isAccepted(link, accessToken)).to.equal(false);
+    expect((await refresh(server, client, refreshToken)).body.error).to.equal('invalid_grant');
+  });
+});
