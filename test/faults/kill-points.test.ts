@@ -1,17 +1,19 @@
-// Kills a process between any two store commands of a request. The client retries at another process.
+// Kills a server between any two store commands of a request. The client retries at another one.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
 import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
 import { refreshAndCall } from '../support/faults/load.ts';
 import {
+  type Disposable,
   killAtCommand,
   startDisposableProcess,
-  useDisposableProcesses,
+  startDisposableSystem,
 } from '../support/faults/disposable-processes.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { discover, refresh } from '../support/oauth.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { recordSoak, SOAK } from '../support/soak.ts';
 import {
   createDeployment,
   type Deployment,
@@ -21,12 +23,17 @@ import {
 
 const SECRET = 'a root secret that all processes of this test share';
 const COMMIT = 'evalsha grant';
+const TIMEOUT_MS = SOAK ? 600_000 : 60_000;
+
+/** `retry` is what the client does afterwards. `reached` are the commands that were executed. */
+type Attempt = { form: Record<string, string>; retry: (reached: string[]) => Promise<void> };
 
 describe('A process killed during a token request', () => {
   let redis: RedisServer;
   let deployment: Deployment;
   /** Runs in the process of the test, which is not killed. */
   let system: System;
+  const closing: Promise<void>[] = [];
   before(async () => {
     redis = await startRedis();
     deployment = await createDeployment({ storeAddress: redis.url });
@@ -34,35 +41,46 @@ describe('A process killed during a token request', () => {
     system = await startDeployment(deployment);
   });
   after(async () => {
+    await Promise.all(closing);
     await system?.stop();
     await deployment?.release();
     await redis?.stop();
   });
 
-  /**
-   * Kills a process at each store command of a request. `prepare` returns the form of the request and the client's retry.
-   * `reached` are the commands that were executed. Resolves with all of them.
-   */
-  async function killAtEachCommand(
-    prepare: () => Promise<{
-      form: Record<string, string>;
-      retry: (reached: string[]) => Promise<void>;
-    }>,
-  ): Promise<string[]> {
+  const startProcess = () => startDisposableProcess(deployment.environment, redis);
+  /** Every command of the long run ends a process of its own. */
+  const startVictim = () =>
+    SOAK ? startProcess() : startDisposableSystem(deployment.environment, redis);
+
+  /** Closes the victim in the background, because one that lost Redis takes a second. */
+  async function withVictim<R>(
+    start: () => Promise<Disposable>,
+    use: (victim: Disposable) => Promise<R>,
+  ): Promise<R> {
+    const victim = await start();
+    try {
+      return await use(victim);
+    } finally {
+      closing.push(victim.close());
+    }
+  }
+
+  /** Kills a server at each store command of a request, and a process at the commit. Resolves to the commands that were executed. */
+  async function killAtEachCommand(prepare: () => Promise<Attempt>): Promise<string[]> {
     const points: string[] = [];
-    await useDisposableProcesses(
-      () => startDisposableProcess(deployment.environment, redis),
-      async (take) => {
-        for (;;) {
-          const victim = await take();
-          const { form, retry } = await prepare();
-          const reached = await killAtCommand(victim, points.length, new URLSearchParams(form));
-          if (reached === undefined) return;
-          points.push(reached);
-          await retry(points);
-        }
-      },
+    const killAt = async (point: number, victim: Disposable) => {
+      const { form, retry } = await prepare();
+      const reached = await killAtCommand(victim, point, new URLSearchParams(form));
+      if (reached === undefined) return undefined;
+      points[point] = reached;
+      await retry(points.slice(0, point + 1));
+      return reached;
+    };
+    while (await withVictim(startVictim, (victim) => killAt(points.length, victim)));
+    const atCommit = await withVictim(startProcess, (victim) =>
+      killAt(points.indexOf(COMMIT), victim),
     );
+    expect(atCommit).to.equal(COMMIT);
     return points;
   }
 
@@ -93,7 +111,8 @@ describe('A process killed during a token request', () => {
       return { form, retry };
     });
     expect(points).to.include.members(['nothing', 'get client', 'get grant', COMMIT]);
-  }).timeout(90_000);
+    recordSoak({ what: 'processes killed at each command of a code exchange', held: held(points) });
+  }).timeout(TIMEOUT_MS);
 
   it('after a kill during a refresh the client refreshes with the token it has', async () => {
     const points = await killAtEachCommand(async () => {
@@ -113,5 +132,10 @@ describe('A process killed during a token request', () => {
       return { form, retry };
     });
     expect(points).to.include.members(['nothing', 'get client', 'get grant', COMMIT]);
-  }).timeout(90_000);
+    recordSoak({ what: 'processes killed at each command of a refresh', held: held(points) });
+  }).timeout(TIMEOUT_MS);
 });
+
+function held(points: string[]): string {
+  return `${points.length + 1} processes killed, no grant lost`;
+}

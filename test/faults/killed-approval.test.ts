@@ -4,10 +4,7 @@ import { isConsentPage, type Browser, openBrowser, type Page } from '../support/
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, registerClient } from '../support/connection.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
-import {
-  startDisposableProcess,
-  type DisposableProcess,
-} from '../support/faults/disposable-processes.ts';
+import { startDisposableProcess, type Disposable } from '../support/faults/disposable-processes.ts';
 import { fillForm } from '../support/html-forms.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
@@ -27,7 +24,7 @@ describe('A process killed during an approval', () => {
   let redis: RedisServer;
   let deployment: Deployment;
   let system: System;
-  let victim: DisposableProcess;
+  let victim: Disposable;
   before(async () => {
     redis = await startRedis();
     deployment = await createDeployment({ storeAddress: redis.url });
@@ -37,8 +34,7 @@ describe('A process killed during an approval', () => {
   });
   afterEach(restoreClock);
   after(async () => {
-    await victim?.process.kill();
-    await victim?.proxy.close();
+    await victim?.close();
     await system?.stop();
     await deployment?.release();
     await redis?.stop();
@@ -56,7 +52,7 @@ describe('A process killed during an approval', () => {
       if (kind === 'connector' && name !== 'get') isReserved = true;
       return 'pass';
     });
-    const answered = rawRequest(`http://127.0.0.1:${victim.process.ports.AUTH}`, {
+    const answered = rawRequest(victim.address, {
       method: 'POST',
       path: form.action.pathname,
       headers: {
@@ -69,7 +65,7 @@ describe('A process killed during an approval', () => {
     }).catch(() => undefined);
     const first = await Promise.race([victim.proxy.whenHeld().then(() => 'held'), answered]);
     expect(first).to.equal('held');
-    await victim.process.kill();
+    await victim.kill();
   }
 
   it('CNX-04 a killed approval holds its use until the reservation expires, and other uses stay available', async () => {
