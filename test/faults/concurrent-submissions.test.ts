@@ -8,10 +8,8 @@ import {
   requirePage,
 } from '../support/browser.ts';
 import { redeem, registerClient } from '../support/connection.ts';
-import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
+import { useProxiedSystem } from '../support/faults/proxied-system.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
-import { type RedisServer, startRedis } from '../support/redis-server.ts';
-import { startSystem, type System } from '../support/system.ts';
 
 type Decision = 'approve' | 'deny';
 
@@ -19,25 +17,10 @@ type Decision = 'approve' | 'deny';
 const REPLY_DELAY_MS = 20;
 
 describe('Two concurrent submissions of the consent page', () => {
-  let redis: RedisServer;
-  let proxy: RedisProxy;
-  let system: System;
-  before(async () => {
-    redis = await startRedis();
-    proxy = await startRedisProxy(redis);
-    system = await startSystem({ storeAddress: proxy.url });
-  });
-  afterEach(() => {
-    proxy.setRule();
-    proxy.delayReplies(0);
-  });
-  after(async () => {
-    await system?.stop();
-    await proxy?.close();
-    await redis?.stop();
-  });
+  const proxied = useProxiedSystem();
 
   async function openConsent() {
+    const { proxy, system } = proxied();
     const { link } = await createConnector(system);
     const { server } = await discover(link);
     const client = await registerClient(server);
@@ -47,38 +30,37 @@ describe('Two concurrent submissions of the consent page', () => {
     const redeemAt = (callback: URL) => redeem({ link, server, client, callback, verifier });
     proxy.delayReplies(REPLY_DELAY_MS);
     const decide = (decision: Decision) => browser.submit(page, { decision });
-    const connectAgain = () => browser.visit(authorizeUrl(server, client, { resource: link }).url);
-    return { decide, redeemAt, connectAgain };
-  }
-
-  for (const decision of ['approve', 'deny'] as const)
-    it(`a second ${decision} during the first redirects to the same URL`, async () => {
-      const { decide, redeemAt } = await openConsent();
+    /** Resolves when the interaction was deleted. */
+    const startDeciding = async (decision: Decision) => {
       const deleted = Promise.withResolvers<void>();
       proxy.setRule(({ name, kind }) => {
         if (name === 'del' && kind === 'interaction') deleted.resolve();
         return 'pass';
       });
-      const first = decide(decision);
+      const answer = decide(decision);
       await deleted.promise;
+      return { answer };
+    };
+    const connectAgain = () => browser.visit(authorizeUrl(server, client, { resource: link }).url);
+    return { decide, startDeciding, redeemAt, connectAgain };
+  }
+
+  for (const decision of ['approve', 'deny'] as const)
+    it(`a second ${decision} during the first redirects to the same URL`, async () => {
+      const { decide, startDeciding, redeemAt } = await openConsent();
+      const first = await startDeciding(decision);
       const second = requireExternalRedirect(await decide(decision));
-      expect(second.href).to.equal(requireExternalRedirect(await first).href);
+      expect(second.href).to.equal(requireExternalRedirect(await first.answer).href);
       if (decision === 'approve') expect((await redeemAt(second)).status).to.equal(200);
     });
 
   it('a second submission that denies takes effect during an approval', async () => {
-    const { decide, redeemAt } = await openConsent();
-    const deleted = Promise.withResolvers<void>();
-    proxy.setRule(({ name, kind }) => {
-      if (name === 'del' && kind === 'interaction') deleted.resolve();
-      return 'pass';
-    });
-    const first = decide('approve');
-    await deleted.promise;
+    const { decide, startDeciding, redeemAt } = await openConsent();
+    const first = await startDeciding('approve');
     const second = await decide('deny');
     if (second.kind === 'page') expect(second.html).to.include('You have denied this');
     else expect(second.url.searchParams.get('error')).to.equal('access_denied');
-    const answer = await first;
+    const answer = await first.answer;
     if (answer.kind === 'redirect' && answer.url.searchParams.has('code'))
       expect((await redeemAt(answer.url)).body.error).to.equal('invalid_grant');
   });

@@ -4,19 +4,19 @@ import { advanceClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
 import { type History, recordHistory } from '../support/faults/history.ts';
 import { unusedRefreshTokens, violations } from '../support/faults/invariants.ts';
-import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
+import { useProxiedSystem } from '../support/faults/proxied-system.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
-import { type RedisServer, startRedis } from '../support/redis-server.ts';
-import { SOAK } from '../support/soak.ts';
-import { onEachStore, startSystem, type System } from '../support/system.ts';
+import { recordSoak, SOAK } from '../support/soak.ts';
+import { onEachStore } from '../support/system.ts';
 
 const GRACE_SECONDS = 60;
 const LATER = [
   { pause: 1, words: 'a second' },
   { pause: 8 * 3600, words: 'eight hours' },
 ];
-const REFRESHES = SOAK ? 10_000 : 500;
+const REFRESHES = SOAK ? 10_000 : 100;
+/** One for each command of an exchange. */
 const EXCHANGES = SOAK ? 200 : 10;
 const CLIENTS = 5;
 const EVERY = 10;
@@ -48,22 +48,10 @@ describe('Lost responses and replies', () => {
   });
 
   describe('A Redis whose replies are lost', () => {
-    let redis: RedisServer;
-    let proxy: RedisProxy;
-    let system: System;
-    before(async () => {
-      redis = await startRedis();
-      proxy = await startRedisProxy(redis);
-      system = await startSystem({ storeAddress: proxy.url });
-    });
-    afterEach(() => proxy.setRule());
-    after(async () => {
-      await system?.stop();
-      await proxy?.close();
-      await redis?.stop();
-    });
+    const proxied = useProxiedSystem();
 
     it(`${REFRESHES} refreshes with every ${EVERY}th reply lost are never refused and end no grant`, async () => {
+      const { proxy, system } = proxied();
       const connector = await createConnector(system);
       const families: Connection[] = [];
       for (let i = 0; i < CLIENTS; i++) families.push(await connect(system, connector));
@@ -83,12 +71,18 @@ describe('Lost responses and replies', () => {
       expect(violations(history.exchanges)).to.deep.equal([]);
       expect(commands).to.be.above(2 * REFRESHES);
       // The Redis client sends a command again if it gets no reply.
-      expect(history.exchanges.length).to.be.below(1.1 * granted);
+      const { length } = history.exchanges;
+      expect(length).to.be.below(1.1 * granted);
       const events = (await readAudit(system)).map(({ event }) => event);
       expect(events).to.not.include('refresh_replay').and.to.not.include('grant_ended');
-    }).timeout(20_000 + REFRESHES * 100);
+      recordSoak({
+        what: `refreshes while every ${EVERY}th reply of Redis is lost`,
+        held: `${granted} refreshes of ${CLIENTS} clients with ${length} requests, none refused, no grant ended`,
+      });
+    }).timeout(60_000 + REFRESHES * 100);
 
     it(`${EXCHANGES} exchanges with a lost reply each redeem their code exactly once`, async () => {
+      const { proxy, system } = proxied();
       const connector = await createConnector(system);
       history = recordHistory([system.auth]);
       for (let i = 0; i < EXCHANGES; i++) {
@@ -101,6 +95,10 @@ describe('Lost responses and replies', () => {
         expect((await refresh(code.server, code.client, body.refresh_token)).status).to.equal(200);
       }
       expect(violations(history.exchanges)).to.deep.equal([]);
-    }).timeout(20_000 + EXCHANGES * 500);
+      recordSoak({
+        what: 'code exchanges with a lost reply of Redis',
+        held: `${EXCHANGES} codes, each redeemed once`,
+      });
+    }).timeout(60_000 + EXCHANGES * 500);
   });
 });

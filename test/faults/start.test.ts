@@ -5,8 +5,7 @@ import { expect } from 'chai';
 import { startPersistentRedis } from '../support/faults/persistent-redis.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { nodeArguments } from '../support/node-arguments.ts';
-import { startGatehouseProcess } from '../support/scale-out/gatehouse-process.ts';
-import { createDeployment, type Deployment } from '../support/system.ts';
+import { createDeployment, type Deployment, startDeployment } from '../support/system.ts';
 import { until } from '../support/until.ts';
 
 /** Runs the server until it exits. */
@@ -57,9 +56,9 @@ describe('A starting process', () => {
   it('a process that starts while Redis loads its data waits until Redis is ready', async () => {
     const redis = await startPersistentRedis();
     closers.push(redis.close);
-    await redis.command('EVAL', "for i = 1, 20000 do redis.call('SET', 'filler:' .. i, i) end", 0);
+    await redis.command('EVAL', "for i = 1, 10000 do redis.call('SET', 'filler:' .. i, i) end", 0);
     await redis.stop('SIGTERM');
-    // The delay is in microseconds per key, about two seconds in all.
+    // The delay is in microseconds per key, about a second in all.
     const loaded = redis.start(['--key-load-delay', '100']);
     await until('Redis to be loading', async () => {
       const info = await redis.command('INFO', 'persistence').catch(() => '');
@@ -67,9 +66,10 @@ describe('A starting process', () => {
     });
     const deployment = await createDeployment({ storeAddress: redis.url });
     closers.push(deployment.release);
-    const started = await startGatehouseProcess(deployment.environment);
-    closers.push(started.kill);
-    await loaded;
-    expect(await started.isReady()).to.equal(true);
+    const started = startDeployment(deployment);
+    expect(await Promise.race([loaded.then(() => 'Redis'), started])).to.equal('Redis');
+    const system = await started;
+    closers.push(system.stop);
+    expect((await fetch(`${system.auth}/readyz`)).status).to.equal(200);
   });
 });

@@ -6,11 +6,11 @@ import { openBrowser, requirePage } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
 import { revoke } from '../support/faults/load.ts';
-import { type Command, type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
+import { useProxiedSystem } from '../support/faults/proxied-system.ts';
+import type { Command } from '../support/faults/redis-proxy.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl } from '../support/oauth.ts';
-import { type RedisServer, startRedis } from '../support/redis-server.ts';
-import { startSystem, type System } from '../support/system.ts';
+import type { System } from '../support/system.ts';
 import { until } from '../support/until.ts';
 
 /** A reservation expires after this time unless its code is exchanged. */
@@ -21,30 +21,19 @@ const ALL_EXCEPT_CONNECTORS = ['~[abd-z]*', '~c[a-np-z]*', '%R~connector*'];
 const isCommit = ({ name, kind }: Command) => name === 'evalsha' && kind === 'connector';
 
 describe('A use whose commit to the connector failed', () => {
-  let redis: RedisServer;
+  const proxied = useProxiedSystem();
   let administrator: Redis;
-  let proxy: RedisProxy;
   let system: System;
   let connector: Connector;
-  before(async () => {
-    redis = await startRedis();
-    administrator = new Redis(redis.url);
-    proxy = await startRedisProxy(redis);
-    system = await startSystem({ storeAddress: proxy.url });
+  before(() => {
+    ({ system } = proxied());
+    administrator = new Redis(proxied().redis.url);
   });
   beforeEach(async () => {
     connector = await createConnector(system, { maxUses: 1 });
   });
-  afterEach(() => {
-    proxy.release();
-    restoreClock();
-  });
-  after(async () => {
-    await system?.stop();
-    await proxy?.close();
-    administrator?.disconnect();
-    await redis?.stop();
-  });
+  afterEach(restoreClock);
+  after(() => administrator?.disconnect());
 
   const usesOf = async () => {
     const { uses, state } = await showConnector(system, connector.id);
@@ -92,6 +81,7 @@ describe('A use whose commit to the connector failed', () => {
   });
 
   it('the exchange does not wait for the commit, and a late commit counts once', async () => {
+    const { proxy } = proxied();
     const code = await obtainCode(system, connector);
     proxy.setRule((command) => (isCommit(command) ? 'hold reply' : 'pass'));
     const { status } = await redeem(code);
