@@ -131,28 +131,35 @@ type Breakdown = { by: string; group: string; sums: string; from: string };
 
 function breakdown(dataset: DatabaseSync, { by, group, sums, from }: Breakdown) {
   // Sorted by label: sorted by size, the position of a suppressed group would reveal its size.
-  const groups = dataset.prepare(
+  const groups = rows(
+    dataset,
     `SELECT ${group} AS "group", ${sums} FROM ${from} GROUP BY 1 ORDER BY 1`,
   );
   return {
     by,
     from: FIRST_DAY,
     to: LAST_DAY,
-    groups: groups.all(),
+    groups,
     members: row(dataset, MEMBERS),
     total: row(dataset, `SELECT ${sums} FROM ${from}`),
   };
 }
 
-/** Totals of a data set, by query. No tool changes the data. */
-const totals = new WeakMap<DatabaseSync, Map<string, Record<string, unknown>>>();
+type Row = Record<string, unknown>;
 
-function row(dataset: DatabaseSync, sql: string): Record<string, unknown> {
-  const known = totals.get(dataset) ?? new Map<string, Record<string, unknown>>();
+/** Totals of a data set, by query. No tool changes the data. */
+const totals = new WeakMap<DatabaseSync, Map<string, Row[]>>();
+
+function rows(dataset: DatabaseSync, sql: string): Row[] {
+  const known = totals.get(dataset) ?? new Map<string, Row[]>();
   totals.set(dataset, known);
-  const found = known.get(sql) ?? { ...dataset.prepare(sql).get() };
+  const found = known.get(sql) ?? dataset.prepare(sql).all();
   known.set(sql, found);
-  return { ...found };
+  return found.map((each) => ({ ...each }));
+}
+
+function row(dataset: DatabaseSync, sql: string): Row {
+  return rows(dataset, sql)[0] ?? {};
 }
 
 // Single members, visits, shifts and payments
