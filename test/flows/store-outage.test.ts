@@ -7,18 +7,14 @@ import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh, type TokenResponse } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 
-const DEADLINE_MS = 3000;
-
 describe('A stalled store', () => {
   const system = useSystem({ store: 'redis' });
 
+  /** The store does not answer until `run` has finished. */
   async function stalled<T>(run: () => Promise<T>): Promise<T> {
     system().signalStore('SIGSTOP');
-    const started = performance.now();
     try {
-      const result = await run();
-      expect(performance.now() - started).to.be.below(DEADLINE_MS);
-      return result;
+      return await run();
     } finally {
       system().signalStore('SIGCONT');
     }

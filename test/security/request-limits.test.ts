@@ -1,20 +1,10 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { connect, registerClient } from '../support/connection.ts';
-import { callTool } from '../support/mcp.ts';
 import { authorizeUrl, discover, type Parameters, requestToken } from '../support/oauth.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
-import { type System, useSystem } from '../support/system.ts';
-
-const MAX_MS = 2000;
-
-async function quickly<T>(work: Promise<T>): Promise<T> {
-  const started = performance.now();
-  const result = await work;
-  expect(performance.now() - started).to.be.below(MAX_MS);
-  return result;
-}
+import { useSystem } from '../support/system.ts';
 
 describe('The size limits of requests', () => {
   const system = useSystem();
@@ -24,7 +14,7 @@ describe('The size limits of requests', () => {
       const base = system()[host];
       const many = Array.from({ length: 101 }, (_, n) => [`x-filler-${n}`, 'x']);
       const ask = (headers: Record<string, string>) =>
-        quickly(rawRequest(base, { headers: { host: new URL(base).host, ...headers } }));
+        rawRequest(base, { headers: { host: new URL(base).host, ...headers } });
       const { status, body } = await ask(Object.fromEntries(many));
       expect(status).to.equal(431);
       expect(body).to.include('100 headers');
@@ -39,7 +29,7 @@ describe('The size limits of requests', () => {
     const client = await registerClient(server);
     const before = await countStoredKeys(system());
     const { url } = authorizeUrl(server, client, { resource: link, ...sent });
-    const response = await quickly(fetch(url, { redirect: 'manual' }));
+    const response = await fetch(url, { redirect: 'manual' });
     const isStored = (await countStoredKeys(system())).interaction !== before.interaction;
     return { status: response.status, type: response.headers.get('content-type'), isStored };
   }
@@ -76,13 +66,11 @@ describe('The size limits of requests', () => {
     const connector = await createConnector(system());
     const { server, client, refreshToken, link } = await connect(system(), connector);
     const ask = (more: Parameters) =>
-      quickly(
-        requestToken(server, client, {
-          grant_type: 'refresh_token',
-          refresh_token: refreshToken,
-          ...more,
-        }),
-      );
+      requestToken(server, client, {
+        grant_type: 'refresh_token',
+        refresh_token: refreshToken,
+        ...more,
+      });
     const many = Object.fromEntries(Array.from({ length: 3000 }, (_, n) => [`p${n}`, 'x']));
     expect((await ask(many)).status).to.equal(413);
     expect((await ask({ resource: Array(5000).fill('a') })).status).to.equal(413);
@@ -95,27 +83,4 @@ describe('The size limits of requests', () => {
     });
     expect(again.status).to.equal(200);
   });
-
-  it('DOS-05 deeply nested JSON gets a response within two seconds', async () => {
-    for (const open of ['[', '{"a":']) {
-      const depth = Math.floor(60_000 / open.length);
-      const nested = `{"redirect_uris":["http://localhost/cb"],"x":${open.repeat(depth)}`;
-      const response = await quickly(post(system(), nested));
-      expect(response.status).to.equal(400);
-      const closed = `${'['.repeat(20_000)}${']'.repeat(20_000)}`;
-      const whole = `{"redirect_uris":["http://localhost/cb"],"jwks":${closed}}`;
-      expect((await quickly(post(system(), whole))).status).to.be.oneOf([201, 400]);
-    }
-  });
-
-  it('DOS-06 a token of more than 8 kB gets 401 within two seconds', async () => {
-    const { link } = await createConnector(system());
-    const answer = await quickly(callTool(link, 'x'.repeat(9000), 'club_overview'));
-    expect(answer.status).to.equal(401);
-  });
 });
-
-function post({ auth }: System, body: string): Promise<Response> {
-  const headers = { 'content-type': 'application/json' };
-  return fetch(`${auth}/oauth/register`, { method: 'POST', headers, body });
-}

@@ -4,6 +4,12 @@
 export const DEADLINES = {
   /** A response while the store does not answer: 1.2 s of the store's timeout, and the request itself. */
   storeOutage: 1500,
+  /** A response to an oversized or deeply nested request. */
+  hostileRequest: 2000,
+  /** A fetch of a metadata document that times out after 2.5 s. */
+  documentTimeout: 4500,
+  /** A failed fetch of a metadata document that is padded to 0.1 s. */
+  paddedFailure: 500,
 } as const;
 
 /** A machine that does other work may delay one attempt, but not every one. */

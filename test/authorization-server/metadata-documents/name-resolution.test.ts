@@ -79,11 +79,12 @@ describe('name resolution for metadata documents (RFC 1035)', () => {
   });
 
   it('resolution stops when the signal aborts, even if the server does not respond', async () => {
-    const startedAt = performance.now();
-    const failure = await resolve('silent.example.com', AbortSignal.timeout(100)).catch(
-      (error: Error) => error,
-    );
-    expect(failure).to.have.property('code', 'ECANCELLED');
-    expect(performance.now() - startedAt).to.be.below(900);
+    const stop = new AbortController();
+    const asked = once(server, 'message');
+    const resolution = resolve('silent.example.com', stop.signal).catch((error: Error) => error);
+    await asked;
+    stop.abort();
+    // The resolver's own timeout would end in ETIMEOUT.
+    expect(await resolution).to.have.property('code', 'ECANCELLED');
   });
 });

@@ -110,10 +110,9 @@ describe('The check of the upstream at startup', () => {
     let asked = 0;
     const server = await listenOnLoopback(createServer(() => void (asked += 1)));
     const place = await placeBehind(`${server.origin}/mcp`);
-    const started = performance.now();
     const log = await startAndWatch(place, () => asked > 0);
-    expect(performance.now() - started).to.be.below(10_000);
     await server.stop();
+    // A check that ended by a timeout would be logged.
     expect(warnings(log)).to.deep.equal([]);
   });
 });
