@@ -55,7 +55,7 @@ for (const store of ['sqlite', 'redis'] as const)
       expect((await authorizeFrom(attacker, own)).status).to.equal(303);
       host.answer = answerWith(404);
       const connections = host.connections();
-      expect(await statusesFrom(40, () => attacker)).to.deep.equal({ 400: 12, 429: 28 });
+      expect(await statusesFrom(16, () => attacker)).to.deep.equal({ 400: 12, 429: 4 });
       expect(host.connections()).to.equal(connections + 12);
       host.answer = publish();
       const refused = await authorizeFrom(attacker);
@@ -63,7 +63,7 @@ for (const store of ['sqlite', 'redis'] as const)
       expect(refused.headers.get('retry-after')).to.match(/^\d+$/);
       const atOtherHost = { ...newClient(), id: `https://other.${DOMAIN}/${store}.json` };
       expect((await authorizeFrom(attacker, atOtherHost)).status).to.equal(429);
-      expect(await statusesFrom(16, (n) => `198.51.100.${n + 2}`)).to.deep.equal({ 303: 16 });
+      expect(await statusesFrom(8, (n) => `198.51.100.${n + 2}`)).to.deep.equal({ 303: 8 });
       for (const client of [known, own])
         expect((await authorizeFrom(attacker, client)).status).to.equal(303);
       advanceClock(KEPT);
@@ -73,7 +73,7 @@ for (const store of ['sqlite', 'redis'] as const)
   });
 
 describe('The limit of document fetches from one host', () => {
-  const { publishing, authorizeFrom, statusesFrom } = useDocumentLimit('sqlite', '10/1m');
+  const { publishing, authorizeFrom, statusesFrom } = useDocumentLimit('sqlite', '4/1m');
 
   it('CIM-06 addresses with few requests get ten times the limit, and known clients are not limited', async () => {
     const { host, newClient } = publishing();
@@ -81,13 +81,13 @@ describe('The limit of document fetches from one host', () => {
     expect((await authorizeFrom('198.51.100.1', known)).status).to.equal(303);
     host.answer = answerWith(404);
     const connections = host.connections();
-    expect(await statusesFrom(40, (n) => `203.0.113.${n}`)).to.deep.equal({ 400: 40 });
+    expect(await statusesFrom(16, (n) => `203.0.113.${n}`)).to.deep.equal({ 400: 16 });
     expect(await statusesFrom(9, (n) => `203.0.113.${n % 3}`)).to.deep.equal({ 400: 3, 429: 6 });
     host.answer = publish();
     expect((await authorizeFrom('198.51.100.2')).status).to.equal(303);
     host.answer = answerWith(404);
-    await statusesFrom(80, (n) => `192.0.2.${n}`);
-    expect(host.connections()).to.be.within(connections + 60, connections + 100);
+    await statusesFrom(32, (n) => `192.0.2.${n}`);
+    expect(host.connections()).to.be.within(connections + 24, connections + 40);
     host.answer = publish();
     expect((await authorizeFrom('198.51.100.3')).status).to.equal(429);
     expect((await authorizeFrom('198.51.100.3', known)).status).to.equal(303);
@@ -110,13 +110,13 @@ describe('The limit of document fetches from one host by one process', () => {
     expect(isAsked(await visit(known))).to.equal(true);
     host.answer = answerWith(404);
     const connections = host.connections();
-    for (let n = 0; n < 40; n += 1) await visit(newClient());
+    for (let n = 0; n < 32; n += 1) await visit(newClient());
     expect(host.connections()).to.equal(connections + 29);
     const refused = requirePage(await visit(newClient()));
     expect(refused.status).to.equal(503);
     expect(refused.headers.get('retry-after')).to.match(/^\d+$/);
     advanceClock(KEPT);
-    for (let n = 0; n < 40; n += 1) await visit(newClient());
+    for (let n = 0; n < 32; n += 1) await visit(newClient());
     expect(isAsked(await visit(known))).to.equal(true);
     host.answer = publish();
     advanceClock(61);

@@ -1,4 +1,4 @@
-// Sends random malformed requests for FUZZ_SECONDS (6 by default; `npm run fuzz` sets 270).
+// Sends 60 random malformed requests of each kind, or as many as fit into FUZZ_SECONDS (`npm run fuzz` sets 270).
 import { expect } from 'chai';
 import * as fc from 'fast-check';
 import type { Arbitrary } from 'fast-check';
@@ -10,9 +10,11 @@ import { countStoredKeys } from '../support/stored-keys.ts';
 import { useSystem } from '../support/system.ts';
 import { headers, MARKUP, mcpBody, parameters, path, registrationBody } from './malformed-input.ts';
 
-const SECONDS = Number(process.env.FUZZ_SECONDS ?? 6);
+const SECONDS = Number(process.env.FUZZ_SECONDS ?? 0);
+const REQUESTS = 60;
 const TESTS = 6;
-const MAX_RESPONSE_MS = 5000;
+/** A response that takes longer is one that never comes. */
+const MAX_RESPONSE_MS = 30_000;
 const UNLIMITED = { perAddress: '99999999/1m', inAll: '99999999/1m' };
 const LIMITS = [
   'registrations',
@@ -59,15 +61,16 @@ describe('Malformed requests', function () {
     if (status >= 400) expect(grown, body).to.deep.equal([]);
   }
 
-  /** Runs for this test's share of the time. A failure names the seed that reproduces it. */
+  /** A failure names the seed that reproduces it. */
   async function fuzz<T>(
     malformed: Arbitrary<T>,
     attempt: (sent: T) => Promise<void>,
   ): Promise<void> {
     stored = await countStoredKeys(system());
     await fc.assert(fc.asyncProperty(malformed, attempt), {
-      numRuns: Infinity,
-      interruptAfterTimeLimit: (SECONDS / TESTS) * 1000,
+      ...(SECONDS > 0
+        ? { numRuns: Infinity, interruptAfterTimeLimit: (SECONDS / TESTS) * 1000 }
+        : { numRuns: REQUESTS }),
     });
   }
 

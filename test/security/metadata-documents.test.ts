@@ -123,7 +123,7 @@ describe('A metadata document', () => {
     const { host, newClient, visit } = publishing();
     const client = newClient();
     await visit(client);
-    for (let others = 0; others < 15; others += 1)
+    for (let others = 0; others < 4; others += 1)
       await Promise.all([1, 2, 3, 4].map(() => visit(newClient())));
     const asked = host.requests.length;
     expect(isAsked(await visit(client))).to.equal(true);

@@ -46,10 +46,22 @@ export function openIdSettings(
   };
 }
 
-export async function startOpenIdProvider(): Promise<OpenIdProvider> {
+/** The keys of all providers of this process, because RSA keys take long to generate. */
+let keys: Promise<Keys> | undefined;
+
+type PrivateKey = Awaited<ReturnType<typeof generateKeyPair>>['privateKey'];
+type Keys = { ours: PrivateKey; stranger: PrivateKey; jwk: object };
+
+async function generateKeys(): Promise<Keys> {
   const ours = await generateKeyPair('RS256', { extractable: true });
   const stranger = await generateKeyPair('RS256');
   const jwk = { ...(await exportJWK(ours.publicKey)), kid: 'one', alg: 'RS256', use: 'sig' };
+  return { ours: ours.privateKey, stranger: stranger.privateKey, jwk };
+}
+
+export async function startOpenIdProvider(): Promise<OpenIdProvider> {
+  keys ??= generateKeys();
+  const { ours, stranger, jwk } = await keys;
   const requests: string[] = [];
   const exchanges: URLSearchParams[] = [];
   let behaviour: Behaviour = {};
@@ -69,8 +81,8 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
       return new SignJWT(claims)
         .setProtectedHeader({ alg: 'HS256' })
         .sign(Buffer.from(OPENID_CLIENT.clientSecret));
-    const { privateKey } = behaviour.signature === 'stranger' ? stranger : ours;
-    return new SignJWT(claims).setProtectedHeader({ alg: 'RS256', kid: 'one' }).sign(privateKey);
+    const key = behaviour.signature === 'stranger' ? stranger : ours;
+    return new SignJWT(claims).setProtectedHeader({ alg: 'RS256', kid: 'one' }).sign(key);
   };
   const answers: Record<string, (sent: URLSearchParams) => Promise<[number, object]>> = {
     '/.well-known/openid-configuration': async () => [200, metadata(issuer)],

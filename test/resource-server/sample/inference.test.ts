@@ -40,18 +40,15 @@ function possibleSizes(sizes: readonly number[], index: number): number[] {
   );
 }
 
-function withDataset(claim: (dataset: DatabaseSync) => void): void {
-  for (const seed of SEEDS) {
-    const dataset = openDataset(seed);
-    try {
-      claim(dataset);
-    } finally {
-      dataset.close();
-    }
-  }
-}
-
 describe('Suppressed numbers at analytics', () => {
+  let datasets: DatabaseSync[] = [];
+  before(() => {
+    datasets = SEEDS.map((seed) => openDataset(seed));
+  });
+  after(() => datasets.forEach((dataset) => dataset.close()));
+
+  const withDataset = (claim: (dataset: DatabaseSync) => void) => datasets.forEach(claim);
+
   it('subtracting the shown groups from the total leaves at least five people', () => {
     withDataset((dataset) => {
       for (const { tool, given } of PARTITIONS) {
