@@ -1,5 +1,6 @@
 // Clients under load: some refresh and call continuously, one connects, one connects and revokes.
 import { setTimeout as delay } from 'node:timers/promises';
+import { openBrowser } from '../browser.ts';
 import { until } from '../until.ts';
 import { connect, type Connection } from '../connection.ts';
 import { callTool } from '../mcp.ts';
@@ -44,12 +45,12 @@ export function startLoad(
     }
   };
   const connectOnce = async () => {
-    const connection = await connect(system, connector);
+    const connection = await connectAnew(system, connector);
     await refreshAndCall(connection);
     connections.push(connection);
   };
   const connectAndRevoke = async () => {
-    const connection = await connect(system, connector);
+    const connection = await connectAnew(system, connector);
     while (!(await revoke(connection))) {
       if (stopped.signal.aborted) return;
       await delay(PAUSE_MS);
@@ -80,6 +81,11 @@ export function startLoad(
       await Promise.all(workers);
     },
   };
+}
+
+/** Connects with a new browser, so that the person signs in. */
+export function connectAnew(system: System, connector: { link: string }): Promise<Connection> {
+  return connect(system, connector, { as: { browser: openBrowser(system.origins) } });
 }
 
 /** Refreshes and calls; like a real client, it keeps the old tokens if the refresh fails. */

@@ -1,14 +1,14 @@
 // What clients see while Redis has a fault, and afterwards.
 import { expect } from 'chai';
 import { advanceClock, restoreClock } from '../clock.ts';
-import { connect, type Connection } from '../connection.ts';
+import type { Connection } from '../connection.ts';
 import { isAccepted } from '../mcp.ts';
 import { refresh } from '../oauth.ts';
 import { recordSoak, SOAK } from '../soak.ts';
 import { until } from '../until.ts';
 import { prepareEveryRequest, statusesWhen } from './every-request.ts';
 import { unusedRefreshTokens, violations } from './invariants.ts';
-import { type Load, refreshAndCall } from './load.ts';
+import { connectAnew, type Load, refreshAndCall } from './load.ts';
 import { type FaultySystem, startFaultySystem } from './system-under-load.ts';
 
 export type Fault = {
@@ -73,7 +73,7 @@ async function untilConnectWorks({ system, connector }: FaultySystem): Promise<v
   let failure: unknown;
   const works = async () => {
     try {
-      await refreshAndCall(await connect(system, connector));
+      await refreshAndCall(await connectAnew(system, connector));
       return true;
     } catch (error) {
       failure = error;
