@@ -10,6 +10,7 @@ import {
 } from '../../src/grants/grant-lists.ts';
 import { endGrant } from '../../src/grants/grants.ts';
 import type { Store } from '../../src/store/store.ts';
+import { openBrowser } from '../support/browser.ts';
 import { createConnector } from '../support/management-api.ts';
 import { callTool } from '../support/mcp.ts';
 import { type ManagementHost, openManagementHost } from '../management/management-host.ts';
@@ -52,7 +53,10 @@ onEachStore('The lists of grants', (system) => {
 
   it('concurrent approvals are each listed once', async () => {
     const connector = await createConnector(system());
-    const families = await times(20, () => connectWithRefreshToken(system(), {}, connector));
+    const families = await times(8, () => {
+      const as = { browser: openBrowser(system().origins) };
+      return connectWithRefreshToken(system(), { as }, connector);
+    });
     const ids = await idsOf({ kind: 'connector', id: connector.id });
     expect(ids).to.have.members(families.map(grantOf));
     const later = await connectWithRefreshToken(system(), {}, connector);

@@ -5,19 +5,19 @@ import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { obtainCode, registerClient } from '../support/connection.ts';
 import type { AuthMethod } from '../support/oauth.ts';
-import { onEachStore, useSystem } from '../support/system.ts';
+import { useSystem } from '../support/system.ts';
 import {
   postToken,
   type Credentials,
   type TokenEndpointResponse,
 } from '../support/token-endpoints.ts';
-import { until } from '../support/until.ts';
 import {
   type TokenFamily,
   present,
   connectWithRefreshToken,
   tokensOf,
   rotate,
+  untilNoticed,
 } from './token-family.ts';
 
 const HINTS = [undefined, 'access_token', 'refresh_token', 'unknown'];
@@ -35,198 +35,192 @@ const SETTINGS = {
   },
 };
 
-onEachStore(
-  'Introspection',
-  (system) => {
-    function introspect(
-      token: string | undefined,
-      { hint, as = RESOURCE_SERVER }: { hint?: string | undefined; as?: Credentials } = {},
-    ): Promise<TokenEndpointResponse> {
-      return postToken(`${system().auth}/oauth/introspect`, as, token, hint);
+describe('Introspection', () => {
+  const system = useSystem(SETTINGS);
+
+  function introspect(
+    token: string | undefined,
+    { hint, as = RESOURCE_SERVER }: { hint?: string | undefined; as?: Credentials } = {},
+  ): Promise<TokenEndpointResponse> {
+    return postToken(`${system().auth}/oauth/introspect`, as, token, hint);
+  }
+
+  async function factsOf(token: string, hint?: string): Promise<Record<string, unknown>> {
+    const { status, headers, text } = await introspect(token, { hint });
+    expect(status).to.equal(200);
+    expect(headers.get('cache-control')).to.equal('no-store');
+    expect(headers.get('content-type')).to.match(/^application\/json/);
+    return JSON.parse(text);
+  }
+
+  const isActive = async (token: string) => (await factsOf(token)).active;
+
+  async function untilInactive(...tokens: string[]): Promise<void> {
+    for (const token of tokens)
+      await untilNoticed('the token to be inactive', async () => !(await isActive(token)));
+    for (const token of tokens) expect(await factsOf(token)).to.deep.equal({ active: false });
+  }
+
+  it('the metadata has the introspection endpoint and its authentication methods', async () => {
+    const metadata = await fetch(`${system().auth}/.well-known/oauth-authorization-server`);
+    expect(await metadata.json()).to.deep.include({
+      introspection_endpoint: `${system().auth}/oauth/introspect`,
+      introspection_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post'],
+    });
+    const { accessToken } = await connectWithRefreshToken(system());
+    for (const method of METHODS.slice(1)) {
+      const { text } = await introspect(accessToken, { as: { ...RESOURCE_SERVER, method } });
+      expect(JSON.parse(text).active).to.equal(true);
     }
+  });
 
-    async function factsOf(token: string, hint?: string): Promise<Record<string, unknown>> {
-      const { status, headers, text } = await introspect(token, { hint });
-      expect(status).to.equal(200);
-      expect(headers.get('cache-control')).to.equal('no-store');
-      expect(headers.get('content-type')).to.match(/^application\/json/);
-      return JSON.parse(text);
-    }
-
-    const isActive = async (token: string) => (await factsOf(token)).active;
-
-    /** Times out before the cached record expires, which is after ten seconds. */
-    async function untilInactive(...tokens: string[]): Promise<void> {
-      for (const token of tokens)
-        await until('the token to be inactive', async () => (await isActive(token)) === false, 3);
-      for (const token of tokens) expect(await factsOf(token)).to.deep.equal({ active: false });
-    }
-
-    it('the metadata has the introspection endpoint and its authentication methods', async () => {
-      const metadata = await fetch(`${system().auth}/.well-known/oauth-authorization-server`);
-      expect(await metadata.json()).to.deep.include({
-        introspection_endpoint: `${system().auth}/oauth/introspect`,
-        introspection_endpoint_auth_methods_supported: [
-          'client_secret_basic',
-          'client_secret_post',
-        ],
+  it('introspection of an access token returns its claims', async () => {
+    const { accessToken, client, link } = await connectWithRefreshToken(system());
+    const { sub, iat, exp, jti } = decodeJwt(accessToken);
+    for (const hint of HINTS)
+      expect(await factsOf(accessToken, hint)).to.deep.equal({
+        active: true,
+        client_id: client.id,
+        sub,
+        iss: system().auth,
+        aud: link,
+        iat,
+        exp,
+        jti,
+        scope: 'operations',
+        token_type: 'Bearer',
       });
-      const { accessToken } = await connectWithRefreshToken(system());
-      for (const method of METHODS.slice(1)) {
-        const { text } = await introspect(accessToken, { as: { ...RESOURCE_SERVER, method } });
-        expect(JSON.parse(text).active).to.equal(true);
-      }
-    });
+  });
 
-    it('introspection of an access token returns its claims', async () => {
-      const { accessToken, client, link } = await connectWithRefreshToken(system());
-      const { sub, iat, exp, jti } = decodeJwt(accessToken);
+  it('introspection of a refresh token returns its account, client and expiry', async () => {
+    const { refreshToken, accessToken, client } = await connectWithRefreshToken(system());
+    for (const hint of HINTS) {
+      const facts = await factsOf(refreshToken, hint);
+      expect(facts).to.include({ active: true, client_id: client.id });
+      expect(facts.sub).to.equal(decodeJwt(accessToken).sub);
+      expect(facts.exp).to.be.above(Date.now() / 1000 + 29 * 86_400);
+      expect(facts).to.not.have.any.keys('token_type', 'jti');
+    }
+  });
+
+  it('introspection of an invalid or expired token returns inactive and nothing else', async () => {
+    const family = await connectWithRefreshToken(system());
+    const code = await obtainCode(system(), await createConnector(system()));
+    const [grant, , mac] = family.refreshToken.split('~');
+    const invalid = [
+      'x',
+      'a.b.c',
+      `${family.accessToken}x`,
+      `${grant}~1~${mac}`,
+      `${family.refreshToken}\n`,
+      code.callback.searchParams.get('code') ?? '',
+    ];
+    for (const token of invalid)
       for (const hint of HINTS)
-        expect(await factsOf(accessToken, hint)).to.deep.equal({
-          active: true,
-          client_id: client.id,
-          sub,
-          iss: system().auth,
-          aud: link,
-          iat,
-          exp,
-          jti,
-          scope: 'operations',
-          token_type: 'Bearer',
-        });
-    });
+        expect(await factsOf(token, hint), token).to.deep.equal({ active: false });
+    advanceClock(3600);
+    expect(await factsOf(family.accessToken)).to.deep.equal({ active: false });
+    expect(await isActive(family.refreshToken)).to.equal(true);
+    advanceClock(30 * 86_400);
+    expect(await factsOf(family.refreshToken)).to.deep.equal({ active: false });
+  });
 
-    it('introspection of a refresh token returns its account, client and expiry', async () => {
-      const { refreshToken, accessToken, client } = await connectWithRefreshToken(system());
-      for (const hint of HINTS) {
-        const facts = await factsOf(refreshToken, hint);
-        expect(facts).to.include({ active: true, client_id: client.id });
-        expect(facts.sub).to.equal(decodeJwt(accessToken).sub);
-        expect(facts.exp).to.be.above(Date.now() / 1000 + 29 * 86_400);
-        expect(facts).to.not.have.any.keys('token_type', 'jti');
-      }
-    });
+  it('introspection of a rotated refresh token returns inactive and does not end the family', async () => {
+    const family = await connectWithRefreshToken(system());
+    const second = await rotate(family, family.refreshToken);
+    const third = await rotate(family, second.refreshToken);
+    advanceClock(66);
+    expect(await factsOf(family.refreshToken)).to.deep.equal({ active: false });
+    expect((await present(family, third.refreshToken)).status).to.equal(200);
+  });
 
-    it('introspection of an invalid or expired token returns inactive and nothing else', async () => {
-      const family = await connectWithRefreshToken(system());
-      const code = await obtainCode(system(), await createConnector(system()));
-      const [grant, , mac] = family.refreshToken.split('~');
-      const invalid = [
-        'x',
-        'a.b.c',
-        `${family.accessToken}x`,
-        `${grant}~1~${mac}`,
-        `${family.refreshToken}\n`,
-        code.callback.searchParams.get('code') ?? '',
-      ];
-      for (const token of invalid)
-        for (const hint of HINTS)
-          expect(await factsOf(token, hint), token).to.deep.equal({ active: false });
-      advanceClock(3600);
-      expect(await factsOf(family.accessToken)).to.deep.equal({ active: false });
-      expect(await isActive(family.refreshToken)).to.equal(true);
-      advanceClock(30 * 86_400);
-      expect(await factsOf(family.refreshToken)).to.deep.equal({ active: false });
-    });
+  it('introspection of a revoked access token returns inactive, and other tokens stay active', async () => {
+    const family = await connectWithRefreshToken(system());
+    const next = await rotate(family, family.refreshToken);
+    await revoke(family, next.accessToken);
+    await untilInactive(next.accessToken);
+    expect(await isActive(family.accessToken)).to.equal(true);
+    expect(await isActive(next.refreshToken)).to.equal(true);
+  });
 
-    it('introspection of a rotated refresh token returns inactive and does not end the family', async () => {
-      const family = await connectWithRefreshToken(system());
-      const second = await rotate(family, family.refreshToken);
-      const third = await rotate(family, second.refreshToken);
-      advanceClock(66);
-      expect(await factsOf(family.refreshToken)).to.deep.equal({ active: false });
-      expect((await present(family, third.refreshToken)).status).to.equal(200);
-    });
+  it('introspection returns inactive for every token of an ended grant', async () => {
+    const family = await connectWithRefreshToken(system());
+    const next = tokensOf(await present(family, family.refreshToken));
+    await revoke(family, next.refreshToken);
+    await untilInactive(
+      family.accessToken,
+      next.accessToken,
+      family.refreshToken,
+      next.refreshToken,
+    );
+  });
 
-    it('introspection of a revoked access token returns inactive, and other tokens stay active', async () => {
-      const family = await connectWithRefreshToken(system());
-      const next = await rotate(family, family.refreshToken);
-      await revoke(family, next.accessToken);
-      await untilInactive(next.accessToken);
-      expect(await isActive(family.accessToken)).to.equal(true);
-      expect(await isActive(next.refreshToken)).to.equal(true);
-    });
+  it('introspection returns inactive for every token of a revoked connect link', async () => {
+    const connector = await createConnector(system());
+    const family = await connectWithRefreshToken(system(), {}, connector);
+    expect(await isActive(family.accessToken)).to.equal(true);
+    await revokeConnector(system(), connector.id);
+    await untilInactive(family.accessToken, family.refreshToken);
+  });
 
-    it('introspection returns inactive for every token of an ended grant', async () => {
-      const family = await connectWithRefreshToken(system());
-      const next = tokensOf(await present(family, family.refreshToken));
-      await revoke(family, next.refreshToken);
-      await untilInactive(
-        family.accessToken,
-        next.accessToken,
-        family.refreshToken,
-        next.refreshToken,
-      );
-    });
+  it('introspection returns inactive for every token of an expired connect link', async () => {
+    const expiresAt = new Date(Date.now() + 600_000).toISOString();
+    const family = await connectWithRefreshToken(
+      system(),
+      {},
+      await createConnector(system(), { expiresAt }),
+    );
+    expect(await isActive(family.accessToken)).to.equal(true);
+    advanceClock(601);
+    await untilInactive(family.accessToken, family.refreshToken);
+  });
 
-    it('introspection returns inactive for every token of a revoked connect link', async () => {
-      const connector = await createConnector(system());
-      const family = await connectWithRefreshToken(system(), {}, connector);
-      expect(await isActive(family.accessToken)).to.equal(true);
-      await revokeConnector(system(), connector.id);
-      await untilInactive(family.accessToken, family.refreshToken);
-    });
+  it('AUD-12 introspection by other clients returns inactive, even for their own tokens', async () => {
+    for (const method of METHODS) {
+      const family = await connectWithRefreshToken(system(), { method });
+      const other = await registerClient(family.server, method);
+      for (const as of [family.client, other])
+        for (const token of [family.accessToken, family.refreshToken, 'x']) {
+          const { status, text } = await introspect(token, { as });
+          expect([status, JSON.parse(text)]).to.deep.equal([200, { active: false }]);
+        }
+    }
+  });
 
-    it('introspection returns inactive for every token of an expired connect link', async () => {
-      const expiresAt = new Date(Date.now() + 600_000).toISOString();
-      const family = await connectWithRefreshToken(
-        system(),
-        {},
-        await createConnector(system(), { expiresAt }),
-      );
-      expect(await isActive(family.accessToken)).to.equal(true);
-      advanceClock(601);
-      await untilInactive(family.accessToken, family.refreshToken);
-    });
+  it('introspection without valid client authentication gets 401', async () => {
+    const { accessToken } = await connectWithRefreshToken(system());
+    const impostors: Credentials[] = [
+      { ...RESOURCE_SERVER, secret: 'wrong' },
+      { ...RESOURCE_SERVER, method: 'none' },
+      { id: 'nobody', secret: RESOURCE_SERVER.secret, method: 'client_secret_basic' },
+    ];
+    for (const as of impostors) {
+      const { status, headers, text } = await introspect(accessToken, { as });
+      expect([status, JSON.parse(text).error]).to.deep.equal([401, 'invalid_client']);
+      expect(JSON.parse(text)).to.not.have.property('active');
+      expect(headers.get('cache-control')).to.equal('no-store');
+    }
+    const endpoint = `${system().auth}/oauth/introspect`;
+    const anonymous = await postToken(endpoint, undefined, accessToken);
+    expect(anonymous.status).to.be.within(400, 401);
+    expect(JSON.parse(anonymous.text)).to.not.have.property('active');
+  });
 
-    it('AUD-12 introspection by other clients returns inactive, even for their own tokens', async () => {
-      for (const method of METHODS) {
-        const family = await connectWithRefreshToken(system(), { method });
-        const other = await registerClient(family.server, method);
-        for (const as of [family.client, other])
-          for (const token of [family.accessToken, family.refreshToken, 'x']) {
-            const { status, text } = await introspect(token, { as });
-            expect([status, JSON.parse(text)]).to.deep.equal([200, { active: false }]);
-          }
-      }
-    });
-
-    it('introspection without valid client authentication gets 401', async () => {
-      const { accessToken } = await connectWithRefreshToken(system());
-      const impostors: Credentials[] = [
-        { ...RESOURCE_SERVER, secret: 'wrong' },
-        { ...RESOURCE_SERVER, method: 'none' },
-        { id: 'nobody', secret: RESOURCE_SERVER.secret, method: 'client_secret_basic' },
-      ];
-      for (const as of impostors) {
-        const { status, headers, text } = await introspect(accessToken, { as });
-        expect([status, JSON.parse(text).error]).to.deep.equal([401, 'invalid_client']);
-        expect(JSON.parse(text)).to.not.have.property('active');
-        expect(headers.get('cache-control')).to.equal('no-store');
-      }
-      const endpoint = `${system().auth}/oauth/introspect`;
-      const anonymous = await postToken(endpoint, undefined, accessToken);
-      expect(anonymous.status).to.be.within(400, 401);
-      expect(JSON.parse(anonymous.text)).to.not.have.property('active');
-    });
-
-    it('a resource server can neither refresh nor revoke tokens', async () => {
-      const family = await connectWithRefreshToken(system());
-      for (const token of [family.accessToken, family.refreshToken]) {
-        const endpoint = family.server.revocation_endpoint;
-        expect((await postToken(endpoint, RESOURCE_SERVER, token)).status).to.equal(200);
-      }
-      const { status, body } = await present(
-        { ...family, client: { ...RESOURCE_SERVER, redirectUri: '' } },
-        family.refreshToken,
-      );
-      expect([status, typeof body.error]).to.deep.equal([400, 'string']);
-      expect(await isActive(family.accessToken)).to.equal(true);
-      expect((await present(family, family.refreshToken)).status).to.equal(200);
-    });
-  },
-  SETTINGS,
-);
+  it('a resource server can neither refresh nor revoke tokens', async () => {
+    const family = await connectWithRefreshToken(system());
+    for (const token of [family.accessToken, family.refreshToken]) {
+      const endpoint = family.server.revocation_endpoint;
+      expect((await postToken(endpoint, RESOURCE_SERVER, token)).status).to.equal(200);
+    }
+    const { status, body } = await present(
+      { ...family, client: { ...RESOURCE_SERVER, redirectUri: '' } },
+      family.refreshToken,
+    );
+    expect([status, typeof body.error]).to.deep.equal([400, 'string']);
+    expect(await isActive(family.accessToken)).to.equal(true);
+    expect((await present(family, family.refreshToken)).status).to.equal(200);
+  });
+});
 
 describe('Introspection without resource servers in the settings', () => {
   const system = useSystem();

@@ -7,8 +7,13 @@ import { createConnector } from '../support/management-api.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { onEachStore } from '../support/system.ts';
-import { until } from '../support/until.ts';
-import { type TokenFamily, present, connectWithRefreshToken, rotate } from './token-family.ts';
+import {
+  type TokenFamily,
+  present,
+  connectWithRefreshToken,
+  rotate,
+  untilNoticed,
+} from './token-family.ts';
 
 const lifetimes = grantLifetimes({ accessToken: 3600, refreshTokenIdle: 30 * 86_400 });
 const scopeOf = (token: string) => decodeJwt(token).scope;
@@ -45,11 +50,9 @@ onEachStore('Lowering the level of a grant', (system) => {
     for (const token of [family.accessToken, body.access_token])
       expect(await isAccepted(family.link, token)).to.equal(true);
     await lower(family, 'analytics');
-    // Times out before the cached grant expires, which is after ten seconds.
-    await until(
+    await untilNoticed(
       'the token to be refused',
       async () => !(await isAccepted(family.link, family.accessToken)),
-      3,
     );
     expect(await isAccepted(family.link, body.access_token)).to.equal(true);
     const next = await rotate(family, String(body.refresh_token));

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
 import { isAccepted } from '../support/mcp.ts';
 import type { AuthMethod } from '../support/oauth.ts';
+import { recordSoak, SOAK } from '../support/soak.ts';
 import { onEachStore } from '../support/system.ts';
 import {
   type TokenFamily,
@@ -13,14 +14,20 @@ import {
   tokensOf,
 } from './token-family.ts';
 
-const SIZES = [
-  { clients: 2, rounds: 30 },
-  { clients: 8, rounds: 15 },
-  { clients: 50, rounds: 5 },
-];
+const SIZES = SOAK
+  ? [
+      { clients: 2, rounds: 200 },
+      { clients: 8, rounds: 200 },
+      { clients: 50, rounds: 20 },
+    ]
+  : [
+      { clients: 2, rounds: 8 },
+      { clients: 8, rounds: 3 },
+      { clients: 50, rounds: 1 },
+    ];
 const METHODS: AuthMethod[] = ['client_secret_basic', 'client_secret_post'];
 const STAGGER_MS = 200;
-const TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = SOAK ? 600_000 : 60_000;
 
 /** All clients present the same token at the same time. */
 async function raceAtOnce(family: TokenFamily, token: string, clients: number): Promise<Tokens> {
@@ -47,7 +54,7 @@ async function raceStaggered(
   });
 }
 
-onEachStore('Concurrent refreshes with one token', (system) => {
+onEachStore('Concurrent refreshes with one token', (system, store) => {
   for (const { clients, rounds } of SIZES) {
     it(`${clients} concurrent refreshes get one successor that works, in ${rounds} rounds`, async () => {
       const family = await connectWithRefreshToken(system());
@@ -56,20 +63,26 @@ onEachStore('Concurrent refreshes with one token', (system) => {
         tokens = await raceAtOnce(family, tokens.refreshToken, clients);
       expect(await isAccepted(family.link, tokens.accessToken)).to.equal(true);
       expect((await present(family, tokens.refreshToken)).status).to.equal(200);
+      recordSoak({
+        what: `${clients} concurrent refreshes with one token, on ${store}`,
+        held: `${rounds} rounds, one successor each, 0 refused`,
+      });
     }).timeout(TIMEOUT_MS);
 
     it(`${clients} clients that refresh twice within 200 ms are never refused in ${rounds} rounds`, async () => {
-      await times(5, async () => {
-        const family = await connectWithRefreshToken(system());
-        let token = family.refreshToken;
-        for (let round = 0; round < rounds / 5; round += 1) {
-          const all = await raceStaggered(family, token, clients);
-          const [first, last] = [all[0], all.at(-1)];
-          if (!first || !last) throw new Error('no client refreshed');
-          for (const { accessToken } of [first, last])
-            expect(await isAccepted(family.link, accessToken)).to.equal(true);
-          token = first.refreshToken;
-        }
+      const family = await connectWithRefreshToken(system());
+      let token = family.refreshToken;
+      for (let round = 0; round < rounds; round += 1) {
+        const all = await raceStaggered(family, token, clients);
+        const [first, last] = [all[0], all.at(-1)];
+        if (!first || !last) throw new Error('no client refreshed');
+        for (const { accessToken } of [first, last])
+          expect(await isAccepted(family.link, accessToken)).to.equal(true);
+        token = first.refreshToken;
+      }
+      recordSoak({
+        what: `${clients} clients that refresh one token twice within ${STAGGER_MS} ms, on ${store}`,
+        held: `${rounds} rounds, 0 refused`,
       });
     }).timeout(TIMEOUT_MS);
   }

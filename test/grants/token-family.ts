@@ -1,10 +1,12 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, readAudit, type AuditItem } from '../support/management-api.ts';
+import { freezeClockAt } from '../support/clock.ts';
 import { connect, type Connection, type ConnectOptions } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { refresh, type Parameters, type TokenResponse } from '../support/oauth.ts';
 import type { System } from '../support/system.ts';
+import { until } from '../support/until.ts';
 
 /** A connection with a refresh token. */
 export type TokenFamily = Connection & { refreshToken: string };
@@ -65,6 +67,12 @@ export async function expectAlive(family: TokenFamily, tokens: Tokens): Promise<
 export async function auditOf(system: System, accessToken: string): Promise<AuditItem[]> {
   const { grant_id: grantId } = decodeJwt(accessToken);
   return (await readAudit(system)).filter((item) => item.grantId === grantId);
+}
+
+/** Waits with the clock stopped, so that no cached record expires and only a notice to the process makes `check` true. */
+export async function untilNoticed(what: string, check: () => Promise<boolean>): Promise<void> {
+  freezeClockAt(Date.now() / 1000);
+  await until(what, check);
 }
 
 export function times<T>(count: number, run: (number: number) => Promise<T>): Promise<T[]> {

@@ -151,9 +151,9 @@ export function useSystem(options: SystemOptions = {}): () => System {
 /** Runs the same tests on every store. */
 export function onEachStore(
   title: string,
-  claims: (system: () => System) => void,
+  claims: (system: () => System, store: StoreKind) => void,
   options: Omit<SystemOptions, 'store'> = {},
 ): void {
   for (const store of STORES)
-    describe(`${title}, on ${store}`, () => claims(useSystem({ ...options, store })));
+    describe(`${title}, on ${store}`, () => claims(useSystem({ ...options, store }), store));
 }
