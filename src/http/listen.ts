@@ -1,4 +1,5 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
+import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type Koa from 'koa';
 
@@ -42,6 +43,8 @@ const STOP_TIMEOUT_MS = 5000;
 /** From ending the last requests to closing their connections. */
 const LAST_RESPONSES_MS = 1000;
 const IDLE_CHECK_MS = 50;
+/** The first request of a new connection may still be on its way. */
+const FIRST_REQUEST_MS = 1000;
 
 /** Opens one server per listen address. If one cannot be opened, closes the others and throws ListenError. */
 export async function listenAll(hosts: readonly ListeningHost[]): Promise<Server[]> {
@@ -76,7 +79,30 @@ async function listenOne(group: ListeningHost[]): Promise<Server> {
     server.once('error', (error) => reject(new ListenError(first, error)));
     server.listen(first.listen.port, first.listen.host, resolve);
   });
+  unusedConnections.set(server, trackUnused(server));
   return server;
+}
+
+/**
+ * When each connection without any request was opened. `closeIdleConnections` does not close them, and browsers open some that they may
+ * never use.
+ */
+const unusedConnections = new WeakMap<Server, Map<Socket, number>>();
+
+function trackUnused(server: Server): Map<Socket, number> {
+  const unused = new Map<Socket, number>();
+  server.on('connection', (socket) => {
+    unused.set(socket, performance.now());
+    socket.once('close', () => unused.delete(socket));
+  });
+  server.on('request', ({ socket }) => unused.delete(socket));
+  return unused;
+}
+
+function closeIdle(server: Server): void {
+  server.closeIdleConnections();
+  for (const [socket, openedAt] of unusedConnections.get(server) ?? [])
+    if (socket.bytesRead === 0 && performance.now() - openedAt > FIRST_REQUEST_MS) socket.destroy();
 }
 
 /** Chooses the app by `Host`, then by path. The first app responds with 421 to an unknown host. */
@@ -120,10 +146,7 @@ export async function closeAll(
       }),
   );
   // A response that began earlier has no `Connection: close`, so its connection stays open.
-  const closingIdle = setInterval(
-    () => servers.forEach((server) => server.closeIdleConnections()),
-    IDLE_CHECK_MS,
-  );
+  const closingIdle = setInterval(() => servers.forEach(closeIdle), IDLE_CHECK_MS);
   endCalls('listening');
   const endingCalls = setTimeout(() => endCalls('working'), STOP_TIMEOUT_MS);
   const closingAll = setTimeout(

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
 import Koa from 'koa';
 import { closeAll, listenAll, ListenError, type ListeningHost } from '../../src/http/listen.ts';
@@ -68,6 +69,18 @@ describe('a listener', () => {
     expect(await respond('/', 'b.example')).to.equal('sign-in');
     for (const name of ['c.example', 'b.example:81', 'a.example.c.example'])
       expect(await respond('/', name)).to.equal('tools');
+  });
+
+  it('closing does not wait for a connection without any request', async () => {
+    servers = await listenAll([host('one', { url: `http://localhost:${port}`, port })]);
+    const socket = connect(port, '127.0.0.1').on('error', () => {});
+    const [server] = servers;
+    if (!server) throw new Error('there is no server');
+    await once(server, 'connection');
+    const ended = once(socket.resume(), 'close').then(() => 'the connection');
+    const forced = delay(5500, 'the time limit', { ref: false });
+    await closeAll(servers);
+    expect(await Promise.race([ended, forced])).to.equal('the connection');
   });
 
   it('if one listener cannot be opened, the others are closed, and the error names its setting', async () => {
