@@ -16,7 +16,7 @@ import { authorizeUrl, refresh } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { type System, useSystem } from '../support/system.ts';
 
-const WHO = /grace|hopper/i;
+const WHO = /\bgrace\b|\bhopper\b/i;
 const DAY = 86_400;
 
 async function readRecord(system: System, id: string): Promise<Account | undefined> {

@@ -36,7 +36,7 @@ describe('A DPoP client in front of an upstream', () => {
     const { headers, caller } = upstream.received.at(-1) ?? {};
     expect(headers).to.not.have.any.keys('dpop', 'authorization', 'mcp-param-proof');
     expect(upstream.wire()).to.not.include(dpop).and.not.include(token);
-    expect(upstream.wire()).to.not.match(/dpop/i);
+    expect(upstream.wire()).to.not.match(/\bdpop\b/i);
     expect(caller).to.not.have.property('cnf');
   });
 
