@@ -8,6 +8,14 @@ export const DEADLINES = {
   hostileRequest: 2000,
   /** A fetch of a metadata document that times out after 2.5 s. */
   documentTimeout: 4500,
+  /** The check of a tool name of 300,000 characters. */
+  longToolName: 100,
+  /** The validation of a call with 100,000 members. */
+  manyMembers: 300,
+  /** The comparison of 900 headers with 100,000 arguments. */
+  parameterHeaders: 1500,
+  /** Building the data set of the sample, before its first call. */
+  sampleDataset: 300,
   /** A failed fetch of a metadata document that is padded to 0.1 s. */
   paddedFailure: 500,
 } as const;

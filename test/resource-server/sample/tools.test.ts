@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { LEVELS } from '../../../src/permission-level.ts';
-import { openDataset } from '../../../src/resource-server/sample/dataset.ts';
+import { sharedDataset } from '../../../src/resource-server/sample/dataset.ts';
 import { FIELDS, redact } from '../../../src/resource-server/sample/redact.ts';
 import { ToolError, TOOLS } from '../../../src/resource-server/sample/tools.ts';
 import { SAMPLE_CALLS } from './sample-calls.ts';
@@ -14,8 +14,7 @@ function fieldsIn(value: unknown): string[] {
 }
 
 describe('the tools of the sample', () => {
-  const dataset = openDataset();
-  after(() => dataset.close());
+  const dataset = sharedDataset();
   const run = (name: string, given: Row): Row => {
     const tool = TOOLS.find((candidate) => candidate.name === name);
     if (!tool) throw new Error(`no tool ${name}`);

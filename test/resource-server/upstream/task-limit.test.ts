@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { Caller } from '../../../src/resource-server/authenticate.ts';
-import { taskOwnership } from '../../../src/resource-server/upstream/bound-ids.ts';
+import { MAX_TASKS, taskOwnership } from '../../../src/resource-server/upstream/bound-ids.ts';
 import { openSystemStore } from '../../support/system-store.ts';
 import { useSystem } from '../../support/system.ts';
 
@@ -20,13 +20,13 @@ describe('The limit on remembered tasks', () => {
   it('UPS-01 the newest task and those that last longest are kept', async () => {
     const { store } = await openSystemStore(system());
     try {
-      const tasks = taskOwnership(store, 'https://mcp.example/', () => 1_000_000);
+      expect(MAX_TASKS).to.equal(1000);
+      const tasks = taskOwnership(store, 'https://mcp.example/', () => 1_000_000, 10);
       await tasks.add(caller, { id: 'long', ttlSeconds: 240 * HOUR });
-      for (let n = 0; n < 1001; n += 1)
-        await tasks.add(caller, { id: `short-${n}`, ttlSeconds: 60 });
+      for (let n = 0; n < 11; n += 1) await tasks.add(caller, { id: `short-${n}`, ttlSeconds: 60 });
       const kept = await tasks.idsOf(caller);
-      expect(kept.size).to.equal(1000);
-      expect([...kept]).to.include.members(['long', 'short-1000', 'short-2']);
+      expect(kept.size).to.equal(10);
+      expect([...kept]).to.include.members(['long', 'short-10', 'short-2']);
     } finally {
       await store.close();
     }
