@@ -4,11 +4,12 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 
 const TIMEOUT_MS = 300_000;
+const COMPILE_CACHE = join(import.meta.dirname, '../../src/compile-cache.js');
 
 type Outcome = { code: number; stdout: string; stderr: string };
 
 function run(script: string, ...flags: string[]): Promise<Outcome> {
-  const args = [join(import.meta.dirname, script), '--quick', ...flags];
+  const args = ['--import', COMPILE_CACHE, join(import.meta.dirname, script), '--quick', ...flags];
   return new Promise((resolve) => {
     execFile(process.execPath, args, { timeout: TIMEOUT_MS }, (error, stdout, stderr) =>
       resolve({ code: error ? 1 : 0, stdout, stderr }),

@@ -1,5 +1,5 @@
 // The common Redis adapter of oidc-provider: a key for each model, with lists and pointers written together (MULTI).
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import type { Adapter, AdapterPayload } from 'oidc-provider';
 
 /** Consumable models: a hash with the time of consumption beside the payload. */
@@ -11,8 +11,7 @@ const grantKey = (id: string) => `oidc:grant:${id}`;
 const userCodeKey = (code: string) => `oidc:userCode:${code}`;
 const uidKey = (uid: string) => `oidc:uid:${uid}`;
 
-export function redisAdapter(url: string): (model: string) => Adapter {
-  const redis = new Redis(url);
+export function redisAdapter(redis: Redis): (model: string) => Adapter {
   return (model) => adapterOf(redis, model);
 }
 
