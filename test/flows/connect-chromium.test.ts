@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server as HttpServer } from 'node:http';
 import { expect } from 'chai';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { launchChromium } from '../pages/chromium.ts';
+import { launchChromium } from '../support/chromium.ts';
 import { createConnector } from '../support/management-api.ts';
 import { redeem, registerClient } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';

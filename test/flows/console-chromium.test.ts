@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { Browser, Page } from 'playwright-core';
-import { launchChromium } from '../pages/chromium.ts';
+import { launchChromium } from '../support/chromium.ts';
 import { connectSdkV1, REDIRECT_URL } from '../support/sdk.ts';
 import { useSystem } from '../support/system.ts';
 

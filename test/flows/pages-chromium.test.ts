@@ -3,7 +3,7 @@ import { createServer, type Server as HttpsServer } from 'node:https';
 import { expect } from 'chai';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
-import { launchChromium } from '../pages/chromium.ts';
+import { launchChromium } from '../support/chromium.ts';
 import {
   createConnector,
   revokeConnector,

@@ -1,7 +1,7 @@
 // MCP authorization: scope challenges.
 import { expect } from 'chai';
 import type { Browser as Chromium } from 'playwright-core';
-import { launchChromium } from '../pages/chromium.ts';
+import { launchChromium } from '../support/chromium.ts';
 import type { Level } from '../../src/permission-level.ts';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser, type AuthorizeOptions } from '../support/browser.ts';

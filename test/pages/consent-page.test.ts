@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import { openPages, type ViewValues } from '../../src/pages/pages.ts';
-import { useChromium } from './chromium.ts';
+import { usePage } from '../support/chromium.ts';
 import { CONSENT, levelChoices, SAMPLES, type Sample } from './sample-pages.ts';
+import { useSamples } from './served-samples.ts';
 
 const ADDRESS = 'reports.example.com';
 const DAY = 86_400;
@@ -23,23 +24,24 @@ const CASES: Record<string, Sample> = {
 };
 
 describe('the consent page in a browser', () => {
-  const shown = useChromium({ ...SAMPLES, ...CASES });
-  const open = (name: string) => shown().page.goto(`${shown().url}/${name}`);
+  const samples = useSamples({ ...SAMPLES, ...CASES });
+  const page = usePage();
+  const open = (name: string) => page().goto(`${samples().url}/${name}`);
   /** Non-breaking spaces become spaces. */
   const text = async (selector: string) =>
-    (await shown().page.locator(selector).innerText()).replaceAll('\u00A0', ' ');
-  const press = (name: string) => shown().page.getByRole('button', { name, exact: true }).click();
+    (await page().locator(selector).innerText()).replaceAll('\u00A0', ' ');
+  const press = (name: string) => page().getByRole('button', { name, exact: true }).click();
 
   describe('its content', () => {
     it('the consent page needs two requests and at most 40 kB in every language, with the longest names', async () => {
       for (const language of ['en', 'de', 'fr', 'es', 'pt', 'ja']) {
-        const load = async (path: string) => (await fetch(shown().url + path)).arrayBuffer();
-        const page = await load(`/consent-hostile?ui_locales=${language}`);
-        const html = new TextDecoder().decode(page);
+        const load = async (path: string) => (await fetch(samples().url + path)).arrayBuffer();
+        const sent = await load(`/consent-hostile?ui_locales=${language}`);
+        const html = new TextDecoder().decode(sent);
         const needed = [...html.matchAll(/(?:<img[^>]* src|rel="stylesheet" href)="([^"]+)"/g)];
         expect(needed).to.have.length(1);
         const style = await load(String(needed[0]?.[1]));
-        expect(page.byteLength + style.byteLength, language).to.be.within(10_000, 40_000);
+        expect(sent.byteLength + style.byteLength, language).to.be.within(10_000, 40_000);
       }
     });
 
@@ -72,7 +74,7 @@ describe('the consent page in a browser', () => {
     it('the page has no such warning for a destination elsewhere', async () => {
       await open('elsewhere');
       expect(await text('#redirect')).to.include(ADDRESS);
-      expect(await shown().page.locator('#local-warning').count()).to.equal(0);
+      expect(await page().locator('#local-warning').count()).to.equal(0);
     });
 
     it('the page shows the connector, its link, and the account', async () => {
@@ -92,12 +94,12 @@ describe('the consent page in a browser', () => {
         const [title = '', ...facts] = ['title', 'sees', 'hidden', 'example'].map((part) =>
           t(`levels.${level}.${part}`),
         );
-        const choice = shown().page.getByRole('radio', { name: title, exact: true });
+        const choice = page().getByRole('radio', { name: title, exact: true });
         expect(await choice.getAttribute('value')).to.equal(level);
         const shownFacts = await text(`#${await choice.getAttribute('aria-describedby')}`);
         for (const fact of facts) expect(shownFacts).to.include(fact);
       }
-      const group = shown().page.getByRole('group', { name: 'What may it see?' });
+      const group = page().getByRole('group', { name: 'What may it see?' });
       expect(await group.getByRole('radio').count()).to.equal(4);
     });
 
@@ -115,17 +117,17 @@ describe('the consent page in a browser', () => {
       expect(await text('#duration'))
         .to.include('Up to 90 days')
         .and.not.include('1 hour');
-      expect(await shown().page.getByRole('checkbox').count()).to.equal(0);
+      expect(await page().getByRole('checkbox').count()).to.equal(0);
     });
 
     it('the page has an alert only if its content changed', async () => {
       await open('changed');
-      expect(await shown().page.getByRole('alert').innerText()).to.include(
+      expect(await page().getByRole('alert').innerText()).to.include(
         'Something changed since you looked',
       );
-      expect(await shown().page.title()).to.include('Changed');
+      expect(await page().title()).to.include('Changed');
       await open('self-registered');
-      expect(await shown().page.getByRole('alert').count()).to.equal(0);
+      expect(await page().getByRole('alert').count()).to.equal(0);
     });
   });
 
@@ -145,7 +147,7 @@ describe('the consent page in a browser', () => {
   });
 
   describe('the decision', () => {
-    const posted = () => shown().posts.map((post) => Object.fromEntries(post));
+    const posted = () => samples().posts.map((post) => Object.fromEntries(post));
 
     it('Approve posts the preselected level and box', async () => {
       await open('self-registered');
@@ -157,10 +159,8 @@ describe('the consent page in a browser', () => {
 
     it('Approve posts the selected level, and no box if it is not ticked', async () => {
       await open('every-level');
-      await shown().page.getByRole('radio', { name: 'Totals only' }).check();
-      await shown()
-        .page.getByRole('checkbox', { name: 'Stay connected until I disconnect' })
-        .uncheck();
+      await page().getByRole('radio', { name: 'Totals only' }).check();
+      await page().getByRole('checkbox', { name: 'Stay connected until I disconnect' }).uncheck();
       await press('Approve');
       expect(posted()).to.deep.equal([
         { token: 'form-token', level: 'analytics', decision: 'approve' },
@@ -169,13 +169,11 @@ describe('the consent page in a browser', () => {
 
     it('a click anywhere on a level selects it', async () => {
       await open('every-level');
-      await shown()
-        .page.locator('.level')
+      await page()
+        .locator('.level')
         .first()
         .click({ position: { x: 200, y: 70 } });
-      expect(await shown().page.getByRole('radio', { name: 'Totals only' }).isChecked()).to.equal(
-        true,
-      );
+      expect(await page().getByRole('radio', { name: 'Totals only' }).isChecked()).to.equal(true);
     });
 
     it('a box that is not ticked at first is not posted', async () => {
@@ -199,8 +197,8 @@ describe('the consent page in a browser', () => {
 
     it('Enter in a field posts no decision', async () => {
       await open('self-registered');
-      await shown().page.getByRole('radio', { name: 'Totals and names' }).press('Enter');
-      await shown().page.getByRole('checkbox').press('Enter');
+      await page().getByRole('radio', { name: 'Totals and names' }).press('Enter');
+      await page().getByRole('checkbox').press('Enter');
       await press('Deny');
       expect(posted().map((post) => post.decision)).to.deep.equal(['deny']);
     });
@@ -208,7 +206,7 @@ describe('the consent page in a browser', () => {
     it('the development sign-in posts the selected person', async () => {
       await open('development-sign-in');
       expect(await text('#development')).to.include('Development only');
-      await shown().page.getByRole('button', { name: 'Grace Hopper' }).click();
+      await page().getByRole('button', { name: 'Grace Hopper' }).click();
       expect(posted()).to.deep.equal([{ person: 'grace' }]);
     });
   });

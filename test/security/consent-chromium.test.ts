@@ -9,7 +9,7 @@ import type { AddressInfo, Server as NetServer } from 'node:net';
 import { expect } from 'chai';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
-import { launchChromium } from '../pages/chromium.ts';
+import { launchChromium } from '../support/chromium.ts';
 import { until } from '../support/until.ts';
 import { createConnector, type Connector } from '../support/management-api.ts';
 import { registerClient } from '../support/connection.ts';

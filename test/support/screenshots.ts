@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { openPages } from '../../src/pages/pages.ts';
-import { launchChromium } from '../pages/chromium.ts';
+import { launchChromium } from './chromium.ts';
 import { CONSENT, rendering, SAMPLES, serveSamples, SHARED } from '../pages/sample-pages.ts';
 import { withPalette } from './palette-png.ts';
 

@@ -1,0 +1,49 @@
+// Serves sample pages to the tests of a `describe`.
+import { openPages } from '../../src/pages/pages.ts';
+import {
+  EXAMPLE_THEME,
+  firstAndOthers,
+  type Sample,
+  SAMPLES,
+  serveSamples,
+  SHARED,
+} from './sample-pages.ts';
+
+type Served = Awaited<ReturnType<typeof serveSamples>>;
+
+/** One server for all tests of the surrounding `describe`. Call the result in a test or hook. */
+export function useSamples(
+  samples: Record<string, Sample> = SAMPLES,
+  theme?: string,
+): () => Pick<Served, 'url' | 'posts'> {
+  let served: Served | undefined;
+  before(async () => {
+    served = await serveSamples(openPages(SHARED, theme), samples);
+  });
+  beforeEach(() => void served?.posts.splice(0));
+  after(() => served?.close());
+  return () => {
+    if (!served) throw new Error('the samples are served only while tests run');
+    return served;
+  };
+}
+
+export type Group = {
+  names: string[];
+  /** The first is English, the second has the longest words. */
+  languages: string[];
+  theme?: string;
+};
+
+const { first, others } = firstAndOthers();
+
+/** Every sample page, by the title of its group. */
+export const GROUPS: Record<string, Group> = {
+  'the pages': { names: first, languages: ['en', 'de', 'fr', 'es', 'pt', 'ja'] },
+  'the pages with other values': { names: others, languages: ['en', 'de'] },
+  'the pages in the example theme': {
+    names: ['consent', 'error', 'home'],
+    languages: ['en', 'nl'],
+    theme: EXAMPLE_THEME,
+  },
+};
