@@ -13,7 +13,7 @@ import {
 import { checkClock } from './clock.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
 import { type Finding, findingAbout, type FindingFactory, okIfNone } from './report.ts';
-import { REDIS_COMMAND_TIMEOUT_MS } from '../store/timeout.ts';
+import { STORE_TIMEOUTS } from '../store/timeout.ts';
 
 const OUT_OF_SPACE = 'when it is full, nobody can connect or refresh a token';
 
@@ -232,7 +232,7 @@ async function latencyFinding(finding: FindingFactory, redis: Redis): Promise<Fi
   if (median < MAX_LATENCY_MS) return finding.ok(what);
   return finding.warning({
     what,
-    why: `a request runs several commands, and each times out after ${REDIS_COMMAND_TIMEOUT_MS / 1000} s`,
+    why: `a request runs several commands, and each times out after ${STORE_TIMEOUTS.command / 1000} s`,
     remedy: 'run Redis close to Gatehouse, and check whether Redis or its machine is overloaded',
   });
 }

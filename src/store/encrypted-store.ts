@@ -1,5 +1,5 @@
 import type { ByteStore, MemberPage } from './byte-store.ts';
-import { createTimeout, TIMEOUT_MS, type WithTimeout } from './timeout.ts';
+import { createTimeout, STORE_TIMEOUTS, type WithTimeout } from './timeout.ts';
 import type { Encryption } from './encryption.ts';
 import {
   type Change,
@@ -17,10 +17,14 @@ const MAX_REPLICATION_WAIT_MS = 300;
 const ENTRY_ID = /^\d{32}$/;
 
 /** Implements the store over any database: encrypts values, hides ids, retries updates, and applies timeouts. */
-export function encryptedStore(bytes: ByteStore, encryption: Encryption): Store {
-  const withTimeout = createTimeout();
+export function encryptedStore(
+  bytes: ByteStore,
+  encryption: Encryption,
+  timeouts = STORE_TIMEOUTS,
+): Store {
+  const withTimeout = createTimeout(timeouts);
   return {
-    ...values(bytes, encryption, withTimeout),
+    ...values({ bytes, encryption, withTimeout, timeoutMs: timeouts.operation }),
     ...sets(bytes, encryption, withTimeout),
     ...streams(bytes, encryption, withTimeout),
     ...channels(bytes, encryption, withTimeout),
@@ -41,9 +45,18 @@ function validTtl(ttl: number): number {
   return Math.max(ttl, 0.001);
 }
 
+type Parts = {
+  bytes: ByteStore;
+  encryption: Encryption;
+  withTimeout: WithTimeout;
+  /** For an update with all its attempts. */
+  timeoutMs: number;
+};
+
 type Values = Pick<Store, 'get' | 'set' | 'add' | 'take' | 'update'>;
 
-function values(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout): Values {
+function values(parts: Parts): Values {
+  const { bytes, encryption, withTimeout } = parts;
   return {
     async get<T>(key: string) {
       const name = encryption.name(key);
@@ -67,7 +80,7 @@ function values(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeo
     },
     async update<T>(key: string, change: Change<T>, seen?: Found<T>) {
       const name = encryption.name(key);
-      return update({ bytes, encryption, withTimeout }, name, change, seen);
+      return update(parts, name, change, seen);
     },
   };
 }
@@ -89,15 +102,13 @@ function decryptOrThrow<T>(encryption: Encryption, place: string, raw: Buffer | 
   return found;
 }
 
-type Parts = { bytes: ByteStore; encryption: Encryption; withTimeout: WithTimeout };
-
 async function update<T>(
-  { bytes, encryption, withTimeout }: Parts,
+  { bytes, encryption, withTimeout, timeoutMs }: Parts,
   name: string,
   change: Change<T>,
   seen: Found<T> | undefined,
 ): Promise<Found<T> | undefined> {
-  const end = performance.now() + TIMEOUT_MS;
+  const end = performance.now() + timeoutMs;
   const inTime = <R>(command: Promise<R>) => withTimeout(command, end - performance.now());
   let found = seen ?? decryptOrThrow<T>(encryption, name, await inTime(bytes.get(name)));
   for (let attempt = 0; attempt < MAX_UPDATE_ATTEMPTS; attempt++) {

@@ -15,6 +15,7 @@ import {
 import { openRedis } from './redis.ts';
 import { openSqlite } from './sqlite.ts';
 import { type Store, type StoreLogger, StoreNotOpened, StoreUnavailable } from './store.ts';
+import { STORE_TIMEOUTS, type StoreTimeouts } from './timeout.ts';
 
 /** All processes that share a store have the same secrets. */
 export type StoreOptions = RootSecrets & {
@@ -23,6 +24,8 @@ export type StoreOptions = RootSecrets & {
   logger?: StoreLogger;
   /** Seconds since the epoch, for expiry in SQLite and in memory. Redis uses its own clock. */
   now?: () => number;
+  /** Only tests set these. */
+  timeouts?: Partial<StoreTimeouts>;
 };
 
 export type OpenedStore = Store & {
@@ -44,7 +47,7 @@ export async function openStore(
   try {
     const nameKey = await loadNameKey(bytes, keys);
     const encryption = createEncryption({ ...keys, nameKey });
-    const store = encryptedStore(bytes, encryption);
+    const store = encryptedStore(bytes, encryption, { ...STORE_TIMEOUTS, ...options.timeouts });
     return {
       ...store,
       openCounter: counters(bytes, encryption, options.now ?? secondsNow),
@@ -75,10 +78,11 @@ async function requireNameKey(bytes: ByteStore, keys: EncryptionKeys): Promise<v
 
 async function openBytes(
   address: StoreAddress,
-  { dataDir, logger, now }: StoreOptions,
+  { dataDir, logger, now, timeouts }: StoreOptions,
 ): Promise<ByteStore> {
   try {
-    if (address.kind !== 'sqlite') return await openRedis(address, logger);
+    if (address.kind !== 'sqlite')
+      return await openRedis(address, logger, { ...STORE_TIMEOUTS, ...timeouts });
     return openSqlite(resolve(dataDir, address.file), { now, logger });
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);

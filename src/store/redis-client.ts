@@ -2,57 +2,61 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import type { StoreAddress } from '../settings/addresses.ts';
 import type { StoreLogger } from './store.ts';
-import { REDIS_COMMAND_TIMEOUT_MS } from './timeout.ts';
+import { STORE_TIMEOUTS, type StoreTimeouts } from './timeout.ts';
 
 export type RedisClient = Redis | Cluster;
 export type RedisAddress = Exclude<StoreAddress, { kind: 'sqlite' }>;
 
-const MAX_CONNECT_SECONDS = 5;
 const CLUSTER_RETRY_DELAY_MS = 100;
 const MAX_CLUSTER_REDIRECTIONS = 6;
 
 // The first attempt is immediate. Waiting commands fail after the second (maxRetriesPerRequest).
 const backoff = (attempt: number) => Math.min(50 * (attempt - 1), 200);
 
-const CONNECTION = {
-  connectTimeout: 1000,
-  commandTimeout: REDIS_COMMAND_TIMEOUT_MS,
-  sentinelCommandTimeout: REDIS_COMMAND_TIMEOUT_MS,
-  disconnectTimeout: 500,
-  // A firewall may drop a connection silently. Without this, TCP takes about 15 minutes to notice.
-  socketTimeout: 3000,
-  maxRetriesPerRequest: 1,
-  // After a failover, the connected server may have become a replica.
-  reconnectOnError: (error: Error) => error.message.includes('READONLY'),
-} satisfies RedisOptions;
+const connection = ({ command, silence }: StoreTimeouts) =>
+  ({
+    connectTimeout: 1000,
+    commandTimeout: command,
+    sentinelCommandTimeout: command,
+    disconnectTimeout: 500,
+    socketTimeout: silence,
+    maxRetriesPerRequest: 1,
+    // After a failover, the connected server may have become a replica.
+    reconnectOnError: (error: Error) => error.message.includes('READONLY'),
+  }) satisfies RedisOptions;
 
-const SINGLE = {
-  ...CONNECTION,
-  // Commands wait for a lost connection to be restored instead of failing at once.
-  enableOfflineQueue: true,
-  retryStrategy: backoff,
-  sentinelRetryStrategy: backoff,
-} satisfies RedisOptions;
+const singleConnection = (timeouts: StoreTimeouts) =>
+  ({
+    ...connection(timeouts),
+    // Commands wait for a lost connection to be restored instead of failing at once.
+    enableOfflineQueue: true,
+    retryStrategy: backoff,
+    sentinelRetryStrategy: backoff,
+  }) satisfies RedisOptions;
 
-/** Resolves when Redis is ready. Rejects with the last connection error after 5 s. */
+/** Resolves when Redis is ready. Rejects with the last connection error after `timeouts.open`. */
 export async function connectRedis(
   address: RedisAddress,
   logger: StoreLogger | undefined,
+  timeouts = STORE_TIMEOUTS,
 ): Promise<RedisClient> {
-  const client = createClient(address);
+  const client = createClient(address, timeouts);
   reconnectWhenEnded(client);
   warnWhenLost(client, logger);
-  await whenReady(client);
+  await whenReady(client, timeouts.open);
   return client;
 }
 
 /** Opens a second connection for subscriptions. A Cluster client has its own. */
-export async function connectSubscriber(client: RedisClient): Promise<RedisClient> {
+export async function connectSubscriber(
+  client: RedisClient,
+  timeouts = STORE_TIMEOUTS,
+): Promise<RedisClient> {
   if (client instanceof Cluster) return client;
   // With autoResubscribe, ioredis ends the process when the subscription is refused or times out.
   const subscriber = client.duplicate({ autoResubscribe: false });
   reconnectWhenEnded(subscriber);
-  await whenReady(subscriber);
+  await whenReady(subscriber, timeouts.open);
   return subscriber;
 }
 
@@ -72,8 +76,9 @@ function reconnectWhenEnded(client: RedisClient): void {
   });
 }
 
-function createClient(address: RedisAddress): RedisClient {
-  if (address.kind === 'redis') return new Redis(address.url, SINGLE);
+function createClient(address: RedisAddress, timeouts: StoreTimeouts): RedisClient {
+  const single = singleConnection(timeouts);
+  if (address.kind === 'redis') return new Redis(address.url, single);
   const { username, password } = address;
   const access = { username, password, ...(address.tls ? { tls: {} } : {}) };
   if (address.kind === 'sentinel') {
@@ -81,10 +86,10 @@ function createClient(address: RedisAddress): RedisClient {
     const encrypted = tls ? { enableTLSForSentinelMode: true, sentinelTLS: {} } : {};
     // After a failover, the old master accepts writes for seconds and loses them, so follow Sentinel's notification.
     const detector = { failoverDetector: true };
-    return new Redis({ ...SINGLE, ...access, ...encrypted, ...detector, sentinels, name });
+    return new Redis({ ...single, ...access, ...encrypted, ...detector, sentinels, name });
   }
   return new Cluster(address.nodes, {
-    redisOptions: { ...CONNECTION, ...access },
+    redisOptions: { ...connection(timeouts), ...access },
     enableOfflineQueue: false,
     clusterRetryStrategy: backoff,
     maxRedirections: MAX_CLUSTER_REDIRECTIONS,
@@ -96,7 +101,7 @@ function createClient(address: RedisAddress): RedisClient {
   });
 }
 
-function whenReady(client: RedisClient): Promise<void> {
+function whenReady(client: RedisClient, timeoutMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
     let reason: Error = new Error('no response');
     const remember = (error: Error) => {
@@ -106,10 +111,9 @@ function whenReady(client: RedisClient): Promise<void> {
     client.on('error', remember);
     const timer = setTimeout(() => {
       void closeRedis(client);
-      reject(
-        new Error(`${explain(reason)} (tried for ${MAX_CONNECT_SECONDS} s)`, { cause: reason }),
-      );
-    }, MAX_CONNECT_SECONDS * 1000);
+      const tried = `tried for ${timeoutMs / 1000} s`;
+      reject(new Error(`${explain(reason)} (${tried})`, { cause: reason }));
+    }, timeoutMs);
     client.once('ready', () => {
       clearTimeout(timer);
       resolve();

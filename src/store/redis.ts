@@ -10,6 +10,7 @@ import {
   type RedisClient,
 } from './redis-client.ts';
 import type { StoreLogger } from './store.ts';
+import { STORE_TIMEOUTS } from './timeout.ts';
 
 // Encrypted bytes are unique. If `next` is already stored, ioredis re-sent this command after a lost connection.
 const COMPARE_AND_SWAP = `
@@ -66,15 +67,19 @@ declare module 'ioredis' {
 
 const NOTHING = Buffer.alloc(0);
 
-/** Requires Redis 6.2. Throws if Redis is not ready within 5 s, or evicts keys without a TTL under memory pressure. */
-export async function openRedis(address: RedisAddress, logger?: StoreLogger): Promise<ByteStore> {
-  const client = await connectRedis(address, logger);
+/** Requires Redis 6.2. Throws if Redis is not ready within `timeouts.open`, or evicts keys without a TTL under memory pressure. */
+export async function openRedis(
+  address: RedisAddress,
+  logger?: StoreLogger,
+  timeouts = STORE_TIMEOUTS,
+): Promise<ByteStore> {
+  const client = await connectRedis(address, logger, timeouts);
   client.defineCommand('compareAndSwap', { numberOfKeys: 1, lua: COMPARE_AND_SWAP });
   client.defineCommand('addSetMember', { numberOfKeys: 1, lua: ADD_SET_MEMBER });
   client.defineCommand('appendEntry', { numberOfKeys: 1, lua: APPEND_ENTRY });
   try {
     await rejectEviction(client);
-    const subscriber = await connectSubscriber(client);
+    const subscriber = await connectSubscriber(client, timeouts);
     return {
       ...values(client),
       ...sets(client),

@@ -1,33 +1,49 @@
 import { StoreFull, StoreUnavailable } from './store.ts';
 
-/** For one operation of the store, with all its retries. A request runs several; together they must fail within 1.5 s when the store stalls. */
-export const TIMEOUT_MS = 1200;
-/** For one command to Redis, so that an operation can retry it once. */
-export const REDIS_COMMAND_TIMEOUT_MS = 800;
-/** Applies after a command timed out, until a command succeeds. */
-const TIMEOUT_WHEN_STALLED_MS = 200;
+/** In milliseconds. */
+export type StoreTimeouts = {
+  /** One operation of the store, with all its retries. */
+  operation: number;
+  /** One command to Redis, so that an operation can retry it once. */
+  command: number;
+  /** One operation after another one timed out, until one succeeds. */
+  stalled: number;
+  /** Opening the store. */
+  open: number;
+  /** A connection without a reply is replaced. A firewall may drop it silently, and TCP takes about 15 minutes to notice. */
+  silence: number;
+};
+
+/** A request runs several operations; together they must fail within 1.5 s when the store stalls. Only tests change these values. */
+export const STORE_TIMEOUTS: StoreTimeouts = {
+  operation: 1200,
+  command: 800,
+  stalled: 200,
+  open: 5000,
+  silence: 3000,
+};
 
 /** Rejects with StoreUnavailable if `command` fails or times out. A command that timed out may still be executed. */
 export type WithTimeout = <R>(command: Promise<R>, milliseconds?: number) => Promise<R>;
 
 /** One for all commands to a database. */
-export function createTimeout(): WithTimeout {
+export function createTimeout({ operation, stalled } = STORE_TIMEOUTS): WithTimeout {
   let isStalled = false;
   const answered = () => void (isStalled = false);
 
-  return async function withTimeout<R>(command: Promise<R>, milliseconds = TIMEOUT_MS): Promise<R> {
+  return async function withTimeout<R>(command: Promise<R>, milliseconds = operation): Promise<R> {
     const began = performance.now();
     const { promise: timedOut, reject } = Promise.withResolvers<never>();
     const timer = setTimeout(
       // After a busy moment, a reply may have arrived that is not read yet. Immediates run after it is read.
       () => setImmediate(() => reject(new Error('the command timed out'))),
-      isStalled ? Math.min(milliseconds, TIMEOUT_WHEN_STALLED_MS) : milliseconds,
+      isStalled ? Math.min(milliseconds, stalled) : milliseconds,
     );
     command.then(answered, () => undefined);
     try {
       return await Promise.race([command, timedOut]);
     } catch (cause) {
-      isStalled ||= performance.now() - began >= TIMEOUT_WHEN_STALLED_MS;
+      isStalled ||= performance.now() - began >= stalled;
       throw isOutOfMemory(cause) ? new StoreFull(cause) : new StoreUnavailable(cause);
     } finally {
       clearTimeout(timer);
