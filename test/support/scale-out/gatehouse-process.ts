@@ -4,6 +4,8 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { until } from '../until.ts';
 import { freePorts } from '../free-ports.ts';
+import { nodeArguments } from '../node-arguments.ts';
+import type { ClockChange } from './process-clock.ts';
 
 /** The hosts of a process, as in the GATEHOUSE_…_LISTEN variables. */
 export const HOSTS = ['AUTH', 'RESOURCE', 'MANAGEMENT', 'DEVELOPMENT_IDP'] as const;
@@ -18,6 +20,8 @@ export type GatehouseProcess = {
   output(): string;
   isRunning(): boolean;
   isReady(): Promise<boolean>;
+  /** Timers are not affected. */
+  setClock(change: ClockChange): Promise<void>;
   /** Sends SIGTERM and resolves to the exit code, or null if the process was killed. */
   stop(): Promise<number | null>;
   /** Sends SIGKILL. */
@@ -29,15 +33,17 @@ const ROLES: Record<string, readonly HostName[]> = {
   'resource-server': ['RESOURCE'],
   management: ['MANAGEMENT'],
 };
-const SOURCE = join(import.meta.dirname, '../../../src');
-/** With the compile cache, as `npm start` does. */
-const START = ['--import', join(SOURCE, 'compile-cache.js'), join(SOURCE, 'main.ts')];
+const CLOCK = join(import.meta.dirname, 'process-clock.ts');
+/** Raises the timeouts of the store. */
+export const PATIENT_STORE = join(import.meta.dirname, 'patient-store.ts');
 const START_TIMEOUT_SECONDS = 60;
+const STARTED = / is running\.$/m;
 const MAX_OUTPUT_CHARACTERS = 20_000;
 
-/** Resolves when the process is ready. It listens on free ports, unless `environment` sets them. */
+/** Resolves when the process is ready. It listens on free ports, unless `environment` sets them, and loads the `imports` first. */
 export async function startGatehouseProcess(
   environment: Record<string, string>,
+  imports: readonly string[] = [],
 ): Promise<GatehouseProcess> {
   const free = await freePorts(HOSTS.length);
   const ports = {} as GatehouseProcess['ports'];
@@ -46,15 +52,16 @@ export async function startGatehouseProcess(
     ports[host] = Number(given ?? free[i]);
   });
   const listen = HOSTS.map((host) => [`GATEHOUSE_${host}_LISTEN`, `127.0.0.1:${ports[host]}`]);
-  const child = spawn(process.execPath, START, {
+  const imported = [CLOCK, ...imports].flatMap((file) => ['--import', file]);
+  const child = spawn(process.execPath, nodeArguments('main.ts', imported), {
     env: { ...Object.fromEntries(listen), ...environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
   const killAtExit = () => child.kill('SIGKILL');
   process.once('exit', killAtExit);
   let output = '';
   for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (text) => (output = (output + text).slice(-MAX_OUTPUT_CHARACTERS)));
+    stream?.on('data', (text) => (output = (output + text).slice(-MAX_OUTPUT_CHARACTERS)));
   const exited = once(child, 'exit');
   const isRunning = () => child.exitCode === null && child.signalCode === null;
   const end = async (signal: NodeJS.Signals) => {
@@ -71,13 +78,18 @@ export async function startGatehouseProcess(
     output: () => output,
     isRunning,
     isReady: () => answersReady(ports[hosts[0] ?? 'AUTH']),
+    async setClock(change) {
+      const answered = once(child, 'message');
+      child.send(change);
+      await answered;
+    },
     stop: () => end('SIGTERM'),
     kill: async () => void (await end('SIGKILL')),
   };
   try {
     await until(
       'a process is ready',
-      () => requireRunning(started).isReady(),
+      () => requireRunning(started) && STARTED.test(output) && started.isReady(),
       START_TIMEOUT_SECONDS,
     );
   } catch (cause) {

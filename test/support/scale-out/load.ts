@@ -1,9 +1,10 @@
 // Connected clients that refresh and call in a loop; every response is recorded.
 import { setTimeout as delay } from 'node:timers/promises';
 import { until } from '../until.ts';
-import type { Connection } from '../connection.ts';
+import { connect, type Connection } from '../connection.ts';
 import { callTool } from '../mcp.ts';
 import { refresh } from '../oauth.ts';
+import type { System } from '../system.ts';
 
 export type LoadResponse = {
   what: 'refresh' | 'call';
@@ -23,9 +24,22 @@ export type Load = {
   stop(): Promise<void>;
 };
 
-const PAUSE_MS = 10;
+/** Long enough to leave the processes idle most of the time. */
+const PAUSE_MS = 200;
 
-export function startLoad(connections: readonly Connection[]): Load {
+/** One after the other, because the clients belong to one person, whose browsers share a session. */
+export async function connectClients(
+  system: System,
+  connector: { link: string },
+  count: number,
+): Promise<Connection[]> {
+  const connections: Connection[] = [];
+  while (connections.length < count) connections.push(await connect(system, connector));
+  return connections;
+}
+
+/** The clients call the tool `tool`, which needs no arguments. */
+export function startLoad(connections: readonly Connection[], tool = 'club_overview'): Load {
   const responses: LoadResponse[] = [];
   const stopped = new AbortController();
   const work = async (connection: Connection, client: number) => {
@@ -38,7 +52,7 @@ export function startLoad(connections: readonly Connection[]): Load {
       accessToken = body.access_token ?? accessToken;
       refreshToken = body.refresh_token ?? refreshToken;
       startedMs = performance.now();
-      const answer = await callTool(link, accessToken, 'club_overview');
+      const answer = await callTool(link, accessToken, tool);
       const detail = answer.status === 200 ? '' : answer.text;
       responses.push({ what: 'call', client, status: answer.status, detail, startedMs });
       await delay(PAUSE_MS);

@@ -5,8 +5,10 @@ import {
   type GatehouseProcess,
   HOSTS,
   type HostName,
+  PATIENT_STORE,
   startGatehouseProcess,
 } from './gatehouse-process.ts';
+import type { ClockChange } from './process-clock.ts';
 import { type BalancedResponse, type Balancer, startBalancer } from './round-robin.ts';
 
 export type Processes = System & {
@@ -15,6 +17,8 @@ export type Processes = System & {
   add(settings?: Record<string, string>): Promise<GatehouseProcess>;
   /** The ports of ready processes for this host, or of all running ones if none is ready. */
   readyPorts(host: HostName): readonly number[];
+  /** Sets the clock of every process. */
+  setClocks(change: ClockChange): Promise<void>;
   /** Every response through the balancers, oldest first. */
   responses: readonly (BalancedResponse & { host: HostName })[];
   output(): string;
@@ -25,10 +29,12 @@ export type ProcessesOptions = SystemOptions & {
   count?: number;
   /** The additional settings of each kind; one kind without any by default. */
   kinds?: readonly Record<string, string>[];
+  /** Keeps the timeouts of the store. Without it a slow machine is never an outage. */
+  keepsStoreTimeouts?: boolean;
 };
 
-const SECRET = 'a root secret that all processes of the tests share';
-const PROBE_INTERVAL_MS = 100;
+export const SECRET = 'a root secret that all processes of the tests share';
+const PROBE_INTERVAL_MS = 150;
 const START_TIMEOUT_MS = 120_000;
 
 /**
@@ -36,7 +42,7 @@ const START_TIMEOUT_MS = 120_000;
  * others, on its own ports behind a balancer. Hosts for which `settings` set a listener have no balancer.
  */
 export async function startProcesses(options: ProcessesOptions = {}): Promise<Processes> {
-  const { count = 3, settings = {}, kinds = [{}] } = options;
+  const { count = 3, settings = {}, kinds = [{}], keepsStoreTimeouts = false } = options;
   const place = await createDeployment(options);
   const environment: Record<string, string> = {
     ...place.environment,
@@ -44,7 +50,8 @@ export async function startProcesses(options: ProcessesOptions = {}): Promise<Pr
     GATEHOUSE_LOG_LEVEL: 'warn',
     ...settings,
   };
-  const { started, add, readyPorts } = startingProcesses(environment);
+  const imports = keepsStoreTimeouts ? [] : [PATIENT_STORE];
+  const { started, add, readyPorts } = startingProcesses(environment, imports);
   const responses: (BalancedResponse & { host: HostName })[] = [];
   const balancers: Balancer[] = [];
   const stop = async () => {
@@ -66,12 +73,14 @@ export async function startProcesses(options: ProcessesOptions = {}): Promise<Pr
     throw error;
   }
   const running = () => started.filter((each) => each.isRunning());
+  const setClocks = async (change: ClockChange) =>
+    void (await Promise.all(running().map((each) => each.setClock(change))));
   const output = () => started.map((each) => each.output()).join('\n');
   const { facts, signalStore } = place;
-  return { ...facts, signalStore, running, add, readyPorts, responses, output, stop };
+  return { ...facts, signalStore, running, add, readyPorts, setClocks, responses, output, stop };
 }
 
-function startingProcesses(environment: Record<string, string>) {
+function startingProcesses(environment: Record<string, string>, imports: readonly string[]) {
   const started: GatehouseProcess[] = [];
   const ready = new Set<GatehouseProcess>();
   const probe = async (each: GatehouseProcess) => {
@@ -85,7 +94,7 @@ function startingProcesses(environment: Record<string, string>) {
   return {
     started,
     async add(settings: Record<string, string> = {}) {
-      const each = await startGatehouseProcess({ ...environment, ...settings });
+      const each = await startGatehouseProcess({ ...environment, ...settings }, imports);
       started.push(each);
       ready.add(each);
       void probe(each);

@@ -46,6 +46,12 @@ export async function startBalancer(
   };
 }
 
+/** Whether a connection to the process at `port` is open. */
+export function hasConnections(port: number): boolean {
+  const names = Object.keys({ ...agent.sockets, ...agent.freeSockets });
+  return names.some((name) => name.startsWith(`127.0.0.1:${port}:`));
+}
+
 async function pass(
   req: IncomingMessage,
   res: ServerResponse,
