@@ -1,7 +1,7 @@
-// Tests of whole authorizations whose steps go to different processes, for every kind of Redis.
+// Tests of authorizations whose steps go to different processes.
 import { expect } from 'chai';
-import { createConnector, showConnector } from '../support/management-api.ts';
-import { isConsentPage, openBrowser, type Person } from '../support/browser.ts';
+import { createConnector } from '../support/management-api.ts';
+import { isConsentPage, openBrowser } from '../support/browser.ts';
 import { connect, redeem, registerClient } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
@@ -11,8 +11,10 @@ import type { Processes } from '../support/scale-out/processes.ts';
 import { connectSdkV2 } from '../support/sdk.ts';
 
 const STEPS = 6;
-const FORMS = 16;
+const FORMS = 8;
+const DENIALS = 6;
 
+/** For every kind of Redis. */
 export function testAuthorizations(processes: () => Processes): void {
   it('an authorization succeeds with every step at another process, and its tokens work at each', async () => {
     const connector = await createConnector(processes());
@@ -28,11 +30,14 @@ export function testAuthorizations(processes: () => Processes): void {
 
     const { link, server, client, accessToken, refreshToken } = connection;
     const statuses = await statusesAt(processes().running(), link, accessToken);
-    expect(statuses).to.deep.equal([200, 200, 200]);
+    expect(new Set(statuses)).to.deep.equal(new Set([200]));
     const refreshed = await refresh(server, client, refreshToken);
     expect(await isAccepted(link, refreshed.body.access_token)).to.equal(true);
   });
+}
 
+/** For one kind of Redis, because the processes share sessions and codes on each. */
+export function testBrowsers(processes: () => Processes): void {
   it('a session that started at one process is valid at the others', async () => {
     const connector = await createConnector(processes());
     const { browser, server, client, link } = await connect(processes(), connector);
@@ -53,26 +58,12 @@ export function testAuthorizations(processes: () => Processes): void {
     await sdk.close();
   });
 
-  it('a use limit is exact for concurrent approvals at several processes', async () => {
-    const connector = await createConnector(processes(), { maxUses: 5 });
-    const approvals = [];
-    for (let n = 0; n < 16; n += 1)
-      approvals.push(await prepareApproval(processes(), connector, n % 2 ? 'ada' : 'grace'));
-    const answers = await Promise.all(approvals.map((approve) => approve()));
-    const connected = answers.filter((answer) => answer?.status === 200);
-    expect(connected).to.have.length(5);
-    const { uses, state } = await showConnector(processes(), connector.id);
-    expect({ uses, state }).to.deep.equal({ uses: 5, state: 'used-up' });
-    for (const answer of connected)
-      expect(await isAccepted(connector.link, answer?.body.access_token)).to.equal(true);
-  }).timeout(60_000);
-
   it('CON-18 a denial wins over a concurrent approval at another process', async () => {
-    for (let round = 0; round < 6; round += 1) {
-      const { link } = await createConnector(processes());
-      const { server } = await discover(link);
-      const client = await registerClient(server);
-      const browser = openBrowser(processes().origins);
+    const { link } = await createConnector(processes());
+    const { server } = await discover(link);
+    const client = await registerClient(server);
+    const browser = openBrowser(processes().origins);
+    for (let round = 0; round < DENIALS; round += 1) {
       const { url, verifier } = authorizeUrl(server, client, { resource: link });
       const page = await browser.openConsent(url);
       const decisions = round % 2 ? ['approve', 'deny'] : ['deny', 'approve'];
@@ -85,7 +76,7 @@ export function testAuthorizations(processes: () => Processes): void {
           expect(body.error).to.equal('invalid_grant');
         }
     }
-  }).timeout(60_000);
+  });
 
   it('concurrent consent forms of one browser each get a code or an error page', async () => {
     const connector = await createConnector(processes());
@@ -101,6 +92,14 @@ export function testAuthorizations(processes: () => Processes): void {
     expect(statuses.filter((status) => status !== 303 && status !== 400)).to.deep.equal([]);
   });
 
+  it('processes with one address for the development identity provider start and sign people in', async () => {
+    const connector = await createConnector(processes());
+    for (const person of ['ada', 'grace'] as const) {
+      const { link, accessToken } = await connect(processes(), connector, { person });
+      expect(await isAccepted(link, accessToken)).to.equal(true);
+    }
+  });
+
   it('all processes publish the same keys', async () => {
     const { host } = new URL(processes().auth);
     const published = processes()
@@ -113,18 +112,4 @@ export function testAuthorizations(processes: () => Processes): void {
     expect(JSON.parse(first ?? '')).to.have.nested.property('keys[0].kid');
     others.forEach((body) => expect(body).to.equal(first));
   });
-}
-
-/** Opens the consent page with a new client and browser. Returns a function that approves. */
-async function prepareApproval(system: Processes, { link }: { link: string }, person: Person) {
-  const { server } = await discover(link);
-  const client = await registerClient(server);
-  const browser = openBrowser(system.origins);
-  const { url, verifier } = authorizeUrl(server, client, { resource: link });
-  const page = await browser.openConsent(url, person);
-  return async () => {
-    const step = await browser.submit(page, { decision: 'approve' });
-    if (step.kind === 'page') return undefined;
-    return redeem({ link, server, client, callback: step.url, verifier });
-  };
 }

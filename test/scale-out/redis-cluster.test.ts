@@ -6,15 +6,14 @@ import { connect } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import { moveSlot, slotsOf } from '../support/scale-out/cluster-slots.ts';
 import { unexpectedResponses } from '../support/scale-out/load.ts';
-import { useProcesses } from '../support/scale-out/processes.ts';
-import { SOAK } from '../support/soak.ts';
+import { type Processes, useProcesses } from '../support/scale-out/processes.ts';
+import { recordSoak, SOAK } from '../support/soak.ts';
 import { testResponses } from './responses.ts';
 import { testTokenRaces } from './token-races.ts';
 import { testRevocation } from './revocation.ts';
 import { underLoad } from './under-load.ts';
 import { testAuthorizations } from './authorizations.ts';
 
-const ROUNDS = SOAK ? 200 : 10;
 const MOVES = SOAK ? 10 : 1;
 const KINDS = ['grant', 'connector', 'client'];
 const RECOVERY_SECONDS = 10;
@@ -37,48 +36,65 @@ async function moveSlots(masters: readonly RedisNode[]): Promise<void> {
   }
 }
 
-describe('Three processes on a Redis Cluster', () => {
+describe('Several processes on a Redis Cluster', () => {
   let cluster: RedisCluster;
   const processes = useProcesses(async () => {
     cluster = await startCluster();
     const nodes = cluster.masters.map(({ port }) => `127.0.0.1:${port}`);
-    return { storeAddress: `redis+cluster://${nodes.join(',')}` };
+    const storeAddress = `redis+cluster://${nodes.join(',')}`;
+    return { storeAddress, count: SOAK ? 3 : 2, keepsStoreTimeouts: true };
   });
   after(() => cluster?.stop());
 
   testAuthorizations(processes);
   testRevocation(processes);
-  testTokenRaces(processes, ROUNDS);
+  testTokenRaces(processes, {
+    database: 'Redis Cluster',
+    exchanges: { rounds: 2, requests: 12 },
+    refreshes: [{ rounds: 2, requests: SOAK ? 50 : 8 }],
+  });
 
   it('every request succeeds while slots move to other masters', async () => {
     for (let n = 0; n < MOVES; n += 1) {
       const { responses } = await underLoad(processes(), () => moveSlots(cluster.masters));
       expect(responses.filter(({ status }) => status !== 200)).to.deep.equal([]);
     }
+    const what = `${MOVES} moves of all slots in use to other masters under load`;
+    recordSoak({ what, held: 'every request succeeded' });
   }).timeout(MOVES * 60_000);
 
+  // The test of the store shows a failover on a Cluster.
+  if (SOAK) testFailovers(processes, () => cluster);
+
+  testResponses(processes);
+});
+
+function testFailovers(processes: () => Processes, running: () => RedisCluster): void {
   it('requests get at most 503 for ten seconds during a manual failover', async () => {
+    const { replica, masters } = running();
     const { responses, recoveredAfter } = await underLoad(processes(), async () => {
-      await cluster.replica.raw.call('CLUSTER', 'FAILOVER');
-      await until('the replica to become master', () => isMaster(cluster.replica), 20);
+      await replica.raw.call('CLUSTER', 'FAILOVER');
+      await until('the replica to become master', () => isMaster(replica));
     });
     expect(unexpectedResponses(responses)).to.deep.equal([]);
     expect(recoveredAfter).to.be.below(RECOVERY_SECONDS);
-    const [first] = cluster.masters;
-    await until('the old master to replicate', async () => first && isInStep(first), 20);
-  }).timeout(60_000);
+    const [first] = masters;
+    await until('the old master to replicate', async () => first && isInStep(first));
+    const held = `requests succeeded after ${recoveredAfter.toFixed(1)} s`;
+    recordSoak({ what: 'a manual failover of a Redis Cluster', held });
+  }).timeout(120_000);
 
   it('requests get at most 503 for ten seconds when a master dies', async () => {
     const { id, link } = await createConnector(processes());
     const { accessToken } = await connect(processes(), { link });
     const { responses, recoveredAfter } = await underLoad(processes(), async () => {
       await revokeConnector(processes(), id);
-      await cluster.replica.stop();
+      await running().replica.stop();
     });
     expect(unexpectedResponses(responses)).to.deep.equal([]);
     expect(recoveredAfter).to.be.within(0, RECOVERY_SECONDS);
     expect((await callTool(link, accessToken, 'club_overview')).status).to.equal(410);
-  }).timeout(60_000);
-
-  testResponses(processes);
-});
+    const held = `requests succeeded after ${recoveredAfter.toFixed(1)} s, and a revocation holds`;
+    recordSoak({ what: 'the death of a master of a Redis Cluster', held });
+  }).timeout(120_000);
+}

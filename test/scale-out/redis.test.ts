@@ -1,101 +1,134 @@
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { until } from '../support/until.ts';
-import { createConnector, revokeConnector } from '../support/management-api.ts';
+import { createConnector, readAudit, revokeConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
-import { statusAt, statusesAt } from '../support/scale-out/direct-call.ts';
-import { useProcesses } from '../support/scale-out/processes.ts';
-import { SOAK } from '../support/soak.ts';
+import { statusAt } from '../support/scale-out/direct-call.ts';
+import { type Processes, useProcesses } from '../support/scale-out/processes.ts';
+import { recordSoak, SOAK } from '../support/soak.ts';
 import { startProxy } from '../store/tcp-proxy.ts';
 import { testResponses } from './responses.ts';
 import { testUseLimits } from './use-limits.ts';
-import { testRevocation } from './revocation.ts';
-import { testAuthorizations } from './authorizations.ts';
+import { connectEverywhere, testRevocation } from './revocation.ts';
+import { testRevocationUnderLoad } from './revocation-under-load.ts';
+import { testAuthorizations, testBrowsers } from './authorizations.ts';
+import { ROTATION, testDpop } from './dpop.ts';
+import { testTokenRaces } from './token-races.ts';
 
 const CACHE_SECONDS = 10;
 
 describe('Three processes on one Redis', () => {
-  const processes = useProcesses(() => ({ store: 'redis' }));
+  // All listen at the public address of the development identity provider, and one succeeds.
+  const settings = { ...ROTATION, GATEHOUSE_DEVELOPMENT_IDP_LISTEN: '' };
+  const processes = useProcesses(() => ({ store: 'redis', settings }));
 
   testAuthorizations(processes);
+  testBrowsers(processes);
   testRevocation(processes);
-
-  if (SOAK)
-    it('CNX-02 a process that lost the store refuses a revoked link within a minute', async () => {
-      const { port } = new URL(processes().storeAddress);
-      const proxy = await startProxy(Number(port));
-      const disconnected = await processes().add({
-        GATEHOUSE_STORE: `redis://127.0.0.1:${proxy.port}`,
-      });
-      try {
-        const { id, link } = await createConnector(processes());
-        const { accessToken } = await connect(processes(), { link });
-        const answer = () => statusAt(disconnected, link, accessToken);
-        expect(await answer()).to.equal(200);
-        const read = performance.now();
-        await proxy.close();
-        const revoke = () => revokeConnector(processes(), id);
-        // The revocation gets 503 while the balancer sends it to the disconnected process.
-        await until('the revocation to succeed', () =>
-          revoke().then(
-            () => true,
-            () => false,
-          ),
-        );
-        expect(await answer()).to.equal(200);
-        await until(
-          'the disconnected process to return 503',
-          async () => (await answer()) === 503,
-          60,
-        );
-        expect(performance.now() - read).to.be.below(60_000);
-      } finally {
-        // Later tests expect three processes.
-        await disconnected.kill();
-      }
-    }).timeout(90_000);
-
-  describe('without notifications', () => {
-    let raw: Redis;
-    before(async () => {
-      raw = new Redis(processes().storeAddress);
-      await raw.call('ACL', 'SETUSER', 'default', 'resetchannels');
-      await raw.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
-    });
-    after(() => raw?.disconnect());
-
-    const connected = async () => {
-      const { id, link } = await createConnector(processes());
-      const { accessToken } = await connect(processes(), { link });
-      const allStatuses = () => statusesAt(processes().running(), link, accessToken);
-      expect(await allStatuses()).to.deep.equal([200, 200, 200]);
-      return { allStatuses, revoke: () => revokeConnector(processes(), id) };
-    };
-
-    it('CNX-02 all processes refuse a revoked link within ten seconds without notifications', async () => {
-      const { allStatuses, revoke } = await connected();
-      const read = performance.now();
-      await revoke();
-      expect(await allStatuses()).to.deep.equal([200, 200, 200]);
-      await until(
-        'every process to return 410',
-        async () => (await allStatuses()).every((status) => status === 410),
-        CACHE_SECONDS + 5,
-      );
-      expect(performance.now() - read).to.be.below((CACHE_SECONDS + 1) * 1000);
-    });
-
-    it('notifications work again after they were interrupted', async () => {
-      await raw.call('ACL', 'SETUSER', 'default', 'allchannels');
-      await until('every process to receive a revocation', async () => {
-        const { allStatuses, revoke } = await connected();
-        await revoke();
-        return (await allStatuses()).every((status) => status === 410);
-      });
-    });
+  testUseLimits(processes);
+  testRevocationUnderLoad(processes);
+  testTokenRaces(processes, {
+    database: 'one Redis',
+    exchanges: { rounds: 6, requests: 12 },
+    refreshes: [
+      { rounds: 20, requests: 2 },
+      { rounds: 8, requests: 8 },
+      { rounds: 2, requests: 50 },
+    ],
   });
 
+  testDpop(processes);
+  describe('without notifications', () => testWithoutNotifications(processes));
+  if (SOAK) testWithoutStore(processes);
   testResponses(processes);
 
-  describe('with restarts', () => testUseLimits(processes));
+  describe('the audit log', () => {
+    it('no concurrent refresh counts as a replay', async () => {
+      const events = (await readAudit(processes())).map(({ event }) => event);
+      expect(events).to.include('connector_revoked');
+      expect(events.filter((event) => event === 'refresh_replay')).to.deep.equal([]);
+    });
+  });
 });
+
+function testWithoutNotifications(processes: () => Processes): void {
+  let raw: Redis;
+  let frozenAt: number;
+  let subscriptions: string[];
+  /** The number of subscriptions on each connection that has any. */
+  const subscribed = async () =>
+    String(await raw.call('CLIENT', 'LIST', 'TYPE', 'pubsub')).match(/ sub=[1-9]\d*/g) ?? [];
+  before(async () => {
+    raw = new Redis(processes().storeAddress);
+    subscriptions = await subscribed();
+    frozenAt = Date.now() / 1000;
+    await processes().setClocks({ freezeAt: frozenAt });
+    await raw.call('ACL', 'SETUSER', 'default', 'resetchannels');
+    await raw.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+  });
+  after(async () => {
+    raw?.disconnect();
+    await processes().setClocks('restore');
+  });
+
+  it('CNX-02 all processes refuse a revoked link within ten seconds without notifications', async () => {
+    const { id, statuses } = await connectEverywhere(processes());
+    await revokeConnector(processes(), id);
+    expect(await statuses()).to.deep.equal(new Set([200]));
+    await processes().setClocks({ freezeAt: frozenAt + CACHE_SECONDS });
+    expect(await statuses()).to.deep.equal(new Set([410]));
+  });
+
+  it('notifications work again after they were interrupted', async () => {
+    await raw.call('ACL', 'SETUSER', 'default', 'allchannels');
+    await until(
+      'every process to subscribe again',
+      async () => (await subscribed()).join() === subscriptions.join(),
+    );
+    const { id, allRefuse } = await connectEverywhere(processes());
+    await revokeConnector(processes(), id);
+    await allRefuse(410);
+  });
+}
+
+/** Takes as long as records are cached. */
+function testWithoutStore(processes: () => Processes): void {
+  it('CNX-02 a process that lost the store refuses a revoked link within a minute', async () => {
+    const { port } = new URL(processes().storeAddress);
+    const proxy = await startProxy(Number(port));
+    const disconnected = await processes().add({
+      GATEHOUSE_STORE: `redis://127.0.0.1:${proxy.port}`,
+    });
+    try {
+      const { id, link } = await createConnector(processes());
+      const { accessToken } = await connect(processes(), { link });
+      const answer = () => statusAt(disconnected, link, accessToken);
+      expect(await answer()).to.equal(200);
+      const read = performance.now();
+      await proxy.close();
+      const revoke = () => revokeConnector(processes(), id);
+      // The revocation gets 503 while the balancer sends it to the disconnected process.
+      await until('the revocation to succeed', () =>
+        revoke().then(
+          () => true,
+          () => false,
+        ),
+      );
+      expect(await answer()).to.equal(200);
+      await until(
+        'the disconnected process to return 503',
+        async () => (await answer()) === 503,
+        60,
+      );
+      const seconds = (performance.now() - read) / 1000;
+      expect(seconds).to.be.below(60);
+      recordSoak({
+        what: 'a process that lost the store',
+        held: `refused a revoked link after ${seconds.toFixed(0)} s`,
+      });
+    } finally {
+      // Later tests expect three processes.
+      await disconnected.kill();
+    }
+  }).timeout(120_000);
+}

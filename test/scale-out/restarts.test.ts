@@ -1,69 +1,141 @@
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request, type RequestOptions } from 'node:http';
 import { expect } from 'chai';
+import { openListening } from '../revocation/open-streams.ts';
 import { until } from '../support/until.ts';
-import { createConnector } from '../support/management-api.ts';
+import { createConnector, showConnector } from '../support/management-api.ts';
 import { connect, type Connection } from '../support/connection.ts';
-import { isAccepted } from '../support/mcp.ts';
+import { refresh } from '../support/oauth.ts';
 import type { GatehouseProcess } from '../support/scale-out/gatehouse-process.ts';
-import { startLoad } from '../support/scale-out/load.ts';
+import { connectClients, type Load, startLoad } from '../support/scale-out/load.ts';
 import { type Processes, useProcesses } from '../support/scale-out/processes.ts';
+import { hasConnections } from '../support/scale-out/round-robin.ts';
+import { startFastUpstream } from '../support/upstream/fast-upstream.ts';
+import type { Upstream } from '../support/upstream/upstream-server.ts';
+import { DECLARED } from '../support/upstream/upstream-tools.ts';
+import { countApproved } from './use-limits.ts';
 
-const CLIENTS = 6;
+const PROCESSES = 2;
+const CLIENTS = 2;
+const LISTENERS = 2;
+const TOOL = 'whoami';
+/** Longer than a balancer needs to see that a process is not ready. */
 const DRAIN_SECONDS = 1;
 
-async function connectClients(system: Processes): Promise<Connection[]> {
-  const connector = await createConnector(system);
-  return Promise.all(Array.from({ length: CLIENTS }, () => connect(system, connector)));
+/** A client that opens a stream of notifications again whenever it ends. */
+async function startListener({ link, accessToken }: Connection) {
+  let stream = await openListening(link, accessToken);
+  let count = 1;
+  let isStopped = false;
+  const work = async () => {
+    for (;;) {
+      await until('the stream to end', () => isStopped || stream.areClosed(), 60);
+      if (isStopped) return stream.abort();
+      expect(stream.areEnded(), 'the stream ended properly').to.equal(true);
+      stream = await openListening(link, accessToken);
+      count += 1;
+    }
+  };
+  const working = work();
+  working.catch(() => undefined);
+  return {
+    /** The number of streams so far. */
+    count: () => count,
+    /** Rejects if a stream was cut off. */
+    stop() {
+      isStopped = true;
+      return working;
+    },
+  };
 }
 
-describe('Restarts of three processes under load', () => {
-  const processes = useProcesses(() => ({
-    store: 'redis',
-    file: { drain: `${DRAIN_SECONDS}s` },
-  }));
+describe('Restarts of several processes', () => {
+  let upstream: Upstream;
+  const processes = useProcesses(async () => {
+    upstream = await startFastUpstream();
+    const resourceServer = { upstream: { url: upstream.url, tools: DECLARED } };
+    return {
+      store: 'redis',
+      count: PROCESSES,
+      file: { drain: `${DRAIN_SECONDS}s`, resourceServer },
+    };
+  });
+  before(() => upstream.trustIssuer(processes().auth));
+  after(() => upstream?.close());
 
-  it('replacing the processes one by one fails no request', async () => {
-    const load = startLoad(await connectClients(processes()));
-    const connector = await createConnector(processes());
-    for (const leaving of processes().running()) {
-      const stopping = leaving.stop();
-      do {
-        const { link, accessToken } = await connect(processes(), connector);
-        expect(await isAccepted(link, accessToken)).to.equal(true);
-      } while (leaving.isRunning());
-      expect(await stopping).to.equal(0);
+  describe('when the processes are replaced one by one under load', () => {
+    let load: Load;
+    let limited: { id: string; link: string };
+    let ada: Connection;
+    let codes: (number | null)[];
+    let streams: number;
+    before(async () => {
+      limited = await createConnector(processes(), { maxUses: 2 });
+      ada = await connect(processes(), limited);
+      ada.refreshToken = (
+        await refresh(ada.server, ada.client, ada.refreshToken)
+      ).body.refresh_token;
+      const connector = await createConnector(processes());
+      load = startLoad(await connectClients(processes(), connector, CLIENTS), TOOL);
+      const listening = await connectClients(processes(), connector, LISTENERS);
+      const listeners = await Promise.all(listening.map(startListener));
+      codes = [];
+      for (const leaving of processes().running()) {
+        const stopping = leaving.stop();
+        await connect(processes(), connector);
+        codes.push(await stopping);
+        await processes().add();
+        await load.waitForProgress();
+      }
+      await load.stop();
+      for (const listener of listeners) await listener.stop();
+      streams = listeners.reduce((sum, { count }) => sum + count(), 0);
+    });
+
+    it('replacing the processes one by one fails no request', () => {
+      expect(codes).to.deep.equal(Array.from({ length: PROCESSES }, () => 0));
+      expect(load.responses).to.not.have.length(0);
+      expect(load.responses.filter(({ status }) => status !== 200)).to.deep.equal([]);
+      expect(processes().responses.filter(({ status }) => status >= 500)).to.deep.equal([]);
+    });
+    it('replacing the processes one by one cuts no stream', () => {
+      expect(streams).to.be.above(LISTENERS);
+    });
+    it('CNX-05 neither refreshes, new clients, other people nor restarts of all processes release a use', async () => {
+      expect((await showConnector(processes(), limited.id)).uses).to.equal(1);
+      await connect(processes(), limited, { person: 'grace' });
+      expect(await countApproved(processes(), limited, 4)).to.equal(0);
+      const { uses, state } = await showConnector(processes(), limited.id);
+      expect({ uses, state }).to.deep.equal({ uses: 2, state: 'used-up' });
+      expect((await refresh(ada.server, ada.client, ada.refreshToken)).status).to.equal(200);
+    });
+  });
+
+  describe('when a process is killed under load', () => {
+    it('killing a process fails only the requests that it was processing', async () => {
+      const connector = await createConnector(processes());
+      const load = startLoad(await connectClients(processes(), connector, CLIENTS), TOOL);
+      await load.waitForProgress();
+      const [killed] = processes().running();
+      await killed?.kill();
+      const ports = Object.values(killed?.ports ?? {});
+      await until('the balancer to lose its connections', () => !ports.some(hasConnections));
+      const killedMs = performance.now();
+      await load.waitForProgress();
       await processes().add();
       await load.waitForProgress();
-    }
-    await load.stop();
-    expect(load.responses.filter(({ status }) => status !== 200)).to.deep.equal([]);
-    expect(processes().responses.filter(({ status }) => status >= 500)).to.deep.equal([]);
-  }).timeout(60_000);
+      await load.stop();
+      const lost = load.responses.filter(({ status }) => status !== 200);
+      expect(
+        lost.filter(({ status, startedMs }) => status !== 502 || startedMs > killedMs),
+      ).to.deep.equal([]);
+    });
+  });
 
-  it('killing a process fails only the requests that it was processing', async () => {
-    const load = startLoad(await connectClients(processes()));
-    await load.waitForProgress();
-    const [killed] = processes().running();
-    await killed?.kill();
-    const killedMs = performance.now();
-    await load.waitForProgress();
-    await processes().add();
-    await load.waitForProgress();
-    await load.stop();
-    const lost = load.responses.filter(({ status }) => status !== 200);
-    expect(
-      lost.filter(({ status, startedMs }) => status !== 502 || startedMs > killedMs),
-    ).to.deep.equal([]);
-  }).timeout(40_000);
+  describe('behind a load balancer', () => testLeaving(processes));
 });
 
-describe('A process behind a load balancer', () => {
-  const processes = useProcesses(() => ({
-    store: 'redis',
-    count: 1,
-    file: { drain: `${DRAIN_SECONDS}s` },
-  }));
+function testLeaving(processes: () => Processes): void {
   const agent = new Agent({ keepAlive: true });
   after(() => agent.destroy());
 
@@ -89,17 +161,20 @@ describe('A process behind a load balancer', () => {
   });
 
   it('a process that stops is not ready, still accepts requests during the drain time, and completes open requests', async () => {
-    const { client, refreshToken = '' } = await connect(
-      processes(),
-      await createConnector(processes()),
-    );
-    const leaving = await processes().add();
+    const connector = await createConnector(processes());
+    const { client, refreshToken = '' } = await connect(processes(), connector);
+    const [leaving] = processes().running();
+    if (!leaving) throw new Error('no process runs');
     const document = { path: '/.well-known/oauth-authorization-server' };
     const ask = (options: RequestOptions) => answerTo(open(leaving, options).end());
     const kept = await ask({ ...document, agent });
     expect(kept.headers.connection).to.equal('keep-alive');
 
-    const form = { grant_type: 'refresh_token', client_id: client.id, refresh_token: refreshToken };
+    const form = {
+      grant_type: 'refresh_token',
+      client_id: client.id,
+      refresh_token: refreshToken,
+    };
     const slow = open(leaving, {
       method: 'POST',
       path: '/oauth/token',
@@ -130,4 +205,4 @@ describe('A process behind a load balancer', () => {
     expect((await answerTo(slow)).statusCode).to.equal(200);
     expect(await stopping).to.equal(0);
   });
-});
+}

@@ -1,11 +1,9 @@
 import { until } from '../support/until.ts';
 import { createConnector } from '../support/management-api.ts';
-import { connect } from '../support/connection.ts';
-import { type LoadResponse, startLoad } from '../support/scale-out/load.ts';
+import { connectClients, type LoadResponse, startLoad } from '../support/scale-out/load.ts';
 import type { Processes } from '../support/scale-out/processes.ts';
 
-const CLIENTS = 6;
-const PROGRESS_SECONDS = 30;
+const CLIENTS = 3;
 
 export type LoadResult = {
   responses: readonly LoadResponse[];
@@ -19,12 +17,11 @@ export async function underLoad(
   disrupt: () => Promise<unknown>,
 ): Promise<LoadResult> {
   const connector = await createConnector(processes);
-  const connecting = Array.from({ length: CLIENTS }, () => connect(processes, connector));
-  const load = startLoad(await Promise.all(connecting));
+  const load = startLoad(await connectClients(processes, connector, CLIENTS));
   await load.waitForProgress();
   const disrupted = performance.now();
   await disrupt();
-  await load.waitForProgress(PROGRESS_SECONDS);
+  await load.waitForProgress();
   await load.stop();
   // The balancer hides a process that does not recover.
   await until('every process to be ready', async () => {

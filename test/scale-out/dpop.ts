@@ -1,4 +1,4 @@
-// RFC 9449 section 11.1.
+// Tests of DPoP proofs at several processes (RFC 9449 section 11.1).
 import { expect } from 'chai';
 import { type Connector, createConnector } from '../support/management-api.ts';
 import {
@@ -9,9 +9,12 @@ import {
   createProof,
   refreshBound,
 } from '../support/dpop.ts';
-import { type Processes, useProcesses } from '../support/scale-out/processes.ts';
+import { type Processes, SECRET } from '../support/scale-out/processes.ts';
 
-const TIMES = 30;
+const TIMES = 12;
+/** The processes read what is encrypted with either, as during a rotation. */
+const ROTATED_SECRET = 'the new root secret, which is long enough';
+export const ROTATION = { GATEHOUSE_PREVIOUS_SECRET: ROTATED_SECRET };
 
 function times<T>(run: () => Promise<T>): Promise<T[]> {
   return Promise.all(Array.from({ length: TIMES }, run));
@@ -24,18 +27,18 @@ function countStatuses(answers: readonly { status: number }[]): Record<number, n
   return counts;
 }
 
-describe('DPoP proofs at three processes', () => {
-  const processes = useProcesses(() => ({ store: 'redis' }));
+function processesSince({ responses }: Processes, from: number): Set<unknown> {
+  return new Set(responses.slice(from).map(({ by }) => by));
+}
+
+/** The processes have the settings `ROTATION`. */
+export function testDpop(processes: () => Processes): void {
   let connector: Connector;
   let connection: BoundConnection;
   before(async () => {
     connector = await createConnector(processes());
     connection = await connectBound(processes(), connector);
   });
-
-  function processesSince({ responses }: Processes, from: number): Set<unknown> {
-    return new Set(responses.slice(from).map(({ by }) => by));
-  }
 
   it('AUD-11 of concurrent calls with one proof at three processes, one succeeds', async () => {
     const { key, link: url, accessToken: token } = connection;
@@ -57,11 +60,9 @@ describe('DPoP proofs at three processes', () => {
   });
 
   it('each process accepts the nonces of the others, also of one with a rotated root secret', async () => {
-    const previous = {
-      GATEHOUSE_PREVIOUS_SECRET: 'a root secret that all processes of the tests share',
-    };
-    const secret = { GATEHOUSE_SECRET: 'the new root secret, which is long enough' };
-    const added = await processes().add({ ...previous, ...secret });
+    const secrets = { GATEHOUSE_SECRET: ROTATED_SECRET, GATEHOUSE_PREVIOUS_SECRET: SECRET };
+    const fresh = await connectBound(processes(), connector, { key: connection.key });
+    const added = await processes().add(secrets);
     const iat = Math.floor(Date.now() / 1000) - 4000;
     const asked = await callBound(connection, { overrides: { claims: { iat } } });
     const nonce = asked.headers.get('dpop-nonce');
@@ -69,7 +70,6 @@ describe('DPoP proofs at three processes', () => {
     const from = processes().responses.length;
     const calls = await times(() => callBound(connection, { overrides }));
     expect(countStatuses(calls)).to.deep.equal({ 200: TIMES });
-    const fresh = await connectBound(processes(), connector, { key: connection.key });
     const refreshes = await times(async () => {
       const proof = await createProof(
         connection.key,
@@ -80,5 +80,6 @@ describe('DPoP proofs at three processes', () => {
     });
     expect(countStatuses(refreshes)).to.deep.equal({ 200: TIMES });
     expect(processesSince(processes(), from)).to.include(added.ports.AUTH);
+    await added.kill();
   });
-});
+}
