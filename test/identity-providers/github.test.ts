@@ -1,6 +1,5 @@
 import { expect } from 'chai';
 import { createLoginState, openIdentityProvider } from '../../src/identity-providers/provider.ts';
-import { HttpError } from '../../src/http/errors.ts';
 import { identityProviderSchema as settingsSchema } from '../../src/settings/identity-provider-schema.ts';
 import {
   type Github,
@@ -8,6 +7,7 @@ import {
   type GithubBehaviour,
   startGithub,
 } from '../support/github.ts';
+import { type Change, identify as identifyAt, refusalOf } from './identify.ts';
 
 const CALLBACK = 'http://localhost:4000/interaction/callback/github';
 const API = '/api/v3';
@@ -25,23 +25,9 @@ describe('sign-in at GitHub', () => {
     return openIdentityProvider({ ...settingsSchema.parse(settings), embedded: false }, CALLBACK);
   }
 
-  async function identify(more: object = {}, change: (callback: URL) => void = () => {}) {
-    const checks = createLoginState('flow-0123456789abcdef');
-    const provider = open(more);
-    const callback = github.approve(await provider.authorizationUrl(checks));
-    change(callback);
-    return provider.identify(callback.search, checks);
-  }
-
-  async function refusal(...parameters: Parameters<typeof identify>): Promise<HttpError> {
-    const error: unknown = await identify(...parameters).then(
-      () => undefined,
-      (thrown: unknown) => thrown,
-    );
-    if (!(error instanceof HttpError))
-      throw new Error(`not refused in words for a page: ${String(error)}`);
-    return error;
-  }
+  const identify = (more: object = {}, change?: Change) =>
+    identifyAt(open(more), github.approve, change);
+  const refusal = (more: object = {}, change?: Change) => refusalOf(identify(more, change));
 
   it('the authorization request has PKCE S256, state and the scope for e-mail addresses, and asks for organizations only if they are configured', async () => {
     const checks = createLoginState('flow-0123456789abcdef');
@@ -186,9 +172,9 @@ describe('sign-in at GitHub', () => {
   it('IDP-03 a response with a wrong state or issuer is refused before any token request', async () => {
     const exchanged = github.exchanges.length;
     for (const change of [
-      ({ searchParams }: URL) => searchParams.set('state', 'another'),
-      ({ searchParams }: URL) => searchParams.delete('state'),
-      ({ searchParams }: URL) => searchParams.set('iss', 'https://evil.example'),
+      (query: URLSearchParams) => query.set('state', 'another'),
+      (query: URLSearchParams) => query.delete('state'),
+      (query: URLSearchParams) => query.set('iss', 'https://evil.example'),
     ])
       expect(await refusal({}, change)).to.include({ status: 400, code: 'access_denied' });
     expect(github.exchanges).to.have.length(exchanged);
@@ -196,10 +182,10 @@ describe('sign-in at GitHub', () => {
 
   it('an unknown code and a cancelled sign-in are reported as not completed', async () => {
     for (const change of [
-      ({ searchParams }: URL) => searchParams.set('code', 'made-up'),
-      ({ searchParams }: URL) => {
-        searchParams.delete('code');
-        searchParams.set('error', 'access_denied');
+      (query: URLSearchParams) => query.set('code', 'made-up'),
+      (query: URLSearchParams) => {
+        query.delete('code');
+        query.set('error', 'access_denied');
       },
     ])
       expect(await refusal({}, change)).to.include({ status: 400, about: 'sign_in_stopped' });

@@ -1,12 +1,8 @@
 import { expect } from 'chai';
-import {
-  createLoginState,
-  openIdentityProvider,
-  type LoginState,
-} from '../../src/identity-providers/provider.ts';
-import { HttpError } from '../../src/http/errors.ts';
+import { createLoginState, openIdentityProvider } from '../../src/identity-providers/provider.ts';
 import { identityProviderSchema as settingsSchema } from '../../src/settings/identity-provider-schema.ts';
 import { type OpenIdProvider, startOpenIdProvider } from '../support/openid-provider.ts';
+import { type Change, identify as identifyAt, refusalOf } from './identify.ts';
 
 const CALLBACK = 'http://localhost:4000/interaction/callback';
 
@@ -25,26 +21,9 @@ describe('sign-in with OpenID Connect', () => {
     );
   }
 
-  async function identify(
-    more: object = {},
-    change: (checks: LoginState, query: URLSearchParams) => void = () => {},
-  ) {
-    const checks = createLoginState('flow-0123456789abcdef');
-    const ours = open(more);
-    const { searchParams } = provider.approve(await ours.authorizationUrl(checks));
-    change(checks, searchParams);
-    return ours.identify(`?${searchParams}`, checks);
-  }
-
-  async function refusal(...parameters: Parameters<typeof identify>): Promise<HttpError> {
-    const error: unknown = await identify(...parameters).then(
-      () => undefined,
-      (thrown: unknown) => thrown,
-    );
-    if (!(error instanceof HttpError))
-      throw new Error(`not refused in words for a page: ${String(error)}`);
-    return error;
-  }
+  const identify = (more: object = {}, change?: Change) =>
+    identifyAt(open(more), provider.approve, change);
+  const refusal = (more: object = {}, change?: Change) => refusalOf(identify(more, change));
 
   it('the authentication request has PKCE S256, state and nonce, and a prompt only for reauthentication or another account', async () => {
     const checks = createLoginState('flow-0123456789abcdef');
@@ -145,11 +124,11 @@ describe('sign-in with OpenID Connect', () => {
   });
 
   it('a response with a wrong state or issuer, or without a code, is refused before any token request', async () => {
-    const wrong: ((checks: LoginState, query: URLSearchParams) => void)[] = [
-      (_checks, query) => query.set('state', 'another'),
-      (_checks, query) => query.delete('state'),
-      (_checks, query) => query.set('iss', 'https://evil.example'),
-      (_checks, query) => query.delete('code'),
+    const wrong: Change[] = [
+      (query) => query.set('state', 'another'),
+      (query) => query.delete('state'),
+      (query) => query.set('iss', 'https://evil.example'),
+      (query) => query.delete('code'),
     ];
     for (const change of wrong) {
       expect(await refusal({}, change)).to.include({ status: 400, code: 'access_denied' });
@@ -158,7 +137,7 @@ describe('sign-in with OpenID Connect', () => {
   });
 
   it('a cancelled sign-in is reported without the text of the provider', async () => {
-    const error = await refusal({}, (_checks, query) => {
+    const error = await refusal({}, (query) => {
       query.delete('code');
       query.set('error', 'access_denied');
       query.set('error_description', '<script>alert(1)</script>');
