@@ -67,11 +67,14 @@ describe('Malformed requests', function () {
     attempt: (sent: T) => Promise<void>,
   ): Promise<void> {
     stored = await countStoredKeys(system());
-    await fc.assert(fc.asyncProperty(malformed, attempt), {
-      ...(SECONDS > 0
-        ? { numRuns: Infinity, interruptAfterTimeLimit: (SECONDS / TESTS) * 1000 }
-        : { numRuns: REQUESTS }),
-    });
+    const untilTimeIsUp = {
+      numRuns: Infinity,
+      interruptAfterTimeLimit: (SECONDS / TESTS) * 1000,
+    };
+    await fc.assert(
+      fc.asyncProperty(malformed, attempt),
+      SECONDS > 0 ? untilTimeIsUp : { numRuns: REQUESTS },
+    );
   }
 
   it('a malformed registration never causes a server error or unescaped output', async () => {

@@ -45,6 +45,17 @@ export async function call(
   return { status: response.status, headers: response.headers, text, rpc: readMessage(text) };
 }
 
+/** POSTs a body exactly as given. */
+export function postBody(
+  link: string,
+  token: string,
+  body: string,
+  options: { signal?: AbortSignal } = {},
+): Promise<Response> {
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+  return fetch(link, { method: 'POST', headers, body, ...options });
+}
+
 export function callTool(
   link: string,
   token: string | undefined,

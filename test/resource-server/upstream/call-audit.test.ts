@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { readAudit } from '../../support/management-api.ts';
-import { call, callTool } from '../../support/mcp.ts';
+import { call, callTool, postBody } from '../../support/mcp.ts';
 import {
   resultFor,
   echo,
@@ -61,11 +61,11 @@ describe('The audit of upstream calls with the level full', () => {
   it('numbers are audited with every digit, as text if a JSON parser would round them', async () => {
     const { link, token } = await behind().connected('full');
     const big = '12345678901234567891';
-    const response = await fetch(link, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"cards","arguments":{"id":${big},"few":[7]}}}`,
-    });
+    const response = await postBody(
+      link,
+      token,
+      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"cards","arguments":{"id":${big},"few":[7]}}}`,
+    );
     expect(response.status).to.equal(200);
     const given = (await recorded()).at(-1)?.arguments;
     expect(given).to.deep.equal({ id: big, few: [7] });

@@ -3,7 +3,7 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
-import { call, type RpcResponse } from '../../support/mcp.ts';
+import { call, postBody, type RpcResponse } from '../../support/mcp.ts';
 import type { UpstreamHandler } from '../../support/upstream/upstream-server.ts';
 import {
   resultFor,
@@ -149,12 +149,7 @@ describe('A faulty upstream', () => {
     const before = behind().upstream.received.length;
     const stop = new AbortController();
     behind().upstream.respondWith((_req, res) => stream(res, ':\n\n'));
-    const response = await fetch(link, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: JSON.stringify(PING),
-      signal: stop.signal,
-    });
+    const response = await postBody(link, token, JSON.stringify(PING), { signal: stop.signal });
     expect(response.status).to.equal(200);
     stop.abort();
     await behind().upstream.received[before]?.closed;
@@ -165,9 +160,7 @@ describe('A faulty upstream', () => {
     const before = behind().upstream.received.length;
     behind().upstream.respondWith(() => undefined);
     const stop = new AbortController();
-    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-    const body = JSON.stringify(PING);
-    const sent = fetch(link, { method: 'POST', headers, body, signal: stop.signal });
+    const sent = postBody(link, token, JSON.stringify(PING), { signal: stop.signal });
     const failed = sent.catch(() => 'gone');
     await until(
       'the upstream to receive the call',

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { expect } from 'chai';
-import { call } from '../../support/mcp.ts';
+import { call, postBody } from '../../support/mcp.ts';
 import {
   resultFor,
   echo,
@@ -272,11 +272,11 @@ describe('Requests to the upstream', () => {
   it('numbers are forwarded with every digit, and of duplicate members only the validated one is forwarded', async () => {
     const { link, token } = await behind().connected('analytics');
     const big = '12345678901234567890';
-    const response = await fetch(link, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"cards","name":"whoami","arguments":{"id":${big}}}}`,
-    });
+    const response = await postBody(
+      link,
+      token,
+      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"cards","name":"whoami","arguments":{"id":${big}}}}`,
+    );
     expect(response.status).to.equal(200);
     const sent = behind().upstream.wire().split('\n').at(-1);
     expect(sent).to.include(`"id":${big}`).and.include('"name":"whoami"').and.not.include('cards');
@@ -315,11 +315,11 @@ describe('Requests to the upstream', () => {
     const before = behind().upstream.received.length;
     const names = ['12345678901234567890', '7', 'null', '["whoami"]', '{"toString":1}'];
     for (const name of names) {
-      const response = await fetch(link, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":${name}}}`,
-      });
+      const response = await postBody(
+        link,
+        token,
+        `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":${name}}}`,
+      );
       expect(response.status, name).to.equal(400);
       expect(await response.text(), name).to.include('"code":-32600');
     }

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { Level } from '../../../src/permission-level.ts';
 import { addressOf, mint } from '../../minted-tokens/minting.ts';
-import { call, callTool } from '../../support/mcp.ts';
+import { call, callTool, postBody } from '../../support/mcp.ts';
 import type { UpstreamHandler } from '../../support/upstream/upstream-server.ts';
 import {
   resultFor,
@@ -147,8 +147,7 @@ describe('Levels in front of an upstream', () => {
       .concat('{"jsonrpc":"2.0","id":{},"method":"ping"}', '{"jsonrpc":"2.0","id":1,"method":""}')
       .concat('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["whoami"]}');
     for (const body of bodies) {
-      const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-      const response = await fetch(link, { method: 'POST', headers, body });
+      const response = await postBody(link, token, body);
       expect(response.status, body).to.equal(400);
       expect(await response.text(), body).to.match(/"code":-32(700|600)/);
     }
