@@ -139,7 +139,7 @@ export async function openConsent(
   };
 }
 
-/** The cookies of people who have signed in, by authorization server and person. */
+/** The cookies of people who have signed in, by authorization server and person. One flow at a time uses them, because a sign-in rotates the session. */
 const sessions = new Map<string, CookieJar>();
 
 /** An authorization request. Without a browser in the options, a new one has the session of an earlier sign-in, if there is one. */
@@ -149,7 +149,10 @@ async function prepare(system: System, { link }: { link: string }, options: Conn
   const client = as.client ?? (await registerClient(server, method));
   const browser = as.browser ?? openBrowser(system.origins);
   const session = `${person} at ${system.auth}`;
-  if (!as.browser) browser.jar.push(...structuredClone(sessions.get(session) ?? []));
+  if (!as.browser) {
+    browser.jar.push(...(sessions.get(session) ?? []));
+    sessions.delete(session);
+  }
   const keepSession = () => {
     if (!as.browser) sessions.set(session, structuredClone(browser.jar));
   };
