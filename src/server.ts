@@ -5,7 +5,14 @@ import type { DocumentFetching } from './authorization-server/engine/client-meta
 import { CALLBACK_PATH } from './authorization-server/interactions/interaction.ts';
 import { ENDPOINTS } from './authorization-server/metadata.ts';
 import { developmentIdp } from './development-idp/app.ts';
-import { closeAll, listenAll, ListenError, type ListeningHost } from './http/listen.ts';
+import {
+  closeAll,
+  HTTP_TIMEOUTS,
+  type HttpTimeouts,
+  listenAll,
+  ListenError,
+  type ListeningHost,
+} from './http/listen.ts';
 import { metricsApp } from './http/metrics-host.ts';
 import { checkClients } from './identity-providers/client-check.ts';
 import {
@@ -39,11 +46,12 @@ export type Running = {
   stop: (drain?: number) => Promise<void>;
 };
 
-/** Only tests set `now` and `documentFetching`. */
+/** Only tests set `now`, `documentFetching` and `timeouts`. */
 export type StartOptions = {
   logger?: Logger;
   now?: () => number;
   documentFetching?: DocumentFetching;
+  timeouts?: Partial<HttpTimeouts>;
 };
 
 const epochSeconds = () => Date.now() / 1000;
@@ -54,6 +62,7 @@ export async function startGatehouse(
   options: StartOptions = {},
 ): Promise<Running> {
   const { logger = createLogger(settings.logLevel), now = epochSeconds } = options;
+  const timeouts = { ...HTTP_TIMEOUTS, ...options.timeouts };
   const stopping = new AbortController();
   const resources = createResources();
   logNotices(settings, logger);
@@ -69,7 +78,7 @@ export async function startGatehouse(
       resources,
       options.documentFetching,
     );
-    const { servers, served } = await listen(hosts);
+    const { servers, served } = await listen(hosts, timeouts);
     runChecks(checks, logger, stopping.signal);
     const reencryption = services.store.startReencryption(logger);
     resources.defer(reencryption.stop);
@@ -79,7 +88,7 @@ export async function startGatehouse(
       urls: urlsOf(settings, served),
       async stop(drain) {
         stopping.abort();
-        await closeAll(servers, { drain, endCalls: endRequests });
+        await closeAll(servers, { drain, endCalls: endRequests, timeouts });
         await resources.close();
       },
     };
@@ -199,14 +208,14 @@ function hostAt(
 type Listening = { servers: Server[]; served: ListeningHost[] };
 
 /** Several processes may share one embedded identity provider; the first to start serves it. */
-async function listen(hosts: ListeningHost[]): Promise<Listening> {
+async function listen(hosts: ListeningHost[], timeouts: HttpTimeouts): Promise<Listening> {
   try {
-    return { servers: await listenAll(hosts), served: hosts };
+    return { servers: await listenAll(hosts, timeouts), served: hosts };
   } catch (error) {
     const taken = error instanceof ListenError ? error.host : undefined;
     if (!taken?.isShared || !(await isIssuer(taken.url))) throw error;
     const served = hosts.filter((host) => host !== taken);
-    return { servers: await listenAll(served), served };
+    return { servers: await listenAll(served, timeouts), served };
   }
 }
 

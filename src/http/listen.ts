@@ -34,12 +34,26 @@ export class ListenError extends Error {
   }
 }
 
-const REQUEST_TIMEOUT_MS = 15_000;
-const HEADERS_TIMEOUT_MS = 10_000;
-const TIMEOUT_CHECK_MS = 2000;
+/** All in milliseconds. */
+export type HttpTimeouts = {
+  /** From the first byte of a request to its last. */
+  request: number;
+  /** From the first byte of a request to the end of its header. */
+  headers: number;
+  /** Between two checks of these. */
+  check: number;
+  /** That a stopping process gives to requests in progress. */
+  stop: number;
+};
+
+export const HTTP_TIMEOUTS: Readonly<HttpTimeouts> = {
+  request: 15_000,
+  headers: 10_000,
+  check: 2000,
+  stop: 5000,
+};
 /** Longer than load balancers keep idle connections (usually 60 s): otherwise we could close one as the next request arrives. */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000;
-const STOP_TIMEOUT_MS = 5000;
 /** From ending the last requests to closing their connections. */
 const LAST_RESPONSES_MS = 1000;
 const IDLE_CHECK_MS = 50;
@@ -47,14 +61,17 @@ const IDLE_CHECK_MS = 50;
 const FIRST_REQUEST_MS = 1000;
 
 /** Opens one server per listen address. If one cannot be opened, closes the others and throws ListenError. */
-export async function listenAll(hosts: readonly ListeningHost[]): Promise<Server[]> {
+export async function listenAll(
+  hosts: readonly ListeningHost[],
+  timeouts: HttpTimeouts = HTTP_TIMEOUTS,
+): Promise<Server[]> {
   const servers: Server[] = [];
   try {
     for (const group of Map.groupBy(
       hosts,
       ({ listen }) => `${listen.host} ${listen.port}`,
     ).values()) {
-      servers.push(await listenOne(group));
+      servers.push(await listenOne(group, timeouts));
     }
     return servers;
   } catch (error) {
@@ -63,15 +80,15 @@ export async function listenAll(hosts: readonly ListeningHost[]): Promise<Server
   }
 }
 
-async function listenOne(group: ListeningHost[]): Promise<Server> {
+async function listenOne(group: ListeningHost[], timeouts: HttpTimeouts): Promise<Server> {
   const [first] = group;
   if (!first) throw new TypeError('a listener needs a host');
   const server = createServer(
     {
       keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+      requestTimeout: timeouts.request,
+      headersTimeout: timeouts.headers,
+      connectionsCheckingInterval: timeouts.check,
     },
     dispatch(group, first),
   );
@@ -126,6 +143,7 @@ export type CloseOptions = {
   drain?: number | undefined;
   /** Ends streams on which the client only listens, or with `working` also requests in progress. Each gets a complete response. */
   endCalls?: (kind: 'listening' | 'working') => void;
+  timeouts?: Pick<HttpTimeouts, 'stop'>;
 };
 
 /**
@@ -134,7 +152,7 @@ export type CloseOptions = {
  */
 export async function closeAll(
   servers: readonly Server[],
-  { drain = 0, endCalls = () => undefined }: CloseOptions = {},
+  { drain = 0, endCalls = () => undefined, timeouts = HTTP_TIMEOUTS }: CloseOptions = {},
 ): Promise<void> {
   for (const server of servers)
     server.prependListener('request', (_req, res) => res.setHeader('Connection', 'close'));
@@ -148,10 +166,10 @@ export async function closeAll(
   // A response that began earlier has no `Connection: close`, so its connection stays open.
   const closingIdle = setInterval(() => servers.forEach(closeIdle), IDLE_CHECK_MS);
   endCalls('listening');
-  const endingCalls = setTimeout(() => endCalls('working'), STOP_TIMEOUT_MS);
+  const endingCalls = setTimeout(() => endCalls('working'), timeouts.stop);
   const closingAll = setTimeout(
     () => servers.forEach((server) => server.closeAllConnections()),
-    STOP_TIMEOUT_MS + LAST_RESPONSES_MS,
+    timeouts.stop + LAST_RESPONSES_MS,
   );
   await Promise.all(closed);
   clearInterval(closingIdle);

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
-import { startSystem, type System } from '../support/system.ts';
+import { startSystem, type System, type SystemOptions } from '../support/system.ts';
 import type { Upstream } from '../support/upstream/upstream-server.ts';
 import { startUpstreamV1 } from '../support/upstream/sdk-v1.ts';
 import { startUpstreamV2 } from '../support/upstream/sdk-v2.ts';
@@ -19,10 +19,11 @@ describe('Open streams of a process that stops', () => {
   async function startStreams(
     start: () => Promise<Upstream>,
     openStreams: OpenStreams,
+    timeouts?: SystemOptions['timeouts'],
   ): Promise<{ system: System; streams: Streams; startedUpstream: Upstream }> {
     const startedUpstream = (upstream = await start());
     const file = { resourceServer: { upstream: { url: startedUpstream.url, tools: DECLARED } } };
-    const system = await startSystem({ file });
+    const system = await startSystem({ file, ...(timeouts ? { timeouts } : {}) });
     startedUpstream.trustIssuer(system.auth);
     const { link } = await createConnector(system);
     const { accessToken } = await connect(system, { link });
@@ -56,6 +57,7 @@ describe('Open streams of a process that stops', () => {
     const { system, streams, startedUpstream } = await startStreams(
       startUpstreamV1,
       openSessionStreams,
+      { stop: 100 },
     );
     await system.stop();
     expect(streams.areEnded()).to.equal(true);

@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { startGatehouse } from '../../src/server.ts';
+import { startGatehouse, type StartOptions } from '../../src/server.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { restoreClock } from './clock.ts';
@@ -24,6 +24,8 @@ export type SystemOptions = {
   file?: Record<string, unknown>;
   /** Receives log lines of level `info` and above. */
   log?: LogLine[];
+  /** Replaces HTTP timeouts. */
+  timeouts?: StartOptions['timeouts'];
 };
 
 export type LogLine = Record<string, unknown>;
@@ -62,7 +64,7 @@ const MANAGEMENT_KEY = 'management-key-of-the-tests-0123456789';
 export async function startSystem(options: SystemOptions = {}): Promise<System> {
   const place = await createDeployment(options);
   try {
-    const system = await startDeployment(place, options.settings, options.log);
+    const system = await startDeployment(place, options.settings, options);
     const stop = async () => {
       await system.stop();
       await place.release();
@@ -78,13 +80,13 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
 export async function startDeployment(
   { facts, environment, signalStore }: Deployment,
   settings: Record<string, string> = {},
-  log?: LogLine[],
+  { log, timeouts = {} }: Pick<SystemOptions, 'log' | 'timeouts'> = {},
 ): Promise<System> {
   const write = (line: string) => void log?.push(JSON.parse(line));
-  const { stop } = await startGatehouse(
-    loadSettings({ ...environment, ...settings }),
-    log ? { logger: createLogger('info', { write }) } : {},
-  );
+  const { stop } = await startGatehouse(loadSettings({ ...environment, ...settings }), {
+    timeouts,
+    ...(log ? { logger: createLogger('info', { write }) } : {}),
+  });
   return { ...facts, signalStore, stop };
 }
 

@@ -24,7 +24,7 @@ async function placeBehind(url: string, tools: readonly object[] = DECLARED): Pr
 /** Returns what is logged until `isDone`, while the system is ready. */
 async function startAndWatch(place: Deployment, isDone: (log: LogLine[]) => boolean) {
   const log: LogLine[] = [];
-  const system = await startDeployment(place, {}, log);
+  const system = await startDeployment(place, {}, { log });
   try {
     expect((await fetch(`${system.resource}/readyz`)).status).to.equal(200);
     await until('the check of the upstream', () => isDone(log));
