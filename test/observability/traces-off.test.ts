@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { loadSettings } from '../../src/settings/load.ts';
 import { runServer } from '../support/main-process.ts';
 import { createDeployment, type Deployment } from '../support/system.ts';
 import {
@@ -38,10 +39,15 @@ describe('TRC-06 Loading of OpenTelemetry', () => {
   it('no OpenTelemetry module is loaded while traces are off', async () => {
     const settings = { ...traceSettings(collector), GATEHOUSE_TRACES: '' };
     expect(await run(settings)).to.not.include(MARK);
-    expect(await run({ ...traceSettings(collector), OTEL_SDK_DISABLED: 'true' })).to.not.include(
-      MARK,
-    );
     expect(collector.requests).to.deep.equal([]);
+  });
+
+  it('OTEL_SDK_DISABLED turns traces off', () => {
+    const tracesOf = (settings: Record<string, string>) =>
+      loadSettings({ ...place.environment, ...traceSettings(collector), ...settings }).traces;
+    expect(tracesOf({})).to.not.equal(undefined);
+    expect(tracesOf({ OTEL_SDK_DISABLED: 'true' })).to.equal(undefined);
+    expect(tracesOf({ GATEHOUSE_TRACES: '' })).to.equal(undefined);
   });
 
   it('OpenTelemetry modules are loaded while traces are on', async () => {

@@ -18,20 +18,29 @@ export const DEADLINES = {
   sampleDataset: 300,
   /** A failed fetch of a metadata document that is padded to 0.1 s. */
   paddedFailure: 500,
+  /** Until calls are refused after a revocation, while messages are delivered. */
+  revocation: 1000,
+  /** The end of a process: two seconds for the last export of spans, and closing everything. */
+  finalExport: 3000,
 } as const;
 
 /** A machine that does other work may delay one attempt, but not every one. */
 const ATTEMPTS = 3;
 
-/** Repeats `attempt` until one takes at most the deadline. Rejects if none does, or if one rejects. */
-export async function meetsDeadline(
+/**
+ * Repeats `attempt` until one takes at most the deadline. Rejects if none does, or if one rejects. Each attempt receives what `prepare`
+ * resolved to, whose time does not count.
+ */
+export async function meetsDeadline<Prepared = undefined>(
   name: keyof typeof DEADLINES,
-  attempt: () => Promise<unknown>,
+  attempt: (prepared: Prepared) => Promise<unknown>,
+  prepare: () => Promise<Prepared> = async () => undefined as Prepared,
 ): Promise<void> {
   const times: number[] = [];
   while (times.length < ATTEMPTS) {
+    const prepared = await prepare();
     const started = performance.now();
-    await attempt();
+    await attempt(prepared);
     times.push(performance.now() - started);
     if ((times.at(-1) ?? 0) <= DEADLINES[name]) return;
   }
