@@ -1,23 +1,19 @@
 import { expect } from 'chai';
-import type { Browser, Page } from 'playwright-core';
-import { launchChromium } from '../support/chromium.ts';
+import type { Page } from 'playwright-core';
+import { usePage } from '../support/chromium.ts';
 import { connectSdkV1, REDIRECT_URL } from '../support/sdk.ts';
 import { useSystem } from '../support/system.ts';
 
 describe('The console in Chromium', function () {
   this.timeout(60_000);
   const system = useSystem();
-  let chromium: Browser;
-  before(async () => {
-    chromium = await launchChromium();
-  });
-  after(() => chromium.close());
+  const tab = usePage();
 
   const press = (page: Page, name: string) =>
     page.getByRole('button', { name, exact: true }).click();
 
   it('a new administrator can create a connector, connect an app and end the connection', async () => {
-    const page = await chromium.newPage();
+    const page = tab();
     const said: string[] = [];
     page.on('console', (message) => said.push(message.text()));
     page.on('pageerror', (error) => said.push(String(error)));
@@ -67,7 +63,6 @@ describe('The console in Chromium', function () {
     await press(page, 'Sign out');
     await page.getByRole('heading', { name: 'You are signed out' }).waitFor();
     expect(said).to.deep.equal([]);
-    await page.close();
   });
 
   /** Opens the authorization URL as the app does. Nothing listens at the callback; only the redirect matters. */

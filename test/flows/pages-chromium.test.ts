@@ -1,9 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type Server as HttpsServer } from 'node:https';
 import { expect } from 'chai';
-import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
-import { launchChromium } from '../support/chromium.ts';
+import { HOSTED_APP, useNewPage, usePage } from '../support/chromium.ts';
 import {
   createConnector,
   revokeConnector,
@@ -16,15 +15,12 @@ import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { startSystem, type System } from '../support/system.ts';
 
-const APP = 'app.example.com';
 const QUARTER_OF_AN_HOUR = 900;
 
 describe('Error pages and callbacks in Chromium', function () {
   this.timeout(40_000);
   let system: System;
-  let chromium: Browser;
-  let context: BrowserContext;
-  let page: Page;
+  const tab = useNewPage();
   let app: HttpsServer;
   let origin: string;
   let callbacks: URL[];
@@ -32,7 +28,7 @@ describe('Error pages and callbacks in Chromium', function () {
 
   before(async () => {
     const [port = 0] = await freePorts(1);
-    origin = `https://${APP}:${port}`;
+    origin = `https://${HOSTED_APP}:${port}`;
     app = await listen(port);
     const allowedRedirects = [
       `${origin}/callback`,
@@ -40,24 +36,19 @@ describe('Error pages and callbacks in Chromium', function () {
       'example-app://callback',
     ];
     system = await startSystem({ file: { clients: { allowedRedirects } } });
-    chromium = await launchChromium([`--host-resolver-rules=MAP ${APP} 127.0.0.1`]);
   });
-  beforeEach(async () => {
+  beforeEach(() => {
     callbacks = [];
     said = [];
-    context = await chromium.newContext({ ignoreHTTPSErrors: true });
-    page = await context.newPage();
-    page.on('console', (message) => said.push(message.text()));
-    page.on('pageerror', (error) => said.push(String(error)));
+    tab().on('console', (message) => said.push(message.text()));
+    tab().on('pageerror', (error) => said.push(String(error)));
   });
-  afterEach(async () => {
+  afterEach(() => {
     restoreClock();
-    await context.close();
     // Error pages have an error status, and Chromium logs a message when it goes back to one.
     expect(said.filter((line) => !/status of [45]\d\d/.test(line))).to.deep.equal([]);
   });
   after(async () => {
-    await chromium.close();
     app.closeAllConnections();
     app.close();
     await system.stop();
@@ -65,7 +56,7 @@ describe('Error pages and callbacks in Chromium', function () {
 
   /** A hosted app: one callback shows a success page, the other passes the code to a custom scheme. */
   async function listen(port: number): Promise<HttpsServer> {
-    const server = createServer(makeCertificate(APP), (req, res) => {
+    const server = createServer(makeCertificate(HOSTED_APP), (req, res) => {
       const url = new URL(req.url ?? '/', origin);
       if (url.pathname === '/favicon.ico') return void res.writeHead(204).end();
       callbacks.push(url);
@@ -87,20 +78,21 @@ describe('Error pages and callbacks in Chromium', function () {
   }
 
   async function consentAs(url: URL, person = 'Ada Lovelace') {
-    await page.goto(url.href);
-    await page.getByRole('button', { name: person }).click();
-    await page.getByRole('heading', { level: 1 }).waitFor();
+    await tab().goto(url.href);
+    await tab().getByRole('button', { name: person }).click();
+    await tab().getByRole('heading', { level: 1 }).waitFor();
   }
 
-  const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
-  const heading = () => page.getByRole('heading', { level: 1 }).innerText();
+  const press = (name: string) => tab().getByRole('button', { name, exact: true }).click();
+  const shows = (name: string) =>
+    tab().getByRole('heading', { level: 1, name, exact: true }).waitFor();
 
   it('a hosted app receives the code at its https callback', async () => {
     const { url, ...started } = await prepare();
     await consentAs(url);
-    expect(await page.locator('#local-warning').count()).to.equal(0);
+    expect(await tab().locator('#local-warning').count()).to.equal(0);
     await press('Approve');
-    await page.getByText('back in the app').waitFor();
+    await tab().getByText('back in the app').waitFor();
     const [callback] = callbacks;
     if (!callback) throw new Error('the app was not called back');
     const { body } = await redeem({ ...started, callback });
@@ -119,19 +111,19 @@ describe('Error pages and callbacks in Chromium', function () {
   it('an app with a custom scheme receives the code, and the page left behind says that it was approved', async () => {
     const { url } = await prepare({}, 'example-app://callback');
     await consentAs(url);
-    expect(await page.locator('#local-warning').innerText()).to.include(
+    expect(await tab().locator('#local-warning').innerText()).to.include(
       'This opens an app on this computer',
     );
-    const consent = page.url();
-    const answered = page.waitForResponse(
+    const consent = tab().url();
+    const answered = tab().waitForResponse(
       (response) => response.status() === 303 && response.url() !== consent,
     );
     await press('Approve');
     const location = (await (await answered).allHeaders())['location'];
     expect(location).to.match(/^example-app:\/\/callback\?code=/);
-    await page.goto(consent);
-    expect(await heading()).to.equal('You have approved this already');
-    expect(await page.locator('main').innerText()).to.include('example-app');
+    await tab().goto(consent);
+    await shows('You have approved this already');
+    expect(await tab().locator('main').innerText()).to.include('example-app');
   });
 
   it('a page whose interaction has expired says what to do', async () => {
@@ -139,8 +131,8 @@ describe('Error pages and callbacks in Chromium', function () {
     await consentAs(url);
     advanceClock(QUARTER_OF_AN_HOUR + 1);
     await press('Approve');
-    expect(await heading()).to.equal('This page is out of date');
-    expect(await page.locator('#advice + p').innerText()).to.include('connect again from there');
+    await shows('This page is out of date');
+    expect(await tab().locator('#advice + p').innerText()).to.include('connect again from there');
     expect(callbacks).to.deep.equal([]);
   });
 
@@ -149,9 +141,9 @@ describe('Error pages and callbacks in Chromium', function () {
     await consentAs(url);
     await revokeConnector(system, connector.id);
     await press('Approve');
-    expect(await heading()).to.equal('This connect link does not work');
-    await page.goto(url.href);
-    expect(await heading()).to.equal('This connect link does not work');
+    await shows('This connect link does not work');
+    await tab().goto(url.href);
+    await shows('This connect link does not work');
     expect(callbacks).to.deep.equal([]);
   });
 
@@ -159,30 +151,30 @@ describe('Error pages and callbacks in Chromium', function () {
     const { url, connector } = await prepare({ maxUses: 1 });
     await connect(system, connector, { person: 'grace' });
     await consentAs(url);
-    expect(await heading()).to.equal(`The connect link for ${connector.name} is used up`);
+    await shows(`The connect link for ${connector.name} is used up`);
     await press('Cancel and go back to the app');
-    await page.getByText('back in the app').waitFor();
+    await tab().getByText('back in the app').waitFor();
     expect(callbacks[0]?.searchParams.get('error')).to.equal('access_denied');
-    await page.goBack();
-    expect(await heading()).to.equal('You have denied this already');
+    await tab().goBack();
+    await shows('You have denied this already');
   });
 
   it('a person without access is told so and can switch the account', async () => {
     const { url, connector } = await prepare();
     await consentAs(url, 'Alan Turing');
-    expect(await heading()).to.equal(`You may not use ${connector.name}`);
+    await shows(`You may not use ${connector.name}`);
     await press('Use another account');
-    await page.getByRole('button', { name: 'Grace Hopper' }).click();
+    await tab().getByRole('button', { name: 'Grace Hopper' }).click();
     await press('Approve');
-    await page.getByText('back in the app').waitFor();
+    await tab().getByText('back in the app').waitFor();
     expect(callbacks[0]?.searchParams.has('code')).to.equal(true);
   });
 
   it('an error page shows the reference that is also in the response header and the log', async () => {
     const { url } = await prepare();
     url.searchParams.set('client_id', 'nobody');
-    const response = await page.goto(url.href);
-    const reference = await page.locator('.reference dd').first().innerText();
+    const response = await tab().goto(url.href);
+    const reference = await tab().locator('.reference dd').first().innerText();
     expect(reference)
       .to.match(/^[\w-]{6,}$/)
       .and.to.equal(response?.headers()['x-request-id']);
@@ -190,6 +182,8 @@ describe('Error pages and callbacks in Chromium', function () {
 });
 
 describe('Chromium while the identity provider is down', () => {
+  const tab = usePage();
+
   it('the page says that signing in is unavailable', async () => {
     const [port = 0] = await freePorts(1);
     const system = await startSystem({
@@ -199,19 +193,16 @@ describe('Chromium while the identity provider is down', () => {
         identityProvider: { issuer: `http://localhost:${port}`, clientId: 'gatehouse' },
       },
     });
-    const chromium = await launchChromium();
     try {
       const { link } = await createConnector(system);
       const { server } = await discover(link);
       const client = await registerClient(server);
-      const page = await chromium.newPage();
       const { url } = authorizeUrl(server, client, { resource: link });
-      expect((await page.goto(url.href))?.status()).to.equal(503);
-      expect(await page.getByRole('heading', { level: 1 }).innerText()).to.equal(
+      expect((await tab().goto(url.href))?.status()).to.equal(503);
+      expect(await tab().getByRole('heading', { level: 1 }).innerText()).to.equal(
         'Signing in does not work just now',
       );
     } finally {
-      await chromium.close();
       await system.stop();
     }
   });

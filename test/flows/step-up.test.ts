@@ -1,7 +1,6 @@
 // MCP authorization: scope challenges.
 import { expect } from 'chai';
-import type { Browser as Chromium } from 'playwright-core';
-import { launchChromium } from '../support/chromium.ts';
+import { usePage } from '../support/chromium.ts';
 import type { Level } from '../../src/permission-level.ts';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser, type AuthorizeOptions } from '../support/browser.ts';
@@ -115,18 +114,13 @@ describe('An SDK client that calls a tool above its level', () => {
 describe('Step-up in Chromium', function () {
   this.timeout(40_000);
   const system = useSystem();
-  let chromium: Chromium;
-  before(async () => {
-    chromium = await launchChromium();
-  });
-  after(() => chromium?.close());
+  const tab = usePage();
 
   it('the client reaches the required level if the person approves the page unchanged', async () => {
     const { link } = await createConnector(system(), { level: 'admin' });
-    const context = await chromium.newContext();
+    const page = tab();
     const picks: Level[] = ['analytics'];
     const authorize = async (url: URL | string) => {
-      const page = await context.newPage();
       const called = page.waitForRequest((request) => request.url().startsWith(REDIRECT_URL));
       await page.goto(String(url));
       const person = page.getByRole('button', { name: 'Ada Lovelace' });
@@ -144,6 +138,5 @@ describe('Step-up in Chromium', function () {
     expect(await client.callTool(...CONTACT)).to.include.keys('email', 'phone');
     expect(client.signIns()).to.equal(2);
     await client.close();
-    await context.close();
   });
 });

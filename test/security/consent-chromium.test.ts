@@ -7,53 +7,58 @@ import {
 import { createServer } from 'node:https';
 import type { AddressInfo, Server as NetServer } from 'node:net';
 import { expect } from 'chai';
-import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
-import { launchChromium } from '../support/chromium.ts';
+import { HOSTED_APP, useNewPage } from '../support/chromium.ts';
 import { until } from '../support/until.ts';
 import { createConnector, type Connector } from '../support/management-api.ts';
 import { registerClient } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
-import { useSystem } from '../support/system.ts';
+import { startSystem, type System } from '../support/system.ts';
 
-const HOSTED = 'https://claude.ai/api/mcp/auth_callback';
 const SCHEME = 'cursor://anysphere.cursor-mcp/oauth/callback';
 
 describe('Consent in Chromium', function () {
   this.timeout(40_000);
-  const system = useSystem({ file: { clients: { allowedRedirects: [SCHEME] } } });
-  let chromium: Browser;
-  let context: BrowserContext;
+  const tab = useNewPage();
+  let system: System;
   let connector: Connector;
   let hosted: NetServer;
+  let hostedCallback = '';
   let onward = '';
   const callbacks: URL[] = [];
+  const requested: string[] = [];
+  const messages: string[] = [];
   let sites: HttpServer[] = [];
 
   before(async () => {
-    connector = await createConnector(system());
-    hosted = createServer(makeCertificate('claude.ai'), (req, res) => {
-      callbacks.push(new URL(req.url ?? '/', HOSTED));
+    hosted = createServer(makeCertificate(HOSTED_APP), (req, res) => {
+      callbacks.push(new URL(req.url ?? '/', hostedCallback));
       res.writeHead(302, { location: onward }).end();
     });
-    const port = await listen(hosted);
-    chromium = await launchChromium([`--host-resolver-rules=MAP claude.ai:443 127.0.0.1:${port}`]);
+    hostedCallback = `https://${HOSTED_APP}:${await listen(hosted)}/callback`;
+    system = await startSystem({
+      file: { clients: { allowedRedirects: [SCHEME, hostedCallback] } },
+    });
+    connector = await createConnector(system);
   });
   beforeEach(async () => {
-    callbacks.length = 0;
-    context = await chromium.newContext({ ignoreHTTPSErrors: true });
+    for (const seen of [callbacks, requested, messages]) seen.length = 0;
+    const session = await tab().context().newCDPSession(tab());
+    await session.send('Network.enable');
+    session.on('Network.requestWillBeSent', ({ request }) => requested.push(request.url));
+    tab().on('console', (message) => messages.push(message.text()));
   });
-  afterEach(async () => {
-    await context.close();
+  afterEach(() => {
     for (const site of sites) site.closeAllConnections();
     for (const site of sites) site.close();
     sites = [];
   });
   after(async () => {
-    await chromium.close();
     hosted.close();
+    await system.stop();
   });
 
   async function listen(server: NetServer, port = 0): Promise<number> {
@@ -74,66 +79,59 @@ describe('Consent in Chromium', function () {
     return authorizeUrl(server, client, { resource: connector.link }).url.href;
   }
 
-  /** Approves, and records every requested URL and console message. */
-  async function approve(redirectUri: string) {
-    const page = await context.newPage();
-    const session = await context.newCDPSession(page);
-    const asked: string[] = [];
-    const messages: string[] = [];
-    await session.send('Network.enable');
-    session.on('Network.requestWillBeSent', ({ request }) => asked.push(request.url));
-    page.on('console', (message) => messages.push(message.text()));
+  async function approve(redirectUri: string): Promise<void> {
+    const page = tab();
     await page.goto(await address(redirectUri));
     await page.getByRole('button', { name: 'Ada Lovelace' }).click();
     await page.getByRole('button', { name: 'Approve' }).click({ noWaitAfter: true });
-    const arrived = (start: string) =>
-      until(`a request for ${start}`, async () => asked.some((url) => url.startsWith(start)));
-    const codeAt = (start: string) =>
-      new URL(asked.find((url) => url.startsWith(start)) ?? start).searchParams.get('code');
-    return { asked, messages: () => messages.join('\n'), arrived, codeAt };
   }
+
+  /** Resolves to the first URL that the browser requested with this start. */
+  const arrival = (start: string) =>
+    until(`a request for ${start}`, () => requested.find((url) => url.startsWith(start)));
+  const codeIn = (url: string) => new URL(url).searchParams.get('code');
+  const expectNoPolicyMessage = () =>
+    expect(messages.join('\n')).to.not.match(/content security policy/i);
 
   it('CON-09 the response reaches an https redirect URI that redirects to a custom scheme', async () => {
     onward = 'claude://oauth/done?from=browser';
-    const { arrived, messages } = await approve(HOSTED);
-    await arrived(onward);
+    await approve(hostedCallback);
+    await arrival(onward);
     expect(callbacks[0]?.searchParams.get('code')).to.be.a('string');
-    expect(messages()).to.not.match(/content security policy/i);
+    expectNoPolicyMessage();
   });
 
   it('CON-09 the response reaches an https redirect URI that redirects to loopback', async () => {
     const at = await serve(0, (_req, res) => res.end('done'));
     onward = `${at}/done`;
-    const { arrived, messages } = await approve(HOSTED);
-    await arrived(onward);
+    await approve(hostedCallback);
+    await arrival(onward);
     expect(callbacks[0]?.searchParams.get('code')).to.be.a('string');
-    expect(messages()).to.not.match(/content security policy/i);
+    expectNoPolicyMessage();
   });
 
   it('CON-09 the response reaches a redirect URI with a custom scheme', async () => {
-    const { arrived, codeAt, messages } = await approve(SCHEME);
-    await arrived(`${SCHEME}?`);
-    expect(codeAt(`${SCHEME}?`)).to.be.a('string');
-    expect(messages()).to.not.match(/content security policy/i);
+    await approve(SCHEME);
+    expect(codeIn(await arrival(`${SCHEME}?`))).to.be.a('string');
+    expectNoPolicyMessage();
   });
 
   it('CON-09 the response reaches a loopback redirect URI', async () => {
     const [port = 0] = await freePorts(1);
     const at = await serve(port, (_req, res) => res.end('done'));
-    const { arrived, codeAt, messages } = await approve(`${at}/callback`);
-    await arrived(`${at}/callback?`);
-    expect(codeAt(`${at}/callback?`)).to.be.a('string');
-    expect(messages()).to.not.match(/content security policy/i);
+    await approve(`${at}/callback`);
+    expect(codeIn(await arrival(`${at}/callback?`))).to.be.a('string');
+    expectNoPolicyMessage();
   });
 
   it('CON-08 no page of the authorization server is shown in a frame of another site', async () => {
-    const targets = [await address(), `${system().auth}/`, `${system().auth}/oauth/authorize`];
+    const targets = [await address(), `${system.auth}/`, `${system.auth}/oauth/authorize`];
     const frames = targets.map((src) => `<iframe src="${src.replaceAll('&', '&amp;')}"></iframe>`);
     const at = await serve(0, (_req, res) => {
       res.setHeader('content-type', 'text/html');
       res.end(frames.join(''));
     });
-    const page = await context.newPage();
+    const page = tab();
     await page.goto(at);
     const shown = page.frames().filter((frame) => frame !== page.mainFrame());
     expect(shown).to.have.length(targets.length);
@@ -154,11 +152,11 @@ describe('Consent in Chromium', function () {
         `<link rel="prefetch" href="${href}" onload='${loaded}' onerror='${loaded}'><a href="${href}">connect</a>`,
       );
     });
-    const { interaction: before } = await countStoredKeys(system());
-    const page = await context.newPage();
+    const { interaction: before } = await countStoredKeys(system);
+    const page = tab();
     await page.goto(at);
     await until('the page to be prefetched', async () => (await page.title()) === 'prefetched');
-    expect((await countStoredKeys(system())).interaction).to.equal(before);
+    expect((await countStoredKeys(system)).interaction).to.equal(before);
     await page.getByText('connect').click();
     await page.getByRole('button', { name: 'Ada Lovelace' }).waitFor();
   });
@@ -167,17 +165,17 @@ describe('Consent in Chromium', function () {
     const target = await address();
     const src = target.replaceAll('&', '&amp;');
     const loads = Array.from(
-      { length: 20 },
+      { length: 5 },
       (_, n) => `<img src="${src}&amp;n=${n}"><iframe src="${src}&amp;n=${n}"></iframe>`,
     );
     const at = await serve(0, (_req, res) => {
       res.setHeader('content-type', 'text/html');
       res.end(`${loads.join('')}<a href="${src}">connect</a>`);
     });
-    const { interaction: before } = await countStoredKeys(system());
-    const page = await context.newPage();
+    const { interaction: before } = await countStoredKeys(system);
+    const page = tab();
     await page.goto(at);
-    expect((await countStoredKeys(system())).interaction).to.equal(before);
+    expect((await countStoredKeys(system)).interaction).to.equal(before);
     await page.getByText('connect').click();
     await page.getByRole('button', { name: 'Ada Lovelace' }).waitFor();
   });
@@ -188,8 +186,11 @@ describe('Consent in Chromium', function () {
       res.end('done');
     });
     const tabs: { page: Page; app: string }[] = [];
-    for (const app of ['one', 'two']) {
-      const page = await context.newPage();
+    const second = await tab().context().newPage();
+    for (const [app, page] of [
+      ['one', tab()],
+      ['two', second],
+    ] as const) {
       await page.goto(await address(`${at}/${app}`));
       tabs.push({ page, app });
     }

@@ -1,5 +1,5 @@
 // Chromium. All test files of a process share one, because its start takes longer than most tests.
-import type { Suite } from 'mocha';
+import type { Context, Suite } from 'mocha';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { CHROMIUM, requireProgram } from './programs.ts';
 
@@ -41,22 +41,41 @@ export type PageOptions = {
  * One page for all tests of the surrounding `describe`, because opening one takes longer than a navigation. Each test starts without
  * cookies, and other pages that a test opened are closed after it. Call the result in a test or hook.
  */
-export function usePage({ width = 1280, colorScheme = 'light' }: PageOptions = {}): () => Page {
+export function usePage(options: PageOptions = {}): () => Page {
   let page: Page | undefined;
   before(async function () {
-    const parent = this.test?.parent;
-    if (!parent) throw new Error('call it in a describe');
-    const browser = await openShared(parent);
-    const viewport = { width, height: 800 };
-    page = await browser.newPage({ ignoreHTTPSErrors: true, colorScheme, viewport });
+    page = await openPage(this, options);
   });
   beforeEach(() => page?.context().clearCookies());
   afterEach(async () => {
     for (const other of page?.context().pages() ?? []) if (other !== page) await other.close();
   });
   after(() => page?.context().close());
-  return () => {
-    if (!page) throw new Error('a page is open only while tests run');
-    return page;
-  };
+  return () => opened(page);
+}
+
+/** A new page for each test, for tests that leave a navigation open: one to a custom scheme does not end. */
+export function useNewPage(options: PageOptions = {}): () => Page {
+  let page: Page | undefined;
+  beforeEach(async function () {
+    page = await openPage(this, options);
+  });
+  afterEach(() => page?.context().close());
+  return () => opened(page);
+}
+
+async function openPage(
+  { test }: Context,
+  { width = 1280, colorScheme = 'light' }: PageOptions,
+): Promise<Page> {
+  if (!test?.parent) throw new Error('call it in a describe');
+  const browser = await openShared(test.parent);
+  const viewport = { width, height: 800 };
+  const context = await browser.newContext({ ignoreHTTPSErrors: true, colorScheme, viewport });
+  return context.newPage();
+}
+
+function opened(page: Page | undefined): Page {
+  if (!page) throw new Error('a page is open only while tests run');
+  return page;
 }
