@@ -19,7 +19,11 @@ export type Deployment = {
   signal: AbortSignal;
   /** Milliseconds since the epoch. */
   now: () => number;
+  /** Milliseconds. A Redis that takes longer to answer is reported. */
+  maxRedisLatency: number;
 };
+
+export const MAX_REDIS_LATENCY_MS = 50;
 
 export type ConfiguredDeployment = Deployment & { settings: Settings };
 
@@ -34,10 +38,12 @@ export type DeploymentOptions = {
   network?: Network;
   signal: AbortSignal;
   now?: () => number;
+  maxRedisLatency?: number;
 };
 
 export function openDeployment(options: DeploymentOptions): Deployment & { close: () => void } {
   const { link, openClient, network = INTERNET, now = Date.now, ...rest } = options;
+  const { maxRedisLatency = MAX_REDIS_LATENCY_MS } = options;
   const { signal } = options;
   const insecure = openHttpClient({ verifyCertificates: false, signal });
   const verified = openHttpClient({ verifyCertificates: true, signal });
@@ -46,6 +52,7 @@ export function openDeployment(options: DeploymentOptions): Deployment & { close
     ...rest,
     network,
     now,
+    maxRedisLatency,
     findLink: () => (found ??= findLink(link, openClient)),
     send: insecure.send,
     sendVerified: verified.send,

@@ -17,14 +17,17 @@ import { STORE_TIMEOUTS } from '../store/timeout.ts';
 
 const OUT_OF_SPACE = 'when it is full, nobody can connect or refresh a token';
 
-export async function checkStore({ settings }: ConfiguredDeployment): Promise<Finding[]> {
+export async function checkStore(deployment: ConfiguredDeployment): Promise<Finding[]> {
+  const { settings, maxRedisLatency } = deployment;
   const { store } = settings;
   if (store.kind === 'sqlite') return checkFile(store.file);
   const client = await connectRedis(store, undefined).catch((error: unknown) => error as Error);
   if (client instanceof Error) return [unreachable(store, client)];
   try {
     const masters = client instanceof Cluster ? client.nodes('master') : [client];
-    const found = await Promise.all(masters.map((master) => checkRedis(master, store)));
+    const found = await Promise.all(
+      masters.map((master) => checkRedis(master, store, maxRedisLatency)),
+    );
     return [
       ...(await secretFindings(client, settings)),
       ...passwordFindings(store),
@@ -123,10 +126,14 @@ const MIN_VERSION = [6, 2] as const;
 const MEMORY_PROBLEM = 0.95;
 const MEMORY_WARNING = 0.8;
 const PINGS = 21;
-const MAX_LATENCY_MS = 50;
 const MAX_REPLICA_LAG_SECONDS = 10;
 
-export async function checkRedis(redis: Redis, store: RedisAddress): Promise<Finding[]> {
+/** `maxLatency` in milliseconds. */
+export async function checkRedis(
+  redis: Redis,
+  store: RedisAddress,
+  maxLatency: number,
+): Promise<Finding[]> {
   const { host, port } = redis.options;
   const about = `Redis ${store.kind === 'sentinel' ? `master ${store.name}` : `${host}:${port}`}`;
   const info = parseInfo(await redis.info());
@@ -138,7 +145,7 @@ export async function checkRedis(redis: Redis, store: RedisAddress): Promise<Fin
     await persistenceFinding(findingAbout('persistence', about), redis, info),
     evictionFinding(findingAbout('eviction', about), info),
     memoryFinding(findingAbout('memory', about), info),
-    await latencyFinding(findingAbout('latency', about), redis),
+    await latencyFinding(findingAbout('latency', about), redis, maxLatency),
     checkClock(about, time, { sentAt, receivedAt: Date.now() }),
     ...(store.kind === 'sentinel' ? await replicaFindings(about, redis, info) : []),
   ];
@@ -220,7 +227,11 @@ function memoryFinding(finding: FindingFactory, info: Info): Finding {
 }
 
 /** Measures the median of sequential commands, because a single slow response is not significant. */
-async function latencyFinding(finding: FindingFactory, redis: Redis): Promise<Finding> {
+async function latencyFinding(
+  finding: FindingFactory,
+  redis: Redis,
+  maxLatency: number,
+): Promise<Finding> {
   const times: number[] = [];
   for (let ping = 0; ping < PINGS; ping++) {
     const started = performance.now();
@@ -229,7 +240,7 @@ async function latencyFinding(finding: FindingFactory, redis: Redis): Promise<Fi
   }
   const median = times.sort((a, b) => a - b)[Math.floor(PINGS / 2)] ?? 0;
   const what = `Redis answers in ${median.toFixed(1)} ms`;
-  if (median < MAX_LATENCY_MS) return finding.ok(what);
+  if (median < maxLatency) return finding.ok(what);
   return finding.warning({
     what,
     why: `a request runs several commands, and each times out after ${STORE_TIMEOUTS.command / 1000} s`,

@@ -72,7 +72,9 @@ export async function startGoodDeployment() {
       resourceUrl,
       settings,
       openClient: () => client,
-      signal: AbortSignal.timeout(15_000),
+      signal: AbortSignal.timeout(60_000),
+      // Above every delay of a busy machine.
+      maxRedisLatency: 60_000,
       ...changed,
     });
     try {

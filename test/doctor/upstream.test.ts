@@ -157,11 +157,9 @@ describe("doctor's check of the MCP server", () => {
 
   it('SUP-08 the examination ends at its time limit if the MCP server never answers', async () => {
     const server = await listenOnLoopback(createServer(() => undefined));
-    const started = performance.now();
-    const findings = await check(`${server.origin}/mcp`, {}, 2500);
-    expect(performance.now() - started).to.be.below(8000);
+    const findings = await check(`${server.origin}/mcp`, {}, 200);
     await server.stop();
-    expect(findings.map(({ outcome }) => outcome)).to.not.include('ok');
+    expect(findings.map(({ what }) => what)).to.deep.equal(['the check did not finish in time']);
   });
 
   it('SUP-08 the command reads the signing key from a SQLite store, and exits with 1 for a warning', async function checkSqlite() {

@@ -45,14 +45,18 @@ export type ManagementHost = {
   /** Contains the store. Removed when the host is closed. */
   directory: string;
   store: Store;
-  /** Seconds by which the host's clock is ahead of the real one. */
+  /** Moves the host's clock, which is stopped. In seconds. */
   clock: { ahead: number };
+  /** The host's time, in seconds since the epoch. */
+  now: () => number;
   close: () => Promise<void>;
 };
 
 export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<ManagementHost> {
   const directory = await mkdtemp(join(tmpdir(), 'gatehouse-management-'));
   const clock = { ahead: 0 };
+  const opened = Math.floor(Date.now() / 1000);
+  const now = () => opened + clock.ahead;
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -62,7 +66,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
     settings,
     {
       logger: createLogger('silent'),
-      now: () => Math.floor(Date.now() / 1000) + clock.ahead,
+      now,
       stopping: new AbortController().signal,
     },
     resources,
@@ -74,6 +78,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
     directory,
     store: services.store,
     clock,
+    now,
     async close() {
       server.closeAllConnections();
       server.close();
