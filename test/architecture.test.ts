@@ -70,7 +70,8 @@ const MAY_IMPORT: Record<string, string[]> = {
   'management/': BELOW_HOSTS,
   'doctor/': [...BELOW_HOSTS, 'authorization-server/', 'resource-server/', 'management/'],
   'server.ts': [...BELOW_HOSTS, ...APPS],
-  'main.ts': [...BELOW_HOSTS, 'server.ts'],
+  'startup-message.ts': [...BELOW_HOSTS, 'server.ts'],
+  'main.ts': [...BELOW_HOSTS, 'server.ts', 'startup-message.ts'],
   'command-line.ts': [...LEAVES, 'doctor/', 'management/'],
   'cli.ts': [...LEAVES, 'command-line.ts'],
 };
@@ -141,8 +142,8 @@ function filesWith(pattern: RegExp): string[] {
 describe('the source', () => {
   describe('imports', () => {
     it('imports are found', () => {
-      const main = byPath.get('main.ts');
-      expect(main && importsOf(main, { withTypes: true })).to.include.members([
+      const message = byPath.get('startup-message.ts');
+      expect(message && importsOf(message, { withTypes: true })).to.include.members([
         'server.ts',
         'settings/settings.ts',
       ]);
