@@ -79,11 +79,7 @@ onEachStore(
           endedGrants: 2,
         });
         for (const family of [first, second]) {
-          await until(
-            'shut out',
-            async () => !(await isAccepted(family.link, family.accessToken)),
-            3,
-          );
+          await until('shut out', async () => !(await isAccepted(family.link, family.accessToken)));
           const { status, body } = await present(family, family.refreshToken);
           expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
           const id = String(decodeJwt(family.accessToken).grant_id);
@@ -160,7 +156,7 @@ onEachStore(
     it('approvals that race with the revocation of the client leave nobody connected', async () => {
       const connector = await createConnector(system());
       const { server, client } = await connectWithRefreshToken(system(), {}, connector);
-      const asked = await times(10, async () => {
+      const asked = await times(5, async () => {
         const browser = openBrowser(system().origins);
         const { url, verifier } = authorizeUrl(server, client, { resource: connector.link });
         return { browser, verifier, page: await browser.openConsent(url) };

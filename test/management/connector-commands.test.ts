@@ -105,9 +105,11 @@ describe('the command line', () => {
     });
 
     it('the list contains every connector across pages', async () => {
-      for (let index = 0; index < 501; index++) {
-        await createConnector(host().store, { name: `C${index}`, level: 'analytics' }, NOW + index);
-      }
+      await Promise.all(
+        Array.from({ length: 501 }, (_, index) =>
+          createConnector(host().store, { name: `C${index}`, level: 'analytics' }, NOW + index),
+        ),
+      );
       const { items } = await json('connector', 'list');
       expect(items.map(({ name }: { name: string }) => name)).to.deep.equal(
         Array.from({ length: 501 }, (_, index) => `C${index}`),

@@ -111,7 +111,6 @@ onEachStore('Grants over the management API', (system) => {
     await until(
       'the token to be refused',
       async () => !(await isAccepted(family.link, family.accessToken)),
-      3,
     );
     await expectEnded(family, { accessTokens: [], refreshTokens: [family.refreshToken] });
     expect(await requestManagement(system(), 'DELETE', path)).to.deep.equal(first);
