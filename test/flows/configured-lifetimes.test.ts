@@ -101,7 +101,9 @@ describe('Lifetimes in the settings', () => {
 
   it('a session ends after the configured time, however often it is used', async () => {
     const now = freezeClock();
-    const { link, client, browser } = await connect(system(), await createConnector(system()));
+    const browser = openBrowser(system().origins);
+    const connector = await createConnector(system());
+    const { link, client } = await connect(system(), connector, { as: { browser } });
     const [identityProvider] = system().origins.slice(-1);
     for (const [after, isSent] of [
       [15 * MINUTE, false],

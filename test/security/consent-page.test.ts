@@ -4,23 +4,14 @@ import { cookieHeader } from '../support/cookie-jar.ts';
 import { useConsent } from '../support/consent.ts';
 
 describe('The consent page', () => {
-  const {
-    system,
-    target,
-    newClient,
-    startAuthorization,
-    newBrowser,
-    clientsOfEachKind,
-    registerNamed,
-    openConsentPage,
-  } = useConsent();
+  const consent = useConsent();
 
   it('CON-01 the consent page is shown for every authorization of every kind of client, from any site', async () => {
-    for (const [kind, client] of await clientsOfEachKind()) {
-      const browser = newBrowser();
-      await browser.authorize(startAuthorization(client).url);
+    for (const [kind, client] of await consent.clientsOfEachKind()) {
+      const browser = consent.newBrowser();
+      await browser.authorize(consent.startAuthorization(client).url);
       for (const site of ['', 'none', 'same-origin', 'cross-site']) {
-        const { url } = startAuthorization(client, { prompt: undefined });
+        const { url } = consent.startAuthorization(client, { prompt: undefined });
         const headers = {
           cookie: cookieHeader(browser.jar, url),
           accept: 'text/html',
@@ -30,22 +21,22 @@ describe('The consent page', () => {
         expect(answer.headers.get('location'), `${kind} ${site}`).to.match(/^\/interaction\//);
       }
       expect(
-        isConsentPage(requirePage(await browser.visit(startAuthorization(client).url))),
+        isConsentPage(requirePage(await browser.visit(consent.startAuthorization(client).url))),
         kind,
       ).to.equal(true);
     }
   });
 
   it('CON-02 CON-03 the consent page shows app, redirect host, connector, account, level and duration', async () => {
-    for (const [kind, client] of await clientsOfEachKind()) {
-      const { page } = await openConsentPage(client);
+    for (const [kind, client] of await consent.clientsOfEachKind()) {
+      const { page } = await consent.openConsentPage(client);
       const text = describeAll(page);
       expect(text, kind).to.match(new RegExp(kind, 'i'));
       const { host } = new URL(client.redirectUri);
       for (const fact of [
         host,
         'Club figures',
-        target().connector.link,
+        consent.target().connector.link,
         'Ada Lovelace',
         'operations',
       ])
@@ -72,7 +63,7 @@ describe('The consent page', () => {
       ['Claude\n(verified)', /Claude ?\(verified\)/, /Claude\n/],
     ];
     for (const [client_name, shown, hidden] of names) {
-      const { page } = await openConsentPage(await registerNamed({ client_name }));
+      const { page } = await consent.openConsentPage(await consent.registerNamed({ client_name }));
       expect(page.html, client_name.slice(0, 40))
         .to.match(shown)
         .and.match(/not verified/i);
@@ -82,29 +73,29 @@ describe('The consent page', () => {
 
   it("CON-05 the consent page shows and loads no URL from the client's metadata", async () => {
     const spy = 'https://spy.example';
-    const client = await registerNamed(
+    const client = await consent.registerNamed(
       Object.fromEntries(
         ['logo_uri', 'client_uri', 'policy_uri', 'tos_uri', 'jwks_uri', 'initiate_login_uri'].map(
           (name) => [name, `${spy}/${name}`],
         ),
       ),
     );
-    const { page } = await openConsentPage(client);
+    const { page } = await consent.openConsentPage(client);
     expect(page.html).to.not.include('spy.example');
     expect(page.html).to.not.match(/(?:src|href)="(?:https?:)?\/\//);
     expect(page.headers.get('content-security-policy')).to.match(/img-src 'self'(;|$)/);
   });
 
   it('CON-15 prompt=login reaches the identity provider before the consent page', async () => {
-    const browser = newBrowser();
-    const client = await newClient();
-    await browser.authorize(startAuthorization(client).url);
+    const browser = consent.newBrowser();
+    const client = await consent.newClient();
+    await browser.authorize(consent.startAuthorization(client).url);
     browser.visited.length = 0;
     const page = requirePage(
-      await browser.visit(startAuthorization(client, { prompt: 'login' }).url),
+      await browser.visit(consent.startAuthorization(client, { prompt: 'login' }).url),
     );
     expect(isSignInPage(page)).to.equal(true);
-    const idp = new URL(String(system().origins[2]));
+    const idp = new URL(String(consent.system().origins[2]));
     const asked = browser.visited.filter(({ host }) => host === idp.host);
     expect(asked.some(({ searchParams }) => searchParams.get('prompt') === 'login')).to.equal(true);
   });
@@ -119,17 +110,17 @@ describe('The consent page', () => {
     'client=1&escapeFunction=process.exit(7)&localsName=page',
   ];
   it('CON-16 query parameters change no template, option or value of a page', async () => {
-    const client = await newClient();
+    const client = await consent.newClient();
     for (const injection of INJECTIONS) {
       const query = encodeURI(injection);
-      const { browser, page } = await openConsentPage(client);
+      const { browser, page } = await consent.openConsentPage(client);
       const same = requirePage(await browser.visit(`${page.url.href}?${query}`));
       expect(same.status, injection).to.equal(200);
       expect(same.html).to.equal(page.html);
-      const home = requirePage(await browser.visit(`${system().auth}/?${query}`));
+      const home = requirePage(await browser.visit(`${consent.system().auth}/?${query}`));
       expect(home.html).to.not.include('owned');
       const refused = requirePage(
-        await browser.visit(`${system().auth}/oauth/authorize?client_id=nobody&${query}`),
+        await browser.visit(`${consent.system().auth}/oauth/authorize?client_id=nobody&${query}`),
       );
       expect(refused.status, injection).to.equal(400);
       expect(refused.html).to.not.include('owned').and.not.include('root:');

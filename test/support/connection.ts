@@ -4,6 +4,7 @@ import {
   type Browser,
   type AuthorizeOptions,
   type Page,
+  type Person,
   type Step,
 } from './browser.ts';
 import type { CookieJar } from './cookie-jar.ts';
@@ -120,16 +121,18 @@ export type OpenConsent = {
   redeem(callback: URL, more?: Parameters): Promise<TokenResponse>;
 };
 
+/** Opens the page in a new browser, unless the options have one. */
 export async function openConsent(
   system: System,
   connector: { link: string },
   options: ConnectOptions = {},
 ): Promise<OpenConsent> {
-  const prepared = await prepare(system, connector, options);
-  const { url, verifier, keepSession, ...request } = prepared;
-  const { link, server, client, browser } = request;
+  const browser = options.as?.browser ?? openBrowser(system.origins);
+  const as = { ...options.as, browser };
+  const prepared = await prepare(system, connector, { ...options, as });
+  const { url, verifier, keepSession: _, ...request } = prepared;
+  const { link, server, client } = request;
   const page = await browser.openConsent(url, options.person);
-  keepSession();
   return {
     ...request,
     page,
@@ -139,16 +142,18 @@ export async function openConsent(
   };
 }
 
-/** The cookies of people who have signed in, by authorization server and person. One flow at a time uses them, because a sign-in rotates the session. */
+/** Cookies of people who have signed in, by system and person. Each approval changes the id of the session, so only one connection at a time uses it. */
 const sessions = new Map<string, CookieJar>();
+
+const sessionName = ({ dataDir }: System, person: Person = 'ada') => `${person} ${dataDir}`;
 
 /** An authorization request. Without a browser in the options, a new one has the session of an earlier sign-in, if there is one. */
 async function prepare(system: System, { link }: { link: string }, options: ConnectOptions) {
-  const { as = {}, person = 'ada', method, parameters } = options;
+  const { as = {}, person, method, parameters } = options;
   const { server } = await discover(link);
   const client = as.client ?? (await registerClient(server, method));
   const browser = as.browser ?? openBrowser(system.origins);
-  const session = `${person} at ${system.auth}`;
+  const session = sessionName(system, person);
   if (!as.browser) {
     browser.jar.push(...(sessions.get(session) ?? []));
     sessions.delete(session);
