@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import { startPersistentRedis } from '../support/faults/persistent-redis.ts';
 import { freePorts } from '../support/free-ports.ts';
@@ -8,9 +9,11 @@ import { nodeArguments } from '../support/node-arguments.ts';
 import { createDeployment, type Deployment, startDeployment } from '../support/system.ts';
 import { until } from '../support/until.ts';
 
-/** Runs the server until it exits. */
+const IMPATIENT_STORE = join(import.meta.dirname, '../support/faults/impatient-store.ts');
+
+/** Runs the server until it exits, which it does soon if it cannot open its store. */
 async function run({ environment }: Deployment): Promise<{ code: number | null; output: string }> {
-  const child = spawn(process.execPath, nodeArguments('main.ts'), {
+  const child = spawn(process.execPath, nodeArguments('main.ts', ['--import', IMPATIENT_STORE]), {
     env: environment,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -56,9 +59,9 @@ describe('A starting process', () => {
   it('a process that starts while Redis loads its data waits until Redis is ready', async () => {
     const redis = await startPersistentRedis();
     closers.push(redis.close);
-    await redis.command('EVAL', "for i = 1, 10000 do redis.call('SET', 'filler:' .. i, i) end", 0);
+    await redis.command('EVAL', "for i = 1, 20000 do redis.call('SET', 'filler:' .. i, i) end", 0);
     await redis.stop('SIGTERM');
-    // The delay is in microseconds per key, about a second in all.
+    // The delay is in microseconds per key, about two seconds in all.
     const loaded = redis.start(['--key-load-delay', '100']);
     await until('Redis to be loading', async () => {
       const info = await redis.command('INFO', 'persistence').catch(() => '');
