@@ -13,7 +13,6 @@ import {
 
 // At least one of the concurrent writers of a key succeeds per attempt, so this many can write at once.
 const MAX_UPDATE_ATTEMPTS = 200;
-const MAX_REPLICATION_WAIT_MS = 300;
 const ENTRY_ID = /^\d{32}$/;
 
 /** Implements the store over any database: encrypts values, hides ids, retries updates, and applies timeouts. */
@@ -30,8 +29,8 @@ export function encryptedStore(
     ...channels(bytes, encryption, withTimeout),
     delete: (key) => withTimeout(bytes.delete(encryption.name(key))),
     async replicated(key) {
-      const waiting = bytes.replicated?.(encryption.name(key), MAX_REPLICATION_WAIT_MS);
-      if (waiting) await withTimeout(waiting, MAX_REPLICATION_WAIT_MS).catch(() => undefined);
+      const waiting = bytes.replicated?.(encryption.name(key), timeouts.replication);
+      if (waiting) await withTimeout(waiting, timeouts.replication).catch(() => undefined);
     },
     ping: () => withTimeout(bytes.ping()),
     close: () => bytes.close(),

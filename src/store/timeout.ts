@@ -12,6 +12,8 @@ export type StoreTimeouts = {
   open: number;
   /** A connection without a reply is replaced. A firewall may drop it silently, and TCP takes about 15 minutes to notice. */
   silence: number;
+  /** The acknowledgement of a write by a replica. */
+  replication: number;
 };
 
 /** A request runs several operations; together they must fail within 1.5 s when the store stalls. Only tests change these values. */
@@ -21,6 +23,7 @@ export const STORE_TIMEOUTS: StoreTimeouts = {
   stalled: 200,
   open: 5000,
   silence: 3000,
+  replication: 300,
 };
 
 /** Rejects with StoreUnavailable if `command` fails or times out. A command that timed out may still be executed. */

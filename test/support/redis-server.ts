@@ -46,10 +46,16 @@ export async function startRedis(options: RedisOptions = {}): Promise<RedisServe
 async function startOn(port: number, { args = [], dataDir }: RedisOptions): Promise<RedisServer> {
   const dir = dataDir ?? (await mkdtemp(join(tmpdir(), 'redis-')));
   const listen = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir];
+  // A new replica is in sync at once. By default, the master waits five seconds for more replicas.
+  const replication = ['--repl-diskless-sync-delay', '0'];
   const kept = ['--save', '', '--appendonly', dataDir === undefined ? 'no' : 'yes'];
-  const child = spawn(requireProgram(REDIS), [...args, ...listen, ...kept], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const child = spawn(
+    requireProgram(REDIS),
+    [...args, ...listen, ...(isSentinel(args) ? [] : replication), ...kept],
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
   let output = '';
   child.stdout.on('data', (text) => (output += text));
   child.stderr.on('data', (text) => (output += text));
@@ -76,6 +82,10 @@ async function startOn(port: number, { args = [], dataDir }: RedisOptions): Prom
     stop,
     kill: (signal) => void child.kill(signal),
   };
+}
+
+function isSentinel(args: readonly string[]): boolean {
+  return args.includes('--sentinel');
 }
 
 async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
