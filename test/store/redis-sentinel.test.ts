@@ -8,7 +8,13 @@ import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.
 import { until } from '../support/until.ts';
 import { storeContract } from './contract.ts';
 import { copyBytes, dumpAll } from './redis-dump.ts';
-import { type RedisNode, startSentinel, type SentinelRedis } from './redis-topologies.ts';
+import {
+  forgetFailover,
+  type RedisNode,
+  setPublishPeriod,
+  startSentinel,
+  type SentinelRedis,
+} from './redis-topologies.ts';
 
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
 const NAME = 'main';
@@ -54,14 +60,11 @@ describe('The store on Redis with Sentinel', () => {
     let store: Store;
     const received = new Set<string>();
     const write = (text: string) =>
-      until(
-        `the write ${text}`,
-        () =>
-          store.set('moved:1', text, 600).then(
-            () => true,
-            () => false,
-          ),
-        15,
+      until(`the write ${text}`, () =>
+        store.set('moved:1', text, 600).then(
+          () => true,
+          () => false,
+        ),
       );
 
     before(async () => {
@@ -73,21 +76,18 @@ describe('The store on Redis with Sentinel', () => {
     it('the store disconnects from a master that became a replica', async () => {
       await store.set('kept:1', 'kept', 600);
       await store.replicated('kept:1');
+      // Until it becomes a replica, the old master accepts writes and loses them.
+      await setPublishPeriod(redis, 60_000);
       await until('the failover to be accepted', () => failOver(redis));
       await until('a new master', () => isWritable(redis.replica));
-      // The old master accepts writes for up to eight more seconds and loses them.
-      await until(
-        'a write to reach the new master',
-        async () => {
-          await store.set('early:1', 1, 600).catch(() => undefined);
-          return (await redis.replica.raw.keys('early:*')).length > 0;
-        },
-        6,
-      );
-      await until(
-        'the old master to become a replica',
-        async () => (await redis.master.raw.info('replication')).includes('role:slave'),
-        15,
+      await until('a write to reach the new master', async () => {
+        await store.set('early:1', 1, 600).catch(() => undefined);
+        return (await redis.replica.raw.keys('early:*')).length > 0;
+      });
+      assert.isTrue(await isWritable(redis.master));
+      await setPublishPeriod(redis, 100);
+      await until('the old master to become a replica', async () =>
+        (await redis.master.raw.info('replication')).includes('role:slave'),
       );
       await write('after the first failover');
       assert.equal((await store.get('moved:1'))?.value, 'after the first failover');
@@ -96,22 +96,17 @@ describe('The store on Redis with Sentinel', () => {
     }).timeout(40_000);
 
     it('the store connects to the promoted master after the old one dies, and receives later messages', async () => {
-      await until(
-        'the new replica to be in sync',
-        async () => (await redis.master.raw.info('replication')).includes('master_link_status:up'),
-        15,
+      await until('the new replica to be in sync', async () =>
+        (await redis.master.raw.info('replication')).includes('master_link_status:up'),
       );
+      await forgetFailover(redis, NAME);
       await redis.replica.stop();
       await write('after the second failover');
       assert.equal((await store.get('kept:1'))?.value, 'kept');
-      await until(
-        'a message',
-        async () => {
-          await store.publish('news', 'after').catch(() => undefined);
-          return received.has('after');
-        },
-        15,
-      );
+      await until('a message', async () => {
+        await store.publish('news', 'after').catch(() => undefined);
+        return received.has('after');
+      });
     }).timeout(40_000);
   });
 

@@ -102,12 +102,33 @@ async function untilInSync({ raw }: RedisNode): Promise<void> {
   );
 }
 
+/** Sentinel makes a returned master a replica after four of these periods. */
+export async function setPublishPeriod(
+  { sentinel }: Pick<SentinelRedis, 'sentinel'>,
+  milliseconds: number,
+): Promise<void> {
+  await sentinel.raw.call('SENTINEL', 'DEBUG', 'PUBLISH-PERIOD', milliseconds);
+}
+
 export type SentinelRedis = {
   master: RedisNode;
   replica: RedisNode;
   sentinel: RedisNode;
   stop(): Promise<void>;
 };
+
+async function untilReplicaKnown({ raw }: RedisNode, name: string): Promise<void> {
+  await until('Sentinel to know the replica', async () => {
+    const replicas = await raw.call('SENTINEL', 'REPLICAS', name);
+    return Array.isArray(replicas) && replicas.length === 1;
+  });
+}
+
+/** Makes Sentinel forget its last failover. Otherwise it delays the next one. */
+export async function forgetFailover({ sentinel }: SentinelRedis, name: string): Promise<void> {
+  await sentinel.raw.call('SENTINEL', 'RESET', name);
+  await untilReplicaKnown(sentinel, name);
+}
 
 /** Starts a master called `name`, one replica, and one Sentinel with a quorum of one. Resolves when Sentinel knows both. */
 export async function startSentinel(name: string): Promise<SentinelRedis> {
@@ -131,15 +152,8 @@ export async function startSentinel(name: string): Promise<SentinelRedis> {
     await writeFile(file, sentinelConf(name, masterPort));
     const sentinel = await start(sentinelPort, [file, '--sentinel']);
     // With the default period of ten seconds, Sentinel often rejects the replica and retries much later.
-    await sentinel.raw.call('SENTINEL', 'DEBUG', 'INFO-PERIOD', 1000);
-    await until(
-      'Sentinel to know the replica',
-      async () => {
-        const replicas = await sentinel.raw.call('SENTINEL', 'REPLICAS', name);
-        return Array.isArray(replicas) && replicas.length === 1;
-      },
-      15,
-    );
+    await sentinel.raw.call('SENTINEL', 'DEBUG', 'INFO-PERIOD', 100, 'PING-PERIOD', 100);
+    await untilReplicaKnown(sentinel, name);
     return { master, replica, sentinel, stop };
   } catch (error) {
     await stop();
@@ -150,5 +164,5 @@ export async function startSentinel(name: string): Promise<SentinelRedis> {
 const sentinelConf = (name: string, port: number) => `
 sentinel monitor ${name} 127.0.0.1 ${port} 1
 sentinel down-after-milliseconds ${name} 500
-sentinel failover-timeout ${name} 2000
+sentinel failover-timeout ${name} 1000
 `;

@@ -4,6 +4,10 @@
 export const DEADLINES = {
   /** A response while the store does not answer: 1.2 s of the store's timeout, and the request itself. */
   storeOutage: 1500,
+  /** An error of the store while its database refuses connections. */
+  storeDown: 500,
+  /** A count while Redis does not answer: 0.2 s of its timeout. */
+  countOutage: 500,
   /** A response to an oversized or deeply nested request. */
   hostileRequest: 2000,
   /** A fetch of a metadata document that times out after 2.5 s. */
