@@ -4,6 +4,7 @@ import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { until } from '../support/until.ts';
+import { untilInSync } from './redis-topologies.ts';
 
 const WAIT_MS = 300;
 /** Longer than any test may take. */
@@ -26,9 +27,9 @@ describe('The store on Redis with a replica', () => {
     const address = { kind: 'redis', url: master.url } as const;
     store = await openStore(address, options);
     patient = await openStore(address, { ...options, timeouts: { replication: PATIENCE_MS } });
-    await until('the replica to be in sync', async () =>
-      (await raw.info('replication')).includes('master_link_status:up'),
-    );
+    const rawMaster = new Redis(master.url);
+    await untilInSync(rawMaster, raw);
+    rawMaster.disconnect();
   });
   after(async () => {
     await store?.close();

@@ -93,13 +93,15 @@ async function makeCluster(
     () => everyNode((info) => info.includes('cluster_state:ok')),
     15,
   );
-  await untilInSync(replica);
+  if (first) await untilInSync(first.raw, replica.raw);
 }
 
-async function untilInSync({ raw }: RedisNode): Promise<void> {
+/** Resolves when the replica acknowledges what its master writes. It loads the data of the master before it does. */
+export async function untilInSync(master: Redis, replica: Redis): Promise<void> {
   await until('the replica to be in sync', async () =>
-    (await raw.info('replication')).includes('master_link_status:up'),
+    (await replica.info('replication')).includes('master_link_status:up'),
   );
+  await until('the replica to acknowledge', async () => (await master.wait(1, 100)) === 1);
 }
 
 /** Sentinel makes a returned master a replica after four of these periods. */
@@ -147,7 +149,7 @@ export async function startSentinel(name: string): Promise<SentinelRedis> {
   try {
     const master = await start(masterPort, []);
     const replica = await start(replicaPort, ['--replicaof', `127.0.0.1 ${masterPort}`]);
-    await untilInSync(replica);
+    await untilInSync(master.raw, replica.raw);
     const file = join(dir, 'sentinel.conf');
     await writeFile(file, sentinelConf(name, masterPort));
     const sentinel = await start(sentinelPort, [file, '--sentinel']);
