@@ -10,8 +10,6 @@ import type { System } from '../support/system.ts';
 
 export type Process = { stop: () => Promise<void> };
 
-const STARTING_SECONDS = 15;
-
 function environmentOf(system: System, roles: string): Record<string, string> {
   const [auth = '', resource = '', developmentIdp = ''] = system.origins;
   return {
@@ -56,7 +54,7 @@ export async function startProcess(system: System, roles: string, url: string): 
     process.off('exit', killAtExit);
   };
   try {
-    await until(`${roles} at ${url} to be ready`, isReady, STARTING_SECONDS);
+    await until(`${roles} at ${url} to be ready`, isReady);
   } catch (error) {
     await stop();
     throw error;
