@@ -35,8 +35,10 @@ function conformanceRow(revision: string, system: () => System): Row {
           traffic = watchTraffic(system().origins);
           const { link } = await createConnector(system());
           const more = ['--spec-version', revision, '--resource', link];
-          ({ output } = await runAuthorizationSuite(system(), link, more));
+          const result = await runAuthorizationSuite(system(), link, more);
           traffic.stop();
+          ({ output } = result);
+          expect(result.code).to.equal(0);
           expect(output).to.match(/✓ authorization-server-metadata-endpoint: \d+ passed, 0 failed/);
         },
       },
