@@ -39,11 +39,17 @@ Exit codes: 0 success, 1 refused or failed, 2 wrong usage.`;
 type Output = NodeJS.WritableStream & { isTTY?: boolean; columns?: number };
 
 /** `environment` is that of the process by default. */
-export type Surroundings = { stdout: Output; stderr: Output; environment?: Environment };
+export type Surroundings = {
+  stdout: Output;
+  stderr: Output;
+  environment?: Environment;
+  /** For doctor, in milliseconds. Tests raise it, because their machine may be busy. */
+  maxRedisLatency?: number;
+};
 
 /** Runs the command in `words` and returns the exit code. */
 export async function runCommandLine(words: string[], surroundings: Surroundings): Promise<number> {
-  const { stdout, stderr, environment } = surroundings;
+  const { stdout, stderr, environment, maxRedisLatency } = surroundings;
   const console = new Console(stdout, stderr);
   let exitCode = 0;
   const program = new Command('gatehouse')
@@ -63,6 +69,7 @@ export async function runCommandLine(words: string[], surroundings: Surroundings
   const isJson = () => program.opts<{ json?: boolean }>().json === true;
   addCommands(program, {
     environment,
+    ...(maxRedisLatency === undefined ? {} : { maxRedisLatency }),
     openClient: () => managementClient(findManagementAccess(environment)),
     write: (text) => console.log(text),
     print: (result, text) => console.log(isJson() ? jsonText(result) : text(result)),

@@ -78,6 +78,7 @@ function parseTimeout(text: string): number {
 async function createDoctorReport(options: Options, terminal: Terminal): Promise<Report> {
   const settings = options.authUrl === undefined ? readSettings(terminal) : undefined;
   if (settings instanceof SettingsError) return createReport({}, settingsFindings(settings));
+  const { openClient, maxRedisLatency } = terminal;
   const authUrl = options.authUrl ?? settings?.authUrl ?? '';
   const resourceUrl = options.resourceUrl ?? settings?.resourceUrl ?? authUrl;
   // Imported here, because these modules load the whole server, which would delay every other command.
@@ -86,8 +87,9 @@ async function createDoctorReport(options: Options, terminal: Terminal): Promise
   const deployment = openDeployment({
     authUrl,
     resourceUrl,
-    ...(settings ? { settings, openClient: terminal.openClient } : {}),
+    ...(settings ? { settings, openClient } : {}),
     ...(options.link === undefined ? {} : { link: options.link }),
+    ...(maxRedisLatency === undefined ? {} : { maxRedisLatency }),
     signal: AbortSignal.timeout((options.timeout ?? DEFAULT_TIMEOUT_SECONDS) * 1000),
   });
   try {

@@ -21,7 +21,7 @@ describe('gatehouse doctor', () => {
 
   it('the command reports that every check of a good deployment passed, changes no file and exits with 0', async () => {
     const before = readdirSync(good.environment.GATEHOUSE_DATA_DIR);
-    const { code, stdout, stderr } = await gatehouseProgram(['doctor'], good.environment);
+    const { code, stdout, stderr } = await doctor();
     expect(stderr).to.equal('');
     expect(stdout).to.match(/^(\d+) of \1 checks passed\.\n$/);
     expect(code).to.equal(0);
@@ -62,9 +62,10 @@ describe('gatehouse doctor', () => {
   });
 
   it('--auth-url and --resource-url check two addresses from outside, without settings', async () => {
-    const { code, stdout } = await gatehouse(
+    const { NODE_EXTRA_CA_CERTS } = good.environment;
+    const { code, stdout } = await gatehouseProgram(
       ['doctor', '--auth-url', good.authUrl, '--resource-url', good.resourceUrl],
-      {},
+      { NODE_EXTRA_CA_CERTS },
     );
     expect(stdout).to.include('No connect link was checked: give one with --link');
     expect(code).to.equal(0);

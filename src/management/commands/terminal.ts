@@ -5,6 +5,8 @@ import type { ManagementClient } from '../api/client.ts';
 export type Terminal = {
   /** That of the process if absent. */
   environment?: Environment;
+  /** Milliseconds, for doctor. */
+  maxRedisLatency?: number;
   /** Throws SettingsError if the address or the key of the management API is not known. */
   openClient: () => ManagementClient;
   /** Prints the result as JSON with --json, otherwise `text(result)`. */
