@@ -114,5 +114,5 @@ describe('The output with DEBUG=*', () => {
       await place.release();
       await redis.stop();
     }
-  });
+  }).timeout(120_000);
 });
