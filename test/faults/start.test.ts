@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { STORE_TIMEOUTS } from '../../src/store/timeout.ts';
 import { startPersistentRedis } from '../support/faults/persistent-redis.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { nodeArguments } from '../support/node-arguments.ts';
@@ -69,6 +70,10 @@ describe('A starting process', () => {
     });
     const deployment = await createDeployment({ storeAddress: redis.url });
     closers.push(deployment.release);
+    // Redis may load for longer than usual on a busy machine.
+    const { open } = STORE_TIMEOUTS;
+    STORE_TIMEOUTS.open = 40_000;
+    closers.push(() => (STORE_TIMEOUTS.open = open));
     const started = startDeployment(deployment);
     expect(await Promise.race([loaded.then(() => 'Redis'), started])).to.equal('Redis');
     const system = await started;
