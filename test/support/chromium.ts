@@ -10,13 +10,7 @@ export const HOSTED_APP = 'app.example.com';
 export function launchChromium(more: readonly string[] = []): Promise<Browser> {
   return chromium.launch({
     executablePath: requireProgram(CHROMIUM),
-    args: [
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-dev-shm-usage',
-      '--disable-crashpad-for-testing',
-      ...more,
-    ],
+    args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', ...more],
   });
 }
 
