@@ -80,7 +80,7 @@ export async function runCommandLine(words: string[], surroundings: Surroundings
     now: () => Math.floor(Date.now() / 1000),
   });
   try {
-    await program.parseAsync(idsLast(words), { from: 'user' });
+    await program.parseAsync(escapeIds(words, optionsWithValue(program)), { from: 'user' });
     return exitCode;
   } catch (error) {
     return reportError(error, (code, description) =>
@@ -109,11 +109,26 @@ function widthOf({ isTTY, columns = DEFAULT_WIDTH }: Output): number {
   return isTTY ? columns : DEFAULT_WIDTH;
 }
 
-/** Moves ids that start with a dash behind `--`, so that they are not parsed as options. Options are shorter. */
-function idsLast(words: string[]): string[] {
-  const ids = words.filter((word) => /^-[\w-]{26,}$/.test(word));
-  if (ids.length === 0) return words;
-  return [...words.filter((word) => !ids.includes(word)), '--', ...ids];
+/** The names of the options of all commands that need a value, for example `--account`. */
+function optionsWithValue(command: Command): string[] {
+  const own = command.options.filter(({ required }) => required).map(({ long }) => long ?? '');
+  return [...own, ...command.commands.flatMap(optionsWithValue)];
+}
+
+/**
+ * Ids may start with a dash. Joins such an id with the option before it (`--account=-9V…`) or moves it behind `--`, so that it is not parsed as
+ * an option. Options are shorter.
+ */
+function escapeIds(words: string[], withValue: readonly string[]): string[] {
+  const escaped: string[] = [];
+  const ids: string[] = [];
+  for (const word of words) {
+    const last = escaped.at(-1) ?? '';
+    if (!/^-[\w-]{26,}$/.test(word)) escaped.push(word);
+    else if (withValue.includes(last)) escaped.splice(-1, 1, `${last}=${word}`);
+    else ids.push(word);
+  }
+  return ids.length === 0 ? escaped : [...escaped, '--', ...ids];
 }
 
 type Report = (error: string, description: string) => void;

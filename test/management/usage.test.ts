@@ -1,5 +1,26 @@
 import { expect } from 'chai';
-import { CREATE, gatehouse, MINT } from './command-line.ts';
+import { CREATE, gatehouse, MINT, useCommandLine } from './command-line.ts';
+
+describe('ids that start with a dash', () => {
+  const { run, json } = useCommandLine();
+  const ID = '-9VnHC-VLEEfnYqNeYStagI_caA';
+
+  it('an id after an option is the value of the option', async () => {
+    expect(await json('grant', 'list', '--account', ID)).to.deep.equal({ items: [] });
+  });
+
+  it('an id after the command or an option without value is an argument', async () => {
+    for (const words of [
+      ['grant', 'show', ID],
+      ['grant', 'show', '--json', ID],
+      ['--json', 'grant', 'show', ID],
+    ]) {
+      const { code, stderr } = await run(...words);
+      expect(code).to.equal(1);
+      expect(stderr).to.match(/not_found|there is no grant/);
+    }
+  });
+});
 
 describe('the usage of the command line', () => {
   for (const args of [
