@@ -1,38 +1,24 @@
 // The reference: oidc-provider alone. Arguments: the port and optionally a Redis URL instead of memory.
-import { once } from 'node:events';
-import type { Server } from 'node:http';
-import { Redis } from 'ioredis';
 import { exportJWK, generateKeyPair } from 'jose';
 import { type Configuration, type KoaContextWithOIDC, Provider } from 'oidc-provider';
 import { redisAdapter } from './redis-adapter.ts';
 
 const LEVELS = ['analytics', 'operations', 'admin', 'full'];
 
-export async function serveBareEngine(port: number, redisUrl?: string): Promise<Server> {
-  const { privateKey } = await generateKeyPair('ES256', { extractable: true });
-  const signingKey = { ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig', kid: 'bench' };
-  const jwks = { keys: [signingKey] } as Configuration['jwks'];
-  const redis = redisUrl === undefined ? undefined : new Redis(redisUrl);
-  const provider: Provider = new Provider(
-    `http://localhost:${port}`,
-    configuration(() => provider, jwks, redis),
-  );
-  provider.use((ctx: KoaContextWithOIDC, next) => approveEverything(provider, ctx, next));
-  const server = provider.listen(port, 'localhost');
-  server.once('close', () => redis?.disconnect());
-  await once(server, 'listening');
-  return server;
-}
+const [, , port, redisUrl] = process.argv;
+if (!port) throw new Error('needs a port');
+const { privateKey } = await generateKeyPair('ES256', { extractable: true });
+const signingKey = { ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig', kid: 'bench' };
+const provider = new Provider(`http://localhost:${port}`, configuration());
+provider.use(approveEverything);
+provider.listen(Number(port), 'localhost');
+process.once('SIGTERM', () => process.exit());
 
 /** The same settings as Gatehouse: public clients, JWT access tokens for one resource, rotating refresh tokens. */
-function configuration(
-  provider: () => Provider,
-  jwks: Configuration['jwks'],
-  redis: Redis | undefined,
-): Configuration {
+function configuration(): Configuration {
   return {
-    ...(redis === undefined ? {} : { adapter: redisAdapter(redis) }),
-    jwks,
+    ...(redisUrl === undefined ? {} : { adapter: redisAdapter(redisUrl) }),
+    jwks: { keys: [signingKey] } as Configuration['jwks'],
     cookies: { keys: ['a key for the cookies of the benchmark'] },
     scopes: [...LEVELS, 'offline_access'],
     responseTypes: ['code'],
@@ -61,7 +47,7 @@ function configuration(
     // Every sign-in creates its own grant, as in Gatehouse: the adapter gets slower with every token of a grant.
     loadExistingGrant: (ctx) => {
       const grantId = ctx.oidc.result?.consent?.grantId;
-      return grantId === undefined ? undefined : provider().Grant.find(grantId);
+      return grantId === undefined ? undefined : provider.Grant.find(grantId);
     },
     findAccount: (_ctx, accountId) => ({ accountId, claims: () => ({ sub: accountId }) }),
     expiresWithSession: () => false,
@@ -80,7 +66,6 @@ function configuration(
 
 /** Signs Ada in and approves the request without pages. */
 async function approveEverything(
-  provider: Provider,
   ctx: KoaContextWithOIDC,
   next: () => Promise<void>,
 ): Promise<void> {
@@ -96,10 +81,4 @@ async function approveEverything(
   grant.addResourceScope(String(params.resource), String(params.scope));
   const consent = { grantId: await grant.save() };
   return provider.interactionFinished(ctx.req, ctx.res, { consent });
-}
-
-if (process.argv[1] === import.meta.filename) {
-  const [, , port, redisUrl] = process.argv;
-  await serveBareEngine(Number(port), redisUrl);
-  process.once('SIGTERM', () => process.exit());
 }

@@ -30,7 +30,6 @@ import { measureStoreCost } from './store-cost.ts';
 import { KINDS, NAMES, type Place, startGatehouse, startSubject, STORES } from './subjects.ts';
 
 const WARM_UP_CONCURRENCY = 16;
-const QUICK_CONCURRENCY = 2;
 
 async function main(options: Options): Promise<void> {
   const root = await mkdtemp(join(tmpdir(), 'gatehouse-bench-'));
@@ -49,11 +48,11 @@ async function main(options: Options): Promise<void> {
   process.exitCode = 1;
 }
 
-async function startCold(place: Place, { starts, quick }: Options): Promise<Result['starts']> {
+async function startCold(place: Place, { starts }: Options): Promise<Result['starts']> {
   const measured: Result['starts'] = [];
   for (let count = 0; count < starts; count += 1)
-    for (const kind of quick ? STORES.slice(0, 1) : STORES) {
-      const { start, stop } = await startGatehouse(kind, { ...place, quick: false });
+    for (const kind of STORES) {
+      const { start, stop } = await startGatehouse(kind, place);
       await stop();
       measured.push({ kind, start });
     }
@@ -88,11 +87,10 @@ async function measureRunning(place: Place, options: Options) {
   return { measurements, memory, failures };
 }
 
-async function warmUp(client: BenchClient, { refreshes, quick }: Options): Promise<string[]> {
-  const concurrency = quick ? QUICK_CONCURRENCY : WARM_UP_CONCURRENCY;
-  const families = await openFamilies(client, concurrency);
+async function warmUp(client: BenchClient, { refreshes }: Options): Promise<string[]> {
+  const families = await openFamilies(client, WARM_UP_CONCURRENCY);
   const mayStart = (started: number) => started < refreshes;
-  return (await refreshWhile(client, families, concurrency, mayStart)).failures;
+  return (await refreshWhile(client, families, WARM_UP_CONCURRENCY, mayStart)).failures;
 }
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));

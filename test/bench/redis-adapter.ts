@@ -1,5 +1,5 @@
 // The common Redis adapter of oidc-provider: a key for each model, with lists and pointers written together (MULTI).
-import type { Redis } from 'ioredis';
+import { Redis } from 'ioredis';
 import type { Adapter, AdapterPayload } from 'oidc-provider';
 
 /** Consumable models: a hash with the time of consumption beside the payload. */
@@ -11,7 +11,8 @@ const grantKey = (id: string) => `oidc:grant:${id}`;
 const userCodeKey = (code: string) => `oidc:userCode:${code}`;
 const uidKey = (uid: string) => `oidc:uid:${uid}`;
 
-export function redisAdapter(redis: Redis): (model: string) => Adapter {
+export function redisAdapter(url: string): (model: string) => Adapter {
+  const redis = new Redis(url);
   return (model) => adapterOf(redis, model);
 }
 

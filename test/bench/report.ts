@@ -53,7 +53,7 @@ export function describeRates({ measurements }: Result, { concurrencies }: Optio
 }
 
 export function describeStarts({ starts }: Result): string {
-  const rows = startedStores(starts).map((kind) => {
+  const rows = STORES.map((kind) => {
     const own = starts.filter((each) => each.kind === kind).map(({ start }) => start);
     const serving = own.map((start) => start.serving);
     const alive = median(own.map((start) => start.alive));
@@ -61,11 +61,6 @@ export function describeStarts({ starts }: Result): string {
   });
   const head = ['subject', 'to /livez', 'to metadata', 'slowest'];
   return `Seconds from spawn to the first 200 (medians)\n${textTable(head, rows)}`;
-}
-
-/** A quick run starts one. */
-function startedStores(starts: Result['starts']): StoreKind[] {
-  return STORES.filter((store) => starts.some(({ kind }) => kind === store));
 }
 
 export function describeMemory({ memory }: Result, { refreshes }: Options): string {
@@ -90,7 +85,7 @@ export function describeTargets(
     const what = `Redis at least ${MIN_RATIO} of the bare engine, concurrency ${concurrency}`;
     return targetLine(ratio >= MIN_RATIO, what, inHundredths(ratio));
   });
-  const served = startedStores(starts).map((kind) => {
+  const served = STORES.map((kind) => {
     const own = starts.filter((each) => each.kind === kind);
     const seconds = median(own.map(({ start }) => start.serving));
     const what = `${NAMES[kind]} serves within ${MAX_START_SECONDS} s`;

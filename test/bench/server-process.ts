@@ -57,20 +57,6 @@ export function startProcess(
   };
 }
 
-/** A server that runs in this process, for quick runs. */
-export function inThisProcess(close: () => unknown, output = ''): ServerProcess {
-  let isRunning = true;
-  return {
-    pid: process.pid,
-    output: () => output,
-    isRunning: () => isRunning,
-    async stop() {
-      isRunning = false;
-      await close();
-    },
-  };
-}
-
 type ProcessOptions = {
   args?: string[];
   environment?: Record<string, string>;

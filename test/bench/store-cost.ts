@@ -14,11 +14,11 @@ import { median, timeOf } from './timing.ts';
 const MAX_ROUND_TRIPS = 2;
 const MIN_ENCRYPTED_RATIO = 0.9;
 const MIN_LATENCY_RATIO = 2;
+const CONCURRENCY = 16;
 /** So large that the time of a request reveals the number of round trips. */
 const LATENCY_MS = 50;
 
 type Effort = {
-  concurrency: number;
   rounds: number;
   turnSeconds: number;
   /** Warm-up refreshes of each subject, until Node has optimized the code. */
@@ -29,21 +29,13 @@ type Effort = {
 };
 
 const FULL: Effort = {
-  concurrency: 16,
   rounds: 24,
   turnSeconds: 0.25,
   warmUp: 10_000,
   samples: 15,
   cacheExpiredMs: 11_000,
 };
-const QUICK: Effort = {
-  concurrency: 2,
-  rounds: 1,
-  turnSeconds: 0.01,
-  warmUp: 2,
-  samples: 1,
-  cacheExpiredMs: 0,
-};
+const QUICK: Effort = { rounds: 1, turnSeconds: 0.1, warmUp: 16, samples: 1, cacheExpiredMs: 0 };
 
 /** Returns the lines of the report. Throws if a refresh fails. */
 export async function measureStoreCost(place: Place): Promise<string> {
@@ -142,20 +134,18 @@ async function encryptionLine(place: Place, effort: Effort): Promise<string> {
   );
 }
 
-const WITH_LATENCY = [
-  { script: 'test/bench/gatehouse-with-latency.ts' },
-  { script: 'test/bench/bare-engine-with-latency.ts' },
-];
-
 async function latencyLine(place: Place, effort: Effort): Promise<string> {
   return withRedis((redis) =>
     withRedis(async (other) => {
       const late = await measureLatency(redis.url);
-      if (place.quick) await import('./redis-latency.ts');
-      const [program, bareProgram] = place.quick ? [{}, {}] : WITH_LATENCY;
       const rates = await compareRefreshes(
-        await startGatehouseOn(redis.url, place, program),
-        await startBareEngine(place, { redisUrl: other.url, ...bareProgram }),
+        await startGatehouseOn(redis.url, place, {
+          script: 'test/bench/gatehouse-with-latency.ts',
+        }),
+        await startBareEngine(place, {
+          redisUrl: other.url,
+          script: 'test/bench/bare-engine-with-latency.ts',
+        }),
         effort,
       );
       const what = `refreshes per second with ${late.toFixed(1)} ms of Redis latency, compared with the engine and the usual Redis adapter`;
@@ -179,12 +169,12 @@ async function compareRefreshes(ours: Subject, bare: Subject, effort: Effort) {
 
 async function refresher(
   subject: Subject,
-  { concurrency, warmUp, turnSeconds }: Effort,
+  { warmUp, turnSeconds }: Effort,
 ): Promise<() => Promise<number>> {
   const client: BenchClient = await openClient(subject);
-  const families = await openFamilies(client, concurrency);
+  const families = await openFamilies(client, CONCURRENCY);
   const perSecond = async (mayStart: (started: number) => boolean) => {
-    const load = await refreshWhile(client, families, concurrency, mayStart);
+    const load = await refreshWhile(client, families, CONCURRENCY, mayStart);
     if (load.failures[0] !== undefined) throw new Error(load.failures[0]);
     return load.refreshes / load.seconds;
   };

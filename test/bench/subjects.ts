@@ -1,17 +1,9 @@
 // The subjects: Gatehouse on SQLite, Gatehouse on Redis, and the bare engine, each started fresh.
 import { mkdtemp, readFile } from 'node:fs/promises';
-import type { Server } from 'node:http';
 import { join } from 'node:path';
-import { connectLink } from '../../src/connectors/connect-link.ts';
-import { firstConnector } from '../../src/connectors/first-connector.ts';
-import { startGatehouse as serveGatehouse } from '../../src/server.ts';
-import { loadSettings } from '../../src/settings/load.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { startRedis } from '../support/redis-server.ts';
-import { serveBareEngine } from './bare-engine.ts';
-import { serveUnprotected } from './unprotected-server.ts';
 import {
-  inThisProcess,
   MAIN,
   type ServerProcess,
   startProcess,
@@ -44,7 +36,7 @@ export type Subject = {
 /** Seconds from spawn to the first 200 of /livez, and of both metadata documents. */
 export type Start = { alive: number; serving: number };
 
-/** `root` is a folder for all files of the run. `quick` measures as little as possible, with the usual servers in this process. */
+/** `root` is a folder for all files of the run. `quick` measures as little as possible. */
 export type Place = { root: string; logLevel: string; quick?: boolean };
 
 export const METADATA_PATH = '/.well-known/oauth-authorization-server';
@@ -56,17 +48,15 @@ export function startSubject(kind: Kind, place: Place): Promise<Subject> {
 
 /** With its in-memory adapter by default. */
 export async function startBareEngine(
-  { root, quick }: Place,
+  { root }: Place,
   { redisUrl, script = 'test/bench/bare-engine.ts' }: { redisUrl?: string; script?: string } = {},
 ): Promise<Subject> {
   return onFreePorts(async () => {
-    const [port = 0] = await freePorts(1);
+    const [port] = await freePorts(1);
     const directory = await mkdtemp(join(root, 'bare-'));
     const args = [String(port), ...(redisUrl === undefined ? [] : [redisUrl])];
+    const server = startProcess(script, { args, directory });
     const issuer = `http://localhost:${port}`;
-    const server = quick
-      ? serverHere(await serveBareEngine(port, redisUrl))
-      : startProcess(script, { args, directory });
     await untilAnswered(server, issuer + METADATA_PATH);
     const origins = [issuer];
     return { kind: 'bare', server, issuer, origins, resource: `${issuer}/mcp`, stop: server.stop };
@@ -117,8 +107,8 @@ export function startGatehouseOn(
 async function startOn(
   kind: StoreKind,
   redisUrl: string | undefined,
-  { root, logLevel, quick }: Place,
-  { script, args = [], config = 'config/development.yaml' }: Program = {},
+  { root, logLevel }: Place,
+  { script = MAIN, args = [], config = 'config/development.yaml' }: Program = {},
 ): Promise<StartedGatehouse> {
   const directory = await mkdtemp(join(root, `${kind}-`));
   const [auth, resource, management, idp] = await freePorts(4);
@@ -127,20 +117,20 @@ async function startOn(
   const managementUrl = `http://127.0.0.1:${management}`;
   const idpUrl = `http://localhost:${idp}`;
   const spawned = performance.now();
-  const environment = {
-    GATEHOUSE_CONFIG: config,
-    GATEHOUSE_AUTH_URL: issuer,
-    GATEHOUSE_RESOURCE_URL: resourceUrl,
-    GATEHOUSE_MANAGEMENT_URL: managementUrl,
-    GATEHOUSE_DEVELOPMENT_IDP_URL: idpUrl,
-    GATEHOUSE_STORE: redisUrl ?? 'sqlite:gatehouse.sqlite',
-    GATEHOUSE_DATA_DIR: directory,
-    GATEHOUSE_LOG_LEVEL: logLevel,
-  };
-  const server =
-    quick && script === undefined
-      ? await serveHere(environment)
-      : startProcess(script ?? MAIN, { args, directory, environment });
+  const server = startProcess(script, {
+    args,
+    directory,
+    environment: {
+      GATEHOUSE_CONFIG: config,
+      GATEHOUSE_AUTH_URL: issuer,
+      GATEHOUSE_RESOURCE_URL: resourceUrl,
+      GATEHOUSE_MANAGEMENT_URL: managementUrl,
+      GATEHOUSE_DEVELOPMENT_IDP_URL: idpUrl,
+      GATEHOUSE_STORE: redisUrl ?? 'sqlite:gatehouse.sqlite',
+      GATEHOUSE_DATA_DIR: directory,
+      GATEHOUSE_LOG_LEVEL: logLevel,
+    },
+  });
   const sinceSpawn = () => (performance.now() - spawned) / 1000;
   await untilAnswered(server, `${issuer}/livez`);
   const alive = sinceSpawn();
@@ -152,55 +142,6 @@ async function startOn(
   const address = { issuer, origins, resource: link, management: managementUrl };
   const managementKey = (await readFile(join(directory, 'management.key'), 'utf8')).trim();
   return { kind, server, ...address, managementKey, directory, start, stop: server.stop };
-}
-
-/** Starts the MCP server without authorization in the process of Gatehouse, which `start` starts. */
-export async function withUnprotectedServer(
-  port: number,
-  { quick, logLevel }: Place,
-  start: (program?: Program) => Promise<StartedGatehouse>,
-): Promise<StartedGatehouse> {
-  if (quick) {
-    const unprotected = serverHere(await serveUnprotected(port, logLevel));
-    const gatehouse = await start();
-    const stop = async () => {
-      await unprotected.stop();
-      await gatehouse.stop();
-    };
-    return { ...gatehouse, stop };
-  }
-  const script = 'test/bench/gatehouse-and-unprotected-server.ts';
-  const gatehouse = await start({ script, args: [String(port), logLevel] });
-  await untilAnswered(gatehouse.server, `http://localhost:${port}/livez`);
-  return gatehouse;
-}
-
-/** Starts the MCP server without authorization in a process of its own. */
-export async function startUnprotectedServer({ root, logLevel, quick }: Place) {
-  const [port = 0] = await freePorts(1);
-  const directory = await mkdtemp(join(root, 'open-'));
-  const args = [String(port), logLevel];
-  const server = quick
-    ? serverHere(await serveUnprotected(port, logLevel))
-    : startProcess('test/bench/unprotected-server.ts', { args, directory });
-  const url = `http://localhost:${port}`;
-  await untilAnswered(server, `${url}/livez`);
-  return { url: `${url}/mcp`, stop: server.stop };
-}
-
-function serverHere(server: Server): ServerProcess {
-  return inThisProcess(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-}
-
-/** Prints the connect link, as the program does. */
-async function serveHere(environment: Record<string, string>): Promise<ServerProcess> {
-  const { urls, store, stop } = await serveGatehouse(loadSettings(environment));
-  const connector = await firstConnector(store, Date.now() / 1000);
-  const link = connector && urls.resource && connectLink(urls.resource, connector.id);
-  return inThisProcess(() => stop(0), link);
 }
 
 /** Retries, because another program may take a free port before the subject does. */

@@ -1,24 +1,21 @@
 // Tool calls per second compared with the same MCP server without authorization, and verified tokens per second compared with jose.
+import { mkdtemp } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { createLocalJWKSet, exportJWK, generateKeyPair, jwtVerify, SignJWT } from 'jose';
 import { tokenVerifier } from '../../src/resource-server/authenticate.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { openClient } from './client.ts';
-import {
-  type Place,
-  startGatehouse,
-  type StartedGatehouse,
-  startUnprotectedServer,
-  withUnprotectedServer,
-} from './subjects.ts';
+import { startProcess, untilAnswered } from './server-process.ts';
+import { type Place, startGatehouse, type StartedGatehouse } from './subjects.ts';
 import { type Rates, ratioLine, alternate } from './alternate.ts';
 import { timeOf } from './timing.ts';
 
 const MIN_CALLS_RATIO = 0.9;
 const MIN_NEW_TOKENS_RATIO = 0.8;
 const FULL = { rounds: 24, turnMs: 250, newTokens: 100 };
-const QUICK = { rounds: 1, turnMs: 5, newTokens: 2 };
+const QUICK = { rounds: 1, turnMs: 50, newTokens: 5 };
 type Effort = typeof FULL;
 
 const CONCURRENCY = 16;
@@ -33,6 +30,9 @@ export const TOOL_CALL = {
   params: { name: 'member_visits', arguments: { memberId: 'M0600' } },
 };
 const CALL = JSON.stringify(TOOL_CALL);
+
+const UNPROTECTED_SERVER = 'test/bench/unprotected-server.ts';
+const BOTH = 'test/bench/gatehouse-and-unprotected-server.ts';
 
 /** Returns the lines of the report. Throws if a call fails. */
 export async function measureCalls(place: Place): Promise<string> {
@@ -59,10 +59,9 @@ async function ratesOfCalls(
   place: Place,
   effort: Effort,
 ): Promise<{ together: Rates; apart: Rates }> {
-  const [port = 0] = await freePorts(1);
-  const gatehouse = await withUnprotectedServer(port, place, (program) =>
-    startGatehouse('sqlite', place, program),
-  );
+  const [port] = await freePorts(1);
+  const args = [String(port), place.logLevel];
+  const gatehouse = await startGatehouse('sqlite', place, { script: BOTH, args });
   const alone = await startUnprotectedServer(place);
   try {
     const ours = await targetWithToken(gatehouse);
@@ -84,6 +83,16 @@ async function ratesOfCalls(
 async function targetWithToken(gatehouse: StartedGatehouse): Promise<Target> {
   const { accessToken: token } = await (await openClient(gatehouse)).openFamily();
   return { url: gatehouse.resource, agent: new Agent({ keepAlive: true }), token };
+}
+
+async function startUnprotectedServer({ root, logLevel }: Place) {
+  const [port] = await freePorts(1);
+  const directory = await mkdtemp(join(root, 'open-'));
+  const args = [String(port), logLevel];
+  const { stop, ...server } = startProcess(UNPROTECTED_SERVER, { args, directory });
+  const url = `http://localhost:${port}`;
+  await untilAnswered({ stop, ...server }, `${url}/livez`);
+  return { url: `${url}/mcp`, stop };
 }
 
 async function callsPerSecond(target: Target, { turnMs }: Effort): Promise<number> {

@@ -1,6 +1,4 @@
 // The MCP server without authorization, the reference for authorized calls. Arguments: port and log level.
-import { once } from 'node:events';
-import type { Server } from 'node:http';
 import { Router } from '@koa/router';
 import { createHost } from '../../src/http/host.ts';
 import { createLogger } from '../../src/observability/logger.ts';
@@ -10,6 +8,9 @@ import type { Caller } from '../../src/resource-server/authenticate.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';
 import { openSample } from '../../src/resource-server/sample/mcp-server.ts';
 
+const [, , port, logLevel = 'warn'] = process.argv;
+if (!port) throw new Error('needs a port');
+const logger = createLogger(logLevel);
 const anybody: Caller = {
   accountId: 'anybody',
   clientId: 'any',
@@ -18,31 +19,21 @@ const anybody: Caller = {
   ceiling: 'operations',
   minted: false,
 };
-export async function serveUnprotected(port: number, logLevel: string): Promise<Server> {
-  const logger = createLogger(logLevel);
-  const sample = openSample({ productName: 'Open', version: '1', audit: async () => {}, logger });
-  const app = createHost({
-    name: 'open-server',
-    url: `http://localhost:${port}`,
-    proxies: 0,
-    logger,
-    metrics: createMetrics([]),
-    isReady: async () => {},
-    respondToError: respondWithJsonRpcError,
-  });
-  const router = new Router({ sensitive: true, strict: true });
-  const origins = requireAllowedOrigin({ allowed: new Set(), allowLoopback: true });
-  router.all('/mcp', origins, async (ctx) => {
-    const body = await readBody(ctx, { limit: 1024 * 1024, keepBigIntegers: false });
-    await sample.handle(ctx, { caller: anybody, body, revalidate: async () => {} });
-  });
-  app.use(router.routes());
-  const server = app.listen(port, 'localhost');
-  await once(server, 'listening');
-  return server;
-}
-
-if (process.argv[1] === import.meta.filename) {
-  const [, , port, logLevel = 'warn'] = process.argv;
-  await serveUnprotected(Number(port), logLevel);
-}
+const sample = openSample({ productName: 'Open', version: '1', audit: async () => {}, logger });
+const app = createHost({
+  name: 'open-server',
+  url: `http://localhost:${port}`,
+  proxies: 0,
+  logger,
+  metrics: createMetrics([]),
+  isReady: async () => {},
+  respondToError: respondWithJsonRpcError,
+});
+const router = new Router({ sensitive: true, strict: true });
+const origins = requireAllowedOrigin({ allowed: new Set(), allowLoopback: true });
+router.all('/mcp', origins, async (ctx) => {
+  const body = await readBody(ctx, { limit: 1024 * 1024, keepBigIntegers: false });
+  await sample.handle(ctx, { caller: anybody, body, revalidate: async () => {} });
+});
+app.use(router.routes());
+app.listen(Number(port), 'localhost');

@@ -20,7 +20,7 @@ import type { Session } from './session.ts';
 async function compare(options: Options): Promise<void> {
   const root = await mkdtemp(join(tmpdir(), 'gatehouse-peers-'));
   process.once('exit', () => rmSync(root, { recursive: true, force: true }));
-  const place = { root, logLevel: 'warn', quick: options.quick };
+  const place = { root, logLevel: 'warn' };
   const run = describeRun(options, await pinnedVersions());
   const { started, notStarted } = await startAll(options, place, report);
   if (notStarted.has(REFERENCE.name))

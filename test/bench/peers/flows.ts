@@ -19,6 +19,8 @@ import {
 } from './session.ts';
 
 const CONCURRENCY = 16;
+const PEOPLE = 8;
+const WARM_UP_SECONDS = 0.5;
 const SLICES = 4;
 
 /** The state of one implementation during the measurement: signed-in people, and codes and tokens of clients. */
@@ -28,8 +30,8 @@ export type Runner = {
   connections: Connection[];
 };
 
-export function newRunner(session: Session, { people: count }: Options): Runner {
-  const people = Array.from({ length: count }, () => newBrowser(session));
+export function newRunner(session: Session): Runner {
+  const people = Array.from({ length: PEOPLE }, () => newBrowser(session));
   return { session, people, connections: [] };
 }
 
@@ -37,7 +39,7 @@ export function newRunner(session: Session, { people: count }: Options): Runner 
 export async function warmUp(runner: Runner, options: Options): Promise<void> {
   for (const browser of runner.people) await authorize(runner.session, { browser });
   await measureConnections(runner, options, () => undefined);
-  await refreshFor(options.warmUpSeconds, CONCURRENCY, runner);
+  await refreshFor(WARM_UP_SECONDS, CONCURRENCY, runner);
   await measureCalls(runner, options, () => undefined);
 }
 
@@ -61,7 +63,7 @@ export async function measureConnections(
     codes.push(await obtainCode(session, { client, browser }));
     free.push(browser);
   };
-  add(FLOWS.authorize, await loadOf(clients, people.length, obtain));
+  add(FLOWS.authorize, await loadOf(clients, PEOPLE, obtain));
   const exchange = async (code: Code) =>
     connections.push(connectionFrom(code, await redeem(session, code)));
   add(FLOWS.exchange, await loadOf(codes, CONCURRENCY, exchange));
@@ -69,7 +71,7 @@ export async function measureConnections(
 
 export const FLOWS = {
   register: `registrations, ${CONCURRENCY} at a time`,
-  authorize: 'authorizations from request through consent to code, 8 people signed in',
+  authorize: `authorizations from request through consent to code, ${PEOPLE} people signed in`,
   exchange: `code exchanges, ${CONCURRENCY} at a time`,
   refresh: (concurrency: number) => `refreshes, ${concurrency} at a time`,
   call: `MCP calls with a token, ${CONCURRENCY} at a time`,

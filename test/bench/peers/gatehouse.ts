@@ -2,6 +2,7 @@
 import { managementClient } from '../../../src/management/api/client.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { startRedis } from '../../support/redis-server.ts';
+import { untilAnswered } from '../server-process.ts';
 import {
   METADATA_PATH,
   type Place,
@@ -9,7 +10,6 @@ import {
   startGatehouse,
   type StartedGatehouse,
   startGatehouseOn,
-  withUnprotectedServer,
 } from '../subjects.ts';
 import type { Implementation, Running } from './implementation.ts';
 import { agreeInForms } from './forms.ts';
@@ -20,7 +20,7 @@ export const gatehouseOnRedis: Implementation = {
   isGatehouse: true,
   async start(place) {
     const redis = await startRedis();
-    const running = await startBoth(place, (program) =>
+    const running = await startWithUnprotectedServer(place, (program) =>
       startGatehouseOn(redis.url, place, program),
     );
     const stop = async () => {
@@ -35,15 +35,19 @@ export const gatehouseOnSqlite: Implementation = {
   id: 'gatehouse-sqlite',
   name: 'Gatehouse, SQLite',
   isGatehouse: true,
-  start: (place) => startBoth(place, (program) => startGatehouse('sqlite', place, program)),
+  start: (place) =>
+    startWithUnprotectedServer(place, (program) => startGatehouse('sqlite', place, program)),
 };
 
-async function startBoth(
-  place: Place,
-  start: (program?: Program) => Promise<StartedGatehouse>,
+async function startWithUnprotectedServer(
+  { logLevel }: Place,
+  start: (program: Program) => Promise<StartedGatehouse>,
 ): Promise<Running> {
-  const [port = 0] = await freePorts(1);
-  const gatehouse = await withUnprotectedServer(port, place, start);
+  const [port] = await freePorts(1);
+  const script = 'test/bench/gatehouse-and-unprotected-server.ts';
+  const gatehouse = await start({ script, args: [String(port), logLevel] });
+  const open = `http://localhost:${port}`;
+  await untilAnswered(gatehouse.server, `${open}/livez`);
   const { server, issuer, origins, resource, stop } = gatehouse;
   return {
     server,
@@ -52,7 +56,7 @@ async function startBoth(
     origins,
     scope: 'operations offline_access',
     links: [resource, await createLink(gatehouse)],
-    open: `http://localhost:${port}/mcp`,
+    open: `${open}/mcp`,
     agree: agreeInForms,
     stop,
   };

@@ -31,7 +31,7 @@ export async function measureRounds(
   report: (line: string) => void,
 ): Promise<Measured> {
   const measured: Measured = { samples: new Map(), failures: new Map() };
-  const runners = started.map(({ session }) => newRunner(session, options));
+  const runners = started.map(({ session }) => newRunner(session));
   report('warming up');
   for (const runner of runners) await measureOne(runner, warmUp, options, measured);
   for (let round = 0; round < options.rounds; round += 1) {

@@ -24,14 +24,14 @@ export type Deployment = Gatehouse & {
 
 const DEVELOPMENT = join(import.meta.dirname, '../../../config/development.yaml');
 
-export async function openDeployment(root: string, quick: boolean): Promise<Deployment> {
+export async function openDeployment(root: string): Promise<Deployment> {
   const server = await startRedis();
   const config = join(await mkdtemp(join(root, 'settings-')), 'settings.yaml');
   // Everyone at the identity provider may connect.
   const entitlements = [{ match: { anyone: true }, level: 'operations' }];
   const settings = { ...parse(readFileSync(DEVELOPMENT, 'utf8')), entitlements };
   await writeFile(config, JSON.stringify(settings));
-  const subject = await startGatehouseOn(server.url, { root, logLevel: 'warn', quick }, { config });
+  const subject = await startGatehouseOn(server.url, { root, logLevel: 'warn' }, { config });
   const { directory: dataDir, management, managementKey } = subject;
   const { store, secret } = await openSystemStore({ storeAddress: server.url, dataDir });
   const client = await openClient(subject);

@@ -17,7 +17,6 @@ export type Effort = {
 
 export type Options = {
   help: boolean;
-  quick: boolean;
   effort: Effort;
   /** Updates config/scale.md. */
   write: boolean;
@@ -28,7 +27,7 @@ export type Options = {
 export const HELP = `npm run bench:scale -- [flags]
 
   --people 100000  how many people are connected in the end; measured at a tenth, a half and all of them
-  --quick          20 people and one short round: shows that all of it runs; the numbers mean little
+  --quick          50 people and one short round: shows that all of it runs; the numbers mean little
   --write          puts the result into config/scale.md as well
 
 Takes some two minutes on two idle cores and at most five: what is not written by then is left out, and the result says so.
@@ -45,15 +44,15 @@ const FULL: Effort = {
   samples: 1000,
 };
 const QUICK: Effort = {
-  small: 10,
-  requests: 2,
+  small: 20,
+  requests: 5,
   lists: 1,
   rounds: 1,
-  turnSeconds: 0.01,
-  cpuSeconds: 0.03,
-  samples: 5,
+  turnSeconds: 0.1,
+  cpuSeconds: 0.3,
+  samples: 20,
 };
-const QUICK_PEOPLE = 20;
+const QUICK_PEOPLE = 50;
 
 const STEPS = [0.1, 0.5, 1];
 const MIN_PEOPLE = 1000;
@@ -75,5 +74,5 @@ export function readOptions(args: string[]): Options {
   const { help, quick, write } = values;
   const all = quick ? QUICK_PEOPLE : people;
   const sizes = STEPS.map((part) => Math.round(all * part));
-  return { help, quick, write, sizes, effort: quick ? QUICK : FULL };
+  return { help, write, sizes, effort: quick ? QUICK : FULL };
 }

@@ -29,13 +29,10 @@ const RESULT = /(<!-- prettier-ignore-start -->\n).*(\n<!-- prettier-ignore-end 
 const PASSING =
   /^(session|session-uid|interaction|sign-in|answer|outcome|development-.*|limit|audit|connector|connectors)$/;
 
-async function main({ quick, write, sizes, effort }: Options): Promise<void> {
+async function main({ write, sizes, effort }: Options): Promise<void> {
   const root = await mkdtemp(join(tmpdir(), 'gatehouse-scale-'));
   process.once('exit', () => rmSync(root, { recursive: true, force: true }));
-  const [deployment, small] = [
-    await openDeployment(root, quick),
-    await openDeployment(root, quick),
-  ];
+  const [deployment, small] = [await openDeployment(root), await openDeployment(root)];
   try {
     const text = describe(await run(deployment, small, sizes, effort));
     console.log(text);
