@@ -53,15 +53,26 @@ const INSIDE_CHECKS: readonly Check<ConfiguredDeployment>[] = [
 /** Both functions receive the title of a check. */
 export type Progress = { onStart: (title: string) => void; onEnd: (title: string) => void };
 
-/** Returns the worst findings first. When the deployment's signal aborts, returns what was found until then. */
-export async function examine(deployment: Deployment, progress: Progress): Promise<Finding[]> {
-  const reachability = {
-    auth: checkReachability(deployment, 'auth'),
-    resource: checkReachability(deployment, 'resource'),
-  };
+type ReadReachability = (side: Side) => Promise<Reachability>;
+
+/**
+ * Returns the worst findings first. When the deployment's signal aborts, returns what was found until then. Runs all checks unless `only`
+ * names some.
+ */
+export async function examine(
+  deployment: Deployment,
+  progress: Progress,
+  only?: readonly string[],
+): Promise<Finding[]> {
   const { settings } = deployment;
+  const reachability = new Map<Side, Promise<Reachability>>();
+  const readReachability: ReadReachability = (side) => {
+    const known = reachability.get(side) ?? checkReachability(deployment, side);
+    reachability.set(side, known);
+    return known;
+  };
   const checks = [
-    ...SIDES.map((side) => reachabilityCheck(deployment, side, reachability[side])),
+    ...SIDES.map((side) => reachabilityCheck(deployment, side, readReachability)),
     ...OUTSIDE_CHECKS.map((check) => ({ ...check, run: () => check.run(deployment) })),
     ...(settings
       ? INSIDE_CHECKS.map((check) => ({
@@ -69,9 +80,9 @@ export async function examine(deployment: Deployment, progress: Progress): Promi
           run: () => check.run({ ...deployment, settings }),
         }))
       : []),
-  ];
+  ].filter(({ name }) => only?.includes(name) ?? true);
   const found = await Promise.all(
-    checks.map((check) => runCheck(deployment, check, progress, reachability)),
+    checks.map((check) => runCheck(deployment, check, progress, readReachability)),
   );
   return unique(found.flat()).sort(
     (a, b) => OUTCOMES.indexOf(b.outcome) - OUTCOMES.indexOf(a.outcome),
@@ -81,12 +92,12 @@ export async function examine(deployment: Deployment, progress: Progress): Promi
 function reachabilityCheck(
   { authUrl, resourceUrl }: Deployment,
   side: Side,
-  reachability: Promise<Reachability>,
+  readReachability: ReadReachability,
 ): Check {
   return {
     name: 'reach',
     title: side === 'auth' ? authUrl : resourceUrl,
-    run: async () => (await reachability).findings,
+    run: async () => (await readReachability(side)).findings,
   };
 }
 
@@ -94,13 +105,13 @@ async function runCheck(
   deployment: Deployment,
   check: Check,
   progress: Progress,
-  reachability: Record<Side, Promise<Reachability>>,
+  readReachability: ReadReachability,
 ): Promise<Finding[]> {
   const { name, title } = check;
   progress.onStart(title);
   try {
     return await Promise.race([
-      runIfReachable(deployment, check, reachability),
+      runIfReachable(deployment, check, readReachability),
       timeout(deployment, check),
     ]);
   } catch (error) {
@@ -121,9 +132,9 @@ async function runCheck(
 async function runIfReachable(
   deployment: Deployment,
   { name, title, requires = [], run }: Check,
-  reachability: Record<Side, Promise<Reachability>>,
+  readReachability: ReadReachability,
 ): Promise<Finding[]> {
-  const sides = await Promise.all(requires.map((side) => reachability[side]));
+  const sides = await Promise.all(requires.map(readReachability));
   if (sides.every(({ isReachable }) => isReachable)) return run(deployment);
   return [
     findingAbout(name, title).unknown('skipped, because a public address does not reach Gatehouse'),

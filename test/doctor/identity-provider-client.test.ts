@@ -16,7 +16,8 @@ describe("doctor's check of the client secret", () => {
     const identityProviders = good.settings.identityProviders.map(({ clientSecret, ...rest }) =>
       secret && clientSecret !== undefined ? { ...rest, clientSecret } : rest,
     );
-    const findings = await good.examine({ settings: { ...good.settings, identityProviders } });
+    const settings = { ...good.settings, identityProviders };
+    const findings = await good.examine({ settings }, ['identity-provider']);
     return findings.find(({ check }) => check === 'client-secret');
   }
 

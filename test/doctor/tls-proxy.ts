@@ -59,6 +59,8 @@ export async function startTlsProxy(
       how.outward?.(response);
       delete response.headers['content-length'];
       delete response.headers['transfer-encoding'];
+      // Keeps the connection to the client open.
+      delete response.headers.connection;
       res.writeHead(response.status, response.headers).end(response.body);
     } catch {
       res.writeHead(502, { 'content-type': 'text/html' }).end('<h1>Bad gateway</h1>');
