@@ -40,7 +40,7 @@ export function testDpop(processes: () => Processes): void {
     connection = await connectBound(processes(), connector);
   });
 
-  it('AUD-11 of concurrent calls with one proof at three processes, one succeeds', async () => {
+  it('AUD-11 of concurrent calls with one proof at three instances, one succeeds', async () => {
     const { key, link: url, accessToken: token } = connection;
     const dpop = await createProof(key, { url, token });
     const from = processes().responses.length;
@@ -59,7 +59,7 @@ export function testDpop(processes: () => Processes): void {
     expect(new Set(successors).size).to.equal(1);
   });
 
-  it('each process accepts the nonces of the others, also of one with a rotated root secret', async () => {
+  it('each instance accepts the nonces of the others, also of one with a rotated root secret', async () => {
     const secrets = { GATEHOUSE_SECRET: ROTATED_SECRET, GATEHOUSE_PREVIOUS_SECRET: SECRET };
     const fresh = await connectBound(processes(), connector, { key: connection.key });
     const added = await processes().add(secrets);

@@ -36,13 +36,13 @@ async function moveSlots(masters: readonly RedisNode[]): Promise<void> {
   }
 }
 
-describe('Several processes on a Redis Cluster', () => {
+describe('Several instances on a Redis Cluster', () => {
   let cluster: RedisCluster;
   const processes = useProcesses(async () => {
     cluster = await startCluster();
     const nodes = cluster.masters.map(({ port }) => `127.0.0.1:${port}`);
     const storeAddress = `redis+cluster://${nodes.join(',')}`;
-    return { storeAddress, count: SOAK ? 3 : 2, keepsStoreTimeouts: true };
+    return { storeAddress, count: SOAK ? 3 : 2, keepsStoreTimeouts: true, inThisProcess: true };
   });
   after(() => cluster?.stop());
 

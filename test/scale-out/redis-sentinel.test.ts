@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { STORE_TIMEOUTS } from '../../src/store/timeout.ts';
 import { until } from '../support/until.ts';
 import { startSentinel, type RedisNode, type SentinelRedis } from '../store/redis-topologies.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
@@ -6,8 +7,9 @@ import { connect, type Connection } from '../support/connection.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import { unexpectedResponses } from '../support/scale-out/load.ts';
-import { type Processes, useProcesses } from '../support/scale-out/processes.ts';
+import { SECRET, useProcesses } from '../support/scale-out/processes.ts';
 import { recordSoak, SOAK } from '../support/soak.ts';
+import { startSystem, type System } from '../support/system.ts';
 import { postToken } from '../support/token-endpoints.ts';
 import { testResponses } from './responses.ts';
 import { testTokenRaces } from './token-races.ts';
@@ -18,11 +20,13 @@ import { testAuthorizations } from './authorizations.ts';
 const NAME = 'main';
 const FAILOVERS = 20;
 const RECOVERY_SECONDS = 10;
+/** A response that does not wait for the replica arrives before those of as many later requests. */
+const REQUESTS_MEANWHILE = 3;
 
 const refreshOf = ({ server, client, refreshToken }: Connection) =>
   refresh(server, client, refreshToken);
 
-type Revoke = (system: Processes, connector: string, connection: Connection) => Promise<unknown>;
+type Revoke = (system: System, connector: string, connection: Connection) => Promise<unknown>;
 const revokeLink: Revoke = (system, connector) => revokeConnector(system, connector);
 const revokeRefreshToken: Revoke = (_system, _connector, { server, client, refreshToken }) =>
   postToken(server.revocation_endpoint, client, refreshToken);
@@ -46,14 +50,14 @@ const offset = async ({ raw }: RedisNode) => {
   return Number(bytes);
 };
 
-describe('Several processes on Redis with Sentinel', () => {
+describe('Several instances on Redis with Sentinel', () => {
   let redis: SentinelRedis;
   let servers: { master: RedisNode; replica: RedisNode };
   const processes = useProcesses(async () => {
     redis = await startSentinel(NAME);
     servers = redis;
     const storeAddress = `redis+sentinel://127.0.0.1:${redis.sentinel.port}/${NAME}`;
-    return { storeAddress, count: SOAK ? 3 : 2, keepsStoreTimeouts: true };
+    return { storeAddress, count: SOAK ? 3 : 2, keepsStoreTimeouts: true, inThisProcess: true };
   });
   after(() => redis?.stop());
 
@@ -65,24 +69,43 @@ describe('Several processes on Redis with Sentinel', () => {
     refreshes: [{ rounds: 2, requests: SOAK ? 50 : 8 }],
   });
 
-  it('a revocation gets its response only after the replica has the write', async () => {
-    for (const revoke of [revokeRefreshToken, revokeLink])
-      await until('a response to wait for the replica', async () => {
-        const connector = await createConnector(processes());
-        const connection = await connect(processes(), connector);
+  describe('while the replica is frozen', () => {
+    let patient: System;
+    const { replication } = STORE_TIMEOUTS;
+    before(async () => {
+      STORE_TIMEOUTS.replication = 30_000;
+      const { storeAddress } = processes();
+      patient = await startSystem({ storeAddress, settings: { GATEHOUSE_SECRET: SECRET } });
+    });
+    after(async () => {
+      STORE_TIMEOUTS.replication = replication;
+      await patient?.stop();
+    });
+
+    for (const [what, revoke] of [
+      ['grant', revokeRefreshToken],
+      ['connect link', revokeLink],
+    ] as const)
+      it(`the revocation of a ${what} gets its response only after the replica has the write`, async () => {
+        const connector = await createConnector(patient);
+        const connection = await connect(patient, connector);
         redis.replica.kill('SIGSTOP');
-        let isAnswered = false;
-        const revoking = revoke(processes(), connector.id, connection).finally(
-          () => (isAnswered = true),
-        );
-        await until(
-          'the revocation to take effect',
-          async () => (await refreshOf(connection)).status === 400,
-        );
-        const waits = !isAnswered;
-        redis.replica.kill('SIGCONT');
-        await revoking;
-        return waits;
+        try {
+          let isAnswered = false;
+          const revoking = revoke(patient, connector.id, connection).finally(
+            () => (isAnswered = true),
+          );
+          await until(
+            'the revocation to take effect',
+            async () => (await refreshOf(connection)).status === 400,
+          );
+          for (let n = 0; n < REQUESTS_MEANWHILE; n += 1) await refreshOf(connection);
+          expect(isAnswered).to.equal(false);
+          redis.replica.kill('SIGCONT');
+          await revoking;
+        } finally {
+          redis.replica.kill('SIGCONT');
+        }
       });
   });
 

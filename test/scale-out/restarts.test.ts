@@ -122,8 +122,6 @@ describe('Restarts of several processes', () => {
       await until('the balancer to lose its connections', () => !ports.some(hasConnections));
       const killedMs = performance.now();
       await load.waitForProgress();
-      await processes().add();
-      await load.waitForProgress();
       await load.stop();
       const lost = load.responses.filter(({ status }) => status !== 200);
       expect(

@@ -25,7 +25,9 @@ const MAX_DELAY_MS = 1000;
 type Attempt = Outcome & { path: AccessPath; startedMs: number };
 
 export function testRevocationUnderLoad(processes: () => Processes): void {
-  const limit = SOAK ? 'that starts a second after a revocation' : 'after every process refused it';
+  const limit = SOAK
+    ? 'that starts a second after a revocation'
+    : 'after every instance refused it';
 
   describe('while their clocks stand still', () => {
     // Cached records do not expire, so only notifications can end them.

@@ -28,13 +28,13 @@ export function testRevocation(processes: () => Processes): void {
     before(() => processes().setClocks({ freezeAt: Date.now() / 1000 }));
     after(() => processes().setClocks('restore'));
 
-    it('all processes refuse a revoked connect link at once', async () => {
+    it('all instances refuse a revoked connect link at once', async () => {
       const { id, allRefuse } = await connectEverywhere(processes());
       await revokeConnector(processes(), id);
       await allRefuse(410);
     });
 
-    it('all processes refuse a grant that its client revoked at once', async () => {
+    it('all instances refuse a grant that its client revoked at once', async () => {
       const { server, client, refreshToken, allRefuse } = await connectEverywhere(processes());
       const { status } = await postToken(server.revocation_endpoint, client, refreshToken);
       expect(status).to.equal(200);

@@ -13,7 +13,7 @@ const APPROVALS = SOAK ? 200 : 12;
 const PEOPLE: Person[] = ['ada', 'grace'];
 
 export function testUseLimits(processes: () => Processes): void {
-  it(`CNX-04 ${APPROVALS} concurrent approvals at several processes make exactly the ${LIMIT} grants of the limit`, async () => {
+  it(`CNX-04 ${APPROVALS} concurrent approvals at several instances make exactly the ${LIMIT} grants of the limit`, async () => {
     const connector = await createConnector(processes(), { maxUses: LIMIT });
     const approvals = await prepareApprovals(processes(), connector, APPROVALS);
     expect(approvals).to.have.length(APPROVALS);

@@ -40,11 +40,8 @@ const START_TIMEOUT_SECONDS = 60;
 const STARTED = / is running\.$/m;
 const MAX_OUTPUT_CHARACTERS = 20_000;
 
-/** Resolves when the process is ready. It listens on free ports, unless `environment` sets them, and loads the `imports` first. */
-export async function startGatehouseProcess(
-  environment: Record<string, string>,
-  imports: readonly string[] = [],
-): Promise<GatehouseProcess> {
+/** Adds listeners on free ports, unless `environment` sets them. */
+export async function listenEnvironment(environment: Record<string, string>) {
   const free = await freePorts(HOSTS.length);
   const ports = {} as GatehouseProcess['ports'];
   HOSTS.forEach((host, i) => {
@@ -52,9 +49,18 @@ export async function startGatehouseProcess(
     ports[host] = Number(given ?? free[i]);
   });
   const listen = HOSTS.map((host) => [`GATEHOUSE_${host}_LISTEN`, `127.0.0.1:${ports[host]}`]);
+  return { ports, environment: { ...Object.fromEntries(listen), ...environment } };
+}
+
+/** Resolves when the process is ready. It listens on free ports, unless `given` sets them, and loads the `imports` first. */
+export async function startGatehouseProcess(
+  given: Record<string, string>,
+  imports: readonly string[] = [],
+): Promise<GatehouseProcess> {
+  const { ports, environment } = await listenEnvironment(given);
   const imported = [CLOCK, ...imports].flatMap((file) => ['--import', file]);
   const child = spawn(process.execPath, nodeArguments('main.ts', imported), {
-    env: { ...Object.fromEntries(listen), ...environment },
+    env: environment,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
   const killAtExit = () => child.kill('SIGKILL');
@@ -99,7 +105,7 @@ export async function startGatehouseProcess(
   return started;
 }
 
-function hostsOf(roles = 'all'): readonly HostName[] {
+export function hostsOf(roles = 'all'): readonly HostName[] {
   return roles === 'all' ? HOSTS : roles.split(',').flatMap((role) => ROLES[role] ?? []);
 }
 
@@ -108,7 +114,7 @@ function requireRunning(started: GatehouseProcess): GatehouseProcess {
   return started;
 }
 
-async function answersReady(port: number): Promise<boolean> {
+export async function answersReady(port: number): Promise<boolean> {
   try {
     const answer = await fetch(`http://127.0.0.1:${port}/readyz`);
     await answer.body?.cancel();

@@ -1,5 +1,6 @@
 // Several Gatehouse processes with one store, secret and set of public addresses, behind balancers.
 import { setTimeout as delay } from 'node:timers/promises';
+import { SOAK } from '../soak.ts';
 import { createDeployment, type System, type SystemOptions } from '../system.ts';
 import {
   type GatehouseProcess,
@@ -8,6 +9,8 @@ import {
   PATIENT_STORE,
   startGatehouseProcess,
 } from './gatehouse-process.ts';
+import { startGatehouseInstance } from './gatehouse-instance.ts';
+import { waitForStore } from './patient-timeouts.ts';
 import type { ClockChange } from './process-clock.ts';
 import { type BalancedResponse, type Balancer, startBalancer } from './round-robin.ts';
 
@@ -31,6 +34,8 @@ export type ProcessesOptions = SystemOptions & {
   kinds?: readonly Record<string, string>[];
   /** Keeps the timeouts of the store. Without it a slow machine is never an outage. */
   keepsStoreTimeouts?: boolean;
+  /** Starts instances in the process of the test. The long run starts processes always. */
+  inThisProcess?: boolean;
 };
 
 export const SECRET = 'a root secret that all processes of the tests share';
@@ -50,13 +55,18 @@ export async function startProcesses(options: ProcessesOptions = {}): Promise<Pr
     GATEHOUSE_LOG_LEVEL: 'warn',
     ...settings,
   };
+  const inThisProcess = options.inThisProcess === true && !SOAK;
+  const restoreTimeouts = inThisProcess && !keepsStoreTimeouts ? waitForStore() : () => undefined;
   const imports = keepsStoreTimeouts ? [] : [PATIENT_STORE];
-  const { started, add, readyPorts } = startingProcesses(environment, imports);
+  const { started, add, readyPorts } = startingProcesses(environment, (own) =>
+    inThisProcess ? startGatehouseInstance(own) : startGatehouseProcess(own, imports),
+  );
   const responses: (BalancedResponse & { host: HostName })[] = [];
   const balancers: Balancer[] = [];
   const stop = async () => {
     await Promise.all(balancers.map((balancer) => balancer.close()));
     await Promise.all(started.map((each) => each.kill()));
+    restoreTimeouts();
     await place.release();
   };
   try {
@@ -74,13 +84,19 @@ export async function startProcesses(options: ProcessesOptions = {}): Promise<Pr
   }
   const running = () => started.filter((each) => each.isRunning());
   const setClocks = async (change: ClockChange) =>
-    void (await Promise.all(running().map((each) => each.setClock(change))));
+    void (await Promise.all(
+      // Instances in this process have one clock.
+      (inThisProcess ? running().slice(0, 1) : running()).map((each) => each.setClock(change)),
+    ));
   const output = () => started.map((each) => each.output()).join('\n');
   const { facts, signalStore } = place;
   return { ...facts, signalStore, running, add, readyPorts, setClocks, responses, output, stop };
 }
 
-function startingProcesses(environment: Record<string, string>, imports: readonly string[]) {
+function startingProcesses(
+  environment: Record<string, string>,
+  start: (environment: Record<string, string>) => Promise<GatehouseProcess>,
+) {
   const started: GatehouseProcess[] = [];
   const ready = new Set<GatehouseProcess>();
   const probe = async (each: GatehouseProcess) => {
@@ -94,7 +110,7 @@ function startingProcesses(environment: Record<string, string>, imports: readonl
   return {
     started,
     async add(settings: Record<string, string> = {}) {
-      const each = await startGatehouseProcess({ ...environment, ...settings }, imports);
+      const each = await start({ ...environment, ...settings });
       started.push(each);
       ready.add(each);
       void probe(each);

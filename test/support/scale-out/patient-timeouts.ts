@@ -1,0 +1,15 @@
+import { STORE_TIMEOUTS } from '../../../src/store/timeout.ts';
+
+const PATIENCE_MS = 30_000;
+
+/** Raises the timeouts of stores that this process opens from now on. Returns a function that restores them. */
+export function waitForStore(): () => void {
+  const present = { ...STORE_TIMEOUTS };
+  Object.assign(STORE_TIMEOUTS, {
+    operation: PATIENCE_MS,
+    command: PATIENCE_MS,
+    open: PATIENCE_MS,
+    silence: PATIENCE_MS,
+  });
+  return () => void Object.assign(STORE_TIMEOUTS, present);
+}
