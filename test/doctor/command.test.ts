@@ -14,7 +14,7 @@ describe('gatehouse doctor', () => {
     this.timeout(40_000);
     good = await startGoodDeployment();
   });
-  afterEach(() => good.proxies.auth.misbehave({}));
+  afterEach(() => good.proxies.auth.behave());
   after(() => good?.stop());
 
   const doctor = (...args: string[]) => gatehouse(['doctor', ...args], good.environment);

@@ -1,5 +1,9 @@
 import type { DeploymentOptions } from '../../src/doctor/deployment.ts';
+import type { Settings } from '../../src/settings/settings.ts';
 import type { GoodDeployment } from './good-deployment.ts';
+
+/** The options of an examination that a fault changes. */
+export type ExaminedOptions = Partial<DeploymentOptions> & { settings: Settings };
 
 /** A fault of a deployment, and how doctor reports it. */
 export type Fault = {
@@ -7,7 +11,26 @@ export type Fault = {
   inject: (good: GoodDeployment) => unknown;
   /** The checks that report it, sorted. */
   found: string[];
-  /** Matches the report. */
-  says: RegExp;
-  changed?: (good: GoodDeployment) => Partial<DeploymentOptions>;
+  /** Match all that these checks report; each matches something. */
+  says: RegExp | RegExp[];
+  /** Other checks that cannot find their faults beside this one. */
+  hides?: string[];
+  changed?: (options: ExaminedOptions) => ExaminedOptions;
 };
+
+/** Each group fits into one deployment: no two of its faults are reported by the same check, and none hides another. */
+export function groupFaults(faults: readonly Fault[]): Fault[][] {
+  const groups: Fault[][] = [];
+  for (const fault of faults) {
+    const group = groups.find((each) => each.every((other) => fitTogether(fault, other)));
+    if (group) group.push(fault);
+    else groups.push([fault]);
+  }
+  return groups;
+}
+
+function fitTogether(one: Fault, other: Fault): boolean {
+  const affects = ({ found, hides = [] }: Fault, checks: string[]) =>
+    [...found, ...hides].some((check) => checks.includes(check));
+  return !affects(one, other.found) && !affects(other, one.found);
+}

@@ -1,5 +1,7 @@
 import { expect } from 'chai';
 import type { DeploymentOptions } from '../../src/doctor/deployment.ts';
+import type { Finding } from '../../src/doctor/report.ts';
+import { type ExaminedOptions, groupFaults } from './fault.ts';
 import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
 import { SERVER_FAULTS } from './server-faults.ts';
 import { PROXY_FAULTS } from './proxy-faults.ts';
@@ -12,17 +14,17 @@ describe('an examination by doctor', () => {
     this.timeout(40_000);
     good = await startGoodDeployment();
   });
-  afterEach(async () => {
+  async function repair(): Promise<void> {
     for (const proxy of Object.values(good.proxies)) {
-      proxy.misbehave({});
+      proxy.behave();
       proxy.present(good.certificate);
     }
-    good.provider.behave({});
+    good.provider.behave();
     await good.admin.config('SET', 'maxmemory-policy', 'noeviction');
     await good.admin.config('SET', 'maxmemory', '0');
     await good.admin.config('SET', 'appendfsync', 'everysec');
     await good.admin.config('SET', 'appendonly', 'yes');
-  });
+  }
   after(() => good?.stop());
 
   it('every check runs and passes for a good deployment', async () => {
@@ -50,17 +52,41 @@ describe('an examination by doctor', () => {
     for (const proxy of Object.values(good.proxies))
       proxy.misbehave({ inward: (headers) => void (headers['x-forwarded-for'] = '127.0.0.1') });
     const findings = await good.examine();
+    await repair();
     expect(findings.filter(({ outcome }) => outcome !== 'ok')).to.deep.equal([]);
   });
 
-  for (const { fault, inject, found, says, changed } of FAULTS) {
-    it(`${fault} is reported by ${found.length > 1 ? 'the checks' : 'the check'} ${found.join(' and ')} and by no other`, async () => {
-      await inject(good);
-      const findings = await good.examine(changed?.(good));
-      const reported = findings.filter(({ outcome }) => /problem|warning/.test(outcome));
-      expect([...new Set(reported.map(({ check }) => check))].sort()).to.deep.equal(found);
-      expect(reported.map(({ what }) => what).join('\n')).to.match(says);
-      for (const finding of reported) expect(finding).to.include.keys('why', 'remedy');
+  for (const [n, faults] of groupFaults(FAULTS).entries())
+    describe(`of a deployment with several faults (${n + 1})`, () => {
+      let reported: Finding[];
+      before(async () => {
+        let options: ExaminedOptions = { settings: good.settings };
+        for (const { inject, changed } of faults) {
+          await inject(good);
+          options = changed?.(options) ?? options;
+        }
+        const findings = await good.examine(options);
+        reported = findings.filter(({ outcome }) => /problem|warning/.test(outcome));
+      });
+      after(repair);
+
+      for (const { fault, found, says } of faults) {
+        it(`${fault} is reported by ${found.length > 1 ? 'the checks' : 'the check'} ${found.join(' and ')} and by no other`, () => {
+          const own = reported.filter(({ check }) => found.includes(check));
+          expect([...new Set(own.map(({ check }) => check))].sort()).to.deep.equal(found);
+          const texts = [says].flat();
+          for (const finding of own) {
+            expect(
+              texts.some((text) => text.test(finding.what)),
+              finding.what,
+            ).to.equal(true);
+            expect(finding).to.include.keys('why', 'remedy');
+          }
+          for (const text of texts) expect(own.map(({ what }) => what).join('\n')).to.match(text);
+          // Every other finding is about another fault.
+          const expected = faults.flatMap((each) => each.found);
+          expect(expected).to.include.members(reported.map(({ check }) => check));
+        });
+      }
     });
-  }
 });

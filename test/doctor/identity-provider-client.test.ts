@@ -9,7 +9,7 @@ describe("doctor's check of the client secret", () => {
     this.timeout(40_000);
     good = await startGoodDeployment();
   });
-  afterEach(() => good.provider.behave({}));
+  afterEach(() => good.provider.behave());
   after(() => good?.stop());
 
   async function check({ secret = true } = {}): Promise<Finding | undefined> {
@@ -22,7 +22,7 @@ describe("doctor's check of the client secret", () => {
   }
 
   it('SUP-07 a provider that accepts Gatehouse as a public client is no problem', async () => {
-    good.provider.behave({ tokenAnswer: [400, { error: 'invalid_grant' }] });
+    good.provider.misbehave({ tokenAnswer: [400, { error: 'invalid_grant' }] });
     expect(await check({ secret: false })).to.include({
       outcome: 'ok',
       what: 'the identity provider accepts Gatehouse without a client secret (a public client, PKCE)',
@@ -31,7 +31,7 @@ describe("doctor's check of the client secret", () => {
 
   it('SUP-07 a missing secret that only the error description names is a problem', async () => {
     const body = { error: 'invalid_request', error_description: 'client_secret is missing.' };
-    good.provider.behave({ tokenAnswer: [400, body] });
+    good.provider.misbehave({ tokenAnswer: [400, body] });
     const finding = await check({ secret: false });
     expect(finding).to.include({ outcome: 'problem' });
     expect(finding?.what).to.include('invalid_request (client_secret is missing.)');
@@ -40,7 +40,7 @@ describe("doctor's check of the client secret", () => {
 
   it('SUP-07 an ambiguous error is a note that quotes its code, without control characters', async () => {
     const body = { error: 'invalid_request', error_description: 'The code is malformed.\u001b[2J' };
-    good.provider.behave({ tokenAnswer: [400, body] });
+    good.provider.misbehave({ tokenAnswer: [400, body] });
     for (const secret of [true, false]) {
       const finding = await check({ secret });
       expect(finding).to.include({ outcome: 'note' });

@@ -49,7 +49,7 @@ describe('doctor with several identity providers', () => {
   });
 
   it('each provider has its own callback and secret, and only the wrong secret is reported', async () => {
-    good.provider.behave({ callback: callbackOf('example') });
+    good.provider.misbehave({ callback: callbackOf('example') });
     const findings = await examine();
     expect(problems(findings)).to.deep.equal([]);
     const text = JSON.stringify(findings);

@@ -8,6 +8,8 @@ const configure = (name: string, value: string) => (good: GoodDeployment) =>
   good.admin.config('SET', name, value);
 const noChange = () => undefined;
 
+const PROVIDER_CHECKS = ['callback', 'client-secret', 'identity-provider-issuer'];
+
 function withoutSecrets(providers: readonly IdentityProvider[]): IdentityProvider[] {
   return providers.map((provider) => {
     const known = { ...provider };
@@ -21,7 +23,8 @@ export const SERVER_FAULTS: Fault[] = [
     fault: 'a Redis that evicts any record',
     inject: configure('maxmemory-policy', 'allkeys-lru'),
     found: ['eviction', 'ready'],
-    says: /maxmemory-policy is allkeys-lru/,
+    says: [/maxmemory-policy is allkeys-lru/, /the process runs but is not ready/],
+    hides: ['cookies'],
   },
   {
     fault: 'a Redis that evicts records with a lifetime',
@@ -53,39 +56,46 @@ export const SERVER_FAULTS: Fault[] = [
   {
     fault: 'a root secret that did not encrypt the store',
     inject: noChange,
-    changed: ({ settings }) => ({ settings: { ...settings, secret: 'another-secret'.repeat(3) } }),
+    changed: ({ settings, ...rest }) => ({
+      ...rest,
+      settings: { ...settings, secret: 'another-secret'.repeat(3) },
+    }),
     found: ['secret'],
+    hides: ['forwarded', 'host'],
     says: /written with another root secret/,
   },
   {
     fault: 'an identity provider that is down',
-    inject: ({ provider }) => provider.behave({ isDown: true }),
+    inject: ({ provider }) => provider.misbehave({ isDown: true }),
     found: ['identity-provider'],
+    hides: PROVIDER_CHECKS,
     says: /cannot be reached from this machine: the connection was closed/,
   },
   {
     fault: 'an identity provider with another issuer than in the settings',
     inject: ({ provider }) =>
-      provider.behave({ answersWith: { issuer: `${provider.issuer}/tenant` } }),
+      provider.misbehave({ answersWith: { issuer: `${provider.issuer}/tenant` } }),
     found: ['identity-provider-issuer'],
+    hides: PROVIDER_CHECKS,
     says: /issuer of the discovery document is https:\/\/localhost:\d+\/tenant/,
   },
   {
     fault: 'a callback that is not registered at the identity provider',
-    inject: ({ provider }) => provider.behave({ callback: 'https://old.example.com/callback' }),
+    inject: ({ provider }) => provider.misbehave({ callback: 'https://old.example.com/callback' }),
     found: ['callback'],
     says: /redirect_uri_mismatch/,
   },
   {
     fault: 'a wrong client secret',
-    inject: ({ provider }) => provider.behave({ secret: 'another' }),
+    inject: ({ provider }) => provider.misbehave({ secret: 'another' }),
     found: ['client-secret'],
     says: /refuses Gatehouse: invalid_client \(Unknown secret\)/,
   },
   {
     fault: 'a missing client secret',
     inject: noChange,
-    changed: ({ settings }) => ({
+    changed: ({ settings, ...rest }) => ({
+      ...rest,
       settings: {
         ...settings,
         identityProviders: withoutSecrets(settings.identityProviders),
@@ -97,20 +107,21 @@ export const SERVER_FAULTS: Fault[] = [
   {
     fault: 'a disabled client',
     inject: ({ provider }) =>
-      provider.behave({ tokenAnswer: [400, { error: 'unauthorized_client' }] }),
+      provider.misbehave({ tokenAnswer: [400, { error: 'unauthorized_client' }] }),
     found: ['client-secret'],
     says: /refuses Gatehouse: unauthorized_client/,
   },
   {
     fault: 'a token endpoint that returns 503',
-    inject: ({ provider }) => provider.behave({ tokenAnswer: [503, { error: 'server_error' }] }),
+    inject: ({ provider }) => provider.misbehave({ tokenAnswer: [503, { error: 'server_error' }] }),
     found: ['client-secret'],
     says: /token endpoint of the identity provider fails: server_error/,
   },
   {
     fault: 'a console callback that is not registered',
     inject: noChange,
-    changed: ({ settings }) => ({
+    changed: ({ settings, ...rest }) => ({
+      ...rest,
       settings: {
         ...settings,
         management: {
@@ -125,7 +136,7 @@ export const SERVER_FAULTS: Fault[] = [
   {
     fault: 'a callback that is not registered at Google',
     inject: ({ provider }) =>
-      provider.behave({
+      provider.misbehave({
         location: 'https://accounts.example/error?authError=Cg9yZWRpcmVjdF91cmlfbWlzbWF0Y2g',
       }),
     found: ['callback'],
@@ -133,21 +144,25 @@ export const SERVER_FAULTS: Fault[] = [
   },
   {
     fault: 'a scope that the identity provider does not offer',
-    inject: ({ provider }) => provider.behave({ answersWith: { scopes_supported: ['openid'] } }),
+    inject: ({ provider }) => provider.misbehave({ answersWith: { scopes_supported: ['openid'] } }),
     found: ['identity-provider'],
     says: /does not offer the scope profile, email/,
   },
   {
     fault: 'a network that does not refuse internal addresses to client metadata documents',
     inject: noChange,
-    changed: () => ({ network: { ...INTERNET, isAllowed: () => true, port: 1 } }),
+    changed: (options) => ({
+      ...options,
+      network: { ...INTERNET, isAllowed: () => true, port: 1 },
+    }),
     found: ['document-guard'],
     says: /fetched from this machine itself/,
   },
   {
     fault: 'a rule that gives everybody the highest level',
     inject: noChange,
-    changed: ({ settings }) => ({
+    changed: ({ settings, ...rest }) => ({
+      ...rest,
       settings: {
         ...settings,
         entitlements: settings.entitlements.map(({ match: { from } }) => ({

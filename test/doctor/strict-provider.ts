@@ -17,7 +17,10 @@ export type ProviderFault = Partial<Registration> & {
 
 export type StrictProvider = {
   issuer: string;
-  behave: (fault: ProviderFault) => void;
+  /** Adds a fault. */
+  misbehave: (fault: ProviderFault) => void;
+  /** Ends all faults. */
+  behave: () => void;
   stop: () => Promise<void>;
 };
 
@@ -66,8 +69,12 @@ export async function startStrictProvider(
   await once(server.listen(port, '127.0.0.1'), 'listening');
   return {
     issuer,
-    behave: (next) => {
-      fault = next;
+    misbehave: (more) => {
+      const answersWith = { ...fault.answersWith, ...more.answersWith };
+      fault = { ...fault, ...more, answersWith };
+    },
+    behave: () => {
+      fault = {};
     },
     async stop() {
       server.closeAllConnections();

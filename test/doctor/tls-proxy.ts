@@ -21,7 +21,10 @@ export type Misbehaviour = {
 };
 
 export type TlsProxy = {
+  /** Adds a fault. */
   misbehave: (how: Misbehaviour) => void;
+  /** Ends all faults. */
+  behave: () => void;
   present: (certificate: Certificate) => void;
   stop: () => Promise<void>;
 };
@@ -32,7 +35,9 @@ export async function startTlsProxy(
   target: number,
   certificate: Certificate,
 ): Promise<TlsProxy> {
-  let how: Misbehaviour = {};
+  let faults: Misbehaviour[] = [];
+  const portFor = (path: string) =>
+    faults.map((fault) => fault.target?.(path)).find((port) => port !== undefined) ?? target;
   const server = createServer(certificate, async (req, res) => {
     const path = req.url ?? '/';
     const added = req.socket.remoteAddress ?? '';
@@ -43,8 +48,8 @@ export async function startTlsProxy(
       'x-forwarded-proto': 'https',
       connection: 'close',
     };
-    how.inward?.(headers, path);
-    const to = { host: '127.0.0.1', port: how.target?.(path) ?? target, path };
+    for (const { inward } of faults) inward?.(headers, path);
+    const to = { host: '127.0.0.1', port: portFor(path), path };
     const forwarded = request({ ...to, method: req.method, headers });
     forwarded.end(await buffer(req));
     try {
@@ -56,7 +61,7 @@ export async function startTlsProxy(
         headers: { ...answer.headers },
         body: (await buffer(answer)).toString(),
       };
-      how.outward?.(response);
+      for (const { outward } of faults) outward?.(response);
       delete response.headers['content-length'];
       delete response.headers['transfer-encoding'];
       // Keeps the connection to the client open.
@@ -68,8 +73,9 @@ export async function startTlsProxy(
   });
   await once(server.listen(port, '127.0.0.1'), 'listening');
   return {
-    misbehave: (next) => {
-      how = next;
+    misbehave: (fault) => void faults.push(fault),
+    behave: () => {
+      faults = [];
     },
     present: (next) => server.setSecureContext(next),
     async stop() {
