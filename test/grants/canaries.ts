@@ -8,14 +8,27 @@ const MIN_CHARACTERS = 8;
 
 /** Description and encoding of every canary in `bytes`. */
 export function findCanaries(canaries: Canaries, bytes: Buffer): string[] {
-  const text = bytes.toString('latin1');
-  const found: string[] = [];
+  const byPrefix = new Map<number, { name: string; encoded: Buffer }[]>();
   for (const [what, value] of canaries) {
     if (value.length < MIN_CHARACTERS) throw new Error(`${what} is too short to search for`);
-    for (const [encoding, encoded] of Object.entries(encodingsOf(value)))
-      if (text.includes(encoded)) found.push(`${what}, ${encoding}`);
+    for (const [encoding, text] of Object.entries(encodingsOf(value))) {
+      const encoded = Buffer.from(text, 'latin1');
+      const prefix = encoded.readInt32BE();
+      const others = byPrefix.get(prefix) ?? [];
+      byPrefix.set(prefix, [...others, { name: `${what}, ${encoding}`, encoded }]);
+    }
   }
-  return found;
+  const found = new Set<string>();
+  let lastFour = 0;
+  // One pass over the bytes, which can be megabytes, for thousands of texts.
+  for (let end = 1; end <= bytes.length; end += 1) {
+    lastFour = (lastFour << 8) | (bytes[end - 1] ?? 0);
+    const start = end - 4;
+    for (const { name, encoded } of byPrefix.get(lastFour) ?? [])
+      if (start >= 0 && encoded.equals(bytes.subarray(start, start + encoded.length)))
+        found.add(name);
+  }
+  return [...found];
 }
 
 /** Plain, URL-encoded, hexadecimal, and base64 at each of the three alignments in a longer text. */
