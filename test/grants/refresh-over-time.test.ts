@@ -109,7 +109,7 @@ for (const { store, method } of METHODS) {
       await expectOneReplay(family);
     });
 
-    it('eight concurrent replays of a token end the family with one audit event', async () => {
+    it('LOG-04 eight concurrent replays of a token end the family with one audit event', async () => {
       const family = await start();
       const first = await rotate(family, family.refreshToken);
       advanceClock(61);
