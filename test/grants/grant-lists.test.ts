@@ -53,7 +53,7 @@ onEachStore('The lists of grants', (system) => {
 
   it('concurrent approvals are each listed once', async () => {
     const connector = await createConnector(system());
-    const families = await times(8, () => {
+    const families = await times(4, () => {
       const as = { browser: openBrowser(system().origins) };
       return connectWithRefreshToken(system(), { as }, connector);
     });

@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import { isAccepted } from '../support/mcp.ts';
 import type { AuthMethod } from '../support/oauth.ts';
 import { recordSoak, SOAK } from '../support/soak.ts';
-import { onEachStore } from '../support/system.ts';
+import { onEachStore, type StoreKind } from '../support/system.ts';
 import {
   type TokenFamily,
   present,
@@ -21,11 +21,15 @@ const SIZES = SOAK
       { clients: 50, rounds: 20 },
     ]
   : [
-      { clients: 2, rounds: 8 },
-      { clients: 8, rounds: 3 },
-      { clients: 50, rounds: 1 },
+      { clients: 2, rounds: 4 },
+      { clients: 8, rounds: 2 },
+      { clients: 30, rounds: 1 },
     ];
-const METHODS: AuthMethod[] = ['client_secret_basic', 'client_secret_post'];
+/** Every method and every store, but not every pair. */
+const METHODS: Record<StoreKind, AuthMethod> = {
+  sqlite: 'client_secret_basic',
+  redis: 'client_secret_post',
+};
 const STAGGER_MS = 200;
 const TIMEOUT_MS = SOAK ? 600_000 : 60_000;
 
@@ -87,13 +91,12 @@ onEachStore('Concurrent refreshes with one token', (system, store) => {
     }).timeout(TIMEOUT_MS);
   }
 
-  for (const method of METHODS) {
-    it(`eight concurrent or staggered refreshes of a confidential client (${method}) succeed`, async () => {
-      const family = await connectWithRefreshToken(system(), { method });
-      const { refreshToken } = await raceAtOnce(family, family.refreshToken, 8);
-      const all = await raceStaggered(family, refreshToken, 8);
-      for (const { accessToken } of all)
-        expect(await isAccepted(family.link, accessToken)).to.equal(true);
-    });
-  }
+  const method = METHODS[store];
+  it(`eight concurrent or staggered refreshes of a confidential client (${method}) succeed`, async () => {
+    const family = await connectWithRefreshToken(system(), { method });
+    const { refreshToken } = await raceAtOnce(family, family.refreshToken, 8);
+    const all = await raceStaggered(family, refreshToken, 8);
+    for (const { accessToken } of all)
+      expect(await isAccepted(family.link, accessToken)).to.equal(true);
+  });
 });

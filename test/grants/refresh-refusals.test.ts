@@ -55,7 +55,7 @@ function otherEncoding(mac: string): string {
 
 type Attempt = { what: string; send: () => Promise<TokenResponse> };
 
-onEachStore('A refused refresh', (system) => {
+onEachStore('A refused refresh', (system, store) => {
   const storedGrants = () => readStoredBytes(system().storeAddress, 'grant:');
 
   /** Expects refusals with `error` that change nothing in the store. */
@@ -83,7 +83,8 @@ onEachStore('A refused refresh', (system) => {
     const foreign = await connectWithRefreshToken(system());
     const { refreshToken: current } = await rotate(family, family.refreshToken);
     const forged = Object.entries(forgeries(family.refreshToken, current, foreign.refreshToken));
-    for (const minutesLater of [0, 2]) {
+    // The store cannot matter for the time.
+    for (const minutesLater of store === 'sqlite' ? [0, 2] : [0]) {
       advanceClock(minutesLater * 60);
       await expectRefusedUnchanged(
         'invalid_grant',
@@ -102,7 +103,8 @@ onEachStore('A refused refresh', (system) => {
       await registerClient(family.server),
       await registerClient(family.server, 'client_secret_basic'),
     ];
-    for (const minutesLater of [0, 2]) {
+    // The store cannot matter for the time.
+    for (const minutesLater of store === 'sqlite' ? [0, 2] : [0]) {
       advanceClock(minutesLater * 60);
       const attempts = otherClients.flatMap((client) =>
         [current, parent, family.refreshToken].flatMap((token) =>
@@ -154,7 +156,8 @@ onEachStore('A refused refresh', (system) => {
       'x',
       [family.link, other],
     ];
-    for (const minutesLater of [0, 2]) {
+    // The store cannot matter for the time.
+    for (const minutesLater of store === 'sqlite' ? [0, 2] : [0]) {
       advanceClock(minutesLater * 60);
       const attempts = wrong.flatMap((value) =>
         [current, family.refreshToken].map((token) => ({

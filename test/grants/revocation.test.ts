@@ -32,6 +32,8 @@ const HINTS = [undefined, 'access_token', 'refresh_token', 'unknown'];
 /** The store cannot matter for the hint. */
 const hintsOn = (store: StoreKind) => (store === 'sqlite' ? HINTS : [undefined]);
 const METHODS: AuthMethod[] = ['none', 'client_secret_basic', 'client_secret_post'];
+/** The store cannot matter for the method either. */
+const methodsOn = (store: StoreKind) => (store === 'sqlite' ? METHODS : METHODS.slice(0, 1));
 
 function revoke(
   { server, client }: Pick<TokenFamily, 'server' | 'client'>,
@@ -60,7 +62,7 @@ function untilRefused({ link }: TokenFamily, token: string): Promise<void> {
 }
 
 onEachStore('Revocation of a refresh token', (system, store) => {
-  for (const method of METHODS)
+  for (const method of methodsOn(store))
     for (const hint of method === 'none' ? hintsOn(store) : [undefined])
       it(`revoking a refresh token ends the grant (${method}, hint ${hint ?? 'absent'})`, async () => {
         const family = await connectWithRefreshToken(system(), { method });
@@ -136,6 +138,9 @@ onEachStore('Revocation of an access token', (system, store) => {
       expect(await auditOf(system(), family.accessToken)).to.deep.equal([]);
     });
 
+  /** A limit of the grant record, for which the store cannot matter. */
+  if (store !== 'sqlite') return;
+
   it('revoking fifty access tokens keeps the grant, and revoking one more ends it', async () => {
     const family = await connectWithRefreshToken(system());
     const { refreshToken } = await rotate(family, family.refreshToken);
@@ -154,7 +159,7 @@ onEachStore('Revocation of an access token', (system, store) => {
   });
 });
 
-onEachStore('The revocation endpoint', (system) => {
+onEachStore('The revocation endpoint', (system, store) => {
   it('a token of another client gets 200 and is not revoked', async () => {
     const family = await connectWithRefreshToken(system());
     const otherClients = [
@@ -163,7 +168,7 @@ onEachStore('The revocation endpoint', (system) => {
     ];
     const next = await rotate(family, family.refreshToken);
     for (const as of otherClients)
-      for (const hint of HINTS)
+      for (const hint of hintsOn(store))
         for (const token of [next.accessToken, next.refreshToken, family.refreshToken])
           expectAccepted(await revoke(family, token, { as, hint }));
     await expectAlive(family, next);
@@ -190,7 +195,7 @@ onEachStore('The revocation endpoint', (system) => {
       family.refreshToken + 'x'.repeat(5000),
     ];
     for (const token of forged)
-      for (const hint of HINTS) expectAccepted(await revoke(family, token, { hint }));
+      for (const hint of hintsOn(store)) expectAccepted(await revoke(family, token, { hint }));
     await expectAlive(family, family);
   });
 
@@ -209,7 +214,7 @@ onEachStore('The revocation endpoint', (system) => {
     expectError({ status, headers, text: await response.text() }, [400, 'invalid_request']);
   });
 
-  for (const method of METHODS.slice(1))
+  for (const method of store === 'sqlite' ? METHODS.slice(1) : [])
     it(`a confidential client (${method}) must authenticate to revoke a token`, async () => {
       const family = await connectWithRefreshToken(system(), { method });
       const impostors: Credentials[] = [
