@@ -1,5 +1,4 @@
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -61,48 +60,5 @@ describe('the programs that the tests start', () => {
     expect(howToInstall([REDIS], { PATH: '' })).to.equal(
       'The tests need Redis (redis-server).\nInstall it and try again.\nIf it is installed already, set REDIS_SERVER_BIN to its path.',
     );
-  });
-});
-
-describe('npm test', () => {
-  const run = (...args: string[]) =>
-    spawnSync(process.execPath, [join(import.meta.dirname, 'support/run.ts'), ...args], {
-      encoding: 'utf8',
-      env: { ...process.env, NODE_OPTIONS: '' },
-    });
-
-  it('npm test prints the failures, the totals and the slowest files, and exits with 1 on a failure', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'run-'));
-    try {
-      await writeFile(
-        join(folder, 'good.test.mjs'),
-        `describe('good', () => { it('passes', () => {}); });`,
-      );
-      await writeFile(
-        join(folder, 'bad.test.mjs'),
-        `describe('bad', () => { it('fails', () => { throw new Error('the reason'); }); });`,
-      );
-      const { status, stdout } = run(join(folder, '*.test.mjs'));
-      expect(status).to.equal(1);
-      expect(stdout).to.match(/^With \S+redis-server and \S+$/m);
-      expect(stdout).to.match(/^2 files, \d+ at a time$/m);
-      expect(stdout).to.match(/^failed: bad fails \(.*bad\.test\.mjs\)$/m);
-      expect(stdout).to.match(/^1 passed, 1 failed, in \d/m);
-      expect(stdout).to.include('Error: the reason');
-      expect(stdout).to.match(/The \d+ slowest files:\n(.*s {2}.*(good|bad)\.test\.mjs\n){2}/);
-    } finally {
-      await rm(folder, { recursive: true });
-    }
-  });
-
-  it('npm test refuses a pattern that matches no file, and a wrong number of jobs', () => {
-    const none = run('test/none.test.ts');
-    expect([none.status, none.stderr]).to.deep.equal([
-      1,
-      'no test file matches test/none.test.ts\n',
-    ]);
-    const zero = run('--jobs', '0');
-    expect(zero.status).to.equal(1);
-    expect(zero.stderr).to.include('It must be a whole number of at least 1.');
   });
 });
