@@ -209,11 +209,11 @@ describe('the development identity provider as a process', () => {
       .to.include('listening')
       .and.not.match(/oidc-provider/i);
 
-    const second = await startProcess(place);
+    const second = await startIdp(place);
     const again = await signInRequest(idp);
     const remembered = requireExternalRedirect(await browser.visit(again.url));
     expect((await redeem(idp, remembered, again)).sub).to.equal('ada');
-    await second.kill();
+    await second.stop();
   });
 });
 
