@@ -42,7 +42,7 @@ const file = {
 
 onEachStore(
   'Clients over the management API',
-  (system) => {
+  (system, store) => {
     const list = async (query = '') =>
       (await requestManagement(system(), 'GET', `/clients?limit=1000${query}`)) as {
         items: { id: string; kind: string; state: string }[];
@@ -54,7 +54,8 @@ onEachStore(
         unknown
       >;
 
-    for (const { kind, client } of KINDS) {
+    // The store does not know the kind of a client.
+    for (const { kind, client } of store === 'sqlite' ? KINDS : KINDS.slice(0, 1)) {
       const options = client ? { as: { client } } : {};
 
       it(`DCR-09 revoking a client ends all its grants, refreshes and calls (${kind})`, async () => {

@@ -72,14 +72,11 @@ onEachStore('Grants over the management API', (system) => {
   });
 
   it('the pages contain every grant once, for one connector and for all', async () => {
-    const connectors = await times(3, () => createConnector(system()));
-    const families = (
-      await Promise.all(
-        connectors.map((connector) =>
-          times(3, () => connectWithRefreshToken(system(), {}, connector)),
-        ),
-      )
-    ).flat();
+    const [connector, other] = await times(2, () => createConnector(system()));
+    const families = [
+      ...(await times(3, () => connectWithRefreshToken(system(), {}, connector))),
+      await connectWithRefreshToken(system(), {}, other),
+    ];
     const pagesOf = async (query: Record<string, string>) => {
       const ids: string[] = [];
       for (let after: string | undefined; ;) {
@@ -97,7 +94,6 @@ onEachStore('Grants over the management API', (system) => {
     const all = await pagesOf({});
     expect(all).to.include.members(families.map((family) => claimOf(family, 'grant_id')));
     expect(new Set(all).size).to.equal(all.length);
-    const [connector] = connectors;
     expect(await pagesOf({ connector: String(connector?.id) })).to.have.length(3);
   });
 
