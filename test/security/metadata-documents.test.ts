@@ -92,7 +92,13 @@ describe('A metadata document', () => {
   it('CIM-12 redirect URIs of other origins are refused; those of its own origin and loopback are accepted', async () => {
     const { host, newClient, visit, system, connector } = publishing();
     const own = `https://app.${DOMAIN}/cb`;
-    const foreign = ['https://evil.example/cb', `https://app.${DOMAIN}.evil.example/cb`];
+    const foreign = [
+      'https://evil.example/cb',
+      `https://app.${DOMAIN}.evil.example/cb`,
+      `https://evil-app.${DOMAIN}/cb`,
+      `https://sub.app.${DOMAIN}/cb`,
+      `https://app.${DOMAIN}:8443/cb`,
+    ];
     host.answer = publish({ redirect_uris: [own, ...foreign] });
     expect(isAsked(await visit({ ...newClient(), redirectUri: own }))).to.equal(true);
     for (const redirectUri of [...foreign, `https://other.${DOMAIN}/cb`]) {
