@@ -49,7 +49,9 @@ const untilAnswered = (link: string, token: string) =>
   until('a call to succeed', async () => (await call(link, token, PING)).status === 200);
 
 describe('A faulty upstream', () => {
-  const behind = useUpstream(startScriptedUpstream, { settings: { maxAnswerBytes: 2000 } });
+  // No upstream request ends because of a timeout.
+  const settings = { maxAnswerBytes: 2000, timeout: '1h', silence: '1h' };
+  const behind = useUpstream(startScriptedUpstream, { settings });
   afterEach(() => behind().upstream.respondWith(echo));
 
   const ANSWERS: Record<string, [status: number, handle: UpstreamHandler]> = {
