@@ -10,6 +10,8 @@ export const DEADLINES = {
   countOutage: 500,
   /** A response to an oversized or deeply nested request. */
   hostileRequest: 2000,
+  /** A page while an identity provider does not answer: nine seconds, with its timeouts a tenth as long. */
+  providerOutage: 900,
   /** A fetch of a metadata document that times out after 2.5 s. */
   documentTimeout: 4500,
   /** The check of a tool name of 300,000 characters. */
