@@ -15,8 +15,8 @@ const MAX_BYTES = 40_000_000;
 const MAX_BYTES_PER_REQUEST = 1000;
 /** Registered, redirected to sign in, or rate limited. On a busy machine a store command can time out. */
 const EXPECTED_STATUS = /^(201|303|429|503)$/;
-const [AUTHORIZATIONS, REGISTRATIONS, CONNECTIONS] = SOAK ? [100_000, 10_000, 60] : [100, 10, 3];
-const UNUSED = SOAK ? 10_000 : 40;
+const [AUTHORIZATIONS, REGISTRATIONS, CONNECTIONS] = SOAK ? [100_000, 10_000, 60] : [60, 6, 2];
+const UNUSED = SOAK ? 10_000 : 20;
 /** Requests per second. A core of a busy machine can still do other work. */
 const PACE = SOAK ? 250 : 100;
 const UNTHROTTLED = 100_000;

@@ -22,16 +22,29 @@ import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh, type TokenResponse } from '../support/oauth.ts';
 import { onEachStore, type System, useSystem } from '../support/system.ts';
 
-const ROUNDS = 3;
+const ROUNDS = 2;
 const DENY: FormValues = { decision: 'deny' };
 
 function approve(level: string, stay = true): FormValues {
   return { decision: 'approve', level, stay: stay ? 'on' : false };
 }
 
-async function openConsent(system: System, wanted: ConnectorOptions = {}, browser?: Browser) {
+/** One browser for each system, in which the person signs in once. */
+const browsers = new Map<System, Browser>();
+
+function browserOf(system: System): Browser {
+  const browser = browsers.get(system) ?? openBrowser(system.origins);
+  browsers.set(system, browser);
+  return browser;
+}
+
+async function openConsent(
+  system: System,
+  wanted: ConnectorOptions = {},
+  browser = browserOf(system),
+) {
   const connector = await createConnector(system, { level: 'full', ...wanted });
-  const opened = await reachConsent(system, connector, browser ? { as: { browser } } : {});
+  const opened = await reachConsent(system, connector, { as: { browser } });
   const { server, client } = opened;
   return {
     ...opened,

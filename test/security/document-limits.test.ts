@@ -6,7 +6,7 @@ import {
 } from '../authorization-server/metadata-documents/document-host.ts';
 import { requirePage } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
-import { authorizeUrl, type Client, discover } from '../support/oauth.ts';
+import { authorizeUrl, type Client } from '../support/oauth.ts';
 import type { StoreKind } from '../support/system.ts';
 import {
   isAsked,
@@ -23,8 +23,7 @@ function useDocumentLimit(store: StoreKind, inAll: string) {
   );
   /** The response to an authorization request of `client` from `address`. */
   async function authorizeFrom(address: string, client: Client = publishing().newClient()) {
-    const { connector } = publishing();
-    const { server } = await discover(connector.link);
+    const { connector, server } = publishing();
     const { url } = authorizeUrl(server, client, { resource: connector.link });
     const headers = { 'x-forwarded-for': address, accept: 'text/html' };
     const response = await fetch(url, { headers, redirect: 'manual' });

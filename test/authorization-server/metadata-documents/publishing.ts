@@ -6,7 +6,7 @@ import type { Store } from '../../../src/store/store.ts';
 import { createConnector, type Connector } from '../../support/management-api.ts';
 import { isSignInPage, openBrowser, requirePage, type Step } from '../../support/browser.ts';
 import { restoreClock } from '../../support/clock.ts';
-import { authorizeUrl, type Client, discover } from '../../support/oauth.ts';
+import { authorizeUrl, type Client, discover, type Server } from '../../support/oauth.ts';
 import { createDeployment, type StoreKind, type System } from '../../support/system.ts';
 import { DOMAIN, type DocumentHost, publish, startDocumentHost } from './document-host.ts';
 
@@ -15,6 +15,8 @@ export type Publishing = {
   store: Store;
   host: DocumentHost;
   connector: Connector;
+  /** The authorization server of the connector. */
+  server: Server;
   /** Returns a client whose document has a new URL. */
   newClient: () => Client;
   /** Opens an authorization request of the client in a new browser. */
@@ -88,6 +90,7 @@ async function open(
     store: running.store,
     host,
     connector,
+    server,
     newClient: () => ({
       id: `https://app.${DOMAIN}/${(clients += 1)}.json`,
       method: 'none',
