@@ -98,7 +98,7 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
   GatehouseRateLimited: async ({ person }) => {
     const metadata = { redirect_uris: [REDIRECT_URI], token_endpoint_auth_method: 'none' };
     const { server } = person.connection;
-    for (let i = 0; i < 125; i++) await register(server, metadata);
+    for (let i = 0; i < 110; i++) await register(server, metadata);
   },
   GatehouseReplays: async ({ system, person }) => {
     for (let i = 0; i < 6; i++) {
@@ -148,7 +148,7 @@ describe('Alert rules and dashboard', () => {
     closing.push(redis.stop, proxy.close, upstream.close);
     const file = {
       resourceServer: { upstream: { url: upstream.url } },
-      limits: { registrations: { perAddress: '20/10m' } },
+      limits: { registrations: { perAddress: '4/10m' } },
     };
     const system = await startSystem({ storeAddress: proxy.url, settings, file });
     closing.push(system.stop);

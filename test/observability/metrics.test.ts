@@ -7,7 +7,7 @@ import { callTool } from '../support/mcp.ts';
 import { discover, refresh, requestToken } from '../support/oauth.ts';
 import { parseMetrics, readMetrics, type Sample, sumOf } from '../support/metrics.ts';
 import { postToken } from '../support/token-endpoints.ts';
-import { onEachStore, startSystem, type System, useSystem } from '../support/system.ts';
+import { startSystem, type System, useSystem } from '../support/system.ts';
 
 type Labels = Record<string, string>;
 
@@ -26,7 +26,9 @@ async function growth(system: System, act: () => Promise<unknown>) {
 
 const FLOWS = 'gatehouse_flows_total';
 
-onEachStore('The metrics', (system) => {
+describe('The metrics', () => {
+  const system = useSystem();
+
   it('the metrics count every step of a connection, and tokens by grant type', async () => {
     const connector = await createConnector(system());
     const grew = await growth(system(), async () => {
