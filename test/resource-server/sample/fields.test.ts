@@ -70,24 +70,30 @@ describe("The fields of the sample's tools", () => {
     'SDK v2, revision 2026-07-28': (url: URL) => connect(url),
   };
 
-  for (const level of LEVELS)
-    for (const [name, open] of Object.entries(clients))
-      it(`every field is shown from its level on, and not below: ${level}, ${name}`, async () => {
-        const client = await open((await serve(callerWith(level, 'full'))).url);
-        for (const [tool, fields] of Object.entries(FIELDS)) {
-          const calls = SAMPLE_CALLS.filter((call) => call.tool.name === tool);
-          const answers: Answers = { text: new Set(), structure: new Set(), refusals: 0 };
-          for (const { given } of calls)
-            readInto(answers, await client.callTool({ name: tool, arguments: given }));
-          const isAllowed = isAtLeast(level, calls[0]?.tool.level ?? 'full');
-          const seen = fields.split(' ').filter((field) => isAtLeast(level, levelOf(field)));
-          for (const found of [answers.structure, answers.text]) {
-            found.delete(SUPPRESSED);
-            expect([...found], `${tool} at ${level}`).to.have.members(isAllowed ? seen : []);
-          }
-          expect(answers.refusals, tool).to.equal(isAllowed ? 0 : calls.length);
+  /** Every level with one client, and the clients of earlier revisions at one level each. */
+  const PAIRS: [Level, keyof typeof clients][] = [
+    ...LEVELS.map((level): [Level, keyof typeof clients] => [level, 'SDK v2, revision 2026-07-28']),
+    ['analytics', 'SDK v1'],
+    ['full', 'SDK v2, 2025 revisions'],
+  ];
+
+  for (const [level, name] of PAIRS)
+    it(`every field is shown from its level on, and not below: ${level}, ${name}`, async () => {
+      const client = await clients[name]((await serve(callerWith(level, 'full'))).url);
+      for (const [tool, fields] of Object.entries(FIELDS)) {
+        const calls = SAMPLE_CALLS.filter((call) => call.tool.name === tool);
+        const answers: Answers = { text: new Set(), structure: new Set(), refusals: 0 };
+        for (const { given } of calls)
+          readInto(answers, await client.callTool({ name: tool, arguments: given }));
+        const isAllowed = isAtLeast(level, calls[0]?.tool.level ?? 'full');
+        const seen = fields.split(' ').filter((field) => isAtLeast(level, levelOf(field)));
+        for (const found of [answers.structure, answers.text]) {
+          found.delete(SUPPRESSED);
+          expect([...found], `${tool} at ${level}`).to.have.members(isAllowed ? seen : []);
         }
-      });
+        expect(answers.refusals, tool).to.equal(isAllowed ? 0 : calls.length);
+      }
+    });
 
   it('the table of this test has every field and every tool', () => {
     expect(Object.keys(FIELDS)).to.have.members(
