@@ -4,12 +4,17 @@ import { isConsentPage, type Browser, openBrowser, type Page } from '../support/
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, registerClient } from '../support/connection.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
-import { startDisposableProcess, type Disposable } from '../support/faults/disposable-processes.ts';
+import {
+  type Disposable,
+  startDisposableProcess,
+  startDisposableSystem,
+} from '../support/faults/disposable-processes.ts';
 import { fillForm } from '../support/html-forms.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { SOAK } from '../support/soak.ts';
 import {
   createDeployment,
   type Deployment,
@@ -30,7 +35,8 @@ describe('A process killed during an approval', () => {
     deployment = await createDeployment({ storeAddress: redis.url });
     deployment.environment.GATEHOUSE_SECRET = 'a root secret that all processes of this test share';
     system = await startDeployment(deployment);
-    victim = await startDisposableProcess(deployment.environment, redis);
+    const start = SOAK ? startDisposableProcess : startDisposableSystem;
+    victim = await start(deployment.environment, redis);
   });
   afterEach(restoreClock);
   after(async () => {

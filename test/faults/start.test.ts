@@ -50,7 +50,7 @@ describe('A starting process', () => {
     closers.push(deployment.release);
     const { code, output } = await run(deployment);
     expect(output).to.match(
-      /^the store at 127\.0\.0\.1:\d+ cannot be opened: .*GATEHOUSE_STORE\n$/,
+      /^the store at 127\.0\.0\.1:\d+ cannot be opened: .*\(tried for 5 s\).*GATEHOUSE_STORE\n$/,
     );
     expect(code).to.equal(1);
     const { origins, management } = deployment.facts;
