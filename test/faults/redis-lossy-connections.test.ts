@@ -15,11 +15,11 @@ const FAULTS: Fault[] = [
     what: 'loses the connection in one command of five',
     begin: ({ proxy }) => proxy.setRule(cutOneIn(5)),
     heal: ({ proxy }) => proxy.setRule(),
-    rounds: 10,
+    rounds: SOAK ? 10 : 5,
   },
   {
     what: 'is slow',
-    begin: ({ proxy }) => proxy.delayReplies(200),
+    begin: ({ proxy }) => proxy.delayReplies(SOAK ? 200 : 100),
     heal: ({ proxy }) => proxy.delayReplies(0),
     // Nothing fails, but a page needs a dozen commands.
     maxMs: 3000,

@@ -10,24 +10,6 @@ const CALLS_WITHOUT_STORE_SECONDS = 45;
 
 const FAULTS: Fault[] = [
   {
-    what: 'is stopped and started again',
-    begin: ({ redis }) => redis.stop('SIGTERM'),
-    heal: ({ redis }) => redis.start(),
-    works: [],
-  },
-  {
-    what: 'is killed and started again',
-    begin: ({ redis }) => redis.stop('SIGKILL'),
-    heal: ({ redis }) => redis.start(),
-    works: [],
-  },
-  {
-    what: 'is frozen',
-    begin: ({ redis }) => redis.signal('SIGSTOP'),
-    heal: ({ redis }) => redis.signal('SIGCONT'),
-    works: [],
-  },
-  {
     what: 'is unreachable',
     begin: ({ proxy }) => proxy.disconnect(),
     heal: ({ proxy }) => proxy.allowConnections(),
@@ -41,7 +23,7 @@ const FAULTS: Fault[] = [
   },
 ];
 
-describe('Clients of a Redis that is away', () => {
+describe('Clients of a Redis that they cannot reach', () => {
   const target = useFaultySystem();
 
   itSurvives(FAULTS, target);
